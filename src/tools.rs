@@ -6,6 +6,7 @@ pub(crate) mod demo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub(crate) mod progress;
 pub(crate) mod pyramid;
 pub(crate) mod verify;
 pub(crate) mod warm;

@@ -1,7 +1,7 @@
 //! Shards: the parts of one work that several processes do, on several machines.
 //!
 //! A work is a list of steps in the order in which one process would do them. Each shard gets consecutive steps of about
-//! the same weight. Every process computes this division by itself, from the list alone, so that none needs to know of
+//! equal weight. Every process computes this division by itself, from the list alone, so that none needs to know of
 //! the others.
 
 use std::fmt;
@@ -15,18 +15,6 @@ pub struct Shard {
     index: u64,
     count: NonZeroU64,
 }
-
-/// An indivisible step of a work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
-    /// The amount of work.
-    pub weight: u64,
-    /// Whether this and the following steps read no stored chunk that the preceding steps read.
-    pub is_apart: bool,
-}
-
-/// A shard is at most this share longer or shorter at each end, so that no chunk is read by two.
-const LENIENCE: u128 = 4;
 
 impl Shard {
     /// All shards of so many.
@@ -45,38 +33,23 @@ impl Shard {
         Self { index, ..*self }
     }
 
-    /// The steps of this shard; those of all shards are disjoint, and together all steps.
-    pub fn steps(&self, steps: &[Step]) -> Range<usize> {
-        self.begin(self.index, steps)..self.begin(self.index + 1, steps)
+    /// The steps of this shard among steps of these weights; those of all shards are disjoint, and together all steps.
+    pub fn part(&self, weights: &[u64]) -> Range<usize> {
+        self.begin(self.index, weights)..self.begin(self.index + 1, weights)
     }
 
-    /// The first step of shard `index`: where the steps before have about the weight of as many equal shards. A step
-    /// that is apart is preferred, if there is one near.
-    fn begin(&self, index: u64, steps: &[Step]) -> usize {
-        match index {
-            0 => return 0,
-            last if last == self.count.get() => return steps.len(),
-            _ => {}
-        }
-        let weight = |step: &Step| u128::from(step.weight.max(1));
-        let total: u128 = steps.iter().map(weight).sum();
-        // Weights are multiplied by the number of shards, so that all numbers are whole.
-        let (ideal, most) = (total * u128::from(index), total / LENIENCE);
-        let (mut nearest, mut nearest_apart) = ((ideal, 0), (most + 1, 0));
+    /// The first step of shard `index`: where the steps before have about the weight of as many equal shards.
+    fn begin(&self, index: u64, weights: &[u64]) -> usize {
+        let weight = |weight: &u64| u128::from(*weight.max(&1));
+        let all: u128 = weights.iter().map(weight).sum();
         let mut before = 0;
-        for (place, step) in
-            steps.iter().enumerate().map(|(place, step)| (place, Some(step))).chain([(steps.len(), None)])
-        {
-            let distance = (before * u128::from(self.count.get())).abs_diff(ideal);
-            if distance < nearest.0 {
-                nearest = (distance, place);
-            }
-            if step.is_none_or(|step| step.is_apart) && distance < nearest_apart.0 {
-                nearest_apart = (distance, place);
-            }
-            before += step.map_or(0, weight);
-        }
-        if nearest_apart.0 <= most { nearest_apart.1 } else { nearest.1 }
+        let is_before = |step: &&u64| {
+            let middle = 2 * before + weight(step);
+            before += weight(step);
+            // Multiplied by the number of shards, so that all numbers are whole.
+            middle * u128::from(self.count.get()) <= 2 * all * u128::from(index)
+        };
+        weights.iter().take_while(is_before).count()
     }
 }
 
@@ -146,34 +119,29 @@ mod tests {
     proptest! {
         #[test]
         fn shards_are_disjoint_and_together_everything(
-            steps in prop::collection::vec((0..1000_u64, any::<bool>()), 0..200), count in 1..30_u64, by in 0..99_u64,
+            weights in prop::collection::vec(0..1000_u64, 0..200), count in 1..30_u64, by in 0..99_u64,
         ) {
-            let steps: Vec<Step> =
-                steps.into_iter().map(|(weight, is_apart)| Step { weight, is_apart }).collect();
             let mut ranges: Vec<Range<usize>> =
-                shards(count).iter().map(|shard| shard.rotated(by).steps(&steps)).collect();
+                shards(count).iter().map(|shard| shard.rotated(by).part(&weights)).collect();
             ranges.sort_by_key(|range| (range.start, range.end));
             let mut end = 0;
             for range in ranges {
                 prop_assert_eq!(range.start, end);
                 end = range.end;
             }
-            prop_assert_eq!(end, steps.len());
+            prop_assert_eq!(end, weights.len());
         }
     }
 
     #[test]
-    fn shards_have_about_the_same_weight_and_begin_at_steps_that_are_apart_if_there_is_one_near() {
-        let steps = |apart: usize| -> Vec<Step> {
-            (0..100).map(|place| Step { weight: 3, is_apart: place % apart == 0 }).collect()
+    fn shards_have_about_the_same_weight() {
+        let begins = |count, weights: &[u64]| -> Vec<usize> {
+            shards(count).iter().map(|shard| shard.part(weights).start).collect()
         };
-        let begins = |count, apart| -> Vec<usize> {
-            shards(count).iter().map(|shard| shard.steps(&steps(apart)).start).collect()
-        };
-        assert_eq!(begins(4, 1), [0, 25, 50, 75]);
-        assert_eq!(begins(4, 10), [0, 20, 50, 70]);
-        assert_eq!(begins(4, 99), [0, 25, 50, 75]);
-        assert_eq!(begins(1, 10), [0]);
+        assert_eq!(begins(4, &[3; 100]), [0, 25, 50, 75]);
+        assert_eq!(begins(3, &[1, 1, 8, 1, 1, 6]), [0, 3, 5]);
+        assert_eq!(begins(1, &[3; 10]), [0]);
+        assert_eq!(begins(2, &[u64::MAX; 4]), [0, 2]);
         assert_eq!(shards(3)[2].rotated(2), shards(3)[1]);
     }
 }

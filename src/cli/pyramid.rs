@@ -15,7 +15,7 @@ use crate::flow::activity::Activity;
 use crate::layout::inventory::Role;
 use crate::metrics::Metrics;
 use crate::store::Location;
-use crate::tools::pyramid::{Progress, Report, ShardReport, Wanted, Work};
+use crate::tools::pyramid::{Report, ShardReport, Wanted, Work};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let threads = arguments.threads.unwrap_or(settings.render.threads);
     let mut failed = 0;
     for (number, (file, wanted)) in (0..).zip(&files) {
-        if let Err(failure) = one(arguments, (number, file, wanted), threads, &activity) {
+        if let Err(failure) = make(arguments, (number, file, wanted), threads, &activity) {
             output::complain(&failure.to_string());
             failed += 1;
         }
@@ -94,7 +94,7 @@ fn by_file(catalog: &Catalog, tokens: &[String]) -> Result<BTreeMap<Location, Ve
     Ok(files)
 }
 
-fn one(
+fn make(
     arguments: &Arguments,
     (number, file, wanted): (u64, &Location, &[Wanted]),
     threads: NonZeroUsize,
@@ -118,33 +118,19 @@ fn one(
         return output::print(&format!("{file} has all levels; nothing to do\n"));
     }
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let bar = Bar::new(name, "voxels", "read");
+    let bar = Bar::new(name, "voxels");
     if let Some(shard) = &arguments.shard {
         let report = work.run_shard(shard, threads, activity, &bar)?;
         bar.finish();
-        return shard_told(shard, &work, file, &report);
+        return print_shard(shard, &work, file, &report);
     }
-    let report = if arguments.assemble { work.assemble(&bar)? } else { work.run(threads, activity, &bar)? };
+    let report = if arguments.assemble { work.assemble()? } else { work.run(threads, activity, &bar)? };
     bar.finish();
-    told(&work, file, &report)
+    print_levels(&work, file, &report)
 }
 
 fn local<'a>(file: &'a Location, why: &str) -> Result<&'a Path, Failure> {
     file.path().ok_or_else(|| Failure::Usage(format!("{file} is not on a local disk; {why}")))
-}
-
-impl Progress for Bar {
-    fn begin(&self, total: u64, done: u64) {
-        Bar::begin(self, total, done);
-    }
-
-    fn advance(&self, voxels: u64) {
-        Bar::advance(self, voxels, String::new);
-    }
-
-    fn assemble(&self) {
-        tracing::debug!("all voxels read; assembling the pieces");
-    }
 }
 
 /// A rechunked volume keeps the windows of its original: percentiles measured on it would differ.
@@ -158,7 +144,7 @@ fn measure(wanted: &[Wanted]) {
 }
 
 /// Reports what was written, and fails if that was not everything.
-fn told(work: &Work, file: &Location, report: &Report) -> Result<(), Failure> {
+fn print_levels(work: &Work, file: &Location, report: &Report) -> Result<(), Failure> {
     let mut text = String::new();
     if !report.levels.is_empty() {
         text = format!("{}\n", work.output().display());
@@ -167,11 +153,11 @@ fn told(work: &Work, file: &Location, report: &Report) -> Result<(), Failure> {
         text.push_str(&format!("  {channel}: levels {}\n", numbers(levels)));
     }
     output::print(&text)?;
-    failures_told(file, &report.failed)
+    print_failures(file, &report.failed)
 }
 
 /// Reports what a shard made, and what remains to be done.
-fn shard_told(shard: &Shard, work: &Work, file: &Location, report: &ShardReport) -> Result<(), Failure> {
+fn print_shard(shard: &Shard, work: &Work, file: &Location, report: &ShardReport) -> Result<(), Failure> {
     let ShardReport { pieces, all, missing, failed } = report;
     let rest = match missing {
         0 => "all are there: --assemble puts them together".to_owned(),
@@ -179,10 +165,10 @@ fn shard_told(shard: &Shard, work: &Work, file: &Location, report: &ShardReport)
     };
     let path = work.output().display();
     output::print(&format!("{path}: shard {shard}: {pieces} of {all} pieces; {rest}\n"))?;
-    failures_told(file, failed)
+    print_failures(file, failed)
 }
 
-fn failures_told(file: &Location, failed: &[(String, Vec<u8>, String)]) -> Result<(), Failure> {
+fn print_failures(file: &Location, failed: &[(String, Vec<u8>, String)]) -> Result<(), Failure> {
     for (channel, levels, why) in failed {
         let levels = numbers(levels);
         output::complain(&format!("the levels {levels} of the channel {channel} could not be made: {why}"));

@@ -1,29 +1,31 @@
 //! `voltile warm`: renders tiles ahead of requests, through a running server or straight into a cache directory.
 
 mod arguments;
-mod job;
-mod progress;
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use indicatif::{HumanCount, HumanDuration};
 
-use super::{Failure, Sources, directory_tier, load_sound, shared_tiers, signals};
+use super::bar::Bar;
+use super::{Failure, Sources, directory_tier, load_sound, output, shared_tiers, signals};
 use crate::base::description::DatasetDescription;
 use crate::base::shard::Shard;
+use crate::base::units::bytes;
 use crate::config::Settings;
 use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 use crate::service::{RenderPool, TileService};
-use crate::store::{Location, Store};
+use crate::store::Store;
 use crate::tier::{Directory, Tier, Tiers};
-use crate::tools::warm::{Counted, DRAWN, EVICTED, INFLATED, InProcess, Selection, Server, Stop, Work};
+use crate::tools::warm::{
+    self, Ending, Estimate, InProcess, Producer, Report, Selection, Server, Stop, Work,
+};
 
 use arguments::{Selecting, Target};
-use job::Job;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -68,25 +70,31 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let target = Target::of(&arguments.targets).map_err(Failure::Usage)?;
+    let target = Target::parse(&arguments.targets).map_err(Failure::Usage)?;
     let selection = arguments.selecting.selection(&target).map_err(Failure::Usage)?;
-    let stop = stop_on_signals()?;
+    let stop = Arc::new(Stop::default());
+    let stopped = Arc::clone(&stop);
+    // The second Ctrl-C or SIGTERM ends the process with status 1, as for any unfinished work.
+    signals::stop_then_exit(1, move || {
+        tracing::info!("stopping: finishing the tiles in flight");
+        stopped.request();
+    })?;
     match &target.url {
         Some(url) => over_http(arguments, url, &target, &selection, &stop),
         None => in_process(arguments, &target, &selection, &stop),
     }
 }
 
-/// On the first Ctrl-C or SIGTERM, stops the work after finishing tiles in flight. The second ends the process with
-/// status 1, as for any unfinished work.
-fn stop_on_signals() -> Result<Arc<Stop>, Failure> {
-    let stop = Arc::new(Stop::default());
-    let stopped = Arc::clone(&stop);
-    signals::stop_then_exit(1, move || {
-        tracing::info!("stopping: finishing the tiles in flight");
-        stopped.request();
-    })?;
-    Ok(stop)
+/// One warming job.
+struct Job<'a> {
+    arguments: &'a Arguments,
+    work: Work,
+    /// The number of tiles in flight at once, and the number rendered at once.
+    threads: NonZeroUsize,
+    renderers: usize,
+    /// The size of the cache in bytes.
+    room: u64,
+    stop: &'a Stop,
 }
 
 fn over_http(
@@ -96,24 +104,14 @@ fn over_http(
     selection: &Selection,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    if let Some(problem) = misplaced(arguments, target) {
-        return Err(Failure::Usage(problem));
-    }
+    refuse_local(arguments, target)?;
     let mut server =
         Server::new(url, arguments.retries).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
-    let site = server.ask().map_err(anyhow::Error::msg)?;
-    let work = chosen(selection, &site.datasets, site.caches.chunks)?;
+    let site = server.describe().map_err(anyhow::Error::msg)?;
+    let work = chosen(arguments, selection, &site.datasets, site.caches.chunks)?;
     let renderers = site.threads.min(arguments.clients.get());
-    let job = Job { arguments, work: &work, threads: arguments.clients, renderers, stop };
-    if arguments.dry_run {
-        return job.estimate(&server, site.caches.disk.unwrap_or(site.caches.tiles) as u64);
-    }
-    let before = server.counters();
-    job.run(&server, || {
-        let after = server.counters();
-        let since = |name: &str| Some(after.get(name)?.saturating_sub(*before.get(name)?));
-        Counted { drawn: since(DRAWN), evicted: since(EVICTED), bytes_inflated: since(INFLATED) }
-    })
+    let room = site.caches.disk.unwrap_or(site.caches.tiles) as u64;
+    Job { arguments, work, threads: arguments.clients, renderers, room, stop }.run(&server)
 }
 
 fn in_process(
@@ -131,89 +129,158 @@ fn in_process(
         layers.config = arguments.config.clone();
     }
     let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
-    let directory = arguments.into.clone().or_else(|| settings.cache.directory.clone());
-    let budget = settings.cache.disk as u64;
-    let tiers = if arguments.dry_run {
-        Vec::new()
-    } else {
-        tiers(directory.as_deref(), &settings, &metrics, catalog.store())?
+    let directory = arguments.into.as_ref().or(settings.cache.directory.as_ref());
+    let tiers = match arguments.dry_run {
+        true => Vec::new(),
+        false => tiers(directory, &settings, &metrics, catalog.store())?,
     };
-    let work = chosen(selection, &catalog.describe(), settings.cache.chunks)?;
+    let work = chosen(arguments, selection, &catalog.describe(), settings.cache.chunks)?;
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, activity)?;
-    let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics.clone())?;
+    let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let service = Arc::new(service.with_tiers(Tiers::of(tiers)));
-    let producer = InProcess::new(Arc::clone(&service));
-    let job = Job { arguments, work: &work, threads, renderers: threads.get(), stop };
-    if arguments.dry_run {
-        return job.estimate(&producer, budget);
-    }
-    let (drawn, inflated) = (metrics.renders.get(), metrics.chunk_decoded_bytes.get());
-    let counted = || Counted {
-        drawn: Some(metrics.renders.get() - drawn),
-        evicted: Some(metrics.tier_evicted.get()),
-        bytes_inflated: Some(metrics.chunk_decoded_bytes.get() - inflated),
-    };
-    let done = job.run(&producer, counted);
+    let room = settings.cache.disk as u64;
+    let job = Job { arguments, work, threads, renderers: threads.get(), room, stop };
+    let done = job.run(&InProcess::new(Arc::clone(&service))?);
     service.finish_writing(Duration::ZERO);
     done
 }
 
-/// The option or file that makes no sense together with a server, if any.
-fn misplaced(arguments: &Arguments, target: &Target) -> Option<String> {
-    if let Some(other) = target.files.first() {
-        // It may be an address with credentials.
-        let other =
-            Location::given(other.clone()).map_or_else(|error| error.to_string(), |file| file.to_string());
-        return Some(format!("{other}: a server has its own files; select one of its datasets with --token"));
+impl Job<'_> {
+    fn run(&self, producer: &dyn Producer) -> Result<(), Failure> {
+        let Self { arguments, work, stop, .. } = self;
+        if arguments.dry_run {
+            let estimate = warm::estimate(work, producer, self.renderers, arguments.rate, stop);
+            if estimate.bytes > self.room {
+                tracing::warn!(
+                    "the tiles take more than the cache holds ({}): the first ones will be evicted",
+                    bytes(self.room)
+                );
+            }
+            return match arguments.json {
+                true => output::print_json(&estimate),
+                false => output::print(&estimate_text(&estimate)),
+            };
+        }
+        let bar = Bar::new("warming".to_owned(), "tiles");
+        let report = warm::run(work, producer, self.threads, arguments.rate, stop, &bar);
+        bar.finish();
+        match arguments.json {
+            true => output::print_json(&report)?,
+            false => output::print(&report_text(&report))?,
+        }
+        if let Some(evicted) = report.counters.map(|counters| counters.evicted).filter(|evicted| *evicted > 0)
+        {
+            tracing::warn!(
+                "{evicted} tiles were removed from the cache directory to keep to cache.disk: it is too small for all"
+            );
+        }
+        report.failures.iter().for_each(|failure| output::complain(failure));
+        let Report { failed, tiles, .. } = report;
+        if failed > report.failures.len() as u64 {
+            output::complain(&format!("and {} more", failed - report.failures.len() as u64));
+        }
+        let problem = match report.ending {
+            Ending::Finished if failed == 0 => return Ok(()),
+            Ending::Finished => format!("{failed} of {tiles} tiles failed; the same command retries them"),
+            Ending::Stopped => "stopped; the same command does the rest".to_owned(),
+            Ending::Over(why) => format!("{why}; the same command does the rest"),
+        };
+        Err(Failure::Work(anyhow::Error::msg(problem)))
     }
-    let without_server = [
+}
+
+fn estimate_text(estimate: &Estimate) -> String {
+    let (tiles, chunks) = (HumanCount(estimate.tiles), HumanCount(estimate.chunks_read));
+    let (size, time) = (bytes(estimate.bytes), duration(estimate.seconds));
+    let inflated = bytes(estimate.bytes_inflated);
+    let samples = estimate.samples;
+    format!(
+        "{tiles} tiles, about {size}, about {time}\n{chunks} chunks to decode, {inflated} inflated\n\
+         estimated from {samples} tiles\n"
+    )
+}
+
+fn report_text(report: &Report) -> String {
+    let done = report.rendered + report.stored + report.empty;
+    let [done, tiles, rendered, stored, empty, failed] =
+        [done, report.tiles, report.rendered, report.stored, report.empty, report.failed].map(HumanCount);
+    let (size, time) = (bytes(report.bytes), duration(report.seconds));
+    let inflated = report.counters.map(|counters| format!("{} inflated\n", bytes(counters.bytes_inflated)));
+    format!(
+        "{done} of {tiles} tiles in {time}: {rendered} rendered ({size}), {stored} there already, {empty} empty, \
+         {failed} failed\n{}",
+        inflated.unwrap_or_default()
+    )
+}
+
+fn duration(seconds: f64) -> HumanDuration {
+    HumanDuration(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+/// An error if a file or option is given that makes no sense together with a server.
+fn refuse_local(arguments: &Arguments, target: &Target) -> Result<(), Failure> {
+    if let Some(file) = target.files.first() {
+        let file = super::file(file.clone())?;
+        let problem = "a server has its own files; select one of its datasets with --token";
+        return Err(Failure::Usage(format!("{file}: {problem}")));
+    }
+    let local = [
         ("--into", arguments.into.is_some()),
         ("--config", arguments.config.is_some()),
         ("--set", !arguments.set.is_empty()),
         ("--demo", arguments.demo),
     ];
-    let (option, _) = without_server.iter().find(|(_, is_given)| *is_given)?;
-    Some(format!(
-        "{option} cannot be used with a server, which has its own files, settings and cache directory"
-    ))
+    match local.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::Usage(format!(
+            "{option} cannot be used with a server, which has its own files, settings and cache directory"
+        ))),
+    }
 }
-
-const WHERE_TO: &str = "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or \
-                        cache.store";
 
 /// The tiers that tiles are written to; at least one that is meant to last.
 fn tiers(
-    directory: Option<&Path>,
+    directory: Option<&PathBuf>,
     settings: &Settings,
     metrics: &Metrics,
     store: &Store,
 ) -> Result<Vec<Tier>, Failure> {
-    if directory.is_none() && settings.cache.store.is_none() {
-        return Err(Failure::Usage(WHERE_TO.to_owned()));
+    let problem = match directory {
+        None if settings.cache.store.is_none() => {
+            "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or cache.store"
+        }
+        Some(_) if settings.cache.disk == 0 => "cache.disk is 0: no tiles can be stored in a directory",
+        _ => "",
+    };
+    if !problem.is_empty() {
+        return Err(Failure::Usage(problem.to_owned()));
     }
-    let directory =
-        directory.map(|directory| tier_in(directory, settings.cache.disk, metrics)).transpose()?;
+    let open = |directory: &PathBuf| {
+        // Without the directory there is nothing to do.
+        let opened = Directory::open(directory).map_err(|error| match error.is_misnamed() {
+            true => Failure::Usage(error.to_string()),
+            false => Failure::Work(error.into()),
+        })?;
+        directory_tier(opened, settings.cache.disk, metrics)
+    };
+    let directory = directory.map(open).transpose()?;
     Ok(directory.into_iter().chain(shared_tiers(settings, metrics, store)?).collect())
 }
 
-/// The disk cache. Without one there is nothing to do, so failing to open it is an error.
-fn tier_in(directory: &Path, budget: usize, metrics: &Metrics) -> Result<Tier, Failure> {
-    if budget == 0 {
-        return Err(Failure::Usage("cache.disk is 0: no tiles can be stored in a directory".to_owned()));
-    }
-    let opened = Directory::open(directory).map_err(|error| match error.is_misnamed() {
-        true => Failure::Usage(error.to_string()),
-        false => Failure::Work(error.into()),
-    })?;
-    directory_tier(opened, budget, metrics)
-}
-
-fn chosen(selection: &Selection, datasets: &[DatasetDescription], chunks: usize) -> Result<Work, Failure> {
+fn chosen(
+    arguments: &Arguments,
+    selection: &Selection,
+    datasets: &[DatasetDescription],
+    chunks: usize,
+) -> Result<Work, Failure> {
     let work =
         Work::new(selection, datasets, chunks as u64).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
     for remark in work.remarks() {
         tracing::warn!("{remark}");
     }
-    Ok(work)
+    Ok(match &arguments.shard {
+        Some(shard) => work.shard(shard),
+        None => work,
+    })
 }

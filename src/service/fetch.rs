@@ -104,11 +104,8 @@ impl TileService {
     /// Ensures that a tile is in the disk cache: unless it is there, renders it on the pool and writes it before this
     /// returns. It bypasses the memory cache, and other requests cannot join its render.
     ///
-    /// Without a disk cache this does nothing and returns [`Warmed::WasThere`].
+    /// Without tiers the tile is rendered and dropped.
     pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
-        if !self.keeper.has_tiers() {
-            return Ok(Warmed::WasThere);
-        }
         let Some(work) = self.work(identified, Purpose::Warming, Yields::Never, None) else {
             return Ok(Warmed::Black);
         };

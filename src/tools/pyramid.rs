@@ -28,15 +28,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::base::shard::{Shard, Step};
+use rayon::iter::{ParallelBridge, ParallelIterator};
+
+use crate::base::shard::Shard;
 use crate::catalog::{Channel, StoredLevel};
 use crate::flow::activity::Activity;
 use crate::geometry::{Scaling, Xyz};
 use crate::layout::inventory::{ATTRIBUTE, ChannelRecord, Inventory, Role};
 use crate::store::Location;
+use crate::tools::progress::Progress;
 use crate::volume::Stamp;
 use crate::volume::hdf5::{FileIdentity, Writer};
 
@@ -54,16 +56,6 @@ pub struct Wanted {
     pub scaling: Scaling,
     /// The size of a voxel in nanometres, if configured.
     pub voxel_size: Option<Xyz<f64>>,
-}
-
-/// Receives progress updates. Called from many threads.
-pub trait Progress: Sync {
-    /// The work begins: the total number of voxels to read, and how many were done by an earlier run.
-    fn begin(&self, total: u64, done: u64);
-    /// This many more voxels have been processed.
-    fn advance(&self, voxels: u64);
-    /// All pieces are finished; assembly begins.
-    fn assemble(&self);
 }
 
 /// The result of a run.
@@ -88,6 +80,13 @@ pub struct ShardReport {
     pub failed: Vec<(String, Vec<u8>, String)>,
 }
 
+/// A piece, and the number of voxels to read for it.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    id: PieceId,
+    voxels: u64,
+}
+
 /// The reasons why families could not be computed, by number.
 type Failed = BTreeMap<usize, String>;
 
@@ -102,8 +101,7 @@ pub struct Work {
     /// Of all files that are read.
     stamps: Vec<(Location, Stamp)>,
     records: Vec<ChannelRecord>,
-    /// Each with the index of its channel's record.
-    families: Vec<(usize, Family)>,
+    families: Vec<Family>,
     paged: bool,
 }
 
@@ -169,9 +167,7 @@ impl Work {
         let group = if taken == 0 { record.name.clone() } else { format!("{}.{}", record.name, taken + 1) };
         let copy = self.role == Role::Volume;
         let place = self.records.len();
-        self.families.extend(
-            families(&wanted.channel, wanted.scaling, copy, &group).into_iter().map(|family| (place, family)),
-        );
+        self.families.extend(families(&wanted.channel, wanted.scaling, copy, &group, place));
         self.records.push(record);
     }
 
@@ -182,10 +178,10 @@ impl Work {
 
     /// The page size of the output, if it is to be paged.
     fn page_size(&self) -> Option<u64> {
-        let targets = self.families.iter().flat_map(|(_, family)| {
+        let targets = self.families.iter().flat_map(|family| {
             family.targets.iter().map(|target| {
                 let chunk = family.chunk(target.height);
-                chunk.x * chunk.y * chunk.z * family.stored_as(target).voxel_bytes() as u64
+                chunk.volume() * family.stored_as(target).voxel_bytes() as u64
             })
         });
         let [least, most] = PAGE_SIZES;
@@ -214,12 +210,9 @@ impl Work {
         activity: &Activity,
         progress: &dyn Progress,
     ) -> Result<Report, PyramidError> {
-        let (folder, resumes) = Folder::open(&self.output, &self.manifest())?;
-        if resumes {
-            tracing::info!("resuming the work in {}", Folder::of(&self.output).display());
-        }
+        let folder = Folder::open(&self.output, &self.manifest())?;
         let failed = self.make_pieces(&folder, &self.pieces(), threads, activity, progress)?;
-        self.publish(folder, &failed, progress)
+        self.publish(folder, &failed)
     }
 
     /// Makes the pieces of one shard that do not exist yet.
@@ -236,10 +229,10 @@ impl Work {
     ) -> Result<ShardReport, PyramidError> {
         let folder = Folder::open_shared(&self.output, &self.manifest(), shard.count())?;
         let all = self.pieces();
-        let own = all.get(self.part(shard)).unwrap_or_default();
-        let made = self.make_pieces(&folder, own, threads, activity, progress);
-        let failed = made.map_err(|error| self.exists_already().unwrap_or(error))?;
-        let missing = all.iter().filter(|id| !folder.has(**id)).count();
+        let own = all.get(self.part(shard, &all)).unwrap_or_default();
+        let failed = self.make_pieces(&folder, own, threads, activity, progress);
+        let failed = failed.map_err(|error| self.exists_already().unwrap_or(error))?;
+        let missing = all.iter().filter(|piece| !folder.has(piece.id)).count();
         Ok(ShardReport { pieces: own.len(), all: all.len(), missing, failed: self.report(&failed).failed })
     }
 
@@ -248,9 +241,9 @@ impl Work {
     /// # Errors
     /// If pieces are missing, something cannot be written, or the original has changed since the work was planned. A
     /// level of which a piece could not be read is not an error: it is listed in the report.
-    pub fn assemble(&self, progress: &dyn Progress) -> Result<Report, PyramidError> {
+    pub fn assemble(&self) -> Result<Report, PyramidError> {
         let folder = Folder::existing(&self.output, &self.manifest());
-        let mut failed = self.not_decoded();
+        let mut failed = self.undecodable();
         failed.extend(folder.failures());
         if let Some(missing) = self.missing(&folder, &failed) {
             return Err(self.exists_already().unwrap_or(missing));
@@ -260,7 +253,7 @@ impl Work {
             // The pieces stay: a shard that is run again may succeed.
             return Ok(report);
         }
-        self.publish(folder, &failed, progress).map_err(|error| self.exists_already().unwrap_or(error))
+        self.publish(folder, &failed).map_err(|error| self.exists_already().unwrap_or(error))
     }
 
     /// Another process may have assembled the same output and removed the work folder.
@@ -268,18 +261,13 @@ impl Work {
         self.output.exists().then(|| PyramidError::Exists { path: self.output.clone() })
     }
 
-    fn publish(
-        &self,
-        folder: Folder,
-        failed: &Failed,
-        progress: &dyn Progress,
-    ) -> Result<Report, PyramidError> {
+    fn publish(&self, folder: Folder, failed: &Failed) -> Result<Report, PyramidError> {
         let report = self.report(failed);
         if report.levels.is_empty() {
             folder.remove();
             return Ok(report);
         }
-        progress.assemble();
+        tracing::debug!("all voxels are read; assembling the pieces");
         let whole = folder.whole();
         self.write(&folder, &whole, failed)?;
         folder.publish(&whole, &self.output)?;
@@ -287,25 +275,25 @@ impl Work {
     }
 
     /// All pieces, in order.
-    fn pieces(&self) -> Vec<PieceId> {
-        let of = |(family, (_, pieces)): (usize, &(usize, Family))| {
-            (0..pieces.pieces.len()).map(move |piece| PieceId { family, piece }).collect::<Vec<_>>()
+    fn pieces(&self) -> Vec<Piece> {
+        let of_family = |(family, own): (usize, &Family)| {
+            let pieces = own.voxels().enumerate();
+            pieces.map(|(piece, voxels)| Piece { id: PieceId { family, piece }, voxels }).collect::<Vec<_>>()
         };
-        self.families.iter().enumerate().flat_map(of).collect()
+        self.families.iter().enumerate().flat_map(of_family).collect()
     }
 
-    /// The part of [`Self::pieces`] that a shard makes.
-    fn part(&self, shard: &Shard) -> Range<usize> {
-        let steps: Vec<Step> = self.families.iter().flat_map(|(_, family)| family.steps()).collect();
-        shard.rotated(self.number).steps(&steps)
+    /// The part of all pieces that a shard makes.
+    fn part(&self, shard: &Shard, pieces: &[Piece]) -> Range<usize> {
+        let weights: Vec<u64> = pieces.iter().map(|piece| piece.voxels).collect();
+        shard.rotated(self.number).part(&weights)
     }
 
     /// Identifies the work: only pieces with equal manifests may be combined.
     fn manifest(&self) -> String {
         let stamps = self.stamps.iter().map(|(_, stamp)| stamp.clone()).collect();
         let inventory = self.inventory(stamps, &|_| true);
-        let trees: Vec<String> =
-            self.families.iter().map(|(_, family)| format!("{:?}", family.tree)).collect();
+        let trees: Vec<String> = self.families.iter().map(|family| format!("{:?}", family.tree)).collect();
         format!("{} {}\n{}\n", env!("CARGO_PKG_VERSION"), trees.join(" "), inventory.to_text())
     }
 
@@ -314,97 +302,110 @@ impl Work {
     fn make_pieces(
         &self,
         folder: &Folder,
-        pieces: &[PieceId],
+        pieces: &[Piece],
         threads: NonZeroUsize,
         activity: &Activity,
         progress: &dyn Progress,
     ) -> Result<Failed, PyramidError> {
-        let voxels = |id: &PieceId| {
-            self.families.get(id.family).map_or(0, |(_, family)| family.voxels_of_piece(id.piece))
-        };
-        let (there, tasks): (Vec<PieceId>, Vec<PieceId>) = pieces.iter().partition(|id| folder.has(**id));
-        progress.begin(pieces.iter().map(voxels).sum(), there.iter().map(voxels).sum());
-        let failures = Mutex::new(self.not_decoded());
-        let work = |id: &PieceId| {
-            let is_failed = lock(&failures).contains_key(&id.family);
+        let (done, tasks): (Vec<Piece>, Vec<Piece>) = pieces.iter().partition(|piece| folder.has(piece.id));
+        let voxels = |pieces: &[Piece]| pieces.iter().map(|piece| piece.voxels).sum();
+        progress.begin(voxels(pieces), voxels(&done));
+        let failures = Mutex::new(self.undecodable());
+        let work = |Piece { id, voxels }| {
+            let mut is_failed = lock(&failures).contains_key(&id.family);
             // Another process may have made it in the meantime.
-            if !is_failed && !folder.has(*id) {
-                match self.make(*id) {
-                    Ok(bytes) => folder.keep_piece(*id, &bytes)?,
+            if !is_failed && !folder.has(id) {
+                match self.make(id) {
+                    Ok(bytes) => folder.keep_piece(id, &bytes)?,
                     Err(PyramidError::Read(error)) => {
-                        folder.keep_failure(*id, &error.to_string())?;
+                        folder.keep_failure(id, &error.to_string())?;
                         lock(&failures).insert(id.family, error.to_string());
+                        is_failed = true;
                     }
                     Err(error) => return Err(error),
                 }
             }
-            progress.advance(voxels(id));
+            progress.advance(voxels, is_failed);
             Ok(())
         };
-        in_turn(&tasks, threads, activity, &work)?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build()?;
+        // All threads have work, so none should split its decoding over others.
+        let _places: Vec<_> = (0..threads.get()).map(|_| activity.enter()).collect();
+        // In order: neighbours may share stored chunks, which are still cached.
+        pool.install(|| tasks.into_iter().par_bridge().try_for_each(work))?;
         Ok(failures.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn make(&self, id: PieceId) -> Result<Vec<u8>, PyramidError> {
-        let family = self.families.get(id.family).map(|(_, family)| family);
+        let family = self.families.get(id.family);
         let units = family.and_then(|family| Some((family, family.pieces.get(id.piece)?)));
         units.map_or_else(|| Ok(Vec::new()), |(family, units)| piece::make(family, units))
     }
 
-    /// The families whose filters are missing.
-    fn not_decoded(&self) -> Failed {
-        let families = self.families.iter().enumerate();
-        families.filter_map(|(number, (_, family))| Some((number, not_decoded(family)?))).collect()
+    /// The families whose filters are missing: no voxel of them can be read.
+    fn undecodable(&self) -> Failed {
+        let reason = |(number, family): (usize, &Family)| {
+            let stored = family.stored()?;
+            let filters = &stored.storage.missing_filters;
+            let reason = format!(
+                "{} is stored with the filter {}, which this build cannot decode",
+                stored.path(),
+                filters.join(", ")
+            );
+            (!filters.is_empty()).then_some((number, reason))
+        };
+        self.families.iter().enumerate().filter_map(reason).collect()
     }
 
     fn write(&self, folder: &Folder, path: &Path, failed: &Failed) -> Result<(), PyramidError> {
         let mut writer = Writer::create(path, self.page_size())?;
-        let lost = self.lost(failed);
-        for (number, (_, family)) in
-            self.families.iter().enumerate().filter(|(number, _)| !lost.contains(number))
-        {
-            assemble::family(family, number, folder, &mut writer)?;
+        let left_out = self.left_out(failed);
+        let is_written = |number: &usize| !left_out.contains(number);
+        for number in (0..self.families.len()).filter(is_written) {
+            assemble::family(&self.families[number], number, folder, &mut writer)?;
         }
-        let stamps = self.checked_stamps()?;
-        let inventory = self.inventory(stamps, &|number| !lost.contains(&number));
+        let inventory = self.inventory(self.checked_stamps()?, &is_written);
         writer.text(ATTRIBUTE, &inventory.to_text())?;
         Ok(writer.finish(path)?)
     }
 
-    /// The families to leave out: those that failed, and in a new volume all others of the same channels.
-    fn lost(&self, failed: &Failed) -> BTreeSet<usize> {
-        let channel = |number: &usize| self.families.get(*number).map(|(place, _)| *place);
-        let channels: BTreeSet<usize> = failed.keys().filter_map(channel).collect();
-        let whole = |number: &usize| {
-            self.role == Role::Volume && channel(number).is_some_and(|place| channels.contains(&place))
-        };
-        (0..self.families.len()).filter(|number| failed.contains_key(number) || whole(number)).collect()
+    /// The families that failed, and in a new volume all others of the same channels.
+    fn left_out(&self, failed: &Failed) -> BTreeSet<usize> {
+        let record = |number: usize| self.families.get(number).map(|family| family.record);
+        let records: BTreeSet<usize> = failed.keys().filter_map(|number| record(*number)).collect();
+        let is_volume = self.role == Role::Volume;
+        (0..self.families.len())
+            .filter(|number| {
+                failed.contains_key(number)
+                    || is_volume && record(*number).is_some_and(|record| records.contains(&record))
+            })
+            .collect()
     }
 
-    fn inventory(&self, stamps: Vec<Stamp>, is_there: &dyn Fn(usize) -> bool) -> Inventory {
+    fn inventory(&self, stamps: Vec<Stamp>, is_written: &dyn Fn(&usize) -> bool) -> Inventory {
         let mut records = self.records.clone();
-        let there = self.families.iter().enumerate().filter(|(number, _)| is_there(*number));
-        for (_, (place, family)) in there {
-            records[*place].levels.extend(family.targets.iter().map(|target| target.record.clone()));
+        for (_, family) in self.families.iter().enumerate().filter(|(number, _)| is_written(number)) {
+            let levels = &mut records[family.record].levels;
+            levels.extend(family.targets.iter().map(|target| target.record.clone()));
+            levels.sort_by_key(|level| level.level);
         }
-        records.iter_mut().for_each(|record| record.levels.sort_by_key(|level| level.level));
         records.retain(|record| !record.levels.is_empty());
         Inventory::new(self.role, stamps, records)
     }
 
     fn report(&self, failed: &Failed) -> Report {
-        let lost = self.lost(failed);
-        let numbers = |family: &Family| family.targets.iter().map(|target| target.record.level).collect();
+        let left_out = self.left_out(failed);
         let mut report = Report { levels: Vec::new(), failed: Vec::new() };
-        for (number, (place, family)) in self.families.iter().enumerate() {
-            let name = self.records[*place].name.clone();
-            match failed.get(&number) {
-                Some(why) => report.failed.push((name, numbers(family), why.clone())),
-                None if lost.contains(&number) => {
-                    let why = "another level of the channel failed; a new volume gets all levels of a channel or none".to_owned();
-                    report.failed.push((name, numbers(family), why));
-                }
-                None => report.levels.push((name, numbers(family))),
+        for (number, family) in self.families.iter().enumerate() {
+            let name = self.records[family.record].name.clone();
+            let levels = family.targets.iter().map(|target| target.record.level).collect();
+            if left_out.contains(&number) {
+                let why = failed.get(&number).cloned().unwrap_or_else(|| {
+                    "another level of the channel failed; a new volume gets all levels of a channel or none".to_owned()
+                });
+                report.failed.push((name, levels, why));
+            } else {
+                report.levels.push((name, levels));
             }
         }
         report
@@ -415,7 +416,7 @@ impl Work {
         let files: BTreeMap<&Location, &FileIdentity> = self
             .families
             .iter()
-            .flat_map(|(_, family)| family.channel.levels())
+            .flat_map(|family| family.channel.levels())
             .flat_map(StoredLevel::files)
             .filter(|file| file.exists())
             .map(|file| (file.location(), file))
@@ -452,38 +453,4 @@ impl Work {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The reason if no voxel of a family can be read: missing filters.
-fn not_decoded(family: &Family) -> Option<String> {
-    let filters = &family.stored()?.storage.missing_filters;
-    let path = family.stored()?.path();
-    (!filters.is_empty()).then(|| {
-        format!("{path} is stored with the filter {}, which this build cannot decode", filters.join(", "))
-    })
-}
-
-/// Runs the tasks in order on `threads` threads, until one fails.
-fn in_turn<T: Sync>(
-    tasks: &[T],
-    threads: NonZeroUsize,
-    activity: &Activity,
-    work: &(dyn Fn(&T) -> Result<(), PyramidError> + Sync),
-) -> Result<(), PyramidError> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build()?;
-    // All threads have work, so none should split its decoding over others.
-    let _places: Vec<_> = (0..threads.get()).map(|_| activity.enter()).collect();
-    let (next, stop, failure) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
-    let worker = || {
-        while !stop.load(Ordering::Relaxed)
-            && let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed))
-        {
-            if let Err(error) = work(task) {
-                stop.store(true, Ordering::Relaxed);
-                lock(&failure).get_or_insert(error);
-            }
-        }
-    };
-    pool.scope(|scope| (0..threads.get()).for_each(|_| scope.spawn(|_| worker())));
-    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }

@@ -2,10 +2,10 @@
 //!
 //! A [`Selection`] is matched with what is served, as `/datasets.json` describes it, and becomes a [`Work`]:
 //! families of tiles (`family`), put into groups that read the same stored boxes (`group`), and iterated
-//! block by block (`order`). A work never lists its tiles. [`run()`] has a [`Producer`] produce them one by one:
+//! block by block. A work never lists its tiles. [`run()`] has a [`Producer`] produce them one by one:
 //! a running [`Server`] is sent requests, or they are drawn [in this process](InProcess) and written straight
 //! to a directory or object storage. To resume a killed run, run it again: tiles that are stored are skipped. Several
-//! processes can share a work: each does whole blocks that follow one another ([`Work::part`]).
+//! processes can share a work: each does whole blocks that follow one another ([`Work::shard`]).
 //!
 //! Local files are also seen through the description that a server would give ([`crate::base::description`]). So there is one
 //! order, and everything it needs to know about storage is public.
@@ -22,7 +22,6 @@
 //! When warming, a chunk is decoded whole at once ([`crate::volume::Decode::Whole`]); otherwise the first tile decodes only
 //! the part that it shows.
 
-mod boxes;
 mod choose;
 mod estimate;
 mod extent;
@@ -30,22 +29,18 @@ mod family;
 mod group;
 mod in_process;
 mod numbers;
-mod order;
 mod over_http;
-mod report;
 mod run;
 mod selection;
-mod served;
 #[cfg(test)]
 mod tests;
 mod work;
 
-pub use estimate::{Probe, estimate};
+pub use estimate::{Estimate, estimate};
 pub use extent::Extent;
 pub use in_process::InProcess;
 pub use numbers::Numbers;
-pub use over_http::{DRAWN, EVICTED, INFLATED, Server};
-pub use report::{Counted, Ending, Report};
-pub use run::{Pace, Producer, Stop, run};
+pub use over_http::Server;
+pub use run::{Ending, Producer, Report, Stop, run};
 pub use selection::{Channels, Selection};
 pub use work::Work;

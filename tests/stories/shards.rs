@@ -116,7 +116,7 @@ fn a_killed_shard_is_resumed_by_any_division_and_assembly_names_what_is_missing(
     child.kill().unwrap();
     child.wait().unwrap();
     let kept = pieces(&beside(&path));
-    refused(&["pieces are missing", "raw, from level 0: ", "Run these shards again: ", "1/2"]);
+    refused(&["pieces are missing", "Run these shards again: ", "1/2"]);
     let last = done(&place, &path, &["--shard", "2/3"]);
     assert!(last.out.contains("of all are missing"), "{}", last.out);
     refused(&["Run these shards again: ", "; or ", "1/3"]);
@@ -240,15 +240,15 @@ fn shards_warm_disjoint_tiles_that_together_are_those_of_one_process() {
     let warmed = |into: &str, more: &[&str]| warm(&place, &[&["brain.h5", "--into", into], more].concat());
     let whole = warmed("whole", &[]);
     let expected = tiles(&place.path("whole"));
-    assert_eq!(number(&whole, "made"), expected.len() as u64);
+    assert_eq!(number(&whole, "rendered"), expected.len() as u64);
     for count in [1, 2, 3, 5] {
         let into = format!("cache{count}");
         let mut inflated = 0;
         for index in 0..count {
             let report = warmed(&into, &["--shard", &shard(index, count)]);
-            assert_eq!((number(&report, "held"), number(&report, "black")), (0, 0), "{report}");
-            assert_eq!(number(&report, "made"), number(&report, "tiles"));
-            assert!(number(&report, "made") > 0);
+            assert_eq!((number(&report, "stored"), number(&report, "empty")), (0, 0), "{report}");
+            assert_eq!(number(&report, "rendered"), number(&report, "tiles"));
+            assert!(number(&report, "rendered") > 0);
             inflated += number(&report, "bytes_inflated");
         }
         assert!(tiles(&place.path(&into)) == expected, "{count} shards");
@@ -277,10 +277,10 @@ fn a_killed_shard_that_warms_is_resumed_by_any_division() {
         .map(|index| warm(&place, &[&arguments[..], &["--shard", &shard(index, 4)]].concat()))
         .collect();
     let sum = |name: &str| reports.iter().map(|report| number(report, name)).sum::<u64>();
-    assert_eq!((sum("tiles"), sum("made"), sum("held")), (TILES, TILES - there, there));
+    assert_eq!((sum("tiles"), sum("rendered"), sum("stored")), (TILES, TILES - there, there));
     assert_eq!(kept(&directory), TILES);
     let whole = warm(&place, &arguments);
-    assert_eq!((number(&whole, "held"), number(&whole, "made")), (TILES, 0));
+    assert_eq!((number(&whole, "stored"), number(&whole, "rendered")), (TILES, 0));
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_run_of_the_whole_finishes_what_shards_have_begun() {
     let dry = warm(&place, &[&arguments[..], &["--shard", "1/2", "--dry-run"]].concat());
     assert_eq!(number(&dry, "tiles"), number(&part, "tiles"));
     let whole = warm(&place, &arguments);
-    assert_eq!(number(&whole, "held"), number(&part, "tiles"));
+    assert_eq!(number(&whole, "stored"), number(&part, "tiles"));
     assert_eq!(kept(&place.path("cache")), TILES);
 }
 
@@ -322,7 +322,7 @@ fn shards_warm_a_server_and_every_tile_is_rendered_once() {
     let mut tiles = 0;
     for index in 0..3 {
         let report = warm(&place, &[&address, "--shard", &shard(index, 3)]);
-        tiles += number(&report, "made");
+        tiles += number(&report, "rendered");
     }
     assert_eq!((tiles, server.renders()), (TILES, TILES));
     pictures(&server, &paths(&server, &["xy"]));

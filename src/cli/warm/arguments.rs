@@ -20,8 +20,8 @@ pub(super) struct Selecting {
     #[arg(long, value_name = "CHANNELS")]
     channel: Vec<Channels>,
     /// xy, xz, yz, or all; default: xy.
-    #[arg(long, value_name = "PLANES", value_delimiter = ',', value_parser = planes)]
-    plane: Vec<Planes>,
+    #[arg(long, value_name = "PLANES", value_delimiter = ',', value_parser = ["xy", "xz", "yz", "all"])]
+    plane: Vec<String>,
     /// Levels: 0-2,4; default: all that a viewer uses.
     #[arg(long, value_name = "LEVELS")]
     level: Option<Numbers>,
@@ -51,27 +51,21 @@ pub(super) struct Target {
 
 impl Target {
     /// Distinguishes URLs, files, and the arguments of ndtilecache's prefetch.
-    pub fn of(texts: &[String]) -> Result<Self, String> {
+    pub fn parse(texts: &[String]) -> Result<Self, String> {
         let mut target = Self::default();
-        for (place, text) in texts.iter().enumerate() {
+        let mut texts = texts.iter().peekable();
+        while let Some(text) = texts.next() {
+            let is_before_cutout = texts.peek().is_some_and(|next| Extent::cutout(next).is_some());
             if client::is_server(text) {
                 if let Some(other) = target.url.replace(text.clone()) {
                     return Err(format!("{other} and {text} are two servers; warm them one at a time"));
                 }
-            } else if let Some(cutout) = Extent::cutout(text) {
-                if cutout.1.is_empty() {
-                    return Err(format!(
-                        "{text:?} is empty: each second number must be greater than the first"
-                    ));
-                }
-                if target.cutout.replace(cutout).is_some() {
+            } else if let Some((level, extent)) = Extent::cutout(text) {
+                if target.cutout.replace((level, extent.not_empty(text)?)).is_some() {
                     return Err("there is more than one cutout; warm them one at a time".to_owned());
                 }
             } else {
-                let is_before_cutout =
-                    texts.get(place + 1).is_some_and(|next| Extent::cutout(next).is_some());
-                let token = Name::new(text).ok().filter(|_| is_before_cutout && !Path::new(text).exists());
-                match token {
+                match Name::new(text).ok().filter(|_| is_before_cutout && !Path::new(text).exists()) {
                     Some(token) => target.token = Some(token),
                     None => target.files.push(text.into()),
                 }
@@ -84,47 +78,29 @@ impl Target {
 impl Selecting {
     pub fn selection(&self, target: &Target) -> Result<Selection, String> {
         let default = Selection::default();
-        let planes: Vec<Plane> = self.plane.iter().flat_map(|planes| planes.0.clone()).collect();
-        let (mut levels, mut within) = (self.level.clone(), self.within);
+        let (mut planes, mut levels, mut within) = (default.planes, self.level.clone(), self.within);
         if let Some((level, cutout)) = target.cutout {
             if levels.is_some() || within.is_some() {
                 return Err("a cutout already selects levels and a part: omit --level and --box".to_owned());
             }
             // From its level to the coarsest, which ndtilecache excluded.
-            (levels, within) = (Some(Numbers::from(level)), Some(cutout));
+            (levels, within) = (Some(Numbers::from_first(level)), Some(cutout));
+            planes = Plane::ALL.to_vec();
         }
-        let all = if target.cutout.is_some() { Plane::ALL.to_vec() } else { default.planes };
+        if !self.plane.is_empty() {
+            let is_named =
+                |plane: &Plane| self.plane.iter().any(|name| name == plane.name() || name == "all");
+            planes = Plane::ALL.into_iter().filter(is_named).collect();
+        }
         Ok(Selection {
-            tokens: unique(self.token.iter().chain(&target.token).cloned()),
-            channels: unique(self.channel.iter().flat_map(|channels| channels.0.clone())),
-            planes: if planes.is_empty() { all } else { unique(planes) },
+            tokens: self.token.iter().chain(&target.token).cloned().collect(),
+            channels: self.channel.iter().flat_map(|channels| channels.0.clone()).collect(),
+            planes,
             levels: levels.unwrap_or(default.levels),
             slices: self.slice.clone().unwrap_or(default.slices),
             times: self.time.clone().unwrap_or(default.times),
             within,
         })
-    }
-}
-
-/// Without duplicates, in the order of first occurrence.
-fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut unique = Vec::new();
-    for item in items {
-        if !unique.contains(&item) {
-            unique.push(item);
-        }
-    }
-    unique
-}
-
-#[derive(Debug, Clone)]
-struct Planes(Vec<Plane>);
-
-fn planes(text: &str) -> Result<Planes, String> {
-    match Plane::from_name(text) {
-        Some(plane) => Ok(Planes(vec![plane])),
-        None if text == "all" => Ok(Planes(Plane::ALL.to_vec())),
-        None => Err("xy, xz, yz or all is expected".to_owned()),
     }
 }
 
@@ -143,7 +119,7 @@ mod tests {
     use super::*;
 
     fn target(texts: &[&str]) -> Target {
-        Target::of(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
+        Target::parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::vec::IntoIter;
 
 use super::PyramidError;
-use super::build::{Builder, Done, Tower};
+use super::build::{Builder, FinishedChunk, Tower};
 use super::family::{Family, Target};
 use super::folder::{Folder, PieceId};
 use super::piece::{Record, records, tower};
@@ -68,7 +68,7 @@ fn walk<T: Voxel>(
                     &root,
                     tree.piece,
                     &mut |_, _| pieces.tower::<T>(&place),
-                    &mut |done: Done| match pack(&done.voxels)? {
+                    &mut |done: FinishedChunk| match pack(&done.voxels)? {
                         Some(packed) => place.put(done.height, done.at, &packed),
                         None => Ok(()),
                     },

@@ -14,14 +14,14 @@ use crate::volume::{ReadRequest, Samples, Voxel};
 pub(super) type Tower<T> = Vec<Grid<<T as Voxel>::Sum>>;
 
 /// A complete chunk: the height of its level, its position among the level's chunks, and its voxels.
-pub(super) struct Done {
+pub(super) struct FinishedChunk {
     pub height: u32,
     pub at: Xyz<u64>,
     pub voxels: Samples,
 }
 
 /// Receives complete chunks.
-pub(super) type Sink<'a> = dyn FnMut(Done) -> Result<(), PyramidError> + 'a;
+pub(super) type Sink<'a> = dyn FnMut(FinishedChunk) -> Result<(), PyramidError> + 'a;
 
 /// Provides the nodes at which a walk ends.
 pub(super) type Leaf<'a, T> = dyn FnMut(&Node, &mut Sink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
@@ -60,7 +60,7 @@ impl Builder<'_> {
         }
         let own = joined.remove(0);
         self.hand_over::<T>(node, node.height, &own, sink)?;
-        if joined.is_empty() && node.height < tree.made {
+        if joined.is_empty() && node.height < tree.levels {
             joined.push(self.halved::<T>(&own));
         }
         Ok(joined)
@@ -88,7 +88,7 @@ impl Builder<'_> {
         let last = node.height + if in_order { EDGE.ilog2() } else { 1 };
         let mut tower: Tower<T> = Vec::new();
         let mut finer: Option<Grid<T::Sum>> = None;
-        for height in 1..=last.min(tree.made) {
+        for height in 1..=last.min(tree.levels) {
             let grid = match finer.take() {
                 Some(finer) if !in_order => self.halved::<T>(&finer),
                 _ => grid::fold(voxels, size, small(tree.step(height)), rule, T::widen),
@@ -132,7 +132,7 @@ impl Builder<'_> {
                 counts(start.y, chunk.y, step.y, tree.size.y),
                 counts(start.z, chunk.z, step.z, tree.size.z),
             );
-            sink(Done { height, at, voxels: grid::means::<T>(grid, within, chunk, &counts) })
+            sink(FinishedChunk { height, at, voxels: grid::means::<T>(grid, within, chunk, &counts) })
         })
     }
 
@@ -145,7 +145,7 @@ impl Builder<'_> {
     ) -> Result<(), PyramidError> {
         let chunk = small(self.family.chunk(0));
         self.each_chunk(&self.family.tree.region(node), |at, within| {
-            sink(Done { height: 0, at, voxels: grid::copy(voxels, size, within, chunk) })
+            sink(FinishedChunk { height: 0, at, voxels: grid::copy(voxels, size, within, chunk) })
         })
     }
 

@@ -49,7 +49,7 @@ pub enum PyramidError {
         name: String,
     },
     /// Pieces have not been made.
-    #[error("{missing} of {all} pieces are missing in {}: {which}. {advice}", folder.display())]
+    #[error("{missing} of {all} pieces are missing in {}. {advice}", folder.display())]
     Missing {
         /// The work folder.
         folder: PathBuf,
@@ -57,8 +57,6 @@ pub enum PyramidError {
         missing: usize,
         /// How many there should be.
         all: usize,
-        /// Their numbers, by channel.
-        which: String,
         /// Which shards to run.
         advice: String,
     },

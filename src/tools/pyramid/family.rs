@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::grid::Rule;
 use super::tree::{EDGE, Node, Tree};
 use crate::base::paint::Kind;
-use crate::base::shard::Step;
 use crate::catalog::{Channel, StoredLevel};
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::inventory::LevelRecord;
@@ -24,6 +23,8 @@ pub(super) struct Target {
 /// A stored level, and the levels that are computed from it.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
+    /// The index of the channel's record.
+    pub record: usize,
     pub channel: Arc<Channel>,
     /// The index of the stored level among those of the channel.
     pub base: usize,
@@ -46,18 +47,24 @@ pub(super) struct Unit {
 /// Units are combined into pieces of at most this many voxels; a larger unit is a piece by itself.
 const TOGETHER: u64 = 1 << 22;
 
-/// The families of a channel. With `copy`, stored levels are targets too.
-pub(super) fn families(channel: &Arc<Channel>, scaling: Scaling, copy: bool, group: &str) -> Vec<Family> {
+/// The families of a channel, whose record has this index. With `copy`, stored levels are targets too.
+pub(super) fn families(
+    channel: &Arc<Channel>,
+    scaling: Scaling,
+    copy: bool,
+    group: &str,
+    record: usize,
+) -> Vec<Family> {
     let views: Vec<LevelView> = Level::all().map_while(|level| channel.made_from(level, scaling)).collect();
     let family = |(base, stored): (usize, &StoredLevel)| {
         let own = views.iter().filter(|view| view.stored == base && (copy || channel.lacks(view)));
         let targets: Vec<Target> = own.map(|view| target(view, stored, group)).collect();
-        let made = targets.iter().map(|target| target.height).max()?;
+        let levels = targets.iter().map(|target| target.height).max()?;
         let deep = scaling == Scaling::Isotropic;
-        let tree = Tree::new(stored.shape.size, deep, made);
+        let tree = Tree::new(stored.shape.size, deep, levels);
         let rule = if channel.kind == Kind::Labels { Rule::First } else { Rule::Mean };
         let mut family =
-            Family { channel: Arc::clone(channel), base, targets, tree, rule, pieces: Vec::new() };
+            Family { record, channel: Arc::clone(channel), base, targets, tree, rule, pieces: Vec::new() };
         family.pieces = family.batches();
         Some(family)
     };
@@ -108,22 +115,10 @@ impl Family {
         self.tree.size_at(height).map(|size| size.min(EDGE))
     }
 
-    /// The number of voxels to read for one piece.
-    pub fn voxels_of_piece(&self, piece: usize) -> u64 {
-        self.pieces.get(piece).map_or(0, |units| self.voxels_of(units))
-    }
-
-    fn voxels_of(&self, units: &[Unit]) -> u64 {
-        units.iter().map(|unit| self.tree.region(&unit.node).voxels()).sum()
-    }
-
-    /// The pieces as steps of the work.
-    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
-        let chunk = self.volumes().first().map_or(Xyz::all(1), |volume| volume.shape().chunk);
-        self.pieces.iter().map(move |units| Step {
-            weight: self.voxels_of(units),
-            is_apart: units.first().is_some_and(|unit| self.tree.begins_chunks(&unit.node, chunk)),
-        })
+    /// The number of voxels to read for each piece.
+    pub fn voxels(&self) -> impl Iterator<Item = u64> + '_ {
+        let voxels = |unit: &Unit| self.tree.region(&unit.node).voxels();
+        self.pieces.iter().map(move |units| units.iter().map(voxels).sum())
     }
 
     /// The time points that exist.

@@ -2,7 +2,7 @@
 //!
 //! It is next to the output, and named after it. Each file in it is written under a temporary name of its own, synced to
 //! disk and then renamed, so that a file with its final name is complete even if the program was killed, and processes
-//! that write the same file do not disturb each other. Names begin with a digest of the manifest, which records what is
+//! that write the same file do not disturb each other. Names begin with a digest of the manifest, a text that says what is
 //! being computed from which files: processes with different manifests never read each other's files.
 //!
 //! Shards use the folder together, on several machines, without any lock. A run of the whole work locks it, so that a
@@ -19,14 +19,13 @@ use super::PyramidError;
 
 const LOCK: &str = "lock";
 /// Endings of names, each after a dot.
-const MANIFEST: &str = "manifest.json";
 const DRAFT: &str = "draft";
 const PIECE: &str = "piece";
 const FAILED: &str = "failed";
 const SHARDS: &str = "shards";
 /// The output file during assembly.
 const WHOLE: &str = "whole.h5";
-const ENDINGS: [&str; 6] = [MANIFEST, DRAFT, PIECE, FAILED, SHARDS, WHOLE];
+const ENDINGS: [&str; 5] = [DRAFT, PIECE, FAILED, SHARDS, WHOLE];
 /// How much of the digest is part of names, in hexadecimal digits.
 const DIGITS: usize = 16;
 /// A file under assembly that has not changed for so long was left by a process that was killed.
@@ -50,16 +49,15 @@ pub(super) struct Folder {
 
 impl Folder {
     /// The path of the folder for `output`.
-    pub fn of(output: &Path) -> PathBuf {
+    fn beside(output: &Path) -> PathBuf {
         let mut name = output.as_os_str().to_owned();
         name.push(".work");
         PathBuf::from(name)
     }
 
-    /// Opens or creates the folder for a run of the whole work; removes what belongs to other work. Also returns whether
-    /// it contains pieces to resume from.
-    pub fn open(output: &Path, manifest: &str) -> Result<(Self, bool), PyramidError> {
-        let mut folder = Self::made(output, manifest)?;
+    /// Opens or creates the folder for a run of the whole work; removes what belongs to other work.
+    pub fn open(output: &Path, manifest: &str) -> Result<Self, PyramidError> {
+        let mut folder = Self::create(output, manifest)?;
         let lock = folder.path.join(LOCK);
         let file = File::create(&lock).map_err(|e| PyramidError::file("write", &lock, e))?;
         match file.try_lock() {
@@ -68,36 +66,33 @@ impl Folder {
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         folder._lock = Some(file);
-        let resumes = folder.path.join(folder.name(MANIFEST)).exists();
         folder.clear(|name| !name.starts_with(&folder.prefix))?;
         folder.sweep_wholes(Duration::ZERO);
-        folder.describe(manifest)?;
-        Ok((folder, resumes))
+        Ok(folder)
     }
 
     /// Opens or creates the folder for one of several shards.
     pub fn open_shared(output: &Path, manifest: &str, shards: NonZeroU64) -> Result<Self, PyramidError> {
-        let folder = Self::made(output, manifest)?;
-        folder.describe(manifest)?;
+        let folder = Self::create(output, manifest)?;
         folder.keep(&folder.name(&format!("{shards}.{SHARDS}")), b"")?;
         Ok(folder)
     }
 
     /// The folder as it is, for assembly by one process after the shards.
     pub fn existing(output: &Path, manifest: &str) -> Self {
-        let folder = Self::at(output, manifest);
+        let folder = Self::new(output, manifest);
         folder.sweep_wholes(LEFT_OVER);
         folder
     }
 
-    fn at(output: &Path, manifest: &str) -> Self {
+    fn new(output: &Path, manifest: &str) -> Self {
         let digest = blake3::hash(manifest.as_bytes()).to_hex();
         let prefix = format!("{}.", digest.get(..DIGITS).unwrap_or_default());
-        Self { path: Self::of(output), prefix, _lock: None }
+        Self { path: Self::beside(output), prefix, _lock: None }
     }
 
-    fn made(output: &Path, manifest: &str) -> Result<Self, PyramidError> {
-        let folder = Self::at(output, manifest);
+    fn create(output: &Path, manifest: &str) -> Result<Self, PyramidError> {
+        let folder = Self::new(output, manifest);
         let created = fs::create_dir_all(&folder.path);
         created.map_err(|e| PyramidError::file("create the folder", &folder.path, e))?;
         Ok(folder)
@@ -105,7 +100,7 @@ impl Folder {
 
     /// Removes the folder left by a finished or outdated run, unless another run is using it.
     pub fn sweep(output: &Path) {
-        let path = Self::of(output);
+        let path = Self::beside(output);
         let lock = File::open(path.join(LOCK)).ok();
         let is_in_use =
             lock.as_ref().is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
@@ -119,9 +114,8 @@ impl Folder {
     }
 
     /// Whether files of other work are there.
-    pub fn has_others(&self) -> bool {
-        let is_other = |name: &String| name.ends_with(MANIFEST) && !name.starts_with(&self.prefix);
-        self.names().iter().any(is_other)
+    pub fn has_other_work(&self) -> bool {
+        self.names().iter().any(|name| !name.starts_with(&self.prefix))
     }
 
     pub fn has(&self, id: PieceId) -> bool {
@@ -153,20 +147,16 @@ impl Folder {
 
     /// The failures that are recorded, by family.
     pub fn failures(&self) -> Vec<(usize, String)> {
-        let of = |name: &String| {
-            let id = name.strip_prefix(&self.prefix)?.strip_suffix(FAILED)?.strip_suffix('.')?;
+        let read = |(id, name): (String, String)| {
             let family = id.split_once('-')?.0.parse().ok()?;
             Some((family, fs::read_to_string(self.path.join(name)).ok()?))
         };
-        self.names().iter().filter_map(of).collect()
+        self.ending_in(FAILED).into_iter().filter_map(read).collect()
     }
 
     /// The numbers of shards into which the work was divided.
     pub fn divisions(&self) -> Vec<NonZeroU64> {
-        let of = |name: &String| {
-            name.strip_prefix(&self.prefix)?.strip_suffix(SHARDS)?.strip_suffix('.')?.parse().ok()
-        };
-        self.names().iter().filter_map(of).collect()
+        self.ending_in(SHARDS).iter().filter_map(|(count, _)| count.parse().ok()).collect()
     }
 
     /// A path at which the output can be assembled; a new one each time.
@@ -194,8 +184,8 @@ impl Folder {
         let _ = fs::remove_dir(&self.path);
     }
 
-    fn name(&self, of: &str) -> String {
-        format!("{}{of}", self.prefix)
+    fn name(&self, rest: &str) -> String {
+        format!("{}{rest}", self.prefix)
     }
 
     pub fn piece(&self, PieceId { family, piece }: PieceId) -> String {
@@ -204,11 +194,6 @@ impl Folder {
 
     fn failure(&self, PieceId { family, piece }: PieceId) -> String {
         self.name(&format!("{family}-{piece}.{FAILED}"))
-    }
-
-    fn describe(&self, manifest: &str) -> Result<(), PyramidError> {
-        let name = self.name(MANIFEST);
-        if self.path.join(&name).exists() { Ok(()) } else { self.keep(&name, manifest.as_bytes()) }
     }
 
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
@@ -231,6 +216,15 @@ impl Folder {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         names.filter(|name| is_own(name)).collect()
+    }
+
+    /// The files of this work with an ending: what lies between prefix and ending, and the whole name.
+    fn ending_in(&self, ending: &str) -> Vec<(String, String)> {
+        let parts = |name: String| {
+            let middle = name.strip_prefix(&self.prefix)?.strip_suffix(ending)?.strip_suffix('.')?;
+            Some((middle.to_owned(), name))
+        };
+        self.names().into_iter().filter_map(parts).collect()
     }
 
     /// Removes files under assembly that have not changed for so long.
@@ -274,21 +268,21 @@ mod tests {
     fn pieces_of_the_same_work_are_kept_and_others_thrown_away() {
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("out");
-        let (folder, resumes) = Folder::open(&output, "one").unwrap();
-        assert!(!resumes && !folder.has(FIRST));
+        let folder = Folder::open(&output, "one").unwrap();
+        assert!(!folder.has(FIRST));
         folder.keep_piece(FIRST, b"abc").unwrap();
         assert!(matches!(Folder::open(&output, "one"), Err(PyramidError::AtWork { .. })));
         drop(folder);
-        let (folder, resumes) = Folder::open(&output, "one").unwrap();
-        assert!(resumes && folder.read(FIRST).unwrap() == b"abc");
+        let folder = Folder::open(&output, "one").unwrap();
+        assert_eq!(folder.read(FIRST).unwrap(), b"abc");
         drop(folder);
-        let (folder, resumes) = Folder::open(&output, "two").unwrap();
-        assert!(!resumes && !folder.has(FIRST));
+        let folder = Folder::open(&output, "two").unwrap();
+        assert!(!folder.has(FIRST));
         let whole = folder.whole();
         fs::write(&whole, b"whole").unwrap();
         folder.publish(&whole, &output).unwrap();
         assert_eq!(fs::read(&output).unwrap(), b"whole");
-        assert!(!Folder::of(&output).exists());
+        assert!(!Folder::beside(&output).exists());
     }
 
     #[test]
@@ -308,9 +302,9 @@ mod tests {
         assert!(one.has(FIRST) && !other.has(FIRST) && one.failures().is_empty());
         let existing = Folder::existing(&output, "one");
         assert_eq!(existing.divisions(), [NonZeroU64::MIN, four]);
-        assert!(existing.has_others() && existing.read(FIRST).unwrap() == b"abc");
+        assert!(existing.has_other_work() && existing.read(FIRST).unwrap() == b"abc");
         existing.remove();
-        assert!(!Folder::of(&output).exists());
+        assert!(!Folder::beside(&output).exists());
         assert!(one.keep_piece(FIRST, b"abc").is_err(), "the folder is not created again");
     }
 }

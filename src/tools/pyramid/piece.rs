@@ -36,7 +36,7 @@ fn make_typed<T: Voxel>(family: &Family, units: &[Unit], _typed: &[T]) -> Result
     let mut file = File::default();
     let mut block = Samples::default();
     for unit in units {
-        let mut sink = |done: super::build::Done| {
+        let mut sink = |done: super::build::FinishedChunk| {
             if let Some(packed) = pack(&done.voxels)? {
                 file.put(&Record::Chunk { height: done.height, at: done.at, packed });
             }

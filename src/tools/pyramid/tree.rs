@@ -22,7 +22,7 @@ pub(super) struct Tree {
     /// Whether z is halved like x and y.
     pub deep: bool,
     /// The number of levels computed: those of heights 1 to this.
-    pub made: u32,
+    pub levels: u32,
     /// The height of nodes at which voxels are read.
     pub read: u32,
     /// The height of nodes at which pieces end.
@@ -41,11 +41,11 @@ pub(super) struct Node {
 }
 
 impl Tree {
-    pub fn new(size: Xyz<u64>, deep: bool, made: u32) -> Self {
-        let mut tree = Self { size, deep, made, read: 0, piece: 0, top: 0 };
+    pub fn new(size: Xyz<u64>, deep: bool, levels: u32) -> Self {
+        let mut tree = Self { size, deep, levels, read: 0, piece: 0, top: 0 };
         tree.read = tree.highest(READ);
         tree.piece = tree.highest(PIECE);
-        tree.top = tree.piece.max(made);
+        tree.top = tree.piece.max(levels);
         tree
     }
 
@@ -108,33 +108,6 @@ impl Tree {
         positions(start, end).map(|at| Node { height, at }).collect()
     }
 
-    /// Whether no stored chunk of this shape has voxels both of earlier nodes and of this node or later ones; false if
-    /// that is not certain.
-    pub fn begins_chunks(&self, node: &Node, chunk: Xyz<u64>) -> bool {
-        // The largest node whose first descendant it is, and its siblings, must consist of whole chunks.
-        let mut first = *node;
-        let is_even = |at: Xyz<u64>| {
-            let Xyz { x, y, z } = at.map(|at| at.is_multiple_of(2));
-            x && y && (z || !self.deep)
-        };
-        while first.height < self.top && is_even(first.at) {
-            let half = |at: u64| at / 2;
-            let Xyz { x, y, z } = first.at;
-            let at = Xyz::new(half(x), half(y), if self.deep { half(z) } else { z });
-            first = Node { height: first.height + 1, at };
-        }
-        // Roots are visited row by row: before the first of a row, or of a layer of rows, are only whole ones.
-        let is_root = first.height == self.top;
-        let begins_row = is_root && first.at.x == 0;
-        let begins_layer = begins_row && first.at.y == 0;
-        let span = self.step(first.height).map(|step| step.saturating_mul(EDGE));
-        let is_whole = span.zip(chunk, |span, chunk| span.is_multiple_of(chunk.max(1)));
-        let is_all = span.zip(self.size, |span, size| span >= size);
-        (is_whole.x || is_all.x || begins_row)
-            && (is_whole.y || is_all.y || begins_layer)
-            && (is_whole.z || is_all.z)
-    }
-
     /// The nodes at which pieces end, in the order in which their parents use them.
     pub fn pieces(&self) -> Vec<Node> {
         let mut found = Vec::new();
@@ -164,49 +137,18 @@ mod tests {
 
     #[test]
     fn pieces_hold_every_voxel_once() {
-        for (size, deep, made) in [
+        for (size, deep, levels) in [
             (Xyz::new(3000, 1700, 130), false, 12),
             (Xyz::new(700, 900, 600), true, 10),
             (Xyz::new(5000, 300, 1), false, 2),
             (Xyz::new(9000, 9000, 1), true, 14),
             (Xyz::new(1, 1, 1000), false, 1),
         ] {
-            let tree = Tree::new(size, deep, made);
+            let tree = Tree::new(size, deep, levels);
             let pieces: Vec<Region> = tree.pieces().iter().map(|node| tree.region(node)).collect();
             assert_eq!(pieces.iter().map(Region::voxels).sum::<u64>(), size.volume(), "{tree:?}");
             assert!(pieces.iter().all(|piece| piece.voxels() <= PIECE), "{tree:?}");
-            assert!(tree.read <= tree.piece && tree.piece <= tree.top && tree.made <= tree.top);
-        }
-    }
-
-    #[test]
-    fn nodes_begin_chunks_where_no_chunk_is_also_in_earlier_nodes() {
-        for (size, deep, chunk, expected) in [
-            (Xyz::new(3000, 1700, 200), false, Xyz::new(128, 128, 16), 96),
-            (Xyz::new(3000, 1700, 200), false, Xyz::new(1024, 256, 1), 24),
-            (Xyz::new(3000, 1700, 200), false, Xyz::new(3000, 1700, 64), 4),
-            (Xyz::new(3000, 1700, 200), false, Xyz::new(100, 64, 64), 8),
-            (Xyz::new(900, 900, 900), true, Xyz::new(64, 64, 128), 64),
-            (Xyz::new(900, 900, 900), true, Xyz::new(900, 900, 900), 1),
-            (Xyz::new(900, 900, 900), true, Xyz::new(64, 512, 64), 8),
-        ] {
-            let tree = Tree::new(size, deep, 4);
-            let chunks = |node: &Node| {
-                let region = tree.region(node);
-                let (first, end) =
-                    (region.start.zip(chunk, |at, chunk| at / chunk), region.end().zip(chunk, u64::div_ceil));
-                positions(first, end).map(|at| (at.z, at.y, at.x)).collect::<std::collections::BTreeSet<_>>()
-            };
-            let (nodes, mut found) = (tree.pieces(), 0);
-            for (place, node) in nodes.iter().enumerate() {
-                let union =
-                    |nodes: &[Node]| nodes.iter().flat_map(chunks).collect::<std::collections::BTreeSet<_>>();
-                let is_apart = union(&nodes[..place]).is_disjoint(&union(&nodes[place..]));
-                let begins = tree.begins_chunks(node, chunk);
-                assert!(is_apart || !begins, "{tree:?} {chunk:?} {node:?}");
-                found += usize::from(begins);
-            }
-            assert_eq!(found, expected, "{tree:?} {chunk:?} {} nodes", nodes.len());
+            assert!(tree.read <= tree.piece && tree.piece <= tree.top && tree.levels <= tree.top);
         }
     }
 

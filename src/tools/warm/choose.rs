@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::extent::UnknownSize;
-use super::family::{Family, Source, Subject};
-use super::numbers::{NotNumbers, Runs};
+use super::family::{AXES, Family, Source, Subject, rulers};
 use super::selection::Selection;
 use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::base::name::Name;
@@ -30,18 +29,12 @@ pub enum ChoiceError {
     NotComposable { channel: Name, kind: String },
     #[error("the box cannot be applied to {token}: {reason}")]
     Size { token: String, reason: UnknownSize },
-    #[error(transparent)]
-    Numbers(#[from] NotNumbers),
-    #[error("none of these times exists: {known}")]
-    Time { known: String },
-    #[error("none of these levels exists: {known}")]
-    Level { known: String },
+    #[error("the selected {what} do not exist: {known}")]
+    Missing { what: &'static str, known: String },
     #[error(
         "none of these levels is offered in these planes: making one tile would read too much. Store the levels with `voltile pyramid`, or raise render.max_voxels_per_tile"
     )]
     TooCostly,
-    #[error("none of these slices exists: {known}")]
-    Slice { known: String },
     #[error("the box lies outside: {known}")]
     Outside { known: String },
 }
@@ -61,18 +54,28 @@ pub struct Chosen {
 
 /// Applies a selection to the datasets.
 pub fn choose(wanted: &Selection, datasets: &[DatasetDescription]) -> Result<Chosen, ChoiceError> {
-    let mut choice = Choice { wanted, chosen: Chosen::default(), places: HashMap::new(), missed: None };
-    let datasets = named(wanted, datasets)?;
-    for dataset in &datasets {
-        for channels in choices(wanted, dataset) {
-            choice.subject(dataset, channels)?;
-        }
+    let is_token = |token: &Name, dataset: &DatasetDescription| token.as_str() == dataset.token;
+    if let Some(token) = wanted.tokens.iter().find(|token| !datasets.iter().any(|d| is_token(token, d))) {
+        let known = listed(datasets.iter().map(|dataset| dataset.token.as_str()));
+        return Err(ChoiceError::Token { token: token.clone(), known });
     }
+    let is_wanted = |dataset: &&DatasetDescription| {
+        wanted.tokens.is_empty() || wanted.tokens.iter().any(|token| is_token(token, dataset))
+    };
+    let datasets: Vec<&DatasetDescription> = datasets.iter().filter(is_wanted).collect();
     for channels in &wanted.channels {
         if !datasets.iter().any(|dataset| members(dataset, channels).is_some()) {
-            let known = datasets.iter().flat_map(|dataset| &dataset.channels).map(|c| c.name.as_str());
-            let known = known.collect::<Vec<_>>().join(", ");
+            let all = datasets.iter().flat_map(|dataset| &dataset.channels);
+            let known = listed(all.map(|channel| channel.name.as_str()));
             return Err(ChoiceError::Channel { channel: channels.to_string(), known });
+        }
+    }
+    let mut choice = Choice { wanted, chosen: Chosen::default(), sources: HashMap::new(), missed: None };
+    for dataset in datasets {
+        let names = dataset.channels.iter().filter_map(|channel| Name::new(&channel.name).ok());
+        let every = names.map(ChannelChoice::One).collect();
+        for channels in if wanted.channels.is_empty() { every } else { wanted.channels.clone() } {
+            choice.add_subject(dataset, channels)?;
         }
     }
     match (choice.chosen.families.is_empty(), choice.missed) {
@@ -81,28 +84,8 @@ pub fn choose(wanted: &Selection, datasets: &[DatasetDescription]) -> Result<Cho
     }
 }
 
-fn named<'a>(
-    wanted: &Selection,
-    datasets: &'a [DatasetDescription],
-) -> Result<Vec<&'a DatasetDescription>, ChoiceError> {
-    if wanted.tokens.is_empty() {
-        return Ok(datasets.iter().collect());
-    }
-    let known = || datasets.iter().map(|dataset| dataset.token.as_str()).collect::<Vec<_>>().join(", ");
-    let find = |token: &Name| {
-        let found = datasets.iter().find(|dataset| dataset.token == token.as_str());
-        found.ok_or_else(|| ChoiceError::Token { token: token.clone(), known: known() })
-    };
-    wanted.tokens.iter().map(find).collect()
-}
-
-/// The pictures of a dataset to show, limited to channels that it has.
-fn choices(wanted: &Selection, dataset: &DatasetDescription) -> Vec<ChannelChoice> {
-    if wanted.channels.is_empty() {
-        let names = dataset.channels.iter().filter_map(|channel| Name::new(&channel.name).ok());
-        return names.map(ChannelChoice::One).collect();
-    }
-    wanted.channels.iter().filter(|channels| members(dataset, channels).is_some()).cloned().collect()
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// The channels to show, if the dataset has all of them.
@@ -122,189 +105,164 @@ fn members<'a>(
 struct Choice<'a> {
     wanted: &'a Selection,
     chosen: Chosen,
-    /// Indexes of known sources.
-    places: HashMap<(String, u64), usize>,
-    /// Why the last subject yielded nothing.
+    /// The indexes of known sources, by their names and runs of time points.
+    sources: HashMap<(String, u64), usize>,
+    /// Why something that was selected yielded no tiles.
     missed: Option<ChoiceError>,
 }
 
 impl Choice<'_> {
-    fn subject(&mut self, dataset: &DatasetDescription, channels: ChannelChoice) -> Result<(), ChoiceError> {
-        let Some(members) = members(dataset, &channels) else { return Ok(()) };
+    fn add_subject(
+        &mut self,
+        dataset: &DatasetDescription,
+        channels: ChannelChoice,
+    ) -> Result<(), ChoiceError> {
+        let (Some(members), Ok(token)) = (members(dataset, &channels), Name::new(&dataset.token)) else {
+            return Ok(());
+        };
         if let ChannelChoice::Composite(list) = &channels
             && let Some(((name, _), channel)) = list.iter().zip(&members).find(|(_, c)| c.kind != "image")
         {
             return Err(ChoiceError::NotComposable { channel: name.clone(), kind: channel.kind.clone() });
         }
-        let Ok(token) = Name::new(&dataset.token) else { return Ok(()) };
-        let before = self.chosen.families.len();
-        self.chosen.subjects.push(Subject { token, channels });
-        for time in self.times(&members)? {
-            for level in self.levels(&members)? {
+        let subject = Subject { token, channels };
+        let [first, ..] = *members else { return Ok(()) };
+        if self.chosen.subjects.contains(&subject) {
+            return Ok(());
+        }
+        self.chosen.subjects.push(subject);
+        let everything = Ok(Xyz::all(()).map(|()| 0..u64::MAX));
+        let within = self.wanted.within.map_or(everything, |extent| extent.voxels(dataset.offset, first));
+        let within = within.map_err(|reason| ChoiceError::Size { token: dataset.token.clone(), reason })?;
+        let is_series = members.iter().any(|channel| channel.times.is_some());
+        for time in self.times(&members) {
+            for level in self.levels(&members) {
                 for plane in &self.wanted.planes {
-                    self.family(dataset, &members, time, level, *plane)?;
+                    self.add_family(
+                        dataset,
+                        &members,
+                        &within,
+                        Some(time).filter(|_| is_series),
+                        level,
+                        *plane,
+                    );
                 }
             }
-        }
-        if self.chosen.families.len() == before {
-            self.chosen.subjects.pop();
         }
         Ok(())
     }
 
-    /// The time points of a subject: `[None]` if it is not a time series.
-    fn times(&mut self, members: &[&ChannelDescription]) -> Result<Vec<Option<u64>>, ChoiceError> {
+    /// The time points of a subject.
+    fn times(&mut self, members: &[&ChannelDescription]) -> Vec<u64> {
         let count = members.iter().map(|channel| channel.times.unwrap_or(1)).min().unwrap_or(1);
-        let times = self.wanted.times.within(&(0..count))?;
+        let times: Vec<u64> = self.wanted.times.within(0..count).collect();
         if times.is_empty() {
-            let known = match count {
-                1 => "there is only time point 0".to_owned(),
-                _ => format!("there are the time points 0 to {}", count - 1),
-            };
-            self.missed = Some(ChoiceError::Time { known });
+            let known = format!("the time points are 0 to {}", count.saturating_sub(1));
+            self.missed = Some(ChoiceError::Missing { what: "time points", known });
         }
-        let is_series = members.iter().any(|channel| channel.times.is_some());
-        let mut times: Vec<u64> = times.falling().collect();
-        times.reverse();
-        Ok(times.into_iter().map(|time| Some(time).filter(|_| is_series)).collect())
+        times
     }
 
     /// The levels that all of a subject's channels have.
-    fn levels(&mut self, members: &[&ChannelDescription]) -> Result<Vec<u8>, ChoiceError> {
+    fn levels(&mut self, members: &[&ChannelDescription]) -> Vec<u8> {
         let last = members.iter().filter_map(|channel| channel.levels.last()).map(|level| level.level).min();
         let last = last.unwrap_or(0);
-        let mut levels: Vec<u64> = self.wanted.levels.within(&(0..u64::from(last) + 1))?.falling().collect();
-        levels.reverse();
-        let has = |number: &u8| members.iter().all(|channel| channel.level(*number).is_some());
-        let levels: Vec<u8> =
-            levels.into_iter().filter_map(|level| u8::try_from(level).ok()).filter(has).collect();
+        let is_wanted = |number: &u8| {
+            self.wanted.levels.contains(u64::from(*number))
+                && members.iter().all(|channel| channel.level(*number).is_some())
+        };
+        let levels: Vec<u8> = (0..=last).filter(is_wanted).collect();
         if levels.is_empty() {
-            self.missed = Some(ChoiceError::Level { known: format!("there are the levels 0 to {last}") });
+            let known = format!("there are the levels 0 to {last}");
+            self.missed = Some(ChoiceError::Missing { what: "levels", known });
         }
-        Ok(levels)
+        levels
     }
 
-    fn family(
+    fn add_family(
         &mut self,
         dataset: &DatasetDescription,
         members: &[&ChannelDescription],
+        within: &Xyz<Range<u64>>,
         time: Option<u64>,
-        level: u8,
+        number: u8,
         plane: Plane,
-    ) -> Result<(), ChoiceError> {
-        let levels: Option<Vec<(&ChannelDescription, &LevelDescription)>> =
-            members.iter().map(|channel| Some((*channel, channel.level(level)?))).collect();
-        let (Some(levels), Some(number)) = (levels, Level::new(level.into())) else { return Ok(()) };
+    ) {
+        let levels: Vec<(&ChannelDescription, &LevelDescription)> =
+            members.iter().filter_map(|channel| Some((*channel, channel.level(number)?))).collect();
+        let [(first, level), ..] = *levels else { return };
         if let Some((channel, _)) = levels.iter().find(|(_, level)| !level.is_offered(plane)) {
             self.chosen.remarks.push(format!(
-                "level {level} of {}/{} is not offered in {plane}: making one tile would read too much; store it with \
+                "level {number} of {}/{} is not offered in {plane}: making one tile would read too much; store it with \
                  `voltile pyramid`",
                 dataset.token, channel.name
             ));
             self.missed.get_or_insert(ChoiceError::TooCostly);
-            return Ok(());
+            return;
         }
-        let Some((rulers, factor)) = common(&levels, plane) else { return Ok(()) };
-        let axis = plane.slice_axis();
-        let Some(first) = members.first() else { return Ok(()) };
-        let shift = dataset.first_slice(first, factor.into())[axis];
-        let Some(tiles) = self.tiles(dataset, members, plane, &rulers, shift)? else { return Ok(()) };
-        let sources = levels.iter().map(|(_, level)| self.source(level, time.unwrap_or(0))).collect();
-        let subject = self.chosen.subjects.len() - 1;
-        let family = Family { subject, time, plane, level: number, shift, rulers, tiles, sources };
-        self.chosen.families.push(family);
-        Ok(())
-    }
-
-    /// The selected tiles along each axis; `None` if there are none.
-    fn tiles(
-        &mut self,
-        dataset: &DatasetDescription,
-        members: &[&ChannelDescription],
-        plane: Plane,
-        rulers: &Xyz<Ruler>,
-        shift: i64,
-    ) -> Result<Option<Xyz<Runs>>, ChoiceError> {
-        let within = self.within(dataset, members)?;
-        let along = |axis: Axis| Runs::of(vec![rulers[axis].touching(&within[axis])]);
-        let mut tiles = Xyz::new(along(Axis::X), along(Axis::Y), along(Axis::Z));
-        let axis = plane.slice_axis();
-        if [Axis::X, Axis::Y, Axis::Z].iter().any(|axis| tiles[*axis].is_empty()) {
-            let size = members.first().and_then(|c| c.levels.first()).map(|level| level.source.full_size());
+        // Of several channels, the longest along each axis.
+        let longer = |a: Ruler, b: Ruler| if b.tiles() > a.tiles() { b } else { a };
+        let all = levels.iter().filter_map(|(channel, level)| rulers(channel, level, plane));
+        let rulers = all.reduce(|rulers, more| rulers.zip(more, longer));
+        let (Some(rulers), Some(level_number)) = (rulers, Level::new(number.into())) else { return };
+        let mut tiles = AXES.map(|axis| rulers[axis].touching(&within[axis]));
+        if [Axis::X, Axis::Y, Axis::Z].into_iter().any(|axis| tiles[axis].is_empty()) {
+            let size = first.levels.first().map_or([0; 3], |level| level.size);
             let known = format!(
                 "{} has {} voxels (x × y × z), the first at {}",
                 dataset.token,
-                size.unwrap_or(Xyz::all(0)),
+                Xyz::from(size),
                 Xyz::from(dataset.offset)
             );
             self.missed = Some(ChoiceError::Outside { known });
-            return Ok(None);
+            return;
         }
-        // Slices with negative numbers cannot be requested.
-        let numbered = 0.max(shift).unsigned_abs()..rulers[axis].tiles().saturating_add_signed(shift);
-        let numbers = self.wanted.slices.within(&numbered)?.lowered(shift);
-        let bounds = tiles[axis].bounds().unwrap_or(0..0);
-        let slices = numbers.cut(&bounds);
-        if slices.is_empty() {
-            let last = numbered.end.saturating_sub(1);
-            let known = if numbered.is_empty() {
-                format!("those in {plane} all have negative numbers, because of the dataset's offset")
-            } else {
-                format!("the slices in {plane} are {} to {last}", numbered.start)
-            };
-            self.missed = Some(ChoiceError::Slice { known });
-            return Ok(None);
-        }
+        let axis = plane.slice_axis();
+        let shift = dataset.first_slice(first, level.factor)[axis];
+        let Some(slices) = self.slices(tiles[axis].clone(), rulers[axis].tiles(), shift, plane) else {
+            return;
+        };
         tiles[axis] = slices;
-        Ok(Some(tiles))
+        let sources = levels.iter().map(|(_, level)| self.source(level, time.unwrap_or(0))).collect();
+        self.chosen.families.push(Family {
+            subject: self.chosen.subjects.len() - 1,
+            time,
+            plane,
+            level: level_number,
+            shift,
+            rulers,
+            tiles,
+            slices: self.wanted.slices.clone(),
+            sources,
+        });
     }
 
-    /// The selected voxels.
-    fn within(
-        &self,
-        dataset: &DatasetDescription,
-        members: &[&ChannelDescription],
-    ) -> Result<Xyz<Range<u64>>, ChoiceError> {
-        let Some(extent) = &self.wanted.within else { return Ok(Xyz::all(()).map(|()| 0..u64::MAX)) };
-        let counted = extent.level().unwrap_or(0);
-        let level = u8::try_from(counted).ok().and_then(|level| members.first()?.level(level));
-        let factor = level.map_or_else(
-            || Xyz::new(1 << counted.min(62), 1 << counted.min(62), 1),
-            |level| Xyz::from(level.factor),
-        );
-        let voxel = members.first().and_then(|channel| channel.nanometres());
-        let token = || dataset.token.clone();
-        let found = extent.voxels(Xyz::from(dataset.offset), factor, voxel);
-        found.map_err(|reason| ChoiceError::Size { token: token(), reason })
+    /// From the first selected slice to the last among those with these indexes, if there is any. There are `count`
+    /// slices in all, and the number of each in URLs is its index plus `shift`.
+    fn slices(&mut self, among: Range<u64>, count: u64, shift: i64, plane: Plane) -> Option<Range<u64>> {
+        // Slices with negative numbers cannot be requested.
+        let first_numbered = 0.min(shift).unsigned_abs();
+        let mut selected = (among.start.max(first_numbered)..among.end)
+            .filter(|slice| self.wanted.slices.contains(slice.saturating_add_signed(shift)));
+        if let Some(first) = selected.next() {
+            return Some(first..selected.next_back().unwrap_or(first) + 1);
+        }
+        let known = if first_numbered >= count {
+            format!("all slices in {plane} have negative numbers, because of the dataset's offset")
+        } else {
+            let number = |slice: u64| slice.saturating_add_signed(shift);
+            format!("the slices in {plane} are {} to {}", number(first_numbered), number(count - 1))
+        };
+        self.missed = Some(ChoiceError::Missing { what: "slices", known });
+        None
     }
 
     fn source(&mut self, level: &LevelDescription, time: u64) -> usize {
         let source = &level.source;
-        let times = time / source.times.max(1);
         let sources = &mut self.chosen.sources;
-        *self.places.entry((source.id.clone(), times)).or_insert_with(|| {
-            sources.push(Source {
-                id: source.id.clone(),
-                times,
-                chunk: source.full_chunk(),
-                size: source.full_size(),
-                bytes: source.bytes,
-                access: source.known_access(),
-            });
+        *self.sources.entry((source.id.clone(), time / source.times.max(1))).or_insert_with(|| {
+            sources.push(source.into());
             sources.len() - 1
         })
     }
-}
-
-/// The tiles of a picture of several channels: along each axis those of the longest channel. Also the factor
-/// of the first.
-fn common(
-    levels: &[(&ChannelDescription, &LevelDescription)],
-    plane: Plane,
-) -> Option<(Xyz<Ruler>, Xyz<u64>)> {
-    let mut all = levels.iter().filter_map(|(channel, level)| channel.rulers(level, plane));
-    let first = all.next()?;
-    let longer = |a: Ruler, b: Ruler| if b.tiles() > a.tiles() { b } else { a };
-    let rulers = all.fold(first, |rulers, other| rulers.zip(other, longer));
-    Some((rulers, Xyz::from(levels.first()?.1.factor)))
 }

@@ -1,18 +1,22 @@
 //! Families of tiles: all selected tiles of one picture in one plane, at one level and time, and the sources
 //! that they are read from.
 //!
-//! A family is a grid of slices, rows and columns, each one or a few runs. Its tiles are never listed.
+//! A family is a grid of slices, rows and columns. Its tiles are never listed.
 
 use std::ops::Range;
 
-use super::numbers::Runs;
+use super::numbers::Numbers;
+use crate::base::description::{ChannelDescription, LevelDescription, SourceDescription};
 use crate::base::name::Name;
 use crate::base::request::{ChannelChoice, TileRequest};
 use crate::geometry::{Axis, Level, Plane, Ruler, TileAddress, Xyz};
 use crate::volume::Access;
 
+/// The axes, each in its own place.
+pub const AXES: Xyz<Axis> = Xyz { x: Axis::X, y: Axis::Y, z: Axis::Z };
+
 /// The picture that tiles show.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     /// The dataset.
     pub token: Name,
@@ -35,19 +39,17 @@ pub struct Family {
     pub shift: i64,
     /// The positions of tiles, in voxels of full resolution.
     pub rulers: Xyz<Ruler>,
-    /// The selected slices, rows and columns, by axis. Never empty.
-    pub tiles: Xyz<Runs>,
+    /// Where its tiles lie: the indexes of slices, rows and columns, by axis. Never empty.
+    pub tiles: Xyz<Range<u64>>,
+    /// The selected slices, by their numbers in URLs. The first and the last of `tiles` are among them.
+    pub slices: Numbers,
     /// The indexes of its sources.
     pub sources: Vec<usize>,
 }
 
 /// Voxels that are stored in boxes, each of which is read as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Distinguishes its boxes from those of other sources.
-    pub id: String,
-    /// The index of the run of time points that are stored together.
-    pub times: u64,
     /// The extent of a box, in voxels of full resolution; never 0.
     pub chunk: Xyz<u64>,
     /// Its extent, in voxels of full resolution.
@@ -58,64 +60,52 @@ pub struct Source {
     pub access: Access,
 }
 
-/// One tile of a family, by its indexes along the plane's axes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Tile {
-    /// The family.
-    pub family: usize,
-    /// The slice's index, counted from the volume's first voxel.
-    pub slice: u64,
-    /// The row of tiles.
-    pub row: u64,
-    /// The column of tiles.
-    pub column: u64,
-}
-
 impl Family {
-    /// The number of tiles; saturates.
-    pub fn count(&self) -> u64 {
-        let Xyz { x, y, z } = &self.tiles;
-        Xyz::new(x.count(), y.count(), z.count()).volume()
+    /// The tiles that begin in a box of voxels; along some axes perhaps none.
+    pub fn tiles_starting_in(&self, voxels: &Xyz<Range<u64>>) -> Xyz<Range<u64>> {
+        AXES.map(|axis| {
+            let (found, own) = (self.rulers[axis].starting_in(&voxels[axis]), &self.tiles[axis]);
+            let start = found.start.max(own.start);
+            start..found.end.min(own.end).max(start)
+        })
     }
 
-    /// The request for one of its tiles.
-    pub fn request(&self, subject: &Subject, tile: &Tile) -> TileRequest {
-        let address = TileAddress {
-            plane: self.plane,
-            level: self.level,
-            slice: tile.slice.saturating_add_signed(self.shift),
-            row: tile.row,
-            column: tile.column,
-        };
-        let Subject { token, channels } = subject.clone();
-        TileRequest { token: token.into(), channels, time: self.time, address, adjust: Vec::new() }
+    /// How many of these tiles are selected; saturates.
+    pub fn count(&self, tiles: &Xyz<Range<u64>>) -> u64 {
+        let mut counts = tiles.clone().map(|indexes| indexes.end - indexes.start);
+        counts[self.plane.slice_axis()] = self.count_slices(tiles);
+        counts.volume()
     }
 
-    /// One of its tiles, and the one of the next slice if there is one: with each `place`, elsewhere.
-    pub fn samples(&self, subject: &Subject, place: u64) -> Option<Vec<TileRequest>> {
-        // Steps by irrational numbers do not align with any grid.
-        let at = |axis: Axis, step: f64| {
-            let share = (0.5 + place as f64 * step).fract();
-            self.tiles[axis].nth((self.tiles[axis].count() as f64 * share) as u64)
-        };
-        let row = at(self.plane.row_axis(), 0.754_877_666)?;
-        let column = at(self.plane.column_axis(), 0.569_840_290)?;
-        let slice = at(self.plane.slice_axis(), 0.618_033_988)?;
-        let next = self.tiles[self.plane.slice_axis()].cut(&(0..slice)).bounds().map(|bounds| bounds.end - 1);
-        let tile = |slice: u64| self.request(subject, &Tile { family: 0, slice, row, column });
-        Some([Some(slice), next].into_iter().flatten().map(tile).collect())
+    /// In how many slices these tiles are selected.
+    pub fn count_slices(&self, tiles: &Xyz<Range<u64>>) -> u64 {
+        self.slices.count(self.slice_numbers(tiles))
     }
 
-    /// The indexes of its tiles that begin within a range of voxels, along one axis.
-    pub fn starting_in(&self, axis: Axis, voxels: &Range<u64>) -> Runs {
-        self.tiles[axis].cut(&self.rulers[axis].starting_in(voxels))
+    /// The requests for those of these tiles that are selected: all slices at one place after the other.
+    pub fn requests<'a>(
+        &'a self,
+        subject: &'a Subject,
+        tiles: &Xyz<Range<u64>>,
+    ) -> impl Iterator<Item = TileRequest> + Send + use<'a> {
+        let (rows, columns) = (tiles[self.plane.row_axis()].clone(), tiles[self.plane.column_axis()].clone());
+        let slices = self.slice_numbers(tiles);
+        let places = rows.flat_map(move |row| columns.clone().map(move |column| (row, column)));
+        let addresses = places.flat_map(move |(row, column)| {
+            let address =
+                move |slice| TileAddress { plane: self.plane, level: self.level, slice, row, column };
+            self.slices.within(slices.clone()).map(address)
+        });
+        addresses.map(|address| {
+            let Subject { token, channels } = subject.clone();
+            TileRequest { token: token.into(), channels, time: self.time, address, adjust: Vec::new() }
+        })
     }
 
-    /// Where its tiles begin, along one axis: for each run of tiles, the voxels from the start of the first
-    /// to that of the last.
-    pub fn starts(&self, axis: Axis) -> Runs {
-        let ruler = &self.rulers[axis];
-        self.tiles[axis].mapped(|run| ruler.start(run.start)..ruler.start(run.end - 1).saturating_add(1))
+    /// The range of numbers of slices in URLs.
+    fn slice_numbers(&self, tiles: &Xyz<Range<u64>>) -> Range<u64> {
+        let Range { start, end } = tiles[self.plane.slice_axis()];
+        start.saturating_add_signed(self.shift)..end.saturating_add_signed(self.shift)
     }
 
     /// Whether the axis lies in its tiles' plane, rather than along the slices.
@@ -124,15 +114,39 @@ impl Family {
     }
 }
 
-impl Source {
-    /// The number of boxes that a range of voxels touches along an axis.
-    pub fn boxes(&self, axis: Axis, voxels: &Range<u64>) -> u64 {
-        let Range { start, end } = self.chunks(axis, voxels);
-        end - start
-    }
+/// Where the tiles of a channel's level begin and end in a plane, along each axis: slices, rows and columns.
+pub fn rulers(channel: &ChannelDescription, level: &LevelDescription, plane: Plane) -> Option<Xyz<Ruler>> {
+    let (rows, columns, slices) = (plane.row_axis(), plane.column_axis(), plane.slice_axis());
+    let (size, factor) = (Xyz::from(level.size), Xyz::from(level.factor));
+    let [width, height] = *Plane::ALL.iter().zip(&level.drawn).find(|(p, _)| **p == plane)?.1;
+    let mut rulers = Xyz::all(Ruler::of_slices(size[slices], factor[slices]));
+    rulers[columns] = Ruler::of_tiles(width, factor[columns]);
+    rulers[rows] = match channel.voxel_size.map(Xyz::from) {
+        Some(voxel) if channel.orthogonal == "isotropic" && plane != Plane::Xy => {
+            let across = voxel[columns] * Level::new(level.level.into())?.factor() as f64;
+            Ruler::of_square_rows(height, across, voxel.z * factor.z as f64, factor.z)
+        }
+        _ => Ruler::of_tiles(height, factor[rows]),
+    };
+    Some(rulers)
+}
 
+impl From<&SourceDescription> for Source {
+    fn from(source: &SourceDescription) -> Self {
+        let full = |extent: [u64; 3]| Xyz::from(extent).zip(Xyz::from(source.factor), u64::saturating_mul);
+        Self {
+            chunk: full(source.chunk).map(|extent| extent.max(1)),
+            size: full(source.size),
+            bytes: source.bytes,
+            // A name that a later version may have is taken for the most expensive way.
+            access: Access::named(&source.access).unwrap_or(Access::Uncached),
+        }
+    }
+}
+
+impl Source {
     /// The indexes of the boxes that a range of voxels touches along an axis.
-    pub fn chunks(&self, axis: Axis, voxels: &Range<u64>) -> Range<u64> {
+    pub fn boxes(&self, axis: Axis, voxels: &Range<u64>) -> Range<u64> {
         let end = voxels.end.min(self.size[axis]);
         if voxels.start >= end {
             return 0..0;

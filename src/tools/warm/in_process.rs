@@ -1,15 +1,12 @@
 //! Warming without a server: tiles are drawn in this process and written to the disk cache or object storage.
 
-use std::cell::OnceCell;
-use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::estimate::{Probe, Sample};
-use super::run::{Outcome, Producer, Stop};
+use super::run::{Counters, Outcome, Producer, Stop};
 use crate::base::request::TileRequest;
 use crate::service::{Client, Demand, ErrorKind, TileError, TileService, Warmed};
 
@@ -25,12 +22,14 @@ const OURS: Demand = Demand::prefetch(Client::InProcess);
 /// A service that writes its tiles to a disk cache.
 pub struct InProcess {
     service: Arc<TileService>,
+    runtime: Runtime,
 }
 
 impl InProcess {
     /// The service needs a lasting tier (disk cache or object storage), unless only sample tiles are drawn.
-    pub fn new(service: Arc<TileService>) -> Self {
-        Self { service }
+    pub fn new(service: Arc<TileService>) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build()?;
+        Ok(Self { service, runtime })
     }
 
     async fn warm(&self, tile: &TileRequest) -> Result<Warmed, TileError> {
@@ -43,60 +42,26 @@ impl Producer for InProcess {
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Outcome {
         let began = Instant::now();
         loop {
-            let warmed = match here(self.warm(tile)) {
-                Ok(warmed) => warmed,
-                Err(error) => return Outcome::Over(error.to_string()),
-            };
-            return match warmed {
-                Ok(Warmed::Drawn(bytes)) => Outcome::Rendered(bytes as u64),
-                Ok(Warmed::WasThere) => Outcome::Stored,
-                Ok(Warmed::Black) => Outcome::Black,
-                Err(TileError::Tier(error)) if error.is_transient() && began.elapsed() < PATIENCE => {
-                    if stop.wait(PAUSE) {
-                        return Outcome::Stopped;
-                    }
-                    continue;
-                }
+            let pause = match self.runtime.block_on(self.warm(tile)) {
+                Ok(Warmed::Drawn(bytes)) => return Outcome::Rendered(bytes as u64),
+                Ok(Warmed::WasThere) => return Outcome::Stored,
+                Ok(Warmed::Black) => return Outcome::Empty,
+                Err(TileError::Tier(error)) if error.is_transient() && began.elapsed() < PATIENCE => PAUSE,
                 Err(error @ (TileError::Tier(_) | TileError::Changed { .. })) => {
-                    Outcome::Over(error.to_string())
+                    return Outcome::Over(error.to_string());
                 }
-                Err(error) if error.kind() == ErrorKind::Busy => {
-                    if stop.wait(SOON) {
-                        return Outcome::Stopped;
-                    }
-                    continue;
-                }
-                Err(error) => Outcome::Failed(error.to_string()),
+                Err(error) if error.kind() == ErrorKind::Busy => SOON,
+                Err(error) => return Outcome::Failed(error.to_string()),
             };
+            if stop.wait(pause) {
+                return Outcome::Stopped;
+            }
         }
     }
-}
 
-impl Probe for InProcess {
-    fn render(&self, tile: &TileRequest) -> Option<Sample> {
-        let decoded = &self.service.metrics().chunk_decoded_bytes;
-        let (began, before) = (Instant::now(), decoded.get());
-        let drawn = here(async {
-            let identified = self.service.identify(&self.service.catalog(), tile, OURS).await.ok()?;
-            self.service.fetch(&identified, OURS, &Arc::default()).await.ok()
-        });
-        let bytes = drawn.ok().flatten()?.bytes.len() as u64;
-        Some(Sample { bytes, inflated: decoded.get() - before, took: began.elapsed() })
+    fn counters(&self) -> Option<Counters> {
+        let metrics = self.service.metrics();
+        let (evicted, bytes_inflated) = (metrics.tier_evicted.get(), metrics.chunk_decoded_bytes.get());
+        Some(Counters { evicted, bytes_inflated })
     }
-}
-
-/// Runs a future to completion on this thread.
-fn here<T>(work: impl Future<Output = T>) -> io::Result<T> {
-    thread_local! {
-        static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
-    }
-    RUNTIME.with(|cell| {
-        if cell.get().is_none() {
-            // Cannot be set already: the cell belongs to this thread.
-            let _ = cell.set(Builder::new_current_thread().enable_time().build()?);
-        }
-        cell.get()
-            .map(|runtime| runtime.block_on(work))
-            .ok_or_else(|| io::Error::other("there is no runtime"))
-    })
 }

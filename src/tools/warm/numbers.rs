@@ -1,196 +1,88 @@
-//! Lists of numbers as entered by a user, and runs of consecutive numbers.
+//! Lists of numbers as a user enters them.
 
-use crate::base::request::digits;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// The maximum number of single numbers from ranges with steps.
-const MAX_SINGLE: u64 = 1 << 20;
+use crate::base::request::digits;
 
 /// Numbers as listed: `5`, `0-99`, `100-`, `0-1000:10`, `all`, with commas between.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbers(Vec<Listed>);
 
-/// Numbers from `first` to at most `last`, which is included only if a step ends there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Every `step`th number from `first` to at most `last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Listed {
     first: u64,
     last: u64,
-    step: NonZeroU64,
-}
-
-/// Why a text is not a list of numbers, or too long.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotNumbers {
-    /// An item is neither a number nor a range.
-    #[error(
-        "{item:?} is not a number or range: expected 5, 0-99, 100- (to the end), 0-1000:10 (every tenth) or all, separated by commas"
-    )]
-    Item {
-        /// The item as given.
-        item: String,
-    },
-    /// A range is reversed.
-    #[error("{item:?} ends before it begins")]
-    Backwards {
-        /// The item as given.
-        item: String,
-    },
-    /// Ranges with steps give too many single numbers.
-    #[error("ranges with steps give more than {MAX_SINGLE} numbers; use larger steps, or none")]
-    TooMany,
+    step: u64,
 }
 
 impl Numbers {
     /// All numbers.
     pub fn all() -> Self {
-        Self(vec![Listed { first: 0, last: u64::MAX, step: NonZeroU64::MIN }])
+        Self::from_first(0)
     }
 
-    /// One number.
-    pub fn one(number: u64) -> Self {
-        Self(vec![Listed { first: number, last: number, step: NonZeroU64::MIN }])
+    /// A single number.
+    pub fn single(number: u64) -> Self {
+        Self(vec![Listed { first: number, last: number, step: 1 }])
     }
 
     /// A number and all above it.
-    pub fn from(first: u64) -> Self {
-        Self(vec![Listed { first, last: u64::MAX, step: NonZeroU64::MIN }])
+    pub fn from_first(first: u64) -> Self {
+        Self(vec![Listed { first, last: u64::MAX, step: 1 }])
     }
 
-    /// Those within a range.
-    pub fn within(&self, there_are: &Range<u64>) -> Result<Runs, NotNumbers> {
-        let (mut found, mut single) = (Vec::new(), 0);
-        for listed in &self.0 {
-            let end = there_are.end.min(listed.last.saturating_add(1));
-            if listed.step == NonZeroU64::MIN {
-                found.push(listed.first.max(there_are.start)..end);
-                continue;
-            }
-            let (first, step) = (listed.first, listed.step.get());
-            let skipped = there_are.start.saturating_sub(first).div_ceil(step);
-            let mut next = skipped.checked_mul(step).and_then(|skipped| first.checked_add(skipped));
-            while let Some(number) = next.filter(|number| *number < end) {
-                single += 1;
-                if single > MAX_SINGLE {
-                    return Err(NotNumbers::TooMany);
-                }
-                found.push(number..number + 1);
-                next = number.checked_add(step);
-            }
+    /// Whether a number is listed.
+    pub fn contains(&self, number: u64) -> bool {
+        let is_in = |listed: &Listed| {
+            (listed.first..=listed.last).contains(&number)
+                && (number - listed.first).is_multiple_of(listed.step)
+        };
+        self.0.iter().any(is_in)
+    }
+
+    /// The listed numbers in a range, ascending.
+    pub fn within(&self, range: Range<u64>) -> impl DoubleEndedIterator<Item = u64> + Send + '_ {
+        range.filter(|number| self.contains(*number))
+    }
+
+    /// How many numbers in a range are listed.
+    pub fn count(&self, range: Range<u64>) -> u64 {
+        // Ranges can be endless, and are usually listed as a whole.
+        let holds_all =
+            |listed: &Listed| listed.step == 1 && listed.first <= range.start && range.end <= listed.last;
+        match self.0.iter().any(holds_all) {
+            true => range.end.saturating_sub(range.start),
+            false => self.within(range).count() as u64,
         }
-        Ok(Runs::of(found))
     }
 }
 
 impl FromStr for Numbers {
-    type Err = NotNumbers;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, NotNumbers> {
-        text.split(',').map(|item| listed(item.trim())).collect::<Result<_, _>>().map(Numbers)
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(',').map(|item| item.trim().parse()).collect::<Result<_, _>>().map(Numbers)
     }
 }
 
-fn listed(item: &str) -> Result<Listed, NotNumbers> {
-    let wrong = || NotNumbers::Item { item: item.to_owned() };
-    if item == "all" {
-        return Ok(Listed { first: 0, last: u64::MAX, step: NonZeroU64::MIN });
-    }
-    let (range, step) = item.split_once(':').map_or((item, None), |(range, step)| (range, Some(step)));
-    let step = step.map_or(Some(NonZeroU64::MIN), |step| digits(step).and_then(NonZeroU64::new));
-    let (first, last) = match range.split_once('-') {
-        Some((first, "")) => (digits(first), Some(u64::MAX)),
-        Some((first, last)) => (digits(first), digits(last)),
-        None => (digits(range), digits(range)),
-    };
-    let (first, last, step) = first.zip(last).zip(step).map(|((f, l), s)| (f, l, s)).ok_or_else(wrong)?;
-    if last < first {
-        return Err(NotNumbers::Backwards { item: item.to_owned() });
-    }
-    Ok(Listed { first, last, step })
-}
+impl FromStr for Listed {
+    type Err = String;
 
-/// Runs of consecutive numbers: ascending, disjoint, not adjacent, not empty.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Runs(Vec<Range<u64>>);
-
-impl Runs {
-    /// The union of the ranges.
-    pub fn of(mut ranges: Vec<Range<u64>>) -> Self {
-        ranges.retain(|range| !range.is_empty());
-        ranges.sort_by_key(|range| range.start);
-        let mut runs: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            match runs.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => runs.push(range),
-            }
+    fn from_str(item: &str) -> Result<Self, String> {
+        let range = if item == "all" { "0-" } else { item };
+        let (range, step) = range.split_once(':').unwrap_or((range, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let last = if last.is_empty() { Some(u64::MAX) } else { digits(last) };
+        match (digits(first), last, digits(step)) {
+            (Some(first), Some(last), Some(step @ 1..)) if first <= last => Ok(Self { first, last, step }),
+            (Some(_), Some(_), Some(1..)) => Err(format!("{item:?} ends before it begins")),
+            _ => Err(format!(
+                "{item:?} is not a number or range: expected 5, 0-99, 100- (to the end), 0-1000:10 (every tenth) or all, \
+                 separated by commas"
+            )),
         }
-        Self(runs)
-    }
-
-    /// How many numbers there are; saturates.
-    pub fn count(&self) -> u64 {
-        self.0.iter().map(|run| run.end - run.start).fold(0, u64::saturating_add)
-    }
-
-    /// The number at this index.
-    pub fn nth(&self, mut place: u64) -> Option<u64> {
-        for run in &self.0 {
-            let length = run.end - run.start;
-            if place < length {
-                return Some(run.start + place);
-            }
-            place -= length;
-        }
-        None
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The runs in ascending order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Range<u64>> {
-        self.0.iter()
-    }
-
-    /// The range from the first number to the last.
-    pub fn bounds(&self) -> Option<Range<u64>> {
-        Some(self.0.first()?.start..self.0.last()?.end)
-    }
-
-    /// The intersection with a range.
-    pub fn cut(&self, to: &Range<u64>) -> Self {
-        let first = self.0.partition_point(|run| run.end <= to.start);
-        let runs = self.0.get(first..).unwrap_or_default().iter();
-        let runs = runs.take_while(|run| run.start < to.end);
-        Self(runs.map(|run| run.start.max(to.start)..run.end.min(to.end)).collect())
-    }
-
-    /// The intersection with other runs.
-    pub fn common(&self, other: &Self) -> Self {
-        Self::of(other.0.iter().flat_map(|run| self.cut(run).0).collect())
-    }
-
-    /// Subtracts `by` from all numbers, dropping negative results; a negative `by` adds.
-    pub fn lowered(&self, by: i64) -> Self {
-        let lowered = |number: u64| {
-            let number = i128::from(number) - i128::from(by);
-            u64::try_from(number.max(0)).unwrap_or(u64::MAX)
-        };
-        Self::of(self.0.iter().map(|run| lowered(run.start)..lowered(run.end)).collect())
-    }
-
-    /// Maps each run to a range; `range_of` must be monotonic.
-    pub fn mapped(&self, range_of: impl Fn(&Range<u64>) -> Range<u64>) -> Self {
-        Self::of(self.0.iter().map(range_of).collect())
-    }
-
-    /// All numbers in descending order.
-    pub fn falling(self) -> impl Iterator<Item = u64> {
-        self.0.into_iter().rev().flat_map(Iterator::rev)
     }
 }
 
@@ -198,45 +90,32 @@ impl Runs {
 mod tests {
     use super::*;
 
-    fn runs(text: &str, there_are: Range<u64>) -> Vec<Range<u64>> {
-        text.parse::<Numbers>().unwrap().within(&there_are).unwrap().0
-    }
-
     #[test]
-    #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges are meant")]
     fn lists_and_ranges_are_cut_to_what_there_is() {
-        assert_eq!(runs("5", 0..10), [5..6]);
-        assert_eq!(runs("0-99", 0..10), [0..10]);
-        assert_eq!(runs("all", 3..10), [3..10]);
-        assert_eq!(runs("7-", 0..10), [7..10]);
-        assert_eq!(runs("8,2-4,3-5,6", 0..10), [2..7, 8..9]);
-        assert_eq!(runs("50-60", 0..10), []);
-        assert_eq!(runs("0-20:5,1", 0..12), [0..2, 5..6, 10..11]);
-        assert_eq!(runs("3-:4", 10..20), [11..12, 15..16, 19..20]);
-        assert_eq!(runs("0-18446744073709551615", 0..3), [0..3]);
-        assert_eq!(runs("18446744073709551615:7", 0..u64::MAX), []);
+        let within = |text: &str, range: Range<u64>| {
+            let numbers = text.parse::<Numbers>().unwrap();
+            let found: Vec<u64> = numbers.within(range.clone()).collect();
+            assert_eq!(numbers.count(range), found.len() as u64, "{text}");
+            found
+        };
+        assert_eq!(within("5", 0..10), [5]);
+        assert_eq!(within("0-99", 7..10), [7, 8, 9]);
+        assert_eq!(within("all", 3..5), [3, 4]);
+        assert_eq!(within("7-", 0..10), [7, 8, 9]);
+        assert_eq!(within("8,2-4,3-5,6", 0..10), [2, 3, 4, 5, 6, 8]);
+        assert_eq!(within("50-60", 0..10), [0; 0]);
+        assert_eq!(within("0-20:5,1", 0..12), [0, 1, 5, 10]);
+        assert_eq!(within("3-:4", 10..20), [11, 15, 19]);
+        assert_eq!(within("0-18446744073709551615", 0..2), [0, 1]);
+        assert_eq!(Numbers::all().count(1..u64::MAX), u64::MAX - 1);
     }
 
     #[test]
     fn what_is_no_list_of_numbers_is_an_error() {
         for wrong in ["", "a", "-5", "5,,6", "1-2-3", "1:0", "+1", "1.5", "99999999999999999999", "0-5:"] {
-            assert!(matches!(wrong.parse::<Numbers>(), Err(NotNumbers::Item { .. })), "{wrong:?}");
+            let error = wrong.parse::<Numbers>().unwrap_err();
+            assert!(error.contains("is not a number or range"), "{wrong:?}: {error}");
         }
-        assert!(matches!("9-3".parse::<Numbers>(), Err(NotNumbers::Backwards { .. })));
-        let endless: Numbers = "0-:2".parse().unwrap();
-        assert_eq!(endless.within(&(0..u64::MAX)), Err(NotNumbers::TooMany));
-    }
-
-    #[test]
-    fn runs_are_counted_cut_and_listed_backwards() {
-        let runs = Runs::of(vec![7..9, 0..3, 2..4]);
-        assert_eq!((runs.count(), runs.bounds()), (6, Some(0..9)));
-        assert_eq!([0, 3, 4, 6].map(|place| runs.nth(place)), [Some(0), Some(3), Some(7), None]);
-        assert_eq!(runs.cut(&(2..8)), Runs::of(vec![2..4, 7..8]));
-        assert_eq!((runs.cut(&(4..7)).count(), runs.cut(&(3..100)).count()), (0, 3));
-        assert_eq!(runs.lowered(2), Runs::of(vec![0..2, 5..7]));
-        assert_eq!(runs.lowered(-1), Runs::of(vec![1..5, 8..10]));
-        assert_eq!(runs.common(&Runs::of(vec![1..3, 8..20])), Runs::of(vec![1..3, 8..9]));
-        assert_eq!(runs.falling().collect::<Vec<_>>(), [8, 7, 3, 2, 1, 0]);
+        assert_eq!("9-3".parse::<Numbers>(), Err("\"9-3\" ends before it begins".to_owned()));
     }
 }

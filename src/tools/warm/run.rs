@@ -1,17 +1,18 @@
 //! Runs a work: threads take tile after tile in order, with a maximum rate and a way to stop at any time.
 
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::report::{Ending, Failure, Report};
+use serde::Serialize;
+
 use super::work::Work;
 use crate::base::request::TileRequest;
+use crate::tools::progress::Progress;
 
-/// The maximum number of failures that are recorded; all are counted.
-const MAX_FAILURES: usize = 10_000;
+/// The maximum number of failures that are listed; all are counted.
+const MAX_FAILURES: usize = 1000;
 
 /// The result for a tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub enum Outcome {
     /// It was stored already.
     Stored,
     /// It is empty and need not be stored.
-    Black,
+    Empty,
     /// This tile failed.
     Failed(String),
     /// No further tile can succeed, for a reason that does not concern this tile.
@@ -34,15 +35,58 @@ pub enum Outcome {
 pub trait Producer: Sync {
     /// Makes sure that a tile is stored. Returns as soon as possible once a stop is requested.
     fn fill(&self, tile: &TileRequest, stop: &Stop) -> Outcome;
+
+    /// What was counted so far, if that is known.
+    fn counters(&self) -> Option<Counters>;
 }
 
-/// How to work.
-#[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    /// How many tiles are in flight at once.
-    pub threads: NonZeroUsize,
-    /// The maximum number of tiles per second.
-    pub rate: Option<f64>,
+/// What a producer counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Tiles evicted from the cache directory.
+    pub evicted: u64,
+    /// Bytes inflated.
+    pub bytes_inflated: u64,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// All tiles were tried.
+    #[default]
+    Finished,
+    /// It was stopped.
+    Stopped,
+    /// It could not continue: why.
+    #[serde(untagged)]
+    Over(String),
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Report {
+    /// `finished`, `stopped`, or why it could not continue.
+    pub ending: Ending,
+    /// All tiles of the work.
+    pub tiles: u64,
+    /// Those rendered, or returned by a server.
+    pub rendered: u64,
+    /// Those that were stored already.
+    pub stored: u64,
+    /// Those that are empty.
+    pub empty: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// The bytes of those rendered.
+    pub bytes: u64,
+    /// The duration.
+    pub seconds: f64,
+    /// What was counted meanwhile.
+    #[serde(flatten)]
+    pub counters: Option<Counters>,
+    /// The first of the tiles that failed: the path of each below a mount, and why.
+    pub failures: Vec<String>,
 }
 
 /// A stop signal that wakes all waiting threads.
@@ -72,40 +116,42 @@ impl Stop {
     }
 }
 
-/// Runs the part of a work that has these numbers. `progress` is called from many threads after each tile: with its
-/// bytes, and whether it failed.
+/// Runs a work: so many tiles are in flight at once, and at most `rate` are begun in a second.
 pub fn run(
     work: &Work,
     producer: &dyn Producer,
-    part: Range<u64>,
-    pace: Pace,
+    threads: NonZeroUsize,
+    rate: Option<f64>,
     stop: &Stop,
-    progress: &(dyn Fn(u64, bool) + Sync),
+    progress: &dyn Progress,
 ) -> Report {
-    let began = Instant::now();
-    let numbered = (part.start..part.end).zip(work.tiles(part.start));
-    let feed = Mutex::new(numbered.map(|(_, tile)| tile));
-    let report = Mutex::new(Report::begun(part.end - part.start));
-    let turns = Turns::new(pace.rate);
-    let one = || {
+    let (began, before) = (Instant::now(), producer.counters());
+    progress.begin(work.total(), 0);
+    let tiles = Mutex::new(work.tiles());
+    let report = Mutex::new(Report { tiles: work.total(), ..Report::default() });
+    let turns = Turns::new(rate);
+    let take_tiles = || {
         while !stop.is_requested() && turns.wait(stop) {
-            let Some(tile) = lock(&feed).next() else { break };
+            let Some(tile) = lock(&tiles).next() else { break };
             let outcome = producer.fill(&tile, stop);
-            let bytes = if let Outcome::Rendered(bytes) = outcome { bytes } else { 0 };
             let failed = matches!(outcome, Outcome::Failed(_));
             if lock(&report).enter(&tile, outcome) {
-                progress(bytes, failed);
+                progress.advance(1, failed);
             } else {
                 stop.request();
             }
         }
     };
-    thread::scope(|scope| (0..pace.threads.get()).for_each(|_| drop(scope.spawn(one))));
+    thread::scope(|scope| (0..threads.get()).for_each(|_| drop(scope.spawn(take_tiles))));
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     if stop.is_requested() && report.ending == Ending::Finished {
         report.ending = Ending::Stopped;
     }
     report.seconds = began.elapsed().as_secs_f64();
+    report.counters = before.zip(producer.counters()).map(|(before, after)| Counters {
+        evicted: after.evicted.saturating_sub(before.evicted),
+        bytes_inflated: after.bytes_inflated.saturating_sub(before.bytes_inflated),
+    });
     report
 }
 
@@ -114,15 +160,15 @@ impl Report {
     fn enter(&mut self, tile: &TileRequest, outcome: Outcome) -> bool {
         match outcome {
             Outcome::Rendered(bytes) => {
-                self.made += 1;
+                self.rendered += 1;
                 self.bytes = self.bytes.saturating_add(bytes);
             }
-            Outcome::Stored => self.held += 1,
-            Outcome::Black => self.black += 1,
+            Outcome::Stored => self.stored += 1,
+            Outcome::Empty => self.empty += 1,
             Outcome::Failed(why) => {
                 self.failed += 1;
                 if self.failures.len() < MAX_FAILURES {
-                    self.failures.push(Failure { tile: tile.to_string(), why });
+                    self.failures.push(format!("{tile}: {why}"));
                 }
             }
             Outcome::Over(why) => {

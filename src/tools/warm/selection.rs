@@ -36,7 +36,7 @@ impl Default for Selection {
             planes: vec![Plane::Xy],
             levels: Numbers::all(),
             slices: Numbers::all(),
-            times: Numbers::one(0),
+            times: Numbers::single(0),
             within: None,
         }
     }
@@ -54,7 +54,7 @@ impl FromStr for Channels {
             let composite = ChannelChoice::composite(text).map_err(|e| e.to_string())?;
             return Ok(Self(vec![composite]));
         }
-        let one = |name: &str| Name::new(name.trim()).map(ChannelChoice::One).map_err(|e| e.to_string());
-        text.split(',').map(one).collect::<Result<_, _>>().map(Self)
+        let channel = |name: &str| Name::new(name.trim()).map(ChannelChoice::One).map_err(|e| e.to_string());
+        text.split(',').map(channel).collect::<Result<_, _>>().map(Self)
     }
 }
