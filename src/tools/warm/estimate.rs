@@ -50,9 +50,9 @@ pub fn estimate(
         let seconds = began.elapsed().as_secs_f64();
         let after = count_inflated();
         if after > before {
-            decoding.push(seconds)
+            decoding.push(seconds);
         } else {
-            decoded.push(seconds)
+            decoded.push(seconds);
         }
         (samples, bytes, inflated) = (samples + 1, bytes + length, inflated + after.saturating_sub(before));
         before = after;
