@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::log::Log;
 use super::{Failure, Sources, directory_tier, load_sound, shared_tiers, signals};
 use crate::base::description::DatasetDescription;
 use crate::base::shard::Shard;
@@ -67,22 +68,22 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let target = Target::of(&arguments.targets).map_err(Failure::Usage)?;
     let selection = arguments.selecting.selection(&target).map_err(Failure::Usage)?;
-    let stop = stop_on_signals()?;
+    let stop = stop_on_signals(log)?;
     match &target.url {
-        Some(url) => over_http(arguments, url, &target, &selection, &stop),
-        None => in_process(arguments, &target, &selection, &stop),
+        Some(url) => over_http(log, arguments, url, &target, &selection, &stop),
+        None => in_process(log, arguments, &target, &selection, &stop),
     }
 }
 
 /// On the first Ctrl-C or SIGTERM, stops the work after finishing tiles in flight. The second ends the process with
 /// status 1, as for any unfinished work.
-fn stop_on_signals() -> Result<Arc<Stop>, Failure> {
+fn stop_on_signals(log: &Log) -> Result<Arc<Stop>, Failure> {
     let stop = Arc::new(Stop::default());
     let stopped = Arc::clone(&stop);
-    signals::stop_then_exit(1, move || {
+    signals::stop_then_exit(log, 1, move || {
         tracing::info!("stopping: finishing the tiles in flight");
         stopped.request();
     })?;
@@ -90,6 +91,7 @@ fn stop_on_signals() -> Result<Arc<Stop>, Failure> {
 }
 
 fn over_http(
+    log: &Log,
     arguments: &Arguments,
     url: &str,
     target: &Target,
@@ -104,7 +106,7 @@ fn over_http(
     let site = server.ask().map_err(anyhow::Error::msg)?;
     let work = chosen(selection, &site.datasets, site.caches.chunks)?;
     let renderers = site.threads.min(arguments.clients.get());
-    let job = Job { arguments, work: &work, threads: arguments.clients, renderers, stop };
+    let job = Job { log, arguments, work: &work, threads: arguments.clients, renderers, stop };
     if arguments.dry_run {
         return job.estimate(&server, site.caches.disk.unwrap_or(site.caches.tiles) as u64);
     }
@@ -117,6 +119,7 @@ fn over_http(
 }
 
 fn in_process(
+    log: &Log,
     arguments: &Arguments,
     target: &Target,
     selection: &Selection,
@@ -130,7 +133,7 @@ fn in_process(
         layers.files.push(super::serve::demo_volume()?.into());
         layers.config = arguments.config.clone();
     }
-    let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
+    let (settings, catalog) = load_sound(log, &layers, &metrics, &activity)?;
     let directory = arguments.into.clone().or_else(|| settings.cache.directory.clone());
     let budget = settings.cache.disk as u64;
     let tiers = if arguments.dry_run {
@@ -144,7 +147,7 @@ fn in_process(
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics.clone())?;
     let service = Arc::new(service.with_tiers(Tiers::of(tiers)));
     let producer = InProcess::new(Arc::clone(&service));
-    let job = Job { arguments, work: &work, threads, renderers: threads.get(), stop };
+    let job = Job { log, arguments, work: &work, threads, renderers: threads.get(), stop };
     if arguments.dry_run {
         return job.estimate(&producer, budget);
     }

@@ -5,10 +5,12 @@ use std::num::NonZeroUsize;
 
 use super::progress::Progress;
 use super::{Arguments, Failure};
+use crate::cli::log::Log;
 use crate::cli::output;
 use crate::tools::warm::{Counted, Ending, Pace, Probe, Producer, Report, Stop, Work, estimate, run};
 
 pub(super) struct Job<'a> {
+    pub log: &'a Log,
     pub arguments: &'a Arguments,
     pub work: &'a Work,
     /// The number of tiles in flight at once, and the number rendered at once.
@@ -57,7 +59,7 @@ impl Job<'_> {
                 "{evicted} tiles were removed from the cache directory to keep to cache.disk: it is too small for all"
             );
         }
-        report.failures().for_each(|failure| output::complain(&failure));
+        report.failures().for_each(|failure| output::complain(self.log, &failure));
         match (report.ending, report.failed) {
             (Ending::Finished, 0) => Ok(()),
             (Ending::Finished, failed) => Err(anyhow::anyhow!(
