@@ -46,6 +46,7 @@ use crate::store::{Location, Store};
 use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, Tiers};
 use crate::volume::hdf5::{Files, look_beside_files};
 use folders::Folders;
+use log::Log;
 
 /// Why a command failed; decides the exit status.
 #[derive(Debug)]
@@ -186,39 +187,39 @@ pub fn run() -> ExitCode {
     unsafe {
         look_beside_files();
     }
-    log::install();
+    let log = Log::install();
     limits::allow_many_files();
     limits::share_arenas();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        Err(told) => return shown(&told),
+        Err(told) => return shown(&log, &told),
     };
     // Starts the second thread: everything above must come before it.
     match command {
         // They confine themselves first. Until then, lines are queued.
         Command::Serve(_) => {}
-        Command::Probe => log::discard(),
-        _ => log::start_writing(),
+        Command::Probe => log.discard(),
+        _ => log.start_writing(),
     }
     // Other commands wait until their messages are written; a server must end even if nobody reads its log.
     let patience = matches!(command, Command::Serve(_)).then_some(LOG_PATIENCE);
     // Also writes the message of a panic of this thread.
-    let _flushed = FlushedLog(patience);
-    ended(done(command), patience)
+    let _flushed = FlushedLog(&log, patience);
+    ended(&log, done(&log, command), patience)
 }
 
-fn done(command: Command) -> Result<(), Failure> {
+fn done(log: &Log, command: Command) -> Result<(), Failure> {
     simd::requested().map_err(|error| Failure::Usage(error.to_string()))?;
     match command {
-        Command::Serve(arguments) => serve::run(arguments),
-        Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Render(arguments) => render::run(&arguments),
-        Command::Pyramid(arguments) => pyramid::run(&arguments),
-        Command::Warm(arguments) => warm::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Check(arguments) => check::run(&arguments),
+        Command::Serve(arguments) => serve::run(log, arguments),
+        Command::Inspect(arguments) => inspect::run(log, &arguments),
+        Command::Render(arguments) => render::run(log, &arguments),
+        Command::Pyramid(arguments) => pyramid::run(log, &arguments),
+        Command::Warm(arguments) => warm::run(log, &arguments),
+        Command::Bench(arguments) => bench::run(log, &arguments),
+        Command::Check(arguments) => check::run(log, &arguments),
         Command::Verify(arguments) => verify::run(&arguments),
-        Command::Cache(arguments) => cache::run(&arguments),
+        Command::Cache(arguments) => cache::run(log, &arguments),
         Command::Probe => probe::run(),
         Command::Man(arguments) => man::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
@@ -229,39 +230,39 @@ fn done(command: Command) -> Result<(), Failure> {
 }
 
 /// Reports a failure, and returns the exit status.
-fn ended(outcome: Result<(), Failure>, patience: Option<Duration>) -> ExitCode {
+fn ended(log: &Log, outcome: Result<(), Failure>, patience: Option<Duration>) -> ExitCode {
     let status = match &outcome {
         Ok(()) | Err(Failure::NobodyReads) => 0,
         Err(Failure::Work(_)) => 1,
         Err(Failure::Usage(_)) => 2,
     };
     if let (1.., Err(failure)) = (status, outcome) {
-        log::message(&output::terminal_safe(&format!("voltile: {failure}")), patience);
+        log.message(&output::terminal_safe(&format!("voltile: {failure}")), patience);
     }
-    log::flush(patience);
+    log.flush(patience);
     ExitCode::from(status)
 }
 
 /// Prints the requested help or version, or the error in the command.
-fn shown(told: &clap::Error) -> ExitCode {
+fn shown(log: &Log, told: &clap::Error) -> ExitCode {
     if told.use_stderr() {
-        log::message(output::terminal_safe(&told.render().to_string()).trim_end(), None);
-        log::flush(None);
+        log.message(output::terminal_safe(&told.render().to_string()).trim_end(), None);
+        log.flush(None);
         return ExitCode::from(2);
     }
     let printed = match told.print() {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
         printed => printed.map_err(|error| output::not_written(&error)),
     };
-    ended(printed, None)
+    ended(log, printed, None)
 }
 
 /// Writes the rest of the log when dropped.
-struct FlushedLog(Option<Duration>);
+struct FlushedLog<'a>(&'a Log, Option<Duration>);
 
-impl Drop for FlushedLog {
+impl Drop for FlushedLog<'_> {
     fn drop(&mut self) {
-        log::flush(self.0);
+        self.0.flush(self.1);
     }
 }
 
@@ -281,23 +282,23 @@ struct Loaded {
 }
 
 /// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
-fn load(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
-    let mut loaded = open(read, metrics, activity);
+fn load(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+    let mut loaded = open(log, read, metrics, activity);
     loaded.faults.append(&mut loaded.unreachable);
     loaded.faults.sort();
     loaded
 }
 
 /// Logs in the configured format from now on. A faulty configuration is reported as text.
-fn choose_log_format(read: &config::Loaded) {
+fn choose_log_format(log: &Log, read: &config::Loaded) {
     if read.faults.is_empty() {
-        log::choose_format(read.settings.log.format);
+        log.choose_format(read.settings.log.format);
     }
 }
 
 /// Opens the files of settings; logs warnings and collects faults.
-fn open(read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
-    choose_log_format(&read);
+fn open(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+    choose_log_format(log, &read);
     let config::Loaded { mut settings, mut faults, warnings, .. } = read;
     let directory = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0);
     let metadata = directory.map(|directory| directory.join("objects"));
@@ -331,30 +332,38 @@ fn misnamed(directory: &Path) -> Option<Fault> {
     Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })
 }
 
-/// Opens the tiers that are configured. If the disk cache cannot be used now, logs an error, and returns it.
+/// Opens the tiers that are configured, and the cache directory, which keeps stored chunks too.
 fn tiers(
     settings: &Settings,
     metrics: &Metrics,
     store: &Store,
-) -> Result<(Option<Tiers>, Option<TierError>), Failure> {
-    blocks::keep(settings, metrics, store);
+) -> Result<(Option<Tiers>, Option<Directory>), Failure> {
+    let directory = cache_directory(settings, metrics)?;
     let mut tiers = Vec::new();
-    let mut problem = None;
-    if let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0) {
-        match Directory::open(directory) {
-            Ok(directory) => tiers.push(directory_tier(directory, settings.cache.disk, metrics)?),
-            Err(error) if error.is_misnamed() => {
-                return Err(Failure::Usage(format!("cache.directory: {error}")));
-            }
-            Err(error) => {
-                tracing::error!("cache.directory: {error}; tiles are served without it");
-                metrics.tier.errors.inc();
-                problem = Some(error);
-            }
+    if let Some(directory) = &directory {
+        if settings.cache.blocks > 0 {
+            blocks::keep(directory, settings.cache.blocks, metrics, store)?;
+        }
+        if settings.cache.disk > 0 {
+            tiers.push(directory_tier(directory.tiles(), settings.cache.disk, metrics)?);
         }
     }
     tiers.extend(shared_tiers(settings, metrics, store)?);
-    Ok((Tiers::of(tiers), problem))
+    Ok((Tiers::of(tiers), directory))
+}
+
+/// The cache directory, if it is needed. A server runs without a directory that cannot be used now.
+fn cache_directory(settings: &Settings, metrics: &Metrics) -> Result<Option<Directory>, Failure> {
+    let cache = &settings.cache;
+    let needed = cache.directory.as_ref().filter(|_| cache.disk > 0 || cache.blocks > 0);
+    needed.map_or(Ok(None), |path| match Directory::open(path) {
+        Err(error) if error.is_misnamed() => Err(Failure::Usage(format!("cache.directory: {error}"))),
+        Err(error) => {
+            metrics.tier.errors.inc();
+            Ok(Some(Directory::unavailable(path, &error)))
+        }
+        Ok(directory) => Ok(Some(directory)),
+    })
 }
 
 fn directory_tier(directory: Directory, budget: usize, metrics: &Metrics) -> Result<Tier, Failure> {
@@ -410,11 +419,12 @@ fn listed(faults: &[Fault]) -> String {
 
 /// Settings and catalogue without faults, and with at least one dataset.
 fn load_sound(
+    log: &Log,
     layers: &Layers,
     metrics: &Metrics,
     activity: &Activity,
 ) -> Result<(Settings, Catalog), Failure> {
-    let loaded = faultless(load(config::load(layers), metrics, activity))?;
+    let loaded = faultless(load(log, config::load(layers), metrics, activity))?;
     if loaded.catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }

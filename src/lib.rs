@@ -30,7 +30,7 @@
 //! 1   base      plain values: names, colours, axes, what to paint, addresses of tiles, requests, the JSON of /datasets.json
 //! 0   geometry  Plane, Level, Region, Patch: all coordinate arithmetic
 //! 0   flow      of work: values made once for all who wait (cache) · services that fail (breaker) · file systems that do not
-//!               answer (stalls) · what a request did (trace) · when background work may run (activity)
+//!               answer (stalls) · bounded queues (queue) · what a request did (trace) · when background work may run (activity)
 //! ```
 //!
 //! A test (`src/map.rs`) compares these rows with the code.
@@ -49,6 +49,7 @@
 //! - *generation*: the state of a file between two changes. *Reopening*: replacing a dataset by its next generation.
 //! - *trial*: opening a file in a child process first. *Tier*: a store of encoded tiles outside of memory:
 //!   the *disk cache*, a directory; or a cache that several servers share.
+//! - *lease*: held by the one process that counts what is in a cache directory, and evicts from it.
 //! - *neighbours*: the slices next to one that was asked for, rendered ahead (prefetched).
 //!
 //! # One request
@@ -82,7 +83,7 @@
 //!   library directly open files without one.
 //! - **Errors are not cached**, and a flight that panics frees its key.
 //! - **A cache directory may be shared**: several processes use it, people copy and remove what is in it, and a killed
-//!   process leaves a tile there whole or not at all. Entries are checked when they are read.
+//!   process leaves a tile there whole or not at all. Entries are checked when they are read. One process evicts.
 //!
 //! # State
 //!
@@ -120,8 +121,8 @@
 //!
 //! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to 65,536 unfinished
 //! chunks, about 200 bytes each; up to 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB of
-//! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; a few MiB for the
-//! disk cache's sweep over ten million tiles; 1 MiB of log lines; about 3 MiB for each of eight connections to Redis; up to
+//! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; 12 MiB for each
+//! eviction from the disk cache; 1 MiB of log lines; about 3 MiB for each of eight connections to Redis; up to
 //! 12 MiB for an overview of a slice; 64 MiB of documents; less than 1 MiB for each connection besides the tile being sent
 //! (pipelined requests stay in the system's buffers); 20 KiB for each idle dataset of one channel, and half a MiB for each of
 //! the 8 files that stay open in libhdf5. Mapped files take addresses, not memory. Making pyramids has limits of its own: see

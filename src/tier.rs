@@ -25,32 +25,30 @@
 //! `fjall` are databases: one writer at a time (or one process), a synced journal, and space reclaimed by compaction,
 //! for values of 100 KiB that are written once. `cacache` can be shared, but has neither a budget nor eviction, and
 //! stores the index entry of a tile separately. On top of a file system, little is left to do: a name, a checksum, a
-//! rename, and a sweep.
+//! rename, and eviction.
 
 mod backend;
-mod census;
+mod contents;
 mod dir;
 mod directory;
 mod entry;
 mod error;
 mod error_log;
+mod eviction;
 mod folders;
-mod home;
-mod marker;
+mod measured;
 mod objects;
 mod redis;
-mod space;
-mod sweeper;
-mod tally;
+mod root;
 #[cfg(test)]
 mod tests;
 mod tiers;
-mod writer;
 
 pub use self::redis::Redis;
 pub use backend::{Backend, TileTier};
-pub use census::Holding;
+pub use contents::Contents;
 pub use directory::Directory;
 pub use error::TierError;
+pub use measured::Tier;
 pub use objects::Objects;
-pub use tiers::{Found, Tier, Tiers};
+pub use tiers::{Found, Tiers};

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::log::Log;
 use super::{Failure, load_sound, output};
 use crate::base::name::Name;
 use crate::base::paint::PngProfile;
@@ -28,16 +29,16 @@ use crate::tools::bench::{
 pub(super) use form::Arguments;
 use form::{Files, Form, Server};
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     match arguments.form().map_err(Failure::Usage)? {
-        Form::Files(files) => of_files(arguments, &files),
+        Form::Files(files) => of_files(log, arguments, &files),
         Form::Server(server) => of_server(arguments, &server),
     }
 }
 
-fn of_files(arguments: &Arguments, files: &Files) -> Result<(), Failure> {
+fn of_files(log: &Log, arguments: &Arguments, files: &Files) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
-    let (settings, catalog) = load_sound(&files.sources.layers()?, &metrics, &activity)?;
+    let (settings, catalog) = load_sound(log, &files.sources.layers()?, &metrics, &activity)?;
     let mut local = Local::new(&catalog, &metrics, &activity, files.limits);
     let threads = files.threads(settings.render.threads);
     let choice = chosen(&arguments.selection(), local.targets())?;

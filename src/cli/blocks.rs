@@ -1,13 +1,11 @@
 //! `cache.blocks`: stored chunks of objects, kept in the cache directory.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::base::name::Name;
 use crate::base::tile::TileKey;
-use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::store::{Keeps, Store};
 use crate::tier::{Directory, TileTier};
@@ -22,17 +20,13 @@ impl Keeps for Directory {
     }
 }
 
-/// Keeps stored chunks as the settings say. What cannot be kept is only logged: it is fetched again.
-pub(super) fn keep(settings: &Settings, metrics: &Metrics, store: &Store) {
-    let Some(directory) = settings.cache.directory.as_ref().filter(|_| settings.cache.blocks > 0) else {
-        return;
-    };
-    match opened(directory, settings.cache.blocks as u64, metrics) {
-        Ok(directory) => store.keep_chunks_in(Arc::new(directory)),
-        Err(error) => tracing::error!("cache.blocks: {error:#}; stored chunks are not kept"),
-    }
-}
-
-fn opened(directory: &Path, budget: u64, metrics: &Metrics) -> anyhow::Result<Directory> {
-    Ok(Directory::open(directory)?.of_blocks().kept_to(budget, metrics)?)
+/// Keeps stored chunks in a directory, up to `limit` bytes.
+pub(super) fn keep(
+    directory: &Directory,
+    limit: usize,
+    metrics: &Metrics,
+    store: &Store,
+) -> std::io::Result<()> {
+    store.keep_chunks_in(Arc::new(directory.blocks().kept_to(limit as u64, metrics)?));
+    Ok(())
 }

@@ -7,10 +7,11 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use super::log::Log;
 use super::{Failure, listed, output};
 use crate::base::name::Name;
 use crate::config::{self, Layers};
-use crate::tier::{Directory, Holding};
+use crate::tier::{Contents, Directory};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -87,9 +88,9 @@ impl Found {
     }
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
-        What::Stats { place, verify, json } => stats(&place.found()?, *verify, *json),
+        What::Stats { place, verify, json } => stats(log, &place.found()?, *verify, *json),
         What::Clear { token, place } => clear(&place.found()?, token.as_deref()),
     }
 }
@@ -105,32 +106,29 @@ struct Stats<'a> {
     bytes: u64,
     /// Damaged tiles; unknown unless verified.
     corrupt: Option<usize>,
-    tokens: Vec<TokenStats<'a>>,
+    tokens: &'a [Contents],
 }
 
-#[derive(Serialize)]
-struct TokenStats<'a> {
-    token: &'a str,
-    tiles: u64,
-    bytes: u64,
-    corrupt: Option<usize>,
-    /// Files that are being written, or were when a process was killed.
-    unfinished: u64,
-    /// Files that are not voltile's.
-    foreign: u64,
-}
-
-fn stats(found: &Found, verify: bool, json: bool) -> Result<(), Failure> {
+fn stats(log: &Log, found: &Found, verify: bool, json: bool) -> Result<(), Failure> {
     let directory = found.open()?;
-    let holdings = directory.map_or(Ok(Vec::new()), |directory| directory.holdings(verify))?;
-    let damaged: Vec<_> = holdings.iter().flat_map(|holding| &holding.corrupt).collect();
-    if json {
-        output::print_json(&described(found, &holdings, verify))?;
-    } else {
-        output::print(&table(found, &holdings, verify))?;
+    let contents = directory.map_or(Ok(Vec::new()), |directory| directory.contents(verify))?;
+    let mut all = Contents { token: "all".to_owned(), ..Contents::default() };
+    for token in &contents {
+        all.tiles += token.tiles;
+        all.bytes += token.bytes;
+        all.damaged.extend_from_slice(&token.damaged);
     }
+    all.corrupt = verify.then_some(all.damaged.len());
+    if json {
+        let (directory, budget) = (found.path.display().to_string(), found.budget);
+        let Contents { tiles, bytes, corrupt, .. } = all;
+        output::print_json(&Stats { directory, budget, tiles, bytes, corrupt, tokens: &contents })?;
+    } else {
+        output::print(&table(found, &contents, &all))?;
+    }
+    let damaged = all.damaged;
     for path in &damaged {
-        output::complain(&format!("{} is damaged", path.display()));
+        output::complain(log, &format!("{} is damaged", path.display()));
     }
     match damaged.len() {
         0 => Ok(()),
@@ -141,56 +139,20 @@ fn stats(found: &Found, verify: bool, json: bool) -> Result<(), Failure> {
     }
 }
 
-fn described<'a>(found: &Found, holdings: &'a [Holding], verify: bool) -> Stats<'a> {
-    let corrupt = |holding: &Holding| verify.then_some(holding.corrupt.len());
-    let token = |holding: &'a Holding| TokenStats {
-        token: &holding.token,
-        tiles: holding.tiles,
-        bytes: holding.bytes,
-        corrupt: corrupt(holding),
-        unfinished: holding.unfinished,
-        foreign: holding.foreign,
-    };
-    Stats {
-        directory: found.path.display().to_string(),
-        budget: found.budget,
-        tiles: holdings.iter().map(|holding| holding.tiles).sum(),
-        bytes: holdings.iter().map(|holding| holding.bytes).sum(),
-        corrupt: verify.then(|| holdings.iter().map(|holding| holding.corrupt.len()).sum()),
-        tokens: holdings.iter().map(token).collect(),
-    }
-}
-
-fn table(found: &Found, holdings: &[Holding], verify: bool) -> String {
+fn table(found: &Found, contents: &[Contents], all: &Contents) -> String {
     let budget =
         found.budget.map(|bytes| format!(", which may take {}", ByteSize(bytes))).unwrap_or_default();
     let mut text = format!("{}{budget}\n", found.path.display());
-    let longest = holdings.iter().map(|holding| holding.token.len()).max().unwrap_or_default().max(5);
-    let mut line = |token: &str, tiles: u64, bytes: u64, corrupt: usize, rest: &str| {
-        let corrupt = if verify { format!("  {corrupt:>8} damaged") } else { String::new() };
-        let bytes = ByteSize(bytes).to_string();
-        text.push_str(&format!("  {token:<longest$}  {tiles:>10} tiles  {bytes:>10}{corrupt}{rest}\n"));
-    };
-    for holding in holdings {
-        line(
-            &output::escaped(&holding.token),
-            holding.tiles,
-            holding.bytes,
-            holding.corrupt.len(),
-            &rest_of(holding),
-        );
-    }
-    let sum = |of: fn(&Holding) -> u64| holdings.iter().map(of).sum();
-    let corrupt = holdings.iter().map(|holding| holding.corrupt.len()).sum();
-    line("all", sum(|holding| holding.tiles), sum(|holding| holding.bytes), corrupt, "");
-    text
-}
-
-/// Other files in the directory.
-fn rest_of(holding: &Holding) -> String {
-    let told =
+    let width = contents.iter().map(|each| each.token.len()).max().unwrap_or_default().max(5);
+    let other =
         |count: u64, what: &str| if count > 0 { format!("  and {count} {what}") } else { String::new() };
-    told(holding.unfinished, "unfinished") + &told(holding.foreign, "that are not voltile's")
+    for Contents { token, tiles, bytes, corrupt, unfinished, foreign, .. } in contents.iter().chain([all]) {
+        let (token, bytes) = (output::escaped(token), ByteSize(*bytes).to_string());
+        let corrupt = corrupt.map_or_else(String::new, |corrupt| format!("  {corrupt:>8} damaged"));
+        let rest = other(*unfinished, "unfinished") + &other(*foreign, "that are not voltile's");
+        text.push_str(&format!("  {token:<width$}  {tiles:>10} tiles  {bytes:>10}{corrupt}{rest}\n"));
+    }
+    text
 }
 
 fn clear(found: &Found, token: Option<&str>) -> Result<(), Failure> {
@@ -201,10 +163,14 @@ fn clear(found: &Found, token: Option<&str>) -> Result<(), Failure> {
         return Err(Failure::Usage(unknown(found, token)?));
     }
     let mut text = String::new();
-    for holding in &removed {
-        let (token, size) = (output::escaped(&holding.token), ByteSize(holding.bytes));
-        let tiles = if holding.tiles == 1 { "tile" } else { "tiles" };
-        text.push_str(&format!("removed {} {tiles} of {token}, {size}{}\n", holding.tiles, left_of(holding)));
+    for contents in &removed {
+        let (token, size) = (output::escaped(&contents.token), ByteSize(contents.bytes));
+        let tiles = if contents.tiles == 1 { "tile" } else { "tiles" };
+        text.push_str(&format!(
+            "removed {} {tiles} of {token}, {size}{}\n",
+            contents.tiles,
+            left_of(contents)
+        ));
     }
     if removed.is_empty() {
         text = format!("{} has no tiles\n", found.path.display());
@@ -212,8 +178,8 @@ fn clear(found: &Found, token: Option<&str>) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn left_of(holding: &Holding) -> String {
-    match holding.foreign {
+fn left_of(contents: &Contents) -> String {
+    match contents.foreign {
         0 => String::new(),
         1 => "; 1 file that is not voltile's is left".to_owned(),
         count => format!("; {count} files that are not voltile's are left"),
@@ -221,8 +187,8 @@ fn left_of(holding: &Holding) -> String {
 }
 
 fn unknown(found: &Found, token: &str) -> Result<String, Failure> {
-    let holdings = found.open()?.map_or(Ok(Vec::new()), |directory| directory.holdings(false))?;
-    let known: Vec<&str> = holdings.iter().map(|holding| holding.token.as_str()).collect();
+    let contents = found.open()?.map_or(Ok(Vec::new()), |directory| directory.contents(false))?;
+    let known: Vec<&str> = contents.iter().map(|each| each.token.as_str()).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     Ok(format!("{} has no tiles of a token {token:?}; it has those of: {known}", found.path.display()))
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::log::Log;
 use super::{Failure, NOTHING_TO_SERVE, Sources, certificates, listed, load, output};
 use crate::config;
 use crate::flow::activity::Activity;
@@ -13,11 +14,11 @@ pub(super) struct Arguments {
     sources: Sources,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers()?;
     let mut read = config::load(&layers);
     read.faults.extend(read.shortage.take());
-    let mut loaded = load(read, &Metrics::default(), &Activity::default());
+    let mut loaded = load(log, read, &Metrics::default(), &Activity::default());
     certificates(&mut loaded);
     // A server would serve what is left; here they count as faults.
     loaded.faults.append(&mut loaded.undecodable);

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::log::Log;
 use super::{Failure, listed, load, log_unreadable, output};
 use crate::catalog::Inspection;
 use crate::config::{self, Layers};
@@ -42,10 +43,10 @@ pub(super) struct Arguments {
     picture: Option<picture::Choice>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let file = super::file(arguments.file.clone())?;
     let layers = Layers { files: vec![file.clone()], ..Layers::default() };
-    let loaded = load(config::load(&layers), &Metrics::default(), &Activity::default());
+    let loaded = load(log, config::load(&layers), &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }

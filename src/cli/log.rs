@@ -3,208 +3,166 @@
 //! A full disk, a closed pipe, or a pipe that nobody reads must not stop a server, but the standard library's macros
 //! panic or block there. So lines go through a bounded queue to one thread that writes them. A line that does not
 //! fit, or that standard error rejects, is lost and counted (`voltile_log_lines_lost_total`). Messages of commands to
-//! the user take the same path, which keeps the order, but wait for room.
+//! the user take the same path, which keeps the order, but wait for room. (The queue of the crate `tracing-appender` is
+//! bounded in lines, not in bytes, and has no messages that wait.)
 
 mod format;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::panic::PanicHookInfo;
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::EnvFilter;
+
+use crate::config::LogFormat;
+use crate::flow::queue::Queue;
 
 /// The capacity of the queue in bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// The pause before a write to a non-blocking standard error is retried.
 const RETRY: Duration = Duration::from_millis(10);
 
-pub(super) use format::choose as choose_format;
+/// The log of this process; clones are the same log.
+#[derive(Clone)]
+pub(super) struct Log(Arc<Shared>);
 
-static QUEUE: Queue = Queue::new();
-static STARTED: Once = Once::new();
-static LOST: LazyLock<Counter> = LazyLock::new(Counter::default);
-
-/// Sends log lines and panic messages to the queue. `VOLTILE_LOG` filters the log, in the syntax of `EnvFilter`.
-pub(super) fn install() {
-    let filter =
-        EnvFilter::try_from_env("VOLTILE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,voltile=info"));
-    // Otherwise a line that cannot be written is reported by a macro that panics for the same reason.
-    let log = tracing_subscriber::fmt().log_internal_errors(false).with_ansi(io::stderr().is_terminal());
-    log.event_format(format::Chosen::default()).with_env_filter(filter).with_writer(|| Line).init();
-    std::panic::set_hook(Box::new(|panic| QUEUE.push(panic_text(panic).into_bytes())));
+struct Shared {
+    lines: Queue<Vec<u8>>,
+    is_json: Arc<AtomicBool>,
+    started: Once,
+    /// The number of lost lines.
+    lost: Counter,
 }
 
-/// Starts the thread that writes the queue, unless it runs. If it cannot start, all lines are lost, which is better than
-/// not running.
-pub(super) fn start_writing() {
-    STARTED.call_once(|| {
-        let thread = thread::Builder::new().name("log".to_owned());
-        if thread.spawn(|| QUEUE.write_to(&mut io::stderr())).is_err() {
-            QUEUE.close();
+impl Log {
+    fn new() -> Self {
+        let lines = Queue::new(MAX_BYTES);
+        let (is_json, lost) = Default::default();
+        Self(Arc::new(Shared { lines, is_json, started: Once::new(), lost }))
+    }
+
+    /// A log that takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the former, in the syntax of
+    /// `EnvFilter`.
+    pub fn install() -> Self {
+        let (log, writer, panics) = {
+            let log = Self::new();
+            (log.clone(), log.clone(), log)
+        };
+        let filter =
+            EnvFilter::try_from_env("VOLTILE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,voltile=info"));
+        // Otherwise a line that cannot be written is reported by a macro that panics for the same reason.
+        let lines =
+            tracing_subscriber::fmt().log_internal_errors(false).with_ansi(io::stderr().is_terminal());
+        let lines =
+            lines.event_format(format::Chosen::new(Arc::clone(&log.0.is_json))).with_env_filter(filter);
+        lines.with_writer(move || writer.clone()).init();
+        std::panic::set_hook(Box::new(move |panic| {
+            panics.push(panics.panic_line(panic), Some(Duration::ZERO))
+        }));
+        log
+    }
+
+    /// Uses a format from now on: the configuration is read after the log has begun.
+    pub fn choose_format(&self, format: LogFormat) {
+        self.0.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
+    }
+
+    fn is_json(&self) -> bool {
+        self.0.is_json.load(Ordering::Relaxed)
+    }
+
+    /// Starts the thread that writes lines, unless it runs. If it cannot start, all lines are lost, which is better than not
+    /// running.
+    pub fn start_writing(&self) {
+        self.0.started.call_once(|| {
+            let log = self.clone();
+            let thread = thread::Builder::new().name("log".to_owned());
+            if thread.spawn(move || log.write_to(&mut io::stderr())).is_err() {
+                self.close();
+            }
+        });
+    }
+
+    /// Loses all lines, without a thread: for a process whose standard error nobody reads.
+    pub fn discard(&self) {
+        self.0.started.call_once(|| self.close());
+    }
+
+    /// The number of lost lines; a handle to the counter itself.
+    pub fn lost(&self) -> Counter {
+        self.0.lost.clone()
+    }
+
+    /// Writes a message to the user, after the lines logged before it. Waits for room in the queue, up to `patience`.
+    pub fn message(&self, text: &str, patience: Option<Duration>) {
+        self.start_writing();
+        self.push(format!("{text}\n"), patience);
+    }
+
+    /// Waits until everything is written, up to `patience`.
+    pub fn flush(&self, patience: Option<Duration>) {
+        self.start_writing();
+        self.0.lines.flush(patience);
+    }
+
+    fn push(&self, line: impl Into<Vec<u8>>, patience: Option<Duration>) {
+        let line = line.into();
+        let length = line.len();
+        if !self.0.lines.push(line, length, patience) {
+            self.0.lost.inc();
         }
-    });
+    }
+
+    fn close(&self) {
+        self.0.lines.close();
+        self.0.lost.inc_by(self.0.lines.clear() as u64);
+    }
+
+    /// Writes the lines to `out` until the queue is closed, and how many were lost before each.
+    fn write_to(&self, out: &mut impl Write) {
+        let mut mentioned = 0;
+        while let Some((line, _room)) = self.0.lines.next() {
+            let lost = self.0.lost.get();
+            if lost > mentioned && write_all(out, self.lost_line(lost - mentioned).as_bytes()).is_ok() {
+                mentioned = lost;
+            }
+            if write_all(out, &line).is_err() {
+                self.0.lost.inc();
+            }
+        }
+    }
+
+    fn lost_line(&self, lost: u64) -> String {
+        let text = format!("{lost} lines of this log were lost: standard error could not be written");
+        format::error_line(self.is_json(), &text, None)
+    }
+
+    /// The message of the standard library's panic hook, which itself would write to standard error and could block.
+    fn panic_line(&self, panic: &PanicHookInfo<'_>) -> String {
+        let thread = thread::current();
+        let mut text = format!("thread '{}' {panic}", thread.name().unwrap_or("<unnamed>"));
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            text.push_str(&format!("\n{backtrace}"));
+        }
+        format::error_line(self.is_json(), &text, panic.location())
+    }
 }
 
-/// Loses all lines, without a thread: for a process whose standard error nobody reads.
-pub(super) fn discard() {
-    STARTED.call_once(|| QUEUE.close());
-}
-
-/// The number of lost lines; a handle to the counter itself.
-pub(super) fn lost() -> Counter {
-    LOST.clone()
-}
-
-/// Writes a message to the user, after the lines logged before it. Waits for room in the queue, up to `patience`.
-pub(super) fn message(text: &str, patience: Option<Duration>) {
-    start_writing();
-    QUEUE.push_when_room(format!("{text}\n").into_bytes(), patience);
-}
-
-/// Waits until everything is written, up to `patience`.
-pub(super) fn flush(patience: Option<Duration>) {
-    start_writing();
-    QUEUE.flush(patience);
-}
-
-/// The writer for `tracing`, which writes each line with one call.
-struct Line;
-
-impl Write for Line {
+/// For `tracing`, which writes each line with one call.
+impl Write for Log {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        QUEUE.push(line.to_vec());
+        self.push(line, Some(Duration::ZERO));
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// The message of the standard library's panic hook, which itself would write to standard error and could block.
-fn panic_text(panic: &PanicHookInfo<'_>) -> String {
-    let thread = thread::current();
-    let mut text = format!("thread '{}' {panic}", thread.name().unwrap_or("<unnamed>"));
-    let backtrace = Backtrace::capture();
-    if backtrace.status() == BacktraceStatus::Captured {
-        text.push_str(&format!("\n{backtrace}"));
-    }
-    format::panic_line(panic, &text)
-}
-
-struct Queue {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    lines: VecDeque<Vec<u8>>,
-    /// Of the waiting lines and the one being written.
-    bytes: usize,
-    /// Lines lost since the last note about lost lines.
-    lost: u64,
-    /// There is no writing thread.
-    closed: bool,
-}
-
-impl Queue {
-    const fn new() -> Self {
-        let state = State { lines: VecDeque::new(), bytes: 0, lost: 0, closed: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
-    }
-
-    /// Adds a line, or drops it if there is no room.
-    fn push(&self, line: Vec<u8>) {
-        self.push_into(self.lock(), line);
-    }
-
-    fn push_into(&self, mut state: MutexGuard<'_, State>, line: Vec<u8>) {
-        if !state.has_room(&line) {
-            state.lose();
-            return;
-        }
-        state.bytes += line.len();
-        state.lines.push_back(line);
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    /// Adds a line as soon as there is room.
-    fn push_when_room(&self, line: Vec<u8>, patience: Option<Duration>) {
-        let state = self.wait_until(patience, |state| state.closed || state.has_room(&line));
-        self.push_into(state, line);
-    }
-
-    fn flush(&self, patience: Option<Duration>) {
-        drop(self.wait_until(patience, |state| state.closed || state.bytes == 0));
-    }
-
-    fn wait_until(
-        &self,
-        patience: Option<Duration>,
-        is_so: impl Fn(&State) -> bool,
-    ) -> MutexGuard<'_, State> {
-        let until = patience.map(|patience| Instant::now() + patience);
-        let mut state = self.lock();
-        while !is_so(&state) {
-            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
-                Some(Duration::ZERO) => break,
-                Some(left) => {
-                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
-        }
-        state
-    }
-
-    /// Writes the lines to `out` until the queue is closed.
-    fn write_to(&self, out: &mut impl Write) {
-        while let Some(line) = self.next() {
-            let lost = std::mem::take(&mut self.lock().lost);
-            if lost > 0 && write_all(out, format::lost_line(lost).as_bytes()).is_err() {
-                self.lock().lost += lost;
-            }
-            let written = write_all(out, &line);
-            let mut state = self.lock();
-            state.bytes -= line.len();
-            if written.is_err() {
-                state.lose();
-            }
-            drop(state);
-            self.changed.notify_all();
-        }
-    }
-
-    fn next(&self) -> Option<Vec<u8>> {
-        let mut state = self.wait_until(None, |state| state.closed || !state.lines.is_empty());
-        state.lines.pop_front()
-    }
-
-    fn close(&self) {
-        self.lock().closed = true;
-        self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// If nothing is waiting, a line of any length fits.
-    fn has_room(&self, line: &[u8]) -> bool {
-        !self.closed && (self.bytes == 0 || self.bytes + line.len() <= MAX_BYTES)
-    }
-
-    fn lose(&mut self) {
-        self.lost += 1;
-        LOST.inc();
     }
 }
 
@@ -247,53 +205,40 @@ mod tests {
         }
     }
 
-    fn written(queue: &Queue, is_full: bool) -> String {
-        let mut sink = Sink { taken: Vec::new(), is_full };
-        queue.close();
-        queue.write_to(&mut sink);
-        queue.lock().closed = false;
-        String::from_utf8(sink.taken).unwrap()
+    /// What a log with these lines writes.
+    fn written(lines: &[&[u8]], is_full: bool) -> (String, u64) {
+        let (log, mut sink) = (Log::new(), Sink { taken: Vec::new(), is_full });
+        lines.iter().for_each(|line| log.push(*line, Some(Duration::ZERO)));
+        log.0.lines.close();
+        log.write_to(&mut sink);
+        (String::from_utf8(sink.taken).unwrap(), log.lost().get())
     }
 
     #[test]
     fn lines_come_out_in_their_order() {
-        let queue = Queue::new();
-        queue.push(b"one line\n".to_vec());
-        queue.push_when_room(b"and another\n".to_vec(), None);
-        assert_eq!(written(&queue, false), "one line\nand another\n");
-        queue.flush(None);
+        assert_eq!(written(&[b"one line\n", b"and another\n"], false).0, "one line\nand another\n");
     }
 
     #[test]
-    fn what_does_not_fit_is_lost_and_told_once_there_is_room() {
-        let queue = Queue::new();
-        queue.push(vec![b'x'; MAX_BYTES + 1]);
-        queue.push(b"lost\n".to_vec());
-        queue.push_when_room(b"lost too\n".to_vec(), Some(Duration::from_millis(1)));
-        queue.flush(Some(Duration::from_millis(1)));
-        let text = written(&queue, false);
-        assert!(text.starts_with("2 lines of this log were lost") && text.ends_with("xxx"), "it was long");
-        queue.push(b"kept\n".to_vec());
-        assert_eq!(written(&queue, false), "kept\n");
+    fn lines_that_do_not_fit_are_lost_and_their_number_is_written() {
+        let long = vec![b'x'; MAX_BYTES + 1];
+        let (text, lost) = written(&[&long, b"lost\n", b"lost too\n"], false);
+        assert!(text.starts_with("2 lines of this log were lost") && text.ends_with("xxx"));
+        assert_eq!((text.lines().count(), lost), (2, 2));
     }
 
     #[test]
-    fn what_cannot_be_written_is_lost_and_nothing_waits_for_it() {
-        let queue = Queue::new();
-        queue.push(b"lost\n".to_vec());
-        assert_eq!(written(&queue, true), "");
-        queue.flush(None);
-        queue.push(b"kept\n".to_vec());
-        assert!(written(&queue, false).starts_with("1 lines"), "it is told");
+    fn lines_that_cannot_be_written_are_lost() {
+        assert_eq!(written(&[b"lost\n", b"lost too\n"], true), (String::new(), 2));
     }
 
     #[test]
     fn where_nobody_writes_nobody_waits() {
-        let queue = Queue::new();
-        queue.close();
-        queue.push(b"lost\n".to_vec());
-        queue.push_when_room(b"lost\n".to_vec(), None);
-        queue.flush(None);
-        assert_eq!(queue.lock().lost, 2);
+        let log = Log::new();
+        log.push("lost\n", None);
+        log.discard();
+        log.message("lost", None);
+        log.flush(None);
+        assert_eq!(log.lost().get(), 2);
     }
 }

@@ -8,7 +8,8 @@ use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
-use super::{Failure, log};
+use super::Failure;
+use super::log::Log;
 
 /// Prints text for people; succeeds if the reader has closed the pipe.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
@@ -31,8 +32,8 @@ pub(super) fn stream(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints an error message on standard error.
-pub(super) fn complain(text: &str) {
-    log::message(&terminal_safe(&format!("voltile: {text}")), None);
+pub(super) fn complain(log: &Log, text: &str) {
+    log.message(&terminal_safe(&format!("voltile: {text}")), None);
 }
 
 /// Escapes control characters, including line breaks, in a name to be printed within a line.

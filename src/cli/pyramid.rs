@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::bar::Bar;
+use super::log::Log;
 use super::{Failure, Sources, load_sound, output};
 use crate::base::name::Name;
 use crate::base::shard::Shard;
@@ -46,9 +47,9 @@ pub(super) struct Arguments {
     assemble: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
-    let (settings, catalog) = load_sound(&arguments.sources.layers()?, &metrics, &activity)?;
+    let (settings, catalog) = load_sound(log, &arguments.sources.layers()?, &metrics, &activity)?;
     // Verify chunks before writing files: there is no idle time later.
     catalog.chunks().verify_at_once();
     let files = by_file(&catalog, &arguments.token)?;
@@ -62,7 +63,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut failed = 0;
     for (number, (file, wanted)) in (0..).zip(&files) {
         if let Err(failure) = make(arguments, (number, file, wanted), threads, &activity) {
-            output::complain(&failure.to_string());
+            output::complain(log, &failure.to_string());
             failed += 1;
         }
     }
@@ -169,13 +170,15 @@ fn print_shard(shard: &Shard, work: &Work, file: &Location, report: &ShardReport
 }
 
 fn print_failures(file: &Location, failed: &[(String, Vec<u8>, String)]) -> Result<(), Failure> {
-    for (channel, levels, why) in failed {
-        let levels = numbers(levels);
-        output::complain(&format!("the levels {levels} of the channel {channel} could not be made: {why}"));
-    }
+    let line = |(channel, levels, why): &(String, Vec<u8>, String)| {
+        format!("\n  the levels {} of the channel {channel} could not be made: {why}", numbers(levels))
+    };
     match failed.is_empty() {
         true => Ok(()),
-        false => Err(anyhow::anyhow!("not all levels of {file} could be made").into()),
+        false => {
+            let lines: String = failed.iter().map(line).collect();
+            Err(anyhow::anyhow!("{file}:{lines}").into())
+        }
     }
 }
 

@@ -9,20 +9,25 @@ use std::thread;
 use std::time::Duration;
 
 use super::folders::Folders;
+use super::log::Log;
+use super::search;
 use super::serve::status;
-use super::{log, search};
 use crate::config::{self, Layers, Settings};
 use crate::confine::AllowedFolders;
 use crate::http::systemd;
 use crate::http::{Certificates, LiveSite};
 use crate::service::{Part, Reloaded, TileService};
 use crate::store::Location;
+use crate::tier::Directory;
 
 /// The interval at which folders are listed, unless `files.watch` says otherwise.
 const FOLDERS: Duration = Duration::from_secs(2);
 
 /// What reloading takes.
 pub(super) struct Reloader {
+    pub log: Log,
+    /// The cache directory, if there is one.
+    pub directory: Option<Directory>,
     pub layers: Layers,
     pub folders: Folders,
     pub allowed: AllowedFolders,
@@ -84,6 +89,7 @@ impl Reloader {
             return self.reload(occasion);
         }
         systemd::reloading();
+        self.directory.iter().for_each(Directory::reopen);
         let next = self.reload(occasion);
         systemd::ready(&status(&self.service.catalog()));
         next
@@ -139,7 +145,7 @@ impl Reloader {
             .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         self.note_broken(&settings, &reloaded);
         self.site.replace(&settings).map_err(|error| vec![error.to_string()])?;
-        log::choose_format(settings.log.format);
+        self.log.choose_format(settings.log.format);
         if let Some((certificates, renewed)) = self.certificates.as_ref().zip(renewed) {
             certificates.replace(renewed);
             tracing::info!("the certificate and key for TLS were replaced, for connections from now on");

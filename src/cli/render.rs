@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
+use super::log::Log;
 use super::{Failure, Sources, load_sound, output};
 use crate::base::request::TilePath;
 use crate::flow::activity::Activity;
@@ -23,9 +24,9 @@ pub(super) struct Arguments {
     sources: Sources,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
-    let (settings, catalog) = load_sound(&arguments.sources.layers()?, &metrics, &activity)?;
+    let (settings, catalog) = load_sound(log, &arguments.sources.layers()?, &metrics, &activity)?;
     // Verify chunks before writing the file: there is no idle time later.
     catalog.chunks().verify_at_once();
     let mounts = &settings.server.mounts;

@@ -12,11 +12,12 @@ use actix_web::rt::System;
 use clap::Args;
 use tokio::sync::Notify;
 
+use super::log::Log;
 use super::reload::Reloader;
 use super::signals::ServerSignals;
 use super::{
     Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, choose_log_format, confinement, faultless,
-    limits, log, open, output, probe, search, signals, tiers,
+    limits, open, output, probe, search, signals, tiers,
 };
 use crate::base::paint::Kind;
 use crate::base::simd;
@@ -29,7 +30,6 @@ use crate::http::systemd::{self, Passed};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::metrics::Metrics;
 use crate::service::{Part, RenderPool, TileService};
-use crate::tier::Backend;
 use crate::tools::demo;
 
 /// How much longer than `server.shutdown_timeout` the last writes may take: beyond it, a write does not return.
@@ -50,7 +50,7 @@ pub(super) struct Arguments {
     demo: bool,
 }
 
-pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     // First, because it changes the environment.
     let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
     tracing::debug!("vector instructions: {}", simd::path().name());
@@ -62,20 +62,20 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         layers.config = arguments.sources.config;
     }
     // Before the first thread.
-    choose_log_format(&config::load(&layers));
+    choose_log_format(log, &config::load(&layers));
     search(&mut folders, &mut layers)?;
     let mut read = config::load(&layers);
     read.faults.extend(read.shortage.take());
     let allowed =
         confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
-    log::start_writing();
-    let signals = ServerSignals::listen()?;
+    log.start_writing();
+    let signals = ServerSignals::listen(log)?;
     if arguments.demo {
         demo_volume()?;
     }
-    let metrics = Metrics::with_lost_lines(log::lost());
+    let metrics = Metrics::with_lost_lines(log.lost());
     let activity = Activity::default();
-    let mut loaded = open(read, &metrics, &activity);
+    let mut loaded = open(log, read, &metrics, &activity);
     let certificates = certificates(&mut loaded);
     let Loaded { settings, catalog, left_out, unreachable, .. } = faultless(loaded)?;
     if catalog.datasets().next().is_none() && folders.is_empty() && unreachable.is_empty() {
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     pool.replace_stuck()?;
-    let (tiers, no_directory) = tiers(&settings, &metrics, catalog.store())?;
+    let (tiers, directory) = tiers(&settings, &metrics, catalog.store())?;
     let store = catalog.store().clone();
     let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
     let service = service
@@ -98,11 +98,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         .with_reopening(settings.clone(), probe::within(allowed.clone(), store))?;
     let service = Arc::new(service);
     service.health().set(Part::Files, &folders.problems());
-    let problem: Vec<String> = no_directory.iter().map(ToString::to_string).collect();
-    service.health().set(Part::Tier(Backend::Directory), &problem);
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
     let started = settings.clone();
     let reloader = Reloader {
+        log: log.clone(),
+        directory,
         layers,
         folders,
         allowed,

@@ -13,17 +13,21 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 use tokio::sync::Notify;
 
-use super::log;
+use super::log::Log;
 
 /// How long an exiting process may take to write the rest of the log.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Calls `stop` at the first Ctrl-C or SIGTERM; the second ends the process with `status`.
-pub(super) fn stop_then_exit(status: i32, mut stop: impl FnMut() + Send + 'static) -> io::Result<()> {
-    let mut is_stopping = false;
+pub(super) fn stop_then_exit(
+    log: &Log,
+    status: i32,
+    mut stop: impl FnMut() + Send + 'static,
+) -> io::Result<()> {
+    let (log, mut is_stopping) = (log.clone(), false);
     listen(&[SIGINT, SIGTERM], move |_| {
         if is_stopping {
-            exit_at_once(status);
+            exit_at_once(&log, status);
         }
         is_stopping = true;
         stop();
@@ -43,8 +47,11 @@ enum Phase {
 }
 
 /// The signal handling of a server.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ServerSignals(Arc<Mutex<Phase>>);
+#[derive(Clone)]
+pub(super) struct ServerSignals {
+    phase: Arc<Mutex<Phase>>,
+    log: Log,
+}
 
 /// Keeps SIGHUP from ending this process before there is a [`ServerSignals`], which takes a thread.
 pub(super) fn outlive_hangups() -> io::Result<()> {
@@ -53,8 +60,8 @@ pub(super) fn outlive_hangups() -> io::Result<()> {
 
 impl ServerSignals {
     /// Starts handling signals. SIGHUP, which closed terminals send too, never ends the server.
-    pub fn listen() -> io::Result<Self> {
-        let signals = Self::default();
+    pub fn listen(log: &Log) -> io::Result<Self> {
+        let signals = Self { phase: Arc::default(), log: log.clone() };
         let heard = signals.clone();
         listen(&[SIGINT, SIGTERM, SIGHUP], move |signal| heard.hear(signal))?;
         Ok(signals)
@@ -69,7 +76,7 @@ impl ServerSignals {
     }
 
     fn reload(&self) {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.phase.lock().unwrap_or_else(PoisonError::into_inner) {
             Phase::Serving { reload, .. } if reload.send(()).is_ok() => {}
             Phase::Serving { .. } => tracing::error!("SIGHUP: the thread that reloads has ended"),
             Phase::Starting | Phase::Stopping => {
@@ -83,19 +90,19 @@ impl ServerSignals {
             return self.reload();
         }
         match self.enter(Phase::Stopping) {
-            Phase::Starting => end_by(signal),
+            Phase::Starting => end_by(&self.log, signal),
             Phase::Serving { stop, .. } => {
                 tracing::info!(
                     "stopping: requests in flight are answered first; a second signal ends at once"
                 );
                 stop.notify_one();
             }
-            Phase::Stopping => exit_at_once(128 + signal),
+            Phase::Stopping => exit_at_once(&self.log, 128 + signal),
         }
     }
 
     fn enter(&self, phase: Phase) -> Phase {
-        std::mem::replace(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), phase)
+        std::mem::replace(&mut self.phase.lock().unwrap_or_else(PoisonError::into_inner), phase)
     }
 }
 
@@ -106,17 +113,17 @@ fn listen(signals: &[i32], mut hear: impl FnMut(i32) + Send + 'static) -> io::Re
 }
 
 /// Ends the process by the signal's default action, which service managers treat as a clean exit.
-fn end_by(signal: i32) {
-    log::flush(Some(LAST_WORDS));
+fn end_by(log: &Log, signal: i32) {
+    log.flush(Some(LAST_WORDS));
     if let Err(error) = low_level::emulate_default_handler(signal) {
         tracing::debug!("signal {signal} cannot be passed on: {error}");
     }
     // PID 1 of a container survives that.
-    exit_at_once(128 + signal);
+    exit_at_once(log, 128 + signal);
 }
 
 /// Ends the process without running the exit handlers of libraries, which may wait for busy threads.
-fn exit_at_once(status: i32) {
-    log::flush(Some(LAST_WORDS));
+fn exit_at_once(log: &Log, status: i32) {
+    log.flush(Some(LAST_WORDS));
     low_level::exit(status);
 }

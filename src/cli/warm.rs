@@ -11,6 +11,7 @@ use clap::Args;
 use indicatif::{HumanCount, HumanDuration};
 
 use super::bar::Bar;
+use super::log::Log;
 use super::{Failure, Sources, directory_tier, load_sound, output, shared_tiers, signals};
 use crate::base::description::DatasetDescription;
 use crate::base::shard::Shard;
@@ -69,24 +70,25 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let target = Target::parse(&arguments.targets).map_err(Failure::Usage)?;
     let selection = arguments.selecting.selection(&target).map_err(Failure::Usage)?;
     let stop = Arc::new(Stop::default());
     let stopped = Arc::clone(&stop);
     // The second Ctrl-C or SIGTERM ends the process with status 1, as for any unfinished work.
-    signals::stop_then_exit(1, move || {
+    signals::stop_then_exit(log, 1, move || {
         tracing::info!("stopping: finishing the tiles in flight");
         stopped.request();
     })?;
     match &target.url {
-        Some(url) => over_http(arguments, url, &target, &selection, &stop),
-        None => in_process(arguments, &target, &selection, &stop),
+        Some(url) => over_http(log, arguments, url, &target, &selection, &stop),
+        None => in_process(log, arguments, &target, &selection, &stop),
     }
 }
 
 /// One warming job.
 struct Job<'a> {
+    log: &'a Log,
     arguments: &'a Arguments,
     work: Work,
     /// The number of tiles in flight at once, and the number rendered at once.
@@ -98,6 +100,7 @@ struct Job<'a> {
 }
 
 fn over_http(
+    log: &Log,
     arguments: &Arguments,
     url: &str,
     target: &Target,
@@ -111,10 +114,11 @@ fn over_http(
     let work = chosen(arguments, selection, &site.datasets, site.caches.chunks)?;
     let renderers = site.threads.min(arguments.clients.get());
     let room = site.caches.disk.unwrap_or(site.caches.tiles) as u64;
-    Job { arguments, work, threads: arguments.clients, renderers, room, stop }.run(&server)
+    Job { log, arguments, work, threads: arguments.clients, renderers, room, stop }.run(&server)
 }
 
 fn in_process(
+    log: &Log,
     arguments: &Arguments,
     target: &Target,
     selection: &Selection,
@@ -128,7 +132,7 @@ fn in_process(
         layers.files.push(super::serve::demo_volume()?.into());
         layers.config = arguments.config.clone();
     }
-    let (settings, catalog) = load_sound(&layers, &metrics, &activity)?;
+    let (settings, catalog) = load_sound(log, &layers, &metrics, &activity)?;
     let directory = arguments.into.as_ref().or(settings.cache.directory.as_ref());
     let tiers = match arguments.dry_run {
         true => Vec::new(),
@@ -140,7 +144,7 @@ fn in_process(
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let service = Arc::new(service.with_tiers(Tiers::of(tiers)));
     let room = settings.cache.disk as u64;
-    let job = Job { arguments, work, threads, renderers: threads.get(), room, stop };
+    let job = Job { log, arguments, work, threads, renderers: threads.get(), room, stop };
     let done = job.run(&InProcess::new(Arc::clone(&service))?);
     service.finish_writing(Duration::ZERO);
     done
@@ -175,10 +179,10 @@ impl Job<'_> {
                 "{evicted} tiles were removed from the cache directory to keep to cache.disk: it is too small for all"
             );
         }
-        report.failures.iter().for_each(|failure| output::complain(failure));
+        report.failures.iter().for_each(|failure| output::complain(self.log, failure));
         let Report { failed, tiles, .. } = report;
         if failed > report.failures.len() as u64 {
-            output::complain(&format!("and {} more", failed - report.failures.len() as u64));
+            output::complain(self.log, &format!("and {} more", failed - report.failures.len() as u64));
         }
         let problem = match report.ending {
             Ending::Finished if failed == 0 => return Ok(()),

@@ -1,7 +1,7 @@
 //! An open directory, and file operations relative to it (`openat` etc.).
 //!
 //! Other users may have write access to a cache directory. So below its top no symbolic link is followed, whether
-//! reading, writing or removing, and only regular files are opened: a FIFO would block, and a device may be endless.
+//! reading, writing or removing, and only regular files are read: a FIFO would block, and a device may be endless.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,25 +9,23 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// Prefix of the names of temporary files.
-pub(super) const UNFINISHED: &str = ".voltile-";
-/// Attempts to find an unused name for a temporary file.
-const MAX_NAMES: usize = 8;
+/// Files whose names begin so are neither tiles nor the marker: temporary files and leases.
+pub(super) const HIDDEN: &str = ".voltile-";
+
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
+const WITHIN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+/// The umask decides who may read files, so that servers of several users can share the cache.
+const MODE: Mode = Mode::from_raw_mode(0o666);
 
 #[derive(Debug)]
 pub(super) struct Dir(OwnedFd);
 
-/// Identifies a directory among all that exist at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-}
+/// Device and inode, which identify a directory among all that exist at the same time.
+pub(super) type Identity = (u64, u64);
 
 /// A directory entry, opened if it is a file.
 #[derive(Debug)]
@@ -38,30 +36,21 @@ pub(super) enum Entry {
     Other,
 }
 
-/// Metadata of a directory entry, read without opening it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct About {
-    pub kind: FileType,
-    pub length: u64,
-    pub modified: SystemTime,
-}
-
 impl Dir {
     /// Opens the directory at a path. Symbolic links are followed: the operator chose this path.
-    pub fn at(path: &Path) -> io::Result<Self> {
-        Ok(Self(fs::open(path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(fs::open(path, DIRECTORY, Mode::empty())?))
     }
 
     pub fn identity(&self) -> io::Result<Identity> {
         let about = fs::fstat(&self.0)?;
         #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "narrower on other systems")]
-        Ok(Identity { device: about.st_dev as u64, inode: about.st_ino.into() })
+        Ok((about.st_dev as u64, about.st_ino.into()))
     }
 
     /// Opens a subdirectory; `None` if there is no entry of that name.
     pub fn child(&self, name: &OsStr) -> io::Result<Option<Self>> {
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-        match fs::openat(&self.0, name, flags, Mode::empty()) {
+        match fs::openat(&self.0, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) {
             Ok(child) => Ok(Some(Self(child))),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => {
@@ -74,7 +63,7 @@ impl Dir {
 
     /// Opens a subdirectory and creates it if it is missing. [`ErrorKind::NotFound`] if it or this directory is
     /// removed concurrently.
-    pub fn child_made(&self, name: &OsStr) -> io::Result<Self> {
+    pub fn child_or_new(&self, name: &OsStr) -> io::Result<Self> {
         if let Some(child) = self.child(name)? {
             return Ok(child);
         }
@@ -86,33 +75,39 @@ impl Dir {
     }
 
     /// The metadata of an entry; `None` if there is none.
-    pub fn about(&self, name: &OsStr) -> io::Result<Option<About>> {
+    pub fn stat(&self, name: &OsStr) -> io::Result<Option<Stat>> {
         match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(About::of(&stat))),
+            Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Opens an entry if it is a regular file; `None` if there is none.
-    pub fn open(&self, name: &OsStr) -> io::Result<Option<Entry>> {
-        // Checked before opening, because opening a device can have side effects.
-        match self.about(name)? {
-            None => return Ok(None),
-            Some(about) if about.kind != FileType::RegularFile => return Ok(Some(Entry::Other)),
-            Some(_) => {}
-        }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = match fs::openat(&self.0, name, flags, Mode::empty()) {
+    /// Opens an entry for reading if it is a regular file; `None` if there is none.
+    pub fn entry(&self, name: &OsStr) -> io::Result<Option<Entry>> {
+        let file = match fs::openat(&self.0, name, WITHIN | OFlags::RDONLY, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            // It was replaced since the check.
+            // A symbolic link; a socket.
             Err(Errno::LOOP | Errno::NXIO) => return Ok(Some(Entry::Other)),
             Err(error) => return Err(error.into()),
         };
-        let about = About::of(&fs::fstat(&file)?);
-        let is_file = about.kind == FileType::RegularFile;
-        Ok(Some(if is_file { Entry::File(file.into(), about.length) } else { Entry::Other }))
+        let stat = fs::fstat(&file)?;
+        Ok(Some(if is(&stat, FileType::RegularFile) {
+            Entry::File(file.into(), stat.st_size as u64)
+        } else {
+            Entry::Other
+        }))
+    }
+
+    /// Opens a file to be locked, and creates it if it is missing. On NFS, only files open for writing can be locked; the
+    /// file of another user may be readable only.
+    pub fn lock_file(&self, name: &OsStr) -> io::Result<File> {
+        let file = match fs::openat(&self.0, name, WITHIN | OFlags::RDWR | OFlags::CREATE, MODE) {
+            Err(Errno::ACCESS) => fs::openat(&self.0, name, WITHIN | OFlags::RDONLY, MODE),
+            opened => opened,
+        };
+        Ok(file?.into())
     }
 
     /// Removes a file, a symbolic link, or an empty directory; returns whether there was one.
@@ -143,20 +138,17 @@ impl Dir {
         Ok(names.into_iter().map(|(_, name)| name).collect())
     }
 
-    /// Creates a temporary file, which is removed when dropped unless it is persisted.
-    pub fn unfinished(&self) -> io::Result<Unfinished<'_>> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // The umask decides who may read it, so that servers of several users can share the cache.
-        let mode = Mode::from_raw_mode(0o666);
-        for _ in 0..MAX_NAMES {
-            let name = format!("{UNFINISHED}{:016x}", fastrand::u64(..));
-            match fs::openat(&self.0, &name, flags, mode) {
-                Ok(file) => return Ok(Unfinished { dir: self, name, file: file.into(), is_there: true }),
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
+    /// Writes a file of these parts under a temporary name, and renames it: it replaces an entry of that name as a whole.
+    pub fn write(&self, name: &OsStr, parts: &[&[u8]]) -> io::Result<()> {
+        let temporary = format!("{HIDDEN}{:016x}", fastrand::u64(..));
+        let flags = WITHIN | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let mut file = File::from(fs::openat(&self.0, &temporary, flags, MODE)?);
+        let written = parts.iter().try_for_each(|part| file.write_all(part));
+        written.and_then(|()| Ok(fs::renameat(&self.0, &temporary, &self.0, name)?)).inspect_err(|_| {
+            if let Err(error) = self.remove(OsStr::new(&temporary)) {
+                tracing::debug!("the temporary file {temporary} was not removed: {error}");
             }
-        }
-        Err(ErrorKind::AlreadyExists.into())
+        })
     }
 }
 
@@ -168,56 +160,9 @@ fn was_there(removed: rustix::io::Result<()>) -> io::Result<bool> {
     }
 }
 
-impl About {
-    fn of(stat: &Stat) -> Self {
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        let seconds = u64::try_from(stat.st_mtime).unwrap_or_default();
-        let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or_default().min(999_999_999);
-        let since = Duration::new(seconds, nanoseconds);
-        let modified = SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH);
-        Self { kind, length: u64::try_from(stat.st_size).unwrap_or_default(), modified }
-    }
-}
-
-/// A temporary file that is being written.
-pub(super) struct Unfinished<'a> {
-    dir: &'a Dir,
-    name: String,
-    file: File,
-    is_there: bool,
-}
-
-impl Unfinished<'_> {
-    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
-    }
-
-    /// Renames it, replacing any existing entry of that name.
-    pub fn persist(mut self, name: &OsStr) -> io::Result<()> {
-        fs::renameat(&self.dir.0, &self.name, &self.dir.0, name)?;
-        self.is_there = false;
-        Ok(())
-    }
-
-    /// Gives it a name; [`ErrorKind::AlreadyExists`] if there is an entry of that name.
-    pub fn persist_new(self, name: &OsStr) -> io::Result<()> {
-        match fs::linkat(&self.dir.0, &self.name, &self.dir.0, name, AtFlags::empty()) {
-            Ok(()) => Ok(()),
-            Err(Errno::EXIST) => Err(ErrorKind::AlreadyExists.into()),
-            // Some file systems do not support hard links.
-            Err(_) => self.persist(name),
-        }
-    }
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if self.is_there
-            && let Err(error) = self.dir.remove(OsStr::new(&self.name))
-        {
-            tracing::debug!("temporary file {} was not removed: {error}", self.name);
-        }
-    }
+/// Whether the metadata are those of an entry of this kind.
+pub(super) fn is(stat: &Stat, kind: FileType) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == kind
 }
 
 #[cfg(test)]
@@ -230,7 +175,7 @@ mod tests {
     }
 
     fn text_of(dir: &Dir, file: &str) -> Option<String> {
-        match dir.open(name(file)).unwrap()? {
+        match dir.entry(name(file)).unwrap()? {
             Entry::File(file, _) => Some(io::read_to_string(file).unwrap()),
             Entry::Other => Some("other".to_owned()),
         }
@@ -240,7 +185,7 @@ mod tests {
     fn nothing_but_regular_files_and_directories_is_opened() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
-        let dir = Dir::at(place.path()).unwrap();
+        let dir = Dir::open(place.path()).unwrap();
         std::fs::write(at("file"), "text").unwrap();
         std::fs::create_dir(at("directory")).unwrap();
         symlink("/dev/zero", at("zero")).unwrap();
@@ -258,7 +203,7 @@ mod tests {
         );
         for other in ["file", "zero", "link", "dangling", "fifo"] {
             assert_eq!(dir.child(name(other)).unwrap_err().kind(), ErrorKind::NotADirectory, "{other}");
-            assert!(dir.child_made(name(other)).is_err(), "{other}");
+            assert!(dir.child_or_new(name(other)).is_err(), "{other}");
         }
         for gone in ["file", "zero", "link", "fifo", "directory"] {
             assert!(dir.remove(name(gone)).unwrap() && !dir.remove(name(gone)).unwrap(), "{gone}");
@@ -267,22 +212,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gets_its_name_only_when_complete() {
+    fn a_file_is_replaced_as_a_whole_and_a_failed_one_leaves_nothing_behind() {
         let place = tempfile::tempdir().unwrap();
-        let dir = Dir::at(place.path()).unwrap();
-        let written = |text: &str| {
-            let mut file = dir.unfinished().unwrap();
-            file.write_all(text.as_bytes()).unwrap();
-            file
-        };
-        drop(written("abandoned"));
-        assert_eq!(dir.names().unwrap().len(), 0);
-        written("one").persist_new(name("file")).unwrap();
-        assert_eq!(written("two").persist_new(name("file")).unwrap_err().kind(), ErrorKind::AlreadyExists);
-        assert_eq!(text_of(&dir, "file").as_deref(), Some("one"));
-        written("three").persist(name("file")).unwrap();
-        assert_eq!(text_of(&dir, "file").as_deref(), Some("three"));
-        assert_eq!(dir.names().unwrap().len(), 1, "nothing is left over");
+        let dir = Dir::open(place.path()).unwrap();
+        for text in ["one", "three"] {
+            dir.write(name("file"), &[text.as_bytes(), b"!"]).unwrap();
+            assert_eq!(text_of(&dir, "file"), Some(format!("{text}!")));
+        }
+        std::fs::create_dir_all(place.path().join("full/folder")).unwrap();
+        assert!(dir.write(name("full"), &[b"no file can replace a folder"]).is_err());
+        assert_eq!(dir.names().unwrap().len(), 2, "nothing is left over");
     }
 
     #[test]
@@ -290,9 +229,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("gone");
         std::fs::create_dir(&path).unwrap();
-        let dir = Dir::at(&path).unwrap();
+        let dir = Dir::open(&path).unwrap();
         std::fs::remove_dir(&path).unwrap();
-        assert_eq!(dir.child_made(name("child")).unwrap_err().kind(), ErrorKind::NotFound);
-        assert_eq!(dir.unfinished().err().map(|error| error.kind()), Some(ErrorKind::NotFound));
+        assert_eq!(dir.child_or_new(name("child")).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(dir.write(name("file"), &[]).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

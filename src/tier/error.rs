@@ -45,13 +45,11 @@ pub enum TierError {
         /// The system's error message.
         problem: String,
     },
-    /// The directory was removed, unmounted, or replaced by another.
-    #[error("{} {why}; nothing is written until it is back", path.display())]
-    Away {
-        /// Its path.
-        path: PathBuf,
+    /// The directory was removed, unmounted or replaced by another, or could not be opened.
+    #[error("{problem}; tiles are served without it until the configuration is reloaded")]
+    Unavailable {
         /// What happened to it.
-        why: &'static str,
+        problem: String,
     },
     /// The budget is exceeded, and eviction did not make room in time.
     #[error("{} is full: its budget is {budget} bytes, and eviction has not made room yet", path.display())]
@@ -99,6 +97,11 @@ impl TierError {
     /// up to its circuit breaker, see [`TileTier::problem`](super::TileTier::problem).
     pub fn is_transient(&self) -> bool {
         matches!(self, TierError::Corrupt { .. } | TierError::Unreachable { .. } | TierError::Resting)
+    }
+
+    /// Whether the operation was not tried, because the backend as a whole cannot be used: that is logged once.
+    pub(super) fn is_skipped(&self) -> bool {
+        matches!(self, TierError::Unavailable { .. } | TierError::Resting)
     }
 
     /// Whether the configured path is unusable as a cache directory, rather than temporarily failing.

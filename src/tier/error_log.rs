@@ -1,6 +1,7 @@
 //! Rate-limited error log: a full disk logs a few lines a minute instead of one per tile.
 
 use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,11 @@ const MAX_LINES: usize = 3;
 #[derive(Debug)]
 pub(super) struct ErrorLog {
     backend: Backend,
-    kinds: Mutex<HashMap<&'static str, Logged>>,
+    kinds: Mutex<HashMap<Kind, Logged>>,
 }
+
+/// The kind of an error, and what was attempted.
+type Kind = (Discriminant<TierError>, &'static str);
 
 #[derive(Debug)]
 struct Logged {
@@ -26,17 +30,17 @@ struct Logged {
 
 impl ErrorLog {
     /// An empty log.
-    pub fn of(backend: Backend) -> Self {
+    pub fn new(backend: Backend) -> Self {
         Self { backend, kinds: Mutex::default() }
     }
 
     /// Logs an error, unless the limit for its kind is reached.
     pub fn log(&self, error: &TierError) {
-        // Logged once, when the directory disappeared or the circuit breaker opened.
-        if matches!(error, TierError::Away { .. } | TierError::Resting) {
+        if error.is_skipped() {
             return;
         }
-        let Some(suppressed) = self.admit(kind(error), Instant::now()) else { return };
+        let doing = if let TierError::System { doing, .. } = error { *doing } else { "" };
+        let Some(suppressed) = self.admit((discriminant(error), doing), Instant::now()) else { return };
         let more =
             if suppressed > 0 { format!(" ({suppressed} similar errors suppressed)") } else { String::new() };
         let key = self.backend.key();
@@ -49,7 +53,7 @@ impl ErrorLog {
     }
 
     /// The number of errors of this kind suppressed since the last logged one; `None` if this one is suppressed too.
-    fn admit(&self, kind: &'static str, now: Instant) -> Option<usize> {
+    fn admit(&self, kind: Kind, now: Instant) -> Option<usize> {
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let logged = kinds.entry(kind).or_insert(Logged { since: now, lines: 0, suppressed: 0 });
         if now.duration_since(logged.since) >= PERIOD {
@@ -64,27 +68,15 @@ impl ErrorLog {
     }
 }
 
-fn kind(error: &TierError) -> &'static str {
-    match error {
-        TierError::System { doing, .. } => doing,
-        TierError::Corrupt { .. } => "corrupt",
-        TierError::Full { .. } => "full",
-        TierError::Away { .. } => "away",
-        TierError::Unreachable { .. } => "unreachable",
-        TierError::Refused { .. } => "refused",
-        TierError::Resting => "resting",
-        TierError::Foreign { .. } | TierError::Format { .. } | TierError::NoDirectory { .. } => "misnamed",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_kind_of_error_has_its_own_limit() {
-        let (log, start) = (ErrorLog::of(Backend::Directory), Instant::now());
-        let admit = |kind, seconds| log.admit(kind, start + Duration::from_secs(seconds));
+        let (log, start) = (ErrorLog::new(Backend::Directory), Instant::now());
+        let kind = discriminant(&TierError::Resting);
+        let admit = |doing, seconds| log.admit((kind, doing), start + Duration::from_secs(seconds));
         assert_eq!(
             [0, 1, 2, 3, 4].map(|second| admit("written", second)),
             [Some(0), Some(0), Some(0), None, None]

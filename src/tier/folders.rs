@@ -7,18 +7,17 @@
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 
-use super::dir::{About, Dir, UNFINISHED};
-use super::entry;
+use super::dir::{Dir, HIDDEN, is};
+use super::{TierError, entry};
 use crate::base::name::Name;
 use crate::base::tile::{Fingerprint, TileKey};
 
 /// What a cache directory keeps: each kind in a folder of its own, with a budget of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// Encoded tiles, by token.
     Tiles,
     /// Stored bytes of objects, by the name of the object.
@@ -27,11 +26,11 @@ pub enum Kind {
 
 impl Kind {
     /// The folder that contains one folder per token.
-    fn folder(self) -> &'static OsStr {
-        OsStr::new(match self {
+    pub fn folder(self) -> &'static str {
+        match self {
             Kind::Tiles => TILES,
             Kind::Blocks => BLOCKS,
-        })
+        }
     }
 
     fn ending(self) -> &'static str {
@@ -42,7 +41,7 @@ impl Kind {
     }
 
     /// The maximum length of a file; longer ones are neither written nor read.
-    pub(super) fn longest(self) -> u64 {
+    pub fn max_length(self) -> u64 {
         match self {
             Kind::Tiles => entry::LONGEST,
             Kind::Blocks => 64 << 20,
@@ -61,7 +60,7 @@ const DIGEST: &str = ".blake3";
 /// Replaces a leading dot in a folder name.
 const DOT: &str = "%2E";
 /// The maximum length of a token used as folder name unchanged, and the length to which longer ones are truncated.
-const LONGEST: usize = 200;
+const MAX_TOKEN: usize = 200;
 const KEPT: usize = 160;
 
 /// The folder of a token; it need not exist.
@@ -79,8 +78,8 @@ pub(super) struct StoredTile {
     pub key: TileKey,
     /// The length of its file.
     pub length: u64,
-    /// The modification time: when it was written or last read, to within a minute.
-    pub modified: SystemTime,
+    /// When it was written or last read, to within a minute: in seconds since 1970.
+    pub modified: u64,
 }
 
 /// An entry of a fan-out directory.
@@ -88,19 +87,21 @@ pub(super) struct StoredTile {
 pub(super) enum Found {
     /// A regular file with the name of a tile and a possible length.
     Tile(StoredTile),
-    /// A temporary file and its modification time: being written, or left behind by a killed process.
-    Unfinished(Box<OsStr>, SystemTime),
+    /// A temporary file and its modification time in seconds: being written, or left behind by a killed process.
+    Unfinished(Box<OsStr>, u64),
     /// Anything that voltile did not write.
     Foreign,
 }
 
 /// The existing folders of tokens, sorted by token.
 pub(super) fn all(root: &Dir, kind: Kind) -> io::Result<Vec<Folder>> {
-    let Some(tiles) = root.child(kind.folder())? else { return Ok(Vec::new()) };
+    let Some(tiles) = root.child(OsStr::new(kind.folder()))? else { return Ok(Vec::new()) };
     let mut folders = Vec::new();
     for name in tiles.names()? {
-        if tiles.about(&name)?.is_some_and(|about| about.kind == FileType::Directory) {
-            folders.push(Folder::found(name, kind));
+        if tiles.stat(&name)?.is_some_and(|stat| is(&stat, FileType::Directory)) {
+            let text = name.to_string_lossy();
+            let token = text.strip_prefix(DOT).map_or_else(|| text.to_string(), |rest| format!(".{rest}"));
+            folders.push(Folder { token, name, kind });
         }
     }
     folders.sort_by(|a, b| a.token.cmp(&b.token));
@@ -108,20 +109,9 @@ pub(super) fn all(root: &Dir, kind: Kind) -> io::Result<Vec<Folder>> {
 }
 
 impl Folder {
-    pub fn of(token: &Name, kind: Kind) -> Self {
+    pub fn new(token: &Name, kind: Kind) -> Self {
         let name = Box::from(OsStr::new(&folder_name(token)));
         Self { token: token.as_str().to_owned(), name, kind }
-    }
-
-    fn found(name: Box<OsStr>, kind: Kind) -> Self {
-        let text = name.to_string_lossy();
-        let token = text.strip_prefix(DOT).map_or_else(|| text.to_string(), |rest| format!(".{rest}"));
-        Self { token, name, kind }
-    }
-
-    /// What it keeps.
-    pub fn kind(&self) -> Kind {
-        self.kind
     }
 
     /// The name of a tile's file.
@@ -131,55 +121,86 @@ impl Folder {
 
     /// Opens the fan-out directory of the keys that begin with `byte`; `None` if it does not exist.
     pub fn fan(&self, root: &Dir, byte: u8) -> io::Result<Option<Dir>> {
-        let Some(tiles) = root.child(self.kind.folder())? else { return Ok(None) };
+        let Some(tiles) = root.child(OsStr::new(self.kind.folder()))? else { return Ok(None) };
         let Some(folder) = tiles.child(&self.name)? else { return Ok(None) };
-        folder.child(OsStr::new(&fan(byte)))
+        folder.child(OsStr::new(&fan_name(byte)))
     }
 
     /// Opens a fan-out directory and creates it if it is missing. [`ErrorKind::NotFound`] if it is removed
     /// concurrently.
-    pub fn fan_made(&self, root: &Dir, byte: u8) -> io::Result<Dir> {
-        let folder = root.child_made(self.kind.folder())?.child_made(&self.name)?;
-        folder.child_made(OsStr::new(&fan(byte)))
+    pub fn fan_or_new(&self, root: &Dir, byte: u8) -> io::Result<Dir> {
+        let folder = root.child_or_new(OsStr::new(self.kind.folder()))?.child_or_new(&self.name)?;
+        folder.child_or_new(OsStr::new(&fan_name(byte)))
     }
 
-    /// Whether both are the same folder.
+    /// Whether both are one folder.
     pub fn is_at(&self, other: &Self) -> bool {
         self.name == other.name
     }
 
+    /// Removes a tile; returns whether there was one.
+    pub fn remove(&self, root: &Dir, key: &TileKey) -> io::Result<bool> {
+        let fan = self.fan(root, key.first())?;
+        fan.map_or(Ok(false), |fan| fan.remove(OsStr::new(&self.file_name(key))))
+    }
+
     /// Removes its empty fan-out directories, and the folder itself if it is then empty.
     pub fn remove_empty(&self, root: &Dir) -> io::Result<()> {
-        let Some(tiles) = root.child(self.kind.folder())? else { return Ok(()) };
+        let Some(tiles) = root.child(OsStr::new(self.kind.folder()))? else { return Ok(()) };
         if let Some(folder) = tiles.child(&self.name)? {
-            (0..=u8::MAX).try_for_each(|byte| unless_full(folder.remove_dir(OsStr::new(&fan(byte)))))?;
+            (0..=u8::MAX).try_for_each(|byte| unless_full(folder.remove_dir(OsStr::new(&fan_name(byte)))))?;
         }
         unless_full(tiles.remove_dir(&self.name))
     }
 
-    /// The path of a tile's file, for messages.
-    pub fn path(&self, root: &Path, key: &TileKey) -> PathBuf {
-        self.fan_path(root, key.first()).join(self.file_name(key))
-    }
-
-    /// The path of a fan-out directory, for messages.
-    pub fn fan_path(&self, root: &Path, byte: u8) -> PathBuf {
-        self.path_of_folder(root).join(fan(byte))
-    }
-
     /// The path of the folder, for messages.
-    pub fn path_of_folder(&self, root: &Path) -> PathBuf {
+    pub fn path(&self, root: &Path) -> PathBuf {
         root.join(self.kind.folder()).join(&*self.name)
     }
 
-    /// The entries of `fan`, the fan-out directory of the keys that begin with `byte`.
-    pub fn list(&self, fan: &Dir, byte: u8) -> io::Result<Vec<Found>> {
-        let kind = self.kind;
-        // Entries removed in the meantime are skipped.
-        let about = |name: Box<OsStr>| {
-            Some(fan.about(&name).transpose()?.map(|about| found(name, about, byte, kind)))
+    /// The path of a tile's file, for messages.
+    pub fn path_of_tile(&self, root: &Path, key: &TileKey) -> PathBuf {
+        self.path(root).join(fan_name(key.first())).join(self.file_name(key))
+    }
+
+    /// Calls `visit` with every entry of every fan-out directory, or with the error if such a directory cannot be listed.
+    pub fn visit(
+        &self,
+        root: &Dir,
+        path: &Path,
+        mut visit: impl FnMut(Result<(&Dir, Found), TierError>) -> Result<(), TierError>,
+    ) -> Result<(), TierError> {
+        for byte in 0..=u8::MAX {
+            let fan = self.fan(root, byte);
+            match fan.and_then(|fan| fan.map(|fan| Ok((self.list(&fan, byte)?, fan))).transpose()) {
+                Ok(None) => {}
+                Ok(Some((found, fan))) => found.into_iter().try_for_each(|found| visit(Ok((&fan, found))))?,
+                Err(error) => {
+                    visit(Err(TierError::system(self.path(path).join(fan_name(byte)), "listed", &error)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of a fan-out directory. Entries removed in the meantime are skipped.
+    fn list(&self, fan: &Dir, byte: u8) -> io::Result<Vec<Found>> {
+        let found = |name: Box<OsStr>| {
+            Some(fan.stat(&name).transpose()?.map(|stat| self.classify(name, &stat, byte)))
         };
-        fan.names()?.into_iter().filter_map(about).collect()
+        fan.names()?.into_iter().filter_map(found).collect()
+    }
+
+    fn classify(&self, name: Box<OsStr>, stat: &Stat, byte: u8) -> Found {
+        let (length, modified) = (stat.st_size as u64, u64::try_from(stat.st_mtime).unwrap_or_default());
+        let is_file = is(stat, FileType::RegularFile);
+        match key_of(&name, self.kind) {
+            Some(key) if is_file && key.first() == byte && length <= self.kind.max_length() => {
+                Found::Tile(StoredTile { key, length, modified })
+            }
+            None if is_file && is_hidden(&name) => Found::Unfinished(name, modified),
+            _ => Found::Foreign,
+        }
     }
 }
 
@@ -193,14 +214,15 @@ fn unless_full(removed: io::Result<bool>) -> io::Result<()> {
     }
 }
 
-fn fan(byte: u8) -> String {
+/// The name of the fan-out directory of the keys that begin with `byte`.
+fn fan_name(byte: u8) -> String {
     format!("{byte:02x}")
 }
 
 fn folder_name(token: &Name) -> String {
     let text = token.as_str();
     match text.strip_prefix('.') {
-        _ if text.len() > LONGEST => {
+        _ if text.len() > MAX_TOKEN => {
             let kept = text.get(..KEPT).unwrap_or_default().trim_start_matches('.');
             format!("{kept}~{}", Fingerprint::digest(&text))
         }
@@ -209,41 +231,29 @@ fn folder_name(token: &Name) -> String {
     }
 }
 
-fn found(name: Box<OsStr>, about: About, byte: u8, of: Kind) -> Found {
-    let About { kind, length, modified } = about;
-    let is_file = kind == FileType::RegularFile;
-    match key_of(&name, of) {
-        Some(key) if is_file && key.first() == byte && length <= of.longest() => {
-            Found::Tile(StoredTile { key, length, modified })
-        }
-        None if is_file && is_unfinished(&name) => Found::Unfinished(name, modified),
-        _ => Found::Foreign,
-    }
-}
-
 fn key_of(name: &OsStr, kind: Kind) -> Option<TileKey> {
     TileKey::parse(name.to_str()?.strip_suffix(kind.ending())?)
 }
 
-fn is_unfinished(name: &OsStr) -> bool {
-    name.to_string_lossy().starts_with(UNFINISHED)
+fn is_hidden(name: &OsStr) -> bool {
+    name.to_string_lossy().starts_with(HIDDEN)
 }
 
 /// Whether a top-level entry of a cache directory, and everything in it, was made by voltile, judging by names.
 pub(super) fn is_ours(root: &Dir, name: &OsStr) -> io::Result<bool> {
     let kind = if name == BLOCKS { Kind::Blocks } else { Kind::Tiles };
-    let is_tile = |_: &Dir, name: &OsStr| Ok(key_of(name, kind).is_some() || is_unfinished(name));
+    let is_tile = |_: &Dir, name: &OsStr| Ok(key_of(name, kind).is_some() || is_hidden(name));
     let is_fan = |folder: &Dir, name: &OsStr| {
         let byte = name.to_str().and_then(|text| u8::from_str_radix(text, 16).ok());
-        Ok(byte.is_some_and(|byte| *name == *fan(byte)) && holds_only(folder, name, &is_tile)?)
+        Ok(byte.is_some_and(|byte| *name == *fan_name(byte)) && holds_only(folder, name, &is_tile)?)
     };
     let is_token = |tiles: &Dir, name: &OsStr| holds_only(tiles, name, &is_fan);
     let is_digest = |_: &Dir, name: &OsStr| Ok(name.to_string_lossy().ends_with(DIGEST));
     match name.to_str() {
         Some(TILES | BLOCKS) => holds_only(root, name, &is_token),
         Some(DIGESTS) => holds_only(root, name, &is_digest),
-        Some(OBJECTS) => holds_only(root, name, &|_, name| Ok(name.len() == DIGITS || is_unfinished(name))),
-        _ => Ok(false),
+        Some(OBJECTS) => holds_only(root, name, &|_, name| Ok(name.len() == DIGITS || is_hidden(name))),
+        _ => Ok(is_hidden(name)),
     }
 }
 
@@ -298,9 +308,9 @@ mod tests {
     #[test]
     fn entries_are_classified() {
         let place = tempfile::tempdir().unwrap();
-        let root = Dir::at(place.path()).unwrap();
+        let root = Dir::open(place.path()).unwrap();
         let (key, token) = (TileKey::digest(&1), name(".h5"));
-        let path = Folder::of(&token, Kind::Tiles).path(place.path(), &key);
+        let path = Folder::new(&token, Kind::Tiles).path_of_tile(place.path(), &key);
         let tile = |end: char| path.with_file_name(format!("{}{end}.png", &key.to_string()[..31]));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, "123").unwrap();
@@ -314,7 +324,7 @@ mod tests {
         fs::File::create(tile(ends.next().unwrap())).unwrap().set_len(1 << 40).unwrap();
         symlink(place.path(), place.path().join("tiles/linked")).unwrap();
         let folders = all(&root, Kind::Tiles).unwrap();
-        assert_eq!(folders, [Folder::of(&token, Kind::Tiles)], "a link is not followed");
+        assert_eq!(folders, [Folder::new(&token, Kind::Tiles)], "a link is not followed");
         let fan = folders[0].fan(&root, key.first()).unwrap().unwrap();
         let found = folders[0].list(&fan, key.first()).unwrap();
         let count = |is: fn(&Found) -> bool| found.iter().filter(|found| is(found)).count();

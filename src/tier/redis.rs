@@ -1,12 +1,11 @@
 //! Redis as a cache of encoded tiles that several servers share.
 //!
-//! Each tile is one string with an expiry, in the format of a tile's file: its checksum is verified. Commands are run by
-//! threads of their own ([`lines`]), and whoever asks waits for a limited time in all, whatever resolving the name,
-//! connecting and reading take. When commands fail, a circuit breaker opens: nobody waits while it is open, and those
-//! threads find out when the server is back.
+//! Each tile is one string with an expiry, in the format of a tile's file: its checksum is verified. Whoever asks waits for a
+//! limited time in all: connections are made by a thread of their own ([`pool`]). When commands fail, a circuit breaker
+//! opens: nobody waits while it is open, and that thread finds out when the server is back.
 
 mod connection;
-mod lines;
+mod pool;
 #[cfg(test)]
 mod tests;
 
@@ -22,16 +21,16 @@ use crate::base::name::Name;
 use crate::base::tile::TileKey;
 use crate::config::RedisAddress;
 use crate::metrics::TierCounters;
-use lines::Lines;
+use pool::Pool;
 
-/// How long a lookup may take. Also the limit of each connect, read and write.
+/// How long a lookup may take, and each attempt to connect.
 const LOOKUP_TIMEOUT: Duration = Duration::from_millis(50);
 /// How long a write may take in all: on a slow link, several times the limit of a lookup.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tiles in Redis.
 pub struct Redis {
-    lines: Lines,
+    pool: Pool,
     /// In seconds.
     expiry: u64,
     /// How long a lookup may take.
@@ -50,26 +49,27 @@ impl Redis {
         counters: &TierCounters,
         limit: Duration,
     ) -> io::Result<Self> {
-        let lines = Lines::start(address, limit, counters.open.clone())?;
-        Ok(Self { lines, expiry: expiry.as_secs().max(1), limit })
+        let pool = Pool::start(address, limit, counters.open.clone())?;
+        Ok(Self { pool, expiry: expiry.as_secs().max(1), limit })
     }
 
-    fn ask<T: redis::FromRedisValue>(&self, command: Cmd, within: Duration) -> Result<T, TierError> {
-        let value = self.lines.ask(command, Instant::now() + within)?;
+    fn ask<T: redis::FromRedisValue>(&self, command: &Cmd, within: Duration) -> Result<T, TierError> {
+        let value = self.pool.ask(command, Instant::now() + within)?;
         redis::from_redis_value(value)
-            .map_err(|error| TierError::Refused { server: self.lines.server(), problem: error.to_string() })
+            .map_err(|error| TierError::Refused { server: self.pool.server(), problem: error.to_string() })
     }
 }
 
 impl TileTier for Redis {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
-        let stored: Option<Vec<u8>> = self.ask(redis::cmd("GET").arg(&name).to_owned(), self.limit)?;
+        let stored: Option<Vec<u8>> = self.ask(redis::cmd("GET").arg(&name), self.limit)?;
         let opened = stored.map(|stored| entry::opened(key, stored)).transpose();
         opened.map_err(|problem| {
-            // Without waiting: the tile is rendered, and replaces it.
-            self.lines.tell(redis::cmd("DEL").arg(&name).to_owned(), Instant::now() + WRITE_TIMEOUT);
-            TierError::Corrupt { place: format!("{name} in {}", self.lines.server()), problem }
+            if let Err(error) = self.ask::<()>(redis::cmd("DEL").arg(&name), self.limit) {
+                tracing::debug!("{name} is damaged and was not deleted; it is replaced instead: {error}");
+            }
+            TierError::Corrupt { place: format!("{name} in {}", self.pool.server()), problem }
         })
     }
 
@@ -77,19 +77,19 @@ impl TileTier for Redis {
         let value = [png, &entry::trailer(key, png)[..]].concat();
         let mut command = redis::cmd("SET");
         command.arg(name_of(token, key)).arg(value).arg("EX").arg(self.expiry);
-        self.ask(command, WRITE_TIMEOUT.max(self.limit))
+        self.ask(&command, WRITE_TIMEOUT.max(self.limit))
     }
 
     fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        self.ask(redis::cmd("EXISTS").arg(name_of(token, key)).to_owned(), self.limit)
+        self.ask(redis::cmd("EXISTS").arg(name_of(token, key)), self.limit)
     }
 
     fn takes_writes(&self) -> bool {
-        !self.lines.is_resting()
+        !self.pool.is_resting()
     }
 
     fn problem(&self) -> Option<String> {
-        self.lines.problem()
+        self.pool.problem()
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn name(text: &str) -> Name {
 }
 
 fn path_of(root: &Path, token: &Name, key: &TileKey) -> PathBuf {
-    folders::Folder::of(token, folders::Kind::Tiles).path(root, key)
+    folders::Folder::new(token, folders::Kind::Tiles).path_of_tile(root, key)
 }
 
 /// Distinct noise of varying length.
@@ -115,8 +115,8 @@ fn the_directory_satisfies_the_contract_and_outlives_its_handle() {
     let again = Directory::open(&path).unwrap();
     let Tile { key, bytes: png, .. } = tile(5);
     assert_eq!(again.get(&name("a"), &key), Ok(Some(png)));
-    for holding in again.holdings(true).unwrap() {
-        let Holding { corrupt, unfinished, foreign, .. } = holding;
+    for contents in again.contents(true).unwrap() {
+        let Contents { damaged: corrupt, unfinished, foreign, .. } = contents;
         assert_eq!((corrupt, unfinished, foreign), (vec![], 0, 0), "nothing is left over");
     }
 }

@@ -369,6 +369,24 @@ fn two_servers_share_one_directory() {
 }
 
 #[test]
+fn only_the_server_that_holds_the_lease_evicts_and_another_takes_over_after_it_was_killed() {
+    let place = Place::new();
+    warmed(&place, 30);
+    let mut first = served_planes(&place);
+    wait_until("it has counted the tiles", || first.count(BYTES) == 30 * 4096);
+    let small = ["planes.h5", "--set", "cache.disk=\"100 KiB\""];
+    let second = served(&place, &small);
+    (0..3).for_each(|z| drop(second.tile(&plane_path(z)).picture()));
+    wait_until("further tiles are written", || second.count(WRITES) == 3);
+    assert_eq!(tiles(&place, "planes").len(), 33);
+    assert_eq!([EVICTED, BYTES].map(|name| second.count(name)), [0, 0]);
+    first.kill();
+    let third = served(&place, &small);
+    wait_until("one of them evicts", || second.count(BYTES) + third.count(BYTES) == 22 * 4096);
+    assert_eq!(tiles(&place, "planes").len(), 22);
+}
+
+#[test]
 fn tiles_are_served_and_few_lines_logged_if_the_directory_can_be_neither_read_nor_written() {
     let place = Place::new();
     warmed(&place, 1);

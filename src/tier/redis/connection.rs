@@ -3,7 +3,7 @@
 //! Whoever listens at the address may send anything, and without end. The connections of the crate `redis` read on until its
 //! parser has enough, so only the parser is used.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,13 @@ use crate::config::RedisAddress;
 use crate::tier::entry;
 
 /// The most bytes that are read of an answer: an entry, its length, and line breaks.
-const LONGEST: u64 = entry::LONGEST + 64;
-/// A command and its answer may take so many times as long as one read.
-const READS: u32 = 20;
+const MAX_ANSWER: u64 = entry::LONGEST + 64;
+/// Logging in may take so many times as long as connecting.
+const LOGIN: u32 = 20;
 
 pub(super) struct Connection {
     socket: Bounded,
     parser: Parser,
-    /// How long a command and its answer may take.
-    limit: Duration,
 }
 
 /// A socket of which a limited number of bytes can be read, and for a limited time.
@@ -32,11 +30,11 @@ struct Bounded {
 }
 
 impl Bounded {
-    fn in_time(&mut self) -> io::Result<&mut TcpStream> {
-        if Instant::now() >= self.until {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it takes too long"));
+    fn time_left(&self) -> io::Result<Option<Duration>> {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::Error::new(ErrorKind::TimedOut, "it did not answer in time")),
+            left => Ok(Some(left)),
         }
-        Ok(&mut self.socket)
     }
 }
 
@@ -44,9 +42,10 @@ impl Read for Bounded {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let most = into.len().min(self.left as usize);
         if most == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "its answer is longer than any entry"));
+            return Err(io::Error::new(ErrorKind::InvalidData, "its answer is longer than any entry"));
         }
-        let read = self.in_time()?.read(&mut into[..most])?;
+        self.socket.set_read_timeout(self.time_left()?)?;
+        let read = self.socket.read(&mut into[..most])?;
         self.left -= read as u64;
         Ok(read)
     }
@@ -54,7 +53,8 @@ impl Read for Bounded {
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.in_time()?.write(bytes)
+        self.socket.set_write_timeout(self.time_left()?)?;
+        self.socket.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -63,36 +63,34 @@ impl Write for Bounded {
 }
 
 impl Connection {
-    /// Connects, and logs in. Each attempt to connect, each read and each write takes at most `limit`.
-    pub fn to(address: &RedisAddress, limit: Duration) -> RedisResult<Self> {
+    /// Connects, and logs in. Each attempt to connect takes at most `limit`.
+    pub fn open(address: &RedisAddress, limit: Duration) -> RedisResult<Self> {
         let socket = connected(address, limit)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(limit))?;
-        socket.set_write_timeout(Some(limit))?;
-        let socket = Bounded { socket, left: 0, until: Instant::now() };
-        let limit = limit.saturating_mul(READS);
-        let mut connection = Self { socket, parser: Parser::new(), limit };
+        let until = Instant::now() + limit.saturating_mul(LOGIN);
+        let mut connection = Self { socket: Bounded { socket, left: 0, until }, parser: Parser::new() };
         if let Some(password) = &address.password {
-            connection.log_in(cmd("AUTH").arg(&address.user).arg(password), "it refuses the password")?;
+            let command = cmd("AUTH").arg(&address.user).arg(password).to_owned();
+            connection.log_in(&command, until, "it refuses the password")?;
         }
         if address.database > 0 {
-            connection.log_in(cmd("SELECT").arg(address.database), "it refuses the database")?;
+            let command = cmd("SELECT").arg(address.database).to_owned();
+            connection.log_in(&command, until, "it refuses the database")?;
         }
         Ok(connection)
     }
 
     /// The server's own words are left out: they might repeat the password.
-    fn log_in(&mut self, command: &Cmd, refusal: &'static str) -> RedisResult<()> {
-        self.run(command).map(drop).map_err(|error| match is_answer(&error) {
+    fn log_in(&mut self, command: &Cmd, until: Instant, refusal: &'static str) -> RedisResult<()> {
+        self.run(command, until).map(drop).map_err(|error| match is_answer(&error) {
             true => (redis::ErrorKind::AuthenticationFailed, refusal).into(),
             false => error,
         })
     }
 
     /// Runs a command. After an error that is no answer, the connection must not be used again.
-    pub fn run(&mut self, command: &Cmd) -> RedisResult<Value> {
-        self.socket.until = Instant::now() + self.limit;
-        self.socket.left = LONGEST;
+    pub fn run(&mut self, command: &Cmd, until: Instant) -> RedisResult<Value> {
+        (self.socket.until, self.socket.left) = (until, MAX_ANSWER);
         self.socket.write_all(&command.get_packed_command())?;
         self.parser.parse_value(&mut self.socket)?.extract_error()
     }
@@ -100,7 +98,7 @@ impl Connection {
 
 /// Connects to the first of the server's addresses that accepts.
 fn connected(address: &RedisAddress, limit: Duration) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::InvalidInput, "its name has no address");
+    let mut failure = io::Error::new(ErrorKind::InvalidInput, "its name has no address");
     for address in (address.host.as_str(), address.port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, limit) {
             Ok(socket) => return Ok(socket),

@@ -252,7 +252,7 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = RedisAddress::new(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
-        let mut connection = Connection::to(&address, PATIENCE).unwrap();
+        let mut connection = Connection::open(&address, PATIENCE).unwrap();
         let text = sent.clone();
         let server = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -260,7 +260,7 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
             // The client may have gone.
             let _ = stream.write_all(text.as_bytes());
         });
-        let answer = connection.run(redis::cmd("GET").arg("a"));
+        let answer = connection.run(redis::cmd("GET").arg("a"), Instant::now() + PATIENCE);
         let shown = &sent[..sent.len().min(20)];
         match (answer, expected) {
             (Ok(redis::Value::BulkString(bytes)), None) => assert_eq!(bytes.len() as u64, longest),
@@ -273,14 +273,14 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
     // One byte after the other, for longer than a lookup may take.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = RedisAddress::new(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
-    let mut connection = Connection::to(&address, Duration::from_millis(50)).unwrap();
+    let mut connection = Connection::open(&address, PATIENCE).unwrap();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         while stream.write_all(b"+").is_ok() {
             thread::sleep(Duration::from_millis(5));
         }
     });
-    assert!(connection.run(&redis::cmd("PING")).is_err());
+    assert!(connection.run(&redis::cmd("PING"), Instant::now() + Duration::from_millis(50)).is_err());
 }
 
 #[test]

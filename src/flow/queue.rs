@@ -1,0 +1,143 @@
+//! A queue bounded by the weight of what is in it, such as its bytes, for threads that must not wait.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Items in order, each with a weight.
+pub(crate) struct Queue<T> {
+    capacity: usize,
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+struct State<T> {
+    items: VecDeque<(T, usize)>,
+    /// The weight of the items that wait, and of those that were taken and are still being handled.
+    weight: usize,
+    is_closed: bool,
+}
+
+/// The room in the queue that an item takes up until it has been handled.
+pub(crate) struct Room<'a, T> {
+    queue: &'a Queue<T>,
+    weight: usize,
+}
+
+impl<T> Queue<T> {
+    /// An empty queue. It holds items of `capacity` together, or one item of any weight.
+    pub fn new(capacity: usize) -> Self {
+        let state = State { items: VecDeque::new(), weight: 0, is_closed: false };
+        Self { capacity, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Adds an item; waits for room until `patience` is over, without a limit if it is `None`. Returns whether the item was
+    /// added: not if there is no room, or if the queue is closed.
+    pub fn push(&self, item: T, weight: usize, patience: Option<Duration>) -> bool {
+        let has_room = |state: &State<T>| state.weight == 0 || state.weight + weight <= self.capacity;
+        let mut state = self.wait(patience, |state| state.is_closed || has_room(state));
+        let is_added = !state.is_closed && has_room(&state);
+        if is_added {
+            state.weight += weight;
+            state.items.push_back((item, weight));
+            self.changed.notify_all();
+        }
+        is_added
+    }
+
+    /// Waits for the next item; `None` once the queue is closed and empty.
+    pub fn next(&self) -> Option<(T, Room<'_, T>)> {
+        let mut state = self.wait(None, |state| state.is_closed || !state.items.is_empty());
+        let (item, weight) = state.items.pop_front()?;
+        Some((item, Room { queue: self, weight }))
+    }
+
+    /// Accepts no more items.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until all items have been handled, or `patience` is over.
+    pub fn flush(&self, patience: Option<Duration>) {
+        drop(self.wait(patience, |state| state.weight == 0));
+    }
+
+    /// Removes the items that wait; returns their number.
+    pub fn clear(&self) -> usize {
+        let mut state = self.lock();
+        let items = std::mem::take(&mut state.items);
+        state.weight -= items.iter().map(|(_, weight)| weight).sum::<usize>();
+        self.changed.notify_all();
+        items.len()
+    }
+
+    fn wait(
+        &self,
+        patience: Option<Duration>,
+        holds: impl Fn(&State<T>) -> bool,
+    ) -> MutexGuard<'_, State<T>> {
+        let until = patience.map(|patience| Instant::now() + patience);
+        let mut state = self.lock();
+        while !holds(&state) {
+            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => break,
+                Some(left) => {
+                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Drop for Room<'_, T> {
+    fn drop(&mut self) {
+        self.queue.lock().weight -= self.weight;
+        self.queue.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_TIME: Option<Duration> = Some(Duration::ZERO);
+
+    #[test]
+    fn items_come_out_in_order_and_take_up_room_until_they_are_handled() {
+        let queue = Queue::new(10);
+        assert!(queue.push('a', 6, NO_TIME) && queue.push('b', 4, NO_TIME) && !queue.push('c', 1, NO_TIME));
+        let (first, room) = queue.next().unwrap();
+        assert!(first == 'a' && !queue.push('c', 1, NO_TIME), "it is being handled");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.push('c', 6, None));
+            drop(room);
+            assert!(waiting.join().unwrap());
+        });
+        assert_eq!([(); 2].map(|()| queue.next().unwrap().0), ['b', 'c']);
+        queue.flush(None);
+    }
+
+    #[test]
+    fn an_empty_queue_takes_an_item_of_any_weight() {
+        let queue = Queue::new(10);
+        assert!(queue.push('a', 11, NO_TIME) && !queue.push('b', 0, NO_TIME));
+    }
+
+    #[test]
+    fn a_closed_queue_gives_what_it_has_and_takes_nothing() {
+        let queue = Queue::new(10);
+        assert!(queue.push('a', 1, None) && queue.push('b', 1, None));
+        queue.close();
+        assert!(!queue.push('c', 1, None), "nobody waits");
+        assert_eq!(queue.next().unwrap().0, 'a');
+        assert_eq!((queue.clear(), queue.next().is_none()), (1, true));
+        queue.flush(None);
+    }
+}

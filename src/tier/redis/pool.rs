@@ -1,0 +1,202 @@
+//! Connections to Redis, which a thread of their own makes: whoever asks waits for a limited time, whatever resolving the
+//! name, connecting and logging in take.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prometheus_client::metrics::gauge::Gauge;
+use redis::{Cmd, Value};
+
+use super::connection::{Connection, is_answer};
+use crate::config::RedisAddress;
+use crate::flow::breaker::{Breaker, Permit, Rule};
+use crate::tier::TierError;
+
+/// The maximum number of connections. A lookup takes less than a millisecond of one.
+const MAX_CONNECTIONS: usize = 8;
+/// Three tiles may wait for a server in vain.
+const RULE: Rule =
+    Rule { failures: 3, first_pause: Duration::from_millis(500), longest_pause: Duration::from_secs(10) };
+
+/// The connections to a server, made when they are needed.
+pub(super) struct Pool(Arc<Shared>);
+
+struct Shared {
+    /// Shown without credentials.
+    server: RedisAddress,
+    /// How long each attempt to connect may take, and the first answer.
+    limit: Duration,
+    breaker: Breaker,
+    /// 1 while the breaker is open.
+    open: Gauge,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Connection>,
+    /// The number of connections that are idle or in use.
+    connections: usize,
+    /// The number of threads that wait for a connection.
+    waiting: usize,
+    /// Why the breaker is open.
+    problem: Option<String>,
+    is_closed: bool,
+}
+
+impl Pool {
+    /// Starts the thread, and waits briefly until it is known whether the server answers.
+    pub fn start(address: &RedisAddress, limit: Duration, open: Gauge) -> io::Result<Self> {
+        let (server, breaker) = (address.clone(), Breaker::opened(RULE));
+        let (state, changed) = Default::default();
+        let shared = Arc::new(Shared { server, limit, breaker, open, state, changed });
+        shared.open.set(1);
+        let own = Arc::clone(&shared);
+        thread::Builder::new().name("redis".to_owned()).spawn(move || own.connect())?;
+        let is_unknown = |state: &mut State| shared.breaker.is_open() && state.problem.is_none();
+        drop(shared.changed.wait_timeout_while(shared.lock(), 2 * limit, is_unknown));
+        Ok(Self(shared))
+    }
+
+    /// The server's address without credentials.
+    pub fn server(&self) -> String {
+        self.0.server.to_string()
+    }
+
+    /// Whether the server is not asked at present.
+    pub fn is_resting(&self) -> bool {
+        self.0.breaker.is_open()
+    }
+
+    /// Why the server is not asked, if it is not.
+    pub fn problem(&self) -> Option<String> {
+        let reason = || self.0.lock().problem.clone();
+        self.is_resting()
+            .then(|| reason().unwrap_or_else(|| format!("{} has not answered yet", self.0.server)))
+    }
+
+    /// Runs a command, and waits for its result until then at most; not at all while the breaker is open.
+    pub fn ask(&self, command: &Cmd, until: Instant) -> Result<Value, TierError> {
+        let shared = &self.0;
+        let permit = shared.breaker.permit().ok_or(TierError::Resting)?;
+        while let Some(mut connection) = shared.take(until) {
+            let result = connection.run(command, until);
+            match result {
+                Err(error) if !is_answer(&error) => {
+                    shared.lock().connections -= 1;
+                    // If the connection was closed since its last command, there may be another.
+                    if !error.is_connection_dropped() {
+                        return Err(shared.failed(permit, &error.to_string()));
+                    }
+                }
+                answer => {
+                    shared.give(connection);
+                    shared.succeeded(permit);
+                    return answer.map_err(|error| TierError::Refused {
+                        server: shared.server.to_string(),
+                        problem: error.to_string(),
+                    });
+                }
+            }
+        }
+        Err(shared.failed(permit, "it did not answer in time"))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Shared {
+    /// Makes connections: while somebody waits for one, and to find out whether the server answers again.
+    fn connect(&self) {
+        while let Some(permit) = self.next_attempt() {
+            let connection = Connection::open(&self.server, self.limit).and_then(|mut connection| {
+                connection.run(&redis::cmd("PING"), Instant::now() + self.limit)?;
+                Ok(connection)
+            });
+            match connection {
+                Ok(connection) => {
+                    self.succeeded(permit);
+                    self.lock().connections += 1;
+                    self.give(connection);
+                }
+                Err(error) => drop(self.failed(permit, &error.to_string())),
+            }
+        }
+    }
+
+    /// Waits until a connection is to be made; `None` at the end.
+    fn next_attempt(&self) -> Option<Permit<'_>> {
+        let mut state = self.lock();
+        loop {
+            if state.is_closed {
+                return None;
+            }
+            let is_needed = state.waiting > state.idle.len() && state.connections < MAX_CONNECTIONS;
+            let attempt = self.breaker.probe().or_else(|| self.breaker.permit().filter(|_| is_needed));
+            if attempt.is_some() {
+                return attempt;
+            }
+            state = match self.breaker.until_probe() {
+                Some(time) => {
+                    self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// Waits for a connection; `None` if there is none in time, or the breaker opens.
+    fn take(&self, until: Instant) -> Option<Connection> {
+        let mut state = self.lock();
+        state.waiting += 1;
+        self.changed.notify_all();
+        let left = until.saturating_duration_since(Instant::now());
+        let is_waiting = |state: &mut State| state.idle.is_empty() && !self.breaker.is_open();
+        let woken = self.changed.wait_timeout_while(state, left, is_waiting);
+        let mut state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        state.waiting -= 1;
+        state.idle.pop()
+    }
+
+    fn give(&self, connection: Connection) {
+        self.lock().idle.push(connection);
+        self.changed.notify_all();
+    }
+
+    fn succeeded(&self, permit: Permit<'_>) {
+        if permit.succeeded() {
+            self.open.set(0);
+            if self.lock().problem.take().is_some() {
+                tracing::info!("cache.redis: {} answers again", self.server);
+            }
+        }
+    }
+
+    fn failed(&self, permit: Permit<'_>, problem: &str) -> TierError {
+        let error = TierError::Unreachable { server: self.server.to_string(), problem: problem.to_owned() };
+        permit.failed();
+        if self.breaker.is_open() {
+            self.open.set(1);
+            let mut state = self.lock();
+            if state.problem.replace(error.to_string()).is_none() {
+                tracing::warn!("cache.redis: {error}; tiles are served without it until it answers again");
+            }
+            // They may have been closed as well.
+            state.connections -= std::mem::take(&mut state.idle).len();
+            self.changed.notify_all();
+        }
+        error
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
