@@ -19,15 +19,14 @@ fn rows() -> BTreeMap<String, u32> {
 }
 
 /// Crates that only these modules name.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 8] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("hyper_util", &["store"]),
     ("landlock", &["confine"]),
     ("object_store", &["store"]),
-    ("reqwest", &["store"]),
+    ("reqwest", &["store", "tools"]),
     ("seccompiler", &["confine"]),
-    ("ureq", &["tools"]),
     ("utoipa", &["base", "http"]),
 ];
 
@@ -233,8 +232,7 @@ fn expanded(tree: &str) -> Vec<String> {
 
 /// The circles of imports that are still to be broken: the first file, and the number of files. None may be added, and
 /// none may grow.
-const CIRCLES: &[(&str, usize)] =
-    &[("cli", 21), ("tools/bench/local", 2), ("tools/bench/remote", 2), ("tools/verify", 7)];
+const CIRCLES: &[(&str, usize)] = &[("cli", 21)];
 
 #[test]
 fn files_of_a_module_do_not_import_one_another_in_circles() {

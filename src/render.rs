@@ -17,4 +17,4 @@ mod window;
 pub use cutout::{cached as cached_box, cutout};
 pub use drawing::{RenderError, Scratch, black, draw, render};
 pub use encode::{EncodeBuffers, EncodeError, PngEncoder, encode};
-pub use overview::{overview, png, thumbnail};
+pub use overview::{overview, thumbnail};

@@ -22,7 +22,7 @@ use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 use crate::store::Location;
 use crate::tools::bench::{
-    Local, Machine, NotReached, Remote, RemoteRow, Row, Selection, Subject, Target, Unknown, scaling, told,
+    Choice, Local, Machine, NotReached, Remote, RemoteRow, Row, Selection, Subject, Target, explain, scaling,
     verdicts,
 };
 
@@ -31,128 +31,84 @@ use form::{Files, Form, Server};
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     match arguments.form().map_err(Failure::Usage)? {
-        Form::Files(files) => of_files(log, arguments, &files),
-        Form::Server(server) => of_server(arguments, &server),
+        Form::Files(files) => bench_files(log, arguments, &files),
+        Form::Server(server) => bench_server(arguments, &server),
     }
 }
 
-fn of_files(log: &Log, arguments: &Arguments, files: &Files) -> Result<(), Failure> {
+fn bench_files(log: &Log, arguments: &Arguments, files: &Files) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
     let (settings, catalog) = load_sound(log, &files.sources.layers()?, &metrics, &activity)?;
     let mut local = Local::new(&catalog, &metrics, &activity, files.limits);
     let threads = files.threads(settings.render.threads);
-    let choice = chosen(&arguments.selection(), local.targets())?;
-    let machine = Machine::here();
-    let out = Output { json: arguments.json() };
-    out.put(&table::machine(&machine))?;
-    out.put(&words::left_out(&choice.left_out))?;
+    let choice = arguments.selection().choose(local.targets()).map_err(Failure::Usage)?;
+    let mut report = Report::begin(arguments, &choice, "")?;
     let (mut rows, mut subjects): (Vec<Row>, Vec<Subject>) = (Vec::new(), Vec::new());
     for target in &choice.targets {
         let own = local.subjects(target);
-        let mut written = Ok(());
-        let mut last = None;
         local.measure(target, &files.patterns, &files.states, &threads, arguments.seed(), |row| {
-            let is_new = last.replace(row.level) != Some(row.level);
             let subject = own.iter().find(|subject| subject.level == row.level);
-            let heading = if is_new { table::heading(row, subject) } else { String::new() };
+            report.put_row(table::heading(row, subject), &table::row(row));
             rows.push(row.clone());
-            // The first error is kept.
-            if written.is_ok() {
-                written = out.put(&(heading + &table::row(row)));
-            }
         })?;
-        written?;
+        report.written()?;
         subjects.extend(own);
     }
     let small = settings.render.style.png == PngProfile::Small;
     let (verdicts, scaling) = (verdicts(&rows, &subjects, small), scaling(&rows));
     let places = places(&catalog, &choice.targets);
     let remarks = [local.remarks(), &words::not_from_disk(&rows)].concat();
-    out.put(&words::verdicts(&verdicts, &scaling, &places))?;
-    out.put(&words::remarks(&remarks, local.failures()))?;
-    let failed: usize = rows.iter().map(|row| row.failed).sum();
-    out.finish(|| {
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "machine": machine,
-            "settings": {
-                "seconds": files.limits.time.as_secs_f64(), "tiles": files.limits.tiles, "seed": arguments.seed(),
-                "chunk_cache_bytes": settings.cache.chunks, "png": if small { "small" } else { "fast" },
-            },
-            "subjects": subjects,
-            "rows": rows,
-            "verdicts": verdicts.iter().map(|verdict| words::json(verdict, &places)).collect::<Vec<_>>(),
-            "scaling": scaling,
-            "remarks": remarks,
-            "left_out": choice.left_out,
-            "failures": local.failures(),
-        })
-    })?;
-    match failed {
+    report.put(&words::verdicts(&verdicts, &scaling, &places))?;
+    let settings = json!({
+        "seconds": files.limits.time.as_secs_f64(), "tiles": files.limits.tiles, "seed": arguments.seed(),
+        "chunk_cache_bytes": settings.cache.chunks, "png": if small { "small" } else { "fast" },
+    });
+    let verdicts: Vec<Value> = verdicts.iter().map(|verdict| words::json(verdict, &places)).collect();
+    let more = json!({
+        "settings": settings, "subjects": subjects, "rows": rows, "verdicts": verdicts, "scaling": scaling,
+    });
+    report.end(more, &remarks, local.failures())?;
+    match rows.iter().map(|row| row.failed).sum::<usize>() {
         0 => Ok(()),
-        _ => Err(Failure::Work(anyhow::anyhow!("{failed} tiles could not be rendered"))),
+        failed => Err(Failure::Work(anyhow::anyhow!("{failed} tiles could not be rendered"))),
     }
 }
 
-fn of_server(arguments: &Arguments, server: &Server) -> Result<(), Failure> {
+fn bench_server(arguments: &Arguments, server: &Server) -> Result<(), Failure> {
     let (remote, selection, mut remarks) = reached(arguments, server)?;
-    let choice = chosen(&selection, remote.targets())?;
-    let machine = Machine::here();
-    let out = Output { json: arguments.json() };
-    out.put(&format!("{}server     {}\n", table::machine(&machine), remote.base()))?;
-    out.put(&words::left_out(&choice.left_out))?;
-    let mut rows: Vec<RemoteRow> = Vec::new();
-    let mut gone = None;
+    let choice = selection.choose(remote.targets()).map_err(Failure::Usage)?;
+    let mut report = Report::begin(arguments, &choice, &format!("server     {}\n", remote.base()))?;
+    let (mut rows, mut gone): (Vec<RemoteRow>, _) = (Vec::new(), None);
     for target in &choice.targets {
-        let mut written = Ok(());
-        let mut last = None;
         let measured = remote.measure(target, &server.patterns, &server.clients, arguments.seed(), |row| {
-            let group = (row.clients, row.level);
-            let is_new = last.replace(group) != Some(group);
-            let heading = if is_new { table::remote_heading(&row) } else { String::new() };
-            if written.is_ok() {
-                written = out.put(&(heading + &table::remote_row(&row)));
-            }
+            report.put_row(table::remote_heading(&row), &table::remote_row(&row));
             rows.push(row);
         });
-        written?;
+        report.written()?;
         if let Err(error) = measured {
             gone = Some(error);
             break;
         }
     }
-    let told = told(&rows);
+    let verdicts = explain(&rows);
     let mut problems: Vec<String> = rows.iter().flat_map(|row| row.problems.clone()).collect();
     problems.dedup();
     problems.truncate(10);
     if remote.is_here() {
         remarks.push("the server is on this machine, and shares its CPU cores with the clients".to_owned());
     }
-    out.put(&words::sentences(&told))?;
-    out.put(&words::remarks(&remarks, &problems))?;
+    report.put(&words::sentences(&verdicts))?;
+    let settings = json!({
+        "seconds": server.limits.time.as_secs_f64(), "tiles": server.limits.tiles, "seed": arguments.seed(),
+    });
+    let more = json!({ "server": remote.base(), "settings": settings, "rows": rows, "verdicts": verdicts });
+    report.end(more, &remarks, &problems)?;
     let failed: u64 = rows.iter().map(RemoteRow::failed).sum();
-    let asked: u64 = rows.iter().map(|row| row.requests).sum();
-    out.finish(|| {
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "machine": machine,
-            "server": remote.base(),
-            "settings": {
-                "seconds": server.limits.time.as_secs_f64(), "tiles": server.limits.tiles, "seed": arguments.seed(),
-            },
-            "rows": rows,
-            "verdicts": told,
-            "remarks": remarks,
-            "left_out": choice.left_out,
-            "failures": problems,
-        })
-    })?;
+    let requests: u64 = rows.iter().map(|row| row.requests).sum();
     match (gone, failed) {
         (Some(gone), _) => Err(Failure::Work(gone.into())),
         (None, 0) => Ok(()),
-        (None, failed) => {
-            Err(Failure::Work(anyhow::anyhow!("{failed} of {asked} requests returned no tile")))
-        }
+        (None, _) => Err(Failure::Work(anyhow::anyhow!("{failed} of {requests} requests returned no tile"))),
     }
 }
 
@@ -174,10 +130,6 @@ fn reached(arguments: &Arguments, server: &Server) -> Result<(Remote, Selection,
     }
 }
 
-fn chosen(selection: &Selection, all: Vec<Target>) -> Result<crate::tools::bench::Choice, Failure> {
-    selection.choose(all).map_err(|unknown: Unknown| Failure::Usage(unknown.to_string()))
-}
-
 /// The file of each channel, for the commands suggested to the user.
 fn places(catalog: &Catalog, targets: &[Target]) -> BTreeMap<(String, String), Location> {
     let place = |target: &Target| {
@@ -189,16 +141,56 @@ fn places(catalog: &Catalog, targets: &[Target]) -> BTreeMap<(String, String), L
 }
 
 /// Where results go: text as it becomes available, or JSON at the end.
-struct Output {
-    json: bool,
+struct Report {
+    is_json: bool,
+    machine: Machine,
+    left_out: Vec<String>,
+    /// Above the last row.
+    heading: String,
+    /// The first error of writing rows.
+    written: Result<(), Failure>,
 }
 
-impl Output {
-    fn put(&self, text: &str) -> Result<(), Failure> {
-        if self.json { Ok(()) } else { output::stream(text) }
+impl Report {
+    /// Prints the machine, and what is not measured.
+    fn begin(arguments: &Arguments, choice: &Choice, server: &str) -> Result<Self, Failure> {
+        let (machine, left_out) = (Machine::here(), choice.left_out.clone());
+        let heading = table::machine(&machine) + server + &words::left_out(&left_out);
+        let report =
+            Self { is_json: arguments.json(), machine, left_out, heading: String::new(), written: Ok(()) };
+        report.put(&heading)?;
+        Ok(report)
     }
 
-    fn finish(&self, value: impl FnOnce() -> Value) -> Result<(), Failure> {
-        if self.json { output::print_json(&value()) } else { Ok(()) }
+    fn put(&self, text: &str) -> Result<(), Failure> {
+        if self.is_json { Ok(()) } else { output::stream(text) }
+    }
+
+    /// Prints a row, below its heading if the last row had another one.
+    fn put_row(&mut self, heading: String, row: &str) {
+        let text = if heading == self.heading { row.to_owned() } else { format!("{heading}{row}") };
+        self.heading = heading;
+        if self.written.is_ok() {
+            self.written = self.put(&text);
+        }
+    }
+
+    fn written(&mut self) -> Result<(), Failure> {
+        std::mem::replace(&mut self.written, Ok(()))
+    }
+
+    /// Prints remarks and failures, or everything as JSON.
+    fn end(&self, mut all: Value, remarks: &[String], failures: &[String]) -> Result<(), Failure> {
+        self.put(&words::remarks(remarks, failures))?;
+        for (name, value) in [
+            ("version", json!(env!("CARGO_PKG_VERSION"))),
+            ("machine", json!(self.machine)),
+            ("remarks", json!(remarks)),
+            ("left_out", json!(self.left_out)),
+            ("failures", json!(failures)),
+        ] {
+            all[name] = value;
+        }
+        if self.is_json { output::print_json(&all) } else { Ok(()) }
     }
 }

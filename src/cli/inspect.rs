@@ -31,16 +31,9 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Draw a small picture of each channel in the terminal: the middle slice in xy, of a series at the middle time
-    /// point. Without FORM, the terminal decides.
-    #[arg(
-        long,
-        value_name = "FORM",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "auto",
-        conflicts_with = "json"
-    )]
-    picture: Option<picture::Choice>,
+    /// point; in 24-bit colour if COLORTERM is "truecolor" or "24bit", else in 256 colours.
+    #[arg(long, conflicts_with = "json")]
+    picture: bool,
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
@@ -52,8 +45,6 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     }
     log_unreadable(&loaded);
     let catalog = loaded.catalog;
-    // The terminal is asked what it can draw before anything is printed.
-    let screen = arguments.picture.map(picture::Screen::of);
     let mut text = String::new();
     for dataset in catalog.datasets() {
         let configuration = configuration::configuration(dataset, &file);
@@ -71,10 +62,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     } else {
         output::print(&text)?;
     }
-    match screen {
-        Some(screen) => picture::print_all(&catalog, screen),
-        None => Ok(()),
-    }
+    if arguments.picture { picture::print_all(&catalog) } else { Ok(()) }
 }
 
 /// The dataset's description, with the costs added to each level, and warnings and configuration at the top level.

@@ -12,16 +12,11 @@ use crate::flow::trace::{self, Stage};
 use crate::geometry::TILE;
 use crate::render::plan::{Overview, Picture, PixelKind};
 
-/// A picture as a PNG.
-pub fn png(picture: &DynamicImage, scratch: &mut Scratch) -> Result<Vec<u8>, EncodeError> {
-    encode::picture(picture, &mut scratch.encoder)
-}
-
 /// Renders a thumbnail of one slice as a PNG.
 pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
     let trace = plan.tiles.first().and_then(|tile| tile.policy.trace.as_deref());
     let thumbnail = trace::drawing(trace, || thumbnail(plan, scratch))?;
-    Ok(trace::stage(trace, Stage::Encode, || png(&thumbnail, scratch))?)
+    Ok(trace::stage(trace, Stage::Encode, || encode::picture(&thumbnail, &mut scratch.encoder))?)
 }
 
 /// Renders a thumbnail of one slice without encoding it.

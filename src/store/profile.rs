@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use ini::Ini;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 
@@ -24,11 +23,11 @@ pub(super) fn aws(mut builder: AmazonS3Builder) -> AmazonS3Builder {
     // A key and its secret belong together: those of the environment are not completed from a file.
     let has_key = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();
     for (file, section) in [(credentials, profile.as_str()), (config, in_config.as_str())] {
-        let Some(settings) = file.as_ref().and_then(|file| file.section(Some(section))) else { continue };
         for (name, key) in &AWS {
             let is_credential = name.starts_with("aws_");
             let is_set = builder.get_config_value(key).is_some() || (is_credential && has_key);
-            if let Some(value) = settings.get(name).filter(|_| !is_set) {
+            let value = file.as_ref().and_then(|file| setting(file, section, name));
+            if let Some(value) = value.filter(|_| !is_set) {
                 builder = builder.with_config(*key, value);
             }
         }
@@ -68,13 +67,42 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The file that a variable names, or the one in the home folder; `None` if it cannot be read.
-fn file(name: &str, in_home: &str) -> Option<Ini> {
+/// A setting in a section of a file of the AWS command line. Indented lines are nested settings, which have other meanings.
+fn setting<'a>(file: &'a str, section: &str, name: &str) -> Option<&'a str> {
+    let mut is_within = false;
+    file.lines().find_map(|line| {
+        if let Some(heading) = line.strip_prefix('[') {
+            let heading = heading.split(']').next().unwrap_or_default();
+            is_within = heading.split_whitespace().eq(section.split_whitespace());
+        }
+        let (key, value) = line.split_once('=')?;
+        (is_within && key.trim_end() == name).then_some(value.trim())
+    })
+}
+
+/// The text of the file that a variable names, or of the one in the home folder; `None` if it cannot be read.
+fn file(name: &str, in_home: &str) -> Option<String> {
     let path =
         variable(name).map(PathBuf::from).or_else(|| Some(PathBuf::from(variable("HOME")?).join(in_home)))?;
     if !path.is_file() {
         return None;
     }
-    let loaded = Ini::load_from_file(&path);
-    loaded.inspect_err(|error| tracing::warn!("{} cannot be read: {error}", path.display())).ok()
+    let text = std::fs::read_to_string(&path);
+    text.inspect_err(|error| tracing::warn!("{} cannot be read: {error}", path.display())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_that_of_its_section_and_not_a_nested_one() {
+        let file = "# region = no\n[default]\nregion=a\n[ profile  lab ]\ns3 =\n  endpoint_url = nested\n\
+                    region = b = c \r\n;region = d\n[profile other]\nendpoint_url = other\n";
+        assert_eq!(setting(file, "default", "region"), Some("a"));
+        assert_eq!(setting(file, "profile lab", "region"), Some("b = c"));
+        assert_eq!(setting(file, "profile lab", "endpoint_url"), None);
+        assert_eq!(setting(file, "profile other", "endpoint_url"), Some("other"));
+        assert_eq!(setting(file, "lab", "region"), None);
+    }
 }

@@ -3,13 +3,14 @@
 //! [`Local`] draws tiles on its own threads along a server's path: catalogue, plan, drawing, encoding; no
 //! tile is kept. [`Remote`] requests tiles from a server over any number of connections. Both follow the same
 //! `pattern`s over the same `target`s, seeded, so that two runs request the same tiles. Each pattern yields
-//! one row; `verdict` states in words what the bottleneck is.
+//! one row; `verdict` and `explain` state in words what the bottleneck is.
 //!
 //! Stages are not measured in runs of their own: the clocks ([`crate::metrics::Clock`]) are part of the path
 //! and always run. So the stages of a row are what that row's tiles took, even where neighbours share chunks
 //! or chunks are decoded in part, and they add up to the whole.
-//! are shared by neighbours or wanted in part, and it adds up to the whole.
 
+mod counts;
+mod explain;
 mod local;
 mod machine;
 mod pattern;
@@ -17,15 +18,19 @@ mod remote;
 mod row;
 mod sample;
 mod scaling;
+mod server_work;
 mod target;
+mod team;
 mod verdict;
 
+pub use explain::explain;
 pub use local::{Local, NotMeasured};
 pub use machine::Machine;
 pub use pattern::Pattern;
-pub use remote::{Gone, NotReached, Remote, RemoteRow, ServerSeconds, ServerShare, Turn, told};
-pub use row::{ChunkUse, Limits, Row, Stages, State, Subject};
+pub use remote::{Gone, NotReached, Remote};
+pub use row::{ChunkUse, Limits, RemoteRow, Row, Stages, State, Subject, Turn};
 pub use sample::Percentiles;
 pub use scaling::{Scaling, scaling};
-pub use target::{Bounds, Choice, Selection, Target, Unknown};
+pub use server_work::{ServerSeconds, ServerWork};
+pub use target::{Bounds, Choice, Selection, Target};
 pub use verdict::{Help, Limit, Verdict, verdicts};

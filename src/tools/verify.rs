@@ -1,54 +1,22 @@
 //! Verifies a running server by making the requests that viewers make, from outside.
 //!
-//! Each viewer has a file with its own rules, which cites the viewer's sources. Apart from the client and the types of
+//! Each viewer has a file with its own rules, which cites the viewer's sources: a table of requests, and what the
+//! response to each must be ([`request`]). Apart from the client and the types of
 //! descriptions, no module of the server is used, so that its mistakes about itself are not repeated here. A check
 //! passes, passes with a remark, or fails with a reason.
 
-mod answer;
 mod catmaid;
 mod neuroglancer;
 mod openseadragon;
 mod report;
+mod request;
 mod viking;
 mod zarr;
 
 use crate::base::description::SiteDescription;
 use crate::tools::client::Client;
 
-pub use report::{Outcome, Report};
-
-/// The viewer to imitate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Viewer {
-    /// CATMAID: its importer, its canary tile, its tile layers.
-    Catmaid,
-    /// Viking: its volume file and its URL form.
-    Viking,
-    /// OpenSeadragon and pages built on it: the whole pyramid, with browser caching.
-    Openseadragon,
-    /// Neuroglancer and other clients of the precomputed format.
-    Neuroglancer,
-    /// Readers of OME-Zarr.
-    Zarr,
-}
-
-impl Viewer {
-    /// All of them.
-    pub const ALL: [Viewer; 5] =
-        [Viewer::Catmaid, Viewer::Viking, Viewer::Openseadragon, Viewer::Neuroglancer, Viewer::Zarr];
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Viewer::Catmaid => "catmaid",
-            Viewer::Viking => "viking",
-            Viewer::Openseadragon => "openseadragon",
-            Viewer::Neuroglancer => "neuroglancer",
-            Viewer::Zarr => "zarr",
-        }
-    }
-}
+pub use report::{Outcome, Report, Viewer};
 
 /// Runs the checks of the given viewers for the datasets with these tokens, or for all.
 pub fn verify(client: &Client, viewers: &[Viewer], tokens: &[String]) -> Report {

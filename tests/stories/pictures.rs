@@ -1,9 +1,8 @@
 //! `voltile inspect --picture`: the pictures of channels, decoded from what is sent to the terminal, are their slices.
 //!
-//! [`decode`] reads the three forms; [`terminal`] plays a terminal that is asked which of them it understands.
+//! [`decode`] reads the half blocks.
 
 mod decode;
-mod terminal;
 
 use std::path::Path;
 
@@ -12,11 +11,7 @@ use voltile::base::color::label_colour;
 
 use crate::common::volumes::invert;
 use crate::common::{Outcome, Place, fixture, made, outcome};
-use decode::{Block, Image, Shown, blocks, kitty, palette, sixel};
-use terminal::Answered;
-
-/// The width and height of a character in pixels, if the terminal does not tell.
-const CELL: usize = 8;
+use decode::{Block, Image, Shown, blocks, palette};
 
 /// Noise over the whole range of a byte, so that it is shown as stored.
 fn noise(seed: usize, at: &[usize]) -> u8 {
@@ -77,20 +72,6 @@ fn expected() -> Vec<(&'static str, Image)> {
     ]
 }
 
-/// What pictures made of pixels must show: there is room for all of `wide`, and each pixel is repeated as often as it fits,
-/// up to the width of a character.
-fn expected_in_pixels() -> Vec<(&'static str, Image)> {
-    let whole = |(name, half_blocks): (&'static str, Image)| match name {
-        "wide" => (name, Image::of(160, 96, |y, x| [noise(2, &[3, y, x]); 3])),
-        _ => (name, half_blocks),
-    };
-    let enlarged = |(name, image): (&'static str, Image)| {
-        let times = (80 * CELL / image.width).min(24 * 2 * CELL / image.height).min(CELL);
-        (name, image.enlarged(times))
-    };
-    expected().into_iter().map(whole).map(enlarged).collect()
-}
-
 /// The captions of the file's pictures.
 const CAPTIONS: [&str; 5] = [
     "colour: xy, slice 2 of 5, window as stored",
@@ -100,8 +81,8 @@ const CAPTIONS: [&str; 5] = [
     "wide: xy, slice 3 of 6, window as stored",
 ];
 
-fn inspect(place: &Place, file: &Path, form: &str, colorterm: Option<&str>) -> Outcome {
-    let mut command = place.voltile(["inspect".as_ref(), file.as_os_str(), form.as_ref()]);
+fn inspect(place: &Place, file: &Path, colorterm: Option<&str>) -> Outcome {
+    let mut command = place.voltile(["inspect".as_ref(), "--picture".as_ref(), file.as_os_str()]);
     outcome(command.envs(colorterm.map(|value| ("COLORTERM", value))))
 }
 
@@ -116,11 +97,11 @@ fn shown<T>(out: &str, decode: impl Fn(&str) -> T) -> Vec<(&str, T)> {
     after.map(|(caption, sent)| (caption, decode(sent))).collect()
 }
 
-/// The file, and what a form shows of it.
-fn drawn<T>(form: &str, colorterm: Option<&str>, decode: impl Fn(&str) -> T) -> Vec<T> {
+/// What is shown of the file.
+fn drawn<T>(colorterm: Option<&str>, decode: impl Fn(&str) -> T) -> Vec<T> {
     let place = Place::new();
     write(&place.path("made.h5"));
-    let outcome = inspect(&place, &place.path("made.h5"), form, colorterm);
+    let outcome = inspect(&place, &place.path("made.h5"), colorterm);
     assert_eq!(outcome.code, 0, "{}", outcome.err);
     assert!(outcome.out.starts_with("layout     "), "the description comes first:\n{}", outcome.out);
     shown(&outcome.out, decode).into_iter().map(|(_, picture)| picture).collect()
@@ -137,7 +118,7 @@ fn direct(picture: Shown) -> Image {
 #[test]
 fn half_blocks_in_24_bit_colour_are_the_middle_slices() {
     for colorterm in ["truecolor", "24bit"] {
-        let pictures = drawn("--picture=blocks", Some(colorterm), |sent| direct(blocks(sent)));
+        let pictures = drawn(Some(colorterm), |sent| direct(blocks(sent)));
         for ((name, expected), picture) in expected().into_iter().zip(pictures) {
             assert_eq!(picture, expected, "{name}");
         }
@@ -145,16 +126,8 @@ fn half_blocks_in_24_bit_colour_are_the_middle_slices() {
 }
 
 #[test]
-fn without_a_terminal_and_a_form_pictures_are_half_blocks() {
-    let pictures = drawn("--picture", Some("truecolor"), |sent| direct(blocks(sent)));
-    for ((name, expected), picture) in expected().into_iter().zip(pictures) {
-        assert_eq!(picture, expected, "{name}");
-    }
-}
-
-#[test]
 fn half_blocks_without_colorterm_have_near_colours_of_256() {
-    let pictures = drawn("--picture=blocks", None, |sent| {
+    let pictures = drawn(None, |sent| {
         blocks(sent).map(|block| match block {
             Block::Indexed(number) => palette(number),
             Block::Direct(colour) => panic!("{colour:?} is none of 256 colours"),
@@ -170,39 +143,6 @@ fn half_blocks_without_colorterm_have_near_colours_of_256() {
 }
 
 #[test]
-fn sixels_are_the_middle_slices_enlarged_in_whole_steps() {
-    let pictures = drawn("--picture=sixel", None, sixel);
-    for ((name, expected), picture) in expected_in_pixels().into_iter().zip(pictures) {
-        // Colours are percentages.
-        assert_eq!(picture, expected.map(|colour| colour.map(decode::percent)), "{name}");
-    }
-}
-
-#[test]
-fn kitty_pictures_are_the_middle_slices_enlarged_in_whole_steps() {
-    let pictures = drawn("--picture=kitty", None, kitty);
-    for ((name, expected), picture) in expected_in_pixels().into_iter().zip(pictures) {
-        assert_eq!(picture, expected, "{name}");
-    }
-}
-
-#[test]
-fn a_picture_of_many_colours_has_near_ones_as_sixels() {
-    let place = Place::new();
-    let voxel = |y: usize, x: usize| [2 * x as u8, 4 * y as u8, (x + y) as u8];
-    made::file(&place.path("made.h5"), |file| {
-        put_coloured(file, "raw", Array4::from_shape_fn((5, 60, 120, 3), |(_, y, x, c)| voxel(y, x)[c]));
-    });
-    let outcome = inspect(&place, &place.path("made.h5"), "--picture=sixel", None);
-    assert_eq!(outcome.code, 0, "{}", outcome.err);
-    let sent = &outcome.out[outcome.out.find("\x1bP").unwrap()..];
-    let picture = sixel(sent);
-    let expected = Image::of(120, 60, voxel).enlarged(5).map(|colour| colour.map(decode::percent));
-    assert_eq!((picture.width, picture.height), (expected.width, expected.height));
-    assert!(picture.farthest(&expected) <= 12, "a component is off by {} %", picture.farthest(&expected));
-}
-
-#[test]
 fn pictures_of_large_slices_fit_80_columns_and_24_lines() {
     let place = Place::new();
     made::file(&place.path("made.h5"), |file| {
@@ -210,18 +150,11 @@ fn pictures_of_large_slices_fit_80_columns_and_24_lines() {
         put(file, "wide", noisy(1, [5, 70, 2100]));
     });
     let file = place.path("made.h5");
-    let outcome = inspect(&place, &file, "--picture=blocks", Some("truecolor"));
+    let outcome = inspect(&place, &file, Some("truecolor"));
     let pictures: Vec<Image> =
         outcome.out.split("window as stored\n").skip(1).map(|sent| direct(blocks(sent))).collect();
     let sizes: Vec<(usize, usize)> = pictures.iter().map(|picture| (picture.width, picture.height)).collect();
     assert_eq!(sizes, [(28, 48), (80, 2)]);
-    for form in ["--picture=sixel", "--picture=kitty"] {
-        let outcome = inspect(&place, &file, form, None);
-        let decode = if form.ends_with("kitty") { kitty } else { sixel };
-        let pictures: Vec<Image> = outcome.out.split("window as stored\n").skip(1).map(decode).collect();
-        let fits = |picture: &Image| picture.width <= 80 * CELL && picture.height <= 24 * 2 * CELL;
-        assert!(pictures.len() == 2 && pictures.iter().all(fits), "{form}");
-    }
 }
 
 #[test]
@@ -239,7 +172,7 @@ fn a_channel_that_cannot_be_read_says_why_and_the_others_are_drawn() {
     });
     let chunk = chunk.unwrap();
     invert(&path, &(chunk.addr..chunk.addr + chunk.size));
-    let outcome = inspect(&place, &path, "--picture=blocks", Some("truecolor"));
+    let outcome = inspect(&place, &path, Some("truecolor"));
     assert_eq!(outcome.code, 1, "{}", outcome.err);
     assert!(outcome.err.contains("voltile: 1 of 2 channels could not be drawn"), "{}", outcome.err);
     let why = outcome.out.lines().find(|line| line.starts_with("bad__2Jone: no picture: ")).unwrap();
@@ -253,7 +186,7 @@ fn a_channel_that_cannot_be_read_says_why_and_the_others_are_drawn() {
 fn damaged_fixtures_show_their_good_channel() {
     let place = Place::new();
     for name in ["bad/gzip.h5", "bad/missing.h5", "bad/truncated.h5"] {
-        let outcome = inspect(&place, &fixture(name), "--picture=blocks", Some("truecolor"));
+        let outcome = inspect(&place, &fixture(name), Some("truecolor"));
         assert_eq!(outcome.code, 1, "{name}: {}", outcome.err);
         let good = outcome.out.split("\ngood: xy, ").nth(1).and_then(|rest| rest.lines().nth(1));
         assert!(good.is_some_and(|line| line.contains('▀')), "{name}: {}", outcome.out);
@@ -265,13 +198,9 @@ fn damaged_fixtures_show_their_good_channel() {
 fn pictures_are_refused_in_json() {
     let place = Place::new();
     write(&place.path("made.h5"));
-    for form in ["--picture", "--picture=kitty"] {
-        let outcome = place.run(["inspect", "made.h5", "--json", form]);
-        assert_eq!((outcome.code, outcome.out.as_str()), (2, ""), "{form}");
-        assert!(outcome.err.contains("--json") && outcome.err.contains("--picture"), "{}", outcome.err);
-    }
-    let outcome = place.run(["inspect", "made.h5", "--picture=jpeg"]);
-    assert!(outcome.code == 2 && outcome.err.contains("kitty, sixel, blocks"), "{}", outcome.err);
+    let outcome = place.run(["inspect", "made.h5", "--json", "--picture"]);
+    assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
+    assert!(outcome.err.contains("--json") && outcome.err.contains("--picture"), "{}", outcome.err);
 }
 
 #[test]
@@ -280,47 +209,4 @@ fn nothing_is_drawn_unless_asked_for() {
     write(&place.path("made.h5"));
     let outcome = place.run(["inspect", "made.h5"]);
     assert!(outcome.code == 0 && !outcome.out.contains(['▀', '\u{1b}']), "{}", outcome.out);
-}
-
-/// A small file with one channel, in a place.
-fn small() -> (Place, Image) {
-    let place = Place::new();
-    made::file(&place.path("made.h5"), |file| put(file, "raw", noisy(1, [3, 12, 20])));
-    (place, Image::of(20, 12, |y, x| [noise(1, &[1, y, x]); 3]))
-}
-
-#[test]
-fn a_terminal_that_understands_kitty_pictures_gets_them() {
-    let (place, expected) = small();
-    let out = terminal::printed(&place, Answered::With(b"\x1b_Gi=31;OK\x1b\\\x1b[?62;4c"), |out| {
-        out.contains("a=T")
-    });
-    assert_eq!(kitty(&out[out.find("\x1b_Ga=T").unwrap()..]), expected.enlarged(CELL));
-}
-
-#[test]
-fn a_terminal_that_understands_sixel_gets_it() {
-    let (place, expected) = small();
-    let out = terminal::printed(&place, Answered::With(b"\x1b[?62;4;6c"), |out| out.contains("\x1bP"));
-    let expected = expected.enlarged(CELL).map(|colour| colour.map(decode::percent));
-    assert_eq!(sixel(&out[out.find("\x1bP").unwrap()..]), expected);
-}
-
-#[test]
-fn other_terminals_get_half_blocks_and_so_do_those_that_do_not_answer() {
-    for answer in [Answered::With(b"\x1b[?1;2c"), Answered::Never] {
-        let (place, expected) = small();
-        let out = terminal::printed(&place, answer, |out| out.contains('▀'));
-        let sent = out.split("window as stored\r\n").nth(1).unwrap();
-        assert_eq!(direct(blocks(sent)), expected);
-    }
-}
-
-#[test]
-fn a_named_form_asks_no_terminal() {
-    let (place, _) = small();
-    for form in ["--picture=blocks", "--picture=sixel", "--picture=kitty"] {
-        assert!(!terminal::is_asked(&place, form), "{form}");
-    }
-    assert!(terminal::is_asked(&place, "--picture"));
 }

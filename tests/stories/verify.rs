@@ -146,7 +146,7 @@ fn catmaids_importer_must_be_able_to_read_the_project_file() {
             answer.set("content-type", "text/plain");
         }
     });
-    assert_caught(&["catmaid projects"], "a dimension is missing", AS_IT_IS, |request, answer| {
+    assert_caught(&["catmaid projects"], "missing field `dimension`", AS_IT_IS, |request, answer| {
         if request.path() == "/projects.json" {
             answer.replace("\"dimension\"", "\"size\"");
         }

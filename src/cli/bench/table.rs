@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use bytesize::ByteSize;
 
-use crate::tools::bench::{Machine, Percentiles, RemoteRow, Row, ServerShare, Subject};
+use crate::tools::bench::{Machine, Percentiles, RemoteRow, Row, ServerWork, Subject};
 
 /// The machine, so that a report can be read elsewhere.
 pub(super) fn machine(machine: &Machine) -> String {
@@ -126,7 +126,7 @@ pub(super) fn remote_row(row: &RemoteRow) -> String {
         short(row.mb_per_second),
         times(&row.latency),
         short(row.client_micros),
-        count(server.map(ServerShare::kept)),
+        count(server.map(ServerWork::kept)),
         count(server.map(|server| server.renders)),
         count(server.map(|server| server.waits)),
     )

@@ -1,28 +1,15 @@
 //! Pictures of a file's channels in the terminal.
 //!
 //! Each is the overview that the server draws of the middle slice in xy, of a series at the middle time point, shrunk to fit
-//! the terminal. [`form`] decides in which form it is sent, [`terminal`] asks the terminal which it understands, and
-//! [`blocks`], [`kitty`] and [`sixel`] encode it.
-//!
-//! The crates for this (ratatui-image, viuer, icy_sixel) bring many others; and what is sent here are the exact colours of
-//! labels, where the form has them.
+//! the terminal, in half blocks ([`blocks`]), which every terminal shows.
 
 mod blocks;
-mod form;
-mod kitty;
-mod sixel;
-mod terminal;
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use image::imageops::FilterType;
-use image::{DynamicImage, GenericImageView};
-
-pub(super) use form::Choice;
-use form::{Environment, Form};
-use terminal::Size;
+use rustix::termios::tcgetwinsize;
 
 use crate::base::color::Rgb;
 use crate::base::paint::Kind;
@@ -32,61 +19,46 @@ use crate::cli::output::escaped;
 use crate::cli::{Failure, output};
 use crate::geometry::{Level, Plane, TileAddress};
 use crate::render::{self, Scratch};
+use blocks::Depth;
 
 /// The plane of the pictures.
 const PLANE: Plane = Plane::Xy;
+/// The maximum width of a picture in characters.
+const MAX_COLUMNS: usize = 80;
+/// The maximum height of a picture in lines.
+const MAX_ROWS: usize = 24;
+/// Lines of the terminal that a picture leaves to its caption and the prompt.
+const OTHER_ROWS: usize = 2;
 
-/// The form and the size in which pictures are drawn.
+/// The colours and the size in which pictures are drawn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Screen {
-    form: Form,
-    size: Size,
+struct Screen {
+    depth: Depth,
+    columns: usize,
+    rows: usize,
 }
 
 impl Screen {
-    /// The form that was chosen, or that suits standard output; may ask the terminal, which takes up to a second.
-    pub fn of(choice: Choice) -> Self {
-        let environment = Environment::of_process(io::stdout().is_terminal());
-        Self { form: form::chosen(choice, &environment, terminal::understood), size: Size::of_output() }
+    /// What suits the terminal of standard output; 80 × 24 characters if it goes elsewhere.
+    fn from_environment() -> Self {
+        let size = tcgetwinsize(io::stdout()).ok();
+        let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col.into(), size.ws_row.into()));
+        let is_direct =
+            std::env::var_os("COLORTERM").is_some_and(|depth| depth == "truecolor" || depth == "24bit");
+        Self::new(columns, rows, if is_direct { Depth::Direct } else { Depth::Indexed })
     }
 
-    /// The maximum width and height of a picture in pixels; half blocks are two rows of pixels high.
-    fn most(&self) -> (usize, usize) {
-        let Size { columns, rows, cell: (width, height) } = self.size;
-        match self.form {
-            Form::Blocks(_) => (columns, 2 * rows),
-            Form::Kitty | Form::Sixel => (columns * width, rows * height),
-        }
+    /// In a terminal of so many columns and rows; zeros are unknown.
+    fn new(columns: usize, rows: usize, depth: Depth) -> Self {
+        let columns = if columns == 0 { MAX_COLUMNS } else { columns.min(MAX_COLUMNS) };
+        let rows = if rows == 0 { MAX_ROWS } else { rows.saturating_sub(OTHER_ROWS).clamp(1, MAX_ROWS) };
+        Self { depth, columns, rows }
     }
-
-    /// A picture as it is sent to the terminal; ends with a line feed.
-    fn sent(&self, picture: &DynamicImage, scratch: &mut Scratch) -> anyhow::Result<String> {
-        Ok(match self.form {
-            Form::Blocks(depth) => blocks::encoded(&colours(picture), picture.width() as usize, depth),
-            Form::Sixel => {
-                let large = self.enlarged(picture);
-                sixel::encoded(&colours(&large), large.width() as usize)
-            }
-            Form::Kitty => kitty::encoded(&render::png(&self.enlarged(picture), scratch)?),
-        })
-    }
-
-    /// A picture whose pixels are repeated if it is small: each is at most as wide as a character, as in half blocks.
-    fn enlarged(&self, picture: &DynamicImage) -> DynamicImage {
-        let ((most_wide, most_high), (width, height)) = (self.most(), picture.dimensions());
-        let (across, down) = (most_wide as u32 / width.max(1), most_high as u32 / height.max(1));
-        let times = across.min(down).min(self.size.cell.0 as u32).max(1);
-        picture.resize_exact(width * times, height * times, FilterType::Nearest)
-    }
-}
-
-/// The pixels of a picture, in colour.
-fn colours(picture: &DynamicImage) -> Vec<Rgb> {
-    picture.to_rgb8().pixels().map(|pixel| pixel.0).collect()
 }
 
 /// Prints a picture of each channel, or a line that says why there is none; fails in the end if there was such a channel.
-pub(super) fn print_all(catalog: &Catalog, screen: Screen) -> Result<(), Failure> {
+pub(super) fn print_all(catalog: &Catalog) -> Result<(), Failure> {
+    let screen = Screen::from_environment();
     // There is no idle time later in which damage to the rest of a chunk would be found.
     catalog.chunks().verify_at_once();
     let mut scratch = Scratch::default();
@@ -122,13 +94,15 @@ fn picture(
     scratch: &mut Scratch,
 ) -> anyhow::Result<String> {
     let request = middle(dataset, channel);
-    let overview = catalog.overview(&request)?.within(screen.most());
+    // A half block shows two rows of pixels.
+    let overview = catalog.overview(&request)?.within((screen.columns, 2 * screen.rows));
     for unmeasured in overview.tiles().iter().flat_map(Resolved::unmeasured) {
         unmeasured.keep(&Arc::new(unmeasured.survey()?));
     }
     let picture = render::thumbnail(&overview.plan(), scratch)?;
     let caption = caption(channel, &request, &overview);
-    Ok(format!("{caption}\n{}", screen.sent(&picture, scratch)?))
+    let pixels: Vec<Rgb> = picture.to_rgb8().pixels().map(|pixel| pixel.0).collect();
+    Ok(format!("{caption}\n{}", blocks::encode(&pixels, picture.width() as usize, screen.depth)))
 }
 
 /// The request for the middle slice, of a series at the middle time point.
@@ -162,37 +136,15 @@ fn caption(channel: &Channel, request: &TileRequest, overview: &Overview) -> Str
 mod tests {
     use super::*;
 
-    fn screen(form: Form) -> Screen {
-        Screen { form, size: Size { columns: 40, rows: 10, cell: (8, 16) } }
-    }
-
     #[test]
-    fn a_half_block_is_two_pixels_and_a_character_is_many() {
-        assert_eq!(screen(Form::Blocks(form::Depth::Direct)).most(), (40, 20));
-        assert_eq!(screen(Form::Sixel).most(), (320, 160));
-    }
-
-    #[test]
-    fn small_pictures_are_enlarged_in_whole_steps_within_the_terminal() {
-        let enlarged = |width: u32, height: u32| {
-            screen(Form::Sixel).enlarged(&DynamicImage::new_luma8(width, height)).dimensions()
+    fn pictures_fit_the_terminal_and_are_small() {
+        let size = |columns, rows| {
+            let screen = Screen::new(columns, rows, Depth::Direct);
+            (screen.columns, screen.rows)
         };
-        assert_eq!(enlarged(4, 3), (32, 24));
-        assert_eq!(enlarged(100, 20), (300, 60));
-        assert_eq!(enlarged(20, 50), (60, 150));
-        assert_eq!(enlarged(320, 160), (320, 160));
-    }
-
-    #[test]
-    fn enlarged_pixels_stay_in_place() {
-        let picture = image::RgbImage::from_raw(2, 2, (0..12).collect()).unwrap().into();
-        let screen = Screen { form: Form::Kitty, size: Size { columns: 2, rows: 2, cell: (2, 2) } };
-        let large = screen.enlarged(&picture);
-        let row = |first: u8, second: u8| {
-            let pixel = |n: u8| [n, n + 1, n + 2];
-            [pixel(first), pixel(first), pixel(second), pixel(second)].concat()
-        };
-        assert_eq!(large.width(), 4);
-        assert_eq!(large.as_bytes(), [row(0, 3), row(0, 3), row(6, 9), row(6, 9)].concat());
+        assert_eq!(size(0, 0), (80, 24));
+        assert_eq!(size(200, 60), (80, 24));
+        assert_eq!(size(40, 10), (40, 8));
+        assert_eq!(size(1, 1), (1, 1));
     }
 }

@@ -5,33 +5,31 @@
 //! none finds another's chunks; all other rounds go through the whole pattern. The speed is that of threads
 //! while they draw.
 
-mod reading;
-mod team;
-
+use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rayon::ThreadPoolBuildError;
 
-use reading::Reading;
-use team::{Done, Team};
-
+use super::counts::Counts;
+use super::machine::bytes_from_disk;
 use super::pattern::{Case, Pattern, cases};
-use super::row::{Limits, Row, Stages, State, Subject};
+use super::row::{ChunkUse, Limits, Row, Stages, State, Subject};
 use super::sample::{Percentiles, milliseconds};
 use super::target::Target;
+use super::team::{Done, Team, Worker};
 use crate::base::description::{ChannelDescription, StorageDescription};
 use crate::base::name::Name;
 use crate::base::request::{ChannelChoice, TileRequest};
 use crate::catalog::{Catalog, Resolved};
-use crate::flow::activity::Activity;
+use crate::flow::activity::{Activity, Place};
 use crate::geometry::TileAddress;
 use crate::metrics::Metrics;
+use crate::render::plan::Source;
+use crate::render::{self, EncodeBuffers, Scratch};
 use crate::volume::Volume;
 
-/// How many distinct failures are reported; all are counted.
-const MAX_TOLD: usize = 10;
 /// After this many failures without a single tile, the rest of a row is assumed to fail too.
 const MAX_FAILED: usize = 16;
 /// Limit of a row's total time, with the time to drop caches, as a multiple of its measured time.
@@ -56,6 +54,32 @@ pub struct Local<'a> {
     limits: Limits,
     failures: Vec<String>,
     remarks: Vec<String>,
+}
+
+/// Draws one tile at a time.
+struct Painter<'a> {
+    catalog: &'a Catalog,
+    scratch: Scratch,
+    buffers: EncodeBuffers,
+    /// It counts as busy while it exists, so that each tile keeps to one thread.
+    _place: Place,
+}
+
+/// The time of the steps of tiles, and their bytes.
+#[derive(Default)]
+struct Drawn {
+    planning: Duration,
+    drawing: Duration,
+    encoding: Duration,
+    voxel_bytes: u64,
+    png_bytes: u64,
+}
+
+/// What was counted meanwhile.
+#[derive(Default)]
+struct Meanwhile {
+    counts: Counts,
+    from_disk: Option<u64>,
 }
 
 /// One case of one channel, prepared for measuring.
@@ -119,9 +143,15 @@ impl<'a> Local<'a> {
         for case in cases(target, patterns, self.limits.tiles, seed) {
             let course = self.course(target, &case)?;
             for threads in threads {
-                let mut team = Team::new(*threads, self.activity)?;
+                let painter = || Painter {
+                    catalog: self.catalog,
+                    scratch: Scratch::default(),
+                    buffers: EncodeBuffers::default(),
+                    _place: self.activity.enter(),
+                };
+                let mut team = Team::new(std::iter::repeat_with(painter).take(threads.get()).collect())?;
                 // Chunk indexes are read, and memory is touched, before measuring.
-                team.practise(self.catalog, &course.requests);
+                course.requests.iter().take(1).for_each(|first| team.practise(first));
                 for state in states {
                     watch(&self.row(&mut team, &course, *state));
                 }
@@ -155,10 +185,8 @@ impl<'a> Local<'a> {
             match channel.survey() {
                 Ok(survey) => channel.keep(&Arc::new(survey)),
                 Err(error) => {
-                    remark(
-                        &mut self.remarks,
-                        format!("cannot compute the window of {}: {error}", channel.name),
-                    );
+                    let remark = format!("cannot compute the window of {}: {error}", channel.name);
+                    add_new(&mut self.remarks, remark);
                 }
             }
         }
@@ -169,14 +197,14 @@ impl<'a> Local<'a> {
         Ok(Course { target, case, requests, volumes })
     }
 
-    fn row(&mut self, team: &mut Team, course: &Course<'_>, state: State) -> Row {
-        let mut requests: Vec<&TileRequest> = course.requests.iter().collect();
+    fn row(&mut self, team: &mut Team<Painter<'_>>, course: &Course<'_>, state: State) -> Row {
+        let mut requests = course.requests.as_slice();
         let before = self.metrics.chunk_reads.get();
         if state != State::Disk {
             // Warm up with the row's own tiles: as many of them as fit into the time limit.
             course.forget_chunks();
-            let there = team.round(self.catalog, &requests, Instant::now() + self.limits.time);
-            requests.truncate(there.max(1));
+            let there = team.round(requests, requests.len(), Instant::now() + self.limits.time);
+            requests = requests.get(..there.max(1)).unwrap_or_default();
             team.take();
         }
         let keeps_chunks = self.metrics.chunk_reads.get() > before;
@@ -184,14 +212,18 @@ impl<'a> Local<'a> {
         let alone = is_cold && course.case.pattern == Pattern::Random;
         let each = if alone { team.threads() } else { requests.len() }.max(1);
         let (began, mut counted) = (Instant::now(), Duration::ZERO);
-        let (mut done, mut meanwhile) = (Done::default(), Reading::NOTHING);
+        let (mut done, mut meanwhile) = (Done::<Drawn>::default(), Meanwhile::default());
+        meanwhile.from_disk = Some(0);
         'rows: loop {
             for round in requests.chunks(each) {
                 self.prepare(course, state);
-                let (before, start) = (Reading::of(self.metrics), Instant::now());
-                team.round(self.catalog, round, start + self.limits.time.saturating_sub(counted));
+                let (before, start) = (self.read_counts(), Instant::now());
+                team.round(round, round.len(), start + self.limits.time.saturating_sub(counted));
                 counted += start.elapsed();
-                meanwhile += Reading::of(self.metrics) - before;
+                let after = self.read_counts();
+                meanwhile.counts += after.counts.since(&before.counts).unwrap_or_default();
+                let sum = |(all, (after, before))| all + u64::saturating_sub(after, before);
+                meanwhile.from_disk = meanwhile.from_disk.zip(after.from_disk.zip(before.from_disk)).map(sum);
                 done += team.take();
                 let late = began.elapsed() > self.limits.time * AROUND;
                 let hopeless = done.times.is_empty() && done.failed >= MAX_FAILED;
@@ -200,8 +232,14 @@ impl<'a> Local<'a> {
                 }
             }
         }
-        self.told(&done);
-        row(course, state, team.threads(), done, meanwhile)
+        done.problems.iter().for_each(|problem| add_new(&mut self.failures, problem.clone()));
+        row(course, state, team.threads(), done, &meanwhile)
+    }
+
+    fn read_counts(&self) -> Meanwhile {
+        // Writing to a string cannot fail.
+        let counts = Counts::parse(&self.metrics.text(|_| true).unwrap_or_default());
+        Meanwhile { counts, from_disk: bytes_from_disk() }
     }
 
     /// Drops the caches that the state wants empty.
@@ -212,19 +250,52 @@ impl<'a> Local<'a> {
         if state == State::Disk {
             for volume in &course.volumes {
                 if let Err(error) = volume.forget_pages() {
-                    let remarks = &mut self.remarks;
-                    remark(remarks, format!("the file cannot be dropped from the page cache: {error}"));
+                    let remark = format!("the file cannot be dropped from the page cache: {error}");
+                    add_new(&mut self.remarks, remark);
                 }
             }
         }
     }
+}
 
-    fn told(&mut self, done: &Done) {
-        for failure in &done.failures {
-            if self.failures.len() < MAX_TOLD {
-                remark(&mut self.failures, failure.clone());
-            }
-        }
+impl Worker for Painter<'_> {
+    type Request = TileRequest;
+    type Counted = Drawn;
+
+    /// One tile, from the request to the PNG.
+    fn work(&mut self, request: &TileRequest, done: &mut Drawn) -> Result<(), String> {
+        let began = Instant::now();
+        let resolved = self.catalog.resolve(request).map_err(|e| e.to_string())?;
+        black_box(resolved.key());
+        let plan = resolved.plan();
+        let planned = Instant::now();
+        let pixels = render::draw(&plan, &mut self.scratch).map_err(|e| e.to_string())?;
+        let drawn = Instant::now();
+        let png = render::encode(pixels, plan.picture.pixels(), plan.style.png, &mut self.buffers);
+        let png = png.map_err(|e| e.to_string())?;
+        let voxel_bytes = |source: &&Source| {
+            let voxels = source.patch.as_ref().map_or(0, |patch| patch.width() * patch.height());
+            (voxels * source.volume.shape().voxel.samples().voxel_bytes()) as u64
+        };
+        *done += Drawn {
+            planning: planned - began,
+            drawing: drawn - planned,
+            encoding: drawn.elapsed(),
+            voxel_bytes: plan.picture.sources().iter().map(voxel_bytes).sum(),
+            png_bytes: png.len() as u64,
+        };
+        black_box(png);
+        Ok(())
+    }
+}
+
+impl std::ops::AddAssign for Drawn {
+    fn add_assign(&mut self, other: Self) {
+        self.planning += other.planning;
+        self.drawing += other.drawing;
+        self.encoding += other.encoding;
+        self.voxel_bytes += other.voxel_bytes;
+        self.png_bytes += other.png_bytes;
     }
 }
 
@@ -240,18 +311,21 @@ fn read_instead(channel: &ChannelDescription, level: u8) -> Option<StorageDescri
     finer.filter_map(|other| other.storage.clone()).next_back()
 }
 
-fn remark(remarks: &mut Vec<String>, text: String) {
-    if !remarks.contains(&text) {
-        remarks.push(text);
+fn add_new(texts: &mut Vec<String>, text: String) {
+    if !texts.contains(&text) {
+        texts.push(text);
     }
 }
 
-fn row(course: &Course<'_>, state: State, threads: usize, done: Done, reading: Reading) -> Row {
-    let tiles = done.times.len();
+fn row(course: &Course<'_>, state: State, threads: usize, done: Done<Drawn>, meanwhile: &Meanwhile) -> Row {
+    let (tiles, drawn, Meanwhile { counts, from_disk }) = (done.times.len(), done.counted, meanwhile);
     // Failed tiles take time as well without counting as tiles.
     let each = |seconds: f64| if tiles == 0 { 0.0 } else { seconds * 1e3 / tiles as f64 };
-    let of = |time: Duration| milliseconds(time) / tiles.max(1) as f64;
-    let Reading { read, inflate, library, wait, chunks, disk } = reading;
+    let mean = |time: Duration| milliseconds(time) / tiles.max(1) as f64;
+    let seconds = |name: &str| counts.seconds(name).unwrap_or_default();
+    let read = seconds("chunk_read_seconds") + seconds("copy_seconds");
+    let (inflate, library) = (seconds("chunk_decode_seconds"), seconds("library_seconds"));
+    let wait = seconds("chunk_wait_seconds");
     let stored = read + inflate + library + wait;
     let busy = done.times.iter().sum::<Duration>().as_secs_f64().max(f64::MIN_POSITIVE);
     // Threads without work do not count as drawing.
@@ -267,20 +341,25 @@ fn row(course: &Course<'_>, state: State, threads: usize, done: Done, reading: R
         tiles,
         failed: done.failed,
         tiles_per_second: speed * tiles as f64,
-        voxel_mb_per_second: speed * done.voxel_bytes as f64 / 1e6,
-        voxel_bytes: done.voxel_bytes as f64 / tiles.max(1) as f64,
-        latency: Percentiles::of(done.times),
+        voxel_mb_per_second: speed * drawn.voxel_bytes as f64 / 1e6,
+        voxel_bytes: drawn.voxel_bytes as f64 / tiles.max(1) as f64,
+        latency: Percentiles::new(done.times),
         stages: Stages {
-            plan: of(done.planning),
+            plan: mean(drawn.planning),
             read: each(read),
             inflate: each(inflate),
             library: each(library),
             wait: each(wait),
-            draw: each((done.drawing.as_secs_f64() - stored).max(0.0)),
-            encode: of(done.encoding),
+            draw: each((drawn.drawing.as_secs_f64() - stored).max(0.0)),
+            encode: mean(drawn.encoding),
         },
-        chunks,
-        png_bytes: done.png_bytes as f64 / tiles.max(1) as f64,
-        disk_bytes: disk,
+        chunks: ChunkUse {
+            decoded: counts.count("chunk_reads"),
+            found: counts.count("chunk_cache_hits"),
+            stored_bytes: counts.count("chunk_stored_bytes"),
+            decoded_bytes: counts.count("chunk_decoded_bytes"),
+        },
+        png_bytes: drawn.png_bytes as f64 / tiles.max(1) as f64,
+        disk_bytes: *from_disk,
     }
 }

@@ -5,27 +5,24 @@
 //! `/metrics`, they show what it did meanwhile. Note that load and server often share a machine, and then
 //! compete for its cores.
 
-mod load;
-mod share;
-mod told;
-
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 
+use super::counts::Counts;
 use super::pattern::{Case, Pattern, cases};
-use super::row::Limits;
+use super::row::{Limits, RemoteRow, Turn};
 use super::sample::Percentiles;
+use super::server_work::ServerWork;
 use super::target::Target;
+use super::team::{Team, Worker};
 use crate::base::description::{MountDescription, SiteDescription};
-use crate::tools::client::{self, Client};
+use crate::tools::client::{Answer, Client, Method};
 
-use load::{Load, Loaded};
-pub use share::{ServerSeconds, ServerShare};
-pub use told::told;
+/// Requests in a row without a response after which a client assumes the server is gone.
+const MAX_UNANSWERED: u32 = 3;
 
 /// A server to request tiles from.
 #[derive(Debug)]
@@ -37,71 +34,65 @@ pub struct Remote {
     limits: Limits,
 }
 
-/// Whether the tiles were requested before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Turn {
-    /// Not by us.
-    First,
-    /// Just before: the server may have cached them.
-    Again,
+/// A client with a connection of its own, which is kept.
+struct Caller {
+    client: Client,
+    /// The body of the last response, whose memory is used again.
+    body: Vec<u8>,
+    unanswered_in_a_row: u32,
 }
 
-impl Turn {
-    /// `first` or `again`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Turn::First => "first",
-            Turn::Again => "again",
+/// The responses.
+#[derive(Debug, Default)]
+struct Responses {
+    statuses: BTreeMap<u16, u64>,
+    unanswered: u64,
+    /// Bytes of tiles.
+    bytes: u64,
+    /// Why a client gave up.
+    gone: Option<String>,
+}
+
+impl Worker for Caller {
+    type Request = String;
+    type Counted = Responses;
+
+    fn work(&mut self, path: &String, responses: &mut Responses) -> Result<(), String> {
+        match self.client.request_into(std::mem::take(&mut self.body), Method::GET, path, &[]) {
+            Ok(answer) => {
+                self.unanswered_in_a_row = 0;
+                *responses.statuses.entry(answer.status).or_default() += 1;
+                if answer.status != 200 {
+                    return Err(answer.problem());
+                }
+                responses.bytes += answer.body.len() as u64;
+                self.body = answer.body;
+                Ok(())
+            }
+            Err(error) => {
+                responses.unanswered += 1;
+                self.unanswered_in_a_row += 1;
+                if self.has_given_up() {
+                    responses.gone = Some(error.problem.clone());
+                }
+                Err(error.to_string())
+            }
         }
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.unanswered_in_a_row >= MAX_UNANSWERED
     }
 }
 
-/// The result of requesting the tiles of one pattern.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RemoteRow {
-    /// The dataset.
-    pub token: String,
-    /// The channel.
-    pub channel: String,
-    /// The plane, or several joined by `+`.
-    pub plane: String,
-    /// The level.
-    pub level: u8,
-    /// The order in which tiles were requested.
-    pub pattern: Pattern,
-    /// Whether they were requested just before.
-    pub turn: Turn,
-    /// The number of connections, each with one request at a time.
-    pub clients: usize,
-    /// The number of requests sent.
-    pub requests: u64,
-    /// The number of responses by status.
-    pub statuses: BTreeMap<u16, u64>,
-    /// The number of requests without a response, or with a broken one.
-    pub unanswered: u64,
-    /// Tiles (responses with status 200) per second.
-    pub tiles_per_second: f64,
-    /// Megabytes (10^6) of PNGs per second.
-    pub mb_per_second: f64,
-    /// The mean length of a PNG in bytes.
-    pub png_bytes: f64,
-    /// The time from a request to the last byte of a tile, in milliseconds.
-    pub latency: Percentiles,
-    /// The total time in seconds.
-    pub seconds: f64,
-    /// The processor time of this client per request, in microseconds: sending it, receiving its response, counting.
-    pub client_micros: f64,
-    /// What the server reports to have done meanwhile, for all its clients.
-    pub server: Option<ServerShare>,
-    /// Why the first few failed requests failed.
-    pub problems: Vec<String>,
-}
-
-impl RemoteRow {
-    /// Requests that returned no tile.
-    pub fn failed(&self) -> u64 {
-        self.requests - self.statuses.get(&200).copied().unwrap_or(0)
+impl std::ops::AddAssign for Responses {
+    fn add_assign(&mut self, other: Self) {
+        for (status, count) in other.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.unanswered += other.unanswered;
+        self.bytes += other.bytes;
+        self.gone = self.gone.take().or(other.gone);
     }
 }
 
@@ -188,75 +179,76 @@ impl Remote {
         seed: u64,
         mut watch: impl FnMut(RemoteRow),
     ) -> Result<(), Gone> {
+        let failed = |problem| Gone { base: self.base().to_owned(), problem };
         for (turn, clients) in clients.iter().enumerate() {
             // Each number of clients requests different tiles, not requested before.
-            let load = Load::new(&self.client, *clients);
+            let callers = (0..clients.get()).map(|_| {
+                let client = self.client.another().map_err(|error| failed(error.problem))?;
+                Ok(Caller { client, body: Vec::new(), unanswered_in_a_row: 0 })
+            });
+            let mut team =
+                Team::new(callers.collect::<Result<_, Gone>>()?).map_err(|e| failed(e.to_string()))?;
             for case in cases(target, patterns, self.limits.tiles, seed.wrapping_add(turn as u64)) {
-                self.rows(&load, target, &case, &mut watch)?;
+                let path = |tile| format!("{}/{}", self.below, target.path(tile));
+                let mut paths: Vec<String> = case.tiles.iter().map(path).collect();
+                for turn in [Turn::First, Turn::Again] {
+                    let (row, gone) = self.row(&mut team, target, &case, turn, &paths);
+                    paths.truncate((row.requests as usize).max(1));
+                    watch(row);
+                    gone.map_or(Ok(()), |problem| Err(failed(problem)))?;
+                }
             }
         }
         Ok(())
     }
 
-    fn rows(
+    /// The row of one turn, and why a client gave up.
+    fn row(
         &self,
-        load: &Load,
+        team: &mut Team<Caller>,
         target: &Target,
         case: &Case,
-        watch: &mut impl FnMut(RemoteRow),
-    ) -> Result<(), Gone> {
-        let path = |tile| format!("{}/{}", self.below, target.path(tile));
-        let mut paths: Vec<String> = case.tiles.iter().map(path).collect();
-        for turn in [Turn::First, Turn::Again] {
-            let before = ServerShare::ask(&self.client);
-            let spent = processor_time();
-            let loaded = match (turn, case.pattern) {
-                (Turn::First, _) | (_, Pattern::Sweep) => load.once(&paths, self.limits.time),
-                (Turn::Again, _) => load.again(&paths, self.limits.time),
-            };
-            let spent = processor_time().saturating_sub(spent);
-            let server = before.and_then(|before| ServerShare::ask(&self.client)?.since(&before));
-            paths.truncate((loaded.requests as usize).max(1));
-            let gone = loaded.gone.clone();
-            watch(row(target, case, turn, load.clients(), loaded, spent, server));
-            if let Some(problem) = gone {
-                return Err(Gone { base: self.base().to_owned(), problem });
-            }
-        }
-        Ok(())
+        turn: Turn,
+        paths: &[String],
+    ) -> (RemoteRow, Option<String>) {
+        let is_once = turn == Turn::First || case.pattern == Pattern::Sweep;
+        let most = if is_once { paths.len() } else { usize::MAX };
+        let (before, spent, began) = (self.read_counts(), processor_time(), Instant::now());
+        team.round(paths, most, began + self.limits.time);
+        let seconds = began.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
+        let spent = processor_time().saturating_sub(spent);
+        let growth = before.and_then(|before| self.read_counts()?.since(&before));
+        let done = team.take();
+        let (tiles, responses) = (done.times.len() as f64, done.counted);
+        let requests = (done.times.len() + done.failed) as u64;
+        let row = RemoteRow {
+            token: target.token.clone(),
+            channel: target.channel.clone(),
+            plane: case.planes(),
+            level: case.level,
+            pattern: case.pattern,
+            turn,
+            clients: team.threads(),
+            requests,
+            statuses: responses.statuses,
+            unanswered: responses.unanswered,
+            tiles_per_second: tiles / seconds,
+            mb_per_second: responses.bytes as f64 / seconds / 1e6,
+            png_bytes: responses.bytes as f64 / tiles.max(1.0),
+            latency: Percentiles::new(done.times),
+            seconds,
+            client_micros: spent.as_secs_f64() * 1e6 / requests.max(1) as f64,
+            server: growth.map(|growth| ServerWork::new(&growth)),
+            problems: done.problems,
+        };
+        (row, responses.gone)
     }
-}
 
-fn row(
-    target: &Target,
-    case: &Case,
-    turn: Turn,
-    clients: usize,
-    loaded: Loaded,
-    spent: Duration,
-    server: Option<ServerShare>,
-) -> RemoteRow {
-    let seconds = loaded.took.as_secs_f64().max(f64::MIN_POSITIVE);
-    let tiles = loaded.times.len() as f64;
-    RemoteRow {
-        token: target.token.clone(),
-        channel: target.channel.clone(),
-        plane: case.planes(),
-        level: case.level,
-        pattern: case.pattern,
-        turn,
-        clients,
-        requests: loaded.requests,
-        statuses: loaded.statuses,
-        unanswered: loaded.unanswered,
-        tiles_per_second: tiles / seconds,
-        mb_per_second: loaded.bytes as f64 / seconds / 1e6,
-        png_bytes: loaded.bytes as f64 / tiles.max(1.0),
-        latency: Percentiles::of(loaded.times),
-        seconds,
-        client_micros: spent.as_secs_f64() * 1e6 / loaded.requests.max(1) as f64,
-        server,
-        problems: loaded.problems,
+    /// What the server has counted, if it reports that.
+    fn read_counts(&self) -> Option<Counts> {
+        let answer = self.client.get("/metrics").and_then(Answer::found).ok()?;
+        let counts = Counts::parse(std::str::from_utf8(&answer.body).ok()?);
+        counts.seconds("renders").map(|_| counts)
     }
 }
 
@@ -269,7 +261,7 @@ fn processor_time() -> Duration {
 /// The server of a URL, and its mount if it names one.
 fn address(url: &str) -> Result<(Client, Option<String>), String> {
     let client = Client::new(url).map_err(|e| e.to_string())?;
-    let mut segments = client::path_of(url).split('/').skip(1).filter(|segment| !segment.is_empty());
+    let mut segments = client.path().split('/').skip(1).filter(|segment| !segment.is_empty());
     let mount = segments.next().map(str::to_owned);
     match (segments.next(), segments.next()) {
         (None | Some("tilecache"), None) => Ok((client, mount)),

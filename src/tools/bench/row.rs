@@ -1,11 +1,13 @@
 //! The results: one row per pattern, with the time of its tiles and its breakdown into stages.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::pattern::Pattern;
 use super::sample::Percentiles;
+use super::server_work::ServerWork;
 use crate::base::description::StorageDescription;
 use crate::catalog::TileCost;
 
@@ -63,7 +65,7 @@ pub struct Subject {
     /// The storage of the level that is read: this one, or the one it is computed from.
     pub storage: Option<StorageDescription>,
     /// What one tile costs from cold, by plane name.
-    pub tile: std::collections::BTreeMap<&'static str, TileCost>,
+    pub tile: BTreeMap<&'static str, TileCost>,
 }
 
 /// The measurements of one pattern.
@@ -159,11 +161,91 @@ pub struct ChunkUse {
 }
 
 impl Row {
+    /// Whether another row requested the same tiles.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        (&self.token, &self.channel, &self.plane, self.level, self.pattern)
+            == (&other.token, &other.channel, &other.plane, other.level, other.pattern)
+    }
+
     /// Whether the bytes came from disk, or from memory after all. `None` if the system does not report it.
     pub fn is_from_disk(&self) -> Option<bool> {
         let from_disk = self.disk_bytes?;
         // Reads of unfiltered voxels are not counted; any byte from disk then shows that pages had been
         // dropped.
         Some(from_disk > self.chunks.stored_bytes / 4)
+    }
+}
+
+/// Whether the tiles were requested before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Turn {
+    /// Not by us.
+    First,
+    /// Just before: the server may have cached them.
+    Again,
+}
+
+impl Turn {
+    /// `first` or `again`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Turn::First => "first",
+            Turn::Again => "again",
+        }
+    }
+}
+
+/// The result of requesting the tiles of one pattern.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RemoteRow {
+    /// The dataset.
+    pub token: String,
+    /// The channel.
+    pub channel: String,
+    /// The plane, or several joined by `+`.
+    pub plane: String,
+    /// The level.
+    pub level: u8,
+    /// The order in which tiles were requested.
+    pub pattern: Pattern,
+    /// Whether they were requested just before.
+    pub turn: Turn,
+    /// The number of connections, each with one request at a time.
+    pub clients: usize,
+    /// The number of requests sent.
+    pub requests: u64,
+    /// The number of responses by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// The number of requests without a response, or with a broken one.
+    pub unanswered: u64,
+    /// Tiles (responses with status 200) per second.
+    pub tiles_per_second: f64,
+    /// Megabytes (10^6) of PNGs per second.
+    pub mb_per_second: f64,
+    /// The mean length of a PNG in bytes.
+    pub png_bytes: f64,
+    /// The time from a request to the last byte of a tile, in milliseconds.
+    pub latency: Percentiles,
+    /// The total time in seconds.
+    pub seconds: f64,
+    /// The processor time of this client per request, in microseconds: sending it, receiving its response, counting.
+    pub client_micros: f64,
+    /// What the server reports to have done meanwhile, for all its clients.
+    pub server: Option<ServerWork>,
+    /// Why the first few failed requests failed.
+    pub problems: Vec<String>,
+}
+
+impl RemoteRow {
+    /// Whether another row requested tiles of the same channel in the same way.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        (&self.token, &self.channel, &self.plane, self.level, self.pattern)
+            == (&other.token, &other.channel, &other.plane, other.level, other.pattern)
+    }
+
+    /// Requests that returned no tile.
+    pub fn failed(&self) -> u64 {
+        self.requests - self.statuses.get(&200).copied().unwrap_or(0)
     }
 }

@@ -21,7 +21,7 @@ pub struct Percentiles {
 
 impl Percentiles {
     /// Of times in any order; all 0 if there are none.
-    pub(super) fn of(mut times: Vec<Duration>) -> Self {
+    pub(super) fn new(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let Some(max) = times.last() else { return Self::default() };
         let sum: Duration = times.iter().sum();
@@ -51,7 +51,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(times: &[u64]) -> Percentiles {
-        Percentiles::of(times.iter().map(|time| Duration::from_millis(*time)).collect())
+        Percentiles::new(times.iter().map(|time| Duration::from_millis(*time)).collect())
     }
 
     #[test]

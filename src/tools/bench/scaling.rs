@@ -43,22 +43,23 @@ impl Scaling {
 pub fn scaling(rows: &[Row]) -> Vec<Scaling> {
     let numbers = || rows.iter().map(|row| row.threads);
     let (Some(against), Some(threads)) = (numbers().min(), numbers().max()) else { return Vec::new() };
-    let of_state = |state: State| {
-        let same = |one: &Row, other: &Row| {
-            (&one.token, &one.channel, &one.plane, one.level, one.pattern, one.state)
-                == (&other.token, &other.channel, &other.plane, other.level, other.pattern, other.state)
-        };
+    let in_state = |state: State| {
         let few = rows.iter().filter(|row| row.threads == against && row.state == state && row.tiles > 0);
         let many = |row: &Row| {
-            rows.iter().find(|other| other.threads == threads && same(row, other) && other.tiles >= threads)
+            let is_like = |other: &&Row| other.is_like(row) && other.state == state;
+            rows.iter().find(|other| is_like(other) && other.threads == threads && other.tiles >= threads)
         };
-        let mut factors: Vec<f64> =
-            few.filter_map(|row| Some(many(row)?.tiles_per_second / row.tiles_per_second)).collect();
-        factors.sort_unstable_by(f64::total_cmp);
-        let factor = *factors.get(factors.len() / 2)?;
+        let factor = median(few.filter_map(|row| Some(many(row)?.tiles_per_second / row.tiles_per_second)))?;
         Some(Scaling { threads, against, state, factor })
     };
-    if threads == against { Vec::new() } else { State::ALL.into_iter().filter_map(of_state).collect() }
+    if threads == against { Vec::new() } else { State::ALL.into_iter().filter_map(in_state).collect() }
+}
+
+/// The median of numbers in any order; the upper one of two in the middle.
+pub(super) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_unstable_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What can be requested: the tiles of channels by plane and level, as described, and the selected part of them.
 
+use std::fmt::Display;
 use std::ops::Range;
 
 use crate::base::description::{DatasetDescription, LevelDescription};
@@ -66,22 +67,6 @@ pub struct Choice {
     pub targets: Vec<Target>,
     /// The channels left out because none was named, as `TOKEN/CHANNEL`.
     pub left_out: Vec<String>,
-}
-
-/// Something in the selection does not exist.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
-pub enum Unknown {
-    #[error("there is no dataset {token:?}; there are {known}")]
-    Token { token: String, known: String },
-    #[error("there is no channel {channel:?}; there are {known}")]
-    Channel { channel: String, known: String },
-    #[error("no channel that is to be measured has the level {level}; there are {known}")]
-    Level { level: u8, known: String },
-    #[error(
-        "nothing is left to be measured of {channels}: no tile lies within the selected planes, levels, slices, rows and columns, or levels are not offered because computing them would take too long (see `voltile pyramid`)"
-    )]
-    Nothing { channels: String },
 }
 
 impl Target {
@@ -194,28 +179,23 @@ impl Selection {
     ///
     /// # Errors
     /// If something that is named does not exist, or nothing is left.
-    pub fn choose(&self, all: Vec<Target>) -> Result<Choice, Unknown> {
-        let tokens: Vec<&str> = all.iter().map(|target| target.token.as_str()).collect();
-        if let Some(token) = missing(&self.tokens, &tokens) {
-            return Err(Unknown::Token { token, known: listed(tokens) });
-        }
-        let of_tokens = |target: &Target| self.tokens.is_empty() || self.tokens.contains(&target.token);
-        let of_tokens: Vec<Target> = all.into_iter().filter(of_tokens).collect();
-        let channels: Vec<&str> = of_tokens.iter().map(|target| target.channel.as_str()).collect();
-        if let Some(channel) = missing(&self.channels, &channels) {
-            return Err(Unknown::Channel { channel, known: listed(channels) });
-        }
-        let chosen: Vec<bool> = of_tokens.iter().map(|target| self.has(target, &of_tokens)).collect();
-        let mut choice = Choice { targets: Vec::new(), left_out: Vec::new() };
-        for (target, chosen) in of_tokens.into_iter().zip(chosen) {
-            if chosen {
-                choice.targets.push(target);
-            } else {
-                choice.left_out.push(format!("{}/{}", target.token, target.channel));
-            }
-        }
-        self.cut(&mut choice.targets)?;
-        Ok(choice)
+    pub fn choose(&self, mut targets: Vec<Target>) -> Result<Choice, String> {
+        let tokens = targets.iter().map(|target| &target.token).collect();
+        exist(&self.tokens, tokens, |name, known| {
+            format!("there is no dataset {name:?}; there are {known}")
+        })?;
+        targets.retain(|target| self.tokens.is_empty() || self.tokens.contains(&target.token));
+        let channels = targets.iter().map(|target| &target.channel).collect();
+        exist(&self.channels, channels, |name, known| {
+            format!("there is no channel {name:?}; there are {known}")
+        })?;
+        let is_chosen: Vec<bool> = targets.iter().map(|target| self.has(target, &targets)).collect();
+        let (chosen, left_out): (Vec<_>, Vec<_>) =
+            targets.into_iter().zip(is_chosen).partition(|both| both.1);
+        let mut targets: Vec<Target> = chosen.into_iter().map(|(target, _)| target).collect();
+        self.cut(&mut targets)?;
+        let name = |(target, _): (Target, bool)| format!("{}/{}", target.token, target.channel);
+        Ok(Choice { targets, left_out: left_out.into_iter().map(name).collect() })
     }
 
     /// Whether a channel is selected; if none is named, the first of its dataset that is an image, else the
@@ -229,16 +209,12 @@ impl Selection {
         first.is_some_and(|first| first.channel == target.channel)
     }
 
-    fn cut(&self, targets: &mut Vec<Target>) -> Result<(), Unknown> {
-        let levels = || targets.iter().flat_map(Target::levels);
-        if let Some(level) = self.levels.iter().find(|level| levels().all(|known| known != **level)) {
-            let mut known: Vec<u8> = levels().collect();
-            known.sort_unstable();
-            known.dedup();
-            let known = known.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
-            return Err(Unknown::Level { level: *level, known });
-        }
-        let channels = listed(targets.iter().map(|target| target.channel.as_str()).collect());
+    fn cut(&self, targets: &mut Vec<Target>) -> Result<(), String> {
+        let levels: Vec<u8> = targets.iter().flat_map(Target::levels).collect();
+        exist(&self.levels, levels.iter().collect(), |level, known| {
+            format!("no channel that is to be measured has the level {level}; there are {known}")
+        })?;
+        let channels = listed(targets.iter().map(|target| &target.channel).collect());
         for target in &mut *targets {
             let spaces = std::mem::take(&mut target.spaces).into_iter();
             let wanted = |space: &Space| {
@@ -248,22 +224,35 @@ impl Selection {
             target.spaces = spaces.filter(wanted).filter_map(|space| space.within(&self.bounds)).collect();
         }
         targets.retain(|target| !target.spaces.is_empty());
-        if targets.is_empty() { Err(Unknown::Nothing { channels }) } else { Ok(()) }
+        if !targets.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "nothing is left to be measured of {channels}: no tile lies within the selected planes, levels, slices, rows and \
+             columns, or levels are not offered because computing them would take too long (see `voltile pyramid`)"
+        ))
     }
 }
 
-/// The first selected name that does not exist.
-fn missing(wanted: &[String], known: &[&str]) -> Option<String> {
-    wanted.iter().find(|name| !known.contains(&name.as_str())).cloned()
+/// Whether everything that is selected exists; the problem of the first that does not.
+fn exist<T: Ord + Display>(
+    selected: &[T],
+    known: Vec<&T>,
+    problem: impl Fn(&T, &str) -> String,
+) -> Result<(), String> {
+    match selected.iter().find(|wanted| !known.contains(wanted)) {
+        Some(missing) => Err(problem(missing, &listed(known))),
+        None => Ok(()),
+    }
 }
 
 /// The first few names, without duplicates.
-fn listed(mut names: Vec<&str>) -> String {
-    const MOST: usize = 10;
+fn listed<T: Ord + Display>(mut names: Vec<&T>) -> String {
+    const MAX_NAMES: usize = 10;
     names.sort_unstable();
     names.dedup();
-    let more = if names.len() > MOST { ", …" } else { "" };
-    names.truncate(MOST);
+    let more = if names.len() > MAX_NAMES { ", …" } else { "" };
+    let names: Vec<String> = names.into_iter().take(MAX_NAMES).map(ToString::to_string).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") + more }
 }
 

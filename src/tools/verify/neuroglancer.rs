@@ -2,40 +2,34 @@
 //!
 //! From its sources: `parseMultiscaleVolumeInfo` and `PrecomputedMultiscaleVolumeChunkSource`
 //! (`datasource/precomputed`), and `decodeRawChunk` and `decodeCompressedSegmentationChunk` (`sliceview/backend_chunk_decoders`).
-//! It takes 404 for a chunk without data. cloud-volume accepts the content coding `deflate` in words, and then fails on
-//! it.
+//! It takes 404 for a chunk without data.
 
 use serde::Deserialize;
 
-use super::Viewer;
-use super::answer::{Codec, ORIGIN};
-use super::report::{Checked, Report};
+use super::report::{Report, Viewer};
+use super::request::{Codec, Header, Need, ORIGIN, Request, document};
 use crate::base::description::{ChannelDescription, DatasetDescription, SiteDescription};
-use crate::tools::client::{Answer, Client, Method};
+use crate::tools::client::Client;
 
 /// The content codings that browsers accept.
-const BROWSER: &[(&str, &str)] = &[("Origin", ORIGIN), ("Accept-Encoding", "gzip, deflate, br, zstd")];
+const BROWSER: &[Header] = &[ORIGIN, ("Accept-Encoding", "gzip, deflate, br, zstd")];
 /// cloud-volume's headers.
-const PYTHON: &[(&str, &str)] =
+const PYTHON: &[Header] =
     &[("User-Agent", "python-requests/2.32.5"), ("Accept-Encoding", "gzip, deflate, br")];
 
 pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
+    let viewer = Some(Viewer::Neuroglancer);
     for dataset in &site.datasets {
         for channel in &dataset.channels {
             let subject = format!("{} {}", dataset.token, channel.name);
-            let mut add = |check, checked| report.add(Some(Viewer::Neuroglancer), check, &subject, checked);
             if let Some(reason) = channel.left_out.get("neuroglancer") {
-                add("info", Ok(Some(format!("it is left out: {reason}"))));
+                report.add(viewer, "info", &subject, Ok(Some(format!("it is left out: {reason}"))));
                 continue;
             }
-            match Volume::read(client, &root(dataset, channel)) {
-                Err(reason) => add("info", Err(reason)),
-                Ok(volume) => {
-                    add("info", Ok(None));
-                    add("chunks", volume.chunks(client, BROWSER));
-                    add("python", volume.chunks(client, PYTHON));
-                    add("grid", volume.beyond(client));
-                }
+            let volume = Volume::read(client, &root(dataset, channel));
+            report.add(viewer, "info", &subject, volume.as_ref().map(|_| None).map_err(Clone::clone));
+            if let Ok(volume) = volume {
+                report.run(client, viewer, &subject, &volume.requests());
             }
         }
     }
@@ -77,22 +71,20 @@ pub(super) struct Volume {
 impl Volume {
     /// Reads `info` below a URL or path.
     pub(super) fn read(client: &Client, root: &str) -> Result<Self, String> {
-        let answer = client.ask(&Method::GET, &format!("{root}/info"), BROWSER)?.found()?;
-        answer.is_shared()?;
-        let info: Info = serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(e))?;
-        if info.kind != "neuroglancer_multiscale_volume" {
-            return Err(answer.wrong(format!("its @type is {:?}", info.kind)));
-        }
+        let (info, answer): (Info, _) = document(client, &format!("{root}/info"), BROWSER)?;
+        let decreases = |pair: &[Scale]| {
+            let [finer, coarser] = pair else { return false };
+            finer.resolution.iter().zip(coarser.resolution).any(|(finer, coarser)| coarser < *finer)
+        };
         let bytes = match info.data_type.as_str() {
+            _ if info.kind != "neuroglancer_multiscale_volume" => {
+                return Err(answer.wrong(format!("its @type is {:?}", info.kind)));
+            }
             "uint8" | "int8" => 1,
             "uint16" | "int16" => 2,
             "uint32" | "int32" | "float32" => 4,
             "uint64" => 8,
             other => return Err(answer.wrong(format!("the format has no data_type {other:?}"))),
-        };
-        let decreases = |pair: &[Scale]| {
-            let [finer, coarser] = pair else { return false };
-            finer.resolution.iter().zip(coarser.resolution).any(|(finer, coarser)| coarser < *finer)
         };
         if info.scales.is_empty() || info.scales.iter().any(|scale| scale.chunk_sizes.is_empty()) {
             return Err(answer.wrong("it lists no scales, or a scale without a chunk shape"));
@@ -103,89 +95,60 @@ impl Volume {
         Ok(Self { root: root.to_owned(), voxel: bytes * info.num_channels, scales: info.scales })
     }
 
-    /// The first and the last chunk of every shape at every scale, which must exist and have the right length.
-    fn chunks(&self, client: &Client, headers: &[(&str, &str)]) -> Checked {
-        for scale in &self.scales {
-            for shape in &scale.chunk_sizes {
-                for is_last in [false, true] {
-                    let (url, voxels) = scale.chunk(&self.root, *shape, is_last);
-                    let answer = client.ask(&Method::GET, &url, headers)?.found()?;
-                    if headers.iter().any(|(_, value)| *value == ORIGIN) {
-                        answer.is_shared()?;
-                    }
-                    scale.check(&answer, voxels * self.voxel, headers)?;
-                }
-            }
-        }
-        Ok(None)
+    fn requests(&self) -> Vec<Request> {
+        let mut requests = self.chunks("chunks", BROWSER, vec![Need::Found, Need::Shared]);
+        requests.extend(self.chunks("python", PYTHON, vec![Need::Found]));
+        requests.extend(self.scales.first().map(|scale| {
+            let [x, y, z] = scale.size.map(|edge| edge + 1);
+            let url = format!("{}/{}/{x}-{}_{y}-{}_{z}-{}", self.root, scale.key, x + 1, y + 1, z + 1);
+            Request::get("grid", url, &[], [Need::Missing("it is not a chunk of the grid")])
+        }));
+        requests
     }
 
-    /// A chunk off the grid does not exist.
-    fn beyond(&self, client: &Client) -> Checked {
-        let Some(scale) = self.scales.first() else { return Ok(None) };
-        let [x, y, z] = scale.size.map(|edge| edge + 1);
-        let answer =
-            client.get(&format!("{}/{}/{x}-{}_{y}-{}_{z}-{}", self.root, scale.key, x + 1, y + 1, z + 1))?;
-        match answer.status {
-            404 => Ok(None),
-            status => Err(answer.wrong(format!("it is not a chunk of the grid, but the status is {status}"))),
-        }
+    /// The first and the last chunk of every shape at every scale, which must exist and have the right length.
+    fn chunks(&self, check: &'static str, headers: &'static [Header], needs: Vec<Need>) -> Vec<Request> {
+        let shapes =
+            self.scales.iter().flat_map(|scale| scale.chunk_sizes.iter().map(move |shape| (scale, shape)));
+        let both = shapes
+            .flat_map(|(scale, shape)| [false, true].map(|is_last| (scale, scale.chunk(*shape, is_last))));
+        let request = |(scale, (bounds, voxels)): (&Scale, (String, u64))| {
+            let codec = Codec::Named { is_cloud_volume: headers == PYTHON };
+            let mut needs = needs.clone();
+            needs.push(match scale.encoding.as_str() {
+                "raw" => Need::Bytes(codec, voxels * self.voxel),
+                _ => Need::Segmentation(codec),
+            });
+            Request::get(check, format!("{}/{}/{bounds}", self.root, scale.key), headers, needs)
+        };
+        both.map(request).collect()
     }
 
     /// The first chunk of the first scale, which CATMAID's `checkCanary` names by its whole shape.
-    pub(super) fn canary(&self, client: &Client) -> Checked {
-        let Some(scale) = self.scales.first() else { return Ok(None) };
-        let Some(shape) = scale.chunk_sizes.first() else { return Ok(None) };
-        let bounds =
-            scale.voxel_offset.iter().zip(shape).map(|(at, edge)| format!("{at}-{}", at + *edge as i64));
-        let bounds = bounds.collect::<Vec<_>>().join("_");
-        let answer = client.ask(&Method::GET, &format!("{}/{}/{bounds}", self.root, scale.key), BROWSER)?;
-        answer.found()?.is_shared()?;
-        Ok(None)
+    pub(super) fn canary(&self) -> Vec<Request> {
+        let first = self.scales.first().and_then(|scale| Some((scale, scale.chunk_sizes.first()?)));
+        let request = |(scale, shape): (&Scale, &[u64; 3])| {
+            let bounds =
+                scale.voxel_offset.iter().zip(shape).map(|(at, edge)| format!("{at}-{}", at + *edge as i64));
+            let url = format!("{}/{}/{}", self.root, scale.key, bounds.collect::<Vec<_>>().join("_"));
+            Request::get("chunks", url, BROWSER, [Need::Found, Need::Shared])
+        };
+        first.map(request).into_iter().collect()
     }
 }
 
 impl Scale {
-    /// The URL of the first or the last chunk of a shape, and its number of voxels.
-    fn chunk(&self, root: &str, shape: [u64; 3], is_last: bool) -> (String, u64) {
+    /// The bounds of the first or the last chunk of a shape, as in URLs, and its number of voxels.
+    fn chunk(&self, shape: [u64; 3], is_last: bool) -> (String, u64) {
         let mut voxels = 1;
-        let along = |axis: usize| {
+        let bounds = [0, 1, 2].map(|axis: usize| {
             let (size, edge) = (self.size[axis], shape[axis].max(1));
             let start = if is_last { size.saturating_sub(1) / edge * edge } else { 0 };
             let end = (start + edge).min(size);
             voxels *= end - start;
-            let at = |place: u64| self.voxel_offset[axis] + place as i64;
-            format!("{}-{}", at(start), at(end))
-        };
-        let bounds = [0, 1, 2].map(along).join("_");
-        (format!("{root}/{}/{bounds}", self.key), voxels)
-    }
-
-    /// Whether a body decodes to a chunk of so many bytes, with a coding that the client can decode.
-    fn check(&self, answer: &Answer, bytes: u64, headers: &[(&str, &str)]) -> Result<(), String> {
-        let coding = answer.header("content-encoding").unwrap_or("identity");
-        let is_python = headers == PYTHON;
-        let is_raw = self.encoding == "raw";
-        let codec = match coding {
-            "identity" => Codec::None,
-            "gzip" => Codec::Gzip,
-            "deflate" if is_python => return Err(answer.wrong("it is deflate, on which cloud-volume fails")),
-            "deflate" => Codec::Zlib,
-            other => {
-                return Err(answer.wrong(format!("its Content-Encoding is {other}, which few clients know")));
-            }
-        };
-        // Compressed segmentations have no length that is known beforehand; gzip states it in its last four bytes.
-        let stated = answer.body.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-        let decoded = answer.decoded(codec, if is_raw { bytes } else { stated.into() })?;
-        let length = decoded.len();
-        if is_raw && length as u64 != bytes {
-            return Err(answer.wrong(format!("it has {length} bytes; a chunk of this extent has {bytes}")));
-        }
-        // One channel: its data begin at the second 32-bit word.
-        if !is_raw && decoded.first_chunk().map(|word| u32::from_le_bytes(*word)) != Some(1) {
-            return Err(answer.wrong("it does not begin as compressed_segmentation does"));
-        }
-        Ok(())
+            let number = |place: u64| self.voxel_offset[axis] + place as i64;
+            format!("{}-{}", number(start), number(end))
+        });
+        (bounds.join("_"), voxels)
     }
 }

@@ -4,7 +4,41 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Viewer;
+use super::request::{Checked, Request, send_all};
+use crate::tools::client::Client;
+
+/// The viewer to imitate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Viewer {
+    /// CATMAID: its importer, its canary tile, its tile layers.
+    Catmaid,
+    /// Viking: its volume file and its URL form.
+    Viking,
+    /// OpenSeadragon and pages built on it: the whole pyramid, with browser caching.
+    Openseadragon,
+    /// Neuroglancer and other clients of the precomputed format.
+    Neuroglancer,
+    /// Readers of OME-Zarr.
+    Zarr,
+}
+
+impl Viewer {
+    /// All of them.
+    pub const ALL: [Viewer; 5] =
+        [Viewer::Catmaid, Viewer::Viking, Viewer::Openseadragon, Viewer::Neuroglancer, Viewer::Zarr];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Viewer::Catmaid => "catmaid",
+            Viewer::Viking => "viking",
+            Viewer::Openseadragon => "openseadragon",
+            Viewer::Neuroglancer => "neuroglancer",
+            Viewer::Zarr => "zarr",
+        }
+    }
+}
 
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -33,9 +67,6 @@ pub struct Finding {
     pub reason: Option<String>,
 }
 
-/// The result of a check: nothing to report, a remark, or the reason why it failed.
-pub(super) type Checked = Result<Option<String>, String>;
-
 /// The results of all checks, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -57,6 +88,21 @@ impl Report {
             Err(reason) => (Outcome::Fail, Some(reason)),
         };
         self.findings.push(Finding { viewer, check, subject: subject.to_owned(), outcome, reason });
+    }
+
+    /// Makes requests of checks, whose requests follow one another.
+    pub(super) fn run(
+        &mut self,
+        client: &Client,
+        viewer: Option<Viewer>,
+        subject: &str,
+        requests: &[Request],
+    ) {
+        for requests in requests.chunk_by(|one, next| one.check == next.check) {
+            if let Some(Request { check, .. }) = requests.first() {
+                self.add(viewer, check, subject, send_all(client, requests));
+            }
+        }
     }
 
     /// The number of checks with this outcome.

@@ -7,24 +7,22 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Viewer;
-use super::answer::{Codec, ORIGIN};
-use super::report::{Checked, Report};
+use super::report::{Report, Viewer};
+use super::request::{Codec, Need, ORIGIN, Request, document};
 use crate::base::description::SiteDescription;
-use crate::tools::client::{Answer, Client, Method};
+use crate::tools::client::{Answer, Client};
 
 pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
+    let viewer = Some(Viewer::Zarr);
     for dataset in &site.datasets {
         for version in ["0.4", "0.5"] {
             let root = format!("/zarr/{version}/{}.ome.zarr", dataset.token);
             let subject = format!("{} {version}", dataset.token);
-            let mut add = |check, checked| report.add(Some(Viewer::Zarr), check, &subject, checked);
-            match arrays(client, &root, version) {
-                Err(reason) => add("metadata", Err(reason)),
-                Ok(arrays) => {
-                    add("metadata", Ok(None));
-                    add("chunks", arrays.iter().try_fold(None, |_, array| array.chunks(client)));
-                }
+            let arrays = arrays(client, &root, version == "0.4");
+            report.add(viewer, "metadata", &subject, arrays.as_ref().map(|_| None).map_err(Clone::clone));
+            if let Ok(arrays) = arrays {
+                let requests: Vec<Request> = arrays.iter().flat_map(Array::requests).collect();
+                report.run(client, viewer, &subject, &requests);
             }
         }
     }
@@ -32,9 +30,8 @@ pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report)
 
 /// An array as its readers see it.
 struct Array {
-    url: String,
-    /// What follows `url` in the address of a chunk, before its indexes.
-    prefix: &'static str,
+    /// The address of a chunk before its indexes.
+    chunks: String,
     shape: Vec<u64>,
     chunk: Vec<u64>,
     /// The bytes of an element.
@@ -60,41 +57,43 @@ struct Level {
     transformations: Vec<Value>,
 }
 
+fn json(client: &Client, url: &str) -> Result<(Value, Answer), String> {
+    document(client, url, &[ORIGIN])
+}
+
 /// The arrays of an image.
-fn arrays(client: &Client, root: &str, version: &str) -> Result<Vec<Array>, String> {
-    let is_v2 = version == "0.4";
-    let (document, answer) = if is_v2 {
-        let group = json(client, &format!("{root}/.zgroup"))?;
-        if group.0.get("zarr_format") != Some(&Value::from(2)) {
-            return Err(group.1.wrong("its zarr_format is not 2"));
+fn arrays(client: &Client, root: &str, is_v2: bool) -> Result<Vec<Array>, String> {
+    let (ome, answer) = if is_v2 {
+        let (group, answer) = json(client, &format!("{root}/.zgroup"))?;
+        if group["zarr_format"] != 2 {
+            return Err(answer.wrong("its zarr_format is not 2"));
         }
         json(client, &format!("{root}/.zattrs"))?
     } else {
         let (mut group, answer) = json(client, &format!("{root}/zarr.json"))?;
-        let ome = group.pointer_mut("/attributes/ome").map(Value::take);
-        (ome.ok_or_else(|| answer.wrong("it has no attributes.ome"))?, answer)
+        (group["attributes"]["ome"].take(), answer)
     };
-    let images: Multiscales = serde_json::from_value(document).map_err(|e| answer.wrong(e))?;
+    let images: Multiscales = serde_json::from_value(ome).map_err(|e| answer.wrong(e))?;
     let image = images.multiscales.first().ok_or_else(|| answer.wrong("multiscales is empty"))?;
     let has_scale =
         |level: &Level| level.transformations.first().is_some_and(|first| first["type"] == "scale");
     if image.datasets.is_empty() || !image.datasets.iter().all(has_scale) {
         return Err(answer.wrong("it lists no datasets, or one without a scale"));
     }
-    let read = |level: &Level| {
-        let url = format!("{root}/{}", level.path);
-        let array = if is_v2 { Array::v2(client, url) } else { Array::v3(client, url) }?;
-        match array.shape.len() == image.axes.len() && array.chunk.len() == array.shape.len() {
-            true => Ok(array),
-            false => Err(answer.wrong(format!(
-                "it has {} axes, but level {} has {} dimensions",
-                image.axes.len(),
-                level.path,
-                array.shape.len()
-            ))),
+    let mut arrays = Vec::new();
+    for Level { path, .. } in &image.datasets {
+        let file = if is_v2 { ".zarray" } else { "zarr.json" };
+        let (array, described) = json(client, &format!("{root}/{path}/{file}"))?;
+        let url = format!("{root}/{path}");
+        let read = if is_v2 { Array::v2(url, &array) } else { Array::v3(url, &array) };
+        let array = read.ok_or_else(|| described.wrong("its readers do not all know such an array"))?;
+        let (axes, dimensions) = (image.axes.len(), array.shape.len());
+        if (axes, array.chunk.len()) != (dimensions, dimensions) {
+            let problem = format!("it has {axes} axes, but level {path} has {dimensions} dimensions");
+            return Err(answer.wrong(problem));
         }
-    };
-    let arrays = image.datasets.iter().map(read).collect::<Result<Vec<_>, String>>()?;
+        arrays.push(array);
+    }
     if is_v2 {
         let (all, answer) = json(client, &format!("{root}/.zmetadata"))?;
         let is_listed = |level: &&Level| all["metadata"].get(format!("{}/.zarray", level.path)).is_some();
@@ -105,110 +104,59 @@ fn arrays(client: &Client, root: &str, version: &str) -> Result<Vec<Array>, Stri
     Ok(arrays)
 }
 
-/// A document, and the response that held it.
-fn json(client: &Client, url: &str) -> Result<(Value, Answer), String> {
-    let answer = client.ask(&Method::GET, url, &[("Origin", ORIGIN)])?.found()?;
-    answer.is_shared()?;
-    let value = serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(e))?;
-    Ok((value, answer))
-}
-
 fn extents(value: &Value) -> Option<Vec<u64>> {
     value.as_array()?.iter().map(Value::as_u64).collect()
 }
 
 impl Array {
-    /// Reads `.zarray`.
-    fn v2(client: &Client, url: String) -> Result<Self, String> {
-        let (array, answer) = json(client, &format!("{url}/.zarray"))?;
-        let read = || {
-            let codec = match array["compressor"]["id"].as_str() {
-                None if array["compressor"].is_null() => Codec::None,
-                Some("zlib") => Codec::Zlib,
-                Some("gzip") => Codec::Gzip,
-                Some("zstd") => Codec::Zstd,
-                _ => return None,
-            };
-            let element = array["dtype"].as_str()?.get(2..)?.parse().ok()?;
-            let (shape, chunk) = (extents(&array["shape"])?, extents(&array["chunks"])?);
-            let is_usual =
-                array["filters"].is_null() && array["dimension_separator"] == "/" && array["order"] == "C";
-            is_usual.then_some((shape, chunk, element, codec))
+    /// From `.zarray`.
+    fn v2(url: String, array: &Value) -> Option<Self> {
+        let codec = match array["compressor"]["id"].as_str() {
+            None if array["compressor"].is_null() => Codec::None,
+            Some("zlib") => Codec::Zlib,
+            Some("gzip") => Codec::Gzip,
+            Some("zstd") => Codec::Zstd,
+            _ => return None,
         };
-        let (shape, chunk, element, codec) =
-            read().ok_or_else(|| answer.wrong("its readers do not all know such an array"))?;
-        Ok(Self { url, prefix: "", shape, chunk, element, codec })
+        let is_usual =
+            array["filters"].is_null() && array["dimension_separator"] == "/" && array["order"] == "C";
+        let element = array["dtype"].as_str()?.get(2..)?.parse().ok()?;
+        let (shape, chunk) = (extents(&array["shape"])?, extents(&array["chunks"])?);
+        is_usual.then_some(Self { chunks: url, shape, chunk, element, codec })
     }
 
-    /// Reads `zarr.json`.
-    fn v3(client: &Client, url: String) -> Result<Self, String> {
-        let (array, answer) = json(client, &format!("{url}/zarr.json"))?;
-        let read = || {
-            let codecs = array["codecs"].as_array()?.iter().map(|codec| codec["name"].as_str());
-            let codec = match codecs.collect::<Option<Vec<_>>>()?.as_slice() {
-                ["bytes"] => Codec::None,
-                ["bytes", "gzip"] => Codec::Gzip,
-                ["bytes", "zstd"] => Codec::Zstd,
-                _ => return None,
-            };
-            let bits =
-                |name: &str| name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse::<u64>();
-            let element = match array["data_type"].as_str()? {
-                "bool" => 1,
-                name => bits(name).ok()? / 8,
-            };
-            let chunk = extents(&array["chunk_grid"]["configuration"]["chunk_shape"])?;
-            Some((extents(&array["shape"])?, chunk, element, codec))
+    /// From `zarr.json`.
+    fn v3(url: String, array: &Value) -> Option<Self> {
+        let codecs = array["codecs"].as_array()?.iter().map(|codec| codec["name"].as_str());
+        let codec = match codecs.collect::<Option<Vec<_>>>()?.as_slice() {
+            ["bytes"] => Codec::None,
+            ["bytes", "gzip"] => Codec::Gzip,
+            ["bytes", "zstd"] => Codec::Zstd,
+            _ => return None,
         };
-        let (shape, chunk, element, codec) =
-            read().ok_or_else(|| answer.wrong("its readers do not all know such an array"))?;
-        Ok(Self { url, prefix: "c/", shape, chunk, element, codec })
+        let element = match array["data_type"].as_str()? {
+            "bool" => 1,
+            name => name.trim_start_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().ok()? / 8,
+        };
+        let chunk = extents(&array["chunk_grid"]["configuration"]["chunk_shape"])?;
+        Some(Self { chunks: format!("{url}/c"), shape: extents(&array["shape"])?, chunk, element, codec })
     }
 
     /// The first and the last chunk, which are whole or do not exist; and none behind them.
-    fn chunks(&self, client: &Client) -> Checked {
-        let last = self
-            .shape
-            .iter()
-            .zip(&self.chunk)
-            .map(|(extent, edge)| extent.saturating_sub(1) / (*edge).max(1));
-        let last: Vec<u64> = last.collect();
-        for place in [vec![0; last.len()], last.clone()] {
-            let url = self.chunk_url(&place);
-            let answer = client.ask(&Method::GET, &url, &[("Origin", ORIGIN)])?;
-            if answer.status == 404 {
-                continue;
-            }
-            let answer = answer.found()?;
-            answer.is_shared()?;
-            self.check(&answer)?;
-            let head = client.ask(&Method::HEAD, &url, &[])?.found()?;
-            let length = answer.body.len().to_string();
-            if head.header("content-length") != Some(length.as_str()) {
-                return Err(
-                    head.wrong(format!("HEAD does not say Content-Length {length}, the length of the chunk"))
-                );
-            }
-        }
-        let beyond = client.get(&self.chunk_url(&last.iter().map(|index| index + 1).collect::<Vec<_>>()))?;
-        match beyond.status {
-            404 => Ok(None),
-            status => Err(beyond.wrong(format!("it lies beyond the array, but the status is {status}"))),
-        }
-    }
-
-    fn chunk_url(&self, place: &[u64]) -> String {
-        let place: Vec<String> = place.iter().map(u64::to_string).collect();
-        format!("{}/{}{}", self.url, self.prefix, place.join("/"))
-    }
-
-    /// Whether a body decodes to a whole chunk.
-    fn check(&self, answer: &Answer) -> Result<(), String> {
+    fn requests(&self) -> Vec<Request> {
+        let both = self.shape.iter().zip(&self.chunk);
+        let last: Vec<u64> = both.map(|(extent, edge)| extent.saturating_sub(1) / (*edge).max(1)).collect();
+        let url = |place: &dyn Fn(u64) -> u64| {
+            let place: Vec<String> = last.iter().map(|index| place(*index).to_string()).collect();
+            format!("{}/{}", self.chunks, place.join("/"))
+        };
         let bytes = self.chunk.iter().fold(self.element, |product, edge| product.saturating_mul(*edge));
-        let length = answer.decoded(self.codec, bytes)?.len();
-        match length as u64 == bytes {
-            true => Ok(()),
-            false => Err(answer.wrong(format!("it has {length} bytes; a chunk has {bytes}"))),
-        }
+        let whole =
+            [Need::MayBeMissing, Need::Found, Need::Shared, Need::Bytes(self.codec, bytes), Need::Head];
+        vec![
+            Request::get("chunks", url(&|_| 0), &[ORIGIN], whole.clone()),
+            Request::get("chunks", url(&|last| last), &[ORIGIN], whole),
+            Request::get("chunks", url(&|last| last + 1), &[], [Need::Missing("it lies beyond the array")]),
+        ]
     }
 }

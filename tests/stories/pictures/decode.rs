@@ -1,11 +1,4 @@
-//! Decodes pictures sent to a terminal: half blocks, Sixel and the Kitty graphics protocol.
-//!
-//! Each decoder begins at the picture, ignores what follows it, and understands only what voltile sends.
-
-use std::collections::HashMap;
-
-use base64::prelude::{BASE64_STANDARD, Engine};
-use image::ImageFormat;
+//! Decodes half blocks. The decoder begins at the picture, ignores what follows it, and understands only what voltile sends.
 
 /// The pixels of a picture, row by row.
 #[derive(Clone, PartialEq)]
@@ -44,13 +37,6 @@ impl<T: Copy> Pixels<T> {
         let Self { width, height, pixels } = self;
         Pixels { width, height, pixels: pixels.into_iter().map(to).collect() }
     }
-
-    /// With each pixel repeated.
-    pub fn enlarged(&self, times: usize) -> Self {
-        Self::of(self.width * times, self.height * times, |y, x| {
-            self.pixels[y / times * self.width + x / times]
-        })
-    }
 }
 
 impl Image {
@@ -59,11 +45,6 @@ impl Image {
         let pairs = self.pixels.as_flattened().iter().zip(other.pixels.as_flattened());
         pairs.map(|(a, b)| a.abs_diff(*b)).max().unwrap()
     }
-}
-
-/// A component in percent, rounded to the nearest.
-pub fn percent(component: u8) -> u8 {
-    (f64::from(component) / 2.55).round() as u8
 }
 
 /// A colour of xterm's palette, but for the first 16.
@@ -133,83 +114,4 @@ fn set_colours(sequence: &str, (upper, lower): &mut (Option<Block>, Option<Block
         }
         rest = after;
     }
-}
-
-/// The Sixel picture at the beginning of a text; components are percentages.
-pub fn sixel(text: &str) -> Image {
-    let sent = text.strip_prefix("\u{1b}P0;1;0q").expect("it is Sixel").split_once("\u{1b}\\").unwrap().0;
-    let mut scanner = Scanner { rest: sent.as_bytes() };
-    assert_eq!(scanner.next(), Some(b'"'));
-    let [1, 1, width, height] = scanner.numbers()[..] else { panic!("the size is not given") };
-    let mut picture: Pixels<Option<[u8; 3]>> = Pixels::of(width, height, |_, _| None);
-    let (mut palette, mut colour) = (HashMap::new(), None);
-    let (mut band, mut column) = (0, 0);
-    while let Some(byte) = scanner.next() {
-        match byte {
-            b'#' => match scanner.numbers()[..] {
-                [number] => colour = Some(palette[&number]),
-                [number, 2, r, g, b] => drop(palette.insert(number, [r, g, b].map(|part| part as u8))),
-                ref other => panic!("{other:?} is no colour"),
-            },
-            b'$' => column = 0,
-            b'-' => (band, column) = (band + 1, 0),
-            b'!' | b'?'..=b'~' => {
-                let (count, sixel) = match byte {
-                    b'!' => (scanner.numbers()[0], scanner.next().unwrap()),
-                    sixel => (1, sixel),
-                };
-                for x in column..column + count {
-                    for row in (0..6).filter(|row| (sixel - b'?') >> row & 1 == 1) {
-                        picture.pixels[(6 * band + row) * width + x] = colour;
-                    }
-                }
-                column += count;
-            }
-            other => panic!("{other} is no sixel"),
-        }
-    }
-    assert!(palette.len() <= 256);
-    picture.map(|pixel| pixel.expect("each pixel is drawn"))
-}
-
-/// The bytes of a Sixel picture that are yet to be read.
-struct Scanner<'a> {
-    rest: &'a [u8],
-}
-
-impl Scanner<'_> {
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        Some(*first)
-    }
-
-    /// Numbers separated by semicolons.
-    fn numbers(&mut self) -> Vec<usize> {
-        let end = self.rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b';')).unwrap();
-        let (numbers, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        std::str::from_utf8(numbers).unwrap().split(';').map(|number| number.parse().unwrap()).collect()
-    }
-}
-
-/// The picture of the Kitty graphics protocol at the beginning of a text.
-pub fn kitty(text: &str) -> Image {
-    let (mut png, mut rest, mut more) = (Vec::new(), text, true);
-    while more {
-        let (piece, after) = rest.strip_prefix("\u{1b}_G").unwrap().split_once("\u{1b}\\").unwrap();
-        let (keys, data) = piece.split_once(';').unwrap();
-        let keys: HashMap<&str, &str> = keys.split(',').map(|pair| pair.split_once('=').unwrap()).collect();
-        let is_first = png.is_empty();
-        assert_eq!(
-            (keys.get("a"), keys.get("f")),
-            if is_first { (Some(&"T"), Some(&"100")) } else { (None, None) }
-        );
-        assert!(data.len() <= 4096);
-        png.extend(BASE64_STANDARD.decode(data).unwrap());
-        (rest, more) = (after, keys["m"] == "1");
-    }
-    let decoded = image::load_from_memory_with_format(&png, ImageFormat::Png).unwrap().into_rgb8();
-    let (width, height) = (decoded.width() as usize, decoded.height() as usize);
-    Pixels { width, height, pixels: decoded.into_raw().as_chunks::<3>().0.to_vec() }
 }

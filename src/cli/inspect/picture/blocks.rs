@@ -5,7 +5,6 @@
 
 use std::fmt::Write;
 
-use super::form::Depth;
 use crate::base::color::Rgb;
 
 /// The upper half of a character cell.
@@ -19,8 +18,17 @@ const FIRST_COLOUR: u8 = 16;
 /// The number of the first of 24 greys: 8, 18, … 238.
 const FIRST_GREY: u8 = 232;
 
+/// The colours of characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// The 240 fixed colours of xterm's palette of 256.
+    Indexed,
+    /// 24-bit colours.
+    Direct,
+}
+
 /// Pixels of rows of `width`, two rows to a line.
-pub(super) fn encoded(pixels: &[Rgb], width: usize, depth: Depth) -> String {
+pub(super) fn encode(pixels: &[Rgb], width: usize, depth: Depth) -> String {
     let mut out = String::new();
     for rows in pixels.chunks(2 * width.max(1)) {
         let (upper, lower) = rows.split_at(width.min(rows.len()));
@@ -110,10 +118,10 @@ mod tests {
         let (a, b) = ([1, 2, 3], [4, 5, 6]);
         let picture = [a, a, b, b, b, b, b, b, a];
         assert_eq!(
-            encoded(&picture, 3, Depth::Direct),
+            encode(&picture, 3, Depth::Direct),
             "\x1b[38;2;1;2;3;48;2;4;5;6m▀▀\x1b[38;2;4;5;6;48;2;4;5;6m▀\x1b[0m\n\
              \x1b[38;2;4;5;6m▀▀\x1b[38;2;1;2;3m▀\x1b[0m\n"
         );
-        assert_eq!(encoded(&[[255, 0, 0], [0; 3]], 1, Depth::Indexed), "\x1b[38;5;196;48;5;16m▀\x1b[0m\n");
+        assert_eq!(encode(&[[255, 0, 0], [0; 3]], 1, Depth::Indexed), "\x1b[38;5;196;48;5;16m▀\x1b[0m\n");
     }
 }

@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::share::{ServerSeconds, ServerShare};
-use super::{RemoteRow, Turn};
+use super::row::{RemoteRow, Turn};
+use super::scaling::median;
+use super::server_work::{ServerSeconds, ServerWork};
 
-/// From this share of cached tiles on, the server counts as having had all of them.
+/// From this fraction of cached tiles on, the server counts as having had all of them.
 const MOSTLY: f64 = 0.9;
 /// From this fraction of a thread on, a stage is mentioned as keeping threads busy.
 const BUSY: f64 = 0.1;
 
 /// What limits, and what would help, one sentence each.
-pub fn told(rows: &[RemoteRow]) -> Vec<String> {
+pub fn explain(rows: &[RemoteRow]) -> Vec<String> {
     let mut says = failures(rows);
     for turn in [Turn::First, Turn::Again] {
         let known =
             rows.iter().filter(|row| row.turn == turn).filter_map(|row| Some((row, row.server.as_ref()?)));
-        let (kept, made): (Vec<Known<'_>>, Vec<Known<'_>>) = known.partition(|(_, share)| is_kept(share));
+        let (kept, made): (Vec<Known<'_>>, Vec<Known<'_>>) = known.partition(|(_, work)| is_kept(work));
         says.extend([made, kept].iter().filter_map(|rows| source(rows, turn)));
     }
     says.extend(scaling(rows));
@@ -25,24 +26,15 @@ pub fn told(rows: &[RemoteRow]) -> Vec<String> {
 }
 
 /// A row with its server's counters.
-type Known<'a> = (&'a RemoteRow, &'a ServerShare);
+type Known<'a> = (&'a RemoteRow, &'a ServerWork);
 
-fn answers(share: &ServerShare) -> u64 {
-    share.kept() + share.waits + share.renders + share.black
+fn answers(work: &ServerWork) -> u64 {
+    work.kept() + work.waits + work.renders + work.black
 }
 
 /// Whether the server had most of the requested tiles.
-fn is_kept(share: &ServerShare) -> bool {
-    (share.kept() + share.black) as f64 >= MOSTLY * answers(share) as f64
-}
-
-impl Turn {
-    fn words(self) -> &'static str {
-        match self {
-            Turn::First => "the first time",
-            Turn::Again => "again",
-        }
-    }
+fn is_kept(work: &ServerWork) -> bool {
+    (work.kept() + work.black) as f64 >= MOSTLY * answers(work) as f64
 }
 
 fn failures(rows: &[RemoteRow]) -> Vec<String> {
@@ -77,13 +69,13 @@ fn why(status: u16) -> &'static str {
 
 /// Where tiles came from, for rows whose tiles were all cached, or all rendered.
 fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
-    let sum = |count: fn(&ServerShare) -> u64| rows.iter().map(|(_, share)| count(share)).sum::<u64>();
+    let sum = |count: fn(&ServerWork) -> u64| rows.iter().map(|(_, work)| count(work)).sum::<u64>();
     let (_, first) = rows.first()?;
     let all = sum(answers);
     let (hits, tier, waits) = (sum(|s| s.hits), sum(|s| s.tier), sum(|s| s.waits));
     let (renders, black) = (sum(|s| s.renders), sum(|s| s.black));
     let tier = if tier == 0 { String::new() } else { format!(" in memory and {tier} on disk") };
-    let turn = turn.words();
+    let turn = if turn == Turn::First { "the first time" } else { "again" };
     let counts = format!(
         "requested {turn}, in {} rows: of {all} tiles the server had {hits}{tier}, rendered {renders}, let {waits} wait for one being rendered, and {black} were black",
         rows.len()
@@ -100,8 +92,8 @@ fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
 /// What the server's threads were busy with.
 fn busy(known: &[Known<'_>]) -> String {
     let all: f64 = known.iter().map(|(row, _)| row.seconds).sum();
-    let sum = |of: fn(&ServerSeconds) -> f64| -> f64 {
-        known.iter().filter_map(|(_, share)| share.seconds.as_ref().map(of)).sum::<f64>()
+    let sum = |seconds: fn(&ServerSeconds) -> f64| -> f64 {
+        known.iter().filter_map(|(_, work)| work.seconds.as_ref().map(seconds)).sum::<f64>()
             / all.max(f64::MIN_POSITIVE)
     };
     let stages = [
@@ -126,26 +118,19 @@ fn busy(known: &[Known<'_>]) -> String {
 fn scaling(rows: &[RemoteRow]) -> Option<String> {
     let again = || rows.iter().filter(|row| row.turn == Turn::Again);
     let (least, most) = (again().map(|row| row.clients).min()?, again().map(|row| row.clients).max()?);
-    let of = |row: &'_ RemoteRow| {
-        (row.token.clone(), row.channel.clone(), row.plane.clone(), row.level, row.pattern)
-    };
     let ratio = |few: &RemoteRow| {
-        let many = again().find(|many| many.clients == most && of(many) == of(few))?;
+        let many = again().find(|many| many.clients == most && many.is_like(few))?;
         (few.tiles_per_second > 0.0).then(|| many.tiles_per_second / few.tiles_per_second)
     };
-    let mut ratios: Vec<f64> = again().filter(|row| row.clients == least).filter_map(ratio).collect();
-    ratios.sort_unstable_by(f64::total_cmp);
-    let median = ratios.get(ratios.len() / 2)?;
+    let median = median(again().filter(|row| row.clients == least).filter_map(ratio))?;
     (least < most)
         .then(|| format!("requested again: {most} clients get {median:.2} times as many tiles as {least}"))
 }
 
 /// What measuring costs itself: on the server's machine it takes the cores that the server would use.
 fn own_cost(rows: &[RemoteRow]) -> Option<String> {
-    let mut costs: Vec<f64> =
-        rows.iter().filter(|row| row.requests > 0).map(|row| row.client_micros).collect();
-    costs.sort_unstable_by(f64::total_cmp);
-    let median = costs.get(costs.len() / 2)?;
+    let costs = rows.iter().filter(|row| row.requests > 0).map(|row| row.client_micros);
+    let median = median(costs)?;
     Some(format!(
         "this client took {median:.0} µs of processor time per request (median of the rows), which a server on the same machine does not get"
     ))
@@ -153,11 +138,11 @@ fn own_cost(rows: &[RemoteRow]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::sample::Percentiles;
+    use super::super::sample::Percentiles;
     use super::*;
     use crate::tools::bench::Pattern;
 
-    fn row(turn: Turn, clients: usize, speed: f64, server: ServerShare) -> RemoteRow {
+    fn row(turn: Turn, clients: usize, speed: f64, server: ServerWork) -> RemoteRow {
         RemoteRow {
             token: "a".to_owned(),
             channel: "raw".to_owned(),
@@ -183,9 +168,9 @@ mod tests {
     #[test]
     fn renders_are_limited_by_what_keeps_threads_busy_and_hits_by_http() {
         let seconds = Some(ServerSeconds { inflate: 3.6, read: 0.1, ..ServerSeconds::default() });
-        let rendered = ServerShare { renders: 95, hits: 5, seconds, ..ServerShare::default() };
-        let kept = ServerShare { hits: 100, ..ServerShare::default() };
-        let says = told(&[row(Turn::First, 8, 60.0, rendered), row(Turn::Again, 8, 10_000.0, kept)]);
+        let rendered = ServerWork { renders: 95, hits: 5, seconds, ..ServerWork::default() };
+        let kept = ServerWork { hits: 100, ..ServerWork::default() };
+        let says = explain(&[row(Turn::First, 8, 60.0, rendered), row(Turn::Again, 8, 10_000.0, kept)]);
         assert_eq!(says.len(), 3, "{says:?}");
         assert!(
             says[0].contains("rendered 95") && says[0].contains("busy by inflating chunks 1.8 "),
@@ -196,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_told_first_with_what_would_help() {
-        let mut failing = row(Turn::First, 1, 5.0, ServerShare::default());
+    fn what_failed_is_said_first_with_what_would_help() {
+        let mut failing = row(Turn::First, 1, 5.0, ServerWork::default());
         failing.statuses = BTreeMap::from([(200, 60), (503, 39)]);
         failing.unanswered = 1;
-        let again = |clients, speed| row(Turn::Again, clients, speed, ServerShare::default());
-        let says = told(&[failing, again(1, 5.0), again(8, 20.0)]);
+        let again = |clients, speed| row(Turn::Again, clients, speed, ServerWork::default());
+        let says = explain(&[failing, again(1, 5.0), again(8, 20.0)]);
         assert!(says[0].contains("39 of 300 requests were answered 503") && says[0].contains("render.queue"));
         assert!(says[1].contains("1 of 300 requests were not answered"));
         assert!(says[2].contains("8 clients get 4.00 times as many tiles as 1"), "{says:?}");
