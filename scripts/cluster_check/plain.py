@@ -5,6 +5,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from checks.servers import run
+
 # As many as the cluster on this machine has nodes.
 AT_ONCE = 2
 
@@ -36,8 +38,5 @@ class Plain:
 
     def task(self, script: Path, arguments: list[str], task: str | None, count: int, folder: Path) -> str | None:
         array = {} if task is None else {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": str(count)}
-        done = subprocess.run(
-            ["bash", script, *arguments], cwd=folder, env=self.environment | array, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
+        done = run("bash", script, *arguments, cwd=folder, env=self.environment | array)
         return f"{script.name}, task {task}: status {done.returncode}\n{done.stdout[-2000:]}" if done.returncode else None

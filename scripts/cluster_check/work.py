@@ -7,13 +7,14 @@ from pathlib import Path
 import h5py
 import numpy
 
-from package_check.report import Report
+from checks.report import Report
+from checks.runner import ROOT
 
 SHARDS = range(4)
 
 
-def check(report: Report, root: Path, place: Path, voltile: Path, cluster) -> None:
-    scripts = root / "packaging" / "slurm"
+def check(report: Report, place: Path, voltile: Path, cluster) -> None:
+    scripts = ROOT / "packaging" / "slurm"
     volume(place / "brain.h5")
     pyramid(report, scripts / "pyramid.sbatch", place, voltile, cluster)
     warm(report, scripts / "warm.sbatch", place, voltile, cluster)
@@ -34,9 +35,7 @@ def pyramid(report: Report, script: Path, place: Path, voltile: Path, cluster) -
     work = Path(f"{brain}.pyramid.work")
     early = cluster.run(script, [str(brain)], None, place)
     report.add("nothing is assembled before the shards", bool(early) and not work.exists(), str(early))
-    wrong = cluster.run_with_a_kill(
-        script, [str(brain)], SHARDS, place, lambda: any(work.glob("*.piece"))
-    )
+    wrong = cluster.run_with_a_kill(script, [str(brain)], SHARDS, place, lambda: any(work.glob("*.piece")))
     report.add("four shards of a pyramid, one of them killed and started again", not wrong, "\n".join(wrong))
     wrong = cluster.run(script, [str(brain)], None, place)
     report.add("the pyramid is assembled", not wrong, "\n".join(wrong))
@@ -52,8 +51,7 @@ def warm(report: Report, script: Path, place: Path, voltile: Path, cluster) -> N
     subprocess.run([voltile, "warm", *selection, *one], cwd=place, check=True, stdout=subprocess.DEVNULL)
     tiles = place / "tiles"
     arguments = [*selection, "--into", str(tiles)]
-    begun = lambda: any(tiles.glob("tiles/*/*/*.png"))  # noqa: E731
-    wrong = cluster.run_with_a_kill(script, arguments, SHARDS, place, begun)
+    wrong = cluster.run_with_a_kill(script, arguments, SHARDS, place, lambda: any(tiles.glob("tiles/*/*/*.png")))
     report.add("four shards of tiles, one of them killed and started again", not wrong, "\n".join(wrong))
     expected, found = files(place / "one"), files(tiles)
     report.add(f"their {len(expected)} tiles are those of one process", len(expected) > 100 and expected == found)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import oracle  # noqa: F401  (before h5py: it sets HDF5's search path for external files, which HDF5 reads when loaded)
 import h5py
 import hdf5plugin  # noqa: F401  (registers the filters)
 import numpy as np
@@ -132,6 +133,6 @@ def window(item: h5py.Dataset, rng: random.Random) -> dict:
     return {"window": pair[::-1] if kind < 0.15 else [pair[0]] * 2 if kind < 0.2 else pair}
 
 
-def write_config(folder: Path, descriptions: list[dict], path: Path) -> None:
-    """Writes a voltile configuration that serves the descriptions, whose file names are relative to `folder`."""
-    path.write_text("\n\n".join(to_config.dataset(str(folder), d) for d in descriptions) + "\n")
+def configuration(folder: Path, descriptions: list[dict]) -> str:
+    """A voltile configuration that serves the descriptions, whose file names are relative to `folder`."""
+    return "\n\n".join(to_config.dataset(str(folder), description) for description in descriptions) + "\n"
