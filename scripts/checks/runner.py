@@ -45,13 +45,9 @@ def newest_binary() -> Path:
 
 
 def run(
-    check: Callable[[argparse.Namespace, Report, Path], None],
-    args: argparse.Namespace,
-    packages: str | None = "tests",
-    libraries: Sequence[str] = (),
-    shows_all: bool = False,
-    is_optional: bool = False,
-) -> NoReturn:
+    check: Callable[[argparse.Namespace, Report, Path], None], args: argparse.Namespace, packages: str | None = "tests",
+    libraries: Sequence[str] = (), shows_all: bool = False, is_optional: bool = False,
+) -> NoReturn:  # fmt: skip
     """Runs a check with a folder for its files, prints its report, and exits.
 
     It runs in the venv of `packages`, if it needs any, unless this Python has all of `libraries`. With `is_optional` there

@@ -138,14 +138,9 @@ class Voltile(Process):
     """A running voltile with this configuration. A report is told of a wrong exit status and of panics."""
 
     def __init__(
-        self,
-        program: Path,
-        place: Path,
-        configuration: str,
-        report: Report | None = None,
-        port: int = 0,
+        self, program: Path, place: Path, configuration: str, report: Report | None = None, port: int = 0,
         environment: dict[str, str] | None = None,
-    ):
+    ):  # fmt: skip
         self.config, self.report, self.is_over = place / f"voltile-{next(numbers)}.toml", report, False
         self.config.write_text(configuration)
         command = [program, "serve", "--config", self.config, "--bind", f"127.0.0.1:{port}"]

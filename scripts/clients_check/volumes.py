@@ -1,8 +1,4 @@
-"""The served channels and their voxels as h5py reads them.
-
-They are those of fixtures/voltile.toml, of volumes made here (larger chunks, which are passed through), of the demo
-volume, and of real files of the shared folder. Each is configured explicitly, so that voltile has nothing to guess.
-"""
+"""The served channels and their voxels as h5py reads them, configured explicitly, so that voltile has nothing to guess."""
 
 import json
 import tomllib

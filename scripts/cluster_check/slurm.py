@@ -25,14 +25,10 @@ AuthType=auth/none
 CredType=cred/none
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
-MpiDefault=none
 ReturnToService=2
-SwitchType=switch/none
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 MinJobAge=600
 KillWait=2

@@ -1,8 +1,4 @@
-"""Sends requests to voltile and checks status, headers, PNG format and pixels.
-
-The requests come from `addresses`. An expected answer is either an array of pixels or, if the oracle rejects the
-request, a status.
-"""
+"""Sends requests for `addresses` to voltile and checks status, headers, PNG format and pixels."""
 
 import http.client
 import json

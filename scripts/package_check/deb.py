@@ -1,7 +1,6 @@
-"""The .deb: lintian, and its life in a new chroot: installed, served from, upgraded, removed, purged.
+"""The .deb: lintian, and its life in a new chroot of this system's release: installed, served from, upgraded, removed, purged.
 
-The chroot is of this system's release and comes from its package sources. No systemd runs in it: the unit's ExecStart is run as
-its user, in the directories that systemd would make.
+No systemd runs in it: the unit's ExecStart is run as its user, in the directories that systemd would make.
 """
 
 import os

@@ -1,6 +1,4 @@
-"""The nginx example: nginx runs it with a certificate made for this, in front of voltile, and its answers are compared with
-voltile's own.
-"""
+"""The nginx example, with a certificate made for this, in front of voltile: its answers are compared with voltile's own."""
 
 import http.client
 import json

@@ -2,27 +2,25 @@
 
 Within a round, the servers of a row are measured one after another, each round starting with a different one. Ratios
 are computed within a round, so that temporary slowdowns of the machine affect both sides. Exit status: 0 measured
-(missed targets are listed, but are not failures), 1 a server gave a wrong response, 2 it could not run.
+(missed targets are marked, but are not failures), 1 a server gave a wrong response, 2 it could not run.
 """
 
 import argparse
 import http.client
-import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from checks.runner import ROOT
-from checks.servers import Refused
+from checks.servers import Refused, run
 
-from . import agree, remote, report, rows, volumes, watch
+from . import agree, remote, report, rows, volumes
 from .rows import Bench, Row
 from .servers import Setting
 from .tiles import Wrong
@@ -38,8 +36,7 @@ lab: FastAPI, h5py, Pillow, an LRU of tiles, two uvicorn workers. expert: chunk 
 libdeflate, shared decoded chunks, ISA-L, bare ASGI. nginx and writev send ready bytes. Cache budgets are the same for all
 servers: 64 MiB of encoded tiles, 64 MiB of decoded chunks (512 MiB for the scroll); cold rows exceed them before any chunk is
 requested again. Before each measurement, tiles of each server are compared with h5py's pixels. cpu: processor time of the
-server per response. Compressed and scrolling rows take twice the time. Real data is mirrored to the same size, with the same
-chunks and compression.""",
+server per response. Real data is mirrored to the same size, with the same chunks and compression.""",
     "agree": """## voltile bench compared with criterion
 
 Time per tile on one thread, page cache warm, by `voltile bench FILE` and by criterion.""",
@@ -62,8 +59,6 @@ def arguments() -> argparse.Namespace:
     add("--list", action="store_true", help="list the rows and exit")
     add("--small", action="store_true", help="smoke test with volumes of a sixteenth; the figures mean little")
     add("--report", type=Path, help="output file (default: benches/RESULTS.md; none with --small, --only or --against)")
-    add("--json", type=Path, default=TARGET / "side-by-side.json", help="raw figures (default: %(default)s)")
-    add("--real", type=Path, default=REAL, help="a file with a 3-dimensional uint8 dataset, for the rows of real data (default: %(default)s, if it exists)")
     add("--volumes", type=Path, default=TARGET / "bench-volumes", help="folder, takes 4 GiB (default: %(default)s)")
     add("--voltile", type=Path, default=TARGET / "release" / "voltile", help="the binary (default: built first)")
     parser.set_defaults(mark="side-by-side")
@@ -74,7 +69,7 @@ def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
-    every = {"side-by-side": lambda: rows.rows(options.real.is_file()), "agree": agree.rows, "remote": remote.rows}[options.mark]()
+    every = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows}[options.mark]()
     if options.against:
         every = [replace(row, peers={"against": None}) for row in every if row.subject == "voltile"]
     chosen = [row for row in every if not options.only or options.only.search(row.key)]
@@ -84,7 +79,7 @@ def main() -> int:
     for binary in filter(None, (options.voltile, options.against)):
         if not binary.is_file():
             raise OSError(f"there is no {binary}")
-    made = volumes.make(options.volumes, options.small, options.real)
+    made = volumes.make(options.volumes, options.small, REAL)
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as work:
         setting = Setting(Path(work), options.voltile.resolve(), options.against and options.against.resolve())
         results, faults = measure(Bench(setting, made, options.seconds), chosen, options.rounds)
@@ -99,7 +94,7 @@ def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, rep
     faults: list[str] = []
     for turn in range(rounds):
         for row in chosen:
-            watch.read_through(bench.volumes.file(row.token))
+            read_through(bench.volumes.file(row.token))
             first = turn % len(row.servers)
             for name in row.servers[first:] + row.servers[:first]:
                 faults += measure_one(bench, row, name, turn, results[row.key])
@@ -124,33 +119,21 @@ def measure_one(bench: Bench, row: Row, name: str, turn: int, into: report.Resul
 
 def write(options: argparse.Namespace, chosen: list[Row], results: dict, about: list[str]) -> None:
     text = report.table(chosen, results, about)
-    raw = {"about": about, "rows": {key: asdict(found) for key, found in results.items()}}
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(raw, indent=1))
     print(f"\n{text}")
-    if missed := report.missed(chosen, results):
-        print("targets missed:\n" + "\n".join(f"  {one}" for one in missed))
     is_part = options.small or options.only or options.against
     if to := options.report or (None if is_part else ROOT / "benches" / "RESULTS.md"):
         report.write(to, text, options.mark)
         print(f"written: {to}")
 
 
-def said(*command: object) -> str:
-    try:
-        return subprocess.run([str(word) for word in command], capture_output=True, text=True).stdout.strip()
-    except OSError:
-        return ""
-
-
 def describe(options: argparse.Namespace, made: volumes.Volumes, busy: float) -> list[str]:
     z, y, x = made.shape
-    head = said("git", "-C", ROOT, "rev-parse", "--short", "HEAD") or "?"
-    binaries = " against ".join(said(binary, "--version") for binary in (options.voltile, options.against) if binary)
+    head = run("git", "-C", ROOT, "rev-parse", "--short", "HEAD").stdout.strip()
+    binaries = " against ".join(run(binary, "--version").stdout.strip() for binary in (options.voltile, options.against) if binary)
     return [
         ABOUT[options.mark],
         "",
-        f"{time.strftime('%Y-%m-%d', time.gmtime())}, {watch.processor()}, {len(os.sched_getaffinity(0))} cores shared by servers",
+        f"{time.strftime('%Y-%m-%d', time.gmtime())}, {processor()}, {len(os.sched_getaffinity(0))} cores shared by servers",
         f"and load generator, load average {busy:.1f} before the start. {binaries}, repository at `{head}`. By",
         f"`scripts/side-by-side`: medians of {options.rounds} rounds of {options.seconds} s; in each, all servers in turn; ratios",
         f"are computed within a round. Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {made.ratio:.2f},",
@@ -158,6 +141,18 @@ def describe(options: argparse.Namespace, made: volumes.Volumes, busy: float) ->
         *(["**Smoke test: these volumes fit into the caches.**"] if options.small else []),
         ", ".join(f"{name} {version(name)}" for name in PACKAGES) + ".",
     ]
+
+
+def processor() -> str:
+    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else os.uname().machine
+
+
+def read_through(path: Path) -> None:
+    """Reads a file to bring it into the page cache."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(8 << 20):
+            pass
 
 
 if __name__ == "__main__":

@@ -1,8 +1,5 @@
-"""Stored chunks that are passed through, and unfiltered ones.
-
-The addresses of the chunks of a volume in the precomputed format, in OME-Zarr 0.4, and as files of nginx, which sends the
-same bytes. Before a measurement, chunks of each server are compared with h5py's voxels. There are more chunks than any
-cache holds, and they are requested in rotation.
+"""Stored chunks that are passed through, and unfiltered ones: in the precomputed format, in OME-Zarr 0.4, and as files of nginx,
+which sends the same bytes. There are more chunks than any cache holds, and they are requested in rotation.
 """
 
 import random

@@ -1,7 +1,5 @@
-"""The load generator, wrk.
-
-It checks status codes and counts bytes, but does not check bodies, which would cost more than some servers need per
-tile. Instead, `compare` checks some responses beforehand, and here the mean response must not be smaller than a tile.
+"""The load generator, wrk. It checks status codes and counts bytes, but not bodies, which would cost more than some servers
+need per tile: `compare` checks some responses beforehand, and here the mean response must not be smaller than a tile.
 """
 
 import json
@@ -16,14 +14,9 @@ LEAST_BYTES = 10_000  # all tiles of the volumes are far larger
 
 
 def wrk(
-    server: Server,
-    work: Path,
-    lists: list[list[str]],
-    each: int,
-    seconds: int,
-    size: int = LEAST_BYTES,
+    server: Server, work: Path, lists: list[list[str]], each: int, seconds: int, size: int = LEAST_BYTES,
     headers: tuple[str, ...] = (),
-) -> float:
+) -> float:  # fmt: skip
     """Responses per second, with `each` connections and one thread per list of paths; the mean response has at least
     `size` bytes. A single path is requested without a list, for which Lua would be called."""
     environment = dict(os.environ)

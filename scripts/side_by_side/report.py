@@ -1,7 +1,4 @@
-"""Formats the measurements as a table of medians, and medians of the ratios within each round.
-
-The table is written between two markers in a Markdown file; the rest of the file is preserved.
-"""
+"""Formats the measurements as a table of medians, and medians of the ratios within each round."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -44,7 +41,7 @@ def cell(row: Row, results: Results, server: str) -> str:
     samples = results.samples.get(server, [])
     if not samples:
         return "–"
-    notes = [f"{note} {figure(results.median(server, note))}" for note in samples[-1].notes]
+    notes = [f"{figure(results.median(server, note))} {note}" for note in samples[-1].notes]
     unit = row.unit if row.unit == "/s" else f" {row.unit}"
     return f"{figure(results.median(server))}{unit}" + (f" ({', '.join(notes)})" if notes else "")
 
@@ -55,17 +52,13 @@ def verdicts(row: Row, results: Results) -> list[tuple[str, bool | None]]:
     for peer, bound in row.peers.items():
         text, some = f"{peer}: {cell(row, results, peer)}", ratios(row, results, peer)
         if some:
-            text += f", {statistics.median(some):.3g} × ({some[0]:.3g} to {some[-1]:.3g})"
+            text += f", {figure(statistics.median(some))} × ({figure(some[0])} to {figure(some[-1])})"
         text += f", target ≥ {bound:.3g} ×" if bound else ""
         found.append((text, statistics.median(some) >= bound if some and bound else None))
     value = results.median(row.subject)
     if row.limit and value is not None:
         found.append((f"target ≤ {row.limit:.3g}", value <= row.limit))
     return found
-
-
-def missed(rows: list[Row], results: dict[str, Results]) -> list[str]:
-    return [f"{row.title}: {text}" for row in rows for text, good in verdicts(row, results[row.key]) if good is False]
 
 
 def table(rows: list[Row], results: dict[str, Results], about: list[str]) -> str:

@@ -1,10 +1,13 @@
 """The rows of the table: the workloads, the servers compared, and voltile's targets.
 
-Each row is measured for one server at a time, by a function that starts the server, checks its pixels (which also makes
-it open its files), and returns one number: responses per second, or in the row's unit.
+A row is measured by a function that starts a server, checks its pixels (which also makes it open its files), and returns one
+number: responses per second, or in the row's unit.
 """
 
+import contextlib
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +17,7 @@ from pathlib import Path
 
 from checks.runner import ROOT
 
-from . import chunks, load, tiles, watch
+from . import chunks, load, tiles
 from .servers import MIB, Server, Setting, fetch, running
 from .tiles import Tile, Wrong, compare
 from .volumes import Volumes
@@ -23,6 +26,7 @@ CLIENTS = 8
 LOOKED_AT = 3
 SCROLL_CHUNKS = 512 * MIB
 KILL_AFTER = 20  # seconds
+COUNTER = re.compile(r"^(voltile_\w+_total) (\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,37 @@ def check_some(server: Server, path: Path, some: list[Tile]) -> None:
 
 def asked(server: Server, seconds: int, ask: Callable[[], float]) -> Sample:
     """A rate, with voltile's cache hit rates and the processor time per response."""
-    before, spent = watch.counters(server), watch.spent(server)
+    before, used = counters(server), spent(server)
     rate = ask()
-    each = (watch.spent(server) - spent) * 1000 / (rate * seconds)
-    return Sample(rate, watch.shares(server, before) | {"cpu ms": each})
+    each = (spent(server) - used) * 1000 / (rate * seconds)
+    return Sample(rate, shares(server, before) | {"ms cpu": each})
+
+
+def counters(server: Server) -> dict[str, int]:
+    """voltile's own counters; empty for other servers."""
+    if server.name not in ("voltile", "against"):
+        return {}
+    return {name: int(value) for name, value in COUNTER.findall(fetch(server, "/metrics").decode())}
+
+
+def shares(server: Server, before: dict[str, int]) -> dict[str, float]:
+    """The cache hit rates of tiles and chunks since `before` in percent, to verify that cold rows are cold."""
+    grown = {name: value - before.get(name, 0) for name, value in counters(server).items()}
+    found = {}
+    for kind, hit, made in (("% tile hits", "tile_cache_hits", "renders"), ("% chunk hits", "chunk_cache_hits", "chunk_reads")):
+        some, others = (grown.get(f"voltile_{name}_total", 0) for name in (hit, made))
+        found |= {kind: 100 * some / (some + others)} if some + others else {}
+    return found
+
+
+def spent(server: Server) -> float:
+    """Processor time in seconds used by the server's processes, including workers."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # the process has just ended
+            words = stat.read_text().rpartition(")")[2].split()
+            ticks += (int(words[11]) + int(words[12])) * (int(words[2]) == server.process.pid)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def cold(bench: Bench, name: str, turn: int, token: str, plane: str, clients: int, longer: int) -> Sample:

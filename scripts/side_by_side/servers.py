@@ -1,8 +1,7 @@
 """Starts the compared servers, one at a time, and stops them even after errors.
 
-All listen on free ports of 127.0.0.1, log to files, and get the same cache budgets for encoded tiles and decoded
-chunks. Each is started for one measurement only, so that its caches are empty at the start. If a server is not
-available (no nginx, no cargo), `Refused` gives the reason, which is shown in the table.
+Each is started for one measurement only, so that its caches are empty at the start. If a server is not available (no nginx,
+no cargo), `Refused` gives the reason, which is shown in the table.
 """
 
 import contextlib

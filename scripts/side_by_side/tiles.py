@@ -1,8 +1,7 @@
 """The sequences of requested tiles, which depend only on the shape of the volume, and their pixels as h5py reads them.
 
-In a cold sequence, a chunk is requested again only after all other chunks of the volume: tiles are grouped by the
-chunks that they need, and the groups are visited in a fixed order, each time with another slice. So no cache smaller
-than the volume can help, and no cache has to be cleared.
+In a cold sequence, a chunk is requested again only after all other chunks of the volume, so no cache smaller than the volume
+can help, and no cache has to be cleared: tiles are grouped by the chunks that they need.
 """
 
 import io
@@ -80,7 +79,8 @@ def expected(path: Path, tile: Tile) -> np.ndarray:
     return whole
 
 
-def compare(who: str, body: bytes, path: Path, tile: Tile) -> None:
-    shown, truth = np.asarray(Image.open(io.BytesIO(body))), expected(path, tile)
-    if not np.array_equal(shown, truth):
+def compare(who: str, found: bytes | np.ndarray, path: Path, tile: Tile) -> None:
+    """Compares a PNG, or voxels, with h5py's voxels."""
+    shown = np.asarray(Image.open(io.BytesIO(found))) if isinstance(found, bytes) else found
+    if not np.array_equal(shown, expected(path, tile)):
         raise Wrong(f"{who} sent pixels that differ from h5py's for {tile} of {path.name}")

@@ -92,12 +92,9 @@ def slabs(shape: tuple[int, int, int]) -> Iterator[np.ndarray]:
 
 
 def make_pictures(volumes: Volumes) -> None:
-    files = {token: h5py.File(volumes.file(token), "w") for token in ("gzip", "plain", "contiguous")}
-    sets = {
-        "gzip": files["gzip"].create_dataset("image", volumes.shape, "u1", chunks=CUBE, compression=LEVEL),
-        "plain": files["plain"].create_dataset("image", volumes.shape, "u1", chunks=CUBE),
-        "contiguous": files["contiguous"].create_dataset("image", volumes.shape, "u1"),
-    }
+    storage = {"gzip": {"chunks": CUBE, "compression": LEVEL}, "plain": {"chunks": CUBE}, "contiguous": {}}
+    files = {token: h5py.File(volumes.file(token), "w") for token in storage}
+    sets = {token: files[token].create_dataset("image", volumes.shape, "u1", **how) for token, how in storage.items()}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for number, slab in enumerate(slabs(volumes.shape)):
             first = number * 64
@@ -122,7 +119,7 @@ def put(pool: concurrent.futures.Executor, image: h5py.Dataset, slab: np.ndarray
 
 
 def make_real(volumes: Volumes, source: Path) -> None:
-    """Mirrors the first 3-dimensional uint8 dataset of a file to the shape, and stores it as `gzip` is stored."""
+    """Mirrors real data to the shape, and stores it as `gzip` is stored."""
     path, done = volumes.file("real"), volumes.folder / "real.json"
     if not source.is_file():
         return
@@ -132,11 +129,7 @@ def make_real(volumes: Volumes, source: Path) -> None:
     print(f"making a volume from {source.name} (once)", flush=True)
     done.unlink(missing_ok=True)
     with h5py.File(source) as file:
-        found: list[h5py.Dataset] = []
-        file.visititems(lambda _, item: found.append(item) if is_volume(item) else None)
-        if not found:
-            raise SystemExit(f"{source} has no 3-dimensional uint8 dataset")
-        data = found[0][()]
+        data = file["raw"][()]
     data = np.pad(data, [(0, max(0, wide - old)) for old, wide in zip(data.shape, volumes.shape)], "symmetric")
     data = data[tuple(map(slice, volumes.shape))]
     with h5py.File(path, "w") as file, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -144,7 +137,3 @@ def make_real(volumes: Volumes, source: Path) -> None:
         for first in range(0, volumes.shape[0], 64):
             put(pool, image, data[first : first + 64], first)
     done.write_text(json.dumps(recipe))
-
-
-def is_volume(item: object) -> bool:
-    return isinstance(item, h5py.Dataset) and item.ndim == 3 and item.dtype == np.uint8

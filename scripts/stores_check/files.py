@@ -1,7 +1,6 @@
 """The files that are compared, with the names that their objects get.
 
-Links and XML files lie beside the files that need them, so whole folders are uploaded; the key is the path below the
-folder's name.
+Links and XML files lie beside the files that need them, so whole folders are uploaded.
 """
 
 from dataclasses import dataclass
