@@ -1,7 +1,7 @@
 """Runs a check: its command line, its Python packages, its report, and its exit status.
 
-Exit status of every check: 0 all right, 1 something is wrong, 2 it could not run, 77 its packages cannot be installed. The
-last line that it prints is `N passed, N failed, N skipped`.
+Exit status of every check: 0 all right, 1 something is wrong, 2 it could not run, 77 there is nothing to run. The last line
+that it prints is `N passed, N failed, N skipped`.
 """
 
 import argparse

@@ -15,7 +15,7 @@ import numpy as np
 from .servers import Server
 from .tiles import EDGE, Shape, Wrong
 
-MOST = 1024
+MAX_CHUNKS = 1024
 HEADERS = ("Accept-Encoding: deflate",)  # what every peer of precomputed but cloud-volume accepts
 
 
@@ -42,7 +42,7 @@ class Box:
 def on_grid(shape: Shape, seed: int) -> list[Box]:
     """Some chunks of a volume, in random order."""
     corners = list(product(*(range(0, extent, EDGE) for extent in shape)))
-    return [Box(corner) for corner in random.Random(seed).sample(corners, min(MOST, len(corners)))]
+    return [Box(corner) for corner in random.Random(seed).sample(corners, min(MAX_CHUNKS, len(corners)))]
 
 
 def stored(path: Path, boxes: list[Box], token: str) -> dict[str, bytes]:

@@ -19,9 +19,9 @@ class Results:
 
     def median(self, server: str, note: str = "") -> float | None:
         """Of the values, or of a note."""
-        samples = [sample.notes.get(note) if note else sample.value for sample in self.samples.get(server, [])]
-        samples = [value for value in samples if value is not None]
-        return statistics.median(samples) if samples else None
+        samples = self.samples.get(server, [])
+        values = [sample.notes[note] if note else sample.value for sample in samples if not note or note in sample.notes]
+        return statistics.median(values) if values else None
 
 
 def figure(value: float) -> str:
