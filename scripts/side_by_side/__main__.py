@@ -128,16 +128,16 @@ def write(options: argparse.Namespace, chosen: list[Row], results: dict, about: 
 
 def describe(options: argparse.Namespace, made: volumes.Volumes, busy: float) -> list[str]:
     z, y, x = made.shape
+    made_by = (options.voltile, options.against)
     head = run("git", "-C", ROOT, "rev-parse", "--short", "HEAD").stdout.strip()
-    binaries = " against ".join(run(binary, "--version").stdout.strip() for binary in (options.voltile, options.against) if binary)
+    binaries = " against ".join(run(binary, "--version").stdout.strip() for binary in made_by if binary)
     return [
         ABOUT[options.mark],
         "",
         f"{time.strftime('%Y-%m-%d', time.gmtime())}, {processor()}, {len(os.sched_getaffinity(0))} cores shared by servers",
         f"and load generator, load average {busy:.1f} before the start. {binaries}, repository at `{head}`. By",
-        f"`scripts/side-by-side`: medians of {options.rounds} rounds of {options.seconds} s; in each, all servers in turn; ratios",
-        f"are computed within a round. Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {made.ratio:.2f},",
-        "unless noted otherwise; the page cache is warm.",
+        f"`scripts/side-by-side`: medians of {options.rounds} rounds of {options.seconds} s; in each, all servers in turn.",
+        f"Volume: {z}×{y}×{x} u8, like electron microscopy; 64³ gzip-4 chunks, ratio {made.ratio:.2f}; a warm page cache.",
         *(["**Smoke test: these volumes fit into the caches.**"] if options.small else []),
         ", ".join(f"{name} {version(name)}" for name in PACKAGES) + ".",
     ]

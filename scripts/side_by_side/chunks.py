@@ -1,6 +1,4 @@
-"""Stored chunks that are passed through, and unfiltered ones: in the precomputed format, in OME-Zarr 0.4, and as files of nginx,
-which sends the same bytes. There are more chunks than any cache holds, and they are requested in rotation.
-"""
+"""Chunks passed through: as precomputed, as OME-Zarr, and as files that nginx sends; more of them than any cache holds."""
 
 import random
 import urllib.request

@@ -62,7 +62,7 @@ def verdicts(row: Row, results: Results) -> list[tuple[str, bool | None]]:
 
 
 def table(rows: list[Row], results: dict[str, Results], about: list[str]) -> str:
-    lines = [*about, "", f"| work | {rows[0].subject} | compared with: how many times better, least and most |", "|---|---|---|"]
+    lines = [*about, "", f"| work | {rows[0].subject} | compared with: times better (least to most) |", "|---|---|---|"]
     marks = {True: "✓ ", False: "**✗** ", None: ""}
     for row in rows:
         compared = "; ".join(f"{marks[good]}{text}" for text, good in verdicts(row, results[row.key]))

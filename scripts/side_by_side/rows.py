@@ -25,7 +25,7 @@ from .volumes import Volumes
 CLIENTS = 8
 LOOKED_AT = 3
 SCROLL_CHUNKS = 512 * MIB
-KILL_AFTER = 20  # seconds
+KILL_AFTER = 20
 COUNTER = re.compile(r"^(voltile_\w+_total) (\d+)", re.MULTILINE)
 
 
@@ -174,7 +174,8 @@ def cold_row(
 
 
 def scroll_row(token: str, title: str, peers: dict[str, float | None]) -> Row:
-    return Row(f"{token}-scroll", f"scroll along z, {title}, 2×2 viewport, 4 clients", partial(scroll, token=token), peers, token=token)
+    title = f"scroll along z, {title}, 2×2 viewport, 4 clients"
+    return Row(f"{token}-scroll", title, partial(scroll, token=token), peers, token=token)
 
 
 def hits_row(connections: int, peers: dict[str, float | None]) -> Row:
