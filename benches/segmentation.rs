@@ -1,6 +1,5 @@
 //! Chunks of labels as `compressed_segmentation`, as the precomputed format serves them: read from the mapped file and
-//! encoded, without HTTP and compression, by one thread. A row of `scripts/side-by-side` compares "encode" with PyPI's
-//! encoder.
+//! encoded, without HTTP and compression, by one thread. `benches/RESULTS.md` compares "encode" with PyPI's encoder.
 //!
 //! `VOLTILE_BENCH_LABELS` names an HDF5 file; without it nothing is measured. Its only dataset has labels in its name,
 //! unsigned 64-bit numbers, and unfiltered chunks of 64³, one after the other along z. Each encoded chunk is first written

@@ -4,12 +4,17 @@
 # shellcheck disable=SC2034,SC2154  # variables for the sourcing scripts, and `root` set by them
 
 tools=$root/.tools
+# The Python packages of the tests, and the cmake that scripts/setup installs where there is none (checks/venv.py).
 venv=$tools/venv
-# Written when the venv is complete, one line per component (see scripts/setup).
-stamp=$venv/stamp
+cmake_venv=$tools/cmake-venv
 cmake_oldest=3.26
 
 say() { echo "${0##*/}: $*" >&2; }
+
+die() {
+    say "$*"
+    exit 1
+}
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
@@ -91,8 +96,8 @@ path_cmake() {
 
 # Prints the cmake that the build uses: the one that scripts/setup installed, else the first suitable one on the PATH.
 find_cmake() {
-    if [ -f "$stamp" ] && is_good_cmake "$venv/bin/cmake"; then
-        echo "$venv/bin/cmake"
+    if is_good_cmake "$cmake_venv/bin/cmake"; then
+        echo "$cmake_venv/bin/cmake"
     else
         path_cmake
     fi
@@ -114,7 +119,7 @@ target_dir() {
 # Builds the release binary and prints its path.
 build() {
     built=$(target_dir)/release/voltile
-    [ -x "$built" ] || say "building voltile; the first time takes eight to nine minutes on two cores, a third of it for libhdf5"
+    [ -x "$built" ] || say "building voltile; the first time takes about seven minutes on two cores, two fifths of that for libhdf5"
     # In $root, because cargo searches for .cargo/config.toml from the working directory upwards.
     (cd "$root" && watched "building voltile" cargo build --release --locked) && echo "$built"
 }

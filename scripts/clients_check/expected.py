@@ -1,6 +1,10 @@
 """What clients must read: the voxels of each level, also of those that voltile derives."""
 
+from collections.abc import Callable
+
 import numpy as np
+
+from checks.report import Report
 
 from .volumes import Channel
 
@@ -68,3 +72,16 @@ def is_equal(found: np.ndarray, expected: np.ndarray, is_mean: bool) -> bool:
         tolerance = {2: 2e-3, 4: 1e-5, 8: 1e-9}[expected.dtype.itemsize]
         return np.allclose(found.astype("f8"), expected.astype("f8"), tolerance, tolerance, equal_nan=True)
     return np.array_equal(found, expected, equal_nan=True)
+
+
+def compare(
+    report: Report, client: str, what: str, read: Callable[[], np.ndarray], wanted: np.ndarray, is_mean: bool = False
+) -> None:
+    """Compares what a client reads with the voxels expected."""
+    try:
+        found = np.asarray(read())
+    except Exception as error:  # whatever a client raises
+        report.add(f"{client} {what}", False, f"{type(error).__name__}: {str(error)[:300]}")
+        return
+    why = f"{found.dtype} {found.shape}, expected {wanted.dtype} {wanted.shape}"
+    report.add(f"{client} {what}", is_equal(found, wanted, is_mean), why, client)

@@ -1,15 +1,15 @@
 """Neuroglancer's precomputed format, read by TensorStore and CloudVolume."""
 
 import json
-import urllib.error
-import urllib.request
 
 import numpy as np
 import tensorstore
 from cloudvolume import CloudVolume
 
+from checks.report import Report
+from checks.servers import Voltile
+
 from . import expected
-from .report import Report
 from .volumes import Channel
 
 
@@ -23,22 +23,20 @@ def offered(voxels: np.ndarray, is_label: bool) -> np.ndarray | None:
     return voxels.astype({"bool": "u1", "float16": "f4"}.get(kind.name, kind))
 
 
-def check(base: str, channel: Channel, described: dict, report: Report) -> None:
+def check(server: Voltile, channel: Channel, described: dict, report: Report) -> None:
     """Compares all levels of a channel at its first and its last time point."""
     times = sorted({0, (described["times"] or 1) - 1})
     for time in times:
         volume = f"{channel.token}/{channel.name}" + (f"@{time}" if time else "")
         is_label = channel.kind == "labels"
         levels = expected.levels(channel, described["levels"], time)
-        try:
-            with urllib.request.urlopen(f"{base}/neuroglancer/{volume}/info") as answer:
-                info = json.load(answer)
-        except urllib.error.HTTPError as error:
-            reason = json.load(error)["detail"]
-            is_due = offered(levels[0], is_label) is None and error.code == 404 and "neuroglancer" in described["left_out"]
-            report.add(f"precomputed {volume} is left out: {reason}", is_due)
+        status, body = server.get(f"/neuroglancer/{volume}/info")
+        info = json.loads(body)
+        if status != 200:
+            is_due = offered(levels[0], is_label) is None and status == 404 and "neuroglancer" in described["left_out"]
+            report.add(f"precomputed {volume} is left out: {info['detail']}", is_due, part="precomputed")
             continue
-        report.add(f"precomputed {volume} is served", offered(levels[0], is_label) is not None)
+        report.add(f"precomputed {volume} is served", offered(levels[0], is_label) is not None, part="precomputed")
         for number, scale in enumerate(info["scales"]):
             voxels = levels.get(int(scale["key"]))
             if voxels is None:
@@ -50,13 +48,13 @@ def check(base: str, channel: Channel, described: dict, report: Report) -> None:
             name = f"{volume} level {scale['key']}"
 
             def by_tensorstore(number=number, where=where, volume=volume) -> np.ndarray:
-                spec = {"driver": "neuroglancer_precomputed", "kvstore": f"{base}/neuroglancer/{volume}/", "scale_index": number}
+                spec = {"driver": "neuroglancer_precomputed", "kvstore": f"{server.base}/neuroglancer/{volume}/", "scale_index": number}
                 return tensorstore.open(spec).result()[where].read().result()
 
             def by_cloudvolume(number=number, where=where, volume=volume) -> np.ndarray:
-                source = f"precomputed://{base}/neuroglancer/{volume}"
+                source = f"precomputed://{server.base}/neuroglancer/{volume}"
                 reader = CloudVolume(source, mip=number, progress=False, fill_missing=False, use_https=True)
                 return np.asarray(reader[where])
 
-            report.compare(f"TensorStore neuroglancer_precomputed {name}", by_tensorstore, wanted, is_mean)
-            report.compare(f"CloudVolume {name}", by_cloudvolume, wanted, is_mean)
+            expected.compare(report, "TensorStore", f"precomputed {name}", by_tensorstore, wanted, is_mean)
+            expected.compare(report, "CloudVolume", name, by_cloudvolume, wanted, is_mean)

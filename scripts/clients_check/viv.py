@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from checks.runner import ROOT
+
 HERE = Path(__file__).resolve().parent
 # Beside the packages, where Node.js looks for them.
-HOME = HERE.parent.parent / "target" / "clients-node"
+HOME = ROOT / ".tools" / "clients-node"
 PROGRAM, PACKAGES, LOCK = "viv.mjs", "package.json", "package-lock.json"
 # Booleans are no typed arrays in JavaScript, half floats only in the newest Node.js.
 UNREADABLE = {"bool", "float16"}

@@ -1,12 +1,6 @@
-"""The served channels and their voxels as h5py reads them.
-
-They are those of fixtures/voltile.toml, of volumes made here (larger chunks, which are passed through), of the demo
-volume, and of real files of the shared folder. Each is configured explicitly, so that voltile has nothing to guess.
-"""
+"""The served channels and their voxels as h5py reads them, configured explicitly, so that voltile has nothing to guess."""
 
 import json
-import os
-import subprocess
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +8,9 @@ from pathlib import Path
 import h5py
 import hdf5plugin  # noqa: F401  (registers the filters)
 import numpy as np
+
+from checks.runner import ROOT
+from checks.servers import Process
 
 REAL = ("em/**/*.h5", "ilastik/*.h5", "plantseg/*.h5", "fluo/*.h5")
 
@@ -29,7 +26,6 @@ class Channel:
     axes: str
     kind: str = "image"
     index: dict = field(default_factory=dict, hash=False)
-    levels: tuple = ()
 
     def level(self, path: str, box: tuple[int, int, int], time: int) -> np.ndarray:
         """The first voxels of a stored level in the order component, z, y, x; at most as many as `box` (z, y, x)."""
@@ -49,26 +45,18 @@ class Channel:
         voxels = voxels.transpose([(kept + "".join(missing)).index(axis) for axis in "czyx"])
         return np.ascontiguousarray(voxels.astype(voxels.dtype.newbyteorder("=")))
 
-    @property
-    def is_series(self) -> bool:
-        return "t" in self.axes and "t" not in self.index
 
-
-def fixtures(folder: Path) -> tuple[list[Channel], str]:
+def fixtures() -> tuple[list[Channel], str]:
     """The channels of the fixtures, and their configuration."""
+    folder = ROOT / "fixtures"
     text = (folder / "voltile.toml").read_text()
     config = tomllib.loads(text)
     out = []
     for token, dataset in config["datasets"].items():
         for name, channel in dataset["channels"].items():
             file = folder / channel.get("file", dataset["file"])
-            levels = tuple(level if isinstance(level, str) else level["path"] for level in channel.get("levels", ()))
-            out.append(
-                Channel(
-                    token, name, file, channel["path"], channel["axes"], channel.get("kind", "image"),
-                    channel.get("index", {}), levels,
-                )
-            )  # fmt: skip
+            kind, index = channel.get("kind", "image"), channel.get("index", {})
+            out.append(Channel(token, name, file, channel["path"], channel["axes"], kind, index))
     lines = [f"file = {json.dumps(str(folder / line[8:-1]))}" if line.startswith('file = "') else line for line in text.splitlines()]
     return out, "\n".join(lines) + "\n"
 
@@ -152,18 +140,14 @@ def made(folder: Path) -> tuple[list[Channel], str]:
 
 def demo(voltile: Path, folder: Path) -> tuple[list[Channel], str]:
     """The channels of the demo volume, which `serve --demo` makes below `folder` unless it is there."""
-    command = [str(voltile), "serve", "--demo", "--bind", "127.0.0.1:0"]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder.resolve())}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as server:
-        server.stdout.readline()
-        server.terminate()
+    command = [voltile, "serve", "--demo", "--bind", "127.0.0.1:0"]
+    with Process(command, folder / "demo.log", {"XDG_CACHE_HOME": str(folder)}) as server:
+        server.wait_until(lambda: "voltile listening on" in server.said())
     (file,) = folder.glob("voltile/demo-*.h5")
-    image = [Channel("demo", name, file, f"/{name}", "zyx") for name in ("em", "nuclei", "actin")]
-    others = [
-        Channel("demo", "segmentation", file, "/segmentation", "zyx", "labels"),
-        Channel("demo", "time", file, "/time", "tzyx"),
-    ]
-    return image + others, configuration(image + others, {})
+    channels = [Channel("demo", name, file, f"/{name}", "zyx") for name in ("em", "nuclei", "actin")]
+    channels.append(Channel("demo", "segmentation", file, "/segmentation", "zyx", "labels"))
+    channels.append(Channel("demo", "time", file, "/time", "tzyx"))
+    return channels, configuration(channels, {})
 
 
 def real(shared: Path) -> tuple[list[Channel], str]:

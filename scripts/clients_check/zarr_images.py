@@ -1,61 +1,59 @@
 """OME-Zarr images, read by TensorStore and zarr-python, and by ome-zarr-py, ome-zarr-models and napari-ome-zarr if there."""
 
-import json
-import urllib.error
-import urllib.request
 import warnings
+from functools import partial
 
 import numpy as np
 import tensorstore
 import zarr
 
+from checks.report import Report
+from checks.servers import Refused, Voltile
+
 from . import expected, viv
-from .report import Report
 from .volumes import Channel
 
 VERSIONS = {"0.4": ("zarr", 2), "0.5": ("zarr3", 3)}
 warnings.filterwarnings("ignore", module="zarr")
 
 
-def document(base: str, version: str, path: str) -> dict:
+def document(server: Voltile, version: str, path: str) -> dict:
     """OME-Zarr's metadata of a group."""
     file = ".zattrs" if version == "0.4" else "zarr.json"
-    with urllib.request.urlopen(f"{base}/zarr/{version}/{path}/{file}") as answer:
-        value = json.load(answer)
+    value = server.json(f"/zarr/{version}/{path}/{file}")
     return value if version == "0.4" else value["attributes"]["ome"]
 
 
-def check(base: str, channels: list[Channel], described: dict, report: Report) -> None:
+def check(server: Voltile, channels: list[Channel], described: dict, report: Report) -> None:
     """Compares each channel of a dataset, the image that several of them form, and its labels."""
     token = channels[0].token
     by_name = {channel.name: channel for channel in channels}
     descriptions = {channel["name"]: channel for channel in described["channels"]}
     for version in VERSIONS:
         for channel in channels:
-            image(base, version, f"{token}/{channel.name}.ome.zarr", [channel], descriptions, report)
+            image(server, version, f"{token}/{channel.name}.ome.zarr", [channel], descriptions, report)
         whole = f"{token}.ome.zarr"
-        metadata = document(base, version, whole)
+        metadata = document(server, version, whole)
         members = [entry["label"] for entry in metadata.get("omero", {}).get("channels", [])]
         if all(name in by_name for name in members) and members:
-            image(base, version, whole, [by_name[name] for name in members], descriptions, report)
-        for name in labels_of(base, version, whole):
-            image(base, version, f"{whole}/labels/{name}", [by_name[name]], descriptions, report, True)
+            image(server, version, whole, [by_name[name] for name in members], descriptions, report)
+        for name in labels_of(server, version, whole):
+            image(server, version, f"{whole}/labels/{name}", [by_name[name]], descriptions, report, True)
 
 
-def labels_of(base: str, version: str, path: str) -> list[str]:
+def labels_of(server: Voltile, version: str, path: str) -> list[str]:
     try:
-        return document(base, version, f"{path}/labels")["labels"]
-    except urllib.error.HTTPError as error:
-        error.read()
+        return document(server, version, f"{path}/labels")["labels"]
+    except Refused:
         return []
 
 
 def image(
-    base: str, version: str, path: str, channels: list[Channel], descriptions: dict, report: Report, is_below: bool = False
+    server: Voltile, version: str, path: str, channels: list[Channel], descriptions: dict, report: Report, is_below: bool = False
 ) -> None:
     """Compares all levels at the first and the last time point."""
     driver, zarr_format = VERSIONS[version]
-    (multiscale,) = document(base, version, path)["multiscales"]
+    (multiscale,) = document(server, version, path)["multiscales"]
     axes = "".join(axis["name"] for axis in multiscale["axes"])
     described = descriptions[channels[0].name]
     is_label = channels[0].kind == "labels"
@@ -65,7 +63,7 @@ def image(
     by_level = {level["level"]: level for level in described["levels"]}
     for place, dataset in enumerate(multiscale["datasets"]):
         number = int(dataset["path"])
-        url = f"{base}/zarr/{version}/{path}/{number}"
+        url = f"{server.base}/zarr/{version}/{path}/{number}"
         for time in times:
             voxels = [levels.get(number) for levels in each[time]]
             if any(own is None for own in voxels):
@@ -84,12 +82,12 @@ def image(
                 return zarr.open_array(url, mode="r", zarr_format=zarr_format)[where]
 
             name = f"{path} {version} level {number}" + (f" time {time}" if time else "")
-            report.compare(f"TensorStore {driver} {name}", by_tensorstore, wanted, is_mean)
-            report.compare(f"zarr-python {name}", by_zarr, wanted, is_mean)
-            by_viv(f"{base}/zarr/{version}/{path}", place, time, axes, name, wanted, is_mean, report)
+            expected.compare(report, "TensorStore", f"{driver} {name}", by_tensorstore, wanted, is_mean)
+            expected.compare(report, "zarr-python", name, by_zarr, wanted, is_mean)
+            by_viv(f"{server.base}/zarr/{version}/{path}", place, time, axes, name, wanted, is_mean, report)
     if not is_below:
-        listed(base, version, path, sorted(dataset["path"] for dataset in multiscale["datasets"]), report)
-        validate(base, version, path, report)
+        listed(server, version, path, sorted(dataset["path"] for dataset in multiscale["datasets"]), report)
+        validate(server, version, path, report)
 
 
 def by_viv(
@@ -104,36 +102,36 @@ def by_viv(
         sections = sorted({0, depth // 2, depth - 1})
         wanted = wanted.take(sections, along)
     if reader is None:
-        report.skipped.add("Viv")
+        report.skip("Viv", "it could not be installed")
     elif viv.reads(wanted):
-        report.compare(f"Viv {name}", lambda: reader.read(url, place, time, sections, axes, wanted.shape), wanted, is_mean)
+        read = partial(reader.read, url, place, time, sections, axes, wanted.shape)
+        expected.compare(report, "Viv", name, read, wanted, is_mean)
 
 
-def listed(base: str, version: str, path: str, arrays: list[str], report: Report) -> None:
+def listed(server: Voltile, version: str, path: str, arrays: list[str], report: Report) -> None:
     """Whether zarr-python lists the nodes of a group, which it does by consolidated metadata only."""
-    wanted = arrays + (["labels"] if labels_of(base, version, path) else [])
-    found = sorted(zarr.open_group(f"{base}/zarr/{version}/{path}", mode="r", zarr_format=VERSIONS[version][1]))
-    report.add(f"zarr-python lists {path} {version}", found == wanted, f"{found}, expected {wanted}")
+    wanted = arrays + (["labels"] if labels_of(server, version, path) else [])
+    found = sorted(zarr.open_group(f"{server.base}/zarr/{version}/{path}", mode="r", zarr_format=VERSIONS[version][1]))
+    report.add(f"zarr-python lists {path} {version}", found == wanted, f"{found}, expected {wanted}", "zarr-python")
 
 
-def validate(base: str, version: str, path: str, report: Report) -> None:
+def validate(server: Voltile, version: str, path: str, report: Report) -> None:
     """Whether ome-zarr-models finds the metadata valid."""
     try:
         from ome_zarr_models.v04.image import Image as Image04
         from ome_zarr_models.v05.image import Image as Image05
     except ImportError:
-        report.skipped.add("ome-zarr-models")
-        return
+        return report.skip("ome-zarr-models", "it could not be installed")
     model = {"0.4": Image04, "0.5": Image05}[version]
-    what, why = f"ome-zarr-models {path} {version}", ""
+    why = ""
     try:
-        model.from_zarr(zarr.open_group(f"{base}/zarr/{version}/{path}", mode="r", zarr_format=VERSIONS[version][1]))
+        model.from_zarr(zarr.open_group(f"{server.base}/zarr/{version}/{path}", mode="r", zarr_format=VERSIONS[version][1]))
     except Exception as error:  # whatever it raises
         why = f"{type(error).__name__}: {str(error)[:500]}"
-    report.add(what, not why, why)
+    report.add(f"ome-zarr-models {path} {version}", not why, why, "ome-zarr-models")
 
 
-def readers(base: str, channels: list[Channel], described: dict, report: Report) -> None:
+def readers(server: Voltile, channels: list[Channel], described: dict, report: Report) -> None:
     """Opens an image with labels as ome-zarr-py and napari do."""
     token = channels[0].token
     wanted = {}
@@ -144,12 +142,12 @@ def readers(base: str, channels: list[Channel], described: dict, report: Report)
     labels = next(wanted[channel.name] for channel in channels if channel.kind == "labels")
     images = np.concatenate([wanted[channel.name] for channel in channels if channel.kind != "labels"], axis=1)
     for version in VERSIONS:
-        url = f"{base}/zarr/{version}/{token}.ome.zarr"
+        url = f"{server.base}/zarr/{version}/{token}.ome.zarr"
         for client, layers in (("ome-zarr-py", by_ome_zarr), ("napari-ome-zarr", by_napari)):
             try:
                 found = layers(url)
             except ImportError:
-                report.skipped.add(client)
+                report.skip(client, "it could not be installed")
                 continue
             except Exception as error:  # whatever it raises
                 report.add(f"{client} {url}", False, f"{type(error).__name__}: {str(error)[:300]}")
@@ -157,7 +155,7 @@ def readers(base: str, channels: list[Channel], described: dict, report: Report)
             for what, voxels in (("image", images), ("labels", labels)):
                 same = [array for array in found if np.squeeze(array).shape == np.squeeze(voxels).shape]
                 is_there = any(np.array_equal(np.squeeze(array), np.squeeze(voxels)) for array in same)
-                report.add(f"{client} {what} {version}", is_there, f"{[array.shape for array in found]}")
+                report.add(f"{client} {what} {version}", is_there, f"{[array.shape for array in found]}", client)
 
 
 def by_ome_zarr(url: str) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from package_check.report import find
+from checks.servers import Process, Refused, find, free_port
 
 PROGRAMS = ["slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "sinfo"]
 NODES = ["voltile0", "voltile1"]
@@ -25,14 +25,10 @@ AuthType=auth/none
 CredType=cred/none
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
-MpiDefault=none
 ReturnToService=2
-SwitchType=switch/none
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 MinJobAge=600
 KillWait=2
@@ -47,42 +43,18 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
-class Broken(Exception):
-    """The cluster does not work."""
-
-
-def prepared() -> str | None:
-    """Why there is no Slurm here; installs it if that is possible."""
-    if not missing():
-        return None
-    if os.geteuid() != 0 or not find("apt-get"):
-        return f"not installed: {', '.join(missing())} (Debian: apt-get install slurm-wlm)"
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", "slurm-wlm"]
-    for command in (["apt-get", "update", "-qq"], install):
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    return f"apt-get cannot install slurm-wlm: {done.stderr[-500:]}" if missing() else None
-
-
 def missing() -> list[str]:
     return [program for program in PROGRAMS if not find(program)]
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class Cluster:
     """Daemons in the foreground, as children of this process; stopped on exit."""
 
     def __init__(self, place: Path, path: str) -> None:
-        self.place, self.daemons = place, []
+        self.place = place
+        self.daemons: list[Process] = []
         (place / "state").mkdir(parents=True)
-        controller, *ports = free_ports(1 + len(NODES))
+        controller, *ports = (free_port() for _ in range(1 + len(NODES)))
         host = socket.gethostname().split(".")[0]
         node = "NodeName={} NodeHostname={} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=8000 State=UNKNOWN"
         nodes = "\n".join(node.format(name, host, port) for name, port in zip(NODES, ports))
@@ -110,40 +82,29 @@ class Cluster:
         self.stop()
 
     def start(self, program: str, *arguments: str) -> None:
-        log = (self.place / f"{program}{len(self.daemons)}.out").open("w")
-        # Daemons get a session of their own: their signals do not reach this process.
-        command = [find(program), *arguments]
-        self.daemons.append(
-            subprocess.Popen(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        )
+        log = self.place / f"{program}{len(self.daemons)}.out"
+        self.daemons.append(Process([find(program), *arguments], log, self.environment))
 
     def stop(self) -> None:
         """Cancels all jobs, and ends the daemons."""
-        if self.daemons and self.daemons[0].poll() is None:
-            subprocess.run([find("scancel"), "--user", getpass.getuser()], env=self.environment, capture_output=True, timeout=60)
+        if self.daemons and self.daemons[0].runs():
+            self.ask("scancel", "--user", getpass.getuser(), check=False)
             end = time.monotonic() + 20
             while time.monotonic() < end and self.ask("squeue", "--noheader", "--format=%i", check=False).strip():
                 time.sleep(0.2)
         for daemon in reversed(self.daemons):
-            daemon.terminate()
-        for daemon in self.daemons:
-            try:
-                daemon.wait(20)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-        self.daemons = []
+            daemon.stop()
 
     def ask(self, program: str, *arguments: str, check: bool = True) -> str:
         done = subprocess.run([find(program), *arguments], env=self.environment, capture_output=True, text=True, timeout=60)
         if check and done.returncode:
-            raise Broken(f"{program} {' '.join(arguments)}: {done.stderr or done.stdout}")
+            raise Refused(f"{program} {' '.join(arguments)}: {done.stderr or done.stdout}")
         return done.stdout
 
     def is_ready(self) -> bool:
         for daemon in self.daemons:
-            if daemon.poll() is not None:
-                raise Broken(f"{daemon.args[0]} ended with {daemon.returncode}: {self.logs()}")
+            if not daemon.runs():
+                raise Refused(f"{daemon.command[0]} ended: {self.logs()}")
         states = self.ask("sinfo", "--noheader", "--Node", "--format=%T", check=False).split()
         return states == ["idle"] * len(NODES)
 
@@ -154,7 +115,7 @@ class Cluster:
         end = time.monotonic() + PATIENCE
         while not holds():
             if time.monotonic() > end:
-                raise Broken(f"timed out waiting until {what}: {self.ask('squeue', check=False)}{self.logs()}")
+                raise Refused(f"timed out waiting until {what}: {self.ask('squeue', check=False)}{self.logs()}")
             time.sleep(0.1)
 
     def submit(self, script: Path, arguments: list[str], tasks: range | None, folder: Path) -> str:

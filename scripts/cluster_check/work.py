@@ -1,19 +1,25 @@
-"""The work that is given to a cluster, and the comparison with one process."""
+"""The work that is given to a cluster, and the comparison with one process; and what stands in for a cluster."""
 
 import hashlib
+import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
 import numpy
 
-from package_check.report import Report
+from checks.report import Report
+from checks.runner import ROOT
+from checks.servers import run
 
 SHARDS = range(4)
+# As many as the cluster on this machine has nodes.
+AT_ONCE = 2
 
 
-def check(report: Report, root: Path, place: Path, voltile: Path, cluster) -> None:
-    scripts = root / "packaging" / "slurm"
+def check(report: Report, place: Path, voltile: Path, cluster) -> None:
+    scripts = ROOT / "packaging" / "slurm"
     volume(place / "brain.h5")
     pyramid(report, scripts / "pyramid.sbatch", place, voltile, cluster)
     warm(report, scripts / "warm.sbatch", place, voltile, cluster)
@@ -34,9 +40,7 @@ def pyramid(report: Report, script: Path, place: Path, voltile: Path, cluster) -
     work = Path(f"{brain}.pyramid.work")
     early = cluster.run(script, [str(brain)], None, place)
     report.add("nothing is assembled before the shards", bool(early) and not work.exists(), str(early))
-    wrong = cluster.run_with_a_kill(
-        script, [str(brain)], SHARDS, place, lambda: any(work.glob("*.piece"))
-    )
+    wrong = cluster.run_with_a_kill(script, [str(brain)], SHARDS, place, lambda: any(work.glob("*.piece")))
     report.add("four shards of a pyramid, one of them killed and started again", not wrong, "\n".join(wrong))
     wrong = cluster.run(script, [str(brain)], None, place)
     report.add("the pyramid is assembled", not wrong, "\n".join(wrong))
@@ -52,8 +56,7 @@ def warm(report: Report, script: Path, place: Path, voltile: Path, cluster) -> N
     subprocess.run([voltile, "warm", *selection, *one], cwd=place, check=True, stdout=subprocess.DEVNULL)
     tiles = place / "tiles"
     arguments = [*selection, "--into", str(tiles)]
-    begun = lambda: any(tiles.glob("tiles/*/*/*.png"))  # noqa: E731
-    wrong = cluster.run_with_a_kill(script, arguments, SHARDS, place, begun)
+    wrong = cluster.run_with_a_kill(script, arguments, SHARDS, place, lambda: any(tiles.glob("tiles/*/*/*.png")))
     report.add("four shards of tiles, one of them killed and started again", not wrong, "\n".join(wrong))
     expected, found = files(place / "one"), files(tiles)
     report.add(f"their {len(expected)} tiles are those of one process", len(expected) > 100 and expected == found)
@@ -76,3 +79,34 @@ def files(directory: Path) -> dict[str, str]:
     """A digest of every tile in a cache directory."""
     tiles = (directory / "tiles").rglob("*.png")
     return {str(tile.relative_to(directory)): hashlib.sha256(tile.read_bytes()).hexdigest() for tile in tiles}
+
+
+class Plain:
+    """Runs batch scripts as plain processes, with the variables that Slurm sets for the tasks of a job array."""
+
+    def __init__(self, path: str) -> None:
+        self.environment = {**os.environ, "PATH": path, "SLURM_CPUS_PER_TASK": "1"}
+
+    def run(self, script: Path, arguments: list[str], tasks: range | None, folder: Path) -> list[str]:
+        """Runs a script to its end, as an array if there are tasks; returns what went wrong."""
+        ids = [None] if tasks is None else [str(task) for task in tasks]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            ended = list(pool.map(lambda task: self.task(script, arguments, task, len(ids), folder), ids))
+        return [why for why in ended if why]
+
+    def run_with_a_kill(self, script: Path, arguments: list[str], tasks: range, folder: Path, begun) -> list[str]:
+        """Kills the first task when `begun()`, then runs all of them."""
+        environment = self.environment | {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_TASK_COUNT": str(len(tasks))}
+        process = subprocess.Popen(
+            ["bash", script, *arguments], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while process.poll() is None and not begun():
+            pass
+        process.kill()
+        process.wait()
+        return self.run(script, arguments, tasks, folder)
+
+    def task(self, script: Path, arguments: list[str], task: str | None, count: int, folder: Path) -> str | None:
+        array = {} if task is None else {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": str(count)}
+        done = run("bash", script, *arguments, cwd=folder, env=self.environment | array)
+        return f"{script.name}, task {task}: status {done.returncode}\n{done.stdout[-2000:]}" if done.returncode else None

@@ -1,8 +1,7 @@
 """Random tile addresses of a dataset, and the different URLs of each.
 
-Expected responses are computed by the oracle, requests are made by `compare`. Most addresses lie inside the volume;
-some lie beyond its edges (black), beyond its last level or its last time (404). Levels for which the oracle would read
-more than MAX_VOXELS are reduced: this keeps a run short and stays far below voltile's own limit.
+Most addresses lie inside the volume; some lie beyond its edges (black), beyond its last level or its last time (404). Levels
+for which the oracle would read more than MAX_VOXELS are reduced, which keeps a run short.
 """
 
 import random

@@ -1,8 +1,4 @@
-"""Sends requests to voltile and checks status, headers, PNG format and pixels.
-
-The requests come from `addresses`. An expected answer is either an array of pixels or, if the oracle rejects the
-request, a status.
-"""
+"""Sends requests for `addresses` to voltile and checks status, headers, PNG format and pixels."""
 
 import http.client
 import json
@@ -15,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import oracle
+
+from checks.servers import ask
 
 from . import addresses
 
@@ -41,30 +39,12 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
 
 
-class Client:
-    """One persistent connection."""
-
-    def __init__(self, address: str):
-        self.connection = http.client.HTTPConnection(address, timeout=60)
-
-    def get(self, url: str) -> tuple[int, http.client.HTTPMessage, bytes]:
-        try:
-            return self._once(url)
-        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-            self.connection.close()  # the server may close idle connections at any time
-            return self._once(url)
-
-    def _once(self, url: str) -> tuple[int, http.client.HTTPMessage, bytes]:
-        self.connection.request("GET", PREFIX + url)
-        answer = self.connection.getresponse()
-        return answer.status, answer.headers, answer.read()
-
-
 class Checker:
     """Compares one server with the oracle. `descriptions` is token -> description, with files relative to `folder`."""
 
     def __init__(self, address: str, folder: Path, descriptions: dict[str, dict], seed: int):
-        self.client, self.folder, self.descriptions, self.seed = Client(address), folder, descriptions, seed
+        self.folder, self.descriptions, self.seed = folder, descriptions, seed
+        self.address = address
 
     @lru_cache(maxsize=None)
     def dataset(self, token: str) -> oracle.Dataset:
@@ -89,9 +69,8 @@ class Checker:
         for expected in all_expected:
             out.asked += 1
             try:
-                wrong = faults(*self.client.get(expected.url), expected)
+                wrong = faults(*ask(f"http://{self.address}{PREFIX}{expected.url}"), expected)
             except Exception as error:  # no connection, invalid PNG or JSON: any exception is a fault of the response
-                self.client.connection.close()
                 wrong = [f"{type(error).__name__}: {error}"]
             if wrong:
                 out.faults.append("\n".join([PREFIX + expected.url, *("    " + w for w in wrong)]))

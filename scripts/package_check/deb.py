@@ -1,21 +1,18 @@
-"""The .deb: lintian, and its life in a new chroot: installed, served from, upgraded, removed, purged.
+"""The .deb: lintian, and its life in a new chroot of this system's release: installed, served from, upgraded, removed, purged.
 
-The chroot is of this system's release and comes from its package sources. No systemd runs in it: the unit's ExecStart is run as
-its user, in the directories that systemd would make.
+No systemd runs in it: the unit's ExecStart is run as its user, in the directories that systemd would make.
 """
 
 import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
-from .report import Report, built, find, run
+from checks.report import Report
+from checks.runner import ROOT
+from checks.servers import LISTENING, Process, ask, find, run
 
 CONFIGURATION = "etc/voltile/voltile.toml"
 FOLDER = "var/lib/voltile"
@@ -23,8 +20,6 @@ FOLDER = "var/lib/voltile"
 DATASET = '\n[datasets.named]\nfile = "/srv/data/wide.h5"\n'
 # A tile of a file in the folder, and of the dataset.
 FOUND, NAMED = (f"/ndtilecache/tilecache/{token}/raw/xy/1/0_0_0.png" for token in ("wide", "named"))
-# The wait for anything: far longer than it takes.
-PATIENCE = 120.0
 CONTENTS = """\
 ./etc/voltile/voltile.toml ./usr/bin/voltile ./usr/share/man/man1/voltile.1.gz ./usr/share/man/man1/voltile-serve.1.gz
 ./usr/share/bash-completion/completions/voltile ./usr/share/zsh/vendor-completions/_voltile
@@ -34,16 +29,24 @@ CONTENTS = """\
 ./usr/share/doc/voltile/copyright ./usr/share/doc/voltile/changelog.gz ./usr/share/doc/voltile/changelog.Debian.gz""".split()
 
 
-def check(report: Report, root: Path, place: Path, args) -> None:
-    package = built(root, "deb", args.release)
-    print(f"        {package.name}, {package.stat().st_size >> 20} MiB")
+def check(report: Report, place: Path, args) -> None:
+    package = built("deb", args.release)
     contents(report, package, place / "contents")
     lintian(report, package)
     chroot = Chroot(place / "chroot")
     if why := chroot.make(package):
         report.skip("installation, upgrade and purge", why)
-        return
-    life(report, root, place, package, chroot, args)
+    else:
+        life(report, place, package, chroot, args)
+
+
+def built(kind: str, is_release: bool) -> Path:
+    """Builds a package, and returns its path."""
+    command = [ROOT / "scripts" / "package", *([] if is_release else ["--dev"]), kind]
+    printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    package = ROOT / printed.splitlines()[-1]
+    print(f"        {package.name}, {package.stat().st_size >> 20} MiB", flush=True)
+    return package
 
 
 def contents(report: Report, package: Path, place: Path) -> None:
@@ -66,8 +69,7 @@ def contents(report: Report, package: Path, place: Path) -> None:
 
 def lintian(report: Report, package: Path) -> None:
     if not find("lintian"):
-        report.skip("lintian", "it is not installed")
-        return
+        return report.skip("lintian", "it is not installed")
     # The binary of a test is not stripped; and Debian wants an address of the maintainer, but there is none to give.
     expected = "unstripped-binary-or-object,malformed-contact,bogus-mail-host-in-debian-changelog"
     done = run("lintian", "--allow-root", "--fail-on", "error", "--suppress-tags", expected, package)
@@ -75,8 +77,8 @@ def lintian(report: Report, package: Path) -> None:
     print("".join(f"        {line}\n" for line in done.stdout.splitlines()), end="")
 
 
-def life(report: Report, root: Path, place: Path, package: Path, chroot: "Chroot", args) -> None:
-    volume = root / "fixtures" / "wide.h5"
+def life(report: Report, place: Path, package: Path, chroot: "Chroot", args) -> None:
+    volume = ROOT / "fixtures" / "wide.h5"
     run(args.voltile, "render", FOUND, "-o", place / "own.png", volume, cwd=place, check=True)
     wanted = (place / "own.png").read_bytes()
     report.ran("dpkg installs it", chroot.dpkg("--install", package))
@@ -85,10 +87,10 @@ def life(report: Report, root: Path, place: Path, package: Path, chroot: "Chroot
     report.add("there is a system user without a shell", is_system, str(user))
     report.add("the unit is enabled", chroot.is_enabled())
     with Service(report, place, chroot, "with nothing to serve yet") as service:
-        report.add("the service starts with nothing to serve", service.get("/livez") is not None, service.log())
+        report.add("the service starts with nothing to serve", service.get("/livez") is not None, service.said())
         shutil.copyfile(volume, chroot.path / FOLDER / "wide.h5")
-        tile = until(lambda: service.get(FOUND), service.runs)
-        report.add("a file that is put into the folder is served", tile == wanted, service.log())
+        service.wait_until(lambda: service.get(FOUND))
+        report.add("a file that is put into the folder is served", service.get(FOUND) == wanted, service.said())
     cache = chroot.path / "var" / "cache" / "voltile"
     tiles = [path for path in cache.rglob("*") if path.is_file() and path.stat().st_size >= len(wanted)]
     report.add("its tile is kept in the cache directory", len(tiles) > 0)
@@ -137,51 +139,24 @@ def newer(package: Path, place: Path, revision: str, addition: str) -> Path:
     return path
 
 
-def until(what, is_possible):
-    """Waits until `what` returns something; gives up if that is no longer possible."""
-    end = time.monotonic() + PATIENCE
-    while not (found := what()) and is_possible() and time.monotonic() < end:
-        time.sleep(0.05)
-    return found
-
-
-class Service:
+class Service(Process):
     """The unit's ExecStart, run by its user. When it ends, its status and its log must be right."""
 
     def __init__(self, report: Report, place: Path, chroot: "Chroot", when: str):
-        self.report, self.when, self.files = report, when, (place / "service.out", place / "service.log")
+        self.report, self.when = report, when
         chroot.run("install", "-d", "-o", "voltile", "-g", "voltile", "-m", "0750", "/var/cache/voltile")
         command = chroot.command(*chroot.start(), "--bind", "127.0.0.1:0", user="voltile")
-        with open(self.files[0], "wb") as out, open(self.files[1], "wb") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
-
-    def __enter__(self) -> "Service":
-        self.address = until(self.printed, self.runs)
-        return self
+        super().__init__(command, place / "service.log")
+        self.wait_until(lambda: LISTENING.search(self.said()))
 
     def __exit__(self, *_: object) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(PATIENCE)
-        is_right = status == 0 and "ERROR" not in self.log()
-        self.report.add(f"{self.when}, it ends with status 0 and without an error in its log", is_right, self.log())
-
-    def printed(self) -> str | None:
-        found = re.search(r"^voltile listening on http://(\S+)$", self.files[0].read_text(), re.MULTILINE)
-        return found and found[1]
-
-    def runs(self) -> bool:
-        return self.process.poll() is None
-
-    def log(self) -> str:
-        return self.files[1].read_text()
+        is_right = self.stop() == 0 and "ERROR" not in self.said()
+        self.report.add(f"{self.when}, it ends with status 0 and without an error in its log", is_right, self.said())
 
     def get(self, path: str) -> bytes | None:
         """The body of an answer 200."""
-        try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=PATIENCE) as answer:
-                return answer.read()
-        except urllib.error.URLError:
-            return None
+        status, _, body = ask(f"http://{LISTENING.search(self.said())[1]}{path}")
+        return body if status == 200 else None
 
 
 class Chroot:

@@ -1,19 +1,16 @@
-"""The nginx example: nginx runs it with a certificate made for this, in front of voltile, and its answers are compared with
-voltile's own.
-"""
+"""The nginx example, with a certificate made for this, in front of voltile: its answers are compared with voltile's own."""
 
 import http.client
 import json
-import os
 import re
-import signal
 import socket
 import ssl
-import subprocess
 from pathlib import Path
 
-from .report import Report, find, run
-from .server import Server
+from checks.nginx import Nginx, adapted, configured
+from checks.report import Report
+from checks.runner import ROOT
+from checks.servers import Voltile, certificate, datasets, find, free_port, run
 
 HOST = "volumes.example.org"
 MOUNT = "/ndtilecache/tilecache"
@@ -21,29 +18,25 @@ TILES = [f"{MOUNT}/wide/raw/{path}.png" for path in ("xy/1/0_0_0", "xz/1/0_0_0",
 PATIENCE = 60
 
 
-def check(report: Report, root: Path, place: Path, args) -> None:
-    nginx, openssl = find("nginx"), find("openssl")
-    if not nginx or not openssl:
-        report.skip("nginx in front of voltile", "nginx or openssl is not installed")
-        return
-    certificate(openssl, place)
-    example = (root / "packaging" / "nginx.conf").read_text()
+def check(report: Report, place: Path, args) -> None:
+    if not find("nginx") or not find("openssl"):
+        return report.skip("nginx in front of voltile", "nginx or openssl is not installed")
+    certificate(place, f"DNS:{HOST}")
+    example = (ROOT / "packaging" / "nginx.conf").read_text()
     for name, path in (("TCP", None), ("a Unix socket", place / "voltile.sock")):
-        with Voltile(args.voltile, root, place, path) as voltile, Nginx(nginx, place, example, voltile) as proxy:
-            compare(report, name, voltile, proxy)
-        report.add(f"{name}: nginx logs no error", not proxy.errors(), proxy.errors())
-    with_login(report, nginx, place, example)
+        trusted = f'trusted_proxies = ["unix"]\nunix_socket = "{path}"\n' if path else 'trusted_proxies = ["127.0.0.1"]\n'
+        settings = f'[server]\nbase_path = "/volumes"\n{trusted}' + datasets({"wide": ROOT / "fixtures" / "wide.h5"})
+        with Voltile(args.voltile, place, settings, report) as voltile:
+            upstream = f"unix:{path}" if path else voltile.address
+            with Proxy(place, f"{name[-3:]}-cache", example, upstream) as proxy:
+                compare(report, name, voltile, proxy)
+        report.add(f"{name}: nginx logs no error", not proxy.unexpected(), proxy.unexpected())
+    with_login(report, place, example)
 
 
-def certificate(openssl: str, place: Path) -> None:
-    names = ["-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"]
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", place / "key.pem"]
-    run(openssl, "req", "-x509", "-days", "2", *key, *names, "-out", place / "cert.pem", check=True)
-
-
-def compare(report: Report, name: str, voltile: "Voltile", proxy: "Nginx") -> None:
+def compare(report: Report, name: str, voltile: Voltile, proxy: "Proxy") -> None:
     for tile in TILES:
-        own, first, second = voltile.get(tile), proxy.get(tile), proxy.get(tile)
+        own, first, second = asked(voltile.connect(), tile), proxy.get(tile), proxy.get(tile)
         is_same = own.status == first.status == second.status == 200 and own.body == first.body == second.body
         report.add(f"{name}: {tile} is the same", is_same, f"{own.status} {first.status} {second.status}")
         headers = ("etag", "content-type", "cache-control")
@@ -54,7 +47,7 @@ def compare(report: Report, name: str, voltile: "Voltile", proxy: "Nginx") -> No
         again = proxy.get(tile, {"If-None-Match": own.headers["etag"]})
         report.add(f"{name}: a client that has it gets 304", (again.status, again.body) == (304, b""), str(again.status))
     missing = f"{MOUNT}/nothing/raw/xy/3/0_0_0.png"
-    statuses = (voltile.get(missing).status, proxy.get(missing).status)
+    statuses = (asked(voltile.connect(), missing).status, proxy.get(missing).status)
     report.add(f"{name}: an unknown dataset is unknown to both", statuses == (404, 404), str(statuses))
     projects = proxy.get("/projects.json").body.decode()
     address = f"https://{HOST}/volumes{MOUNT}/"
@@ -64,8 +57,7 @@ def compare(report: Report, name: str, voltile: "Voltile", proxy: "Nginx") -> No
     report.add(f"{name}: datasets are listed", [dataset["token"] for dataset in listed] == ["wide"], str(listed))
     page = proxy.get("/")
     report.add(f"{name}: the page is there", page.status == 200 and b"<html" in page.body, str(page.status))
-    bare = proxy.ask("/volumes", {})
-    location = bare.headers.get("location", "")
+    location = asked(proxy.connect(), "/volumes").headers.get("location", "")
     report.add(f"{name}: the path without a slash leads to it", location.endswith("/volumes/"), location)
     report.add(f"{name}: the metrics are for this machine", proxy.get("/metrics").status == 200)
     voltile.stop()
@@ -75,43 +67,30 @@ def compare(report: Report, name: str, voltile: "Voltile", proxy: "Nginx") -> No
     report.add(f"{name}: another one is 502", status == 502, str(status))
 
 
-def with_login(report: Report, nginx: str, place: Path, example: str) -> None:
+def with_login(report: Report, place: Path, example: str) -> None:
     """The second example, uncommented; only its syntax, as there is no provider here."""
     begin = example.index("    # Second example")
     text = example[:begin] + re.sub(r"(?m)^    #(?! )", "    ", example[begin:])
     text = re.sub(r"(?m)^( +)#(auth_request|error_page) ", r"\1\2 ", text)
     count = len(re.findall(r"(?m)^ *(auth_request|location /oauth2/|location = /oauth2/auth|location @login)", text))
     report.add("the example of a log-in has all of its parts", count == 4, str(count))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    path = configured(place, text, "127.0.0.1:8080", port)
-    report.ran("nginx accepts the example of a log-in", run(nginx, "-t", "-p", place, "-c", path))
+    command = configured(place, local(place, "login-cache", text, "127.0.0.1:8080", free_port()))
+    report.ran("nginx accepts the example of a log-in", run(*command, "-t"))
 
 
-def configured(place: Path, example: str, upstream: str, port: int) -> Path:
-    """Writes the configuration of an nginx that includes the example, with the paths and addresses of this test."""
-    for old, new in (
-        ("    listen 443 ssl http2;\n", f"    listen 127.0.0.1:{port} ssl http2;\n"),
-        ("    listen [::]:443 ssl http2;\n", ""),
-        ("    server 127.0.0.1:8080;\n", f"    server {upstream};\n"),
-        ("/var/cache/nginx/voltile", str(place / "nginx-cache")),
-        ("/etc/ssl/certs/volumes.example.org.pem", str(place / "cert.pem")),
-        ("/etc/ssl/private/volumes.example.org.key", str(place / "key.pem")),
-    ):
-        if example.count(old) != 1:
-            raise OSError(f"the example must contain {old.strip()!r} once")
-        example = example.replace(old, new)
-    (place / "voltile.conf").write_text(example)
-    user = "user root;\n" if os.getuid() == 0 else ""
-    temporary = "".join(
-        f"    {kind}_temp_path {place}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+def local(place: Path, cache: str, example: str, upstream: str, port: int) -> str:
+    """The example with the paths and addresses of this test."""
+    return adapted(
+        example,
+        [
+            ("    listen 443 ssl http2;\n", f"    listen 127.0.0.1:{port} ssl http2;\n"),
+            ("    listen [::]:443 ssl http2;\n", ""),
+            ("    server 127.0.0.1:8080;\n", f"    server {upstream};\n"),
+            ("/var/cache/nginx/voltile", str(place / cache)),
+            ("/etc/ssl/certs/volumes.example.org.pem", str(place / "certificate.pem")),
+            ("/etc/ssl/private/volumes.example.org.key", str(place / "key.pem")),
+        ],
     )
-    text = (
-        f"{user}daemon off;\nworker_processes 1;\npid {place}/nginx.pid;\nerror_log {place}/nginx-error.log warn;\n"
-        f"events {{ }}\nhttp {{\n    access_log off;\n{temporary}    include {place}/voltile.conf;\n}}\n"
-    )
-    (place / "nginx-main.conf").write_text(text)
-    return place / "nginx-main.conf"
 
 
 class Answer:
@@ -120,71 +99,30 @@ class Answer:
         self.headers = {key.lower(): value for key, value in answer.getheaders()}
 
 
-class Voltile:
-    """A server with the settings that the example asks for, at TCP or a Unix socket too."""
-
-    def __init__(self, program: Path, root: Path, place: Path, path: Path | None):
-        trusted = f'trusted_proxies = ["unix"]\nunix_socket = "{path}"\n' if path else 'trusted_proxies = ["127.0.0.1"]\n'
-        (place / "voltile.toml").write_text(
-            '[server]\nbind = "127.0.0.1:0"\nbase_path = "/volumes"\n'
-            f'{trusted}[datasets.wide]\nfile = "{root}/fixtures/wide.h5"\n'
-        )
-        self.server = Server(program, place / "voltile.toml")
-        self.upstream = f"unix:{path}" if path else self.server.address
-
-    def __enter__(self) -> "Voltile":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        if self.server.process.poll() is None:
-            self.server.stop()
-
-    def get(self, path: str) -> Answer:
-        connection = http.client.HTTPConnection(self.server.address, timeout=PATIENCE)
-        connection.request("GET", path)
-        return Answer(connection.getresponse())
+def asked(connection: http.client.HTTPConnection, path: str, headers: dict[str, str] | None = None) -> Answer:
+    connection.request("GET", path, headers=headers or {})
+    return Answer(connection.getresponse())
 
 
-class Nginx:
-    """A running nginx. It inherits a listening socket, so its port cannot be taken by another program."""
+class Proxy(Nginx):
+    """A running nginx with the example."""
 
-    def __init__(self, nginx: str, place: Path, example: str, voltile: Voltile):
-        (place / "nginx-error.log").unlink(missing_ok=True)
-        subprocess.run(["rm", "-rf", str(place / "nginx-cache")], check=True)
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = listener.getsockname()[1]
-            config = configured(place, example, voltile.upstream, self.port)
-            self.log = place / "nginx-error.log"
-            command = [nginx, "-p", str(place), "-c", str(config), "-e", str(self.log)]
-            environment = os.environ | {"NGINX": f"{listener.fileno()};"}
-            self.process = subprocess.Popen(command, env=environment, pass_fds=[listener.fileno()])
-        self.trusted = ssl.create_default_context(cafile=str(place / "cert.pem"))
+    def __init__(self, place: Path, cache: str, example: str, upstream: str):
+        super().__init__(place, lambda port: local(place, cache, example, upstream, port))
+        self.trusted = ssl.create_default_context(cafile=str(place / "authority.pem"))
 
-    def __enter__(self) -> "Nginx":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.send_signal(signal.SIGQUIT)
-        self.process.wait(PATIENCE)
-
-    def get(self, path: str, headers: dict[str, str] | None = None) -> Answer:
-        return self.ask(f"/volumes{path}", headers or {})
-
-    def ask(self, path: str, headers: dict[str, str]) -> Answer:
-        """A request by TLS; the certificate must be the one of the example's host."""
+    def connect(self) -> http.client.HTTPSConnection:
+        """TLS; the certificate must be the one of the example's host."""
         plain = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
         connection = http.client.HTTPSConnection(HOST, timeout=PATIENCE)
         connection.sock = self.trusted.wrap_socket(plain, server_hostname=HOST)
-        connection.request("GET", path, headers=headers)
-        answer = Answer(connection.getresponse())
-        connection.close()
-        return answer
+        return connection
 
-    def errors(self) -> str:
-        """Its log without the errors that a stopped voltile causes."""
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        expected = ("using inherited sockets", "while connecting to upstream", "upstream server temporarily disabled")
+    def get(self, path: str, headers: dict[str, str] | None = None) -> Answer:
+        return asked(self.connect(), f"/volumes{path}", headers)
+
+    def unexpected(self) -> str:
+        """Its errors without those that a stopped voltile causes."""
+        lines = self.errors.read_text().splitlines() if self.errors.exists() else []
+        expected = ("while connecting to upstream", "upstream server temporarily disabled")
         return "\n".join(line for line in lines if not any(text in line for text in expected))

@@ -1,9 +1,4 @@
-"""Chunks and boxes of voxels: stored chunks passed through, unfiltered ones, and boxes that lie across chunks.
-
-The addresses of the chunks of a volume in the precomputed format, in OME-Zarr 0.4, and as files of nginx, which sends the
-same bytes. Before a measurement, chunks of each server are compared with h5py's voxels. There are more chunks than any
-cache holds, and they are requested in rotation.
-"""
+"""Chunks passed through: as precomputed, as OME-Zarr, and as files that nginx sends; more of them than any cache holds."""
 
 import random
 import urllib.request
@@ -15,11 +10,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from .pixels import Wrong
 from .servers import Server
-from .tiles import EDGE, Shape
+from .tiles import EDGE, Shape, Wrong
 
-MOST = 1024
+MAX_CHUNKS = 1024
 HEADERS = ("Accept-Encoding: deflate",)  # what every peer of precomputed but cloud-volume accepts
 
 
@@ -39,9 +33,6 @@ class Box:
     def zarr(self, token: str) -> str:
         return f"/zarr/0.4/{token}.ome.zarr/0/" + "/".join(str(first // EDGE) for first in self.corner)
 
-    def voxels(self, token: str) -> str:
-        return f"/voxels/{token}/image/0/{self.bounds}.raw"
-
     def file(self, token: str) -> str:
         return f"/chunks/{token}/{self.bounds}"
 
@@ -49,20 +40,7 @@ class Box:
 def on_grid(shape: Shape, seed: int) -> list[Box]:
     """Some chunks of a volume, in random order."""
     corners = list(product(*(range(0, extent, EDGE) for extent in shape)))
-    return [Box(corner) for corner in random.Random(seed).sample(corners, min(MOST, len(corners)))]
-
-
-def off_grid(shape: Shape, seed: int) -> list[Box]:
-    """Boxes around the corners of chunks, each touching eight that no other box touches."""
-    corners = list(product(*(range(EDGE // 2, extent - EDGE, 2 * EDGE) for extent in shape)))
-    random.Random(seed).shuffle(corners)
-    return [Box(corner) for corner in corners]
-
-
-def touched(box: Box, _shape: Shape) -> list[tuple[tuple[int, int, int], int]]:
-    """The chunks of a box off the grid, all of them whole: what `limit` decodes."""
-    first = [at // EDGE * EDGE for at in box.corner]
-    return [(corner, EDGE**3) for corner in product(*((at, at + EDGE) for at in first))]
+    return [Box(corner) for corner in random.Random(seed).sample(corners, min(MAX_CHUNKS, len(corners)))]
 
 
 def stored(path: Path, boxes: list[Box], token: str) -> dict[str, bytes]:

@@ -1,10 +1,8 @@
 """An optimised Python server: a chunk index, libdeflate, shared decoded chunks, ISA-L, bare ASGI.
 
-The chunk index is read once with h5py; then chunks are read with `os.pread`, or as views of a memory map if unfiltered.
-A chunk is prefix-decoded for its first tile, and decoded whole when a later tile needs more; decoded chunks are cached
-under a byte budget, with single-flight decoding. All of this, and the encoding, runs without the GIL on one thread per
-core, so one process suffices; if only one tile is being rendered, it uses all threads. Supports only 8-bit volumes
-whose shape is a multiple of the chunk shape. Run by `servers`, which sets the environment variables.
+Chunks are read with `os.pread`, or as views of a memory map if unfiltered. A chunk is prefix-decoded for its first tile, and
+decoded whole, once, when a later tile needs more. All of this, and the encoding, runs without the GIL on one thread per core;
+a single tile uses all threads. Supports only 8-bit volumes whose shape is a multiple of the chunk shape.
 """
 
 import asyncio
@@ -13,7 +11,6 @@ import re
 import struct
 import threading
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +18,7 @@ from pathlib import Path
 import h5py
 import imagecodecs
 import numpy as np
+from cachetools import LRUCache
 from isal import isal_zlib
 
 SIDE = 512
@@ -35,27 +33,6 @@ class Chunk:
 
     def __init__(self, size: int):
         self.lock, self.voxels, self.valid = threading.Lock(), np.empty(size, np.uint8), 0
-
-
-class Recent(OrderedDict):
-    """An LRU cache with a budget in bytes."""
-
-    def __init__(self, budget: int):
-        super().__init__()
-        self.budget, self.held = budget, 0
-
-    def use(self, key):
-        found = self.get(key)
-        if found is not None:
-            self.move_to_end(key)
-        return found
-
-    def keep(self, key, value, size: int) -> None:
-        self[key] = value
-        self.held += size
-        while self.held > self.budget and len(self) > 1:
-            old = self.popitem(last=False)[1]
-            self.held -= len(old.voxels if isinstance(old, Chunk) else old)
 
 
 class Volume:
@@ -81,8 +58,8 @@ class Volume:
 
 volumes: dict[tuple[str, str], Volume] = {}
 files = {Path(name).stem: Path(name) for name in os.environ["SIDE_BY_SIDE_FILES"].split(os.pathsep)}
-chunks = Recent(int(os.environ["SIDE_BY_SIDE_CHUNKS"]))
-tiles = Recent(int(os.environ["SIDE_BY_SIDE_TILES"]))
+chunks = LRUCache(int(os.environ["SIDE_BY_SIDE_CHUNKS"]), lambda chunk: len(chunk.voxels))
+tiles = LRUCache(int(os.environ["SIDE_BY_SIDE_TILES"]), len)
 chunks_lock, volumes_lock = threading.Lock(), threading.Lock()
 pool = ThreadPoolExecutor(THREADS)
 rendering = 0
@@ -99,10 +76,10 @@ def decoded(volume: Volume, corner: tuple, needed: int) -> np.ndarray:
     """The chunk at `corner`, of which at least the first `needed` bytes are decoded."""
     whole = volume.chunk[0] * volume.chunk[1] * volume.chunk[2]
     with chunks_lock:
-        chunk = chunks.use((volume.file, corner))
+        chunk = chunks.get((volume.file, corner))
         if chunk is None:
             chunk = Chunk(whole)
-            chunks.keep((volume.file, corner), chunk, whole)
+            chunks[volume.file, corner] = chunk
     with chunk.lock:
         if chunk.valid < needed:
             wanted = whole if chunk.valid else needed
@@ -180,7 +157,7 @@ async def render(token: str, channel: str, plane: str, number: str, row: str, co
 
 
 async def answer(path: str) -> tuple[int, bytes]:
-    png = tiles.use(path)
+    png = tiles.get(path)
     if png is None:
         asked = PATH.fullmatch(path)
         if not asked:
@@ -189,8 +166,7 @@ async def answer(path: str) -> tuple[int, bytes]:
             png = await render(*asked.groups())
         except (KeyError, IndexError) as error:
             return 404, f"no such tile: {error}".encode()
-        if path not in tiles:
-            tiles.keep(path, png, len(png))
+        tiles[path] = png
     return 200, png
 
 

@@ -1,14 +1,11 @@
-"""A web server whose answers take a round trip longer, with a log of its requests: `python -m side_by_side.far FOLDER PORT SECONDS`.
+"""A web server whose answers take a round trip longer: `python -m side_by_side.far FOLDER PORT SECONDS`.
 
-It serves the files of a folder by range, several requests at once. `/__log` returns and empties the log: for each
-request its start and end in seconds, the path, the first byte and the number of bytes.
+It serves the files of a folder by range, several requests at once.
 """
 
 import asyncio
-import json
 import re
 import sys
-import time
 from pathlib import Path
 
 RANGE = re.compile(rb"^range: *bytes=(\d+)-(\d*)\r?$", re.IGNORECASE | re.MULTILINE)
@@ -16,7 +13,7 @@ RANGE = re.compile(rb"^range: *bytes=(\d+)-(\d*)\r?$", re.IGNORECASE | re.MULTIL
 
 class Far:
     def __init__(self, folder: Path, delay: float):
-        self.folder, self.delay, self.log = folder, delay, []
+        self.folder, self.delay = folder, delay
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -30,10 +27,7 @@ class Far:
             writer.close()
 
     async def answer(self, method: str, path: str, head: bytes) -> bytes:
-        if path == "/__log":
-            said, self.log = json.dumps(self.log).encode(), []
-            return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(said), said)
-        began, file = time.monotonic(), self.folder / path.lstrip("/")
+        file = self.folder / path.lstrip("/")
         await asyncio.sleep(self.delay)
         if not file.is_file():
             return b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
@@ -44,7 +38,6 @@ class Far:
         with file.open("rb") as opened:
             opened.seek(first)
             body = b"" if method == "HEAD" else opened.read(last - first + 1)
-        self.log.append((began, time.monotonic(), path, first, len(body)))
         status = f"206 Partial Content\r\ncontent-range: bytes {first}-{last}/{about.st_size}" if asked else "200 OK"
         fields = f"accept-ranges: bytes\r\ncontent-length: {last - first + 1}\r\netag: \"{about.st_mtime_ns}\""
         return f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n".encode() + body

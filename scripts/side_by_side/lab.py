@@ -1,19 +1,18 @@
 """A typical lab's server: FastAPI, h5py, Pillow, and an LRU cache of encoded tiles in each of two uvicorn workers.
 
-Straightforward code: one lock around h5py (which has its own), defaults for everything else, including HDF5's chunk
-cache and Pillow's compression. Cached tiles are sent without a worker thread. Run by `servers`, which sets
-SIDE_BY_SIDE_FILES (the files) and SIDE_BY_SIDE_TILES (the tile cache budget in bytes).
+Straightforward code: one lock around h5py (which has its own), defaults for everything else. Cached tiles are sent without
+a worker thread. Run by `servers`, which sets SIDE_BY_SIDE_FILES and SIDE_BY_SIDE_TILES (the tile cache budget in bytes).
 """
 
 import io
 import os
 import threading
 import zlib
-from collections import OrderedDict
 from pathlib import Path
 
 import h5py
 import numpy as np
+from cachetools import LRUCache
 from fastapi import FastAPI, HTTPException, Response
 from fastapi.concurrency import run_in_threadpool
 from PIL import Image
@@ -21,30 +20,8 @@ from PIL import Image
 SIDE = 512
 
 
-class TileCache:
-    """An LRU cache of encoded tiles."""
-
-    def __init__(self, budget: int):
-        self.budget, self.held = budget, 0
-        self.tiles: OrderedDict[tuple, bytes] = OrderedDict()
-        self.lock = threading.Lock()
-
-    def get(self, key: tuple) -> bytes | None:
-        with self.lock:
-            if key in self.tiles:
-                self.tiles.move_to_end(key)
-            return self.tiles.get(key)
-
-    def put(self, key: tuple, png: bytes) -> None:
-        with self.lock:
-            self.held += len(png) - len(self.tiles.pop(key, b""))
-            self.tiles[key] = png
-            while self.held > self.budget:
-                self.held -= len(self.tiles.popitem(last=False)[1])
-
-
 app = FastAPI()
-cache = TileCache(int(os.environ["SIDE_BY_SIDE_TILES"]))
+cache = LRUCache(int(os.environ["SIDE_BY_SIDE_TILES"]), len)
 files = [Path(name) for name in os.environ["SIDE_BY_SIDE_FILES"].split(os.pathsep)]
 volumes = {path.stem: h5py.File(path, "r") for path in files}
 hdf5_lock = threading.Lock()
@@ -82,5 +59,5 @@ async def tile(token: str, channel: str, plane: str, number: int, row: int, colu
             png = await run_in_threadpool(render, *key)
         except (KeyError, IndexError, ValueError) as error:
             raise HTTPException(404, f"no such tile: {error}") from error
-        cache.put(key, png)
+        cache[key] = png
     return Response(png, media_type="image/png")

@@ -1,14 +1,18 @@
-"""The sequences of requested tiles; depends only on the shape of the volume.
+"""The sequences of requested tiles, which depend only on the shape of the volume, and their pixels as h5py reads them.
 
-In a cold sequence, a chunk is requested again only after all other chunks of the volume: tiles are grouped by the
-chunks that they need, and the groups are visited in a fixed order, each time with another slice. So no cache smaller
-than the volume can help, and no cache has to be cleared.
+In a cold sequence, a chunk is requested again only after all other chunks of the volume, so no cache smaller than the volume
+can help, and no cache has to be cleared: tiles are grouped by the chunks that they need.
 """
 
+import io
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice, product
+from itertools import product
+from pathlib import Path
+
+import h5py
+import numpy as np
+from PIL import Image
 
 SIDE, EDGE = 512, 64  # of a tile, of a chunk
 Shape = tuple[int, int, int]
@@ -61,7 +65,22 @@ def scroll(shape: Shape, client: int, seed: int) -> list[Tile]:
     ]
 
 
-def mixed(tokens: list[str], shape: Shape, seed: int) -> Iterator[tuple[str, Tile]]:
-    """Cold tiles of all volumes and planes, interleaved."""
-    lists = [[(token, tile) for tile in cold(plane, shape, seed)] for token in tokens for plane in ("xy", "xz", "yz")]
-    return islice(chain.from_iterable(zip(*lists)), 20_000)
+class Wrong(Exception):
+    """A server sent a wrong response."""
+
+
+def expected(path: Path, tile: Tile) -> np.ndarray:
+    rows, columns = (slice(n * SIDE, (n + 1) * SIDE) for n in (tile.row, tile.column))
+    where = {"xy": (tile.number, rows, columns), "xz": (rows, tile.number, columns), "yz": (rows, columns, tile.number)}
+    with h5py.File(path) as file:
+        found = file["image"][where[tile.plane]]
+    whole = np.zeros((SIDE, SIDE), np.uint8)
+    whole[: found.shape[0], : found.shape[1]] = found
+    return whole
+
+
+def compare(who: str, found: bytes | np.ndarray, path: Path, tile: Tile) -> None:
+    """Compares a PNG, or voxels, with h5py's voxels."""
+    shown = np.asarray(Image.open(io.BytesIO(found))) if isinstance(found, bytes) else found
+    if not np.array_equal(shown, expected(path, tile)):
+        raise Wrong(f"{who} sent pixels that differ from h5py's for {tile} of {path.name}")

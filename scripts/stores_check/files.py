@@ -1,11 +1,12 @@
 """The files that are compared, with the names that their objects get.
 
-Links and XML files lie beside the files that need them, so whole folders are uploaded; the key is the path below the
-folder's name.
+Links and XML files lie beside the files that need them, so whole folders are uploaded.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+
+from checks.runner import ROOT
 
 # What `voltile serve FOLDER` takes for HDF5 files is told by their first bytes, wherever a user block puts them.
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -38,14 +39,14 @@ def below(folder: Path, name: str, skip: tuple[str, ...] = ()) -> list[File]:
     return [File(path, f"{name}/{at}", is_hdf5(path)) for path, at in relative if at.parts[0] not in skip]
 
 
-def all_fixtures(root: Path) -> list[File]:
-    return below(root / "fixtures", "fixtures", ("fuzz", "making", "refused"))
+def all_fixtures() -> list[File]:
+    return below(ROOT / "fixtures", "fixtures", ("fuzz", "making", "refused"))
 
 
-def all_files(root: Path, shared: Path) -> list[File]:
+def all_files(shared: Path) -> list[File]:
     """The fixtures, the real files, and the oracle's volumes if they were made."""
-    out = all_fixtures(root)
-    for folder, name in ((shared / "data", "real"), (root / "target" / "oracle-volumes", "oracle")):
+    out = all_fixtures()
+    for folder, name in ((shared / "data", "real"), (ROOT / "target" / "oracle-volumes", "oracle")):
         if folder.is_dir():
             out += below(folder.resolve(), name)
         else:

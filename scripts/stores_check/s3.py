@@ -1,22 +1,19 @@
 """S3, by moto: all files, and the ways to reach a store."""
 
-import datetime
-import ipaddress
 import logging
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import boto3
 from botocore.config import Config
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
-from . import compare
+from checks.runner import ROOT
+from checks.servers import Process, Refused, certificate, free_port
+
+from .compare import Comparison
 from .files import File
-from .report import Report
-from .servers import Process, Recorder, Refused, Voltile, faults, free_port
+from .recorder import Recorder
 
 BUCKET, REGION = "voltile-test", "eu-central-1"
 KEY, SECRET = "AKIAVOLTILETEST00001", "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLE"
@@ -29,11 +26,10 @@ class Moto:
     def __init__(self, folder: Path):
         self.folder = folder
         self.port, self.secure_port = free_port(), free_port()
-        self.authority, certificate, key = certificates(folder)
-        program = str(Path(sys.prefix) / "bin" / "moto_server")
-        self.plain = Process([program, "-p", str(self.port)], folder / "moto.log")
-        secure = [program, "-p", str(self.secure_port), "-c", str(certificate), "-k", str(key)]
-        self.secure = Process(secure, folder / "moto-tls.log")
+        self.authority, signed, key = certificate(folder, "IP:127.0.0.1")
+        program = Path(sys.prefix) / "bin" / "moto_server"
+        self.plain = Process([program, "-p", self.port], folder / "moto.log")
+        self.secure = Process([program, "-p", self.secure_port, "-c", signed, "-k", key], folder / "moto-tls.log")
 
     def __enter__(self) -> "Moto":
         try:
@@ -70,29 +66,29 @@ class Moto:
             "AWS_SECRET_ACCESS_KEY": SECRET,
         }
 
-    def compare_all(self, voltile: Path, files: list[File], report: Report) -> None:
+    def compare_all(self, comparison: Comparison, files: list[File]) -> None:
         client = self.client()
         for file in files:
             client.upload_file(str(file.path), BUCKET, file.key)
-        compare.in_batches(voltile, files, lambda file: f"s3://{BUCKET}/{quoted(file.key)}", self.folder, self.environment(), report)
+        comparison.in_batches(files, lambda file: f"s3://{BUCKET}/{quote(file.key)}", self.environment())
 
-    def ways(self, voltile: Path, report: Report) -> None:
+    def ways(self, comparison: Comparison) -> None:
         """The ways to reach a store, each with one file whose tile is compared with that of the file on disk."""
-        path = Path(__file__).resolve().parents[2] / "fixtures" / "layouts.h5"
+        path, report = ROOT / "fixtures" / "layouts.h5", comparison.report
         for secure in (False, True):
             for key, rights in (("ways/layouts.h5", "private"), ("ways/layouts_public.h5", "public-read")):
                 self.client(secure).upload_file(str(path), BUCKET, key, ExtraArgs={"ACL": rights})
         s3 = f"s3://{BUCKET}/ways/layouts.h5"
         home = self.folder / "home"
         (home / ".aws").mkdir(parents=True)
-        with Voltile(voltile, {"a": str(path)}, self.folder, {}) as local, Recorder(self.port) as recorder:
+        with comparison.serve({"a": path}, {}) as local, Recorder(self.port) as recorder:
             recorded = self.environment(recorder.port)
 
             def way(name: str, address: str, environment: dict[str, str], is_right=None) -> None:
                 recorder.asked.clear()
                 try:
-                    with Voltile(voltile, {"a": address}, self.folder, environment) as remote:
-                        compare.dataset(local, remote, "a", name, report)
+                    with comparison.serve({"a": address}, environment) as remote:
+                        comparison.dataset(local, remote, "a", name)
                 except Refused as refused:
                     report.add(name, False, str(refused))
                 asked = list(recorder.asked)
@@ -108,7 +104,7 @@ class Moto:
             anonymous = {**self.environment(recorder.port), "AWS_SKIP_SIGNATURE": "true"}
             public = s3.replace("layouts", "layouts_public")
             way("anonymous", public, anonymous, lambda _, headers: "authorization" not in headers)
-            refusal = faults(voltile, {"a": s3}, self.folder, anonymous).get("a", "")
+            refusal = comparison.faults({"a": s3}, anonymous).get("a", "")
             report.add("anonymous: a private object is refused", "the store refuses access" in refusal, refusal)
             way("requester pays", s3, {**recorded, "AWS_REQUEST_PAYER": "true"}, lambda _, headers: headers.get("x-amz-request-payer") == "requester")
             (home / ".aws" / "credentials").write_text(
@@ -124,35 +120,3 @@ class Moto:
 
 def is_signed_by(key: str):
     return lambda path, headers: path.startswith(f"/{BUCKET}/ways/layouts") and key in headers.get("authorization", "")
-
-
-def quoted(key: str) -> str:
-    from urllib.parse import quote
-
-    return quote(key)
-
-
-def certificates(folder: Path) -> tuple[Path, Path, Path]:
-    """A certificate authority, and a certificate for 127.0.0.1 with its key."""
-    day = datetime.timedelta(days=1)
-    now = datetime.datetime.now(datetime.UTC)
-    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
-    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("voltile test authority", "127.0.0.1")]
-
-    def certificate(number: int, *extensions: x509.ExtensionType) -> Path:
-        builder = x509.CertificateBuilder().subject_name(names[number]).issuer_name(names[0])
-        builder = builder.public_key(keys[number].public_key()).serial_number(x509.random_serial_number())
-        builder = builder.not_valid_before(now - day).not_valid_after(now + 7 * day)
-        for extension in extensions:
-            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
-        path = folder / f"certificate{number}.pem"
-        path.write_bytes(builder.sign(keys[0], hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-        return path
-
-    authority = certificate(0, x509.BasicConstraints(ca=True, path_length=None))
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    own = certificate(1, x509.BasicConstraints(ca=False, path_length=None), address)
-    key = folder / "key.pem"
-    no_password = serialization.NoEncryption()
-    key.write_bytes(keys[1].private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, no_password))
-    return authority, own, key

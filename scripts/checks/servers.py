@@ -1,0 +1,181 @@
+"""Starts programs, voltile first of all, and stops them at the end of a `with` block; their output goes to files."""
+
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from .report import Report
+
+START_SECONDS, STOP_SECONDS = 600.0, 60.0
+# What would change what voltile reads, or where.
+FOREIGN = ("AWS_", "GOOGLE_", "AZURE_", "HDF5_", "VOLTILE_")
+CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
+LISTENING = re.compile(r"^voltile listening on http://(\S+?)/?$", re.MULTILINE)
+numbers = itertools.count()
+
+
+class Refused(Exception):
+    """A program did not start, or is not there."""
+
+
+def find(program: str) -> str | None:
+    """A program, also where only root's PATH finds it."""
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def need(program: str, package: str) -> str:
+    if path := find(program):
+        return path
+    raise Refused(f"{program} is not installed (Debian: {package})")
+
+
+def run(*command: object, **options: object) -> subprocess.CompletedProcess:
+    """Runs a program to its end; both of its outputs are in `stdout`."""
+    options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, **options}
+    return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, errors="replace", **options)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def ask(url: str) -> tuple[int, http.client.HTTPMessage, bytes]:
+    """Status, headers and body of an answer."""
+    try:
+        with urllib.request.urlopen(url, timeout=START_SECONDS) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+def certificate(place: Path, host: str) -> tuple[Path, Path, Path]:
+    """An authority, a certificate that it signs for a host, such as DNS:NAME or IP:ADDRESS, and its key."""
+    openssl = need("openssl", "openssl")
+    paths = [place / f"{name}.pem" for name in ("authority", "authority-key", "certificate", "key")]
+    new = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "7"]
+    run(*new, "-subj", "/CN=voltile test authority", "-out", paths[0], "-keyout", paths[1], check=True)
+    names = ["-addext", f"subjectAltName={host}", "-addext", "basicConstraints=critical,CA:FALSE"]
+    signed = ["-subj", "/CN=voltile test", "-CA", paths[0], "-CAkey", paths[1], "-out", paths[2], "-keyout", paths[3]]
+    run(*new, *names, *signed, check=True)
+    return paths[0], paths[2], paths[3]
+
+
+class Process:
+    """A program with its workers; `log` has what it printed."""
+
+    def __init__(self, command: list, log: Path, environment: dict[str, str] | None = None, cwd: Path | None = None):
+        self.command, self.log, self.cwd = [str(word) for word in command], log, cwd
+        self.environment = CLEAN | (environment or {})
+        log.write_bytes(b"")
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("ab") as out:
+            # A process group of its own, so that workers are stopped, too.
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.environment, cwd=self.cwd,
+                process_group=0,
+            )  # fmt: skip
+
+    def wait_until(self, is_ready: Callable[[], object]) -> None:
+        end = time.monotonic() + START_SECONDS
+        while not is_ready():
+            if not self.runs() or time.monotonic() > end:
+                self.stop()
+                raise Refused(f"{self.command[0]} did not start\n{self.tail()}")
+            time.sleep(0.02)
+
+    def wait_for_port(self, port: int) -> None:
+        self.wait_until(lambda: listens(port))
+
+    def runs(self) -> bool:
+        return self.process.poll() is None
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def tail(self, lines: int = 20) -> str:
+        return "\n".join("    " + line for line in self.said().splitlines()[-lines:])
+
+    def signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def stop(self) -> int:
+        """SIGTERM, then SIGKILL to what is left; returns the exit status."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            self.signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(STOP_SECONDS)
+        return self.process.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class Voltile(Process):
+    """A running voltile with this configuration. A report is told of a wrong exit status and of panics."""
+
+    def __init__(
+        self, program: Path, place: Path, configuration: str, report: Report | None = None, port: int = 0,
+        environment: dict[str, str] | None = None,
+    ):  # fmt: skip
+        self.config, self.report, self.is_over = place / f"voltile-{next(numbers)}.toml", report, False
+        self.config.write_text(configuration)
+        command = [program, "serve", "--config", self.config, "--bind", f"127.0.0.1:{port}"]
+        super().__init__(command, self.config.with_suffix(".log"), environment)
+        self.wait_until(lambda: LISTENING.search(self.said()))
+        self.address = LISTENING.search(self.said())[1]
+        self.base = f"http://{self.address}"
+
+    def stop(self) -> int:
+        status, was_over, self.is_over = super().stop(), self.is_over, True
+        if self.report and not was_over:
+            if status != 0:
+                self.report.add(f"voltile ends with status 0 after SIGTERM, not {status}", False, f"\n{self.tail()}")
+            if "panicked" in self.said():
+                self.report.add("voltile does not panic", False, f"\n{self.tail()}")
+        return status
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        status, _, body = ask(self.base + path)
+        return status, body
+
+    def json(self, path: str) -> dict:
+        status, body = self.get(path)
+        if status != 200:
+            raise Refused(f"{path} answers {status}: {body[:200]!r}")
+        return json.loads(body)
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.address, timeout=STOP_SECONDS)
+
+    def datasets(self) -> dict[str, dict]:
+        """The descriptions of the datasets, by token."""
+        return {dataset["token"]: dataset for dataset in self.json("/datasets.json")["datasets"]}
+
+
+def datasets(files: dict[str, object]) -> str:
+    """The configuration of datasets that only names their files, by token; voltile detects the rest."""
+    return "".join(f"[datasets.{json.dumps(token)}]\nfile = {json.dumps(str(file))}\n" for token, file in files.items())

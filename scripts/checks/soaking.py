@@ -1,0 +1,120 @@
+"""Many clients that request random tiles for a long time; each answer is decoded and compared with the volume's voxels."""
+
+import collections
+import http.client
+import io
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy
+from PIL import Image
+
+EDGE, PLANES = 700, 24
+HANGS_UP = 0.01
+
+
+class Volume:
+    """A file of noise that may be replaced, and the generations that a request may still see; `prefix` begins its addresses."""
+
+    def __init__(self, path: Path, seed: int, prefix: str = "") -> None:
+        self.path, self.random, self.prefix = path, numpy.random.default_rng(seed), prefix
+        self.lock = threading.Lock()
+        self.generations: list[numpy.ndarray] = []
+        self.replace()
+
+    def replace(self) -> None:
+        # Some structure, so that tiles have different sizes; gzip in chunks over several planes.
+        coarse = self.random.integers(0, 180, (PLANES, EDGE // 10, EDGE // 10), dtype="u1").repeat(10, 1).repeat(10, 2)
+        voxels = coarse + self.random.integers(0, 70, coarse.shape, dtype="u1")
+        new = self.path.with_suffix(".new")
+        with h5py.File(new, "w") as file:
+            file.create_dataset("raw", data=voxels, chunks=(8, 128, 128), compression="gzip", compression_opts=1)
+        with self.lock:
+            self.generations = [*self.generations[-1:], voxels]
+            new.rename(self.path)
+            self.replaced = time.monotonic()
+
+    def seen(self) -> list[numpy.ndarray]:
+        with self.lock:
+            return list(self.generations)
+
+
+def tile(voxels: numpy.ndarray, plane: str, at: int, row: int, column: int) -> numpy.ndarray:
+    cut = voxels.take(at, axis={"xy": 0, "xz": 1, "yz": 2}[plane])
+    part = cut[row * 512 : (row + 1) * 512, column * 512 : (column + 1) * 512]
+    out = numpy.zeros((512, 512), "u1")
+    out[: part.shape[0], : part.shape[1]] = part
+    return out
+
+
+def decoded(body: bytes) -> numpy.ndarray | None:
+    try:
+        return numpy.asarray(Image.open(io.BytesIO(body)))
+    except (OSError, ValueError, SyntaxError):  # what Pillow raises for damaged files
+        return None
+
+
+class Soak:
+    """The clients of a port. `excuses(status, body, volume, began, ended)` says whether a failure was to be expected."""
+
+    def __init__(self, volumes: list[Volume], port: int, excuses: Callable[..., bool]) -> None:
+        self.volumes, self.port, self.excuses = volumes, port, excuses
+        self.statuses: collections.Counter[str] = collections.Counter()
+        self.distinct: set[str] = set()
+        self.faults: list[tuple] = []
+        self.lock, self.over = threading.Lock(), threading.Event()
+
+    def run(self, minutes: float, clients: int, disturb: Callable[[], None], look: Callable[[], str]) -> None:
+        """Runs clients and `disturb` until the end, and prints what `look` tells every ten seconds."""
+        work = [(self.client, (number,)) for number in range(clients)] + [(disturb, ())]
+        threads = [threading.Thread(target=target, args=args, daemon=True) for target, args in work]
+        for thread in threads:
+            thread.start()
+        began = time.monotonic()
+        while time.monotonic() - began < 60 * minutes:
+            time.sleep(min(10, 60 * minutes))
+            counts = ", ".join(f"{key}: {count}" for key, count in sorted(self.statuses.items()))
+            print(f"{time.monotonic() - began:6.0f} s  {counts}  {look()}", flush=True)
+        self.over.set()
+        for thread in threads:
+            thread.join(130)
+
+    def client(self, seed: int) -> None:
+        chance, connection = random.Random(seed), None
+        while not self.over.is_set():
+            volume, plane = chance.choice(self.volumes), chance.choice(["xy", "xy", "xz", "yz"])
+            at = chance.randrange(PLANES if plane == "xy" else EDGE)
+            where = (plane, at, chance.randrange(2 if plane == "xy" else 1), chance.randrange(2))
+            path = f"{volume.prefix}/ndtilecache/tilecache/{volume.path.stem}/raw/{plane}/{at}/{where[2]}_{where[3]}_0.png"
+            before, began = volume.seen(), time.monotonic()
+            try:
+                connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+                connection.request("GET", path)
+                if chance.random() < HANGS_UP:
+                    connection.close()
+                    continue
+                answer = connection.getresponse()
+                status, body = str(answer.status), answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                status, body, connection = type(error).__name__, b"", None
+            if status == "200":
+                shown, known = decoded(body), [*before, *volume.seen()]
+                is_right = any(numpy.array_equal(shown, tile(voxels, *where)) for voxels in known)
+            else:
+                is_right = self.excuses(status, body, volume, began, time.monotonic())
+            with self.lock:
+                self.statuses[status] += 1
+                self.distinct.add(path)
+                if not is_right:
+                    self.faults.append((status, path, b"" if status == "200" else body[:200]))
+
+    def judge(self, report) -> None:
+        """Reports what was counted."""
+        print(f"{self.statuses['200']} tiles checked, {len(self.distinct)} distinct; answers: {dict(self.statuses)}")
+        report.add("tiles were checked", self.statuses["200"] > 0)
+        text = "every tile is right, and no request fails without a reason"
+        report.add(text, not self.faults, f"{len(self.faults)} faults: {self.faults[:10]}")

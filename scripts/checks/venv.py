@@ -1,0 +1,77 @@
+"""The Python packages of scripts/requirements, each set in a venv of its own in .tools: `python3 venv.py NAME` makes one.
+
+NAME.txt lists the packages that must be there, and NAME-optional.txt, if it exists, those without which parts are skipped.
+A venv is made anew if a list or Python has changed, if it was moved, and if optional packages are missing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def folder(name: str) -> Path:
+    return ROOT / ".tools" / ("venv" if name == "tests" else f"{name}-venv")
+
+
+def restart_in(name: str) -> None:
+    """Returns if the script runs in the venv; otherwise makes the venv and restarts the script there. Raises OSError."""
+    venv = folder(name)
+    if Path(sys.prefix).resolve() != venv.resolve():
+        make(name)
+        python = venv / "bin" / "python"
+        os.execv(python, [str(python), *sys.argv])
+
+
+def make(name: str) -> None:
+    """Makes the venv with all of its packages, or with those that must be there, unless it exists. Raises OSError."""
+    lists = [ROOT / "scripts" / "requirements" / f"{name}{kind}.txt" for kind in ("", "-optional")]
+    lists = [file for file in lists if file.is_file()]
+    venv = folder(name)
+    python, stamp = venv / "bin" / "python", venv / "made-of.sha256"
+    made_of = f"{venv.resolve()} {sys.base_prefix} {sys.version}".encode()
+    wanted = hashlib.sha256(b"".join([made_of, *(file.read_bytes() for file in lists)])).hexdigest()
+    venv.parent.mkdir(exist_ok=True)
+    # Several scripts may use one venv.
+    with venv.with_name(f"{venv.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if python.exists() and stamp.is_file() and stamp.read_text() == wanted:
+            return
+        say(f"installing the Python packages of {lists[0].name} into {venv}")
+        is_made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)]).returncode == 0
+        if is_made and install(python, lists):
+            stamp.write_text(wanted)
+        elif not is_made or len(lists) == 1 or not install(python, lists[:1]):
+            raise OSError(f"cannot install {lists[0]} into {venv}; it needs Python's venv module and a package index")
+
+
+def install(python: Path, lists: list[Path]) -> bool:
+    """Installs lists of packages, and returns whether that succeeded."""
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    for file in lists:
+        command += ["-r", str(file)]
+    began = time.monotonic()
+    with subprocess.Popen(command) as pip:
+        while True:
+            try:
+                return pip.wait(timeout=8) == 0
+            except subprocess.TimeoutExpired:
+                say(f"installing Python packages, {time.monotonic() - began:.0f} s")
+
+
+def say(text: str) -> None:
+    print(f"{Path(sys.argv[0]).name}: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        make(sys.argv[1])
+    except OSError as problem:
+        sys.exit(f"{Path(sys.argv[0]).name}: {problem}")

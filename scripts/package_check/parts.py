@@ -1,0 +1,66 @@
+"""The small parts: the systemd units, the Dockerfile, the wheel."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from checks.report import Report
+from checks.runner import ROOT
+from checks.servers import Voltile, datasets, find, run
+
+from .deb import built
+
+# The exposure that `systemd-analyze security` may find at most, in tenths: 10 is "safe", 100 "unsafe".
+EXPOSURE = 20
+TILE = "/ndtilecache/tilecache/wide/raw/xy/1/0_0_0.png"
+VOLUME = ROOT / "fixtures" / "wide.h5"
+
+
+def unit(report: Report, place: Path, args) -> None:
+    """The units, as systemd's own linter sees them."""
+    analyze = find("systemd-analyze")
+    if not analyze:
+        return report.skip("the systemd unit", "systemd-analyze is not installed")
+    units = [place / name for name in ("voltile.service", "voltile.socket")]
+    for unit in units:
+        # It looks for the program: the one built here stands in for the installed one.
+        unit.write_text((ROOT / "packaging" / unit.name).read_text().replace("/usr/bin/voltile", str(args.voltile)))
+    done = run(analyze, "verify", "--man=no", "--recursive-errors=no", *units)
+    report.add("systemd-analyze verify has nothing to say", done.returncode == 0 and not done.stdout, done.stdout)
+    done = run(analyze, "security", "--offline=true", f"--threshold={EXPOSURE}", units[0])
+    report.ran(f"systemd-analyze security finds an exposure of at most {EXPOSURE / 10}", done)
+    print("        " + done.stdout.strip().splitlines()[-1].strip())
+
+
+def docker(report: Report, place: Path, args) -> None:
+    """The Dockerfile's linter, and its health check, which is run against a voltile outside of any container."""
+    dockerfile = ROOT / "packaging" / "Dockerfile"
+    report.ran("hadolint accepts the Dockerfile", run(Path(sys.prefix) / "bin" / "hadolint", dockerfile))
+    health = json.loads(re.search(r"HEALTHCHECK.*\n +CMD (\[.*\])", dockerfile.read_text())[1])
+    with Voltile(args.voltile, place, datasets({"wide": VOLUME}), report) as server:
+        command = [word.replace("8080", server.address.rpartition(":")[2]) for word in health]
+        report.ran("the health check finds a running server healthy", run(*command))
+        unknown = [word.replace("/livez", "/nothing") for word in command]
+        report.ran("and one that does not answer 200 unhealthy", run(*unknown), status=1)
+    report.ran("and one that has ended", run(*command), status=1)
+
+
+def wheel(report: Report, place: Path, args) -> None:
+    """Installed by pip into a new environment, the program runs and renders."""
+    package = built("wheel", args.release)
+    python = place / "venv" / "bin" / "python"
+    report.ran("a venv can be made", run(sys.executable, "-m", "venv", place / "venv"))
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", package]
+    report.ran("pip installs the wheel", run(*install))
+    voltile = python.with_name("voltile")
+    wanted, said = (run(program, "--version").stdout for program in (args.voltile, voltile))
+    report.add("the installed program runs", said == wanted and said.startswith("voltile "), said)
+    tiles = []
+    for program, name in ((voltile, "wheel.png"), (args.voltile, "own.png")):
+        done = run(program, "render", TILE, "-o", place / name, VOLUME, cwd=place)
+        report.ran(f"a tile is rendered as {name}", done)
+        tiles.append((place / name).read_bytes())
+    report.add("the tiles are the same", tiles[0] == tiles[1] and tiles[0].startswith(b"\x89PNG"))
+    report.ran("pip removes it", run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "voltile"))
+    report.add("nothing of the program is left", not voltile.exists())
