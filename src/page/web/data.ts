@@ -8,6 +8,8 @@ export interface Level {
   size: Triple;
   factor: Triple;
   planes: PlaneName[];
+  /** The path of its dataset in the file; null if it is computed. */
+  path?: string | null;
 }
 
 export interface Histogram {
@@ -42,6 +44,10 @@ export interface Dataset {
   /** What its addresses begin with: the token, perhaps with a version. */
   address?: string;
   offset: Triple;
+  /** The folder of its file below the one that is served, the file's size, and when it changed (milliseconds since 1970). */
+  folder?: string | null;
+  bytes?: number | null;
+  modified?: number | null;
   channels: Channel[];
 }
 
@@ -61,6 +67,8 @@ export interface Site {
   neuroglancer?: string | null;
   /** Whether there may be datasets that a secret would show. */
   protected?: boolean;
+  /** Whether tiles with other ranges and colours are served; absent before the server could. */
+  adjust?: boolean;
   datasets: Dataset[];
 }
 
@@ -82,12 +90,17 @@ export async function sound(response: Response): Promise<Response> {
 
 /** All datasets and mounts. */
 export async function loadSite(): Promise<Site> {
-  return (await (await sound(await fetch("datasets.json"))).json()) as Site;
+  return (await (await sound(await fetch("datasets.json", { cache: "no-cache" }))).json()) as Site;
 }
 
 /** One dataset with measured windows and histograms, which may take the server a moment. */
 export async function loadDataset(token: string): Promise<Dataset> {
   return (await (await sound(await fetch(`datasets/${token}.json`))).json()) as Dataset;
+}
+
+/** The range of what is visible: percentiles, null if there is nothing. */
+export async function loadRange(address: string): Promise<{ low: number | null; high: number | null }> {
+  return (await (await sound(await fetch(address))).json()) as { low: number | null; high: number | null };
 }
 
 /** The time point of a channel that a time shows, which is its last one after its end; null if it has none. */

@@ -7,12 +7,13 @@ import { addressOf, type Channel, type Dataset, type Site, timeOf } from "./data
 import { at, AXIS_NAMES } from "./geometry";
 import { baseWindow } from "./layers";
 import { metres } from "./scale";
-import { type Colour, inSight, isOn, type Shown, type View } from "./view";
+import { type Colour, isMap, paint, type Parts, stops } from "./paint";
+import { inSight, isOn, type Shown, type View } from "./view";
 
-const COLOUR: Record<Colour, string> = {
-  "": "1., 1., 1.", C: "0., 1., 1.", M: "1., 0., 1.", Y: "1., 1., 0.", R: "1., 0., 0.", G: "0., 1., 0.", B: "0., 0., 1.",
-};
 const LAYOUT: Record<View["arrangement"], string> = { xy: "xy", xz: "xz", yz: "yz", all: "4panel" };
+
+/** The colours of a map that a shader has. */
+const STOPS = 17;
 
 const absolute = (path: string): string => new URL(path, location.href.split("#")[0]).href;
 
@@ -21,9 +22,22 @@ function offered(dataset: Dataset, view: View): Channel[] {
   return inSight(dataset, view).filter((channel) => isOn(view, channel) && channel.left_out?.["neuroglancer"] === undefined);
 }
 
-function image(channel: Channel, { colour, window }: Shown): object {
+const vector = (parts: Parts): string => `vec3(${parts.map((part) => part.toFixed(3)).join(", ")})`;
+
+/** The colour in a shader of a `shade` from 0 to 1: a map is straight lines between some of its colours. */
+function shaded(colour: Colour): string {
+  if (!isMap(colour)) return `emitRGB(${vector(paint(colour, 255).map((part) => part / 255) as Parts)} * shade);`;
+  const all = stops(colour, STOPS);
+  return `vec3 colours[${STOPS}] = vec3[](${all.map(vector).join(", ")});
+  float place = shade * ${STOPS - 1}.;
+  int below = min(int(place), ${STOPS - 2});
+  emitRGB(mix(colours[below], colours[below + 1], place - float(below)));`;
+}
+
+function image(channel: Channel, { colour, window, gamma }: Shown): object {
   const range = window ?? baseWindow(channel);
-  const shader = `#uicontrol invlerp normalized\nvoid main() { emitRGB(vec3(${COLOUR[colour]}) * normalized()); }\n`;
+  const shade = gamma === 1 ? "normalized()" : `pow(normalized(), ${(1 / gamma).toFixed(4)})`;
+  const shader = `#uicontrol invlerp normalized\nvoid main() {\n  float shade = ${shade};\n  ${shaded(colour)}\n}\n`;
   return { type: "image", shader, shaderControls: { normalized: { range } } };
 }
 

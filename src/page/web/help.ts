@@ -14,13 +14,13 @@ export class Notices {
   private timer = 0;
 
   constructor(retry: () => void) {
-    const hide = () => (this.trouble.hidden = true);
-    const again = () => {
-      hide();
-      retry();
-    };
-    this.trouble.append(this.reason, h("button", { type: "button", onclick: again }, "Try again"),
-      h("button", { type: "button", onclick: hide }, "Dismiss"));
+    this.trouble.append(this.reason, h("button", { type: "button", onclick: retry }, "Try again"),
+      h("button", { type: "button", onclick: () => this.clear() }, "Dismiss"));
+  }
+
+  /** Hides the problem. */
+  clear(): void {
+    this.trouble.hidden = true;
   }
 
   say(text: string): void {
@@ -28,6 +28,16 @@ export class Notices {
     this.said.hidden = false;
     window.clearTimeout(this.timer);
     this.timer = window.setTimeout(() => (this.said.hidden = true), SAID_FOR);
+  }
+
+  /** A notice that stays while something is done, which can be cancelled. */
+  work(text: string): { signal: AbortSignal; say(text: string): void; end(): void } {
+    const ending = new AbortController();
+    const said = h("span", {}, text);
+    const line = h("p", { className: "work", role: "status" }, said,
+      h("button", { type: "button", onclick: () => { ending.abort(); line.remove(); } }, "Cancel"));
+    this.element.append(line);
+    return { signal: ending.signal, say: (now) => (said.textContent = now), end: () => line.remove() };
   }
 
   problem(reason: string): void {

@@ -5,7 +5,7 @@
 
 import OpenSeadragon from "openseadragon";
 
-import { endOf, type PlaneName, type Triple } from "./data";
+import { type Channel, endOf, type PlaneName, type Triple } from "./data";
 import { h } from "./dom";
 import { ExactDrawer } from "./drawer";
 import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO } from "./geometry";
@@ -230,6 +230,23 @@ export class Pane {
     const place = grid.place(scene.view.at);
     const { column, row } = grid.tileAt(level, place.x, place.y);
     return layer.address(level, row, column);
+  }
+
+  /** The pixels of a channel that are in the pane: their level, the slice's number, first and last column and row; null if none. */
+  visible(channel: Channel): { level: number; slice: number; box: [number, number, number, number] } | null {
+    const { grid, scene } = this;
+    if (!grid || !scene) return null;
+    const own = new Grid(channel, this.plane, endOf(inSight(scene.dataset, scene.view)));
+    const level = own.best(this.zoom() * window.devicePixelRatio);
+    const { width = 1, height = 1, columns = 1, rows = 1 } = own.levels[level] ?? {};
+    const shown = this.viewer.viewport.getBounds(true);
+    const pixel = (units: number, size: number, most: number) => Math.min(Math.max(Math.round((units * grid.width) / size), 0), most);
+    const box: [number, number, number, number] = [
+      pixel(shown.x, width, columns), pixel(shown.y, height, rows),
+      pixel(shown.x + shown.width, width, columns), pixel(shown.y + shown.height, height, rows),
+    ];
+    if (box[0] >= box[2] || box[1] >= box[3]) return null;
+    return { level, slice: own.sliceNumber(level, scene.view.at, scene.dataset.offset), box };
   }
 
   zoomBy(factor: number): void {

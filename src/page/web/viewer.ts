@@ -1,11 +1,13 @@
 // A dataset on the screen: holds the view and updates panes, panel, sliders, status and URL.
 
-import { type Dataset, explain, loadDataset, type PlaneName, type Site, type Triple } from "./data";
+import { addressOf, type Channel, type Dataset, explain, loadDataset, loadRange, type PlaneName, type Site, timeOf, type Triple } from "./data";
 import { h, icon, iconButton } from "./dom";
 import { neuroglancer, zarr } from "./elsewhere";
+import { findLabel } from "./find";
 import { at, AXIS_NAMES } from "./geometry";
 import { helpDialog, copyText, Notices } from "./help";
 import { type Actions, listen } from "./keys";
+import type { Scene } from "./layers";
 import { Pane } from "./pane";
 import { Panel, switched } from "./panel";
 import { Pointer } from "./pointed";
@@ -38,7 +40,11 @@ export class Viewer {
   constructor(private readonly site: Site, private dataset: Dataset, hash: string) {
     this.view = fromHash(dataset, hash);
     const change = (to: (view: View) => View) => this.change(to(this.view));
-    this.panel = new Panel(site.mounts, change);
+    this.panel = new Panel(site.adjust === true, {
+      change,
+      auto: (channel) => void this.auto(channel),
+      find: (channel, id) => void this.find(channel, id),
+    });
     this.slicers = new Slicers(change);
     this.planes = ARRANGEMENTS.map(([name, text]) => [name, h("button", { type: "button", onclick: () => this.actions.arrange(name) }, text)]);
     this.element = h("main", { className: "viewer" }, this.bar(),
@@ -112,7 +118,7 @@ export class Viewer {
 
   private show(leads?: Pane): void {
     const { dataset, view } = this;
-    const scene = { dataset, view, mounts: this.site.mounts };
+    const scene = { dataset, view, mounts: this.site.mounts, adjust: this.site.adjust === true };
     this.panes.forEach((pane) => pane.show(this.fitted(scene), pane === leads));
     this.panel.show(dataset, view);
     this.slicers.show(dataset, view);
@@ -123,7 +129,7 @@ export class Viewer {
   }
 
   /** Linked panes have the same zoom, even when it fits the whole plane. */
-  private fitted(scene: { dataset: Dataset; view: View; mounts: Site["mounts"] }) {
+  private fitted(scene: Scene): Scene {
     if (scene.view.zoom || this.panes.length < 2) return scene;
     const zoom = Math.min(...this.panes.map((pane) => pane.fitOf(scene)));
     return { ...scene, view: { ...scene.view, zoom } };
@@ -141,7 +147,47 @@ export class Viewer {
     this.status.textContent = size ? `${parts.join("  ")} · ${Number((zoom * 100).toPrecision(3))} %${values}` : "";
   }
 
-  private retry(): void {
+  /** Sets the range of a channel to that of what is visible. */
+  private async auto(channel: Channel): Promise<void> {
+    const pane = this.pane();
+    const part = pane?.visible(channel);
+    if (!pane || !part) return this.notices.say("Nothing of the channel is visible.");
+    const point = timeOf(channel, this.view.time);
+    const query = new URLSearchParams({ plane: pane.plane, slice: String(part.slice), level: String(part.level), box: part.box.join() });
+    if (point !== null) query.set("time", String(point));
+    try {
+      const found = await loadRange(`view/${addressOf(this.dataset)}/${channel.name}/range.json?${query}`);
+      const window: [number, number] | null = found.low === null || found.high === null ? null : [found.low, found.high];
+      if (!window) return this.notices.say("Nothing of the channel is visible.");
+      this.set(channel, { window });
+    } catch (error) {
+      this.notices.say(explain(error));
+    }
+  }
+
+  private set(channel: Channel, part: Partial<Shown>): void {
+    const shown = this.view.shown[channel.name] as Shown;
+    this.change({ ...this.view, shown: { ...this.view.shown, [channel.name]: { ...shown, ...part } } });
+  }
+
+  /** Goes to a label, if there is a voxel of it that is easily found. */
+  private async find(channel: Channel, id: string): Promise<void> {
+    const work = this.notices.work(`Looking for label ${id} …`);
+    try {
+      const found = await findLabel(this.dataset, channel, this.view.time, id, work.signal, (part) => work.say(`Looking for label ${id} … ${Math.round(part * 100)} %`));
+      if (work.signal.aborted) return;
+      if (found) this.change({ ...this.view, at: found });
+      else this.notices.say(`There is no label ${id} in the coarsest level of ${channel.label ?? channel.name}, in which small labels may be missing.`);
+    } catch (error) {
+      if (!work.signal.aborted) this.notices.say(explain(error));
+    } finally {
+      work.end();
+    }
+  }
+
+  /** Requests again what could not be loaded. */
+  retry(): void {
+    this.notices.clear();
     this.panes.forEach((pane) => pane.retry());
   }
 
@@ -196,10 +242,8 @@ export class Viewer {
   private select(): void {
     const value = this.pointer.values.find(({ channel }) => channel.kind === "labels");
     if (!value) return this.notices.say("There is no label under the cursor.");
-    const shown = this.view.shown[value.channel.name] as Shown;
-    const same = shown.selected?.id === value.text;
-    const selected = same ? null : { id: value.text, alone: shown.selected?.alone ?? false };
-    this.change({ ...this.view, shown: { ...this.view.shown, [value.channel.name]: { ...shown, selected } } });
+    const { selected } = this.view.shown[value.channel.name] as Shown;
+    this.set(value.channel, { selected: selected?.id === value.text ? null : { id: value.text, alone: selected?.alone ?? false } });
   }
 
   private openNeuroglancer(): void {
