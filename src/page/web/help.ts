@@ -1,6 +1,6 @@
 // Text around the picture: temporary notices, problems with a remedy, and the keys.
 
-import { h } from "./dom";
+import { h, sheet } from "./dom";
 import { KEYS } from "./keys";
 
 const SAID_FOR = 4000;
@@ -30,6 +30,12 @@ export class Notices {
     this.timer = window.setTimeout(() => (this.said.hidden = true), SAID_FOR);
   }
 
+  /** A notice that stays until it is dismissed. */
+  stay(text: string): void {
+    const line = h("p", { role: "status" }, text, h("button", { type: "button", onclick: () => line.remove() }, "Dismiss"));
+    this.element.append(line);
+  }
+
   /** A notice that stays while something is done, which can be cancelled. */
   work(text: string): { signal: AbortSignal; say(text: string): void; end(): void } {
     const ending = new AbortController();
@@ -49,15 +55,11 @@ export class Notices {
 /** The keys and gestures. */
 export function helpDialog(): HTMLDialogElement {
   const line = (keys: string, says: string) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, says)];
-  const close = () => dialog.close();
-  const dialog: HTMLDialogElement = h("dialog", { className: "help" },
-    h("h2", {}, "Keys"),
+  return sheet("Keys",
     h("dl", {}, ...KEYS.flatMap(({ keys, says }) => line(keys, says)),
       ...line("wheel", "zoom; with shift or alt: slices, with both: ten slices"),
       ...line("drag, pinch", "move, zoom"),
-      ...line("click", "with all three planes: set where they cross")),
-    h("button", { type: "button", autofocus: true, onclick: close }, "Close"));
-  return dialog;
+      ...line("click", "with all three planes: set where they cross")));
 }
 
 /** Copies text to the clipboard; false if the browser does not allow it. */

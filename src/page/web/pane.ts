@@ -8,8 +8,8 @@ import OpenSeadragon from "openseadragon";
 import { type Channel, endOf, type PlaneName, type Triple } from "./data";
 import { h } from "./dom";
 import { ExactDrawer } from "./drawer";
-import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO } from "./geometry";
-import { layersOf, type Scene } from "./layers";
+import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO, type Rectangle } from "./geometry";
+import { type Layer, layersOf, type Scene } from "./layers";
 import { showScale } from "./scale";
 import { Stack } from "./stack";
 import { fitting, inSight, LEAST_PIXELS, MAX_ZOOM, stepped } from "./view";
@@ -247,6 +247,41 @@ export class Pane {
     ];
     if (box[0] >= box[2] || box[1] >= box[3]) return null;
     return { level, slice: own.sliceNumber(level, scene.view.at, scene.dataset.offset), box };
+  }
+
+  /** What is drawn: layers, and the part in sight, in units. */
+  drawn(): { grid: Grid; layers: Layer[]; part: Rectangle } | null {
+    const { grid } = this;
+    if (!grid) return null;
+    const { x, y, width, height } = this.viewer.viewport.getBounds(true);
+    const units = (length: number) => length * grid.width;
+    return { grid, layers: this.stack.layers, part: { x: units(x), y: units(y), width: units(width), height: units(height) } };
+  }
+
+  /** The canvas with the picture. */
+  get canvas(): HTMLCanvasElement | null {
+    return this.box.querySelector("canvas");
+  }
+
+  /** The point of the volume at a position in the pane, in CSS pixels; and back. */
+  pointAtPixel(x: number, y: number): Triple {
+    return this.pointAt(new OpenSeadragon.Point(x, y));
+  }
+
+  pixelOf(point: Triple): { x: number; y: number } {
+    if (!this.grid) return { x: 0, y: 0 };
+    const { x, y } = this.grid.place(point);
+    return this.viewer.viewport.pixelFromPoint(new OpenSeadragon.Point(x / this.grid.width, y / this.grid.width), true);
+  }
+
+  /** Calls back whenever the picture moves, until the pane is closed. */
+  onMove(moved: () => void): void {
+    this.viewer.addHandler("update-viewport", moved);
+  }
+
+  /** Whether the picture is complete. */
+  get whole(): boolean {
+    return this.element.dataset["shown"] !== undefined && !this.element.classList.contains("busy");
   }
 
   zoomBy(factor: number): void {

@@ -22,7 +22,7 @@ async function answer(url: string, init: RequestInit): Promise<Response> {
 }
 
 /** A tile as a canvas, processed. */
-async function draw(url: string, layer: Layer, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
+export async function draw(url: string, layer: Layer, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
   const { treatment, selection } = layer;
   const voxels = selection?.voxels(tile.level, tile.row, tile.column);
   const ids = voxels && readBox(voxels.address, signal);
@@ -61,7 +61,7 @@ const quiet = () => undefined;
 Object.assign(OpenSeadragon, { console: { ...console, warn: quiet, error: quiet } });
 
 /** A tile of a layer, in its own numbering. */
-interface Position {
+export interface Position {
   level: number;
   row: number;
   column: number;

@@ -1,24 +1,32 @@
 // A dataset on the screen: holds the view and updates panes, panel, sliders, status and URL.
 
-import { addressOf, type Channel, type Dataset, explain, loadDataset, loadRange, type PlaneName, type Site, timeOf, type Triple } from "./data";
-import { h, icon, iconButton } from "./dom";
+import { aboutSheet, slowness } from "./about";
+import { boxSheet } from "./box";
+import { addressOf, type Channel, type Dataset, explain, loadDataset, loadRange, type PlaneName, shift, type Site, timeOf, type Triple } from "./data";
+import { h, icon, iconButton, type IconName } from "./dom";
 import { neuroglancer, zarr } from "./elsewhere";
 import { findLabel } from "./find";
-import { at, AXIS_NAMES } from "./geometry";
+import { at, AXES, AXIS_NAMES, type Rectangle } from "./geometry";
+import { gotoSheet, parse } from "./goto";
 import { helpDialog, copyText, Notices } from "./help";
 import { type Actions, listen } from "./keys";
-import type { Scene } from "./layers";
+import { baseWindow, type Scene } from "./layers";
+import { Drag, LinePanel } from "./line";
+import { NAMES } from "./paint";
 import { Pane } from "./pane";
 import { Panel, switched } from "./panel";
+import { type PictureOf, pictureSheet, type Plane } from "./picture";
 import { Pointer } from "./pointed";
 import { Slicers } from "./slicers";
-import { type Arrangement, confined, fromHash, planesOf, type Shown, stepped, toHash, type View } from "./view";
+import { type Arrangement, confined, fromHash, inSight, isOn, planesOf, type Shown, stepped, toHash, type View } from "./view";
 
 const ARRANGEMENTS: [Arrangement, string][] = [
   ["xy", "xy"], ["xz", "xz"], ["yz", "yz"], ["all", "all three"],
 ];
 /** Delay of URL updates after the last change, in milliseconds: browsers refuse one per frame. */
 const ADDRESS_DELAY = 200;
+/** How long a plane may load before the page explains why, in milliseconds. */
+const SLOW = 2000;
 
 export class Viewer {
   readonly element: HTMLElement;
@@ -26,6 +34,13 @@ export class Viewer {
   private panes: Pane[] = [];
   private active: PlaneName = "xy";
   private addressTimer = 0;
+  private slowTimer = 0;
+  /** The planes whose slowness has been explained. */
+  private readonly explained = new Set<PlaneName>();
+  private line: LinePanel | null = null;
+  private drag: Drag | null = null;
+  /** What the line was measured in. */
+  private lineOf = "";
   private readonly ending = new AbortController();
   private readonly box = h("div", { className: "panes" });
   private readonly status = h("output", { className: "status", "aria-live": "off" });
@@ -45,7 +60,7 @@ export class Viewer {
       auto: (channel) => void this.auto(channel),
       find: (channel, id) => void this.find(channel, id),
     });
-    this.slicers = new Slicers(change);
+    this.slicers = new Slicers(change, () => this.panes.every((pane) => pane.whole), () => this.active);
     this.planes = ARRANGEMENTS.map(([name, text]) => [name, h("button", { type: "button", onclick: () => this.actions.arrange(name) }, text)]);
     this.element = h("main", { className: "viewer" }, this.bar(),
       h("div", { className: "stage" }, this.box, this.panel.element, this.notices.element),
@@ -61,12 +76,32 @@ export class Viewer {
       h("div", { className: "planes", role: "group", "aria-label": "Plane" }, ...this.planes.map(([, button]) => button)),
       h("div", { className: "tools" },
         iconButton("fit", "Fit the whole plane (0)", actions.whole),
-        iconButton("copy", "Copy the URL of the centre tile (c)", actions.copy),
-        this.site.neuroglancer && iconButton("neuroglancer", "Open in Neuroglancer (n)", actions.neuroglancer),
-        iconButton("zarr", "Copy the OME-Zarr address (u)", actions.zarr),
+        iconButton("goto", "Go to (g)", actions.goto),
+        iconButton("ruler", "Measure along a line (m)", actions.line),
+        iconButton("link", "Copy the link to this view (c)", actions.link),
+        this.more(),
         iconButton("screen", "Full screen (f)", actions.screen),
         iconButton("layers", "Channels (p)", actions.panel),
         iconButton("help", "Keys (?)", actions.help)));
+  }
+
+  /** What leads out of the page, by its name. */
+  private more(): HTMLElement {
+    const { actions } = this;
+    const menu: HTMLDetailsElement = h("details", { className: "more" });
+    const item = (name: IconName, text: string, act: () => void) => h("button", { type: "button", onclick: () => {
+      menu.open = false;
+      act();
+    } }, icon(name), text);
+    menu.append(h("summary", { className: "icon", title: "More", "aria-label": "More" } as never, icon("more")), h("div", { className: "menu" },
+      item("picture", "Save a picture (e)", actions.picture),
+      item("voxels", "Voxels, Python (d)", actions.voxels),
+      item("about", "About this file (i)", actions.about),
+      ...(this.site.neuroglancer ? [item("neuroglancer", "Open in Neuroglancer (n)", actions.neuroglancer)] : []),
+      item("zarr", "Copy the OME-Zarr address (u)", actions.zarr),
+      item("link", "Copy the address of the centre tile (w)", actions.address)));
+    document.addEventListener("pointerdown", (event) => menu.contains(event.target as Node) || (menu.open = false), { signal: this.ending.signal });
+    return menu;
   }
 
   /** Must be called after the element is in the page, because panes measure themselves. */
@@ -85,6 +120,7 @@ export class Viewer {
   }
 
   private arrange(): void {
+    this.endDrag();
     this.panes.forEach((pane) => pane.close());
     this.panes = planesOf(this.view.arrangement).map((plane) => new Pane(plane, this.paneEvents()));
     this.box.dataset["arrangement"] = this.view.arrangement;
@@ -124,6 +160,8 @@ export class Viewer {
     this.slicers.show(dataset, view);
     this.planes.forEach(([name, button]) => button.setAttribute("aria-pressed", String(name === view.arrangement)));
     this.tell();
+    this.measureAgain();
+    this.explainSlowness();
     window.clearTimeout(this.addressTimer);
     this.addressTimer = window.setTimeout(() => history.replaceState(null, "", toHash(dataset, view)), ADDRESS_DELAY);
   }
@@ -209,7 +247,18 @@ export class Viewer {
       whole: () => this.change({ ...this.view, at: this.pane()?.middle(this.view.at) ?? this.view.at, zoom: 0 }),
       actual: () => this.change({ ...this.view, zoom: 1 }),
       screen: () => void (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()).catch(() => undefined),
-      copy: () => void this.copy(),
+      link: () => void this.copyLink(),
+      address: () => void this.copyAddress(),
+      picture: () => this.openSheet(pictureSheet(this.pictureOf(), (error) => this.notices.say(explain(error)))),
+      voxels: () => this.openVoxels(null),
+      line: () => (this.line ? this.endDrag() : this.startLine()),
+      goto: () => this.openSheet(gotoSheet((text) => this.goTo(text))),
+      about: () => this.openSheet(aboutSheet(this.dataset)),
+      play: () => this.slicers.toggle(),
+      escape: () => {
+        this.endDrag();
+        this.slicers.stop();
+      },
       value: () => void this.copyValue(),
       select: () => this.select(),
       neuroglancer: () => this.openNeuroglancer(),
@@ -220,10 +269,143 @@ export class Viewer {
     };
   }
 
-  private async copy(): Promise<void> {
+  /** Shows a sheet until it is closed. */
+  private openSheet(dialog: HTMLDialogElement): void {
+    this.element.append(dialog);
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.showModal();
+  }
+
+  private async copyLink(): Promise<void> {
+    await this.copyText(new URL(toHash(this.dataset, this.view), location.href).href);
+  }
+
+  private async copyAddress(): Promise<void> {
     const address = this.pane()?.address();
     if (!address) return this.notices.say("No channel is shown, so there is no tile.");
     await this.copyText(new URL(address, location.href).href);
+  }
+
+  private goTo(text: string): void {
+    const { dataset, view } = this;
+    const target = parse(text, dataset, inSight(dataset, view)[0], this.active, view.at);
+    if (target.kind === "point") this.change({ ...view, at: target.at });
+    if (target.kind === "hash") location.hash = target.hash;
+    if (target.kind !== "label") return;
+    const channel = dataset.channels.find((each) => each.kind === "labels" && isOn(view, each)) ?? dataset.channels.find((each) => each.kind === "labels");
+    if (!channel) throw new Error("No channel of this dataset has labels.");
+    const shown = view.shown[channel.name] as Shown;
+    this.set(channel, { on: true, selected: { id: target.id, alone: shown.selected?.alone ?? false } });
+    void this.find(channel, target.id);
+  }
+
+  /** The pictures that can be made of the view. */
+  private pictureOf(): PictureOf {
+    const { dataset, view } = this;
+    const [channel] = inSight(dataset, view);
+    const box = this.box.getBoundingClientRect();
+    const ratio = window.devicePixelRatio;
+    const whole = Math.round;
+    const onScreen = this.panes.flatMap((pane): Plane[] => {
+      const drawn = pane.drawn();
+      const place = pane.element.getBoundingClientRect();
+      const [left, top, width, height] = [place.left - box.left, place.top - box.top, place.width, place.height].map((length) => whole(length * ratio)) as [number, number, number, number];
+      return drawn ? [{ ...drawn, channel, left, top, width, height, scale: pane.zoom() * ratio }] : [];
+    });
+    const choices = [{ says: "As on the screen", width: whole(box.width * ratio), height: whole(box.height * ratio), planes: onScreen }];
+    const active = this.pane()?.drawn();
+    if (active) {
+      const { grid, part } = active;
+      const within = (value: number, most: number) => Math.min(Math.max(value, 0), most);
+      const [x, y] = [Math.floor(within(part.x, grid.width)), Math.floor(within(part.y, grid.height))];
+      const width = Math.max(1, Math.ceil(within(part.x + part.width, grid.width)) - x);
+      const height = Math.max(1, Math.ceil(within(part.y + part.height, grid.height)) - y);
+      choices.push({ says: "Full resolution", width, height,
+        planes: [{ ...active, part: { x, y, width, height }, channel, left: 0, top: 0, width, height, scale: 1 }] });
+    }
+    const place = AXIS_NAMES.map((name, axis) => `${name} ${Math.floor(at(view.at, axis)) + at(dataset.offset, axis)}`).join(", ");
+    const channels = inSight(dataset, view).filter((each) => isOn(view, each)).map((each) => {
+      const { window, gamma, colour } = view.shown[each.name] as Shown;
+      const name = each.label ?? each.name;
+      if (each.kind !== "image") return name;
+      return `${name} (${NAMES[colour]}) ${(window ?? baseWindow(each)).join(" to ")}${gamma === 1 ? "" : `, gamma ${gamma}`}`;
+    });
+    const time = view.time || inSight(dataset, view).some((each) => each.times) ? [`time ${view.time}`] : [];
+    const caption = [dataset.token, `plane ${view.arrangement === "all" ? "xy, xz, yz" : view.arrangement}`, place, ...time, ...channels].join(" · ");
+    return { choices, caption, name: dataset.token };
+  }
+
+  /** The sheet of voxels; `wanted` is what was dragged, in points of the volume. */
+  private openVoxels(wanted: [Triple, Triple] | null): void {
+    const { dataset, view } = this;
+    const channels = inSight(dataset, view).filter((channel) => isOn(view, channel));
+    const pane = this.pane();
+    if (!pane || !channels.length) return this.notices.say("No channel is shown.");
+    const corner = (part: Rectangle, far: boolean) => pane.drawn()?.grid.point(part.x + (far ? part.width : 0), part.y + (far ? part.height : 0), view.at);
+    const box = (channel: Channel) => {
+      const drawn = pane.drawn();
+      const [from, to] = wanted ?? [drawn && corner(drawn.part, false), drawn && corner(drawn.part, true)];
+      const finest = channel.levels[0];
+      if (!from || !to || !finest) return null;
+      const first = shift(channel, finest);
+      const axis = AXES[pane.plane].slice;
+      const clip = (value: number, i: number) => Math.min(Math.max(value - at(first, i), 0), at(finest.size, i));
+      const start = from.map((value, i) => clip(Math.floor(Math.min(value, at(to, i))), i)) as Triple;
+      const end = from.map((value, i) => clip(i === axis ? Math.floor(value) + 1 : Math.ceil(Math.max(value, at(to, i))), i)) as Triple;
+      return { start, end };
+    };
+    const level = wanted ? 0 : (pane.visible(channels[0] as Channel)?.level ?? 0);
+    this.openSheet(boxSheet(dataset, channels, view.time, level, box, {
+      copied: (text) => void this.copyText(text),
+      drag: () => {
+        this.endDrag();
+        this.notices.say("Drag a rectangle on the picture; Escape gives up.");
+        this.drag = new Drag(pane, "rectangle", (from, to) => {
+          this.endDrag();
+          this.openVoxels([from, to]);
+        });
+      },
+    }));
+  }
+
+  private startLine(): void {
+    const pane = this.pane();
+    if (!pane) return;
+    this.endDrag();
+    this.line = new LinePanel(pane, () => ({ dataset: this.dataset, view: this.view }), {
+      copied: (text) => void this.copyText(text),
+      failed: (error) => this.notices.say(explain(error)),
+      closed: () => this.endDrag(),
+    });
+    pane.element.append(this.line.element);
+  }
+
+  /** Ends what is dragged or measured. */
+  private endDrag(): void {
+    this.drag?.close();
+    this.line?.close();
+    this.drag = this.line = null;
+  }
+
+  /** Reads the values along the line again if other voxels are shown. */
+  private measureAgain(): void {
+    const axis = AXES[this.active].slice;
+    const shown = JSON.stringify([Math.floor(at(this.view.at, axis)), this.view.time, this.dataset.channels.map((channel) => isOn(this.view, channel))]);
+    if (shown !== this.lineOf && this.line) this.line.again();
+    this.lineOf = shown;
+  }
+
+  /** Says why a plane that has been loading for a while is slow, if the server knows. */
+  private explainSlowness(): void {
+    window.clearTimeout(this.slowTimer);
+    this.slowTimer = window.setTimeout(async () => {
+      const slow = this.panes.find((pane) => !pane.whole);
+      if (!slow || this.explained.has(slow.plane)) return;
+      this.explained.add(slow.plane);
+      const names = inSight(this.dataset, this.view).filter((channel) => isOn(this.view, channel)).map((channel) => channel.name);
+      const why = await slowness(this.dataset, names, slow.plane);
+      if (why && !this.ending.signal.aborted) this.notices.stay(why);
+    }, SLOW);
   }
 
   private async copyText(text: string): Promise<void> {
@@ -256,6 +438,9 @@ export class Viewer {
     this.ending.abort();
     this.pointer.forget();
     window.clearTimeout(this.addressTimer);
+    window.clearTimeout(this.slowTimer);
+    this.slicers.stop();
+    this.endDrag();
     this.panes.forEach((pane) => pane.close());
   }
 }
