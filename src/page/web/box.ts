@@ -25,7 +25,7 @@ const BYTES: Record<string, number> = {
 const TIFF = ["uint8", "int16", "uint16", "float32"];
 
 /** A box at a level: its first voxel and its size. */
-function atLevel(channel: Channel, level: number, { start, end }: Wanted): { start: Triple; size: Triple } {
+export function atLevel(channel: Channel, level: number, { start, end }: Wanted): { start: Triple; size: Triple } {
   const { factor = [1, 1, 1], size = [1, 1, 1] } = channel.levels[level] ?? {};
   const first = start.map((value, axis) => Math.min(Math.floor(value / at(factor, axis)), at(size, axis) - 1)) as Triple;
   const last = end.map((value, axis) => Math.min(Math.ceil(value / at(factor, axis)), at(size, axis))) as Triple;

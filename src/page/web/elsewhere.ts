@@ -1,7 +1,8 @@
 // The same data in other programs: a Neuroglancer state for the view, and the address of the OME-Zarr group.
 //
 // The state is Neuroglancer's JSON (its `src/viewer.ts` and `src/layer`). Coordinates are voxels of the finest level,
-// offset included, which is also how the precomputed volumes count.
+// offset included, which is also how the precomputed volumes count. A series is opened as OME-Zarr, which has a time axis; its
+// coordinates are those of the centres of voxels.
 
 import { addressOf, type Channel, type Dataset, type Site, timeOf } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
@@ -43,35 +44,49 @@ function image(channel: Channel, { colour, window, gamma }: Shown): object {
 
 const RGB = "void main() { emitRGB(vec3(toNormalized(getDataValue(0)), toNormalized(getDataValue(1)), toNormalized(getDataValue(2)))); }\n";
 
-function labels(shown: Shown, alone: boolean): object {
+function labels(shown: Shown, alone: boolean, ids: string[]): object {
   const segments = shown.selected ? { segments: [shown.selected.id], notSelectedAlpha: shown.selected.alone ? 0 : 0.15 } : {};
-  return { type: "segmentation", selectedAlpha: alone ? 1 : shown.opacity, ...segments };
+  const segmentColors = Object.fromEntries(ids.map((id) => [id, labelColour(id)]));
+  return { type: "segmentation", selectedAlpha: alone ? 1 : shown.opacity, segmentColors, ...segments };
 }
 
-/** A Neuroglancer address that shows the view; null if there is no Neuroglancer or nothing that it can show. */
-export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: number): string | null {
+/** The server's colour of a label: the same rule as `base::color`. */
+export function labelColour(id: string): string {
+  const hash = (BigInt.asUintN(64, BigInt(id) * 0x9e3779b97f4a7c15n) >> 32n) * 6n;
+  const rise = (157n * ((hash >> 24n) & 255n)) / 255n;
+  const [high, low, up, down] = [242, 85, 85 + Number(rise), 242 - Number(rise)];
+  const wheel = [[high, up, low], [down, high, low], [low, high, up], [low, down, high], [up, low, high], [high, low, down]];
+  return `#${(wheel[Number(hash >> 32n)] ?? []).map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** A Neuroglancer address that shows the view; `ids` are labels in sight, by channel. Null if there is no Neuroglancer or nothing
+ *  that it can show. */
+export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: number, ids: Map<string, string[]>): string | null {
   const channels = offered(dataset, view);
   const first = channels[0];
   if (!site.neuroglancer || !first) return null;
+  const series = channels.some((channel) => channel.times !== null);
   // Neuroglancer draws its layers in their order, and an image hides what is below it.
   const images = channels.filter((channel) => channel.kind !== "labels");
   const layers = [...images, ...channels.filter((channel) => channel.kind === "labels")].map((channel) => {
     const shown = view.shown[channel.name] as Shown;
-    const point = timeOf(channel, view.time);
-    const time = point === null ? "" : `@${point}`;
-    const source = `precomputed://${absolute(`neuroglancer/${addressOf(dataset)}/${channel.name}${time}`)}`;
-    const drawn = channel.kind === "labels" ? labels(shown, !images.length) : channel.kind === "rgb" ? { type: "image", shader: RGB } : image(channel, shown);
+    const source = series
+      ? `zarr://${absolute(`zarr/0.5/${addressOf(dataset)}/${channel.name}.ome.zarr`)}`
+      : `precomputed://${absolute(`neuroglancer/${addressOf(dataset)}/${channel.name}`)}`;
+    const drawn = channel.kind === "labels" ? labels(shown, !images.length, ids.get(channel.name) ?? []) : channel.kind === "rgb" ? { type: "image", shader: RGB } : image(channel, shown);
     // Images are added, as on this page.
     const blend = channel.kind !== "labels" && channel !== images[0] ? { blend: "additive" } : {};
     return { name: channel.label ?? channel.name, source, ...drawn, ...blend };
   });
   // As the server has it: nanometres where the unit is unknown, and 1 where the size is.
   const voxel = (first.voxel_size ?? [1, 1, 1]).map((size) => size * (metres(first.voxel_unit) ?? 1e-9));
+  const time = Math.max(...channels.map((channel) => timeOf(channel, view.time) ?? 0));
   const state = {
     // Without them, Neuroglancer takes the scale for metres.
-    dimensions: Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [voxel[axis], "m"]])),
+    dimensions: { ...Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [voxel[axis], "m"]])), ...(series ? { t: [1, ""] } : {}) },
+    displayDimensions: AXIS_NAMES,
     layers,
-    position: view.at.map((value, axis) => Math.floor(value) + 0.5 + at(dataset.offset, axis)),
+    position: [...view.at.map((value, axis) => Math.floor(value) + (series ? 0 : 0.5) + at(dataset.offset, axis)), ...(series ? [time] : [])],
     // Voxels per pixel; Neuroglancer counts in the smallest edge of a voxel.
     crossSectionScale: (voxel[0] ?? 1) / Math.min(...voxel) / zoom,
     layout: LAYOUT[view.arrangement],

@@ -46,6 +46,8 @@ class Slicer {
 
 export class Slicers {
   readonly element = h("div", { className: "slicers" });
+  /** Plays along time or slices. */
+  readonly player: HTMLElement;
   private readonly planes: Record<PlaneName, Slicer>;
   private readonly time: Slicer;
 
@@ -67,8 +69,8 @@ export class Slicers {
     };
     this.planes = { xy: slicer("xy"), xz: slicer("xz"), yz: slicer("yz") };
     this.time = new Slicer("t", "Time", "axis-t", (to) => change((view) => ({ ...view, time: to })));
-    this.element.append(...Object.values(this.planes).map((one) => one.element), this.time.element,
-      h("div", { className: "player" }, this.button, this.rate));
+    this.player = h("div", { className: "player" }, this.button, this.rate);
+    this.element.append(...Object.values(this.planes).map((one) => one.element), this.time.element);
   }
 
   show(dataset: Dataset, view: View): void {
@@ -82,6 +84,7 @@ export class Slicers {
     const times = channels.filter((channel) => isOn(view, channel)).map((channel) => channel.times ?? 1);
     this.time.show(view.time, Math.max(1, ...times), 0);
     this.series = Math.max(1, ...times) > 1;
+    this.player.hidden = !this.series && Object.values(this.planes).every((one) => one.element.hidden);
     this.now = { times: Math.max(1, ...times), size };
   }
 

@@ -1,12 +1,12 @@
 // A dataset on the screen: holds the view and updates panes, panel, sliders, status and URL.
 
 import { aboutSheet, slowness } from "./about";
-import { boxSheet } from "./box";
+import { atLevel, boxSheet, type Wanted } from "./box";
 import { addressOf, type Channel, type Dataset, explain, loadDataset, loadRange, type PlaneName, shift, type Site, timeOf, type Triple } from "./data";
 import { h, icon, iconButton, type IconName } from "./dom";
 import { neuroglancer, zarr } from "./elsewhere";
 import { findLabel } from "./find";
-import { at, AXES, AXIS_NAMES, type Rectangle } from "./geometry";
+import { at, AXES, AXIS_NAMES } from "./geometry";
 import { gotoSheet, parse } from "./goto";
 import { helpDialog, copyText, Notices } from "./help";
 import { type Actions, listen } from "./keys";
@@ -19,6 +19,7 @@ import { type PictureOf, pictureSheet, type Plane } from "./picture";
 import { Pointer } from "./pointed";
 import { Slicers } from "./slicers";
 import { type Arrangement, confined, fromHash, inSight, isOn, planesOf, type Shown, stepped, toHash, type View } from "./view";
+import { boxAddress, readBox } from "./voxels";
 
 const ARRANGEMENTS: [Arrangement, string][] = [
   ["xy", "xy"], ["xz", "xz"], ["yz", "yz"], ["all", "all three"],
@@ -27,6 +28,8 @@ const ARRANGEMENTS: [Arrangement, string][] = [
 const ADDRESS_DELAY = 200;
 /** How long a plane may load before the page explains why, in milliseconds. */
 const SLOW = 2000;
+/** The labels whose colours Neuroglancer is told. */
+const MAX_COLOURS = 500;
 
 export class Viewer {
   readonly element: HTMLElement;
@@ -64,7 +67,7 @@ export class Viewer {
     this.planes = ARRANGEMENTS.map(([name, text]) => [name, h("button", { type: "button", onclick: () => this.actions.arrange(name) }, text)]);
     this.element = h("main", { className: "viewer" }, this.bar(),
       h("div", { className: "stage" }, this.box, this.panel.element, this.notices.element),
-      h("footer", {}, this.slicers.element, this.status), this.help);
+      h("footer", {}, this.slicers.element, this.slicers.player, this.status), this.help);
     if (window.matchMedia("(max-width: 44rem)").matches) this.element.classList.add("no-panel");
   }
 
@@ -261,7 +264,7 @@ export class Viewer {
       },
       value: () => void this.copyValue(),
       select: () => this.select(),
-      neuroglancer: () => this.openNeuroglancer(),
+      neuroglancer: () => void this.openNeuroglancer(),
       zarr: () => void this.copyText(zarr(this.dataset)),
       panel: () => this.element.classList.toggle("no-panel"),
       help: () => this.help.showModal(),
@@ -335,25 +338,43 @@ export class Viewer {
     return { choices, caption, name: dataset.token };
   }
 
+  /** The voxels of a channel in a pane, or between two points. */
+  private boxOf(pane: Pane, channel: Channel, wanted: [Triple, Triple] | null): Wanted | null {
+    const drawn = pane.drawn();
+    const corner = (far: 0 | 1) => drawn?.grid.point(drawn.part.x + far * drawn.part.width, drawn.part.y + far * drawn.part.height, this.view.at);
+    const [from, to] = wanted ?? [corner(0), corner(1)];
+    const finest = channel.levels[0];
+    if (!from || !to || !finest) return null;
+    const first = shift(channel, finest);
+    const axis = AXES[pane.plane].slice;
+    const clip = (value: number, i: number) => Math.min(Math.max(value - at(first, i), 0), at(finest.size, i));
+    const start = from.map((value, i) => clip(Math.floor(Math.min(value, at(to, i))), i)) as Triple;
+    const end = from.map((value, i) => clip(i === axis ? Math.floor(value) + 1 : Math.ceil(Math.max(value, at(to, i))), i)) as Triple;
+    return { start, end };
+  }
+
+  /** The labels in sight, by channel: those of one slice at the level on the screen, unless there are very many. */
+  private async labelsInSight(): Promise<Map<string, string[]>> {
+    const found = new Map<string, string[]>();
+    const pane = this.pane();
+    for (const channel of inSight(this.dataset, this.view).filter((each) => each.kind === "labels" && isOn(this.view, each))) {
+      const [wanted, level] = [pane && this.boxOf(pane, channel, null), pane?.visible(channel)?.level];
+      if (!wanted || level === undefined) continue;
+      const { start, size } = atLevel(channel, level, wanted);
+      const ids = await readBox(boxAddress(this.dataset, channel, this.view.time, level, start, size), this.ending.signal).catch(() => null);
+      const distinct = [...new Set(Array.from(ids ?? [], String))].filter((id) => id !== "0");
+      if (distinct.length <= MAX_COLOURS) found.set(channel.name, distinct);
+    }
+    return found;
+  }
+
   /** The sheet of voxels; `wanted` is what was dragged, in points of the volume. */
   private openVoxels(wanted: [Triple, Triple] | null): void {
     const { dataset, view } = this;
     const channels = inSight(dataset, view).filter((channel) => isOn(view, channel));
     const pane = this.pane();
     if (!pane || !channels.length) return this.notices.say("No channel is shown.");
-    const corner = (part: Rectangle, far: boolean) => pane.drawn()?.grid.point(part.x + (far ? part.width : 0), part.y + (far ? part.height : 0), view.at);
-    const box = (channel: Channel) => {
-      const drawn = pane.drawn();
-      const [from, to] = wanted ?? [drawn && corner(drawn.part, false), drawn && corner(drawn.part, true)];
-      const finest = channel.levels[0];
-      if (!from || !to || !finest) return null;
-      const first = shift(channel, finest);
-      const axis = AXES[pane.plane].slice;
-      const clip = (value: number, i: number) => Math.min(Math.max(value - at(first, i), 0), at(finest.size, i));
-      const start = from.map((value, i) => clip(Math.floor(Math.min(value, at(to, i))), i)) as Triple;
-      const end = from.map((value, i) => clip(i === axis ? Math.floor(value) + 1 : Math.ceil(Math.max(value, at(to, i))), i)) as Triple;
-      return { start, end };
-    };
+    const box = (channel: Channel) => this.boxOf(pane, channel, wanted);
     const level = wanted ? 0 : (pane.visible(channels[0] as Channel)?.level ?? 0);
     this.openSheet(boxSheet(dataset, channels, view.time, level, box, {
       copied: (text) => void this.copyText(text),
@@ -428,10 +449,15 @@ export class Viewer {
     this.set(value.channel, { selected: selected?.id === value.text ? null : { id: value.text, alone: selected?.alone ?? false } });
   }
 
-  private openNeuroglancer(): void {
-    const address = neuroglancer(this.site, this.dataset, this.view, this.panes[0]?.zoom() ?? 1);
-    if (!address) return this.notices.say("Neuroglancer cannot show any of these channels.");
-    window.open(address, "_blank", "noopener");
+  private async openNeuroglancer(): Promise<void> {
+    const zoom = this.panes[0]?.zoom() ?? 1;
+    if (!neuroglancer(this.site, this.dataset, this.view, zoom, new Map())) return this.notices.say("Neuroglancer cannot show any of these channels.");
+    // At once, as a browser asks for it; the address follows when the labels in sight are known.
+    const tab = window.open("about:blank", "_blank");
+    if (!tab) return this.notices.say("The browser does not let this page open Neuroglancer.");
+    tab.opener = null;
+    const address = neuroglancer(this.site, this.dataset, this.view, zoom, await this.labelsInSight());
+    if (address) tab.location.replace(address);
   }
 
   close(): void {
