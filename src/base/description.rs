@@ -96,6 +96,15 @@ pub struct DatasetDescription {
     /// What the addresses in documents begin with: the token, or TOKEN@VERSION if so configured.
     #[serde(default)]
     pub address: Option<String>,
+    /// The name of the folder of its first file; absent for files in stores.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// The length of its files together, in bytes; absent for files in stores.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// When the last of its files was modified, in milliseconds since 1970; absent for files in stores.
+    #[serde(default)]
+    pub modified: Option<i64>,
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
     /// What halving a level does to z: `zslices` or `isotropic`.

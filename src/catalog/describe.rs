@@ -1,6 +1,6 @@
 //! Describes the datasets, channels and levels of a catalogue, for JSON and the command line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Catalog, Channel, Dataset, StoredLevel, source};
 use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
@@ -30,8 +30,14 @@ impl Catalog {
 
     /// Describes one dataset.
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
+        let files: BTreeSet<_> = dataset.listed().flat_map(|channel| channel.identities()).collect();
+        let found = files.iter().filter_map(|file| Some((file.path(), file.length_and_time()?)));
+        let folder = found.clone().next().and_then(|(path, _)| path.parent()?.file_name());
         DatasetDescription {
             token: dataset.token.to_string(),
+            folder: folder.map(|name| name.to_string_lossy().into_owned()),
+            bytes: found.clone().map(|(_, (length, _))| length).reduce(u64::saturating_add),
+            modified: found.map(|(_, (_, modified))| modified).max(),
             version: Some(self.version(dataset).to_string()),
             address: Some(self.address(dataset)),
             layouts: dataset.layouts.clone(),

@@ -67,7 +67,7 @@ export const stories = (world) => {
     async "The list shows every dataset with a picture, and a click opens one"(visit) {
       await visit.open("#");
       await visit.page.waitForFunction(() =>
-        document.images.length === 5 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
+        document.images.length === 6 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
       await world.picture(visit, "list");
       await visit.page.click("text=demo-v1");
       await visit.settle();
@@ -324,6 +324,8 @@ export const stories = (world) => {
       const film = (c) => made({ ...FILM, index: { t: 0, c }, at: pixels.map(([x, y]) => [x, y, 3]) });
       const [green, magenta] = [film(0), film(1)];
       await shows(visit, "xy", [175.25, 100.25], pixels, green.map(([g], i) => [magenta[i][0], g, magenta[i][0]]));
+      await visit.open("#ophys");
+      truth(visit.hash().endsWith("show=movie"), `the movie is not shown: ${visit.hash()}`);
       await visit.open("#empty");
       await visit.page.getByText("all voxels are 0").waitFor();
       await world.picture(visit, "empty");
@@ -446,6 +448,29 @@ export const stories = (world) => {
         same(colours, made({ ...PYRAMID, at }).map((grey, i) => (isChosen[i] ? colour : grey)), 1);
       });
       await world.picture(tab, "neuroglancer-labels");
+      await tab.page.close();
+    },
+
+    async "Neuroglancer opens a series with a time slider, in the page's range, gamma and colour map"(visit) {
+      visit.forgiven = /\b404\b/; // it looks for documents of OME-Zarr
+      const [x, y, z] = [175, 100, 3];
+      await visit.open("#film?plane=xy&at=175.25,100.25,3.25&zoom=2&time=2&show=first:viridis:200:3000:2");
+      const tab = await visit.opened(() => visit.page.keyboard.press("n"));
+      const near = [[0, ([i, j]) => [x + 0.5 + i / 2, y + 0.5 + j / 2, z]]];
+      const look = { ...FILM, window: [200, 3000], gamma: 2, map: path.join(MAPS, "viridis.lut") };
+      await inPanels(tab, 1, near, (colours, at) => same(colours, made({ ...look, index: { t: 2, c: 0 }, at }), 4));
+      await world.picture(tab, "neuroglancer-time");
+      const state = JSON.parse(decodeURIComponent(new URL(tab.page.url()).hash.slice(2)));
+      equal(state.position.join(), "175,100,3,2", "the position, which has a time");
+      await tab.page.close();
+    },
+
+    async "Neuroglancer has the page's colours of labels"(visit) {
+      const [x, y, z] = [600, 300, 2];
+      const near = [[0, ([i, j]) => [x + 0.5 + i / 2, y + 0.5 + j / 2, z]]];
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=2&show=ids:100");
+      const tab = await visit.opened(() => visit.page.keyboard.press("n"));
+      await inPanels(tab, 1, near, (colours, at) => same(colours, made({ ...PYRAMID, path: "/ids", labels: true, at }), 2));
       await tab.page.close();
     },
 
@@ -795,6 +820,8 @@ export const stories = (world) => {
       equal(made({ ...PYRAMID, path: "/ids", values: true, at: [[x - 3, y - 20, z - 7].map(Math.floor)] })[0], "3000009", "the label there");
       await go("label 12345");
       await visit.page.waitForSelector("text=There is no label 12345");
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:100:54321");
+      await visit.page.waitForSelector("text=There is no label 54321");
       await go("somewhere");
       await visit.page.waitForSelector("text=is no place");
       await world.picture(visit, "goto");

@@ -44,7 +44,7 @@ export interface Dataset {
   /** What its addresses begin with: the token, perhaps with a version. */
   address?: string;
   offset: Triple;
-  /** The folder of its file below the one that is served, the file's size, and when it changed (milliseconds since 1970). */
+  /** The name of the folder of its files, their size, and when they changed (milliseconds since 1970). */
   folder?: string | null;
   bytes?: number | null;
   modified?: number | null;

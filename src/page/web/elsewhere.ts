@@ -79,11 +79,13 @@ export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: num
     return { name: channel.label ?? channel.name, source, ...drawn, ...blend };
   });
   // As the server has it: nanometres where the unit is unknown, and 1 where the size is.
-  const voxel = (first.voxel_size ?? [1, 1, 1]).map((size) => size * (metres(first.voxel_unit) ?? 1e-9));
+  const metre = metres(first.voxel_unit);
+  const bare = series && metre === null; // OME-Zarr without a unit has none in Neuroglancer either
+  const voxel = (first.voxel_size ?? [1, 1, 1]).map((size) => size * (bare ? 1 : (metre ?? 1e-9)));
   const time = Math.max(...channels.map((channel) => timeOf(channel, view.time) ?? 0));
   const state = {
     // Without them, Neuroglancer takes the scale for metres.
-    dimensions: { ...Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [voxel[axis], "m"]])), ...(series ? { t: [1, ""] } : {}) },
+    dimensions: { ...Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [voxel[axis], bare ? "" : "m"]])), ...(series ? { t: [1, ""] } : {}) },
     displayDimensions: AXIS_NAMES,
     layers,
     position: [...view.at.map((value, axis) => Math.floor(value) + (series ? 0 : 0.5) + at(dataset.offset, axis)), ...(series ? [time] : [])],

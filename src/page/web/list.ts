@@ -174,10 +174,11 @@ export class List {
       group.push(dataset);
       groups.set(dataset.folder ?? "", group);
     }
+    const folders = new Set(this.site.datasets.map((dataset) => dataset.folder ?? ""));
     this.items = [];
     let [top, index] = [0, 0];
     for (const [folder, group] of [...groups].sort(([a], [b]) => byName.compare(a, b))) {
-      if (groups.size > 1 || folder) {
+      if (folders.size > 1) {
         this.items.push({ top, height: HEADING, folder, count: group.length });
         top += HEADING;
       }

@@ -28,6 +28,10 @@ const ARRANGEMENTS: [Arrangement, string][] = [
 const ADDRESS_DELAY = 200;
 /** How long a plane may load before the page explains why, in milliseconds. */
 const SLOW = 2000;
+/** The voxels that are read without being asked to find a label. */
+const MAX_QUICK = 2 ** 22;
+const absent = (channel: Channel, id: string): string =>
+  `There is no label ${id} in the coarsest level of ${channel.label ?? channel.name}, in which small labels may be missing.`;
 /** The labels whose colours Neuroglancer is told. */
 const MAX_COLOURS = 500;
 
@@ -79,24 +83,29 @@ export class Viewer {
       h("div", { className: "planes", role: "group", "aria-label": "Plane" }, ...this.planes.map(([, button]) => button)),
       h("div", { className: "tools" },
         iconButton("fit", "Fit the whole plane (0)", actions.whole),
-        iconButton("goto", "Go to (g)", actions.goto),
-        iconButton("ruler", "Measure along a line (m)", actions.line),
-        iconButton("link", "Copy the link to this view (c)", actions.link),
+        ...this.often().map(([name, text, act]) => iconButton(name, text, act)),
         this.more(),
         iconButton("screen", "Full screen (f)", actions.screen),
         iconButton("layers", "Channels (p)", actions.panel),
         iconButton("help", "Keys (?)", actions.help)));
   }
 
+  /** Buttons that a narrow page has in its menu. */
+  private often(): [IconName, string, () => void][] {
+    const { actions } = this;
+    return [["goto", "Go to (g)", actions.goto], ["ruler", "Measure along a line (m)", actions.line], ["link", "Copy the link to this view (c)", actions.link]];
+  }
+
   /** What leads out of the page, by its name. */
   private more(): HTMLElement {
     const { actions } = this;
     const menu: HTMLDetailsElement = h("details", { className: "more" });
-    const item = (name: IconName, text: string, act: () => void) => h("button", { type: "button", onclick: () => {
+    const item = (name: IconName, text: string, act: () => void, className = "") => h("button", { type: "button", className, onclick: () => {
       menu.open = false;
       act();
     } }, icon(name), text);
     menu.append(h("summary", { className: "icon", title: "More", "aria-label": "More" } as never, icon("more")), h("div", { className: "menu" },
+      ...this.often().map(([name, text, act]) => item(name, text, act, "narrow")),
       item("picture", "Save a picture (e)", actions.picture),
       item("voxels", "Voxels, Python (d)", actions.voxels),
       item("about", "About this file (i)", actions.about),
@@ -112,6 +121,7 @@ export class Viewer {
     listen(this.actions, this.ending.signal);
     this.arrange();
     this.show();
+    void this.missing();
     loadDataset(this.dataset.token).then((measured) => this.measured(measured), () => undefined);
   }
 
@@ -206,6 +216,17 @@ export class Viewer {
     }
   }
 
+  /** Says of labels that a link selects if there are none, where that is quickly found out. */
+  private async missing(): Promise<void> {
+    for (const channel of this.dataset.channels) {
+      const { selected, on } = this.view.shown[channel.name] as Shown;
+      const voxels = channel.levels.at(-1)?.size.reduce((all, length) => all * length, 1) ?? 0;
+      if (!selected || !on || voxels > MAX_QUICK) continue;
+      const found = await findLabel(this.dataset, channel, this.view.time, selected.id, this.ending.signal, () => undefined).catch(() => undefined);
+      if (found === null) this.notices.say(absent(channel, selected.id));
+    }
+  }
+
   private set(channel: Channel, part: Partial<Shown>): void {
     const shown = this.view.shown[channel.name] as Shown;
     this.change({ ...this.view, shown: { ...this.view.shown, [channel.name]: { ...shown, ...part } } });
@@ -218,7 +239,7 @@ export class Viewer {
       const found = await findLabel(this.dataset, channel, this.view.time, id, work.signal, (part) => work.say(`Looking for label ${id} … ${Math.round(part * 100)} %`));
       if (work.signal.aborted) return;
       if (found) this.change({ ...this.view, at: found });
-      else this.notices.say(`There is no label ${id} in the coarsest level of ${channel.label ?? channel.name}, in which small labels may be missing.`);
+      else this.notices.say(absent(channel, id));
     } catch (error) {
       if (!work.signal.aborted) this.notices.say(explain(error));
     } finally {
@@ -259,6 +280,7 @@ export class Viewer {
       about: () => this.openSheet(aboutSheet(this.dataset)),
       play: () => this.slicers.toggle(),
       escape: () => {
+        this.element.querySelectorAll("details").forEach((menu) => (menu.open = false));
         this.endDrag();
         this.slicers.stop();
       },
