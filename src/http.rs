@@ -16,6 +16,7 @@ mod descriptions;
 mod document;
 mod documents;
 mod escape;
+mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod health;
@@ -31,6 +32,7 @@ mod security;
 mod site;
 pub mod systemd;
 mod tiles;
+mod view;
 mod viewers;
 mod voxels;
 mod zarr;
@@ -42,7 +44,7 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use crate::base::name::Name;
-use crate::base::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
+use crate::base::request::{NEUROGLANCER, TilePath, VIEW, VOXELS, ZARR, first_segment};
 use crate::metrics::Form;
 use context::{Context, Refusal};
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
@@ -126,6 +128,10 @@ async fn found(context: &Context<'_>) -> HttpResponse {
             record.set_form(Form::Box);
             return Box::pin(in_time(context, voxels::answer(context, rest))).await;
         }
+        (VIEW, rest) if context.site.description.adjust => {
+            record.set_form(Form::View);
+            return Box::pin(in_time(context, view::answer(context, rest))).await;
+        }
         (NEUROGLANCER, rest) => {
             record.set_form(Form::Precomputed);
             return Box::pin(in_time(context, neuroglancer::answer(context, rest))).await;
@@ -139,6 +145,7 @@ async fn found(context: &Context<'_>) -> HttpResponse {
     record.set_form(form_of(path));
     match path {
         "/datasets.json" => Box::pin(descriptions::all(context)).await,
+        "/events" => events::answer(context),
         "/metrics" => metrics(context),
         "/openapi.json" => Box::pin(openapi::document(context)).await,
         "/projects.json" => Box::pin(viewers::projects(context)).await,
@@ -154,7 +161,7 @@ fn form_of(path: &str) -> Form {
     match path {
         "/metrics" => Form::Health,
         "/projects.json" => Form::Viewer,
-        "/datasets.json" | "/openapi.json" => Form::Description,
+        "/datasets.json" | "/events" | "/openapi.json" => Form::Description,
         path if described(path).is_some() => Form::Description,
         _ => Form::Other,
     }

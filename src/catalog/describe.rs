@@ -60,6 +60,7 @@ impl Catalog {
     }
 
     fn describe_channel(&self, dataset: &Dataset, channel: &Channel) -> ChannelDescription {
+        let (voxel_size, voxel_unit) = dataset.voxel_size(channel).unzip();
         ChannelDescription {
             name: channel.name.to_string(),
             label: channel.label.clone(),
@@ -72,11 +73,8 @@ impl Catalog {
             histogram: None,
             problem: None,
             times: channel.is_series.then_some(channel.times),
-            voxel_size: dataset.style.voxel_size.or(channel.voxel_size).map(Xyz::into),
-            voxel_unit: match dataset.style.voxel_size {
-                Some(_) => Some("nm".to_owned()),
-                None => channel.voxel_unit.clone(),
-            },
+            voxel_size: voxel_size.map(Xyz::into),
+            voxel_unit: voxel_unit.flatten(),
             orthogonal: match dataset.orthogonal(channel) {
                 Orthogonal::Isotropic(_) => "isotropic",
                 Orthogonal::Stored => "stored",
