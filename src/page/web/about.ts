@@ -1,63 +1,51 @@
-// The sheet "About this file": how its layout was recognised, what is stored and how, voxel sizes, attributes, and what is slow.
+// The sheet "About this file": how its layout was recognised, what is stored and how, voxel sizes, and what is slow.
 
-import { addressOf, type Dataset, explain, sound } from "./data";
+import { addressOf, type Channel, type Dataset, explain, type PlaneName, sound } from "./data";
 import { h, sheet } from "./dom";
+import { PLANES } from "./geometry";
 
-/** The server's description, of which every part may be missing. */
-interface About {
-  layouts?: { layout: string; because: string }[];
-  file?: string | null;
-  warnings?: { message: string; channel?: string | null; plane?: string | null }[];
-  attributes?: Attribute[];
-  channels?: {
-    name: string; label?: string | null; dtype?: string; kind?: string; voxel_size?: number[] | null; voxel_unit?: string | null;
-    voxel_because?: string | null; problem?: string | null; attributes?: Attribute[];
-    levels?: { level: number; size: number[]; path?: string | null; storage?: Storage | null }[];
-  }[];
-}
-interface Storage { layout: string; shape: number[]; chunk?: number[] | null; filters: string[]; missing_filters?: string[]; reading?: string }
-interface Attribute { path?: string; name: string; value: unknown }
+/** What the server's description has besides what the page always needs. */
+type About = Dataset & { layouts?: { layout: string; because: string }[] };
 
-const MAX_ATTRIBUTES = 200;
+/** A tile that reads more stored voxels than this is slow. */
+const MAX_READ = 2 ** 24;
 
 async function load(dataset: Dataset): Promise<About> {
-  return (await (await sound(await fetch(`datasets/${addressOf(dataset)}/about.json`))).json()) as About;
+  return (await (await sound(await fetch(`datasets/${addressOf(dataset)}.json`))).json()) as About;
+}
+
+/** Why tiles of a channel in a plane are slow, and what helps; null if they are not. */
+function reason(channel: Channel, plane: PlaneName): string | null {
+  const read = (level: Channel["levels"][number]) => level.voxels_read?.[PLANES.indexOf(plane)] ?? 0;
+  const most = Math.max(0, ...channel.levels.map(read));
+  const chunk = channel.levels.find((level) => level.storage?.chunk)?.storage?.chunk;
+  if (most <= MAX_READ) return null;
+  const stored = chunk ? `which is stored in chunks of ${chunk.join(" × ")} (slowest axis first)` : "whose coarser levels are not stored";
+  return `A tile of plane ${plane} reads ${(most / 1e6).toFixed(0)} million voxels of ${channel.label ?? channel.name}, ${stored}. ` +
+    "Chunks that are cubes make all planes fast: voltile pyramid --rechunk writes them.";
 }
 
 const table = (head: string[], rows: (string | number)[][]): HTMLElement =>
   h("table", {}, h("thead", {}, h("tr", {}, ...head.map((text) => h("th", { scope: "col" } as never, text)))),
     h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, String(cell)))))));
 
-function attributes(about: About): HTMLElement[] {
-  const all = [...(about.attributes ?? []), ...(about.channels ?? []).flatMap(({ name, attributes: own }) => (own ?? []).map((one) => ({ ...one, path: one.path ?? name })))];
-  if (!all.length) return [];
-  const body = h("div", { className: "attributes" });
-  const show = (words: string) => {
-    const text = ({ path, name, value }: Attribute) => [path ?? "", name, typeof value === "string" ? value : JSON.stringify(value)];
-    const found = all.map(text).filter((row) => row.join(" ").toLowerCase().includes(words.toLowerCase()));
-    const more = found.length - MAX_ATTRIBUTES;
-    body.replaceChildren(table(["Object", "Attribute", "Value"], found.slice(0, MAX_ATTRIBUTES)), h("p", {}, more > 0 ? `and ${more} more: search` : ""));
-  };
-  show("");
-  return [h("h3", {}, "Attributes"),
-    h("input", { type: "search", placeholder: "Search attributes", "aria-label": "Search attributes", oninput: (event: Event) => show((event.target as HTMLInputElement).value) }), body];
-}
-
 function content(about: About): HTMLElement[] {
-  const warnings = (about.warnings ?? []).map(({ message, channel, plane }) => h("p", { className: "warning" }, [channel, plane].filter(Boolean).join(", "), channel || plane ? ": " : "", message));
-  const levels = (about.channels ?? []).flatMap((channel) => (channel.levels ?? []).map(({ level, size, path, storage }) => [
+  const slow = about.channels.flatMap((channel) => PLANES.flatMap((plane) => reason(channel, plane) ?? []));
+  const problems = about.channels.flatMap(({ problem }) => problem ?? []);
+  const levels = about.channels.flatMap((channel) => channel.levels.map(({ level, size, path, storage }) => [
     channel.label ?? channel.name, level, size.join(" × "), path ?? "computed", storage?.chunk ? storage.chunk.join(" × ") : (storage?.layout ?? ""),
     storage ? storage.filters.join(", ") || "none" : "",
   ]));
-  const sizes = (about.channels ?? []).map((channel) => [channel.label ?? channel.name, channel.kind ?? "", channel.dtype ?? "",
-    channel.voxel_size ? `${channel.voxel_size.join(" × ")} ${channel.voxel_unit ?? ""}` : "not known", channel.voxel_because ?? ""]);
+  const sizes = about.channels.map((channel) => [channel.label ?? channel.name, channel.labels_because ? `labels, because ${channel.labels_because}` : channel.kind,
+    channel.dtype, channel.voxel_size ? `${channel.voxel_size.join(" × ")} ${channel.voxel_unit ?? ""}` : "not known", channel.times ?? ""]);
+  const file = [about.folder && `in the folder ${about.folder}`, about.bytes && `${(about.bytes / 2 ** 20).toFixed(1)} MiB`,
+    about.modified && `changed ${new Date(about.modified).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}`].filter(Boolean).join(" · ");
   return [
-    ...(about.file ? [h("p", {}, about.file)] : []),
+    ...(file ? [h("p", {}, file)] : []),
     ...(about.layouts ?? []).map(({ layout, because }) => h("p", {}, h("b", {}, layout), ` · ${because}`)),
-    ...(warnings.length ? [h("h3", {}, "What is slow"), ...warnings] : []),
-    h("h3", {}, "Channels"), table(["Channel", "Kind", "Type", "Voxel, x × y × z", "Found in"], sizes),
+    ...[...problems, ...slow].map((text) => h("p", { className: "warning" }, text)),
+    h("h3", {}, "Channels"), table(["Channel", "Kind", "Type", "Voxel, x × y × z", "Times"], sizes),
     h("h3", {}, "Stored"), table(["Channel", "Level", "Size, x × y × z", "Path", "Chunks, slowest axis first", "Filters"], levels),
-    ...attributes(about),
   ];
 }
 
@@ -67,9 +55,6 @@ export function aboutSheet(dataset: Dataset): HTMLDialogElement {
   return sheet("About this file", body);
 }
 
-/** Why a plane is slow, as the server says; null if it does not. */
-export async function slowness(dataset: Dataset, channels: string[], plane: string): Promise<string | null> {
-  const about = await load(dataset).catch(() => null);
-  const fits = (wanted: string[], one: string | null | undefined) => !one || wanted.includes(one);
-  return about?.warnings?.find((warning) => fits(channels, warning.channel) && fits([plane], warning.plane))?.message ?? null;
-}
+/** Why the first slow channel of these is slow in a plane; null if none is known to be. */
+export const slowness = (channels: Channel[], plane: PlaneName): string | null =>
+  channels.map((channel) => reason(channel, plane)).find((text) => text !== null) ?? null;

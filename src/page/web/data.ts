@@ -10,6 +10,9 @@ export interface Level {
   planes: PlaneName[];
   /** The path of its dataset in the file; null if it is computed. */
   path?: string | null;
+  storage?: { layout: string; chunk?: number[] | null; filters: string[] } | null;
+  /** The stored voxels that a tile reads in the planes xy, xz and yz. */
+  voxels_read?: Triple;
 }
 
 export interface Histogram {
@@ -29,6 +32,8 @@ export interface Channel {
   window: [number, number] | null;
   histogram?: Histogram | null;
   times: number | null;
+  /** Why it could not be sampled. */
+  problem?: string | null;
   voxel_size: Triple | null;
   voxel_unit: string | null;
   orthogonal?: "isotropic" | "stored";

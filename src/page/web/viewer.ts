@@ -438,16 +438,15 @@ export class Viewer {
     this.lineOf = shown;
   }
 
-  /** Says why a plane that has been loading for a while is slow, if the server knows. */
+  /** Says why a plane that has been loading for a while is slow, if it is the way in which the file is stored. */
   private explainSlowness(): void {
     window.clearTimeout(this.slowTimer);
-    this.slowTimer = window.setTimeout(async () => {
+    this.slowTimer = window.setTimeout(() => {
       const slow = this.panes.find((pane) => !pane.whole);
       if (!slow || this.explained.has(slow.plane)) return;
       this.explained.add(slow.plane);
-      const names = inSight(this.dataset, this.view).filter((channel) => isOn(this.view, channel)).map((channel) => channel.name);
-      const why = await slowness(this.dataset, names, slow.plane);
-      if (why && !this.ending.signal.aborted) this.notices.stay(why);
+      const why = slowness(inSight(this.dataset, this.view).filter((channel) => isOn(this.view, channel)), slow.plane);
+      if (why) this.notices.stay(why);
     }, SLOW);
   }
 
