@@ -669,8 +669,8 @@ export const stories = (world) => {
 
     async "New and removed datasets appear by themselves, by one stream for all pages, also after a restart"(visit) {
       const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
-      world.write("another", path.join(folder, "one.h5"));
-      world.write("another", path.join(folder, "deep", "two.h5"));
+      world.write("another", path.join(folder, "one.h5"), "9");
+      world.write("another", path.join(folder, "deep", "two.h5"), "9");
       let server = await world.start(folder);
       const port = new URL(server.address).port;
       const other = await Visit.begin(visit.context.browser(), server);
@@ -686,15 +686,46 @@ export const stories = (world) => {
         await tab.waitForTimeout(1500);
         streams.push(...other.requests.filter((url) => url.endsWith("/events")));
         equal(streams.length, 1, "streams of two pages");
-        world.write("another", path.join(folder, "three.h5"));
+        world.write("another", path.join(folder, "three.h5"), "9");
         for (const page of [other.page, tab]) await page.waitForFunction(() => document.querySelectorAll(".card").length === 3);
         rmSync(path.join(folder, "one.h5"));
         for (const page of [other.page, tab]) await page.waitForFunction(() => document.querySelectorAll(".card").length === 2);
+        const watched = new Visit(other.context, tab, server, other.wrong);
+        const pixels = spread([64, 64], 5);
+        const two = () => world.ask([{ file: path.join(folder, "deep", "two.h5"), ...PYRAMID, at: pixels.map(([x, y]) => [x, y, 0]) }])[0];
+        await watched.open("#two?plane=xy&at=32.25,32.25,0&zoom=1");
+        await shows(watched, "xy", [32.25, 32.25], pixels, two());
+        world.write("another", path.join(folder, "deep", "two.h5"), "10");
+        await tab.waitForFunction(() => document.querySelector(".pane")?.dataset.shown?.includes("@"));
+        await watched.settle();
+        await shows(watched, "xy", [32.25, 32.25], pixels, two());
+        await tab.goto(`${server.address}#`);
+        await tab.waitForSelector(".card");
         await server.stop();
-        world.write("another", path.join(folder, "four.h5"));
+        world.write("another", path.join(folder, "four.h5"), "9");
         server = await world.start(folder, "--bind", `127.0.0.1:${port}`);
         for (const page of [other.page, tab]) await page.waitForFunction(() => document.querySelectorAll(".card").length === 3);
         await world.picture(other, "list-live");
+        await other.end();
+      } finally {
+        await server.stop();
+        rmSync(folder, { recursive: true });
+      }
+    },
+
+    async "Where the server grants no stream, the page asks now and then"(visit) {
+      const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
+      world.write("another", path.join(folder, "one.h5"), "9");
+      world.write("another", path.join(folder, "two.h5"), "9");
+      const server = await world.start(folder);
+      const other = await Visit.begin(visit.context.browser(), server);
+      other.forgiven = /503/;
+      try {
+        await other.page.route("**/events", (route) => route.fulfill({ status: 503, headers: { "Retry-After": "1" } }));
+        await other.open("#");
+        await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 2);
+        world.write("another", path.join(folder, "three.h5"), "9");
+        await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 3);
         await other.end();
       } finally {
         await server.stop();

@@ -2,7 +2,7 @@
 
     volumes.py make FOLDER         writes test.h5 and voltile.toml, which also serves the demo volume if DEMO is given
     volumes.py many FOLDER COUNT   writes voltile.toml with so many datasets
-    volumes.py another FILE        writes a small file
+    volumes.py another FILE SEED   writes a small file
     volumes.py ask < questions     a JSON list of questions; prints the list of answers
 
 A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, gamma, map, labels: bool}:
@@ -124,11 +124,13 @@ def many(folder: Path, count: int) -> None:
     (folder / "voltile.toml").write_text("".join(tables))
 
 
-def another(file: Path) -> None:
-    """A small file of one volume."""
+def another(file: Path, seed: int) -> None:
+    """A small file of one volume; a file that is there is replaced."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with h5py.File(file, "w") as made:
-        made["raw"] = np.random.default_rng(9).integers(0, 255, (2, 64, 64)).astype("u1")
+    new = file.with_suffix(".new")
+    with h5py.File(new, "w") as made:
+        made["raw"] = np.random.default_rng(seed).integers(0, 255, (2, 64, 64)).astype("u1")
+    new.rename(file)
 
 
 def label_colour(label: int) -> list[int]:
@@ -177,6 +179,6 @@ if __name__ == "__main__":
     elif sys.argv[1] == "many":
         many(Path(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "another":
-        another(Path(sys.argv[2]))
+        another(Path(sys.argv[2]), int(sys.argv[3]))
     else:
         print(json.dumps([answer(question) for question in json.load(sys.stdin)]))

@@ -48,6 +48,8 @@ export interface Dataset {
   token: string;
   /** What its addresses begin with: the token, perhaps with a version. */
   address?: string;
+  /** Changes with what its addresses answer. */
+  version?: string | null;
   offset: Triple;
   /** The name of the folder of its files, their size, and when they changed (milliseconds since 1970). */
   folder?: string | null;

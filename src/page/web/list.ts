@@ -228,7 +228,7 @@ export class List {
 
   private card({ dataset, index }: Extract<Item, { dataset: Dataset }>): HTMLElement {
     let card = this.cards.get(dataset.token);
-    if (card?.dataset !== dataset) {
+    if (!card || (card.dataset !== dataset && (!dataset.version || card.dataset.version !== dataset.version))) {
       card?.element.remove();
       card = new Card(dataset, this.site);
       this.cards.set(dataset.token, card);

@@ -55,19 +55,31 @@ function spareStyle(): void {
   document.head.append(mark);
 }
 
+/** Gives datasets that have changed addresses of their version: what the browser keeps is of another one. */
+function renew(site: Site, before: Site): void {
+  const old = new Map(before.datasets.map((dataset) => [dataset.token, dataset]));
+  for (const dataset of site.datasets) {
+    const { version, address } = old.get(dataset.token) ?? dataset;
+    if (!dataset.version) continue;
+    dataset.address = version === dataset.version ? address : `${dataset.token}@${dataset.version}`;
+  }
+}
+
 /** Keeps the page true while datasets come, change and go. */
 function follow(first: Site): void {
   let site = first;
-  const text = (dataset: Dataset | undefined) => JSON.stringify(dataset);
+  const version = (dataset: Dataset | undefined) => dataset && (dataset.version ?? JSON.stringify(dataset));
   const changed = async (restarted: boolean) => {
     const before = site;
     try {
-      site = await loadSite();
+      const now = await loadSite();
+      renew(now, before);
+      site = now;
     } catch {
       return; // the stream comes back, and with it the next change
     }
     if (shown instanceof List) shown.update(site);
-    else if (text(named(before)) !== text(named(site))) route(site);
+    else if (version(named(before)) !== version(named(site))) route(site);
     else if (restarted && shown) shown.retry();
   };
   window.addEventListener("hashchange", () => route(site));

@@ -149,7 +149,9 @@ export class Pane {
   /** Shows a scene; a pane that leads, because the user moves in it, is already there. */
   show(scene: Scene, leads: boolean): void {
     const slice = (one: Scene) => Math.floor(at(one.view.at, AXES[this.plane].slice));
-    const direction = this.scene ? Math.sign(slice(scene) - slice(this.scene)) : 0;
+    const later = this.scene ? scene.view.time - this.scene.view.time : 0;
+    // After the last time point comes the first.
+    const direction = later ? (scene.view.time === 0 ? 1 : Math.sign(later)) : this.scene ? Math.sign(slice(scene) - slice(this.scene)) : 0;
     this.scene = scene;
     const layers = layersOf(scene, this.plane);
     const channels = inSight(scene.dataset, scene.view);
@@ -158,8 +160,9 @@ export class Pane {
     if (!leads) this.follow();
     showScale(this.scale, first, this.plane, this.zoom());
     this.stack.show(layers, direction, (by) => {
-      // No slice has a negative number.
-      if (slice(scene) + by < 0) return [];
+      // No slice and no time point has a negative number.
+      if ((later ? scene.view.time : slice(scene)) + by < 0) return [];
+      if (later) return layersOf({ ...scene, view: { ...scene.view, time: scene.view.time + by } }, this.plane);
       return layersOf({ ...scene, view: stepped(scene.view, this.plane, by) }, this.plane);
     });
   }

@@ -128,7 +128,7 @@ export class Viewer {
   /** Applies what the server has measured since. */
   private measured(dataset: Dataset): void {
     if (this.ending.signal.aborted) return;
-    this.dataset = dataset;
+    this.dataset = { ...dataset, address: this.dataset.address };
     this.show();
   }
 
