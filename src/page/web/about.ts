@@ -37,7 +37,7 @@ function content(about: About): HTMLElement[] {
     storage ? storage.filters.join(", ") || "none" : "",
   ]));
   const sizes = about.channels.map((channel) => [channel.label ?? channel.name, channel.labels_because ? `labels, because ${channel.labels_because}` : channel.kind,
-    channel.dtype, channel.voxel_size ? `${channel.voxel_size.join(" × ")} ${channel.voxel_unit ?? ""}` : "not known", channel.times ?? ""]);
+    channel.dtype, channel.voxel_size ? `${channel.voxel_size.map((size) => Number(size.toPrecision(6))).join(" × ")} ${channel.voxel_unit ?? ""}` : "not known", channel.times ?? ""]);
   const file = [about.folder && `in the folder ${about.folder}`, about.bytes && `${(about.bytes / 2 ** 20).toFixed(1)} MiB`,
     about.modified && `changed ${new Date(about.modified).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}`].filter(Boolean).join(" · ");
   return [

@@ -71,7 +71,7 @@ export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: num
   const layers = [...images, ...channels.filter((channel) => channel.kind === "labels")].map((channel) => {
     const shown = view.shown[channel.name] as Shown;
     const source = series
-      ? `zarr://${absolute(`zarr/0.5/${addressOf(dataset)}/${channel.name}.ome.zarr`)}`
+      ? `zarr3://${absolute(`zarr/0.5/${addressOf(dataset)}/${channel.name}.ome.zarr`)}`
       : `precomputed://${absolute(`neuroglancer/${addressOf(dataset)}/${channel.name}`)}`;
     const drawn = channel.kind === "labels" ? labels(shown, !images.length, ids.get(channel.name) ?? []) : channel.kind === "rgb" ? { type: "image", shader: RGB } : image(channel, shown);
     // Images are added, as on this page.

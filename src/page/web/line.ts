@@ -161,6 +161,8 @@ function plot({ values }: Profile, view: View): SVGElement {
 /** The line's panel: its ends, which can be typed, its length, the plot. */
 export class LinePanel {
   readonly element = h("section", { className: "line", "aria-label": "Line" });
+  private readonly fields: [HTMLInputElement, HTMLInputElement];
+  private readonly result = h("div", {}, h("p", { className: "reason" }, "Drag a line on the picture, or type its ends."));
   private ending = new AbortController();
   private drag: Drag;
   private ends: [Triple, Triple] | null = null;
@@ -170,24 +172,29 @@ export class LinePanel {
     private readonly events: { copied(text: string): void; failed(error: unknown): void; closed(): void },
   ) {
     this.drag = new Drag(pane, "line", (from, to) => void this.measure(from, to));
+    const field = (name: string) => h("input", { type: "text", className: "number", id: `line-${name}`, "aria-label": `Line ${name}`, onchange: () => this.typed() });
+    this.fields = [field("from"), field("to")];
+    const close = h("button", { type: "button", className: "icon", title: "Close (Esc)", "aria-label": "Close the line", onclick: () => events.closed() }, icon("close"));
+    this.element.append(h("div", { className: "field" }, this.fields[0], "to", this.fields[1], close), this.result);
     const centre = scene().view.at;
-    this.build(centre, centre, h("p", { className: "reason" }, "Drag a line on the picture, or type its ends."));
+    this.write(centre, centre);
   }
 
-  private build(from: Triple, to: Triple, ...more: (HTMLElement | SVGElement)[]): void {
+  /** Writes the ends into the fields, unless a person types there. */
+  private write(...ends: [Triple, Triple]): void {
     const { offset } = this.scene().dataset;
     const { column, row } = AXES[this.pane.plane];
-    const text = (point: Triple) => [column, row].map((axis) => Number((at(point, axis) + at(offset, axis)).toFixed(1))).join(", ");
-    const field = (name: string, point: Triple) => h("input", { type: "text", className: "number", id: `line-${name}`, value: text(point), "aria-label": `Line ${name}`, onchange: () => this.typed() });
-    const close = h("button", { type: "button", className: "icon", title: "Close (Esc)", "aria-label": "Close the line", onclick: () => this.events.closed() }, icon("close"));
-    this.element.replaceChildren(h("div", { className: "field" }, field("from", from), "to", field("to", to), close), ...more);
+    this.fields.forEach((field, i) => {
+      const text = [column, row].map((axis) => Number((at(ends[i] as Triple, axis) + at(offset, axis)).toFixed(1))).join(", ");
+      if (document.activeElement !== field) field.value = text;
+    });
   }
 
   private typed(): void {
     const { column, row } = AXES[this.pane.plane];
     const { dataset, view } = this.scene();
-    const ends = ["from", "to"].map((name) => {
-      const numbers = (this.element.querySelector<HTMLInputElement>(`#line-${name}`)?.value ?? "").split(/[\s,]+/).map(Number);
+    const ends = this.fields.map((field) => {
+      const numbers = field.value.split(/[\s,]+/).map(Number);
       const point: Triple = [...view.at];
       [point[column], point[row]] = [(numbers[0] ?? NaN) - at(dataset.offset, column), (numbers[1] ?? NaN) - at(dataset.offset, row)];
       return point;
@@ -218,7 +225,8 @@ export class LinePanel {
       const copy = h("button", { type: "button", onclick: () => this.events.copied(csv(found, dataset.offset)) }, "Copy as CSV");
       const file = h("button", { type: "button", onclick: () => save(csv(found, dataset.offset), "text/csv", `${dataset.token}-line.csv`) }, "Save CSV");
       const length = h("output", { className: "length" }, `Length ${words(found.length, found.unit === "voxels" ? null : found.unit, 4)}`);
-      this.build(from, to, length, plot(found, view), h("div", { className: "field buttons" }, copy, file));
+      this.write(from, to);
+      this.result.replaceChildren(length, plot(found, view), h("div", { className: "field buttons" }, copy, file));
     } catch (error) {
       if (!signal.aborted) this.events.failed(error);
     }
