@@ -451,7 +451,9 @@ export class Viewer {
   }
 
   private async copyText(text: string): Promise<void> {
-    this.notices.say((await copyText(text)) ? `Copied ${text}` : text);
+    const lines = text.trimEnd().split("\n");
+    const what = lines.length > 1 ? `${lines.length} lines` : text;
+    this.notices.say((await copyText(text)) ? `Copied ${what}` : text);
   }
 
   /** Of labels if they are shown, as they are on top. */
