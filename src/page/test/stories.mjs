@@ -842,6 +842,7 @@ export const stories = (world) => {
       const arrives = async (text, place) => {
         await go(text);
         await visit.page.waitForFunction((wanted) => location.hash.includes(wanted), place);
+        await visit.settle();
       };
       await arrives("120, 45, 8", "at=120.5,45.5,8.5");
       await arrives("2 µm, 800 nm, 100nm", "at=500,200,10");
@@ -851,6 +852,7 @@ export const stories = (world) => {
       await arrives(`https://example.org/#!${encodeURIComponent(JSON.stringify(state))}`, "at=610.5,330.5,12.5");
       await arrives("label 3000009", ":3000009");
       await visit.page.waitForFunction(() => !location.hash.includes("at=610.5"));
+      await visit.settle();
       const [x, y, z] = /at=([\d.]+),([\d.]+),([\d.]+)/.exec(visit.hash()).slice(1).map(Number);
       equal(made({ ...PYRAMID, path: "/ids", values: true, at: [[x - 3, y - 20, z - 7].map(Math.floor)] })[0], "3000009", "the label there");
       await go("label 12345");

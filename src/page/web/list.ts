@@ -60,11 +60,12 @@ class Card {
     const layer = layersOf({ dataset, view: { ...view, time }, mounts: site.mounts, adjust: false }, "xy")[0];
     this.picture = layer && picture(layer);
     const names = dataset.channels.map((channel) => channel.label ?? channel.name).join(", ");
-    const date = dataset.modified ? ` · ${new Date(dataset.modified).toLocaleDateString("en", { dateStyle: "medium" })}` : "";
+    const date = dataset.modified ? new Date(dataset.modified).toLocaleDateString("en", { dateStyle: "medium" }) : "";
     this.element = h("li", {}, h("a", { href: toHash(dataset, view), className: "card", title: dataset.token },
       h("span", { className: "thumbnail" }, this.picture?.frame),
       h("strong", {}, dataset.token),
-      h("span", {}, extent(dataset.channels.find((channel) => view.shown[channel.name]?.on)), date),
+      h("span", {}, extent(dataset.channels.find((channel) => view.shown[channel.name]?.on))),
+      date && h("span", {}, date),
       h("small", {}, names)));
   }
 
@@ -92,7 +93,7 @@ const GAP = 16;
 const LEAST_WIDTH = 190;
 const HEADING = 44;
 /** The height of a card's text, in the style sheet. */
-const TEXT = 102;
+const TEXT = 122;
 /** While the list is scrolled fast, no pictures are requested. */
 const CALM = 80;
 
