@@ -5,13 +5,20 @@ import { h, sheet } from "./dom";
 import { PLANES } from "./geometry";
 
 /** What the server's description has besides what the page always needs. */
-type About = Dataset & { layouts?: { layout: string; because: string }[] };
+type About = Dataset & {
+  layouts?: { layout: string; because: string }[];
+  /** What is slow or wrong, and the command that mends it. */
+  warnings?: { channel: string; problem: string; mend: string | null }[];
+};
 
 /** A tile that reads more stored voxels than this is slow. */
 const MAX_READ = 2 ** 24;
 
+/** With warnings, which a server that only has the plain description does not give. */
 async function load(dataset: Dataset): Promise<About> {
-  return (await (await sound(await fetch(`datasets/${addressOf(dataset)}.json`))).json()) as About;
+  const path = `datasets/${addressOf(dataset)}`;
+  const full = await fetch(`${path}/about.json`);
+  return (await (await sound(full.ok ? full : await fetch(`${path}.json`))).json()) as About;
 }
 
 /** Why tiles of a channel in a plane are slow, and what helps; null if they are not. */
@@ -30,7 +37,8 @@ const table = (head: string[], rows: (string | number)[][]): HTMLElement =>
     h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, String(cell)))))));
 
 function content(about: About): HTMLElement[] {
-  const slow = about.channels.flatMap((channel) => PLANES.flatMap((plane) => reason(channel, plane) ?? []));
+  const known = about.warnings?.map(({ channel, problem, mend }) => `${channel}: ${problem}${mend ? ` · ${mend}` : ""}`);
+  const slow = known ?? about.channels.flatMap((channel) => PLANES.flatMap((plane) => reason(channel, plane) ?? []));
   const problems = about.channels.flatMap(({ problem }) => problem ?? []);
   const levels = about.channels.flatMap((channel) => channel.levels.map(({ level, size, path, storage }) => [
     channel.label ?? channel.name, level, size.join(" × "), path ?? "computed", storage?.chunk ? storage.chunk.join(" × ") : (storage?.layout ?? ""),
