@@ -706,6 +706,11 @@ export const stories = (world) => {
         world.write("another", path.join(folder, "four.h5"), "9");
         server = await world.start(folder, "--bind", `127.0.0.1:${port}`);
         for (const page of [other.page, tab]) await page.waitForFunction(() => document.querySelectorAll(".card").length === 3);
+        await other.page.getByText("deep (1)").click(); // the folder is closed
+        await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 2);
+        await other.page.getByText("deep (1)").click();
+        await other.page.selectOption("#order", "date");
+        await other.page.waitForFunction(() => document.querySelectorAll(".card")[1]?.title === "four");
         await world.picture(other, "list-live");
         await other.end();
       } finally {
