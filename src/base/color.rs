@@ -133,7 +133,7 @@ impl Colour {
 
     /// The colour of a shade.
     pub fn of_shade(self, shade: u8) -> Rgb {
-        let scaled = |part: u8| ((u16::from(part) * u16::from(shade) * 2 + 255) / 510) as u8;
+        let scaled = |part: u8| ((u32::from(part) * u32::from(shade) * 2 + 255) / 510) as u8;
         match self {
             Colour::Map(map) => map.colour(shade),
             Colour::Pure(colour) => colour.map(scaled),
