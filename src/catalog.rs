@@ -9,6 +9,7 @@
 //! reads no data; the [`Resolved`] request yields the plan for reading.
 
 pub(crate) mod access;
+pub(crate) mod advice;
 mod boxes;
 mod channel;
 mod chunks;

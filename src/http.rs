@@ -21,6 +21,7 @@ mod events;
 pub(crate) mod fuzzing;
 mod health;
 mod listen;
+mod listeners;
 mod neuroglancer;
 mod openapi;
 mod page;
@@ -149,9 +150,10 @@ async fn found(context: &Context<'_>) -> HttpResponse {
         "/metrics" => metrics(context),
         "/openapi.json" => Box::pin(openapi::document(context)).await,
         "/projects.json" => Box::pin(viewers::projects(context)).await,
-        _ => match described(path) {
-            Some(token) => Box::pin(descriptions::one(context, token)).await,
-            None => below_mounts(context).await,
+        _ => match (described(path, ".json"), described(path, "/about.json")) {
+            (Some(token), _) => Box::pin(descriptions::one(context, token)).await,
+            (None, Some(token)) => Box::pin(descriptions::about(context, token)).await,
+            (None, None) => below_mounts(context).await,
         },
     }
 }
@@ -162,7 +164,7 @@ fn form_of(path: &str) -> Form {
         "/metrics" => Form::Health,
         "/projects.json" => Form::Viewer,
         "/datasets.json" | "/events" | "/openapi.json" => Form::Description,
-        path if described(path).is_some() => Form::Description,
+        path if path.starts_with(DATASETS) => Form::Description,
         _ => Form::Other,
     }
 }
@@ -187,9 +189,12 @@ async fn below_mounts(context: &Context<'_>) -> HttpResponse {
     }
 }
 
-/// The token in `/datasets/TOKEN.json`.
-fn described(path: &str) -> Option<&str> {
-    path.strip_prefix("/datasets/")?.strip_suffix(".json").filter(|token| !token.contains('/'))
+/// The beginning of the addresses of descriptions of single datasets.
+const DATASETS: &str = "/datasets/";
+
+/// The token in `/datasets/TOKEN.json`, or before another end.
+fn described<'p>(path: &'p str, end: &str) -> Option<&'p str> {
+    path.strip_prefix(DATASETS)?.strip_suffix(end).filter(|token| !token.contains('/'))
 }
 
 /// The metrics; protected datasets are named only to requests that may see them.

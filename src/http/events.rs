@@ -3,9 +3,8 @@
 //! A listener holds the catalogue that its request may see, which all with the same grants share, and compares it with the
 //! next one. It ends when the server is being stopped, and when the rules of access change: its secret must be looked at again.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
@@ -16,66 +15,14 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::context::Context;
+use super::listeners::{MAX_LISTENERS, Seat};
 use super::problem;
 use crate::catalog::Catalog;
 use crate::catalog::access::Grants;
-use crate::service::{Changes, Client, TileService};
+use crate::service::{Changes, TileService};
 
-/// The maximum number of listeners at one client address.
-const MAX_LISTENERS: usize = 32;
 /// How often a listener is sent something.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// The listeners of a server.
-pub(super) struct Listeners {
-    counts: Mutex<HashMap<Client, usize>>,
-    draining: watch::Sender<bool>,
-}
-
-impl Default for Listeners {
-    fn default() -> Self {
-        Self { counts: Mutex::default(), draining: watch::Sender::new(false) }
-    }
-}
-
-impl Listeners {
-    /// Ends all of them, and those to come. The server reports that it accepts no more requests.
-    pub fn drain(&self) {
-        self.draining.send_replace(true);
-    }
-
-    pub fn is_draining(&self) -> bool {
-        *self.draining.borrow()
-    }
-
-    fn enter(self: &Arc<Self>, client: Client) -> Option<Seat> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(client).or_default();
-        if *count == MAX_LISTENERS {
-            return None;
-        }
-        *count += 1;
-        Some(Seat { listeners: Arc::clone(self), client })
-    }
-}
-
-/// A listener in the count of its client; dropping it decrements the count.
-struct Seat {
-    listeners: Arc<Listeners>,
-    client: Client,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut counts = self.listeners.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.client);
-            }
-        }
-    }
-}
 
 /// The datasets that differ between two catalogues, by token.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +101,7 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
         // A change since the request began is told at once.
         seen: Arc::clone(&context.catalog),
         service,
-        draining: context.site.listeners.draining.subscribe(),
+        draining: context.site.listeners.draining(),
         grants: context.grants.clone(),
         _seat: seat,
     };

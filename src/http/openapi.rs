@@ -82,6 +82,8 @@ descriptions datasets /datasets.json
     Everything that is served. Never reads a voxel: windows are absent until they have been measured.
 descriptions dataset /datasets/{token}.json
     One dataset, with windows, percentiles and histograms of its channels, which are measured at the first request.
+descriptions about /datasets/{token}/about.json
+    What `voltile inspect --json` says of the file: the description, the cost of tiles of each level, and warnings. Reads chunk indexes.
 descriptions document_path /openapi.json
     This document.
 voxels voxels /voxels/{token}/{channel}/{level}/{box}
@@ -246,6 +248,9 @@ fn responses(tag: &str, id: &str) -> Vec<(u16, Response)> {
         "dataset" => {
             let whole = "The dataset; a channel that cannot be read has a `problem`";
             vec![json(whole, schema("DatasetDescription")), known(), no_dataset(), problem(503, QUEUE_FULL)]
+        }
+        "about" => {
+            vec![json("The description, with additions", serde_json::Value::schema()), known(), no_dataset()]
         }
         "document_path" => vec![plain(200, "OpenAPI 3.1")],
         "projects" => {

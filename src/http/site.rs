@@ -7,7 +7,7 @@ use actix_web::http::header::{HeaderValue, InvalidHeaderValue};
 
 use super::cors::Cors;
 use super::document::Documents;
-use super::events::Listeners;
+use super::listeners::Listeners;
 use super::page::assets;
 use crate::base::description::{CachesDescription, MountDescription, SiteDescription};
 use crate::base::request::TilePath;

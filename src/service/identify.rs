@@ -98,11 +98,12 @@ impl TileService {
         request: &BoxRequest,
         format: BoxFormat,
     ) -> Result<Identified, TileError> {
-        let resolved = catalog.resolve_box(request).and_then(|resolved| match resolved.channel().voxel {
-            voxel if format == BoxFormat::Tiff && !imagej_has(voxel) => {
-                Err(NotFound::NotTiff { channel: request.channel.clone(), dtype: voxel.name() }.into())
+        let resolved = catalog.resolve_box(request).and_then(|resolved| {
+            let (channel, voxel) = (resolved.channel().name.clone(), resolved.channel().voxel);
+            match imagej_has(voxel, resolved.channel().kind == Kind::Rgb) || format != BoxFormat::Tiff {
+                true => Ok((resolved, BoxEncoding::File(format))),
+                false => Err(NotFound::NotTiff { channel, dtype: voxel.name() }.into()),
             }
-            _ => Ok((resolved, BoxEncoding::File(format))),
         });
         self.unchanged_box(catalog, &request.token.token, resolved).await
     }

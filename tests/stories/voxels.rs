@@ -329,7 +329,10 @@ fn types_that_imagej_does_not_have_are_refused_and_colours_are_not() {
     let server = place.serve([place.path("a.h5"), fixture("rgb.h5")]);
     let refused = get(&server, "a/ids/0/0-1_0-1_0-1.tif");
     assert!(refused.status == 404 && refused.problem().contains(".npy"), "{refused:?}");
-    let channel = server.json("/datasets/rgb.json")["channels"][0]["name"].as_str().unwrap().to_owned();
+    let described = server.json("/datasets/rgb.json");
+    let mut channels = described["channels"].as_array().unwrap().iter();
+    let is_colour = |channel: &&serde_json::Value| channel["kind"] == "rgb" && channel["dtype"] == "uint8";
+    let channel = channels.find(is_colour).unwrap()["name"].as_str().unwrap();
     let (found, ..) = pages(&get(&server, &format!("rgb/{channel}/0/0-8_0-6_0-1.tif")));
     assert!(found.concat() == npy(&get(&server, &format!("rgb/{channel}/0/0-8_0-6_0-1.npy"))).2);
 }

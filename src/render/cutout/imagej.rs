@@ -14,9 +14,13 @@ use crate::render::encode::EncodeError;
 use crate::render::plan::Cutout;
 use crate::volume::VoxelType;
 
-/// Whether ImageJ has images of this type.
-pub fn imagej_has(voxel: VoxelType) -> bool {
-    matches!(voxel, VoxelType::U8 | VoxelType::I16 | VoxelType::U16 | VoxelType::F32)
+/// Whether ImageJ has images of this type, or such colours.
+pub fn imagej_has(voxel: VoxelType, is_rgb: bool) -> bool {
+    match voxel {
+        VoxelType::U8 => true,
+        VoxelType::I16 | VoxelType::U16 | VoxelType::F32 => !is_rgb,
+        _ => false,
+    }
 }
 
 /// Writes a box of voxels, given little-endian with colours last.
