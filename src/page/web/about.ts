@@ -59,7 +59,7 @@ function content(about: About): HTMLElement[] {
 
 export function aboutSheet(dataset: Dataset): HTMLDialogElement {
   const body = h("div", { className: "about" }, "Loading …");
-  load(dataset).then((about) => body.replaceChildren(...content(about)), (error: unknown) => body.replaceChildren(explain(error)));
+  load(dataset).then(content).then((parts) => body.replaceChildren(...parts), (error: unknown) => body.replaceChildren(explain(error)));
   return sheet("About this file", body);
 }
 
