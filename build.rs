@@ -18,6 +18,7 @@ const SHARED_DATA: &str = "../shared/data/MANIFEST.md";
 fn main() -> Result<(), Box<dyn Error>> {
     // Everything below it, including the installed packages.
     println!("cargo::rerun-if-changed=src/page");
+    println!("cargo::rerun-if-changed=src/base/maps"); // the page's colour maps are the server's
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=VOLTILE_WITHOUT_PAGE");
     look_for_shared_data();

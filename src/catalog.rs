@@ -9,6 +9,7 @@
 //! reads no data; the [`Resolved`] request yields the plan for reading.
 
 pub(crate) mod access;
+pub(crate) mod advice;
 mod boxes;
 mod channel;
 mod chunks;
@@ -27,6 +28,7 @@ mod source;
 mod stored;
 mod survey;
 mod version;
+mod visible;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -55,6 +57,7 @@ pub use probe::Trial;
 pub use resolve::{NotFound, Resolved};
 pub use stored::StoredLevel;
 pub use survey::Survey;
+pub use visible::{Visible, range_of};
 
 /// All datasets served.
 #[derive(Debug)]
@@ -196,6 +199,12 @@ impl Dataset {
     /// The position of a channel's first voxel in the dataset's space, in voxels of level 0.
     pub fn position(&self, channel: &Channel) -> Xyz<i64> {
         self.style.offset.zip(self.grid_offset(channel), i64::saturating_add)
+    }
+
+    /// The size of a channel's voxels, as configured or as the file says, and its unit.
+    pub(crate) fn voxel_size(&self, channel: &Channel) -> Option<(Xyz<f64>, Option<String>)> {
+        let configured = self.style.voxel_size.map(|size| (size, Some("nm".to_owned())));
+        configured.or_else(|| Some((channel.voxel_size?, channel.voxel_unit.clone())))
     }
 
     /// The position of a channel in the tiles of the dataset.

@@ -16,10 +16,12 @@ mod descriptions;
 mod document;
 mod documents;
 mod escape;
+mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod health;
 mod listen;
+mod listeners;
 mod neuroglancer;
 mod openapi;
 mod page;
@@ -31,6 +33,7 @@ mod security;
 mod site;
 pub mod systemd;
 mod tiles;
+mod view;
 mod viewers;
 mod voxels;
 mod zarr;
@@ -42,7 +45,7 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use crate::base::name::Name;
-use crate::base::request::{NEUROGLANCER, TilePath, VOXELS, ZARR, first_segment};
+use crate::base::request::{NEUROGLANCER, TilePath, VIEW, VOXELS, ZARR, first_segment};
 use crate::metrics::Form;
 use context::{Context, Refusal};
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
@@ -126,6 +129,10 @@ async fn found(context: &Context<'_>) -> HttpResponse {
             record.set_form(Form::Box);
             return Box::pin(in_time(context, voxels::answer(context, rest))).await;
         }
+        (VIEW, rest) if context.site.description.adjust => {
+            record.set_form(Form::View);
+            return Box::pin(in_time(context, view::answer(context, rest))).await;
+        }
         (NEUROGLANCER, rest) => {
             record.set_form(Form::Precomputed);
             return Box::pin(in_time(context, neuroglancer::answer(context, rest))).await;
@@ -139,12 +146,14 @@ async fn found(context: &Context<'_>) -> HttpResponse {
     record.set_form(form_of(path));
     match path {
         "/datasets.json" => Box::pin(descriptions::all(context)).await,
+        "/events" => events::answer(context),
         "/metrics" => metrics(context),
         "/openapi.json" => Box::pin(openapi::document(context)).await,
         "/projects.json" => Box::pin(viewers::projects(context)).await,
-        _ => match described(path) {
-            Some(token) => Box::pin(descriptions::one(context, token)).await,
-            None => below_mounts(context).await,
+        _ => match (described(path, ".json"), described(path, "/about.json")) {
+            (Some(token), _) => Box::pin(descriptions::one(context, token)).await,
+            (None, Some(token)) => Box::pin(descriptions::about(context, token)).await,
+            (None, None) => below_mounts(context).await,
         },
     }
 }
@@ -154,8 +163,8 @@ fn form_of(path: &str) -> Form {
     match path {
         "/metrics" => Form::Health,
         "/projects.json" => Form::Viewer,
-        "/datasets.json" | "/openapi.json" => Form::Description,
-        path if described(path).is_some() => Form::Description,
+        "/datasets.json" | "/events" | "/openapi.json" => Form::Description,
+        path if path.starts_with(DATASETS) => Form::Description,
         _ => Form::Other,
     }
 }
@@ -180,9 +189,12 @@ async fn below_mounts(context: &Context<'_>) -> HttpResponse {
     }
 }
 
-/// The token in `/datasets/TOKEN.json`.
-fn described(path: &str) -> Option<&str> {
-    path.strip_prefix("/datasets/")?.strip_suffix(".json").filter(|token| !token.contains('/'))
+/// The beginning of the addresses of descriptions of single datasets.
+const DATASETS: &str = "/datasets/";
+
+/// The token in `/datasets/TOKEN.json`, or before another end.
+fn described<'p>(path: &'p str, end: &str) -> Option<&'p str> {
+    path.strip_prefix(DATASETS)?.strip_suffix(end).filter(|token| !token.contains('/'))
 }
 
 /// The metrics; protected datasets are named only to requests that may see them.

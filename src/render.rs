@@ -12,9 +12,11 @@ mod encode;
 mod overview;
 pub mod plan;
 mod slice;
+mod visible;
 mod window;
 
-pub use cutout::{cached as cached_box, cutout};
+pub use cutout::{cached as cached_box, cutout, imagej_has};
 pub use drawing::{RenderError, Scratch, black, draw, render};
 pub use encode::{EncodeBuffers, EncodeError, PngEncoder, encode};
 pub use overview::{overview, thumbnail};
+pub use visible::visible;

@@ -38,6 +38,7 @@ pub use error::{ErrorKind, TileError};
 pub use fetch::Warmed;
 pub use health::{Health, Part};
 pub use identified::Identified;
+pub use live::Changes;
 pub use pool::RenderPool;
 pub use queue::Busy;
 pub use reload::Reloaded;

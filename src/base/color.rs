@@ -5,7 +5,9 @@ use std::fmt;
 /// Red, green and blue, 0 to 255 each.
 pub type Rgb = [u8; 3];
 
-/// The colour of a channel in a composite.
+/// The colour of a channel in a composite: how its shades become red, green and blue.
+///
+/// Its hash is part of the keys of tiles: new variants come last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Colour {
     /// Green and blue.
@@ -22,6 +24,52 @@ pub enum Colour {
     Blue,
     /// All three: grey. It has no letter in paths; see [`Colour::from_word`].
     White,
+    /// A colour map.
+    Map(Map),
+    /// Any colour, scaled by the shade.
+    Pure(Rgb),
+}
+
+/// A colour map: 256 colours, one for each shade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Map {
+    /// White to black.
+    Inverted,
+    /// That of ImageJ.
+    Fire,
+    /// That of matplotlib.
+    Viridis,
+    /// That of matplotlib.
+    Magma,
+    /// Black, blue, cyan, white: `Cyan Hot` of ImageJ.
+    CyanHot,
+}
+
+impl Map {
+    const ALL: [Map; 5] = [Map::Inverted, Map::Fire, Map::Viridis, Map::Magma, Map::CyanHot];
+
+    /// The name in addresses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Map::Inverted => "inverted",
+            Map::Fire => "fire",
+            Map::Viridis => "viridis",
+            Map::Magma => "magma",
+            Map::CyanHot => "cyanhot",
+        }
+    }
+
+    /// The colour of a shade. The page has the same files, which are ImageJ's: 256 reds, 256 greens, 256 blues.
+    fn colour(self, shade: u8) -> Rgb {
+        let file: &[u8; 3 * 256] = match self {
+            Map::Inverted => return [u8::MAX - shade; 3],
+            Map::Fire => include_bytes!("maps/fire.lut"),
+            Map::Viridis => include_bytes!("maps/viridis.lut"),
+            Map::Magma => include_bytes!("maps/magma.lut"),
+            Map::CyanHot => include_bytes!("maps/cyanhot.lut"),
+        };
+        [0, 1, 2].map(|component| file[256 * component + usize::from(shade)])
+    }
 }
 
 impl Colour {
@@ -29,9 +77,9 @@ impl Colour {
     pub const BY_POSITION: [Colour; 6] =
         [Colour::Cyan, Colour::Magenta, Colour::Yellow, Colour::Red, Colour::Green, Colour::Blue];
 
-    /// The letter in URLs.
-    pub fn letter(self) -> char {
-        match self {
+    /// The letter in URLs, if it has one.
+    fn letter(self) -> Option<char> {
+        Some(match self {
             Colour::Cyan => 'C',
             Colour::Magenta => 'M',
             Colour::Yellow => 'Y',
@@ -39,19 +87,22 @@ impl Colour {
             Colour::Green => 'G',
             Colour::Blue => 'B',
             Colour::White => 'W',
-        }
+            Colour::Map(_) | Colour::Pure(_) => return None,
+        })
     }
 
     /// The colour for exactly one upper-case letter.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut letters = text.chars();
         let (first, rest) = (letters.next()?, letters.next());
-        Self::BY_POSITION.into_iter().find(|c| rest.is_none() && c.letter() == first)
+        Self::BY_POSITION.into_iter().find(|c| rest.is_none() && c.letter() == Some(first))
     }
 
-    /// The colour for a name or its first letter, in either case; grey is a synonym of white.
+    /// The colour for a name or its first letter, in either case; grey is a synonym of white. Also the name of a map, or six
+    /// hexadecimal digits.
     pub fn from_word(word: &str) -> Option<Self> {
-        Some(match word.to_ascii_lowercase().as_str() {
+        let word = word.to_ascii_lowercase();
+        Some(match word.as_str() {
             "cyan" | "c" => Colour::Cyan,
             "magenta" | "m" => Colour::Magenta,
             "yellow" | "y" => Colour::Yellow,
@@ -59,13 +110,16 @@ impl Colour {
             "green" | "g" => Colour::Green,
             "blue" | "b" => Colour::Blue,
             "white" | "whites" | "w" | "gray" | "grays" | "grey" | "greys" => Colour::White,
-            _ => return None,
+            word => match Map::ALL.into_iter().find(|map| map.name() == word) {
+                Some(map) => Colour::Map(map),
+                None => Colour::Pure(hexadecimal(word)?),
+            },
         })
     }
 
-    /// Which of red, green and blue the colour contributes to.
-    pub fn components(self) -> [bool; 3] {
-        match self {
+    /// Which of red, green and blue are the shade, if the others are 0; `None` if it takes a table.
+    pub fn components(self) -> Option<[bool; 3]> {
+        Some(match self {
             Colour::Cyan => [false, true, true],
             Colour::Magenta => [true, false, true],
             Colour::Yellow => [true, true, false],
@@ -73,13 +127,37 @@ impl Colour {
             Colour::Green => [false, true, false],
             Colour::Blue => [false, false, true],
             Colour::White => [true; 3],
+            Colour::Map(_) | Colour::Pure(_) => return None,
+        })
+    }
+
+    /// The colour of a shade.
+    pub fn of_shade(self, shade: u8) -> Rgb {
+        let scaled = |part: u8| ((u32::from(part) * u32::from(shade) * 2 + 255) / 510) as u8;
+        match self {
+            Colour::Map(map) => map.colour(shade),
+            Colour::Pure(colour) => colour.map(scaled),
+            _ => self.components().unwrap_or_default().map(|is_in| shade * u8::from(is_in)),
         }
     }
 }
 
+/// A colour as six hexadecimal digits.
+fn hexadecimal(text: &str) -> Option<Rgb> {
+    let is_colour = text.len() == 6 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let [_, rgb @ ..] = u32::from_str_radix(text, 16).ok().filter(|_| is_colour)?.to_be_bytes();
+    Some(rgb)
+}
+
 impl fmt::Display for Colour {
+    /// As written in addresses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.letter())
+        match (self, self.letter()) {
+            (_, Some(letter)) => write!(f, "{letter}"),
+            (Colour::Map(map), _) => f.write_str(map.name()),
+            (Colour::Pure([r, g, b]), _) => write!(f, "{r:02x}{g:02x}{b:02x}"),
+            (..) => Ok(()),
+        }
     }
 }
 
@@ -116,10 +194,40 @@ mod tests {
         for colour in Colour::BY_POSITION {
             assert_eq!(Colour::from_text(&colour.to_string()), Some(colour));
         }
-        let letters: String = Colour::BY_POSITION.iter().map(|c| c.letter()).collect();
+        let letters: String = Colour::BY_POSITION.iter().map(Colour::to_string).collect();
         assert_eq!(letters, "CMYRGB");
         for wrong in ["", "c", "K", "CC", "C "] {
             assert_eq!(Colour::from_text(wrong), None);
+        }
+    }
+
+    #[test]
+    fn maps_are_those_of_imagej_and_matplotlib() {
+        let at =
+            |word: &str| [0, 1, 64, 128, 255].map(|shade| Colour::from_word(word).unwrap().of_shade(shade));
+        assert_eq!(at("fire"), [[0, 0, 0], [0, 0, 7], [146, 0, 210], [240, 79, 0], [255, 255, 255]]);
+        assert_eq!(at("viridis"), [[68, 1, 84], [68, 2, 86], [59, 82, 139], [33, 145, 140], [253, 231, 37]]);
+        assert_eq!(at("magma"), [[0, 0, 4], [1, 0, 5], [81, 18, 124], [183, 55, 121], [252, 253, 191]]);
+        assert_eq!(at("cyanhot"), [[0, 0, 0], [0, 2, 3], [0, 96, 192], [0, 192, 255], [255, 255, 255]]);
+        assert_eq!(at("inverted"), [[255; 3], [254; 3], [191; 3], [127; 3], [0; 3]]);
+    }
+
+    #[test]
+    fn a_colour_of_six_digits_is_scaled_by_the_shade_and_rounded() {
+        let orange = Colour::from_word("FF8003").unwrap();
+        assert_eq!(orange.to_string(), "ff8003");
+        assert_eq!(
+            [0, 1, 85, 255].map(|shade| orange.of_shade(shade)),
+            [[0; 3], [1, 1, 0], [85, 43, 1], [255, 128, 3]]
+        );
+        for wrong in ["ff800", "ff80033", "+f8003", "ff800g", "blueish", "äöü"] {
+            assert_eq!(Colour::from_word(wrong), None, "{wrong}");
+        }
+        for word in ["inverted", "fire", "viridis", "magma", "cyanhot"] {
+            assert_eq!(Colour::from_word(word).unwrap().to_string(), word);
+        }
+        for (word, full) in [("cyan", [0, 255, 255]), ("grey", [255; 3])] {
+            assert_eq!(Colour::from_word(word).unwrap().of_shade(255), full);
         }
     }
 

@@ -29,6 +29,9 @@ pub struct SiteDescription {
     /// The address of Neuroglancer, relative to that of this description if it is built in; absent if there is none.
     #[serde(default)]
     pub neuroglancer: Option<String>,
+    /// Whether `/view/` draws tiles with a range, gamma and colours of the client's choice.
+    #[serde(default)]
+    pub adjust: bool,
     /// Whether there may be datasets that the request does not see, because it did not send their secret.
     #[serde(default)]
     pub protected: bool,
@@ -96,6 +99,15 @@ pub struct DatasetDescription {
     /// What the addresses in documents begin with: the token, or TOKEN@VERSION if so configured.
     #[serde(default)]
     pub address: Option<String>,
+    /// The name of the folder of its first file; absent for files in stores.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// The length of its files together, in bytes; absent for files in stores.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// When the last of its files was modified, in milliseconds since 1970; absent for files in stores.
+    #[serde(default)]
+    pub modified: Option<i64>,
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
     /// What halving a level does to z: `zslices` or `isotropic`.
@@ -270,6 +282,23 @@ pub struct SourceDescription {
     /// How boxes are read: `direct` (only the voxels needed), `cached` (chunks decoded once and cached), or
     /// `uncached` (chunks decoded for every tile).
     pub access: String,
+}
+
+/// `/view/TOKEN/CHANNEL/range.json`: the range of what is visible.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RangeDescription {
+    /// The 0.1 percentile; null if nothing is there.
+    pub low: Option<f64>,
+    /// The 99.9 percentile.
+    pub high: Option<f64>,
+    /// The least value.
+    pub min: Option<f64>,
+    /// The greatest value.
+    pub max: Option<f64>,
+    /// The number of voxels that were read.
+    pub voxels: u64,
+    /// The level of these voxels.
+    pub level: u8,
 }
 
 impl SiteDescription {

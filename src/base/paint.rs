@@ -250,6 +250,7 @@ pub enum PngProfile {
 pub enum BoxFormat {
     Npy,
     Raw,
+    Tiff,
 }
 
 /// A file with a box of voxels, as clients see it.
@@ -268,7 +269,7 @@ pub struct BoxFile {
 }
 
 /// The file of each format.
-pub static BOX_FILES: [BoxFile; 2] = [
+pub static BOX_FILES: [BoxFile; 3] = [
     BoxFile {
         format: BoxFormat::Npy,
         suffix: ".npy",
@@ -282,6 +283,13 @@ pub static BOX_FILES: [BoxFile; 2] = [
         content_type: "application/octet-stream",
         is_bare: true,
         description: "the same voxels without a header, little-endian",
+    },
+    BoxFile {
+        format: BoxFormat::Tiff,
+        suffix: ".tif",
+        content_type: "image/tiff",
+        is_bare: false,
+        description: "a hyperstack of ImageJ with the voxel size, of uint8, int16, uint16 or float32, or of colours",
     },
 ];
 

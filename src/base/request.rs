@@ -7,6 +7,7 @@ mod adjust;
 mod boxes;
 mod malformed;
 mod precomputed;
+mod view;
 mod zarr;
 
 use std::borrow::Cow;
@@ -19,6 +20,7 @@ pub use boxes::{BoxRequest, VOXELS};
 use malformed::MAX_CHANNELS;
 pub use malformed::Malformed;
 pub use precomputed::{NEUROGLANCER, PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
+pub use view::{RangeRequest, VIEW, ViewRequest};
 pub use zarr::{
     LABELS, OME_ZARR, ZARR, ZarrChunk, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
 };
@@ -111,7 +113,7 @@ impl fmt::Display for ChannelChoice {
         match self {
             ChannelChoice::One(name) => name.fmt(f),
             ChannelChoice::Composite(channels) => {
-                let item = |(name, colour): &(Name, Colour)| format!("{name}:{}", colour.letter());
+                let item = |(name, colour): &(Name, Colour)| format!("{name}:{colour}");
                 f.write_str(&channels.iter().map(item).collect::<Vec<_>>().join(","))
             }
         }

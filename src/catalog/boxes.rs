@@ -192,6 +192,10 @@ impl ResolvedBox {
             view: self.view,
             region: self.region,
             is_there,
+            voxel_size: self.dataset.voxel_size(&self.channel).map(|(size, unit)| {
+                let size = size.zip(self.view.factor, |size, factor| size * factor as f64);
+                (size, unit.unwrap_or_default())
+            }),
             missing: self.channel.missing.clone(),
             is_label: self.channel.kind == Kind::Labels,
             policy,

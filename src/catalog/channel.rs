@@ -184,7 +184,12 @@ impl Channel {
 
     /// The paths of the files that are checked for changes.
     pub fn files(&self) -> impl Iterator<Item = &Path> + Clone {
-        self.watch.files().map(FileIdentity::path)
+        self.identities().map(FileIdentity::path)
+    }
+
+    /// The states of these files when they were opened.
+    pub(super) fn identities(&self) -> impl Iterator<Item = &FileIdentity> + Clone {
+        self.watch.files()
     }
 
     /// Has its files checked for changes, unless that was done recently. Does not block; see [`Channel::has_changed`].

@@ -1,6 +1,6 @@
 //! Describes the datasets, channels and levels of a catalogue, for JSON and the command line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Catalog, Channel, Dataset, StoredLevel, source};
 use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
@@ -30,8 +30,14 @@ impl Catalog {
 
     /// Describes one dataset.
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
+        let files: BTreeSet<_> = dataset.listed().flat_map(|channel| channel.identities()).collect();
+        let found = files.iter().filter_map(|file| Some((file.path(), file.length_and_time()?)));
+        let folder = found.clone().next().and_then(|(path, _)| path.parent()?.file_name());
         DatasetDescription {
             token: dataset.token.to_string(),
+            folder: folder.map(|name| name.to_string_lossy().into_owned()),
+            bytes: found.clone().map(|(_, (length, _))| length).reduce(u64::saturating_add),
+            modified: found.map(|(_, (_, modified))| modified).max(),
             version: Some(self.version(dataset).to_string()),
             address: Some(self.address(dataset)),
             layouts: dataset.layouts.clone(),
@@ -54,6 +60,7 @@ impl Catalog {
     }
 
     fn describe_channel(&self, dataset: &Dataset, channel: &Channel) -> ChannelDescription {
+        let (voxel_size, voxel_unit) = dataset.voxel_size(channel).unzip();
         ChannelDescription {
             name: channel.name.to_string(),
             label: channel.label.clone(),
@@ -66,11 +73,8 @@ impl Catalog {
             histogram: None,
             problem: None,
             times: channel.is_series.then_some(channel.times),
-            voxel_size: dataset.style.voxel_size.or(channel.voxel_size).map(Xyz::into),
-            voxel_unit: match dataset.style.voxel_size {
-                Some(_) => Some("nm".to_owned()),
-                None => channel.voxel_unit.clone(),
-            },
+            voxel_size: voxel_size.map(Xyz::into),
+            voxel_unit: voxel_unit.flatten(),
             orthogonal: match dataset.orthogonal(channel) {
                 Orthogonal::Isotropic(_) => "isotropic",
                 Orthogonal::Stored => "stored",

@@ -6,7 +6,7 @@
 use super::{Catalog, Channel, Dataset, NotFound, Origin, Resolved};
 use crate::base::request::TileRequest;
 use crate::base::tile::TileKey;
-use crate::geometry::{LevelView, TILE, TileAddress};
+use crate::geometry::{LevelView, TILE, TileAddress, Xyz};
 use crate::render::plan;
 
 /// The maximum width and height in pixels, unless another is asked for.
@@ -33,7 +33,8 @@ impl Catalog {
         let plane = request.address.plane;
         let (view, (columns, rows)) = fitting(dataset, channel, &request.address)
             .ok_or_else(|| NotFound::NoOverview { channel: channel.name.clone(), plane })?;
-        let slice = slice_at(dataset, &view, &request.address);
+        let full = LevelView { factor: Xyz::all(1), ..view };
+        let slice = slice_at(dataset, &full, &view, &request.address);
         // A channel that ends before the first tile is black.
         let (columns, rows) = (columns.max(1), rows.max(1));
         let (across, down) = (columns.div_ceil(TILE as u64), rows.div_ceil(TILE as u64));
@@ -60,11 +61,12 @@ fn fitting(dataset: &Dataset, channel: &Channel, address: &TileAddress) -> Optio
     })
 }
 
-/// Converts a slice number at full resolution to the slice number at a level.
-fn slice_at(dataset: &Dataset, view: &LevelView, address: &TileAddress) -> u64 {
+/// Converts a slice number at one level to that at another, which is not finer.
+pub(super) fn slice_at(dataset: &Dataset, from: &LevelView, to: &LevelView, address: &TileAddress) -> u64 {
     let axis = address.plane.slice_axis();
-    let (offset, factor) = (i128::from(dataset.style.offset[axis]), i128::from(view.factor[axis]));
-    let slice = (i128::from(address.slice) - offset).div_euclid(factor) + offset.div_euclid(factor);
+    let offset = |view: &LevelView| view.shift(dataset.style.offset)[axis];
+    let step = i128::from(to.factor[axis] / from.factor[axis].max(1)).max(1);
+    let slice = (i128::from(address.slice) - offset(from)).div_euclid(step) + offset(to);
     // Negative numbers lie outside, as does u64::MAX.
     u64::try_from(slice).unwrap_or(u64::MAX)
 }

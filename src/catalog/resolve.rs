@@ -43,6 +43,10 @@ pub enum NotFound {
     TooCostly { channel: Name, level: u8, plane: Plane, voxels: u64, limit: u64 },
     #[error("the channel {channel} holds {kind}, which cannot be composited; ask for it alone")]
     NotComposable { channel: Name, kind: &'static str },
+    #[error(
+        "the channel {channel} holds {kind}, which have no range, gamma and colour map; ask for its tiles as they are"
+    )]
+    NotAdjustable { channel: Name, kind: &'static str },
     #[error("the tile lies outside of the dataset {token}")]
     Outside { token: Name },
     #[error(
@@ -51,6 +55,8 @@ pub enum NotFound {
     Box { channel: Name, level: u8, size: Xyz<u64> },
     #[error("the channel {channel} is not served in Neuroglancer's format: {reason}")]
     NotPrecomputed { channel: Name, reason: String },
+    #[error("ImageJ has no images of {dtype}, which the channel {channel} holds; ask for .npy")]
+    NotTiff { channel: Name, dtype: &'static str },
     #[error(
         "level {level} of the channel {channel} is not served in Neuroglancer's format; the levels in its info file are {known}"
     )]

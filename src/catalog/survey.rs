@@ -229,6 +229,12 @@ fn between<T: Voxel>(sorted: &[T]) -> Option<Window> {
     })
 }
 
+/// The window of values, which are sorted; `None` if there are none. All are finite.
+pub(super) fn window_of(values: &mut [f64]) -> Option<Window> {
+    values.sort_unstable_by(by_value);
+    between(values)
+}
+
 fn percentiles<T: Voxel>(sorted: &[T]) -> Vec<Percentile> {
     let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
     let values =

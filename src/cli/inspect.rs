@@ -1,9 +1,8 @@
 //! `voltile inspect`: what is in a file, what its tiles cost to read, and how to serve it.
 //!
-//! [`table`] writes the text, [`advice`] the warnings about expensive tiles, [`configuration`] the configuration that
-//! serves the file, [`picture`] the pictures. The JSON is that of `/datasets.json` with additions.
+//! [`table`] writes the text, [`configuration`] the configuration that serves the file, [`picture`] the pictures. The JSON is
+//! that of `/datasets/TOKEN/about.json`, with the configuration.
 
-pub(super) mod advice;
 mod configuration;
 mod picture;
 mod table;
@@ -11,16 +10,14 @@ mod table;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::log::Log;
 use super::{Failure, listed, load, log_unreadable, output};
 use crate::catalog::Inspection;
+use crate::catalog::advice::{self, Warning};
 use crate::config::{self, Layers};
 use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
-
-use advice::Warning;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -65,23 +62,14 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     if arguments.picture { picture::print_all(&catalog) } else { Ok(()) }
 }
 
-/// The dataset's description, with the costs added to each level, and warnings and configuration at the top level.
+/// What the server says of the file, and the configuration that serves it.
 fn as_json(
     inspection: &Inspection,
     warnings: &[Warning],
     configuration: &str,
 ) -> Result<String, serde_json::Error> {
-    let mut value = serde_json::to_value(&inspection.description)?;
-    for (number, costs) in inspection.costs.iter().enumerate() {
-        for (level, cost) in costs.iter().enumerate() {
-            let place = value.pointer_mut(&format!("/channels/{number}/levels/{level}"));
-            if let (Some(Value::Object(level)), Value::Object(cost)) = (place, serde_json::to_value(cost)?) {
-                level.extend(cost);
-            }
-        }
-    }
+    let mut value = inspection.json(warnings)?;
     if let Some(object) = value.as_object_mut() {
-        object.insert("warnings".to_owned(), json!(warnings));
         object.insert("configuration".to_owned(), configuration.into());
     }
     serde_json::to_string_pretty(&value)

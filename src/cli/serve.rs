@@ -37,6 +37,8 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The most tiles whose addresses are printed: the page shows the rest.
 const MAX_SAMPLES: usize = 5;
+/// Tiles of `/view/` take this part of the memory for tiles.
+const VIEWS: usize = 8;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -91,8 +93,11 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     pool.replace_stuck()?;
     let (tiers, directory) = tiers(&settings, &metrics, catalog.store())?;
     let store = catalog.store().clone();
-    let service = TileService::new(catalog, settings.cache.tiles, settings.render.neighbours, pool, metrics)?;
+    let views = if settings.server.adjust { settings.cache.tiles / VIEWS } else { 0 };
+    let tiles = settings.cache.tiles - views;
+    let service = TileService::new(catalog, tiles, settings.render.neighbours, pool, metrics)?;
     let service = service
+        .with_views(views)
         .with_tiers(tiers)
         .with_boxes(settings.render.boxes)
         .with_reopening(settings.clone(), probe::within(allowed.clone(), store))?;

@@ -46,6 +46,12 @@ pub(super) fn server(base: &Path) -> Vec<Setting<Server>> {
         default("cache_control", "\"public, max-age=3600\"")
             .doc("The Cache-Control header of tiles.")
             .sets(values::header, |s| &mut s.cache_control),
+        default("adjust", "true")
+            .doc(
+                "Whether the page may have tiles drawn with another range, gamma and colours, at /view/: on at \
+                 most half of the render threads, after everything else.",
+            )
+            .sets_at_start(values::flag, |s| &mut s.adjust),
         default("immutable", "false")
             .doc(
                 "Whether the page and viewers' documents name datasets as TOKEN@VERSION, at addresses that \
@@ -182,9 +188,10 @@ fn read_mounts(entries: Vec<Entry<'_, usize>>, table: &[Setting<Mount>], notes: 
 }
 
 /// First segments of paths that have another meaning.
-const TAKEN: [&str; 12] = [
+const TAKEN: [&str; 14] = [
     "datasets",
     "datasets.json",
+    "events",
     "healthz",
     "k",
     "livez",
@@ -193,6 +200,7 @@ const TAKEN: [&str; 12] = [
     "openapi.json",
     "projects.json",
     "readyz",
+    "view",
     "voxels",
     "zarr",
 ];

@@ -62,6 +62,8 @@ pub struct Server {
     pub hosts: Vec<String>,
     /// The `Cache-Control` header of tiles: visible ASCII, not empty.
     pub cache_control: String,
+    /// Whether pages may choose range, gamma and colours of tiles.
+    pub adjust: bool,
     /// Whether viewers' documents name datasets with their versions.
     pub immutable: bool,
     /// The origins that may read responses: `*`, or `scheme://host[:port]`. Empty: no other origin.
@@ -100,6 +102,7 @@ impl Default for Server {
             base_path: String::new(),
             hosts: Vec::new(),
             cache_control: "public, max-age=3600".to_owned(),
+            adjust: true,
             immutable: false,
             cors_origins: vec!["*".to_owned()],
             neuroglancer: None,

@@ -3,6 +3,7 @@
 //! The site's description never reads a voxel. That of one dataset may: it waits until its channels have been
 //! sampled, which happens once.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
@@ -12,7 +13,9 @@ use super::documents::{self, Document};
 use super::problem;
 use crate::base::description::SiteDescription;
 use crate::base::request::VersionedToken;
-use crate::catalog::{Dataset, NotFound};
+use crate::catalog::{Dataset, NotFound, advice};
+use crate::service::TileError;
+use crate::store::Location;
 
 /// `/datasets.json`
 pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
@@ -38,6 +41,28 @@ pub(super) fn named<'c>(
             other => problem::response(&other.into()),
         })
     })
+}
+
+/// `/datasets/TOKEN/about.json`: what `voltile inspect` says of the file. Reads chunk indexes.
+pub(super) async fn about(context: &Context<'_>, token: &str) -> HttpResponse {
+    let dataset = match named(context, token) {
+        Ok(dataset) => dataset,
+        Err(problem) => return *problem,
+    };
+    let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));
+    documents::answer(context, &("about.json", dataset.token.clone()), 0, move || {
+        let inspection = catalog.inspect(&dataset);
+        // Clients do not learn where the file is.
+        let file = dataset.listed().next().and_then(|channel| channel.file.as_path().file_name());
+        let file = Location::from(PathBuf::from(file.unwrap_or_default()));
+        let mut warnings = advice::warnings(&inspection, &file);
+        if dataset.is_remote() {
+            warnings.iter_mut().for_each(|warning| warning.mend = None);
+        }
+        let about = inspection.json(&warnings).map_err(|error| TileError::Document(error.to_string()))?;
+        Document::json(&about)
+    })
+    .await
 }
 
 /// `/datasets/TOKEN.json`

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use actix_web::body::to_bytes;
+use actix_web::body::{BodySize, MessageBody, to_bytes};
 use actix_web::http::{StatusCode, Uri};
 use actix_web::test::TestRequest;
 use actix_web::web;
@@ -37,7 +37,10 @@ pub(crate) fn answered(bytes: &[u8]) {
     let status = runtime.block_on(async {
         let response = answer(site.clone(), request.to_http_request()).await;
         let status = response.status();
-        assert!(to_bytes(response.into_body()).await.is_ok(), "the body of {path} breaks off");
+        // Events go on for ever.
+        if !matches!(response.body().size(), BodySize::Stream) {
+            assert!(to_bytes(response.into_body()).await.is_ok(), "the body of {path} breaks off");
+        }
         status
     });
     assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");

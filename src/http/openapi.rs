@@ -20,7 +20,7 @@ use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
 use super::viewers::info::Info;
 use crate::base::description::{
-    DatasetDescription, LivenessDescription, ReadinessDescription, SiteDescription,
+    DatasetDescription, LivenessDescription, RangeDescription, ReadinessDescription, SiteDescription,
 };
 use crate::base::paint::{BOX_FILES, BoxFile};
 
@@ -43,6 +43,7 @@ pub(super) async fn document(context: &Context<'_>) -> HttpResponse {
     ),
     tags(
         (name = "tiles", description = "512 × 512 PNGs"),
+        (name = "view", description = "What a page chooses to see; absent if `server.adjust` is false"),
         (name = "voxels", description = "Boxes of voxels in the data's own type"),
         (name = "neuroglancer", description = "Neuroglancer's precomputed format"),
         (name = "zarr", description = "OME-Zarr images"),
@@ -51,8 +52,8 @@ pub(super) async fn document(context: &Context<'_>) -> HttpResponse {
         (name = "server", description = "The server itself")
     ),
     components(schemas(
-        CatmaidProject, DatasetDescription, Info, LivenessDescription, Problem, ReadinessDescription, SiteDescription,
-        VolumeInfo
+        CatmaidProject, DatasetDescription, Info, LivenessDescription, Problem, RangeDescription, ReadinessDescription,
+        SiteDescription, VolumeInfo
     ))
 )]
 struct Document;
@@ -71,10 +72,18 @@ tiles viking_tile /{tile_service}/tilecache/viking/{token}/volume/{channel}/{lev
     A tile of the plane xy, in Viking's path syntax.
 tiles overview /{tile_service}/tilecache/{token}/{channel}/{plane}/{slice}/small.png
     A whole slice within 192 × 192 pixels, for CATMAID's map. Composites and time points have them, too.
+view view_tile /view/{token}/{layers}/{plane}/{slice}/{row}_{column}_{level}.png
+    A tile drawn with a range, gamma and colour map for each channel; the first time point of a time series.
+view view_tile_at_time /view/{token}/{layers}/{plane}/{time}/{slice}/{row}_{column}_{level}.png
+    Such a tile at a time point.
+view range /view/{token}/{channel}/range.json
+    The range of the values that a rectangle of a slice shows: percentiles of at most 4,194,304 voxels.
 descriptions datasets /datasets.json
     Everything that is served. Never reads a voxel: windows are absent until they have been measured.
 descriptions dataset /datasets/{token}.json
     One dataset, with windows, percentiles and histograms of its channels, which are measured at the first request.
+descriptions about /datasets/{token}/about.json
+    What `voltile inspect --json` says of the file: the description, the cost of tiles of each level, and warnings. Reads chunk indexes.
 descriptions document_path /openapi.json
     This document.
 voxels voxels /voxels/{token}/{channel}/{level}/{box}
@@ -111,6 +120,8 @@ zarr zarr3_chunk /zarr/0.5/{token}.ome.zarr/{level}/c/{chunk}
     A chunk of a level: Zstandard.
 server page /
     The viewer: a web page.
+server events /events
+    Tells which datasets were added, changed or removed, as server-sent events, for as long as the client listens.
 server metrics /metrics
     Counters for Prometheus.
 server health /healthz
@@ -132,11 +143,13 @@ zarr path token string - The name of the dataset. `TOKEN/CHANNEL.ome.zarr` is th
 voxels path channel string - The channel
 * path channels string c0:R,c1:G One to six channels with commas between, each NAME, or NAME:COLOUR with one of C M Y R G B.
 * path plane plane - The orientation.
+* path layers string c0:0:4095:1:fire,c1:100:900:0.5:00ff00 One to six layers with commas between, each CHANNEL:LO:HI:GAMMA:MAP. MAP is grey, inverted, fire, viridis, magma, cyanhot, or six hexadecimal digits.
 * path slice count - The index along the axis perpendicular to the plane, in voxels of the level.
 * path time count - The time point; only for a time series.
 * path row count - The tile's row.
 * path column count - The tile's column.
 tiles path level count - The level: 0 is full resolution, each further one halves x and y.
+view path level count - The level: 0 is full resolution, each further one halves x and y.
 neuroglancer path level count - The level.
 voxels path level count - The level
 zarr path level count - The number of the level. Arrays of label images are below `labels/NAME/`.
@@ -149,6 +162,11 @@ viking_tile path slice count - The position along z, in voxels of the level.
 * path z1 integer - The first position after the chunk along z.
 * path box string 0-64_0-64_0-1.npy `x0-x1_y0-y1_z0-z1` in voxels of the level, ends exclusive, and its format: {formats}
 * path chunk string - The position in the chunk grid, slowest axis first, with `/` between: `T/C/Z/Y/X`, without the axes that the image lacks.
+range query plane plane xy The orientation.
+range query slice count 0 The index along the axis perpendicular to the plane, in voxels of the level.
+range query time count - The time point; the first without it.
+range query level count 0 The level.
+range query box string 0,0,512,512 `x0,y0,x1,y1` in pixels of the level, ends exclusive.
 tiles query color string - Colours by channel, with commas between: red, green, blue, cyan, magenta, yellow, white.
 tiles query min string - The value shown as black, by channel.
 tiles query max string - The value shown as white, by channel.
@@ -231,6 +249,9 @@ fn responses(tag: &str, id: &str) -> Vec<(u16, Response)> {
             let whole = "The dataset; a channel that cannot be read has a `problem`";
             vec![json(whole, schema("DatasetDescription")), known(), no_dataset(), problem(503, QUEUE_FULL)]
         }
+        "about" => {
+            vec![json("The description, with additions", serde_json::Value::schema()), known(), no_dataset()]
+        }
         "document_path" => vec![plain(200, "OpenAPI 3.1")],
         "projects" => {
             let projects = ArrayBuilder::new().items(schema("CatmaidProject"));
@@ -249,6 +270,19 @@ fn responses(tag: &str, id: &str) -> Vec<(u16, Response)> {
         "readyz" => {
             let not_ready = "It is being stopped, or nothing can be served.";
             vec![json("They should.", readiness()), content(503, not_ready, "application/json", readiness())]
+        }
+        "range" => vec![
+            json("The range; nulls if nothing is there", schema("RangeDescription")),
+            known(),
+            problem(404, UNKNOWN),
+            problem(500, UNREADABLE),
+            problem(503, QUEUE_FULL),
+        ],
+        "events" => {
+            vec![
+                text("Events", "text/event-stream"),
+                problem(503, "There are 32 listeners at the client's address"),
+            ]
         }
         "voxels" => voxel_responses(),
         "precomputed_chunk" => precomputed_chunk_responses(),

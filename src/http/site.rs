@@ -1,6 +1,5 @@
 //! What every request is answered from: the service, and what the settings say of addresses and headers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +7,7 @@ use actix_web::http::header::{HeaderValue, InvalidHeaderValue};
 
 use super::cors::Cors;
 use super::document::Documents;
+use super::listeners::Listeners;
 use super::page::assets;
 use crate::base::description::{CachesDescription, MountDescription, SiteDescription};
 use crate::base::request::TilePath;
@@ -17,7 +17,6 @@ use crate::service::TileService;
 /// What the server answers with, and whether it still accepts requests. A reload replaces the site in one step.
 pub struct LiveSite {
     site: RwLock<Arc<Site>>,
-    is_draining: AtomicBool,
 }
 
 impl LiveSite {
@@ -26,13 +25,14 @@ impl LiveSite {
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
         let site = Site::new(service, settings, started)?;
-        Ok(Self { site: RwLock::new(Arc::new(site)), is_draining: AtomicBool::new(false) })
+        Ok(Self { site: RwLock::new(Arc::new(site)) })
     }
 
     /// Answers later requests by these settings.
     pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
         let old = self.get();
         let mut site = Site::new(Arc::clone(&old.service), settings, old.description.started)?;
+        site.listeners = Arc::clone(&old.listeners);
         if site.description == old.description {
             site.documents = Arc::clone(&old.documents);
         }
@@ -42,11 +42,11 @@ impl LiveSite {
 
     /// From now on the server reports that it accepts no more requests.
     pub fn drain(&self) {
-        self.is_draining.store(true, Ordering::Relaxed);
+        self.get().listeners.drain();
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Relaxed)
+        self.get().listeners.is_draining()
     }
 
     pub(super) fn get(&self) -> Arc<Site> {
@@ -66,6 +66,7 @@ pub(super) struct Site {
     /// The description of everything but the datasets.
     pub description: SiteDescription,
     pub documents: Arc<Documents>,
+    pub listeners: Arc<Listeners>,
     pub log: config::Log,
     pub deadline: Duration,
 }
@@ -89,6 +90,7 @@ impl Site {
             hosts: settings.hosts.clone(),
             description,
             documents: Arc::default(),
+            listeners: Arc::default(),
             log,
             deadline,
         })
@@ -139,6 +141,7 @@ fn describe(settings: &config::Settings, started: u64) -> SiteDescription {
         threads: settings.render.threads.get(),
         started,
         neuroglancer: assets::neuroglancer().map(str::to_owned).or_else(|| server.neuroglancer.clone()),
+        adjust: server.adjust,
         protected: false,
     }
 }

@@ -14,6 +14,8 @@ use crate::flow::trace::Outcome;
 pub enum Form {
     /// A tile.
     Tile,
+    /// A tile, or a range, as a page wants it.
+    View,
     /// A thumbnail of a slice.
     Overview,
     /// A box of voxels.
@@ -37,8 +39,9 @@ pub enum Form {
 
 impl Form {
     /// All forms.
-    pub const ALL: [Form; 10] = [
+    pub const ALL: [Form; 11] = [
         Form::Tile,
+        Form::View,
         Form::Overview,
         Form::Box,
         Form::Precomputed,
@@ -54,6 +57,7 @@ impl Form {
     pub fn name(self) -> &'static str {
         match self {
             Form::Tile => "tile",
+            Form::View => "view",
             Form::Overview => "overview",
             Form::Box => "box",
             Form::Precomputed => "precomputed",

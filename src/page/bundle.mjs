@@ -23,6 +23,7 @@ const bundled = await build({
   format: "iife",
   target: ["es2022", "chrome116", "firefox124", "safari17.4"],
   legalComments: "inline", // the libraries' licences want to be seen
+  loader: { ".lut": "binary" },
   write: false,
   logLevel: "warning",
 });

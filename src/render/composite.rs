@@ -12,11 +12,22 @@ pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {
     }
 }
 
-/// Adds shades to the colour's components, saturating at 255.
+/// Adds shades in a colour, saturating at 255.
 pub(super) fn add(shades: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8]) {
-    // One factor per component keeps the inner loop free of branches.
-    let factors = colour.components().map(u8::from);
-    rows(shades, patch, pixels, 3).for_each(|(from, into)| add_row(from, factors, into));
+    let rows = rows(shades, patch, pixels, 3);
+    if let Some(components) = colour.components() {
+        // One factor per component keeps the inner loop free of branches.
+        let factors = components.map(u8::from);
+        return rows.for_each(|(from, into)| add_row(from, factors, into));
+    }
+    let table: [Rgb; 256] = std::array::from_fn(|shade| colour.of_shade(shade as u8));
+    for (from, into) in rows {
+        for (shade, pixel) in from.iter().zip(into.as_chunks_mut::<3>().0) {
+            for (component, added) in pixel.iter_mut().zip(table[usize::from(*shade)]) {
+                *component = component.saturating_add(added);
+            }
+        }
+    }
 }
 
 multiversion! {

@@ -1,12 +1,14 @@
 //! Boxes of voxels in the data's own type, for programs that compute rather than look.
 
 mod chunk;
+mod imagej;
 mod little_endian;
 mod means;
 mod segmentation;
 
 use bytes::Bytes;
 
+pub use self::imagej::imagej_has;
 use self::little_endian::append;
 use super::drawing::{Drawing, RenderError, Scratch};
 use super::encode::EncodeError;
@@ -41,6 +43,7 @@ fn encoded(voxels: Vec<u8>, plan: &Cutout, encoding: BoxEncoding) -> Result<Vec<
         }
         BoxEncoding::Segmentation(format) => chunk::segmentation(voxels, plan, format),
         BoxEncoding::File(BoxFormat::Raw) => Ok(interleaved(voxels, plan)),
+        BoxEncoding::File(BoxFormat::Tiff) => imagej::hyperstack(&interleaved(voxels, plan), plan),
         BoxEncoding::File(BoxFormat::Npy) => {
             let mut file = npy_header(plan);
             file.extend(interleaved(voxels, plan));

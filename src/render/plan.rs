@@ -1,5 +1,6 @@
 //! What to read and how to paint it: the renderer's only input, made by the catalogue.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::color::Colour;
@@ -33,6 +34,8 @@ pub struct Cutout {
     pub region: Region,
     /// Whether the time point exists; a gap in a series is read as zeros.
     pub is_there: bool,
+    /// The size of a voxel of the level, and its unit, which may be empty.
+    pub voxel_size: Option<(Xyz<f64>, String)>,
     /// The values that stand for missing data, which are left out of means.
     pub missing: Missing,
     /// Whether voxels are label ids, of which derived levels take one of each box rather than the mean.
@@ -109,6 +112,17 @@ pub struct Overview {
     pub extent: (usize, usize),
     /// The maximum width and height of the thumbnail in pixels.
     pub most: (usize, usize),
+}
+
+/// The values that a rectangle of a slice shows.
+#[derive(Debug, Clone)]
+pub struct Visible {
+    /// The tiles that show them, of one image channel.
+    pub tiles: Vec<Plan>,
+    /// The columns and rows of each tile that are visible.
+    pub parts: Vec<[Range<usize>; 2]>,
+    /// The number of the level.
+    pub level: u8,
 }
 
 /// The channels that a tile shows, and how they are combined.

@@ -24,6 +24,14 @@ pub(super) enum Blank<'a> {
 }
 
 impl Blank<'_> {
+    /// Whether a voxel of the field is.
+    pub(super) fn has<T: Voxel>(&self, place: usize, voxel: T) -> bool {
+        match self {
+            Blank::Values(missing) => missing.has(voxel),
+            Blank::Places(places) => places.binary_search(&place).is_ok(),
+        }
+    }
+
     fn is_empty(&self) -> bool {
         match self {
             Blank::Values(missing) => missing.is_empty(),

@@ -33,6 +33,9 @@ pub enum Urgency {
     Wanted,
     /// Requested ahead of use. Such a client is likely to request all neighbouring tiles as well.
     Prefetch,
+    /// Drawn as one page wants it, for as long as its user plays with it: after all else, on at most half of the threads,
+    /// and never kept in tiers.
+    View,
 }
 
 /// The client of a request, and its urgency.

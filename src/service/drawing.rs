@@ -7,15 +7,17 @@ use bytes::Bytes;
 
 use super::boxes::Held;
 use super::footprint::Footprint;
+use crate::catalog::range_of;
 use crate::flow::trace::{Outcome, Trace};
 use crate::metrics::{Metrics, Rendered};
-use crate::render::plan::{BoxEncoding, Cutout, Overview, Plan};
+use crate::render::plan::{BoxEncoding, Cutout, Overview, Plan, Visible};
 use crate::render::{self, RenderError, Scratch};
 
 /// What is drawn, and how it is read.
 pub(super) enum Drawing {
     Tile(Plan),
     Overview(Overview),
+    Range(Visible),
     /// A box of voxels, and the memory in which it is made: held for as long as this is.
     Box(Cutout, BoxEncoding, #[expect(dead_code, reason = "it is held")] Option<Arc<Held>>),
 }
@@ -26,6 +28,7 @@ impl Drawing {
         match self {
             Drawing::Tile(plan) => Footprint::new(std::slice::from_ref(plan)),
             Drawing::Overview(plan) => Footprint::new(&plan.tiles),
+            Drawing::Range(plan) => Footprint::new(&plan.tiles),
             Drawing::Box(plan, ..) => Footprint::of_box(plan),
         }
     }
@@ -35,6 +38,7 @@ impl Drawing {
         let policy = match self {
             Drawing::Tile(plan) => &plan.policy,
             Drawing::Overview(plan) => &plan.tiles.first()?.policy,
+            Drawing::Range(plan) => &plan.tiles.first()?.policy,
             Drawing::Box(plan, ..) => &plan.policy,
         };
         policy.trace.as_ref()
@@ -45,13 +49,13 @@ impl Drawing {
         match self {
             Drawing::Tile(_) => Rendered::Tile,
             Drawing::Overview(_) => Rendered::Overview,
-            Drawing::Box(..) => Rendered::Box,
+            Drawing::Box(..) | Drawing::Range(_) => Rendered::Box,
         }
     }
 
-    /// Whether tiers keep it: never a box.
+    /// Whether tiers keep it: only pictures.
     pub fn is_kept(&self) -> bool {
-        !matches!(self, Drawing::Box(..))
+        matches!(self, Drawing::Tile(_) | Drawing::Overview(_))
     }
 
     /// A box that is a stored chunk, if it can be sent as it is and is in memory: it needs no render thread. Never blocks.
@@ -68,6 +72,11 @@ impl Drawing {
         with_scratch(|scratch| match self {
             Drawing::Tile(plan) => render::render(plan, scratch),
             Drawing::Overview(plan) => render::overview(plan, scratch),
+            Drawing::Range(plan) => {
+                let range = range_of(render::visible(plan, scratch)?, plan.level);
+                // Numbers can always be written.
+                Ok(serde_json::to_vec(&range).unwrap_or_default())
+            }
             Drawing::Box(plan, encoding, _) => render::cutout(plan, *encoding, scratch),
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::spawn_blocking;
 
-use super::client::{Client, Demand};
+use super::client::{Client, Demand, Urgency};
 use super::error::TileError;
 use super::identified::{Identified, What};
 use super::pool::JobValue;
@@ -72,7 +72,8 @@ impl TileService {
             return Ok(Tile::new(key, chunk));
         }
         let is_suspect = self.is_suspect(identified);
-        match self.cache.lookup_if(&key, |_| !is_suspect) {
+        let cache = if demand.urgency == Urgency::View { &self.views } else { &self.cache };
+        match cache.lookup_if(&key, |_| !is_suspect) {
             Lookup::Ready(tile) => {
                 trace.set_outcome(Outcome::Hit);
                 self.metrics.tile_hits.inc();

@@ -6,7 +6,7 @@ use super::boxes::Held;
 use super::drawing::Drawing;
 use super::footprint::Footprint;
 use crate::base::tile::{Tile, TileKey};
-use crate::catalog::{Origin, Overview, Resolved, ResolvedBox};
+use crate::catalog::{Origin, Overview, Resolved, ResolvedBox, Visible};
 use crate::metrics::DatasetCounters;
 use crate::render::plan::{BoxEncoding, Cutout};
 use crate::volume::ReadPolicy;
@@ -27,6 +27,8 @@ pub(super) enum What {
     Tile(Resolved),
     /// A thumbnail of a slice.
     Overview(Overview),
+    /// The range of what is visible.
+    Range(Visible),
     /// A box of voxels, and the memory in which it is made; on the heap, so that tiles do not take as much room as boxes.
     Box(Box<ResolvedBox>, BoxEncoding, Option<Arc<Held>>),
 }
@@ -37,6 +39,7 @@ impl Identified {
             What::Black(tile) => tile.key,
             What::Tile(resolved) => resolved.key(),
             What::Overview(overview) => overview.key(),
+            What::Range(visible) => visible.key(),
             What::Box(resolved, encoding, _) => resolved.key(*encoding),
         };
         Self { key, origin, what }
@@ -83,6 +86,11 @@ impl Identified {
                 let mut plan = overview.plan();
                 plan.tiles.iter_mut().for_each(|tile| tile.policy = policy.clone());
                 Drawing::Overview(plan)
+            }
+            What::Range(visible) => {
+                let mut plan = visible.plan();
+                plan.tiles.iter_mut().for_each(|tile| tile.policy = policy.clone());
+                Drawing::Range(plan)
             }
             What::Box(resolved, encoding, held) => {
                 Drawing::Box(resolved.plan(policy), *encoding, held.clone())

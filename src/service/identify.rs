@@ -12,9 +12,11 @@ use super::tile_service::TileService;
 use crate::base::name::Name;
 use crate::base::paint::{BoxFormat, Kind};
 use crate::base::request::{
-    BoxRequest, PrecomputedChunk, PrecomputedVolume, TileRequest, VersionedToken, ZarrChunk, ZarrRequest,
+    BoxRequest, PrecomputedChunk, PrecomputedVolume, RangeRequest, TileRequest, VersionedToken, ZarrChunk,
+    ZarrRequest,
 };
 use crate::catalog::{Catalog, Channel, Image, NoBox, NotFound, Origin, Precomputed, Resolved, ResolvedBox};
+use crate::render::imagej_has;
 use crate::render::plan::{AcceptedCodings, BoxEncoding, PixelKind};
 
 impl TileService {
@@ -28,13 +30,41 @@ impl TileService {
     ) -> Result<Identified, TileError> {
         let resolved = catalog.resolve(request).map(|resolved| (resolved.origin(), resolved));
         let (origin, resolved) = self.unchanged(catalog, &request.token.token, resolved).await?;
-        if resolved.is_black() {
-            let [grey, rgb] = &self.black;
-            let tile = if resolved.pixels() == PixelKind::Grey { grey } else { rgb };
-            return Ok(Identified::new(origin, What::Black(tile.clone())));
+        if !resolved.is_black() {
+            self.measure_all(resolved.unmeasured(), demand).await?;
         }
-        self.measure_all(resolved.unmeasured(), demand).await?;
-        Ok(Identified::new(origin, What::Tile(resolved)))
+        Ok(Identified::new(origin, self.what(resolved)))
+    }
+
+    /// Resolves a request for a tile whose layers are adjusted. Reads no data.
+    pub async fn identify_view(
+        &self,
+        catalog: &Catalog,
+        request: &TileRequest,
+    ) -> Result<Identified, TileError> {
+        let resolved = catalog.resolve_view(request).map(|resolved| (resolved.origin(), resolved));
+        let (origin, resolved) = self.unchanged(catalog, &request.token.token, resolved).await?;
+        Ok(Identified::new(origin, self.what(resolved)))
+    }
+
+    /// Resolves a request for the range of what is visible. Reads no data.
+    pub async fn identify_range(
+        &self,
+        catalog: &Catalog,
+        request: &RangeRequest,
+    ) -> Result<Identified, TileError> {
+        let visible = catalog.resolve_range(request).map(|visible| (visible.origin(), visible));
+        let (origin, visible) = self.unchanged(catalog, &request.token.token, visible).await?;
+        Ok(Identified::new(origin, What::Range(visible)))
+    }
+
+    /// A tile, or the shared black one.
+    fn what(&self, resolved: Resolved) -> What {
+        if !resolved.is_black() {
+            return What::Tile(resolved);
+        }
+        let [grey, rgb] = &self.black;
+        What::Black(if resolved.pixels() == PixelKind::Grey { grey } else { rgb }.clone())
     }
 
     /// Resolves a request for an overview of a slice, given as a request for the slice's first tile.
@@ -68,7 +98,13 @@ impl TileService {
         request: &BoxRequest,
         format: BoxFormat,
     ) -> Result<Identified, TileError> {
-        let resolved = catalog.resolve_box(request).map(|resolved| (resolved, BoxEncoding::File(format)));
+        let resolved = catalog.resolve_box(request).and_then(|resolved| {
+            let (channel, voxel) = (resolved.channel().name.clone(), resolved.channel().voxel);
+            match imagej_has(voxel, resolved.channel().kind == Kind::Rgb) || format != BoxFormat::Tiff {
+                true => Ok((resolved, BoxEncoding::File(format))),
+                false => Err(NotFound::NotTiff { channel, dtype: voxel.name() }.into()),
+            }
+        });
         self.unchanged_box(catalog, &request.token.token, resolved).await
     }
 

@@ -3,14 +3,20 @@
 //! A request keeps the catalogue that it started with, so that no tile is made from two generations of a file, and no
 //! answer follows two sets of rules.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use tokio::sync::watch;
 
 use crate::catalog::{Catalog, Dataset};
 use crate::config::Settings;
 
 /// The current catalogue, replaced as a whole.
 #[derive(Debug)]
-pub(super) struct LiveCatalog(RwLock<State>);
+pub(super) struct LiveCatalog(watch::Sender<State>);
+
+/// Tells that the catalogue was replaced.
+#[derive(Debug)]
+pub struct Changes(watch::Receiver<State>);
 
 #[derive(Debug)]
 struct State {
@@ -20,41 +26,58 @@ struct State {
 
 impl LiveCatalog {
     pub fn new(catalog: Catalog) -> Self {
-        Self(RwLock::new(State { catalog: Arc::new(catalog), settings: Arc::default() }))
+        Self(watch::Sender::new(State { catalog: Arc::new(catalog), settings: Arc::default() }))
     }
 
     pub fn get(&self) -> Arc<Catalog> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).catalog)
+        Arc::clone(&self.0.borrow().catalog)
     }
 
     /// The catalogue, and the settings that it was opened with.
     pub fn with_settings(&self) -> (Arc<Catalog>, Arc<Settings>) {
-        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.borrow();
         (Arc::clone(&state.catalog), Arc::clone(&state.settings))
     }
 
     pub fn set_settings(&self, settings: Settings) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).settings = Arc::new(settings);
+        self.0.send_modify(|state| state.settings = Arc::new(settings));
     }
 
     /// Replaces everything.
     pub fn replace(&self, catalog: Catalog, settings: Settings) {
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let catalog = Arc::new(catalog.after(&state.catalog));
-        *state = State { catalog, settings: Arc::new(settings) };
+        self.0.send_modify(|state| {
+            let catalog = Arc::new(catalog.after(&state.catalog));
+            *state = State { catalog, settings: Arc::new(settings) };
+        });
     }
 
     /// Replaces one dataset, unless it has been replaced or removed since `before` was taken; `None` if it could not be
     /// opened until now.
     pub fn put(&self, dataset: Arc<Dataset>, before: Option<&Arc<Dataset>>) {
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let is_same = match (state.catalog.dataset(&dataset.token), before) {
-            (Some(now), Some(before)) => Arc::ptr_eq(now, before),
-            (None, None) => state.catalog.unreachable().contains_key(&dataset.token),
-            _ => false,
-        };
-        if is_same {
-            state.catalog = Arc::new(state.catalog.with(dataset).after(&state.catalog));
-        }
+        self.0.send_if_modified(|state| {
+            let is_same = match (state.catalog.dataset(&dataset.token), before) {
+                (Some(now), Some(before)) => Arc::ptr_eq(now, before),
+                (None, None) => state.catalog.unreachable().contains_key(&dataset.token),
+                _ => false,
+            };
+            if is_same {
+                state.catalog = Arc::new(state.catalog.with(dataset).after(&state.catalog));
+            }
+            is_same
+        });
+    }
+
+    /// Tells at once that there is a catalogue, and then each change.
+    pub fn changes(&self) -> Changes {
+        let mut changes = self.0.subscribe();
+        changes.mark_changed();
+        Changes(changes)
+    }
+}
+
+impl Changes {
+    /// Waits until the catalogue has been replaced since the last call; an error if there is no service any more.
+    pub async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
+        self.0.changed().await
     }
 }

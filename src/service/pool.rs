@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use rayon::ThreadPoolBuilder;
 use tokio::runtime::Runtime;
 
-use super::client::Demand;
+use super::client::{Demand, Urgency};
 use super::queue::rotation::SequenceNumber;
 use super::queue::{Busy, Queue};
 use crate::base::tile::{Fingerprint, TileKey};
@@ -70,6 +70,8 @@ struct Shared {
 struct State {
     waiting: Queue<JobValue, Waiting>,
     running: usize,
+    /// How many of these are views.
+    views: usize,
     /// How many threads may run jobs: those that are stuck have been replaced.
     most: usize,
 }
@@ -89,6 +91,7 @@ impl std::fmt::Debug for Waiting {
 /// The turn of a running job. Dropping it, also by a panic, starts the next job.
 pub(super) struct Turn {
     pool: RenderPool,
+    urgency: Urgency,
     place: Option<Place>,
 }
 
@@ -118,7 +121,8 @@ impl RenderPool {
             .start_handler(move |_| helps.watch_thread(false))
             .build();
         activity.use_helpers(helpers.map_err(io::Error::other)?);
-        let state = Mutex::new(State { waiting: Queue::new(queue, threads), running: 0, most: threads });
+        let state =
+            Mutex::new(State { waiting: Queue::new(queue, threads), running: 0, views: 0, most: threads });
         Ok(Self(Arc::new(Shared { runtime: Some(runtime), stalls, activity, threads, state })))
     }
 
@@ -141,10 +145,10 @@ impl RenderPool {
         let mut state = self.lock();
         state.most = threads + stuck.min(threads);
         while state.running < state.most
-            && let Some(next) = state.waiting.take(Instant::now())
+            && let Some((next, urgency)) = self.take(&mut state)
         {
             state.running += 1;
-            self.start(next);
+            self.start(next, urgency);
         }
     }
 
@@ -215,11 +219,13 @@ impl RenderPool {
     ) -> Option<SequenceNumber> {
         let waiting = Waiting { place: self.0.activity.enter(), job };
         let mut state = self.lock();
-        if state.running < state.most {
+        let is_view = demand.urgency == Urgency::View;
+        if state.running < state.most && (!is_view || self.admits_views(&state)) {
             state.running += 1;
+            state.views += usize::from(is_view);
             state.waiting.started(demand);
             drop(state);
-            self.start(waiting);
+            self.start(waiting, demand.urgency);
             return None;
         }
         let entered = state.waiting.push(value, demand, waiting, Instant::now());
@@ -236,8 +242,21 @@ impl RenderPool {
         number
     }
 
-    fn start(&self, Waiting { place, job }: Waiting) {
-        let turn = Turn { pool: self.clone(), place: Some(place) };
+    /// Whether another view may run: at most half of the threads run views, at least one.
+    fn admits_views(&self, state: &State) -> bool {
+        state.views < (self.0.threads / 2).max(1)
+    }
+
+    /// The job to run next, which is counted if it is a view.
+    fn take(&self, state: &mut State) -> Option<(Waiting, Urgency)> {
+        let admits_views = self.admits_views(state);
+        let (next, urgency) = state.waiting.take(Instant::now(), admits_views)?;
+        state.views += usize::from(urgency == Urgency::View);
+        Some((next, urgency))
+    }
+
+    fn start(&self, Waiting { place, job }: Waiting, urgency: Urgency) {
+        let turn = Turn { pool: self.clone(), urgency, place: Some(place) };
         self.run(move || {
             if let Some(job) = job.if_wanted() {
                 job.run(turn);
@@ -246,16 +265,17 @@ impl RenderPool {
     }
 
     /// Starts the next job after one has ended.
-    fn start_next(&self) {
+    fn start_next(&self, ended: Urgency) {
         let mut state = self.lock();
+        state.views -= usize::from(ended == Urgency::View);
         // One that was stuck and has been replaced starts none.
-        let next = if state.running > state.most { None } else { state.waiting.take(Instant::now()) };
+        let next = if state.running > state.most { None } else { self.take(&mut state) };
         if next.is_none() {
             state.running -= 1;
         }
         drop(state);
-        if let Some(next) = next {
-            self.start(next);
+        if let Some((next, urgency)) = next {
+            self.start(next, urgency);
         }
     }
 
@@ -290,7 +310,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         // Before the next job starts, so that the activity count never includes both.
         self.place = None;
-        self.pool.start_next();
+        self.pool.start_next(self.urgency);
     }
 }
 

@@ -8,8 +8,9 @@
 //!   the user is looking at; a request that has waited for [`rotation::PATIENCE`] goes before newer ones.
 //! - Prefetches come after all wanted requests. Clients take turns with them as well, and those of one client run in
 //!   order.
-//! - If the queue is full, the client with the most waiting requests loses its oldest. Prefetches are dropped first,
-//!   and never displace a wanted request. A job that several clients wait for is not dropped.
+//! - Views come last, in turns and the newest first, like wanted requests; and only while the caller admits them.
+//! - If the queue is full, the client with the most waiting requests loses its oldest. Views are dropped first, then
+//!   prefetches, and neither displaces a request of a higher class. A job that several clients wait for is not dropped.
 
 pub(super) mod rotation;
 #[cfg(test)]
@@ -38,8 +39,8 @@ pub(super) struct Queue<K, J> {
     threads: usize,
     jobs: HashMap<SequenceNumber, Waiting<K, J>>,
     by_key: HashMap<K, SequenceNumber>,
-    wanted: Rotation,
-    prefetch: Rotation,
+    /// By urgency.
+    rotations: [Rotation; 3],
     next: SequenceNumber,
 }
 
@@ -69,15 +70,15 @@ pub(super) struct Entered<J> {
 impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// A queue of at most `capacity` jobs, in front of `threads` render threads.
     pub fn new(capacity: usize, threads: usize) -> Self {
-        let (wanted, prefetch) = (Rotation::new(threads), Rotation::new(threads));
-        Self { capacity, threads, jobs: HashMap::new(), by_key: HashMap::new(), wanted, prefetch, next: 0 }
+        let rotations = std::array::from_fn(|_| Rotation::new(threads));
+        Self { capacity, threads, jobs: HashMap::new(), by_key: HashMap::new(), rotations, next: 0 }
     }
 
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Counts a job that started at once. Only call it while no job waits.
+    /// Counts a job that started at once. Only call it while no job of its urgency waits.
     pub fn started(&mut self, demand: Demand) {
         self.rotation(demand.urgency).serve(demand.client);
     }
@@ -120,11 +121,16 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         if is_last { self.remove(number) } else { None }
     }
 
-    /// Removes and returns the job to run next.
-    pub fn take(&mut self, now: Instant) -> Option<J> {
+    /// Removes and returns the job to run next, with the urgency for which it was taken.
+    pub fn take(&mut self, now: Instant, admits_views: bool) -> Option<(J, Urgency)> {
         let newest = Order::NewestBeyond(self.threads);
-        let job = self.wanted.next(newest, now).or_else(|| self.prefetch.next(Order::Oldest, now))?;
-        self.remove(job)
+        let classes =
+            [(Urgency::Wanted, newest), (Urgency::Prefetch, Order::Oldest), (Urgency::View, newest)];
+        let admitted = classes.into_iter().filter(|(urgency, _)| admits_views || *urgency != Urgency::View);
+        let (job, urgency) = admitted
+            .filter_map(|(urgency, order)| Some((self.rotation(urgency).next(order, now)?, urgency)))
+            .next()?;
+        Some((self.remove(job)?, urgency))
     }
 
     fn claim(&mut self, job: SequenceNumber, demand: Demand, now: Instant) {
@@ -153,19 +159,14 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     }
 
     fn rotation(&mut self, urgency: Urgency) -> &mut Rotation {
-        match urgency {
-            Urgency::Wanted => &mut self.wanted,
-            Urgency::Prefetch => &mut self.prefetch,
-        }
+        &mut self.rotations[urgency as usize]
     }
 
-    /// The job to drop for a newcomer.
+    /// The job to drop for a newcomer, of a class that is not above its own.
     fn loser(&self, newcomer: Demand) -> Option<SequenceNumber> {
-        let prefetched = || self.oldest_of_most(&self.prefetch, newcomer.client);
-        match newcomer.urgency {
-            Urgency::Prefetch => prefetched(),
-            Urgency::Wanted => prefetched().or_else(|| self.oldest_of_most(&self.wanted, newcomer.client)),
-        }
+        let classes = &self.rotations[newcomer.urgency as usize..];
+        let lose = |class: &Rotation| self.oldest_of_most(class, newcomer.client);
+        classes.iter().rev().find_map(lose)
     }
 
     /// The oldest job of the client with the most waiting requests, counting the newcomer's. On a tie, other clients

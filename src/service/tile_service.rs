@@ -13,7 +13,7 @@ use super::error::TileError;
 use super::health::{Health, Part};
 use super::identified::Identified;
 use super::keep::Keeper;
-use super::live::LiveCatalog;
+use super::live::{Changes, LiveCatalog};
 use super::neighbours::Neighbours;
 use super::pool::RenderPool;
 use super::prepare::Preparation;
@@ -39,6 +39,8 @@ pub struct TileService {
     pub(super) live: Arc<LiveCatalog>,
     pub(super) reopener: Option<Reopener>,
     pub(super) cache: Cache<TileKey, Tile, TileError>,
+    /// Tiles and ranges that single pages asked for; see [`super::Urgency::View`].
+    pub(super) views: Cache<TileKey, Tile, TileError>,
     pub(super) surveys: Cache<Fingerprint, Arc<Survey>, TileError>,
     pub(super) pool: RenderPool,
     pub(super) preparation: Arc<Preparation>,
@@ -79,6 +81,7 @@ impl TileService {
         Ok(Self {
             black: [black(PixelKind::Grey)?, black(PixelKind::Rgb)?],
             cache: Cache::new(budget, metrics.tile_bytes.clone()),
+            views: Cache::new(0, Gauge::default()),
             // Channels hold their surveys; this cache of size 0 only makes concurrent requests share one sample
             // (single-flight).
             surveys: Cache::new(0, Gauge::default()),
@@ -99,6 +102,11 @@ impl TileService {
     /// Adds tiers.
     pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
         Self { keeper: Arc::new(Keeper::new(tiers, self.keeper.chunks.clone())), ..self }
+    }
+
+    /// Sets the memory for tiles that single pages asked for.
+    pub fn with_views(self, bytes: usize) -> Self {
+        Self { views: Cache::new(bytes, Gauge::default()), ..self }
     }
 
     /// Sets the memory for boxes of voxels.
@@ -134,6 +142,11 @@ impl TileService {
     /// The current catalogue.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.live.get()
+    }
+
+    /// Tells at once that there is a catalogue, and then each change.
+    pub fn changes(&self) -> Changes {
+        self.live.changes()
     }
 
     /// The metrics, with the length of the render queue updated.

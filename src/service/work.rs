@@ -29,7 +29,7 @@ impl Purpose {
     /// How much of each chunk is decoded. A client that prefetches will want the adjacent tiles, too.
     pub fn decode(self) -> Decode {
         match self {
-            Purpose::Request(Urgency::Wanted) | Purpose::Neighbour => Decode::AsNeeded,
+            Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => Decode::AsNeeded,
             Purpose::Request(Urgency::Prefetch) | Purpose::Warming => Decode::Whole,
         }
     }
@@ -49,7 +49,12 @@ pub(super) struct TileWork {
 impl TileWork {
     /// Whether a tier may have it.
     pub fn is_looked_for(&self) -> bool {
-        self.keeper.has_tiers() && self.drawing.is_kept() && self.purpose != Purpose::Warming
+        self.keeper.has_tiers() && self.is_kept() && self.purpose != Purpose::Warming
+    }
+
+    /// Whether tiers keep it.
+    fn is_kept(&self) -> bool {
+        self.drawing.is_kept() && self.purpose != Purpose::Request(Urgency::View)
     }
 
     /// The tile, if a tier has it. Blocks.
@@ -64,8 +69,8 @@ impl TileWork {
         let given_up = self.keeper.chunks.given_up();
         let tile = self.drawn()?;
         match self.purpose {
-            _ if !self.drawing.is_kept() => {}
-            Purpose::Request(Urgency::Wanted) | Purpose::Neighbour => {
+            _ if !self.is_kept() => {}
+            Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => {
                 self.keeper.keep_later(&self.origin, &tile, &self.footprint, given_up);
             }
             // Prefetches can exceed the capacity of the background writer, and all of them must be stored. A write error is

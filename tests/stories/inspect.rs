@@ -247,6 +247,20 @@ fn chunks_that_are_expensive_in_some_planes_give_a_warning_with_the_remedy() {
 }
 
 #[test]
+fn a_server_says_the_same_of_a_file_without_its_folder() {
+    let (place, mut described) = made_and_inspected(|file| {
+        let builder = file.new_dataset_builder().empty::<u8>().shape((600, 1024, 1024));
+        let raw = builder.chunk((1, 512, 512)).deflate(1).create("raw").unwrap();
+        raw.write_slice(&ndarray::Array3::<u8>::zeros((1, 512, 512)), s![..1, ..512, ..512]).unwrap();
+    });
+    described.as_object_mut().unwrap().remove("configuration");
+    described["warnings"][0]["mend"] = json!("voltile pyramid made.h5 --rechunk made.rechunked.h5");
+    let server = place.serve(["made.h5"]);
+    assert_eq!(server.json("/datasets/made/about.json"), described);
+    assert_eq!(server.get("/datasets/other/about.json").status, 404);
+}
+
+#[test]
 fn contiguous_data_gives_a_warning_for_the_plane_across_its_lines() {
     let (_place, described) = made_and_inspected(|file| {
         let builder = file.new_dataset_builder().empty::<u8>().shape((300, 1024, 1024)).no_chunk();

@@ -4,7 +4,7 @@ use hdf5::H5Type;
 use ndarray::{Array3, Array4, s};
 
 use crate::common::wire::Answer;
-use crate::common::{Place, Server};
+use crate::common::{Place, Server, fixture, made};
 
 /// An `.npy` file: its type, its shape and its data.
 fn npy(answer: &Answer) -> (String, Vec<usize>, Vec<u8>) {
@@ -254,4 +254,85 @@ fn a_box_of_a_derived_level_decodes_each_chunk_once() {
         Array3::from_shape_fn((48, 400, 350), |(z, y, x)| mean(z, y, x)).into_iter().collect();
     assert!(voxels == ("|u1".to_owned(), vec![48, 400, 350], expected));
     assert_eq!(server.count("voltile_chunk_reads_total"), 3 * 4 * 2);
+}
+
+/// The pages of a TIFF file as bytes of the data, and its description and resolutions.
+fn pages(answer: &Answer) -> (Vec<Vec<u8>>, String, Vec<f64>) {
+    use tiff::decoder::{Decoder, DecodingResult};
+    use tiff::tags::Tag;
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, Some("image/tiff")),
+        "{}",
+        answer.text()
+    );
+    let mut file = Decoder::new(std::io::Cursor::new(&answer.body)).unwrap();
+    let description = file.get_tag_ascii_string(Tag::ImageDescription).unwrap();
+    let resolution = |tag| match file.find_tag(tag).unwrap() {
+        Some(tiff::decoder::ifd::Value::Rational(n, d)) => Some(f64::from(n) / f64::from(d)),
+        _ => None,
+    };
+    let resolutions: Vec<f64> =
+        [Tag::XResolution, Tag::YResolution].into_iter().filter_map(resolution).collect();
+    let mut pages = Vec::new();
+    loop {
+        pages.push(match file.read_image().unwrap() {
+            DecodingResult::U8(page) => page,
+            DecodingResult::U16(page) => page.into_iter().flat_map(u16::to_le_bytes).collect(),
+            DecodingResult::I16(page) => page.into_iter().flat_map(i16::to_le_bytes).collect(),
+            DecodingResult::F32(page) => page.into_iter().flat_map(f32::to_le_bytes).collect(),
+            _ => panic!("ImageJ has no such images"),
+        });
+        if !file.more_images() {
+            return (pages, description, resolutions);
+        }
+        file.next_image().unwrap();
+    }
+}
+
+#[test]
+fn a_hyperstack_for_imagej_has_the_voxels_and_their_size() {
+    fn check<T: Stored>() {
+        let (place, data) = (Place::new(), volume::<T>());
+        let file = hdf5::File::create(place.path("a.h5")).unwrap();
+        file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+        file.close().unwrap();
+        place.write("voltile.toml", "[datasets.a]\nfile = \"a.h5\"\nvoxel_size = [4, 5, 40]\n");
+        let server = place.serve::<&str>([]);
+        let (found, description, resolutions) = pages(&get(&server, "a/raw/0/5-33_17-60_3-19.tif"));
+        let expected: Vec<Vec<u8>> = (3..19)
+            .map(|z| data.slice(s![z, 17..60, 5..33]).iter().flat_map(|voxel| voxel.bytes()).collect())
+            .collect();
+        assert!(found == expected);
+        for line in
+            ["ImageJ=", "images=16\n", "slices=16\n", "hyperstack=true\n", "unit=nm\n", "spacing=40\n"]
+        {
+            assert!(description.contains(line), "{description}");
+        }
+        assert_eq!(resolutions, [0.25, 0.2], "pixels for each nanometre");
+        let (coarse, description, resolutions) = pages(&get(&server, "a/raw/1/0-3_0-2_0-1.tif"));
+        assert_eq!((coarse.len(), resolutions), (1, vec![0.125, 0.1]));
+        assert!(description.contains("images=1\n"), "{description}");
+    }
+    check::<u8>();
+    check::<i16>();
+    check::<u16>();
+    check::<f32>();
+}
+
+#[test]
+fn types_that_imagej_does_not_have_are_refused_and_colours_are_not() {
+    let place = Place::new();
+    made::file(&place.path("a.h5"), |file| {
+        made::put(file, "ids", &made::zeros::<u32>(&[4, 20, 20]));
+    });
+    let server = place.serve([place.path("a.h5"), fixture("rgb.h5")]);
+    let refused = get(&server, "a/ids/0/0-1_0-1_0-1.tif");
+    assert!(refused.status == 404 && refused.problem().contains(".npy"), "{refused:?}");
+    let described = server.json("/datasets/rgb.json");
+    let mut channels = described["channels"].as_array().unwrap().iter();
+    let is_colour = |channel: &&serde_json::Value| channel["kind"] == "rgb" && channel["dtype"] == "uint8";
+    let channel = channels.find(is_colour).unwrap()["name"].as_str().unwrap();
+    let (found, ..) = pages(&get(&server, &format!("rgb/{channel}/0/0-8_0-6_0-1.tif")));
+    assert!(found.concat() == npy(&get(&server, &format!("rgb/{channel}/0/0-8_0-6_0-1.npy"))).2);
 }

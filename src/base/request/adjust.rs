@@ -42,8 +42,8 @@ pub fn adjustments(query: &str) -> Result<Vec<Adjustment>, Malformed> {
     Ok(all)
 }
 
-const COLOURS: &str =
-    "a list, one item for each channel, of red, green, blue, cyan, magenta, yellow and white";
+const COLOURS: &str = "a list, one item for each channel, of red, green, blue, cyan, magenta, yellow, white, \
+     inverted, fire, viridis, magma, cyanhot and colours of six hexadecimal digits";
 const NUMBERS: &str = "a list of at most six finite numbers, one for each channel";
 const EXPONENTS: &str = "a list of at most six finite numbers of 0 or more, one for each channel";
 
@@ -74,7 +74,7 @@ fn each<T>(
     Ok(())
 }
 
-fn number(text: &str) -> Option<Finite> {
+pub(super) fn number(text: &str) -> Option<Finite> {
     text.parse().ok().and_then(Finite::new)
 }
 

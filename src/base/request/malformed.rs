@@ -25,6 +25,14 @@ pub enum Malformed {
     )]
     Box { text: String },
     #[error(
+        "a tile with a range and colours is at /view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png, the range of what is visible at /view/TOKEN/CHANNEL/range.json; this path has too few segments or too many"
+    )]
+    ViewShape,
+    #[error(
+        "{item:?} is not a layer: CHANNEL:LO:HI:GAMMA:MAP is expected, LO and HI being finite numbers, GAMMA one above 0, and MAP grey, inverted, fire, viridis, magma, cyanhot, or a colour of six hexadecimal digits"
+    )]
+    Layer { item: String },
+    #[error(
         "the precomputed format is at /neuroglancer/TOKEN/CHANNEL/info and /neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1, with CHANNEL@T for time point T; there is no other file"
     )]
     PrecomputedShape,
@@ -54,7 +62,7 @@ pub enum Malformed {
     Volume { found: String },
     #[error(transparent)]
     Name(#[from] NotAName),
-    #[error("{count} channels are too many: a composite has at most six")]
+    #[error("{count} channels are too many: at most six are shown together")]
     TooManyChannels { count: usize },
     #[error("{parameter}={value:?} is not {expected}")]
     Parameter { parameter: &'static str, value: String, expected: &'static str },

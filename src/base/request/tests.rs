@@ -33,7 +33,7 @@ fn a_viking_path_names_column_before_row() {
 fn a_composite_colours_by_position_even_where_others_name_theirs() {
     let request = parse("/mcfc/tok/a,b:R,c:,d/xy/0/0_0_0.png").unwrap();
     let ChannelChoice::Composite(channels) = request.channels else { panic!("not a composite") };
-    let letters: String = channels.iter().map(|(_, colour)| colour.letter()).collect();
+    let letters: String = channels.iter().map(|(_, colour)| colour.to_string()).collect();
     assert_eq!(letters, "CRYR");
     assert_eq!(parse("/mcfc/tok/a%3AG%2Cb/xy/0/0_0_0.png").map(|r| numbers(&r)), Some((0, 0, 0, 0)));
 }

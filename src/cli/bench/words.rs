@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::super::inspect::advice;
+use crate::catalog::advice;
 use crate::store::Location;
 use crate::tools::bench::{Help, Row, Scaling, State, Verdict};
 

@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
-use super::advice::Warning;
 use crate::base::description::{ChannelDescription, LevelDescription, StorageDescription};
 use crate::base::units::{self, bytes};
+use crate::catalog::advice::Warning;
 use crate::catalog::{Inspection, LevelCost, PassThrough};
 use crate::cli::output::escaped;
 use crate::geometry::Plane;

@@ -40,7 +40,7 @@ fn colour(channel: &Channel, place: usize, is_alone: bool) -> String {
     }
     let by_position = Colour::BY_POSITION[place % Colour::BY_POSITION.len()];
     let colour = if is_alone { Colour::White } else { by_position };
-    let [r, g, b]: Rgb = colour.components().map(|is_in| if is_in { 255 } else { 0 });
+    let [r, g, b]: Rgb = colour.of_shade(u8::MAX);
     format!("{r:02X}{g:02X}{b:02X}")
 }
 

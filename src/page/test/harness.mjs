@@ -24,10 +24,21 @@ export function ask(python, questions) {
   return JSON.parse(execFileSync(python, [volumes, "ask"], { input: JSON.stringify(questions) }));
 }
 
-/** Starts voltile; resolves once it has said where it listens. */
-export function serve(voltile, folder) {
-  const config = path.join(folder, "voltile.toml");
-  const child = spawn(voltile, ["serve", "--demo", "--config", config, "--bind", "127.0.0.1:0"]);
+/** Makes other files: `volumes.py` with these arguments. */
+export const write = (python, ...words) => execFileSync(python, [volumes, ...words]);
+
+/** Runs lines of Python that end with voxels in a variable `voxels`; their shape and values. */
+export function run(python, code) {
+  return JSON.parse(execFileSync(python, ["-c", `${code}\nimport json\nprint(json.dumps([list(voxels.shape), voxels.ravel().tolist()]))`]));
+}
+
+/** Serves the test's volumes and the demo volume; resolves once voltile has said where it listens. */
+export const serve = (voltile, folder) => start(voltile, ["--demo", "--config", path.join(folder, "voltile.toml")]);
+
+/** Starts voltile with arguments. */
+export function start(voltile, words) {
+  const place = words.includes("--bind") ? [] : ["--bind", "127.0.0.1:0"];
+  const child = spawn(voltile, ["serve", ...words, ...place]);
   let log = "";
   let out = "";
   child.stderr.on("data", (data) => (log += data));

@@ -1,22 +1,25 @@
 // The browser test of the page: run.mjs --voltile FILE --python FILE --chromium FILE --out FOLDER [WORDS OF A STORY]
 //
+// With --zarr-python FILE, a Python that has zarr, the lines of "Copy as Python" are run, too.
+//
 // Runs the stories one after the other, prints each with its result, keeps screenshots in FOLDER, measures the page's
 // weight (which has a limit) and the time to the first tile (which has none: machines differ). Its last line counts.
 
+import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { parseArgs } from "node:util";
 
 import { chromium } from "playwright-core";
 
-import { ask, makeVolumes, serve, Visit } from "./harness.mjs";
+import { ask, makeVolumes, run, serve, start, Visit, write } from "./harness.mjs";
 import { OPTIONS, stories } from "./stories.mjs";
 
-const MAX_BYTES = 400_000;
+const MAX_BYTES = 180_000;
 
 const { values: options, positionals: words } = parseArgs({
   allowPositionals: true,
-  options: Object.fromEntries(["voltile", "python", "chromium", "out"].map((name) => [name, { type: "string" }])),
+  options: Object.fromEntries(["voltile", "python", "chromium", "out", "zarr-python"].map((name) => [name, { type: "string" }])),
 });
 mkdirSync(options.out, { recursive: true });
 
@@ -64,6 +67,20 @@ async function tell(name, story, browser, server) {
   }
 }
 
+/** A Python that can read OME-Zarr: the one of scripts/clients-check, if it was made. */
+function zarrPython() {
+  const known = [options["zarr-python"], "target/clients-venv/bin/python"].filter(Boolean);
+  return known.find((python) => {
+    try {
+      execFileSync(python, ["-c", "import zarr, fsspec, aiohttp"], { stdio: "ignore" });
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+const readsZarr = zarrPython();
 const folder = makeVolumes(options.python);
 const server = await serve(options.voltile, folder);
 // Neuroglancer needs WebGL 2, which Chromium draws without a graphics card.
@@ -71,9 +88,13 @@ const WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swi
 const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox", ...WEBGL] });
 const world = {
   folder,
+  out: options.out,
   server,
   demo: /the demo volume is (\S+)/.exec(server.log())?.[1],
   ask: (questions) => ask(options.python, questions),
+  start: (...words) => start(options.voltile, words),
+  write: (...words) => write(options.python, ...words),
+  runPython: readsZarr && ((code) => run(readsZarr, code)),
   picture: (visit, name) => visit.page.screenshot({ path: path.join(options.out, `${name}.png`) }),
 };
 

@@ -2,9 +2,12 @@
 //
 // Pixels are compared with h5py's, at places spread over the pane: at one voxel a pixel they must be the same.
 
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 
-import { equal, same, truth } from "./harness.mjs";
+import { equal, same, truth, Visit } from "./harness.mjs";
 
 /** A grid of pixels of a picture of so many columns and rows, kept off edges and overlays. */
 function spread([columns, rows], count = 7) {
@@ -16,6 +19,7 @@ const EM = { path: "/em", axes: "zyx", index: {}, box: [1, 1, 1], window: null }
 const PYRAMID = { path: "/raw", axes: "zyx", index: {}, box: [1, 1, 1], window: null };
 const FILM = { path: "/film", axes: "tczyx", box: [1, 1, 1], window: [100, 3000] };
 const DEMO = "#demo-v1?plane=xy&at=512.25,512.25,24&zoom=1&show=em";
+const MAPS = path.join(path.dirname(fileURLToPath(import.meta.url)), "../../base/maps");
 const MIDDLE = [512.25, 512.25];
 // Those that the pane shows at 1:1, whatever its size.
 const NEAR = spread([600, 500]).map(([x, y]) => [x + 212, y + 262]);
@@ -63,7 +67,7 @@ export const stories = (world) => {
     async "The list shows every dataset with a picture, and a click opens one"(visit) {
       await visit.open("#");
       await visit.page.waitForFunction(() =>
-        document.images.length === 4 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
+        document.images.length === 6 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
       await world.picture(visit, "list");
       await visit.page.click("text=demo-v1");
       await visit.settle();
@@ -208,45 +212,123 @@ export const stories = (world) => {
       await shows(visit, "xy", [175.25, 100.25], pixels, rgb);
     },
 
-    async "A window is set by its handles, in the data's own values, and by a link"(visit) {
+    async "A range is set by handles, typed exactly, reset and inverted, and a link keeps it"(visit) {
       await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first:M:500:2500,second:G");
       const pixels = spread([350, 200], 9);
-      const film = (c, window) => made({ ...FILM, window, index: { t: 2, c }, at: pixels.map(([x, y]) => [x, y, 3]) });
+      const film = (c, window, gamma = 1) => made({ ...FILM, window, gamma, index: { t: 2, c }, at: pixels.map(([x, y]) => [x, y, 3]) });
       const green = film(1, FILM.window);
       const mixed = (magenta) => magenta.map(([a], i) => [a, green[i][0], a]);
+      const first = visit.page.locator(".channel[data-channel=first]");
       await shows(visit, "xy", [175.25, 100.25], pixels, mixed(film(0, [500, 2500])));
-      await visit.page.locator(".channel[data-channel=first] .track svg").waitFor(); // the histogram has been measured
-      await visit.page.locator(".channel[data-channel=first] .handle").first().fill("256");
+      await first.locator(".track svg").waitFor(); // the histogram has been measured
+      await first.locator(".handle").first().fill("256");
       await visit.settle();
       const [low, high] = /first:M:([\d.]+):([\d.]+)/.exec(visit.hash()).slice(1).map(Number);
       truth(low > 1600 && low < 1900, `the middle of the values is not ${low}`);
+      equal(high, 2500, "the handle that was not moved");
       await shows(visit, "xy", [175.25, 100.25], pixels, mixed(film(0, [low, high])));
       await world.picture(visit, "window");
-      await visit.page.locator(".channel[data-channel=first] .window button").click();
+      // Beyond the data, and exactly.
+      await visit.page.fill("#lowest-first", "-120.5");
+      await visit.page.fill("#highest-first", "65535");
+      await visit.page.keyboard.press("Enter");
+      await visit.settle();
+      truth(visit.hash().includes("first:M:-120.5:65535,"), `typed numbers are in the address: ${visit.hash()}`);
+      await shows(visit, "xy", [175.25, 100.25], pixels, mixed(film(0, [-120.5, 65535])));
+      await visit.page.fill("#gamma-first", "2");
+      await visit.page.keyboard.press("Enter");
+      await visit.settle();
+      await shows(visit, "xy", [175.25, 100.25], pixels, mixed(film(0, [-120.5, 65535], 2)));
+      const hash = visit.hash();
+      await visit.page.reload();
+      await visit.settle();
+      equal(visit.hash(), hash, "the address after a reload");
+      await first.getByText("Reset").click();
       await visit.settle();
       await shows(visit, "xy", [175.25, 100.25], pixels, mixed(film(0, FILM.window)));
+      await first.getByText("Invert").click();
+      await visit.settle();
+      await shows(visit, "xy", [175.25, 100.25], pixels, mixed(film(0, [3000, 100])));
     },
 
-    async "Where no mount is adjustable, a window stretches the grey values that there are"(visit) {
+    async "While a handle moves, the tiles that there are get stretched; at rest they are rendered from the data"(visit) {
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first");
+      const pixels = spread([350, 200], 9);
+      const film = (window) => made({ ...FILM, window, index: { t: 2, c: 0 }, at: pixels.map(([x, y]) => [x, y, 3]) });
+      const handle = visit.page.locator(".channel[data-channel=first] .handle").last();
+      await visit.page.locator(".channel[data-channel=first] .track svg").waitFor();
+      const drawn = () => visit.requests.filter((url) => url.includes("/view/")).length;
+      // The handle is held: each of these is a movement, none lets go.
+      const high = await handle.evaluate(async (input) => {
+        for (const value of ["480", "400", "300"]) {
+          input.value = value;
+          input.dispatchEvent(new Event("input"));
+          await new Promise((resolve) => setTimeout(resolve, 100));
+        }
+        return Number(document.querySelector("#highest-first").value);
+      });
+      equal(drawn(), 0, "tiles that were rendered while the handle moved");
+      await visit.settle();
+      truth(drawn() > 0, "the range is not rendered from the data once the handle rests");
+      await shows(visit, "xy", [175.25, 100.25], pixels, film([100, high]));
+    },
+
+    async "Colour maps are those of the server, bent by gamma, and a link keeps them"(visit) {
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=1&show=first");
+      const pixels = spread([350, 200], 9);
+      const film = (more) => made({ ...FILM, ...more, index: { t: 1, c: 0 }, at: pixels.map(([x, y]) => [x, y, 3]) });
+      for (const map of ["fire", "viridis", "magma", "cyanhot"]) {
+        await visit.page.check(`#colour-first-${map}`, { force: true });
+        await visit.settle();
+        await shows(visit, "xy", [175.25, 100.25], pixels, film({ map: path.join(MAPS, `${map}.lut`) }));
+        await world.picture(visit, `map-${map}`);
+      }
+      await visit.page.check("#colour-first-inverted", { force: true });
+      await visit.settle();
+      await shows(visit, "xy", [175.25, 100.25], pixels, film({}).map((grey) => grey.map((part) => 255 - part)));
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=1&show=first:viridis:200:2000:0.5");
+      await shows(visit, "xy", [175.25, 100.25], pixels, film({ window: [200, 2000], gamma: 0.5, map: path.join(MAPS, "viridis.lut") }));
+    },
+
+    async "Auto is the range of what is visible"(visit) {
+      await visit.open("#film?plane=xy&at=40,40,3&zoom=20&time=2&show=first");
+      await visit.page.locator(".channel[data-channel=first] .track svg").waitFor();
+      await visit.page.click(".channel[data-channel=first] >> text=Auto");
+      await visit.page.waitForFunction(() => /first::\d/.test(location.hash));
+      const [low, high] = /first::([\d.]+):([\d.]+)/.exec(visit.hash()).slice(1).map(Number);
+      const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+      const half = [box.width / 40, box.height / 40].map(Math.round);
+      const all = [];
+      for (let y = Math.max(0, 40 - half[1]); y < 40 + half[1]; y += 1) for (let x = Math.max(0, 40 - half[0]); x < 40 + half[0]; x += 1) all.push([x, y, 3]);
+      const values = made({ ...FILM, index: { t: 2, c: 0 }, values: true, at: all }).map(Number);
+      truth(low >= Math.min(...values) - 20 && high <= Math.max(...values) + 20 && high - low > 0.8 * (Math.max(...values) - Math.min(...values)),
+        `${low} to ${high} is not the range of ${Math.min(...values)} to ${Math.max(...values)}`);
+    },
+
+    async "Where the server does not adjust, there is no slider, and a link shows the server's range"(visit) {
       await visit.page.route("**/datasets.json", async (route) => {
         const response = await route.fetch();
-        const site = await response.json();
-        site.mounts = site.mounts.filter((mount) => !mount.adjustable);
-        await route.fulfill({ response, json: site });
+        await route.fulfill({ response, json: { ...(await response.json()), adjust: false } });
       });
-      await visit.open(DEMO);
-      await visit.page.locator(".window .handle").first().fill("128"); // of 512: 64 of 256 grey values
-      await visit.settle();
-      const low = Number(/em::([\d.]+):([\d.]+)/.exec(visit.hash())?.[1]);
-      truth(Math.abs(low - 64) < 1, `the handle set ${visit.hash()}`);
-      await shows(visit, "xy", MIDDLE, NEAR, demo({ ...EM, window: [low, 255], at: NEAR.map(([x, y]) => [x, y, 24]) }), 1);
-      await world.picture(visit, "window");
-      await visit.open("#demo-v1?plane=xy&at=512.25,512.25,24&zoom=1&show=em:R:60:180");
-      const red = demo({ ...EM, window: [60, 180], at: NEAR.map(([x, y]) => [x, y, 24]) }).map(([v]) => [v, 0, 0]);
-      await shows(visit, "xy", MIDDLE, NEAR, red, 1);
-      await visit.page.click(".window button");
-      await visit.settle();
-      await shows(visit, "xy", MIDDLE, NEAR, emAt(24).map(([v]) => [v, 0, 0]));
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first::500:2500");
+      const pixels = spread([350, 200], 9);
+      await shows(visit, "xy", [175.25, 100.25], pixels, made({ ...FILM, index: { t: 2, c: 0 }, at: pixels.map(([x, y]) => [x, y, 3]) }));
+      await visit.page.getByText("100 to 3000").waitFor();
+      equal(await visit.page.locator(".handle").count(), 0, "handles");
+      equal(visit.requests.filter((url) => url.includes("/view/")).length, 0, "requests for other ranges");
+    },
+
+    async "Several channels of one recording open together in different colours, and an empty volume says so"(visit) {
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1");
+      const pixels = spread([350, 200], 9);
+      const film = (c) => made({ ...FILM, index: { t: 0, c }, at: pixels.map(([x, y]) => [x, y, 3]) });
+      const [green, magenta] = [film(0), film(1)];
+      await shows(visit, "xy", [175.25, 100.25], pixels, green.map(([g], i) => [magenta[i][0], g, magenta[i][0]]));
+      await visit.open("#ophys");
+      truth(visit.hash().endsWith("show=movie"), `the movie is not shown: ${visit.hash()}`);
+      await visit.open("#empty");
+      await visit.page.getByText("all voxels are 0").waitFor();
+      await world.picture(visit, "empty");
     },
 
     async "Labels lie over the image, as opaque as one likes, and nothing hides where there is none"(visit) {
@@ -369,6 +451,30 @@ export const stories = (world) => {
       await tab.page.close();
     },
 
+    async "Neuroglancer opens a series with a time slider, in the page's range, gamma and colour map"(visit) {
+      const [x, y, z] = [175, 100, 3];
+      await visit.open("#film?plane=xy&at=175.25,100.25,3.25&zoom=2&time=2&show=first:viridis:200:3000:2");
+      const tab = await visit.opened(() => visit.page.keyboard.press("n"));
+      const near = [[0, ([i, j]) => [x + 0.5 + i / 2, y + 0.5 + j / 2, z]]];
+      const look = { ...FILM, window: [200, 3000], gamma: 2, map: path.join(MAPS, "viridis.lut") };
+      await inPanels(tab, 1, near, (colours, at) => same(colours, made({ ...look, index: { t: 2, c: 0 }, at }), 4));
+      await world.picture(tab, "neuroglancer-time");
+      const state = JSON.parse(decodeURIComponent(new URL(tab.page.url()).hash.slice(2)));
+      equal(state.position.join(), "175,100,3,2", "the position, which has a time");
+      await tab.page.close();
+    },
+
+    async "Neuroglancer has the page's colours of labels"(visit) {
+      const [x, y, z] = [600, 300, 2];
+      const near = [[0, ([i, j]) => [x + 0.5 + i / 2, y + 0.5 + j / 2, z]]];
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=2&show=ids:100");
+      const tab = await visit.opened(() => visit.page.keyboard.press("n"));
+      const background = [128, 128, 128]; // Neuroglancer's
+      const painted = (at) => made({ ...PYRAMID, path: "/ids", labels: true, at }).map((colour) => (colour.some(Boolean) ? colour : background));
+      await inPanels(tab, 1, near, (colours, at) => same(colours, painted(at), 2));
+      await tab.page.close();
+    },
+
     async "Neuroglancer opens OME-Zarr of both versions"(visit) {
       const [x, y, z] = [600, 300, 2];
       const near = [[0, ([i, j]) => [x + 0.5 + i / 2, y + 0.5 + j / 2, z]]];
@@ -423,7 +529,10 @@ export const stories = (world) => {
     async "A keyboard is enough"(visit) {
       await visit.open("#");
       const press = (...keys) => keys.reduce((before, key) => before.then(() => visit.page.keyboard.press(key)), Promise.resolve());
-      await press("Tab", "Enter"); // the first card: demo-v1
+      // Behind the search, the order and the heading of its folder.
+      const onCard = () => visit.page.evaluate(() => document.activeElement.title === "demo-v1");
+      for (let i = 0; i < 12 && !(await onCard()); i += 1) await press("Tab");
+      await press("Enter");
       await visit.settle();
       equal(await visit.text("h1"), "demo-v1", "what opened");
       await press("1", "2", "o", "Period", "Shift+Comma"); // actin off, em on, 1:1
@@ -449,11 +558,15 @@ export const stories = (world) => {
       await visit.page.waitForSelector(".list");
     },
 
-    async "The address of the tile can be copied, and the cursor tells where it is"(visit) {
+    async "The link and the address of the tile can be copied, and the cursor tells where it is"(visit) {
       await visit.context.grantPermissions(["clipboard-read", "clipboard-write"]);
       await visit.open("#made?plane=xy&at=903.25,320.25,9&zoom=1&show=pyramid:C");
-      await visit.page.click("button[title^='Copy']");
+      await visit.page.click("button[title^='Copy the link']");
       await visit.page.waitForSelector(".said:not([hidden])");
+      equal(await visit.page.evaluate(() => navigator.clipboard.readText()), visit.page.url(), "the copied link");
+      await visit.page.click("summary[aria-label=More]");
+      await visit.page.click("text=Copy the address of the centre tile");
+      await visit.page.waitForFunction(async () => (await navigator.clipboard.readText()).includes("tilecache"));
       const url = await visit.page.evaluate(() => navigator.clipboard.readText());
       equal(url, `${world.server.address}ndtilecache/tilecache/mcfc/made/pyramid:C/xy/9/0_1_0.png`, "the copied address");
       truth((await fetch(url)).ok, "the copied address has no tile");
@@ -513,6 +626,280 @@ export const stories = (world) => {
       equal(new URL(page.url()).pathname, `/k/${encodeURIComponent(secret)}/`, "where");
       await visit.open("#");
       equal(await page.getByLabel("Secret of protected datasets").count(), 1, "the fields below the list");
+    },
+
+    async "Thousands of datasets: only pictures in sight are requested, words find a dataset, the keyboard reaches it"(visit) {
+      const folder = path.join(mkdtempSync(path.join(tmpdir(), "voltile-many-")), "many");
+      world.write("many", folder, "2000");
+      const server = await world.start("--config", path.join(folder, "voltile.toml"));
+      const other = await Visit.begin(visit.context.browser(), server);
+      try {
+        await other.open("#");
+        await other.page.waitForFunction(() => [...document.images].some((image) => image.complete && image.naturalWidth));
+        console.log(`measured: 2,000 datasets, first thumbnail after ${Math.round(await other.page.evaluate(() => performance.now()))} ms`);
+        await other.page.waitForFunction(() => [...document.images].filter((image) => image.hasAttribute("src")).every((image) => image.complete));
+        const asked = () => other.requests.filter((url) => url.endsWith(".png")).length;
+        const inSight = () => other.page.$$eval(".card", (cards) =>
+          cards.filter((card) => card.getBoundingClientRect().top < innerHeight && card.getBoundingClientRect().bottom > 0).length);
+        equal(asked(), await inSight(), "requested pictures");
+        truth((await other.page.locator(".card").count()) < 60, "too many cards are in the document");
+        await world.picture(other, "list-many");
+        await other.page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+        await other.page.waitForSelector("text=d1999");
+        await other.page.waitForTimeout(500);
+        truth(asked() < 80, `${asked()} pictures were requested on the way to the end`);
+        await other.page.fill("#search", "d0123");
+        await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 1);
+        equal(await other.text(".list header [role=status]"), "1 of 2,000 datasets", "the count");
+        await other.page.focus("#order");
+        await other.page.keyboard.press("Tab");
+        await other.page.keyboard.press("Enter");
+        await other.settle();
+        equal(await other.text("h1"), "d0123", "what opened");
+        await other.page.goBack();
+        await other.page.waitForSelector(".list");
+        equal(await other.page.inputValue("#search"), "d0123", "the words after going back");
+        await other.page.fill("#search", "nowhere");
+        await other.page.waitForSelector("text=No dataset has these words.");
+        await other.end();
+      } finally {
+        await server.stop();
+        rmSync(path.dirname(folder), { recursive: true });
+      }
+    },
+
+    async "New and removed datasets appear by themselves, by one stream for all pages, also after a restart"(visit) {
+      const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
+      world.write("another", path.join(folder, "one.h5"), "9");
+      world.write("another", path.join(folder, "deep", "two.h5"), "9");
+      let server = await world.start(folder);
+      const port = new URL(server.address).port;
+      const other = await Visit.begin(visit.context.browser(), server);
+      other.forgiven = /ERR_|50\d/; // the server goes away for a while
+      try {
+        await other.open("#");
+        await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 2);
+        const tab = await other.context.newPage();
+        const streams = [];
+        tab.on("request", (request) => request.url().endsWith("/events") && streams.push(request.url()));
+        await tab.goto(`${server.address}#`);
+        await tab.waitForSelector(".card");
+        await tab.waitForTimeout(1500);
+        streams.push(...other.requests.filter((url) => url.endsWith("/events")));
+        equal(streams.length, 1, "streams of two pages");
+        world.write("another", path.join(folder, "three.h5"), "9");
+        for (const page of [other.page, tab]) await page.waitForFunction(() => document.querySelectorAll(".card").length === 3);
+        rmSync(path.join(folder, "one.h5"));
+        for (const page of [other.page, tab]) await page.waitForFunction(() => document.querySelectorAll(".card").length === 2);
+        const watched = new Visit(other.context, tab, server, other.wrong);
+        const pixels = spread([64, 64], 5);
+        const two = () => world.ask([{ file: path.join(folder, "deep", "two.h5"), ...PYRAMID, at: pixels.map(([x, y]) => [x, y, 0]) }])[0];
+        await watched.open("#two?plane=xy&at=32.25,32.25,0&zoom=1");
+        await shows(watched, "xy", [32.25, 32.25], pixels, two());
+        world.write("another", path.join(folder, "deep", "two.h5"), "10");
+        await tab.waitForFunction(() => document.querySelector(".pane")?.dataset.shown?.includes("@"));
+        await watched.settle();
+        await shows(watched, "xy", [32.25, 32.25], pixels, two());
+        await tab.goto(`${server.address}#`);
+        await tab.waitForSelector(".card");
+        await server.stop();
+        world.write("another", path.join(folder, "four.h5"), "9");
+        server = await world.start(folder, "--bind", `127.0.0.1:${port}`);
+        for (const page of [other.page, tab]) await page.waitForFunction(() => document.querySelectorAll(".card").length === 3);
+        await other.page.getByText("deep (1)").click(); // the folder is closed
+        await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 2);
+        await other.page.getByText("deep (1)").click();
+        await other.page.selectOption("#order", "date");
+        await other.page.waitForFunction(() => document.querySelectorAll(".card")[1]?.title === "four");
+        await world.picture(other, "list-live");
+        await other.end();
+      } finally {
+        await server.stop();
+        rmSync(folder, { recursive: true });
+      }
+    },
+
+    async "Where the server grants no stream, the page asks now and then"(visit) {
+      const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
+      world.write("another", path.join(folder, "one.h5"), "9");
+      world.write("another", path.join(folder, "two.h5"), "9");
+      const server = await world.start(folder);
+      const other = await Visit.begin(visit.context.browser(), server);
+      other.forgiven = /503/;
+      try {
+        await other.page.route("**/events", (route) => route.fulfill({ status: 503, headers: { "Retry-After": "1" } }));
+        await other.open("#");
+        await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 2);
+        world.write("another", path.join(folder, "three.h5"), "9");
+        await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 3);
+        await other.end();
+      } finally {
+        await server.stop();
+        rmSync(folder, { recursive: true });
+      }
+    },
+
+    async "A picture has the pixels of the view, a scale bar, a caption and texts"(visit) {
+      await visit.open("#made?plane=xy&at=903.25,320.25,9&zoom=1&show=pyramid");
+      for (const choice of [0, 1]) {
+        await visit.page.keyboard.press("e");
+        await visit.page.check(`#resolution-${choice}`);
+        if (choice === 0) await visit.page.uncheck("#with-scale");
+        await world.picture(visit, "save-picture");
+        const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.click("text=Save picture")]);
+        const png = readFileSync(await download.path());
+        const text = png.toString("latin1");
+        truth(text.includes("iTXtDescription") && text.includes("made \u00c2\u00b7 plane xy") && text.includes("#made?plane=xy"), "the PNG has no texts");
+        const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+        // The first column and row of the picture, and its size in voxels.
+        const edge = (side, middle) => (choice === 0 ? 0 : Math.max(0, Math.floor(middle - side / 2)));
+        const [x0, y0] = [edge(box.width, 900.25), edge(box.height, 300.25)];
+        const voxels = spread([250, 250]).map(([x, y]) => [x + 750, y + 100]);
+        const places = choice === 0 ? await visit.places("xy", [900.25, 300.25], voxels) : voxels.map(([x, y]) => [x - x0, y - y0]);
+        const colours = await visit.page.evaluate(async ([base64, places]) => {
+          const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+          const image = await createImageBitmap(new Blob([bytes]), { colorSpaceConversion: "none" });
+          const copy = new OffscreenCanvas(image.width, image.height).getContext("2d", { willReadFrequently: true });
+          copy.drawImage(image, 0, 0);
+          return places.map(([x, y]) => [...copy.getImageData(x, y, 1, 1).data.slice(0, 3)]);
+        }, [png.toString("base64"), places]);
+        same(colours, made({ ...PYRAMID, at: voxels.map(([x, y]) => [x, y, 2]) }));
+        await download.saveAs(path.join(world.out, `saved-${choice}.png`));
+      }
+    },
+
+    async "The voxels of the view are a NumPy file, a TIFF, and lines of Python that read exactly them"(visit) {
+      await visit.context.grantPermissions(["clipboard-read", "clipboard-write"]);
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=4&show=pyramid");
+      await visit.page.keyboard.press("d");
+      await world.picture(visit, "voxels");
+      const number = async (name) => Number(await visit.page.inputValue(`#box-${name}`));
+      const [x0, x1, y0, y1, z0, z1] = await Promise.all(["x-first", "x-end", "y-first", "y-end", "z-first", "z-end"].map(number));
+      truth(x0 > 400 && x1 < 800 && y0 > 150 && y1 < 450 && z0 === 2 && z1 === 3, `the box is ${[x0, x1, y0, y1, z0, z1]}`);
+      const at = [];
+      for (let y = y0; y < y1; y += 1) for (let x = x0; x < x1; x += 1) at.push([x, y, 2]);
+      const expected = made({ ...PYRAMID, values: true, at }).map(Number);
+      const [npy] = await Promise.all([visit.page.waitForEvent("download"), visit.page.click("a:text-is('.npy')")]);
+      const bytes = readFileSync(await npy.path());
+      equal(Buffer.compare(bytes.subarray(bytes.length - expected.length), Buffer.from(expected)), 0, "the voxels of the file");
+      const [tif] = await Promise.all([visit.page.waitForEvent("download"), visit.page.click("a:text-is('.tif')")]);
+      truth(/^(II\*\0|MM\0\*)/.test(readFileSync(await tif.path()).toString("latin1")), "the other file is no TIFF");
+      await visit.page.click("text=Copy as Python");
+      await visit.page.waitForFunction(async () => (await navigator.clipboard.readText()).includes("zarr"));
+      const code = await visit.page.evaluate(() => navigator.clipboard.readText());
+      if (world.runPython) {
+        const [shape, values] = world.runPython(code);
+        equal(shape.join(), [1, y1 - y0, x1 - x0].join(), "the shape");
+        equal(values.join(), expected.join(), "the voxels");
+      } else {
+        console.log("skipped: the lines of Python were not run, for want of a Python with zarr");
+      }
+      await visit.page.click("text=Drag a rectangle");
+      const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+      const [[left, top], [right, bottom]] = await visit.places("xy", [600.25, 300.25], [[580, 280], [619, 309]], 4);
+      await visit.page.mouse.move(box.x + left, box.y + top);
+      await visit.page.mouse.down();
+      await visit.page.mouse.move(box.x + right, box.y + bottom, { steps: 4 });
+      await world.picture(visit, "rectangle");
+      await visit.page.mouse.up();
+      await visit.page.waitForSelector("#box-x-first");
+      const dragged = await Promise.all(["x-first", "x-end", "y-first", "y-end"].map(number));
+      truth(dragged.join() === "580,620,280,310", `the rectangle is ${dragged}`);
+    },
+
+    async "A line has a length in the file's unit, and the values of every channel along it"(visit) {
+      await visit.context.grantPermissions(["clipboard-read", "clipboard-write"]);
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:50");
+      await visit.page.keyboard.press("m");
+      await visit.page.fill("#line-from", "403, 220");
+      await visit.page.keyboard.press("Enter");
+      await visit.page.fill("#line-to", "703, 620");
+      await visit.page.keyboard.press("Enter");
+      await visit.page.waitForFunction(() => document.querySelector(".line .length")?.textContent === "Length 2 µm"); // 500 voxels of 4 nm
+      await world.picture(visit, "line");
+      await visit.page.click("text=Copy as CSV");
+      await visit.page.waitForFunction(async () => (await navigator.clipboard.readText()).startsWith("distance"));
+      const lines = (await visit.page.evaluate(() => navigator.clipboard.readText())).trim().split("\n").map((line) => line.split(","));
+      equal(lines[0].join(), "distance (nm),x,y,z,ids,pyramid", "the head");
+      equal(lines.length, 402, "lines");
+      equal(`${lines[1].slice(1, 4)} ${lines.at(-1).slice(1, 4)} ${lines.at(-1)[0]}`, "403,220,9 703,620,9 2000", "the ends");
+      const at = lines.slice(1).map(([, x, y, z]) => [x - 3, y - 20, z - 7].map(Number));
+      for (const [name, column] of [["/ids", 4], ["/raw", 5]]) {
+        equal(lines.slice(1).map((line) => line[column]).join(), made({ ...PYRAMID, path: name, values: true, at }).join(), name);
+      }
+      await visit.page.keyboard.press("Escape");
+      await visit.page.waitForFunction(() => !document.querySelector(".line"));
+      await visit.page.keyboard.press("m");
+      await visit.page.mouse.move(300, 300);
+      await visit.page.mouse.down();
+      await visit.page.mouse.move(400, 300, { steps: 4 });
+      await visit.page.mouse.up();
+      await visit.page.waitForFunction(() => document.querySelector(".line .length")?.textContent === "Length 400 nm");
+    },
+
+    async "Go to takes positions with and without units, slices, labels and links, and says what it cannot take"(visit) {
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:100");
+      const go = async (text) => {
+        await visit.page.keyboard.press("g");
+        await visit.page.fill("#goto", text);
+        await visit.page.keyboard.press("Enter");
+      };
+      const arrives = async (text, place) => {
+        await go(text);
+        await visit.page.waitForFunction((wanted) => location.hash.includes(wanted), place);
+        await visit.settle();
+      };
+      await arrives("120, 45, 8", "at=120.5,45.5,8.5");
+      await arrives("2 µm, 800 nm, 100nm", "at=500,200,10");
+      await arrives("slice 12", "at=500,200,12.5");
+      await arrives(`${world.server.address}#made?plane=xz&at=400,200,11&show=pyramid`, "plane=xz&at=400,200,11");
+      const state = { dimensions: { x: [4e-9, "m"], y: [4e-9, "m"], z: [1e-8, "m"] }, position: [610.5, 330.5, 12.5] };
+      await arrives(`https://example.org/#!${encodeURIComponent(JSON.stringify(state))}`, "at=610.5,330.5,12.5");
+      await arrives("label 3000009", ":3000009");
+      await visit.page.waitForFunction(() => !location.hash.includes("at=610.5"));
+      await visit.settle();
+      const [x, y, z] = /at=([\d.]+),([\d.]+),([\d.]+)/.exec(visit.hash()).slice(1).map(Number);
+      equal(made({ ...PYRAMID, path: "/ids", values: true, at: [[x - 3, y - 20, z - 7].map(Math.floor)] })[0], "3000009", "the label there");
+      await go("label 12345");
+      await visit.page.waitForSelector("text=There is no label 12345");
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:100:54321");
+      await visit.page.waitForSelector("text=There is no label 54321");
+      await go("somewhere");
+      await visit.page.waitForSelector("text=is no place");
+      await world.picture(visit, "goto");
+    },
+
+    async "About this file tells of layout, chunks, filters and voxel sizes"(visit) {
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid");
+      visit.forgiven = /404/; // a server may have the plain description only
+      await visit.page.keyboard.press("i");
+      const text = visit.page.locator(".about");
+      await text.getByText("Stored").waitFor();
+      const said = await text.textContent();
+      for (const wanted of ["/raw", "/half", "3 × 128 × 128", "deflate", "4 × 4 × 10 nm"]) truth(said.includes(wanted), `${wanted} is missing in ${said}`);
+      await world.picture(visit, "about");
+    },
+
+    async "Playing goes through every time point in order"(visit) {
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&show=first");
+      const times = () => visit.page.evaluate(() => {
+        window.times = [];
+        new MutationObserver(() => window.times.push(Number(/first\/xy\/(\d+)\//.exec(document.querySelector(".pane").dataset.shown)?.[1]))).observe(document.querySelector(".pane"), { attributeFilter: ["data-shown"] });
+      });
+      await times();
+      await visit.page.selectOption("#rate", "10");
+      await visit.page.keyboard.press("Escape");
+      await visit.page.click("button[title^=Play]");
+      await visit.page.waitForFunction(() => window.times.length >= 7);
+      await visit.page.keyboard.press("Escape");
+      const seen = (await visit.page.evaluate(() => window.times)).slice(0, 7);
+      equal(seen.join(), "1,2,3,0,1,2,3", "the time points that were shown");
+    },
+
+    async "An address that is none is said to be none"(visit) {
+      await visit.open("#");
+      await visit.page.evaluate(() => (location.hash = "#%E0%A4%A"));
+      await visit.page.waitForSelector("text=There is no dataset “%E0%A4%A” here.");
     },
 
     async "What goes wrong is said in words, with a way out"(visit) {

@@ -1,10 +1,13 @@
 """Makes the volumes of the browser test, and says what their voxels look like: the page's oracle, by h5py alone.
 
     volumes.py make FOLDER         writes test.h5 and voltile.toml, which also serves the demo volume if DEMO is given
+    volumes.py many FOLDER COUNT   writes voltile.toml with so many datasets
+    volumes.py another FILE SEED   writes a small file
     volumes.py ask < questions     a JSON list of questions; prints the list of answers
 
-A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, labels: bool}:
-the mean over boxes of voxels (the voxel itself where box is 1, 1, 1), windowed, or a label's colour. An answer is a list
+A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, gamma, map, labels: bool}:
+the mean over boxes of voxels (the voxel itself where box is 1, 1, 1), windowed, bent by the exponent 1 / gamma, in the colours of a
+map (the path of its table); or a label's colour. An answer is a list
 of [red, green, blue], or of values as text if `values` is true. The rules are those of the service's documentation, written out once more.
 """
 
@@ -57,6 +60,22 @@ axes = "zyx"
 kind = "labels"
 offset = [300, 100, 2]
 
+[datasets.ophys]
+file = "test.h5"
+[datasets.ophys.channels.mean]
+path = "/mean"
+axes = "yx"
+[datasets.ophys.channels.movie]
+path = "/movie"
+axes = "tyx"
+window = "full"
+
+[datasets.empty]
+file = "test.h5"
+[datasets.empty.channels.nothing]
+path = "/empty"
+axes = "zyx"
+
 [datasets.film]
 file = "test.h5"
 [datasets.film.channels.first]
@@ -88,9 +107,30 @@ def make(folder: Path) -> None:
         file["ids"] = random.integers(0, 7, (9, 90, 160)).repeat(8, 1).repeat(8, 2)[:, :701, :1201].astype("u4") * 1000003
         file["part"] = file["ids"][2:7, 100:400, 300:700]
         file["film"] = random.integers(0, 3500, (4, 2, 6, 40, 70)).repeat(5, 3).repeat(5, 4).astype("u2")
+        file["empty"] = np.zeros((3, 40, 50), "u2")
+        file["mean"] = random.integers(0, 3500, (20, 30)).repeat(10, 0).repeat(10, 1).astype("u2")
+        file["movie"] = random.integers(0, 3500, (5, 20, 30)).repeat(5, 1).repeat(5, 2).astype("u2")
         file["rgb"] = random.integers(0, 256, (6, 20, 35, 3)).repeat(10, 1).repeat(10, 2).astype("u1")
     (folder / "secrets.txt").write_text("secret-of-the-browser-test/+\n")
     (folder / "voltile.toml").write_text(CONFIGURATION)
+
+
+def many(folder: Path, count: int) -> None:
+    """A configuration with so many datasets, which are the same small volume."""
+    folder.mkdir()
+    with h5py.File(folder / "small.h5", "w") as file:
+        file["raw"] = np.random.default_rng(7).integers(0, 255, (2, 64, 64)).astype("u1")
+    tables = [f'[datasets."d{i:04}"]\nfile = "small.h5"\n[datasets."d{i:04}".channels.raw]\npath = "/raw"\n' for i in range(count)]
+    (folder / "voltile.toml").write_text("".join(tables))
+
+
+def another(file: Path, seed: int) -> None:
+    """A small file of one volume; a file that is there is replaced."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_suffix(".new")
+    with h5py.File(new, "w") as made:
+        made["raw"] = np.random.default_rng(seed).integers(0, 255, (2, 64, 64)).astype("u1")
+    new.rename(file)
 
 
 def label_colour(label: int) -> list[int]:
@@ -101,16 +141,19 @@ def label_colour(label: int) -> list[int]:
     return list(wheel[sector]) if label else [0, 0, 0]
 
 
-def windowed(value: float, window: list[float] | None) -> int:
+def windowed(value: float, window: list[float] | None, gamma: float) -> int:
     if window is None:
         return int(value)
     low, high = window
-    return min(255, max(0, math.floor((value - low) * 255 / (high - low) + 0.5)))
+    share = min(1, max(0, (value - low) / (high - low)))
+    return math.floor(255 * share ** (1 / gamma) + 0.5)
 
 
-def grey(voxels: np.ndarray, window: list[float] | None) -> list[int]:
+def painted(voxels: np.ndarray, question: dict) -> list[int]:
     mean = math.floor(voxels.astype("f8").mean() + 0.5)
-    return [windowed(mean, window)] * 3
+    shade = windowed(mean, question.get("window"), question.get("gamma", 1))
+    table = np.fromfile(question["map"], "u1").reshape(3, 256) if question.get("map") else None
+    return [shade] * 3 if table is None else [int(part) for part in table[:, shade]]
 
 
 def answer(question: dict) -> list[list[int]]:
@@ -126,12 +169,16 @@ def answer(question: dict) -> list[list[int]]:
             elif question.get("rgb"):
                 out.append([int(v) for v in voxels.reshape(-1, voxels.shape[-1])[0][:3]])
             else:
-                out.append(grey(voxels, question.get("window")))
+                out.append(painted(voxels, question))
         return out
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "make":
         make(Path(sys.argv[2]))
+    elif sys.argv[1] == "many":
+        many(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1] == "another":
+        another(Path(sys.argv[2]), int(sys.argv[3]))
     else:
         print(json.dumps([answer(question) for question in json.load(sys.stdin)]))

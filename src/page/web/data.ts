@@ -8,6 +8,11 @@ export interface Level {
   size: Triple;
   factor: Triple;
   planes: PlaneName[];
+  /** The path of its dataset in the file; null if it is computed. */
+  path?: string | null;
+  storage?: { layout: string; chunk?: number[] | null; filters: string[] } | null;
+  /** The stored voxels that a tile reads in the planes xy, xz and yz. */
+  voxels_read?: Triple;
 }
 
 export interface Histogram {
@@ -27,6 +32,8 @@ export interface Channel {
   window: [number, number] | null;
   histogram?: Histogram | null;
   times: number | null;
+  /** Why it could not be sampled. */
+  problem?: string | null;
   voxel_size: Triple | null;
   voxel_unit: string | null;
   orthogonal?: "isotropic" | "stored";
@@ -41,7 +48,13 @@ export interface Dataset {
   token: string;
   /** What its addresses begin with: the token, perhaps with a version. */
   address?: string;
+  /** Changes with what its addresses answer. */
+  version?: string | null;
   offset: Triple;
+  /** The name of the folder of its files, their size, and when they changed (milliseconds since 1970). */
+  folder?: string | null;
+  bytes?: number | null;
+  modified?: number | null;
   channels: Channel[];
 }
 
@@ -61,6 +74,8 @@ export interface Site {
   neuroglancer?: string | null;
   /** Whether there may be datasets that a secret would show. */
   protected?: boolean;
+  /** Whether tiles with other ranges and colours are served; absent before the server could. */
+  adjust?: boolean;
   datasets: Dataset[];
 }
 
@@ -82,12 +97,17 @@ export async function sound(response: Response): Promise<Response> {
 
 /** All datasets and mounts. */
 export async function loadSite(): Promise<Site> {
-  return (await (await sound(await fetch("datasets.json"))).json()) as Site;
+  return (await (await sound(await fetch("datasets.json", { cache: "no-cache" }))).json()) as Site;
 }
 
 /** One dataset with measured windows and histograms, which may take the server a moment. */
 export async function loadDataset(token: string): Promise<Dataset> {
   return (await (await sound(await fetch(`datasets/${token}.json`))).json()) as Dataset;
+}
+
+/** The range of what is visible: percentiles, null if there is nothing. */
+export async function loadRange(address: string): Promise<{ low: number | null; high: number | null }> {
+  return (await (await sound(await fetch(address))).json()) as { low: number | null; high: number | null };
 }
 
 /** The time point of a channel that a time shows, which is its last one after its end; null if it has none. */

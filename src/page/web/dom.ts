@@ -23,9 +23,18 @@ const ICONS = {
   back: "M15 5l-7 7 7 7",
   previous: "M15 6l-6 6 6 6",
   next: "M9 6l6 6-6 6",
-  fit: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
-  screen: "M3 5h18v12H3zM8 21h8",
-  copy: "M9 9h11v11H9zM5 15H4V4h11v1",
+  fit: "M3 4h18v16H3zM7 12h10M7 12l2-2M7 12l2 2M17 12l-2-2M17 12l-2 2",
+  screen: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
+  link: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
+  picture: "M3 5h18v14H3zM3 16l5-5 4 4 3-3 6 5M16 9v.1",
+  voxels: "M12 4v11M7 11l5 5 5-5M4 20h16",
+  ruler: "M3 16L16 3l5 5L8 21zM7 12l2 2M10 9l2 2M13 6l2 2",
+  goto: "M12 21s7-6 7-11a7 7 0 0 0-14 0c0 5 7 11 7 11zM12 8v4M10 10h4",
+  about: "M12 3a9 9 0 1 0 .1 0zM12 11v6M12 7v.1",
+  play: "M7 5l12 7-12 7z",
+  pause: "M8 5v14M16 5v14",
+  more: "M5 12v.1M12 12v.1M19 12v.1",
+  close: "M6 6l12 12M18 6L6 18",
   neuroglancer: "M4 4h7v7H4zM14 4h6v7h-6zM4 14h7v6H4zM14 14h6v6h-6z",
   zarr: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9",
   layers: "M12 4l9 5-9 5-9-5zM3 14l9 5 9-5",
@@ -44,7 +53,18 @@ export function icon(name: keyof typeof ICONS): SVGElement {
   return svg;
 }
 
+export type IconName = keyof typeof ICONS;
+
 /** A button with an icon; the tooltip and screen readers give its name. */
 export function iconButton(name: keyof typeof ICONS, label: string, onclick: () => void): HTMLButtonElement {
   return h("button", { type: "button", className: "icon", title: label, "aria-label": label, onclick }, icon(name));
+}
+
+/** A dialog over the page, with a title and a button that closes it. */
+export function sheet(title: string, ...content: Child[]): HTMLDialogElement {
+  const close = h("button", { type: "button", className: "icon close", title: "Close", "aria-label": "Close", onclick: () => dialog.close() }, icon("close"));
+  const dialog: HTMLDialogElement = h("dialog", { className: "sheet", "aria-label": title } as never, h("header", {}, h("h2", {}, title), close), ...content);
+  // A click beside the dialog closes it.
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  return dialog;
 }

@@ -1,6 +1,6 @@
 // Text around the picture: temporary notices, problems with a remedy, and the keys.
 
-import { h } from "./dom";
+import { h, sheet } from "./dom";
 import { KEYS } from "./keys";
 
 const SAID_FOR = 4000;
@@ -14,13 +14,13 @@ export class Notices {
   private timer = 0;
 
   constructor(retry: () => void) {
-    const hide = () => (this.trouble.hidden = true);
-    const again = () => {
-      hide();
-      retry();
-    };
-    this.trouble.append(this.reason, h("button", { type: "button", onclick: again }, "Try again"),
-      h("button", { type: "button", onclick: hide }, "Dismiss"));
+    this.trouble.append(this.reason, h("button", { type: "button", onclick: retry }, "Try again"),
+      h("button", { type: "button", onclick: () => this.clear() }, "Dismiss"));
+  }
+
+  /** Hides the problem. */
+  clear(): void {
+    this.trouble.hidden = true;
   }
 
   say(text: string): void {
@@ -28,6 +28,22 @@ export class Notices {
     this.said.hidden = false;
     window.clearTimeout(this.timer);
     this.timer = window.setTimeout(() => (this.said.hidden = true), SAID_FOR);
+  }
+
+  /** A notice that stays until it is dismissed. */
+  stay(text: string): void {
+    const line = h("p", { role: "status" }, text, h("button", { type: "button", onclick: () => line.remove() }, "Dismiss"));
+    this.element.append(line);
+  }
+
+  /** A notice that stays while something is done, which can be cancelled. */
+  work(text: string): { signal: AbortSignal; say(text: string): void; end(): void } {
+    const ending = new AbortController();
+    const said = h("span", {}, text);
+    const line = h("p", { className: "work", role: "status" }, said,
+      h("button", { type: "button", onclick: () => { ending.abort(); line.remove(); } }, "Cancel"));
+    this.element.append(line);
+    return { signal: ending.signal, say: (now) => (said.textContent = now), end: () => line.remove() };
   }
 
   problem(reason: string): void {
@@ -39,15 +55,11 @@ export class Notices {
 /** The keys and gestures. */
 export function helpDialog(): HTMLDialogElement {
   const line = (keys: string, says: string) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, says)];
-  const close = () => dialog.close();
-  const dialog: HTMLDialogElement = h("dialog", { className: "help" },
-    h("h2", {}, "Keys"),
+  return sheet("Keys",
     h("dl", {}, ...KEYS.flatMap(({ keys, says }) => line(keys, says)),
       ...line("wheel", "zoom; with shift or alt: slices, with both: ten slices"),
       ...line("drag, pinch", "move, zoom"),
-      ...line("click", "with all three planes: set where they cross")),
-    h("button", { type: "button", autofocus: true, onclick: close }, "Close"));
-  return dialog;
+      ...line("click", "with all three planes: set where they cross")));
 }
 
 /** Copies text to the clipboard; false if the browser does not allow it. */

@@ -11,12 +11,20 @@ export interface Actions {
   whole(): void;
   actual(): void;
   screen(): void;
-  copy(): void;
+  link(): void;
+  address(): void;
   value(): void;
   select(): void;
   neuroglancer(): void;
   zarr(): void;
+  picture(): void;
+  voxels(): void;
+  line(): void;
+  goto(): void;
+  about(): void;
+  play(): void;
   panel(): void;
+  escape(): void;
   help(): void;
   leave(): void;
 }
@@ -74,7 +82,15 @@ export const KEYS: Key[] = [
   key("0", "fit the whole plane", (actions) => actions.whole()),
   key("o", "one voxel per pixel", (actions) => actions.actual()),
   key("f", "full screen", (actions) => actions.screen()),
-  key("c", "copy the URL of the centre tile", (actions) => actions.copy()),
+  key("g", "go to a position, a slice, a label, a link", (actions) => actions.goto()),
+  key("m", "measure along a line", (actions) => actions.line()),
+  key("Escape", "end measuring, stop playing", (actions) => actions.escape()),
+  key("k", "play along time or slices, stop", (actions) => actions.play()),
+  key("i", "about this file", (actions) => actions.about()),
+  key("c", "copy the link to this view", (actions) => actions.link()),
+  key("e", "save the view as a picture", (actions) => actions.picture()),
+  key("d", "voxels as a file or in Python", (actions) => actions.voxels()),
+  key("w", "copy the address of the tile in the middle", (actions) => actions.address()),
   key("v", "copy the value or label under the cursor", (actions) => actions.value()),
   key("s", "select the label under the cursor, or all again", (actions) => actions.select()),
   key("n", "open this view in Neuroglancer", (actions) => actions.neuroglancer()),
@@ -90,7 +106,7 @@ function isTaken(event: KeyboardEvent): boolean {
   const target = event.target;
   if (target instanceof Element && target.closest("dialog[open]")) return true;
   if (!(target instanceof HTMLInputElement)) return false;
-  if (target.type === "number" || target.type === "text") return true;
+  if (["number", "text", "search"].includes(target.type)) return event.key !== "Escape";
   return target.type === "range" && event.key.startsWith("Arrow");
 }
 

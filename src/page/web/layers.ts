@@ -1,21 +1,23 @@
-// Turns a view into layers: the tiles drawn on top of each other in a plane, their URLs, and their pixel
-// processing.
+// Turns a view into layers: the tiles drawn on top of each other in a plane, their URLs, and their pixel processing.
 //
-// Coloured channels with the server's window are composited by the server (mcfc), six per tile. A channel
-// with a changed window is a separate grey layer: windowed by the server if a mount is adjustable, otherwise
-// here in 8 bits; it is tinted here. Image layers are added, as in mcfc; labels are drawn on top.
+// Channels as the server shows them are ordinary tiles: one channel in grey, or up to six composited in colours (mcfc). Any
+// other range, gamma or colour map is drawn by the server from the data (`/view/`), up to six channels in a tile. While a
+// handle moves, its channel is a grey layer of its own, whose 8 bits are stretched here. Image layers are added, as in mcfc;
+// labels are drawn on top.
 
 import { addressOf, type Channel, type Dataset, end, endOf, type Mount, type PlaneName, timeOf, type Triple } from "./data";
 import { type Box, Grid } from "./geometry";
+import { isMap, paintName, table } from "./paint";
 import type { Selection } from "./select";
-import { type Colour, inSight, isOn, type Shown, type View } from "./view";
+import { type Held, inSight, isOn, MAX_TOGETHER, type Shown, type View } from "./view";
 import { boxAddress } from "./voxels";
 
 /** How a tile's pixels are processed before it is drawn. */
 export interface Treatment {
-  /** A new value for each grey value. */
+  /** Tables with equal names are equal. */
+  name: string;
+  /** Red, green and blue for each grey value. */
   table: Uint8Array | null;
-  tint: Colour;
   /** Whether black is transparent. */
   clear: boolean;
 }
@@ -32,20 +34,39 @@ export interface Layer {
   adds: boolean;
 }
 
-const AS_IT_IS: Treatment = { table: null, tint: "", clear: false };
+const AS_IT_IS: Treatment = { name: "", table: null, clear: false };
+const AS_SERVED: Held = { window: null, gamma: 1 };
 
 /** The values that 0 and 255 of a channel's tiles stand for. */
 export function baseWindow(channel: Channel): [number, number] {
   return channel.window ?? [0, 255];
 }
 
-/** A table that applies a window to tiles drawn with another one. */
-export function windowTable(base: [number, number], [low, high]: [number, number]): Uint8Array {
+/** The grey values of a window, for each grey value of tiles that were drawn with another one. */
+export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
+  const [first, last] = from.window ?? baseWindow(channel);
+  const [low, high] = to.window ?? baseWindow(channel);
   const span = high - low || 1e-9;
   return Uint8Array.from({ length: 256 }, (_, grey) => {
-    const value = base[0] + (grey / 255) * (base[1] - base[0]);
-    return Math.min(255, Math.max(0, Math.floor(((value - low) / span) * 255 + 0.5)));
+    const value = first + (grey / 255) ** from.gamma * (last - first);
+    const share = Math.min(1, Math.max(0, (value - low) / span));
+    return Math.floor(share ** (1 / to.gamma) * 255 + 0.5);
   });
+}
+
+/** Whether the server's ordinary tiles show a channel so. */
+const isPlain = (shown: Shown): boolean => shown.window === null && shown.gamma === 1 && !isMap(shown.colour);
+
+/** Whether the values that are black and white are known: the server measures them. */
+export const isMeasured = (channel: Channel): boolean => channel.window !== null || channel.dtype === "uint8";
+
+/** The path of tiles with ranges, exponents and colours of ours, up to the plane. */
+function viewPath(dataset: Dataset, channels: Channel[], shown: (channel: Channel) => Shown): string {
+  const layers = channels.map((channel) => {
+    const { window, gamma, colour } = shown(channel);
+    return [channel.name, ...(window ?? baseWindow(channel)), gamma, paintName(colour, channels.length === 1)].join(":");
+  });
+  return `view/${addressOf(dataset)}/${layers.join()}`;
 }
 
 /** Everything that determines layers, except the plane. */
@@ -53,24 +74,40 @@ export interface Scene {
   dataset: Dataset;
   view: View;
   mounts: Mount[];
+  /** Whether the server draws other ranges and colours than its own. */
+  adjust: boolean;
 }
 
 /** The layers of a plane, bottom first. */
 export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   const { dataset, view } = scene;
   const on = inSight(dataset, view).filter((channel) => isOn(view, channel));
-  const shown = (channel: Channel) => view.shown[channel.name] as Shown;
+  const shown = (channel: Channel): Shown => {
+    const one = view.shown[channel.name] as Shown;
+    if (scene.adjust && (one.window || isMeasured(channel))) return one;
+    return { ...one, ...AS_SERVED, held: null, colour: isMap(one.colour) ? "" : one.colour };
+  };
   const images = on.filter((channel) => channel.kind !== "labels");
-  const alone = images.filter((channel) => channel.kind === "rgb" || shown(channel).window || !shown(channel).colour);
-  const together = images.filter((channel) => !alone.includes(channel));
+  const moving = images.filter((channel) => shown(channel).held);
+  const still = images.filter((channel) => channel.kind === "image" && !moving.includes(channel));
   const maker = new Maker(scene, plane);
+  // One channel in grey has the address that other viewers ask for, too.
+  const groups = bundles(still).flatMap((group) => group.every((channel) => isPlain(shown(channel))) ? byColour(group, shown) : [group]);
   const layers = [
-    ...alone.map((channel) => maker.single(channel, shown(channel))),
-    ...bundles(together).map((bundle) => maker.composite(bundle, shown)),
+    ...images.filter((channel) => channel.kind === "rgb").map((channel) => maker.single(channel)),
+    ...moving.map((channel) => maker.moving(channel, shown(channel))),
+    ...groups.map((group) => maker.group(group, shown)),
   ];
   layers.forEach((layer, index) => (layer.adds = index > 0));
   const labels = on.filter((channel) => channel.kind === "labels");
   return [...layers, ...labels.map((channel) => maker.labels(channel, shown(channel), images.length > 0))];
+}
+
+/** Grey channels apart from those in colours. */
+function byColour(channels: Channel[], shown: (channel: Channel) => Shown): Channel[][] {
+  const grey = channels.filter((channel) => !shown(channel).colour);
+  const others = channels.filter((channel) => shown(channel).colour);
+  return [...grey.map((channel) => [channel]), ...(others.length ? [others] : [])];
 }
 
 /** Groups of channels that the server can composite: the same levels and end, all or none with time, at most six. */
@@ -79,7 +116,7 @@ function bundles(channels: Channel[]): Channel[][] {
   for (const channel of channels) {
     const key = JSON.stringify([channel.times, channel.levels.map((level) => [level.factor, end(channel, level)])]);
     const found = alike.get(key) ?? [[]];
-    if (found.at(-1)?.length === 6) found.push([]);
+    if (found.at(-1)?.length === MAX_TOGETHER) found.push([]);
     found.at(-1)?.push(channel);
     alike.set(key, found);
   }
@@ -93,43 +130,56 @@ class Maker {
     this.whole = endOf(inSight(scene.dataset, scene.view));
   }
 
-  /** The mount to use; if `adjusted`, one that accepts windows, if there is one. */
-  private mount(adjusted: boolean): Mount | undefined {
-    const { mounts } = this.scene;
-    return adjusted ? mounts.find((mount) => mount.adjustable) : mounts[0];
-  }
-
-  private layer(channel: Channel, path: string, treatment: Treatment, query = ""): Layer {
+  /** A layer; `path` is that of its tiles, up to the plane. */
+  private layer(channel: Channel, path: string, treatment: Treatment = AS_IT_IS): Layer {
     const { dataset, view } = this.scene;
     const grid = new Grid(channel, this.plane, this.whole);
-    const mount = this.mount(query !== "")?.tile_service ?? "ndtilecache";
     const point = timeOf(channel, view.time);
     const time = point === null ? "" : `${point}/`;
     const address = (level: number, row: number, column: number) => {
       const slice = grid.sliceNumber(level, view.at, dataset.offset);
-      return `${mount}/tilecache/${path}/${this.plane}/${time}${slice}/${row}_${column}_${level}.png${query}`;
+      return `${path}/${this.plane}/${time}${slice}/${row}_${column}_${level}.png`;
     };
-    const key = [address(0, 0, 0), treatment.table?.join() ?? "", treatment.tint, treatment.clear].join("|");
+    const key = [address(0, 0, 0), treatment.name, treatment.clear].join("|");
     return { key, grid, address, treatment, selection: null, opacity: 1, adds: false };
   }
 
-  single(channel: Channel, { colour, window }: Shown): Layer {
-    const path = `${addressOf(this.scene.dataset)}/${channel.name}`;
-    if (!window) return this.layer(channel, path, AS_IT_IS);
-    if (this.mount(true)) {
-      return this.layer(channel, path, { ...AS_IT_IS, tint: colour }, `?min=${window[0]}&max=${window[1]}`);
-    }
-    return this.layer(channel, path, { table: windowTable(baseWindow(channel), window), tint: colour, clear: false });
+  /** The path of the server's ordinary tiles. */
+  private ordinary(rest: string): string {
+    return `${this.scene.mounts[0]?.tile_service ?? "ndtilecache"}/tilecache/${rest}`;
   }
 
-  composite(channels: Channel[], shown: (channel: Channel) => Shown): Layer {
+  private pathOf(channel: Channel): string {
+    return this.ordinary(`${addressOf(this.scene.dataset)}/${channel.name}`);
+  }
+
+  /** One channel as it is. */
+  single(channel: Channel): Layer {
+    return this.layer(channel, this.pathOf(channel));
+  }
+
+  /** Several channels in their colours, or one. */
+  group(channels: Channel[], shown: (channel: Channel) => Shown): Layer {
+    const { dataset } = this.scene;
+    const [first] = channels as [Channel];
+    if (!channels.every((channel) => isPlain(shown(channel)))) return this.layer(first, viewPath(dataset, channels, shown));
+    if (channels.length === 1 && !shown(first).colour) return this.single(first);
     const names = channels.map((channel) => `${channel.name}:${shown(channel).colour}`).join();
-    return this.layer(channels[0] as Channel, `mcfc/${addressOf(this.scene.dataset)}/${names}`, AS_IT_IS);
+    return this.layer(first, this.ordinary(`mcfc/${addressOf(dataset)}/${names}`));
+  }
+
+  /** A channel whose range changes: the tiles that there are, stretched. */
+  moving(channel: Channel, shown: Shown): Layer {
+    const held = shown.held ?? AS_SERVED;
+    const grey: Shown = { ...shown, ...held, colour: "" };
+    const path = isPlain(grey) ? this.pathOf(channel) : viewPath(this.scene.dataset, [channel], () => grey);
+    const name = JSON.stringify([shown.colour, shown.window, shown.gamma, held, channel.window]);
+    return this.layer(channel, path, { name, table: table(shown.colour, stretched(channel, held, shown)), clear: false });
   }
 
   labels(channel: Channel, { opacity, selected }: Shown, covers: boolean): Layer {
     const { dataset, view } = this.scene;
-    const layer = this.layer(channel, `${addressOf(dataset)}/${channel.name}`, { ...AS_IT_IS, clear: true });
+    const layer = this.layer(channel, this.pathOf(channel), { ...AS_IT_IS, clear: true });
     layer.opacity = covers ? opacity : 1;
     if (!selected) return layer;
     const voxels = (level: number, row: number, column: number) => {

@@ -1,6 +1,9 @@
-// The list of datasets: a thumbnail and one line of description each.
+// The list of datasets: found by words, sorted, grouped by folder; a thumbnail and a line of description each.
+//
+// Thousands of datasets are laid out by numbers: only the cards in sight, and a row before and after them (which the keyboard
+// reaches), are in the document, and only those in sight request their picture.
 
-import type { Channel, Dataset, Mount, Site } from "./data";
+import type { Channel, Dataset, Site } from "./data";
 import { h } from "./dom";
 import { Grid, TILE } from "./geometry";
 import { type Layer, layersOf } from "./layers";
@@ -12,21 +15,21 @@ function coarsest(grid: Grid): number {
   return Math.max(0, ...grid.levels.filter((level) => level.offered).map((level) => level.level));
 }
 
-/** An image of a tile, cropped to the part inside the volume. */
-function picture(layer: Layer): HTMLElement {
+/** A tile, cropped to the part inside the volume; the image has no address yet. */
+function picture(layer: Layer): { frame: HTMLElement; image: HTMLImageElement; address: string } {
   const { grid } = layer;
   const level = coarsest(grid);
   const { column, row } = grid.tileAt(level, grid.width / 2, grid.height / 2);
   const inside = grid.inside(level, column, row);
-  const image = h("img", { src: layer.address(level, row, column), alt: "", loading: "lazy", decoding: "async" });
-  image.addEventListener("error", () => image.replaceWith(h("span", { className: "lost" }, "no image")));
+  const image = h("img", { alt: "", decoding: "async" });
+  image.addEventListener("error", () => image.hasAttribute("src") && image.replaceWith(h("span", { className: "lost" }, "no image")));
   // Fitted and centred in a square; the rest of the tile is outside the frame.
   const side = Math.max(inside.width, inside.height);
   const frame = h("span", { className: "frame" }, image);
   frame.style.width = `${(100 * inside.width) / side}%`;
   frame.style.height = `${(100 * inside.height) / side}%`;
   image.style.width = `${(100 * TILE) / inside.width}%`;
-  return frame;
+  return { frame, image, address: layer.address(level, row, column) };
 }
 
 function extent(channel: Channel | undefined): string {
@@ -34,27 +37,232 @@ function extent(channel: Channel | undefined): string {
   return channel?.times ? `${size}, ${channel.times} times` : size;
 }
 
-function card(dataset: Dataset, mounts: Mount[]): HTMLElement {
-  const view = beginning(dataset);
-  // The middle of a series, as the first time point may be blank.
-  const time = Math.floor(Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2);
-  const layer = layersOf({ dataset, view: { ...view, time }, mounts }, "xy")[0];
-  const names = dataset.channels.map((channel) => channel.label ?? channel.name).join(", ");
-  return h("li", {}, h("a", { href: toHash(dataset, view), className: "card" },
-    h("span", { className: "thumbnail" }, layer && picture(layer)),
-    h("strong", {}, dataset.token),
-    h("span", {}, extent(dataset.channels.find((channel) => view.shown[channel.name]?.on))),
-    h("small", {}, names)));
+/** The voxels of all channels, which a size in bytes replaces where the server knows it. */
+const sizeOf = (dataset: Dataset): number => dataset.bytes ?? dataset.channels.reduce((sum, { levels, times }) =>
+  sum + (levels[0]?.size ?? []).reduce((all, length) => all * length, times ?? 1), 0);
+
+const byName = new Intl.Collator("en", { numeric: true });
+const ORDERS: Record<string, { says: string; compare(a: Dataset, b: Dataset): number }> = {
+  name: { says: "name", compare: (a, b) => byName.compare(a.token, b.token) },
+  date: { says: "newest first", compare: (a, b) => (b.modified ?? 0) - (a.modified ?? 0) },
+  size: { says: "largest first", compare: (a, b) => sizeOf(b) - sizeOf(a) },
+};
+
+/** A card in the document. */
+class Card {
+  readonly element: HTMLElement;
+  private readonly picture: ReturnType<typeof picture> | undefined;
+
+  constructor(readonly dataset: Dataset, site: Site) {
+    const view = beginning(dataset);
+    // The middle of a series, as the first time point may be blank.
+    const time = Math.floor(Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2);
+    const layer = layersOf({ dataset, view: { ...view, time }, mounts: site.mounts, adjust: false }, "xy")[0];
+    this.picture = layer && picture(layer);
+    const names = dataset.channels.map((channel) => channel.label ?? channel.name).join(", ");
+    const date = dataset.modified ? new Date(dataset.modified).toLocaleDateString("en", { dateStyle: "medium" }) : "";
+    this.element = h("li", {}, h("a", { href: toHash(dataset, view), className: "card", title: dataset.token },
+      h("span", { className: "thumbnail" }, this.picture?.frame),
+      h("strong", {}, dataset.token),
+      h("span", {}, extent(dataset.channels.find((channel) => view.shown[channel.name]?.on))),
+      date && h("span", {}, date),
+      h("small", {}, names)));
+  }
+
+  /** Requests the picture, or gives up the request. */
+  see(visible: boolean): void {
+    const { image, address } = this.picture ?? {};
+    if (!image || !address) return;
+    if (visible && !image.hasAttribute("src")) image.src = address;
+    if (!visible && !image.complete) image.removeAttribute("src");
+  }
 }
 
-/** The page of all datasets. */
-export function list(site: Site): HTMLElement {
-  const cards = site.datasets.map((dataset) => card(dataset, site.mounts));
-  const count = cards.length === 1 ? "one dataset" : `${cards.length} datasets`;
-  return h("main", { className: "list" },
-    h("header", {}, h("h1", {}, "voltile"), h("span", {}, count)),
-    cards.length ? h("ul", {}, ...cards) : h("p", { className: "notice" }, site.protected ? "No datasets are shown without a secret." : "No datasets are served."),
-    site.protected && secretForm(),
-    h("footer", {}, `voltile ${site.version ?? ""} · `, h("a", { href: "simple" }, "without scripts"), " · ",
-      h("a", { href: "datasets.json" }, "datasets.json"), " · ", h("a", { href: "metrics" }, "metrics")));
+/** Something at a height of the list. */
+type Item = { top: number; height: number } & ({ folder: string; count: number } | { dataset: Dataset; left: number; index: number });
+
+/** What a person has chosen, which stays when the list is left and opened again. */
+interface Choice {
+  words: string;
+  order: string;
+  closed: Set<string>;
+  scroll: number;
 }
+
+const GAP = 16;
+const LEAST_WIDTH = 190;
+const HEADING = 44;
+/** The height of a card's text, in the style sheet. */
+const TEXT = 122;
+/** While the list is scrolled fast, no pictures are requested. */
+const CALM = 80;
+
+export class List {
+  readonly element: HTMLElement;
+  private readonly shelf = h("ul", { className: "shelf" });
+  private readonly count = h("span", { role: "status" });
+  private readonly nothing = h("p", { className: "notice" });
+  private readonly cards = new Map<string, Card>();
+  private readonly headings = new Map<string, HTMLElement>();
+  private readonly ending = new AbortController();
+  private items: Item[] = [];
+  private width = 0;
+  private calm = 0;
+
+  constructor(private site: Site, private readonly choice: Choice) {
+    const search = h("input", { type: "search", id: "search", placeholder: "Search", "aria-label": "Search datasets", value: choice.words,
+      oninput: () => {
+        choice.words = search.value;
+        this.lay();
+      } });
+    const known = Object.entries(ORDERS).filter(([name]) => name !== "date" || site.datasets.some((dataset) => dataset.modified));
+    const order = h("select", { id: "order", onchange: () => {
+      choice.order = order.value;
+      this.lay();
+    } }, ...known.map(([value, { says }]) => h("option", { value, selected: value === choice.order }, says)));
+    const tools = h("div", { className: "finding" }, search, h("label", {}, "Sort by ", order));
+    this.element = h("main", { className: "list" },
+      h("header", {}, h("h1", {}, "voltile"), this.count, tools),
+      this.shelf, this.nothing,
+      site.protected && secretForm(),
+      h("footer", {}, `voltile ${site.version ?? ""} · `, h("a", { href: "simple" }, "without scripts"), " · ",
+        h("a", { href: "datasets.json" }, "datasets.json"), " · ", h("a", { href: "metrics" }, "metrics")));
+  }
+
+  /** Must be called after the element is in the page. */
+  open(): void {
+    const { signal } = this.ending;
+    const resized = new ResizeObserver(() => this.shelf.clientWidth !== this.width && this.lay());
+    resized.observe(this.shelf);
+    signal.addEventListener("abort", () => resized.disconnect());
+    window.addEventListener("scroll", () => this.draw(true), { signal, passive: true });
+    window.addEventListener("resize", () => this.draw(false), { signal });
+    this.lay();
+    window.scrollTo(0, this.choice.scroll);
+    this.draw(false);
+  }
+
+  /** Shows what is served now. */
+  update(site: Site): void {
+    this.site = site;
+    this.lay();
+  }
+
+  /** The datasets in which all words occur, in order. */
+  private found(): Dataset[] {
+    const words = this.choice.words.toLowerCase().split(/\s+/).filter(Boolean);
+    const text = ({ token, folder, channels }: Dataset) =>
+      [token, folder, ...channels.flatMap(({ name, label }) => [name, label])].join(" ").toLowerCase();
+    const found = words.length ? this.site.datasets.filter((dataset) => words.every((word) => text(dataset).includes(word))) : this.site.datasets;
+    return [...found].sort(ORDERS[this.choice.order]?.compare);
+  }
+
+  /** Computes where everything is. */
+  private lay(): void {
+    const datasets = this.found();
+    const all = this.site.datasets.length;
+    const counted = all === 1 ? "one dataset" : `${all.toLocaleString("en")} datasets`;
+    this.count.textContent = datasets.length === all ? counted : `${datasets.length.toLocaleString("en")} of ${counted}`;
+    this.nothing.hidden = datasets.length > 0;
+    this.nothing.textContent = all ? "No dataset has these words." : this.site.protected ? "No datasets are shown without a secret." : "No datasets are served.";
+    this.width = this.shelf.clientWidth;
+    const columns = Math.max(this.width < 420 ? 2 : 1, Math.floor((this.width + GAP) / (LEAST_WIDTH + GAP)));
+    const side = Math.floor((this.width - GAP * (columns - 1)) / columns);
+    const height = side + TEXT;
+    const groups = new Map<string, Dataset[]>();
+    for (const dataset of datasets) {
+      const group = groups.get(dataset.folder ?? "") ?? [];
+      group.push(dataset);
+      groups.set(dataset.folder ?? "", group);
+    }
+    const folders = new Set(this.site.datasets.map((dataset) => dataset.folder ?? ""));
+    this.items = [];
+    let [top, index] = [0, 0];
+    for (const [folder, group] of [...groups].sort(([a], [b]) => byName.compare(a, b))) {
+      if (folders.size > 1) {
+        this.items.push({ top, height: HEADING, folder, count: group.length });
+        top += HEADING;
+      }
+      if (this.choice.closed.has(folder)) continue;
+      group.forEach((dataset, i) => {
+        const row = Math.floor(i / columns);
+        this.items.push({ top: top + row * (height + GAP), height, dataset, left: (i % columns) * (side + GAP), index: (index += 1) });
+      });
+      top += Math.ceil(group.length / columns) * (height + GAP);
+    }
+    this.shelf.style.height = `${top}px`;
+    this.shelf.style.setProperty("--side", `${side}px`);
+    this.draw(false);
+  }
+
+  /** Puts what is in sight into the document. */
+  private draw(scrolls: boolean): void {
+    if (this.ending.signal.aborted) return;
+    if (scrolls) this.choice.scroll = window.scrollY;
+    const begin = -this.shelf.getBoundingClientRect().top;
+    const end = begin + window.innerHeight;
+    const row = (this.items.find((item) => "dataset" in item)?.height ?? 0) + GAP;
+    const near = this.items.filter(({ top, height }) => top + height > begin - row && top < end + row);
+    const kept = new Set<Node>();
+    let before: Element | null = null;
+    for (const item of near) {
+      const element = "dataset" in item ? this.card(item) : this.heading(item);
+      element.style.transform = `translate(${"left" in item ? item.left : 0}px, ${item.top}px)`;
+      kept.add(element);
+      const after: ChildNode | null = before ? before.nextSibling : this.shelf.firstChild;
+      if (after !== element) this.shelf.insertBefore(element, after);
+      before = element;
+    }
+    for (const element of [...this.shelf.children]) if (!kept.has(element)) element.remove();
+    for (const [token, card] of this.cards) {
+      if (kept.has(card.element)) continue;
+      card.see(false);
+      this.cards.delete(token);
+    }
+    window.clearTimeout(this.calm);
+    const see = () => near.forEach((item) => {
+      if ("dataset" in item) this.cards.get(item.dataset.token)?.see(item.top + item.height > begin && item.top < end);
+    });
+    if (scrolls) this.calm = window.setTimeout(see, CALM);
+    else see();
+  }
+
+  private card({ dataset, index }: Extract<Item, { dataset: Dataset }>): HTMLElement {
+    let card = this.cards.get(dataset.token);
+    if (!card || (card.dataset !== dataset && (!dataset.version || card.dataset.version !== dataset.version))) {
+      card?.element.remove();
+      card = new Card(dataset, this.site);
+      this.cards.set(dataset.token, card);
+    }
+    card.element.setAttribute("aria-posinset", String(index));
+    card.element.setAttribute("aria-setsize", String(this.site.datasets.length));
+    return card.element;
+  }
+
+  /** A folder, which can be closed. */
+  private heading({ folder, count }: Extract<Item, { folder: string }>): HTMLElement {
+    const { closed } = this.choice;
+    let heading = this.headings.get(folder);
+    if (!heading) {
+      const onclick = () => {
+        closed[closed.has(folder) ? "delete" : "add"](folder);
+        this.lay();
+      };
+      heading = h("li", { className: "folder" }, h("h2", {}, h("button", { type: "button", onclick })));
+      this.headings.set(folder, heading);
+    }
+    const button = heading.querySelector("button") as HTMLButtonElement;
+    button.setAttribute("aria-expanded", String(!closed.has(folder)));
+    button.textContent = `${folder || "not in a folder"} (${count})`;
+    return heading;
+  }
+
+  close(): void {
+    this.ending.abort();
+    window.clearTimeout(this.calm);
+    this.cards.forEach((card) => card.see(false));
+  }
+}
+
+/** A list as it opens first. */
+export const firstChoice = (): Choice => ({ words: "", order: "name", closed: new Set(), scroll: 0 });

@@ -5,11 +5,11 @@
 
 import OpenSeadragon from "openseadragon";
 
-import { endOf, type PlaneName, type Triple } from "./data";
+import { type Channel, endOf, type PlaneName, type Triple } from "./data";
 import { h } from "./dom";
 import { ExactDrawer } from "./drawer";
-import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO } from "./geometry";
-import { layersOf, type Scene } from "./layers";
+import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO, type Rectangle } from "./geometry";
+import { type Layer, layersOf, type Scene } from "./layers";
 import { showScale } from "./scale";
 import { Stack } from "./stack";
 import { fitting, inSight, LEAST_PIXELS, MAX_ZOOM, stepped } from "./view";
@@ -149,7 +149,9 @@ export class Pane {
   /** Shows a scene; a pane that leads, because the user moves in it, is already there. */
   show(scene: Scene, leads: boolean): void {
     const slice = (one: Scene) => Math.floor(at(one.view.at, AXES[this.plane].slice));
-    const direction = this.scene ? Math.sign(slice(scene) - slice(this.scene)) : 0;
+    const later = this.scene ? scene.view.time - this.scene.view.time : 0;
+    // After the last time point comes the first.
+    const direction = later ? (scene.view.time === 0 ? 1 : Math.sign(later)) : this.scene ? Math.sign(slice(scene) - slice(this.scene)) : 0;
     this.scene = scene;
     const layers = layersOf(scene, this.plane);
     const channels = inSight(scene.dataset, scene.view);
@@ -158,8 +160,9 @@ export class Pane {
     if (!leads) this.follow();
     showScale(this.scale, first, this.plane, this.zoom());
     this.stack.show(layers, direction, (by) => {
-      // No slice has a negative number.
-      if (slice(scene) + by < 0) return [];
+      // No slice and no time point has a negative number.
+      if ((later ? scene.view.time : slice(scene)) + by < 0) return [];
+      if (later) return layersOf({ ...scene, view: { ...scene.view, time: scene.view.time + by } }, this.plane);
       return layersOf({ ...scene, view: stepped(scene.view, this.plane, by) }, this.plane);
     });
   }
@@ -230,6 +233,58 @@ export class Pane {
     const place = grid.place(scene.view.at);
     const { column, row } = grid.tileAt(level, place.x, place.y);
     return layer.address(level, row, column);
+  }
+
+  /** The pixels of a channel that are in the pane: their level, the slice's number, first and last column and row; null if none. */
+  visible(channel: Channel): { level: number; slice: number; box: [number, number, number, number] } | null {
+    const { grid, scene } = this;
+    if (!grid || !scene) return null;
+    const own = new Grid(channel, this.plane, endOf(inSight(scene.dataset, scene.view)));
+    const level = own.best(this.zoom() * window.devicePixelRatio);
+    const { width = 1, height = 1, columns = 1, rows = 1 } = own.levels[level] ?? {};
+    const shown = this.viewer.viewport.getBounds(true);
+    const pixel = (units: number, size: number, most: number) => Math.min(Math.max(Math.round((units * grid.width) / size), 0), most);
+    const box: [number, number, number, number] = [
+      pixel(shown.x, width, columns), pixel(shown.y, height, rows),
+      pixel(shown.x + shown.width, width, columns), pixel(shown.y + shown.height, height, rows),
+    ];
+    if (box[0] >= box[2] || box[1] >= box[3]) return null;
+    return { level, slice: own.sliceNumber(level, scene.view.at, scene.dataset.offset), box };
+  }
+
+  /** What is drawn: layers, and the part in sight, in units. */
+  drawn(): { grid: Grid; layers: Layer[]; part: Rectangle } | null {
+    const { grid } = this;
+    if (!grid) return null;
+    const { x, y, width, height } = this.viewer.viewport.getBounds(true);
+    const units = (length: number) => length * grid.width;
+    return { grid, layers: this.stack.layers, part: { x: units(x), y: units(y), width: units(width), height: units(height) } };
+  }
+
+  /** The canvas with the picture. */
+  get canvas(): HTMLCanvasElement | null {
+    return this.box.querySelector("canvas");
+  }
+
+  /** The point of the volume at a position in the pane, in CSS pixels; and back. */
+  pointAtPixel(x: number, y: number): Triple {
+    return this.pointAt(new OpenSeadragon.Point(x, y));
+  }
+
+  pixelOf(point: Triple): { x: number; y: number } {
+    if (!this.grid) return { x: 0, y: 0 };
+    const { x, y } = this.grid.place(point);
+    return this.viewer.viewport.pixelFromPoint(new OpenSeadragon.Point(x / this.grid.width, y / this.grid.width), true);
+  }
+
+  /** Calls back whenever the picture moves, until the pane is closed. */
+  onMove(moved: () => void): void {
+    this.viewer.addHandler("update-viewport", moved);
+  }
+
+  /** Whether the picture is complete. */
+  get whole(): boolean {
+    return this.element.dataset["shown"] !== undefined && !this.element.classList.contains("busy");
   }
 
   zoomBy(factor: number): void {

@@ -2,48 +2,53 @@
 //
 // Rebuilt only when the choice of channels changes, so that dragging a slider is not interrupted.
 
-import { type Channel, companions, type Dataset, type Mount } from "./data";
+import { type Channel, companions, type Dataset } from "./data";
 import { h } from "./dom";
-import { baseWindow } from "./layers";
-import { type Colour, COLOURS, inSight, isLabel, isOn, middle, type Shown, type View } from "./view";
-import { windowSlider } from "./window";
+import { baseWindow, isMeasured } from "./layers";
+import { type Colour, gradient, MAPS, NAMES, PURE } from "./paint";
+import { coloured, inSight, isLabel, isOn, middle, type Shown, type View } from "./view";
+import { onlyValue, WindowControl } from "./window";
 
-const NAMES: Record<Colour, string> = {
-  "": "grey", C: "cyan", M: "magenta", Y: "yellow", R: "red", G: "green", B: "blue",
-};
+/** What the panel asks for. */
+export interface PanelEvents {
+  change(to: (view: View) => View): void;
+  /** The range of what is visible of a channel. */
+  auto(channel: Channel): void;
+  /** A label was typed that is to be looked for. */
+  find(channel: Channel, id: string): void;
+}
 
 /** A view with a channel toggled; if it cannot be shown with the others, it replaces them. */
 export function switched(dataset: Dataset, view: View, channel: Channel): View {
   const shown = structuredClone(view.shown);
   const one = shown[channel.name] as Shown;
   one.on = !one.on;
-  if (!one.on || inSight(dataset, view).includes(channel)) return { ...view, shown: coloured(dataset, shown, channel) };
+  if (!one.on) return { ...view, shown };
+  if (inSight(dataset, view).includes(channel)) return coloured(dataset, { ...view, shown });
   for (const other of dataset.channels) if (other !== channel) (shown[other.name] as Shown).on = false;
   return { ...view, shown, at: middle(channel), zoom: 0, time: 0 };
-}
-
-/** Of several images, one may stay grey: a second gets the first unused colour. */
-function coloured(dataset: Dataset, shown: Record<string, Shown>, channel: Channel): Record<string, Shown> {
-  const one = shown[channel.name] as Shown;
-  const others = dataset.channels.filter((other) => other !== channel && other.kind === "image" && shown[other.name]?.on);
-  if (!one.on || channel.kind !== "image" || one.colour) return shown;
-  if (!others.some((other) => shown[other.name]?.colour === "")) return shown;
-  const taken = others.map((other) => shown[other.name]?.colour);
-  one.colour = COLOURS.find((colour) => colour && !taken.includes(colour)) ?? "C";
-  return shown;
 }
 
 export class Panel {
   readonly element = h("aside", { className: "panel", "aria-label": "Channels" });
   private built = "";
+  private windows = new Map<string, WindowControl>();
 
-  constructor(private readonly mounts: Mount[], private readonly change: (to: (view: View) => View) => void) {}
+  /** `adjust`: whether the server draws other ranges and colours than its own. */
+  constructor(private readonly adjust: boolean, private readonly events: PanelEvents) {}
 
   show(dataset: Dataset, view: View): void {
     const on = dataset.channels.map((channel) => [isOn(view, channel), view.shown[channel.name]?.colour, view.shown[channel.name]?.selected]);
     const state = JSON.stringify([dataset.channels.map((channel) => [channel.window, channel.histogram?.hi]), on]);
-    if (state === this.built) return;
-    this.built = state;
+    if (state !== this.built) {
+      this.built = state;
+      this.windows = new Map();
+      this.build(dataset, view);
+    }
+    for (const [name, control] of this.windows) control.show(view.shown[name] as Shown);
+  }
+
+  private build(dataset: Dataset, view: View): void {
     const focused = document.activeElement?.id;
     const together = inSight(dataset, view);
     const apart = dataset.channels.filter((channel) => !together.includes(channel));
@@ -57,44 +62,58 @@ export class Panel {
   }
 
   private set(channel: Channel, part: Partial<Shown>): void {
-    this.change((view) => {
+    this.events.change((view) => {
       const before = view.shown[channel.name] as Shown;
       return { ...view, shown: { ...view.shown, [channel.name]: { ...before, ...part } } };
     });
   }
 
+  /** Sets a range or an exponent; while a handle moves, the tiles stay those of before. */
+  private stretch(channel: Channel, part: Partial<Shown>, moves: boolean): void {
+    this.events.change((view) => {
+      const before = view.shown[channel.name] as Shown;
+      const held = moves ? (before.held ?? { window: before.window, gamma: before.gamma }) : null;
+      return { ...view, shown: { ...view.shown, [channel.name]: { ...before, ...part, held } } };
+    });
+  }
+
   private row(dataset: Dataset, view: View, channel: Channel): HTMLElement {
     const shown = view.shown[channel.name] as Shown;
-    const onchange = () => this.change((now) => switched(dataset, now, channel));
+    const onchange = () => this.events.change((now) => switched(dataset, now, channel));
     const single = shown.on && companions(dataset, channel).length === 1 && dataset.channels.length === 1;
     const name = h("label", { className: "switch" },
       h("input", { type: "checkbox", id: `on-${channel.name}`, checked: shown.on, disabled: single, onchange }),
       h("span", {}, channel.label ?? channel.name),
       h("small", {}, channel.label && channel.label !== channel.name ? `${channel.name} · ${channel.dtype}` : channel.dtype));
-    const more = shown.on ? this.controls(channel, shown) : [];
+    const alone = dataset.channels.filter((other) => other.kind === "image" && isOn(view, other)).length < 2;
+    const more = shown.on ? this.controls(channel, shown, alone) : [];
     return h("fieldset", { className: "channel", "data-channel": channel.name } as never, name, ...more);
   }
 
-  private controls(channel: Channel, shown: Shown): HTMLElement[] {
+  private controls(channel: Channel, shown: Shown, alone: boolean): HTMLElement[] {
     if (channel.kind === "labels") {
       const because = channel.labels_because ? [h("p", { className: "reason" }, `labels, because ${channel.labels_because}`)] : [];
       return [...because, this.opacity(channel, shown), ...this.selection(channel, shown)];
     }
     if (channel.kind === "rgb") return [];
-    // The values at a window's ends are not known before the server has measured it.
-    const known = channel.window !== null || channel.dtype === "uint8";
-    return known ? [this.colours(channel, shown), this.window(channel, shown)] : [this.colours(channel, shown)];
+    const colours = this.colours(channel, shown, alone && this.adjust);
+    return isMeasured(channel) ? [colours, this.window(channel)] : [colours];
   }
 
-  private colours(channel: Channel, shown: Shown): HTMLElement {
-    const swatch = (colour: Colour) =>
-      h("label", { className: `swatch colour-${colour || "grey"}`, title: NAMES[colour] },
+  /** The colours of a channel, with maps if it is alone. */
+  private colours(channel: Channel, shown: Shown, maps: boolean): HTMLElement {
+    const swatch = (colour: Colour) => {
+      const label = h("label", { className: "swatch", title: NAMES[colour] },
         h("input", {
           type: "radio", name: `colour-${channel.name}`, id: `colour-${channel.name}-${colour}`,
           checked: shown.colour === colour, "aria-label": NAMES[colour],
           onchange: () => this.set(channel, { colour }),
         }));
-    return h("div", { className: "swatches", role: "radiogroup", "aria-label": "Colour" }, ...COLOURS.map(swatch));
+      label.style.background = gradient(colour);
+      return label;
+    };
+    const all: Colour[] = maps ? [...PURE, ...MAPS] : PURE;
+    return h("div", { className: "swatches", role: "radiogroup", "aria-label": "Colour" }, ...all.map(swatch));
   }
 
   private opacity(channel: Channel, shown: Shown): HTMLElement {
@@ -108,7 +127,11 @@ export class Panel {
     const select = (id: string, alone: boolean) => this.set(channel, { selected: isLabel(id) ? { id, alone } : null });
     const field = h("input", {
       type: "text", inputMode: "numeric", value: selected?.id ?? "", placeholder: "all", id: `label-${channel.name}`,
-      onchange: (event: Event) => select((event.target as HTMLInputElement).value.trim(), selected?.alone ?? false),
+      onchange: (event: Event) => {
+        const id = (event.target as HTMLInputElement).value.trim();
+        select(id, selected?.alone ?? false);
+        if (isLabel(id)) this.events.find(channel, id);
+      },
     });
     const label = h("label", { className: "field" }, "Label", field);
     if (!selected) return [label];
@@ -119,13 +142,15 @@ export class Panel {
     return [label, h("label", { className: "field" }, alone, "Hide the others")];
   }
 
-  private window(channel: Channel, shown: Shown): HTMLElement {
-    const adjustable = this.mounts.some((mount) => mount.adjustable);
-    const base = baseWindow(channel);
-    const histogram = channel.histogram ?? null;
-    const range = adjustable && histogram ? ([histogram.lo, histogram.hi] as [number, number]) : base;
-    const whole = /int/.test(channel.dtype) && Math.abs(range[1] - range[0]) >= 100;
-    return windowSlider({ range, base, chosen: shown.window, histogram, whole },
-      (window) => this.set(channel, { window }));
+  private window(channel: Channel): HTMLElement {
+    const only = channel.histogram ? onlyValue(channel.histogram) : null;
+    if (only !== null) return h("p", { className: "reason" }, `all voxels are ${only}`);
+    if (!this.adjust) return h("p", { className: "reason" }, `${baseWindow(channel).join(" to ")}`);
+    const control = new WindowControl(channel, {
+      chosen: (part, moves) => this.stretch(channel, part, moves),
+      auto: () => this.events.auto(channel),
+    });
+    this.windows.set(channel.name, control);
+    return control.element;
   }
 }

@@ -24,20 +24,27 @@ function round(most: number): number {
 }
 
 /** A length as text; known units are converted to a suitable one. */
-function words(length: number, unit: string | null): string {
+export function words(length: number, unit: string | null, digits = 2): string {
   const metre = metres(unit);
-  if (metre === null) return `${Number(length.toPrecision(2))} ${unit ?? "voxels"}`;
+  if (metre === null) return `${Number(length.toPrecision(digits))} ${unit ?? "voxels"}`;
   const fits = METRES.find(([size]) => length * metre >= size * 0.999) ?? [1e-9, "nm"];
-  return `${Number(((length * metre) / fits[0]).toPrecision(2))} ${fits[1]}`;
+  return `${Number(((length * metre) / fits[0]).toPrecision(digits))} ${fits[1]}`;
+}
+
+/** A bar of a round length: its pixels, at most so many, and its length as text; `zoom` is in pixels per column. */
+export function bar(channel: Channel | undefined, plane: PlaneName, zoom: number, most = MAX_PIXELS): { pixels: number; says: string } | null {
+  const voxel = channel?.voxel_size ? at(channel.voxel_size, AXES[plane].column) : null;
+  const perPixel = (voxel ?? 1) / zoom;
+  if (!Number.isFinite(perPixel) || perPixel <= 0) return null;
+  const length = round(perPixel * most);
+  return { pixels: length / perPixel, says: words(length, voxel === null ? null : (channel?.voxel_unit ?? "units")) };
 }
 
 /** Draws the bar for a channel in a plane; `zoom` is in CSS pixels per column. */
 export function showScale(element: HTMLElement, channel: Channel | undefined, plane: PlaneName, zoom: number): void {
-  const voxel = channel?.voxel_size ? at(channel.voxel_size, AXES[plane].column) : null;
-  const perPixel = (voxel ?? 1) / zoom;
-  element.hidden = !Number.isFinite(perPixel) || perPixel <= 0;
-  if (element.hidden) return;
-  const length = round(perPixel * MAX_PIXELS);
-  element.style.width = `${length / perPixel}px`;
-  element.textContent = voxel === null ? words(length, null) : words(length, channel?.voxel_unit ?? "units");
+  const found = bar(channel, plane, zoom);
+  element.hidden = !found;
+  if (!found) return;
+  element.style.width = `${found.pixels}px`;
+  element.textContent = found.says;
 }

@@ -1,9 +1,11 @@
 // The sliders at the bottom: slices of each visible plane, and time. Numbers can also be typed.
 
-import { type Dataset, endOf, type PlaneName } from "./data";
-import { h, iconButton } from "./dom";
+import { type Dataset, endOf, type PlaneName, type Triple } from "./data";
+import { h, icon, iconButton } from "./dom";
 import { at, AXES, AXIS_NAMES } from "./geometry";
 import { inSight, isOn, planesOf, stepped, type View } from "./view";
+
+const RATES = [1, 2, 5, 10, 20];
 
 type Change = (to: (view: View) => View) => void;
 
@@ -44,10 +46,21 @@ class Slicer {
 
 export class Slicers {
   readonly element = h("div", { className: "slicers" });
+  /** Plays along time or slices. */
+  readonly player: HTMLElement;
   private readonly planes: Record<PlaneName, Slicer>;
   private readonly time: Slicer;
 
-  constructor(change: Change) {
+  private readonly button = iconButton("play", "Play (k)", () => this.toggle());
+  private readonly rate = h("select", { id: "rate", title: "Slices or time points a second", "aria-label": "Slices or time points a second" },
+    ...RATES.map((rate) => h("option", { value: String(rate), selected: rate === 5 }, `${rate}/s`)));
+  private playing = 0;
+  private due = 0;
+  private series = false;
+  private now: { times: number; size: Triple } | null = null;
+
+  /** `ready`: whether everything that is asked for is on the screen; `active`: the plane that plays if there is no time. */
+  constructor(private readonly change: Change, private readonly ready: () => boolean, private readonly active: () => PlaneName) {
     const slicer = (plane: PlaneName) => {
       const axis = AXIS_NAMES[AXES[plane].slice];
       const go = (to: number) =>
@@ -56,6 +69,7 @@ export class Slicers {
     };
     this.planes = { xy: slicer("xy"), xz: slicer("xz"), yz: slicer("yz") };
     this.time = new Slicer("t", "Time", "axis-t", (to) => change((view) => ({ ...view, time: to })));
+    this.player = h("div", { className: "player" }, this.button, this.rate);
     this.element.append(...Object.values(this.planes).map((one) => one.element), this.time.element);
   }
 
@@ -69,5 +83,44 @@ export class Slicers {
     }
     const times = channels.filter((channel) => isOn(view, channel)).map((channel) => channel.times ?? 1);
     this.time.show(view.time, Math.max(1, ...times), 0);
+    this.series = Math.max(1, ...times) > 1;
+    this.player.hidden = !this.series && Object.values(this.planes).every((one) => one.element.hidden);
+    this.now = { times: Math.max(1, ...times), size };
+  }
+
+  /** Plays along time if there is a series, else along slices; or stops. */
+  toggle(): void {
+    if (this.playing) return this.stop();
+    this.due = performance.now();
+    const frame = (now: number) => {
+      this.playing = requestAnimationFrame(frame);
+      // A late picture waits, none is left out.
+      if (now < this.due || !this.ready()) return;
+      this.due = Math.max(this.due, now - 1000 / Number(this.rate.value)) + 1000 / Number(this.rate.value);
+      this.next();
+    };
+    this.playing = requestAnimationFrame(frame);
+    this.told();
+  }
+
+  stop(): void {
+    cancelAnimationFrame(this.playing);
+    this.playing = 0;
+    this.told();
+  }
+
+  private told(): void {
+    this.button.replaceChildren(icon(this.playing ? "pause" : "play"));
+    this.button.setAttribute("aria-pressed", String(this.playing !== 0));
+  }
+
+  /** The next time point or slice; after the last comes the first. */
+  private next(): void {
+    const { now } = this;
+    if (!now) return;
+    if (this.series) return this.change((view) => ({ ...view, time: (view.time + 1) % now.times }));
+    const plane = this.active();
+    const axis = AXES[plane].slice;
+    this.change((view) => stepped(view, plane, Math.floor(at(view.at, axis)) + 1 < at(now.size, axis) ? 1 : -Math.floor(at(view.at, axis))));
   }
 }

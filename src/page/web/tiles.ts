@@ -6,7 +6,6 @@ import { sound } from "./data";
 import { TILE } from "./geometry";
 import type { Layer, Treatment } from "./layers";
 import { select } from "./select";
-import type { Colour } from "./view";
 import { readBox } from "./voxels";
 
 const MAX_TRIES = 5;
@@ -23,7 +22,7 @@ async function answer(url: string, init: RequestInit): Promise<Response> {
 }
 
 /** A tile as a canvas, processed. */
-async function draw(url: string, layer: Layer, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
+export async function draw(url: string, layer: Layer, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
   const { treatment, selection } = layer;
   const voxels = selection?.voxels(tile.level, tile.row, tile.column);
   const ids = voxels && readBox(voxels.address, signal);
@@ -33,7 +32,7 @@ async function draw(url: string, layer: Layer, tile: Position, signal: AbortSign
   const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/png" }), { colorSpaceConversion: "none" });
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
-  const touched = treatment.table !== null || treatment.tint !== "" || treatment.clear || selection !== null;
+  const touched = treatment.table !== null || treatment.clear || selection !== null;
   const context = canvas.getContext("2d", { willReadFrequently: touched }) as CanvasRenderingContext2D;
   context.drawImage(bitmap, 0, 0);
   bitmap.close();
@@ -46,22 +45,14 @@ async function draw(url: string, layer: Layer, tile: Position, signal: AbortSign
   return context;
 }
 
-const PARTS: Record<Colour, [number, number, number]> = {
-  "": [1, 1, 1], C: [0, 1, 1], M: [1, 0, 1], Y: [1, 1, 0], R: [1, 0, 0], G: [0, 1, 0], B: [0, 0, 1],
-};
-
-/** Windows, tints and clears pixels (red, green, blue, opacity) in place. */
-export function treat(pixels: Uint8ClampedArray, { table, tint, clear }: Treatment): void {
-  const parts = PARTS[tint];
+/** Stretches, colours and clears pixels (red, green, blue, opacity) in place. */
+export function treat(pixels: Uint8ClampedArray, { table, clear }: Treatment): void {
   for (let i = 0; i < pixels.length; i += 4) {
-    let light = 0;
-    for (let c = 0; c < 3; c += 1) {
-      const value = pixels[i + c] ?? 0;
-      const shown = (table ? (table[value] ?? 0) : value) * (parts[c] ?? 0);
-      pixels[i + c] = shown;
-      light += shown;
+    if (table) {
+      const grey = 3 * (pixels[i] ?? 0);
+      for (let c = 0; c < 3; c += 1) pixels[i + c] = table[grey + c] ?? 0;
     }
-    if (clear && light === 0) pixels[i + 3] = 0;
+    if (clear && !pixels[i] && !pixels[i + 1] && !pixels[i + 2]) pixels[i + 3] = 0;
   }
 }
 
@@ -70,7 +61,7 @@ const quiet = () => undefined;
 Object.assign(OpenSeadragon, { console: { ...console, warn: quiet, error: quiet } });
 
 /** A tile of a layer, in its own numbering. */
-interface Position {
+export interface Position {
   level: number;
   row: number;
   column: number;
@@ -130,8 +121,8 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 
   override getTileHashKey(_level: number, _column: number, _row: number, url: string): string {
-    const { treatment: { table, tint, clear }, selection } = this.layer;
-    return [url, table?.join() ?? "", tint, clear, selection?.id ?? "", selection?.alone ?? ""].join("|");
+    const { treatment: { name, clear }, selection } = this.layer;
+    return [url, name, clear, selection?.id ?? "", selection?.alone ?? ""].join("|");
   }
 
   override hasTransparency(): boolean {

@@ -2,22 +2,28 @@
 //
 //   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&show=em,actin:M:100:2000,segmentation:50
 //
-// `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is NAME[:COLOUR[:LOW:HIGH]],
-// labels are NAME[:PERCENT[:ID[:alone]]], where ID is the selected label. Missing or invalid parts default to the initial view.
+// `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH
+// may be empty; labels are NAME[:PERCENT[:ID[:alone]]], where ID is the selected label. Missing or invalid parts default to the
+// initial view.
 
 import { type Channel, companions, type Dataset, endOf, type PlaneName, shift, type Triple } from "./data";
 import { at, AXES, Grid, PLANES } from "./geometry";
+import { type Colour, isMap, MAPS, PURE, type Pure, unused } from "./paint";
 import type { Selection } from "./select";
 
-export type Colour = "" | "C" | "M" | "Y" | "R" | "G" | "B";
-export const COLOURS: Colour[] = ["", "C", "M", "Y", "R", "G", "B"];
 export type Arrangement = PlaneName | "all";
+
+export type Held = Pick<Shown, "window" | "gamma">;
 
 export interface Shown {
   on: boolean;
   colour: Colour;
   /** In the data's own values; null is the server's window. */
   window: [number, number] | null;
+  /** The shade is a power of the place between black and white: above 1 brightens. */
+  gamma: number;
+  /** While a handle moves: what the tiles that are stretched meanwhile were drawn with; null at rest. */
+  held: Held | null;
   /** Of labels, 0 to 1. */
   opacity: number;
   /** The only label to show, or to show undimmed. */
@@ -36,6 +42,10 @@ export interface View {
 
 export const MAX_ZOOM = 40;
 export const LEAST_PIXELS = 32;
+export const LEAST_GAMMA = 0.1;
+export const MAX_GAMMA = 10;
+/** The channels that one tile can show. */
+export const MAX_TOGETHER = 6;
 
 export const isOn = (view: View, channel: Channel): boolean => view.shown[channel.name]?.on === true;
 
@@ -48,27 +58,59 @@ export function inSight(dataset: Dataset, view: View): Channel[] {
 }
 
 /** The nearest of the six colours to the one in the file; none for grey. */
-function nearest(colour: string | null): Colour {
+function nearest(colour: string | null): Pure {
   const parts = /^#(..)(..)(..)$/.exec(colour ?? "");
   if (!parts) return "";
   const [r = 0, g = 0, b = 0] = parts.slice(1).map((part) => parseInt(part, 16));
   const high = Math.max(r, g, b) / 2;
   const name = [r > high ? "R" : "", g > high ? "G" : "", b > high ? "B" : ""].join("");
-  const names: Record<string, Colour> = { R: "R", G: "G", B: "B", GB: "C", RB: "M", RG: "Y" };
+  const names: Record<string, Pure> = { R: "R", G: "G", B: "B", GB: "C", RB: "M", RG: "Y" };
   return names[name] ?? "";
 }
 
-/** The initial view: the first image, centred, with the whole plane visible. */
+const voxels = (channel: Channel): number => (channel.levels[0]?.size ?? []).reduce((all, length) => all * length, channel.times ?? 1);
+
+/** The channels that open together: the largest image, and what was recorded with it, whose place in the file differs in numbers
+ *  only. Nothing else of a file with images of other kinds (a segmentation's probabilities). */
+function opened(dataset: Dataset): Channel[] {
+  const images = dataset.channels.filter((channel) => channel.kind !== "labels");
+  const most = Math.max(...images.map(voxels));
+  const first = images.find((channel) => voxels(channel) === most) ?? dataset.channels[0];
+  if (first?.kind !== "image") return first ? [first] : [];
+  const kind = (channel: Channel) => JSON.stringify([channel.kind, channel.dtype, channel.times, channel.levels[0]?.path?.replace(/\d+/g, "#")]);
+  const alike = companions(dataset, first).filter((channel) => kind(channel) === kind(first));
+  const together = first.levels[0]?.path ? alike.slice(0, MAX_TOGETHER) : [first];
+  // Many directions or moments in one array are not colours.
+  return alike.length > MAX_TOGETHER && !alike.every((channel) => channel.colour) ? [first] : together;
+}
+
+/** The initial view: the images of the file that belong together, centred, with the whole plane visible. */
 export function beginning(dataset: Dataset): View {
-  const first = dataset.channels.find((channel) => channel.kind !== "labels" && channel.times === null)
-    ?? dataset.channels.find((channel) => channel.kind !== "labels")
-    ?? dataset.channels[0];
+  const on = opened(dataset);
   const shown: Record<string, Shown> = {};
   for (const channel of dataset.channels) {
     const colour = channel.kind === "image" ? nearest(channel.colour) : "";
-    shown[channel.name] = { on: channel === first, colour, window: null, opacity: 0.4, selected: null };
+    shown[channel.name] = { on: on.includes(channel), colour, window: null, gamma: 1, held: null, opacity: 0.4, selected: null };
   }
-  return { arrangement: "xy", at: middle(first), zoom: 0, time: 0, shown };
+  const view: View = { arrangement: "xy", at: middle(on[0]), zoom: 0, time: 0, shown };
+  return on.length > 1 ? coloured(dataset, view) : view;
+}
+
+/** Several images have different colours: those that are grey, have a map, or repeat a colour get an unused one. */
+export function coloured(dataset: Dataset, view: View): View {
+  const images = dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel));
+  if (images.length < 2) return view;
+  const shown = { ...view.shown };
+  const own = images.map((channel) => (shown[channel.name] as Shown).colour);
+  const keeps = (colour: Colour, i: number) => colour !== "" && !isMap(colour) && own.indexOf(colour) === i;
+  const taken = own.filter(keeps);
+  images.forEach((channel, i) => {
+    if (keeps(own[i] as Colour, i)) return;
+    const colour = unused(taken);
+    taken.push(colour);
+    shown[channel.name] = { ...(shown[channel.name] as Shown), colour };
+  });
+  return { ...view, shown };
 }
 
 /** The centre of a channel. */
@@ -108,7 +150,9 @@ function channelText(channel: Channel, shown: Shown): string {
     const selected = shown.selected ? `:${shown.selected.id}${shown.selected.alone ? ":alone" : ""}` : "";
     return `${channel.name}:${Math.round(shown.opacity * 100)}${selected}`;
   }
-  const window = shown.window ? `:${shown.window.map(tidy).join(":")}` : "";
+  const gamma = shown.gamma === 1 ? "" : `:${shown.gamma}`;
+  // Exact: a window of 32-bit numbers has more digits than `tidy` keeps.
+  const window = shown.window || gamma ? `:${(shown.window ?? ["", ""]).join(":")}${gamma}` : "";
   return `${channel.name}${shown.colour || window ? `:${shown.colour}` : ""}${window}`;
 }
 
@@ -123,13 +167,21 @@ export function toHash(dataset: Dataset, view: View): string {
 }
 
 export function tokenOf(hash: string): string {
-  return decodeURIComponent(/^#([^?]*)/.exec(hash)?.[1] ?? "");
+  const name = /^#([^?]*)/.exec(hash)?.[1] ?? "";
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name; // no token has such a name, which the page says
+  }
 }
 
 function numbers(text: string | undefined, count: number): number[] | null {
   const values = (text ?? "").split(/[,:]/).map((part) => (part.trim() ? Number(part) : NaN));
   return values.length === count && values.every(Number.isFinite) ? values : null;
 }
+
+/** Whether an exponent can be shown. */
+export const isGamma = (gamma: number): boolean => gamma >= LEAST_GAMMA && gamma <= MAX_GAMMA;
 
 /** Whether the text is a whole number of at most 64 bits. */
 export const isLabel = (text: string): boolean => /^-?\d{1,20}$/.test(text);
@@ -142,8 +194,10 @@ function readShown(view: View, channel: Channel, [colour = "", ...window]: strin
     const [id = "", alone] = window;
     return { ...before, on: true, opacity, selected: isLabel(id) ? { id, alone: alone === "alone" } : null };
   }
-  const known = COLOURS.includes(colour as Colour) ? (colour as Colour) : before.colour;
-  return { ...before, on: true, colour: known, window: numbers(window.join(":"), 2) as [number, number] | null };
+  const known = [...PURE, ...MAPS].includes(colour as Colour) ? (colour as Colour) : before.colour;
+  const gamma = numbers(window[2], 1)?.[0] ?? 1;
+  const limits = numbers(window.slice(0, 2).join(":"), 2) as [number, number] | null;
+  return { ...before, on: true, colour: known, window: limits, gamma: isGamma(gamma) ? gamma : 1 };
 }
 
 /** Parses a URL fragment into a view. */

@@ -1,22 +1,39 @@
 // A dataset on the screen: holds the view and updates panes, panel, sliders, status and URL.
 
-import { type Dataset, explain, loadDataset, type PlaneName, type Site, type Triple } from "./data";
-import { h, icon, iconButton } from "./dom";
+import { aboutSheet, slowness } from "./about";
+import { atLevel, boxSheet, type Wanted } from "./box";
+import { addressOf, type Channel, type Dataset, explain, loadDataset, loadRange, type PlaneName, shift, type Site, timeOf, type Triple } from "./data";
+import { h, icon, iconButton, type IconName } from "./dom";
 import { neuroglancer, zarr } from "./elsewhere";
-import { at, AXIS_NAMES } from "./geometry";
+import { findLabel } from "./find";
+import { at, AXES, AXIS_NAMES } from "./geometry";
+import { gotoSheet, parse } from "./goto";
 import { helpDialog, copyText, Notices } from "./help";
 import { type Actions, listen } from "./keys";
+import { baseWindow, type Scene } from "./layers";
+import { Drag, LinePanel } from "./line";
+import { NAMES } from "./paint";
 import { Pane } from "./pane";
 import { Panel, switched } from "./panel";
+import { type PictureOf, pictureSheet, type Plane } from "./picture";
 import { Pointer } from "./pointed";
 import { Slicers } from "./slicers";
-import { type Arrangement, confined, fromHash, planesOf, type Shown, stepped, toHash, type View } from "./view";
+import { type Arrangement, confined, fromHash, inSight, isOn, planesOf, type Shown, stepped, toHash, type View } from "./view";
+import { boxAddress, readBox } from "./voxels";
 
 const ARRANGEMENTS: [Arrangement, string][] = [
   ["xy", "xy"], ["xz", "xz"], ["yz", "yz"], ["all", "all three"],
 ];
 /** Delay of URL updates after the last change, in milliseconds: browsers refuse one per frame. */
 const ADDRESS_DELAY = 200;
+/** How long a plane may load before the page explains why, in milliseconds. */
+const SLOW = 2000;
+/** The voxels that are read without being asked to find a label. */
+const MAX_QUICK = 2 ** 22;
+const absent = (channel: Channel, id: string): string =>
+  `There is no label ${id} in the coarsest level of ${channel.label ?? channel.name}, in which small labels may be missing.`;
+/** The labels whose colours Neuroglancer is told. */
+const MAX_COLOURS = 500;
 
 export class Viewer {
   readonly element: HTMLElement;
@@ -24,6 +41,13 @@ export class Viewer {
   private panes: Pane[] = [];
   private active: PlaneName = "xy";
   private addressTimer = 0;
+  private slowTimer = 0;
+  /** The planes whose slowness has been explained. */
+  private readonly explained = new Set<PlaneName>();
+  private line: LinePanel | null = null;
+  private drag: Drag | null = null;
+  /** What the line was measured in. */
+  private lineOf = "";
   private readonly ending = new AbortController();
   private readonly box = h("div", { className: "panes" });
   private readonly status = h("output", { className: "status", "aria-live": "off" });
@@ -38,12 +62,16 @@ export class Viewer {
   constructor(private readonly site: Site, private dataset: Dataset, hash: string) {
     this.view = fromHash(dataset, hash);
     const change = (to: (view: View) => View) => this.change(to(this.view));
-    this.panel = new Panel(site.mounts, change);
-    this.slicers = new Slicers(change);
+    this.panel = new Panel(site.adjust === true, {
+      change,
+      auto: (channel) => void this.auto(channel),
+      find: (channel, id) => void this.find(channel, id),
+    });
+    this.slicers = new Slicers(change, () => this.panes.every((pane) => pane.whole), () => this.active);
     this.planes = ARRANGEMENTS.map(([name, text]) => [name, h("button", { type: "button", onclick: () => this.actions.arrange(name) }, text)]);
     this.element = h("main", { className: "viewer" }, this.bar(),
       h("div", { className: "stage" }, this.box, this.panel.element, this.notices.element),
-      h("footer", {}, this.slicers.element, this.status), this.help);
+      h("footer", {}, this.slicers.element, this.slicers.player, this.status), this.help);
     if (window.matchMedia("(max-width: 44rem)").matches) this.element.classList.add("no-panel");
   }
 
@@ -55,12 +83,37 @@ export class Viewer {
       h("div", { className: "planes", role: "group", "aria-label": "Plane" }, ...this.planes.map(([, button]) => button)),
       h("div", { className: "tools" },
         iconButton("fit", "Fit the whole plane (0)", actions.whole),
-        iconButton("copy", "Copy the URL of the centre tile (c)", actions.copy),
-        this.site.neuroglancer && iconButton("neuroglancer", "Open in Neuroglancer (n)", actions.neuroglancer),
-        iconButton("zarr", "Copy the OME-Zarr address (u)", actions.zarr),
+        ...this.often().map(([name, text, act]) => iconButton(name, text, act)),
+        this.more(),
         iconButton("screen", "Full screen (f)", actions.screen),
         iconButton("layers", "Channels (p)", actions.panel),
         iconButton("help", "Keys (?)", actions.help)));
+  }
+
+  /** Buttons that a narrow page has in its menu. */
+  private often(): [IconName, string, () => void][] {
+    const { actions } = this;
+    return [["goto", "Go to (g)", actions.goto], ["ruler", "Measure along a line (m)", actions.line], ["link", "Copy the link to this view (c)", actions.link]];
+  }
+
+  /** What leads out of the page, by its name. */
+  private more(): HTMLElement {
+    const { actions } = this;
+    const menu: HTMLDetailsElement = h("details", { className: "more" });
+    const item = (name: IconName, text: string, act: () => void, className = "") => h("button", { type: "button", className, onclick: () => {
+      menu.open = false;
+      act();
+    } }, icon(name), text);
+    menu.append(h("summary", { className: "icon", title: "More", "aria-label": "More" } as never, icon("more")), h("div", { className: "menu" },
+      ...this.often().map(([name, text, act]) => item(name, text, act, "narrow")),
+      item("picture", "Save a picture (e)", actions.picture),
+      item("voxels", "Voxels, Python (d)", actions.voxels),
+      item("about", "About this file (i)", actions.about),
+      ...(this.site.neuroglancer ? [item("neuroglancer", "Open in Neuroglancer (n)", actions.neuroglancer)] : []),
+      item("zarr", "Copy the OME-Zarr address (u)", actions.zarr),
+      item("link", "Copy the address of the centre tile (w)", actions.address)));
+    document.addEventListener("pointerdown", (event) => menu.contains(event.target as Node) || (menu.open = false), { signal: this.ending.signal });
+    return menu;
   }
 
   /** Must be called after the element is in the page, because panes measure themselves. */
@@ -68,17 +121,19 @@ export class Viewer {
     listen(this.actions, this.ending.signal);
     this.arrange();
     this.show();
+    void this.missing();
     loadDataset(this.dataset.token).then((measured) => this.measured(measured), () => undefined);
   }
 
   /** Applies what the server has measured since. */
   private measured(dataset: Dataset): void {
     if (this.ending.signal.aborted) return;
-    this.dataset = dataset;
+    this.dataset = { ...dataset, address: this.dataset.address };
     this.show();
   }
 
   private arrange(): void {
+    this.endDrag();
     this.panes.forEach((pane) => pane.close());
     this.panes = planesOf(this.view.arrangement).map((plane) => new Pane(plane, this.paneEvents()));
     this.box.dataset["arrangement"] = this.view.arrangement;
@@ -112,18 +167,20 @@ export class Viewer {
 
   private show(leads?: Pane): void {
     const { dataset, view } = this;
-    const scene = { dataset, view, mounts: this.site.mounts };
+    const scene = { dataset, view, mounts: this.site.mounts, adjust: this.site.adjust === true };
     this.panes.forEach((pane) => pane.show(this.fitted(scene), pane === leads));
     this.panel.show(dataset, view);
     this.slicers.show(dataset, view);
     this.planes.forEach(([name, button]) => button.setAttribute("aria-pressed", String(name === view.arrangement)));
     this.tell();
+    this.measureAgain();
+    this.explainSlowness();
     window.clearTimeout(this.addressTimer);
     this.addressTimer = window.setTimeout(() => history.replaceState(null, "", toHash(dataset, view)), ADDRESS_DELAY);
   }
 
   /** Linked panes have the same zoom, even when it fits the whole plane. */
-  private fitted(scene: { dataset: Dataset; view: View; mounts: Site["mounts"] }) {
+  private fitted(scene: Scene): Scene {
     if (scene.view.zoom || this.panes.length < 2) return scene;
     const zoom = Math.min(...this.panes.map((pane) => pane.fitOf(scene)));
     return { ...scene, view: { ...scene.view, zoom } };
@@ -141,7 +198,58 @@ export class Viewer {
     this.status.textContent = size ? `${parts.join("  ")} · ${Number((zoom * 100).toPrecision(3))} %${values}` : "";
   }
 
-  private retry(): void {
+  /** Sets the range of a channel to that of what is visible. */
+  private async auto(channel: Channel): Promise<void> {
+    const pane = this.pane();
+    const part = pane?.visible(channel);
+    if (!pane || !part) return this.notices.say("Nothing of the channel is visible.");
+    const point = timeOf(channel, this.view.time);
+    const query = new URLSearchParams({ plane: pane.plane, slice: String(part.slice), level: String(part.level), box: part.box.join() });
+    if (point !== null) query.set("time", String(point));
+    try {
+      const found = await loadRange(`view/${addressOf(this.dataset)}/${channel.name}/range.json?${query}`);
+      const window: [number, number] | null = found.low === null || found.high === null ? null : [found.low, found.high];
+      if (!window) return this.notices.say("Nothing of the channel is visible.");
+      this.set(channel, { window });
+    } catch (error) {
+      this.notices.say(explain(error));
+    }
+  }
+
+  /** Says of labels that a link selects if there are none, where that is quickly found out. */
+  private async missing(): Promise<void> {
+    for (const channel of this.dataset.channels) {
+      const { selected, on } = this.view.shown[channel.name] as Shown;
+      const voxels = channel.levels.at(-1)?.size.reduce((all, length) => all * length, 1) ?? 0;
+      if (!selected || !on || voxels > MAX_QUICK) continue;
+      const found = await findLabel(this.dataset, channel, this.view.time, selected.id, this.ending.signal, () => undefined).catch(() => undefined);
+      if (found === null) this.notices.say(absent(channel, selected.id));
+    }
+  }
+
+  private set(channel: Channel, part: Partial<Shown>): void {
+    const shown = this.view.shown[channel.name] as Shown;
+    this.change({ ...this.view, shown: { ...this.view.shown, [channel.name]: { ...shown, ...part } } });
+  }
+
+  /** Goes to a label, if there is a voxel of it that is easily found. */
+  private async find(channel: Channel, id: string): Promise<void> {
+    const work = this.notices.work(`Looking for label ${id} …`);
+    try {
+      const found = await findLabel(this.dataset, channel, this.view.time, id, work.signal, (part) => work.say(`Looking for label ${id} … ${Math.round(part * 100)} %`));
+      if (work.signal.aborted) return;
+      if (found) this.change({ ...this.view, at: found });
+      else this.notices.say(absent(channel, id));
+    } catch (error) {
+      if (!work.signal.aborted) this.notices.say(explain(error));
+    } finally {
+      work.end();
+    }
+  }
+
+  /** Requests again what could not be loaded. */
+  retry(): void {
+    this.notices.clear();
     this.panes.forEach((pane) => pane.retry());
   }
 
@@ -163,10 +271,22 @@ export class Viewer {
       whole: () => this.change({ ...this.view, at: this.pane()?.middle(this.view.at) ?? this.view.at, zoom: 0 }),
       actual: () => this.change({ ...this.view, zoom: 1 }),
       screen: () => void (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()).catch(() => undefined),
-      copy: () => void this.copy(),
+      link: () => void this.copyLink(),
+      address: () => void this.copyAddress(),
+      picture: () => this.openSheet(pictureSheet(this.pictureOf(), (error) => this.notices.say(explain(error)))),
+      voxels: () => this.openVoxels(null),
+      line: () => (this.line ? this.endDrag() : this.startLine()),
+      goto: () => this.openSheet(gotoSheet((text) => this.goTo(text))),
+      about: () => this.openSheet(aboutSheet(this.dataset)),
+      play: () => this.slicers.toggle(),
+      escape: () => {
+        this.element.querySelectorAll("details").forEach((menu) => (menu.open = false));
+        this.endDrag();
+        this.slicers.stop();
+      },
       value: () => void this.copyValue(),
       select: () => this.select(),
-      neuroglancer: () => this.openNeuroglancer(),
+      neuroglancer: () => void this.openNeuroglancer(),
       zarr: () => void this.copyText(zarr(this.dataset)),
       panel: () => this.element.classList.toggle("no-panel"),
       help: () => this.help.showModal(),
@@ -174,14 +294,166 @@ export class Viewer {
     };
   }
 
-  private async copy(): Promise<void> {
+  /** Shows a sheet until it is closed. */
+  private openSheet(dialog: HTMLDialogElement): void {
+    this.element.append(dialog);
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.showModal();
+  }
+
+  private async copyLink(): Promise<void> {
+    await this.copyText(new URL(toHash(this.dataset, this.view), location.href).href);
+  }
+
+  private async copyAddress(): Promise<void> {
     const address = this.pane()?.address();
     if (!address) return this.notices.say("No channel is shown, so there is no tile.");
     await this.copyText(new URL(address, location.href).href);
   }
 
+  private goTo(text: string): void {
+    const { dataset, view } = this;
+    const target = parse(text, dataset, inSight(dataset, view)[0], this.active, view.at);
+    if (target.kind === "point") this.change({ ...view, at: target.at });
+    if (target.kind === "hash") location.hash = target.hash;
+    if (target.kind !== "label") return;
+    const channel = dataset.channels.find((each) => each.kind === "labels" && isOn(view, each)) ?? dataset.channels.find((each) => each.kind === "labels");
+    if (!channel) throw new Error("No channel of this dataset has labels.");
+    const shown = view.shown[channel.name] as Shown;
+    this.set(channel, { on: true, selected: { id: target.id, alone: shown.selected?.alone ?? false } });
+    void this.find(channel, target.id);
+  }
+
+  /** The pictures that can be made of the view. */
+  private pictureOf(): PictureOf {
+    const { dataset, view } = this;
+    const [channel] = inSight(dataset, view);
+    const box = this.box.getBoundingClientRect();
+    const ratio = window.devicePixelRatio;
+    const whole = Math.round;
+    const onScreen = this.panes.flatMap((pane): Plane[] => {
+      const drawn = pane.drawn();
+      const place = pane.element.getBoundingClientRect();
+      const [left, top, width, height] = [place.left - box.left, place.top - box.top, place.width, place.height].map((length) => whole(length * ratio)) as [number, number, number, number];
+      return drawn ? [{ ...drawn, channel, left, top, width, height, scale: pane.zoom() * ratio }] : [];
+    });
+    const choices = [{ says: "As on the screen", width: whole(box.width * ratio), height: whole(box.height * ratio), planes: onScreen }];
+    const active = this.pane()?.drawn();
+    if (active) {
+      const { grid, part } = active;
+      const within = (value: number, most: number) => Math.min(Math.max(value, 0), most);
+      const [x, y] = [Math.floor(within(part.x, grid.width)), Math.floor(within(part.y, grid.height))];
+      const width = Math.max(1, Math.ceil(within(part.x + part.width, grid.width)) - x);
+      const height = Math.max(1, Math.ceil(within(part.y + part.height, grid.height)) - y);
+      choices.push({ says: "Full resolution", width, height,
+        planes: [{ ...active, part: { x, y, width, height }, channel, left: 0, top: 0, width, height, scale: 1 }] });
+    }
+    const place = AXIS_NAMES.map((name, axis) => `${name} ${Math.floor(at(view.at, axis)) + at(dataset.offset, axis)}`).join(", ");
+    const channels = inSight(dataset, view).filter((each) => isOn(view, each)).map((each) => {
+      const { window, gamma, colour } = view.shown[each.name] as Shown;
+      const name = each.label ?? each.name;
+      if (each.kind !== "image") return name;
+      return `${name} (${NAMES[colour]}) ${(window ?? baseWindow(each)).join(" to ")}${gamma === 1 ? "" : `, gamma ${gamma}`}`;
+    });
+    const time = view.time || inSight(dataset, view).some((each) => each.times) ? [`time ${view.time}`] : [];
+    const caption = [dataset.token, `plane ${view.arrangement === "all" ? "xy, xz, yz" : view.arrangement}`, place, ...time, ...channels].join(" · ");
+    return { choices, caption, name: dataset.token };
+  }
+
+  /** The voxels of a channel in a pane, or between two points. */
+  private boxOf(pane: Pane, channel: Channel, wanted: [Triple, Triple] | null): Wanted | null {
+    const drawn = pane.drawn();
+    const corner = (far: 0 | 1) => drawn?.grid.point(drawn.part.x + far * drawn.part.width, drawn.part.y + far * drawn.part.height, this.view.at);
+    const [from, to] = wanted ?? [corner(0), corner(1)];
+    const finest = channel.levels[0];
+    if (!from || !to || !finest) return null;
+    const first = shift(channel, finest);
+    const axis = AXES[pane.plane].slice;
+    const clip = (value: number, i: number) => Math.min(Math.max(value - at(first, i), 0), at(finest.size, i));
+    const start = from.map((value, i) => clip(Math.floor(Math.min(value, at(to, i))), i)) as Triple;
+    const end = from.map((value, i) => clip(i === axis ? Math.floor(value) + 1 : Math.ceil(Math.max(value, at(to, i))), i)) as Triple;
+    return { start, end };
+  }
+
+  /** The labels in sight, by channel: those of one slice at the level on the screen, unless there are very many. */
+  private async labelsInSight(): Promise<Map<string, string[]>> {
+    const found = new Map<string, string[]>();
+    const pane = this.pane();
+    for (const channel of inSight(this.dataset, this.view).filter((each) => each.kind === "labels" && isOn(this.view, each))) {
+      const [wanted, level] = [pane && this.boxOf(pane, channel, null), pane?.visible(channel)?.level];
+      if (!wanted || level === undefined) continue;
+      const { start, size } = atLevel(channel, level, wanted);
+      const ids = await readBox(boxAddress(this.dataset, channel, this.view.time, level, start, size), this.ending.signal).catch(() => null);
+      const distinct = [...new Set(Array.from(ids ?? [], String))].filter((id) => id !== "0");
+      if (distinct.length <= MAX_COLOURS) found.set(channel.name, distinct);
+    }
+    return found;
+  }
+
+  /** The sheet of voxels; `wanted` is what was dragged, in points of the volume. */
+  private openVoxels(wanted: [Triple, Triple] | null): void {
+    const { dataset, view } = this;
+    const channels = inSight(dataset, view).filter((channel) => isOn(view, channel));
+    const pane = this.pane();
+    if (!pane || !channels.length) return this.notices.say("No channel is shown.");
+    const box = (channel: Channel) => this.boxOf(pane, channel, wanted);
+    const level = wanted ? 0 : (pane.visible(channels[0] as Channel)?.level ?? 0);
+    this.openSheet(boxSheet(dataset, channels, view.time, level, box, {
+      copied: (text) => void this.copyText(text),
+      drag: () => {
+        this.endDrag();
+        this.notices.say("Drag a rectangle on the picture; Escape gives up.");
+        this.drag = new Drag(pane, "rectangle", (from, to) => {
+          this.endDrag();
+          this.openVoxels([from, to]);
+        });
+      },
+    }));
+  }
+
+  private startLine(): void {
+    const pane = this.pane();
+    if (!pane) return;
+    this.endDrag();
+    this.line = new LinePanel(pane, () => ({ dataset: this.dataset, view: this.view }), {
+      copied: (text) => void this.copyText(text),
+      failed: (error) => this.notices.say(explain(error)),
+      closed: () => this.endDrag(),
+    });
+    pane.element.append(this.line.element);
+  }
+
+  /** Ends what is dragged or measured. */
+  private endDrag(): void {
+    this.drag?.close();
+    this.line?.close();
+    this.drag = this.line = null;
+  }
+
+  /** Reads the values along the line again if other voxels are shown. */
+  private measureAgain(): void {
+    const axis = AXES[this.active].slice;
+    const shown = JSON.stringify([Math.floor(at(this.view.at, axis)), this.view.time, this.dataset.channels.map((channel) => isOn(this.view, channel))]);
+    if (shown !== this.lineOf && this.line) this.line.again();
+    this.lineOf = shown;
+  }
+
+  /** Says why a plane that has been loading for a while is slow, if it is the way in which the file is stored. */
+  private explainSlowness(): void {
+    window.clearTimeout(this.slowTimer);
+    this.slowTimer = window.setTimeout(() => {
+      const slow = this.panes.find((pane) => !pane.whole);
+      if (!slow || this.explained.has(slow.plane)) return;
+      this.explained.add(slow.plane);
+      const why = slowness(inSight(this.dataset, this.view).filter((channel) => isOn(this.view, channel)), slow.plane);
+      if (why) this.notices.stay(why);
+    }, SLOW);
+  }
+
   private async copyText(text: string): Promise<void> {
-    this.notices.say((await copyText(text)) ? `Copied ${text}` : text);
+    const lines = text.trimEnd().split("\n");
+    const what = lines.length > 1 ? `${lines.length} lines` : text;
+    this.notices.say((await copyText(text)) ? `Copied ${what}` : text);
   }
 
   /** Of labels if they are shown, as they are on top. */
@@ -196,22 +468,28 @@ export class Viewer {
   private select(): void {
     const value = this.pointer.values.find(({ channel }) => channel.kind === "labels");
     if (!value) return this.notices.say("There is no label under the cursor.");
-    const shown = this.view.shown[value.channel.name] as Shown;
-    const same = shown.selected?.id === value.text;
-    const selected = same ? null : { id: value.text, alone: shown.selected?.alone ?? false };
-    this.change({ ...this.view, shown: { ...this.view.shown, [value.channel.name]: { ...shown, selected } } });
+    const { selected } = this.view.shown[value.channel.name] as Shown;
+    this.set(value.channel, { selected: selected?.id === value.text ? null : { id: value.text, alone: selected?.alone ?? false } });
   }
 
-  private openNeuroglancer(): void {
-    const address = neuroglancer(this.site, this.dataset, this.view, this.panes[0]?.zoom() ?? 1);
-    if (!address) return this.notices.say("Neuroglancer cannot show any of these channels.");
-    window.open(address, "_blank", "noopener");
+  private async openNeuroglancer(): Promise<void> {
+    const zoom = this.panes[0]?.zoom() ?? 1;
+    if (!neuroglancer(this.site, this.dataset, this.view, zoom, new Map())) return this.notices.say("Neuroglancer cannot show any of these channels.");
+    // At once, as a browser asks for it; the address follows when the labels in sight are known.
+    const tab = window.open("about:blank", "_blank");
+    if (!tab) return this.notices.say("The browser does not let this page open Neuroglancer.");
+    tab.opener = null;
+    const address = neuroglancer(this.site, this.dataset, this.view, zoom, await this.labelsInSight());
+    if (address) tab.location.replace(address);
   }
 
   close(): void {
     this.ending.abort();
     this.pointer.forget();
     window.clearTimeout(this.addressTimer);
+    window.clearTimeout(this.slowTimer);
+    this.slicers.stop();
+    this.endDrag();
     this.panes.forEach((pane) => pane.close());
   }
 }

@@ -1,25 +1,26 @@
-// The display window of a channel: two handles over its histogram, in the data's own values.
+// The display range of a channel in the data's own values: two handles over its histogram, two fields in which any number can be
+// typed, the exponent between them, and buttons.
 
-import type { Histogram } from "./data";
+import type { Channel, Histogram } from "./data";
 import { h } from "./dom";
+import { baseWindow } from "./layers";
+import { isGamma, LEAST_GAMMA, MAX_GAMMA, type Shown } from "./view";
 
-export interface WindowChoice {
-  /** The range of the slider. */
-  range: [number, number];
-  /** The server's window. */
-  base: [number, number];
-  /** The user's window; null is the server's. */
-  chosen: [number, number] | null;
-  histogram: Histogram | null;
-  /** Whether values are integers. */
-  whole: boolean;
+type Range = [number, number];
+
+/** What the control asks for. */
+export interface WindowEvents {
+  /** Another range or exponent; `moves` while a handle does. */
+  chosen(part: { window?: Range | null; gamma?: number }, moves: boolean): void;
+  /** The range of what is visible. */
+  auto(): void;
 }
 
 const STEPS = 512;
 const BARS = 32;
+/** A handle that has not moved for so many milliseconds is at rest. */
+const REST = 300;
 const SPACE = "http://www.w3.org/2000/svg";
-
-const short = (value: number): string => String(Number(value.toPrecision(4)));
 
 /** Wide enough bars to be visible, even if only some values occur. */
 function pooled(counts: number[]): number[] {
@@ -48,41 +49,124 @@ function shape(histogram: Histogram, [low, high]: [number, number]): SVGElement 
   return svg;
 }
 
-/** The slider; `choose` gets the window, or null when it is reset. */
-export function windowSlider(choice: WindowChoice, choose: (window: [number, number] | null) => void): HTMLElement {
-  const [low, high] = choice.range;
-  const position = (value: number) => String(Math.round(((value - low) / (high - low || 1)) * STEPS));
-  const value = (input: HTMLInputElement) => {
-    const exact = low + (Number(input.value) / STEPS) * (high - low);
-    return choice.whole ? Math.round(exact) : Number(exact.toPrecision(5));
-  };
-  const handle = (label: string) =>
-    h("input", { type: "range", min: "0", max: String(STEPS), className: "handle", "aria-label": label });
-  const handles = [handle("Lowest value, black"), handle("Highest value, brightest")] as const;
-  const said = h("output", {});
-  const reset = h("button", { type: "button", className: "plain", title: "Back to the server's window" }, "Reset");
-  const put = (window: [number, number]) => {
-    handles.forEach((input, i) => {
-      input.value = position(window[i] ?? 0);
-      input.setAttribute("aria-valuetext", short(window[i] ?? 0));
+/** The value of all sampled voxels, if they have the same one; null otherwise. */
+export function onlyValue({ lo, hi, counts }: Histogram): number | null {
+  if (lo === hi) return lo;
+  const filled = counts.flatMap((count, i) => (count ? [i] : []));
+  // The bins of 8-bit types are their values.
+  return filled.length === 1 && counts.length === 256 && hi - lo === 255 ? lo + (filled[0] ?? 0) : null;
+}
+
+export class WindowControl {
+  readonly element: HTMLElement;
+  private readonly range: Range;
+  private readonly whole: boolean;
+  private readonly handles: [HTMLInputElement, HTMLInputElement];
+  private readonly fields: [HTMLInputElement, HTMLInputElement];
+  private readonly curve: HTMLInputElement;
+  private readonly exponent: HTMLInputElement;
+  private readonly reset = h("button", { type: "button", className: "plain", title: "Back to the server's range" }, "Reset");
+  private shown: Pick<Shown, "window" | "gamma"> = { window: null, gamma: 1 };
+  private timer = 0;
+
+  constructor(private readonly channel: Channel, private readonly events: WindowEvents) {
+    const { histogram, label, name, dtype } = channel;
+    this.range = histogram ? [histogram.lo, histogram.hi] : baseWindow(channel);
+    this.whole = /int/.test(dtype) && Math.abs(this.range[1] - this.range[0]) >= 100;
+    const of = label ?? name;
+    const handle = (says: string) => h("input", {
+      type: "range", min: "0", max: String(STEPS), className: "handle", "aria-label": `${says} of ${of}`,
+      oninput: () => this.moved(), onchange: () => this.rested(),
     });
-    said.textContent = `${short(window[0])} – ${short(window[1])}`;
-  };
-  put(choice.chosen ?? choice.base);
-  reset.hidden = choice.chosen === null;
-  const moved = () => {
-    const window = handles.map(value) as [number, number]; // crossed handles invert, as in the configuration
-    said.textContent = `${short(window[0])} – ${short(window[1])}`;
-    reset.hidden = false;
-    choose(window);
-  };
-  handles.forEach((input) => input.addEventListener("input", moved));
-  reset.addEventListener("click", () => {
-    put(choice.base);
-    reset.hidden = true;
-    choose(null);
-  });
-  return h("div", { className: "window" },
-    h("div", { className: "field" }, "Window", said, reset),
-    h("div", { className: "track" }, choice.histogram && shape(choice.histogram, choice.range), ...handles));
+    const field = (says: string, i: number) => h("input", {
+      type: "text", inputMode: "decimal", className: "number", id: `${says.split(" ")[0]?.toLowerCase()}-${name}`,
+      "aria-label": `${says} of ${of}, as a number`, onchange: () => this.typed(i),
+    });
+    this.handles = [handle("Lowest value"), handle("Highest value")];
+    this.fields = [field("Lowest value", 0), field("Highest value", 1)];
+    const exponent = (part: object) => h("input", { "aria-label": `Gamma of ${of}`, ...part });
+    this.curve = exponent({ type: "range", min: "-1", max: "1", step: "0.01",
+      oninput: () => this.bent(10 ** Number(this.curve.value), true), onchange: () => this.rested() });
+    this.exponent = exponent({ type: "text", inputMode: "decimal", className: "number short", id: `gamma-${name}`,
+      onchange: () => this.bent(Number(this.exponent.value), false) });
+    const button = (text: string, title: string, onclick: () => void) => h("button", { type: "button", title, onclick }, text);
+    this.reset.addEventListener("click", () => events.chosen({ window: null, gamma: 1 }, false));
+    this.element = h("div", { className: "window" },
+      h("div", { className: "track" }, histogram ? shape(histogram, this.range) : null, ...this.handles),
+      h("div", { className: "field" }, this.fields[0], h("span", {}, "to"), this.fields[1]),
+      h("label", { className: "field" }, "Gamma", this.curve, this.exponent),
+      h("div", { className: "field buttons" },
+        button("Auto", "The range of what is visible", () => events.auto()),
+        button("Invert", "Exchanges black and white", () => {
+          const [low, high] = this.shown.window ?? baseWindow(channel);
+          events.chosen({ window: [high, low] }, false);
+        }),
+        this.reset));
+  }
+
+  /** Shows what is chosen. */
+  show({ window, gamma }: Pick<Shown, "window" | "gamma">): void {
+    this.shown = { window, gamma };
+    const chosen = window ?? baseWindow(this.channel);
+    const [low, high] = this.range;
+    this.handles.forEach((input, i) => {
+      const value = chosen[i] ?? 0;
+      // Not under the finger: the value is rounded, the handle is not.
+      if (!this.timer) input.value = String(Math.round(((value - low) / (high - low || 1)) * STEPS));
+      input.setAttribute("aria-valuetext", String(value));
+    });
+    this.fields.forEach((input, i) => document.activeElement === input || (input.value = String(chosen[i] ?? 0)));
+    if (!this.timer) this.curve.value = String(Math.log10(gamma));
+    this.exponent.value = String(gamma);
+    this.reset.hidden = window === null && gamma === 1;
+  }
+
+  private moved(): void {
+    const [low, high] = this.range;
+    const value = (input: HTMLInputElement, i: 0 | 1) => {
+      const before = (this.shown.window ?? baseWindow(this.channel))[i];
+      const place = String(Math.round(((before - low) / (high - low || 1)) * STEPS));
+      // A handle at the edge may stand for a number beyond it, which stays.
+      if (input.value === String(Math.min(Math.max(Number(place), 0), STEPS))) return before;
+      const exact = low + (Number(input.value) / STEPS) * (high - low);
+      return this.whole ? Math.round(exact) : Number(exact.toPrecision(5));
+    };
+    this.waits();
+    this.events.chosen({ window: [value(this.handles[0], 0), value(this.handles[1], 1)] }, true);
+  }
+
+  private bent(gamma: number, moves: boolean): void {
+    const rounded = moves ? Number(gamma.toFixed(2)) : gamma;
+    if (!isGamma(rounded)) {
+      this.exponent.value = String(Math.min(Math.max(rounded || 1, LEAST_GAMMA), MAX_GAMMA));
+      return;
+    }
+    if (moves) this.waits();
+    this.events.chosen({ gamma: rounded }, moves);
+  }
+
+  private typed(i: number): void {
+    const numbers = [...(this.shown.window ?? baseWindow(this.channel))] as Range;
+    const text = this.fields[i]?.value.trim().replace(",", ".") ?? "";
+    const number = Number(text);
+    if (text === "" || !Number.isFinite(number)) return this.restore();
+    numbers[i] = number;
+    this.events.chosen({ window: numbers }, false);
+  }
+
+  /** What was typed is no number. */
+  private restore(): void {
+    this.fields.forEach((input, i) => (input.value = String((this.shown.window ?? baseWindow(this.channel))[i])));
+  }
+
+  private waits(): void {
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.rested(), REST);
+  }
+
+  private rested(): void {
+    window.clearTimeout(this.timer);
+    this.timer = 0;
+    this.events.chosen({}, false);
+  }
 }

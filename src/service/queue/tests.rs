@@ -43,11 +43,11 @@ impl Story {
     }
 
     fn take(&mut self) -> String {
-        self.queue.take(self.now).unwrap_or_default()
+        self.queue.take(self.now, true).map(|(job, _)| job).unwrap_or_default()
     }
 
     fn rest(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.queue.take(self.now)).collect()
+        std::iter::from_fn(|| self.queue.take(self.now, true)).map(|(job, _)| job).collect()
     }
 }
 
@@ -189,6 +189,39 @@ fn prefetches_make_room_first_and_take_no_room_of_what_is_wanted() {
 }
 
 #[test]
+fn views_come_last_and_only_if_they_are_admitted() {
+    let mut story = Story::new(99);
+    let view = |by| Demand { client: client(by), urgency: Urgency::View };
+    for job in ["v1", "v2", "v3"] {
+        assert_eq!(story.push(view(1), job).unwrap().displaced, None);
+    }
+    story.prefetch(2, ["p"]);
+    story.ask(3, ["a"]);
+    let now = story.now;
+    assert_eq!(story.queue.take(now, false), Some(("a".to_owned(), Urgency::Wanted)));
+    assert_eq!(story.queue.take(now, false), Some(("p".to_owned(), Urgency::Prefetch)));
+    assert_eq!(story.queue.take(now, false), None);
+    assert_eq!(story.queue.take(now, true), Some(("v3".to_owned(), Urgency::View)), "the newest goes first");
+    assert_eq!(story.rest(), ["v1", "v2"]);
+}
+
+#[test]
+fn views_make_room_before_prefetches() {
+    let mut story = Story::new(2);
+    let view = |by| Demand { client: client(by), urgency: Urgency::View };
+    story.prefetch(1, ["p"]);
+    story.push(view(1), "v1").unwrap();
+    let newcomer = |story: &mut Story, demand, job| story.push(demand, job).map(|entered| entered.displaced);
+    assert_eq!(
+        newcomer(&mut story, view(2), "v2"),
+        Ok(Some("v1".to_owned())),
+        "a view takes the room of views"
+    );
+    assert_eq!(newcomer(&mut story, Demand::wanted(client(3)), "a"), Ok(Some("v2".to_owned())));
+    assert_eq!(newcomer(&mut story, view(2), "v3"), Err("v3".to_owned()), "and of nothing else");
+}
+
+#[test]
 fn where_nothing_can_wait_everything_is_given_back() {
     let mut story = Story::new(0);
     assert_eq!(story.push(Demand::wanted(client(1)), "a"), Err("a".to_owned()));
@@ -254,7 +287,7 @@ proptest::proptest! {
                     }
                     Err(_) => None,
                 },
-                3 => story.queue.take(story.now),
+                3 => story.queue.take(story.now, true).map(|(job, _)| job),
                 _ => seats.pop().and_then(|(job, demand)| story.queue.leave(job, demand)),
             };
             if let Some(gone) = gone {
@@ -266,7 +299,7 @@ proptest::proptest! {
             assert!(waiting.remove(&job));
         }
         assert!(waiting.is_empty());
-        for rotation in [&story.queue.wanted, &story.queue.prefetch] {
+        for rotation in &story.queue.rotations {
             assert!(rotation.lines().count() <= THREADS);
         }
     }

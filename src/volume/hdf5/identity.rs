@@ -82,6 +82,14 @@ struct FileState {
 }
 
 impl FileIdentity {
+    /// The length of a file in bytes, and when it was modified, in milliseconds since 1970; `None` for objects in stores, and
+    /// if it is missing.
+    pub fn length_and_time(&self) -> Option<(u64, i64)> {
+        let State::File(file) = self.state else { return None };
+        let seconds = file.modified_seconds.saturating_mul(1000);
+        Some((file.length, seconds.saturating_add(file.modified_nanoseconds / 1_000_000)))
+    }
+
     /// The file (of any type) or object at a location in its current state; symbolic links are resolved.
     pub fn from_location(location: &Location, store: &Store) -> io::Result<Self> {
         match location {

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use bytesize::ByteSize;
 use serde::Serialize;
+use serde_json::{Value, json};
 
+use super::{Inspection, LevelCost, TileCost};
 use crate::base::description::{ChannelDescription, LevelDescription};
-use crate::catalog::{Inspection, LevelCost, TileCost};
 use crate::geometry::Plane;
 use crate::store::Location;
 
@@ -19,16 +20,40 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The maximum number of reads for a tile.
 const MAX_READS: u64 = 4096;
 
+/// Why a channel cannot be served well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Warning {
+pub struct Warning {
+    /// Its name.
     pub channel: String,
+    /// What is wrong.
     pub problem: String,
     /// The command that fixes it, if there is one.
     pub mend: Option<String>,
 }
 
+impl Inspection {
+    /// The description, with the costs added to each level, and warnings at the top level.
+    pub fn json(&self, warnings: &[Warning]) -> Result<Value, serde_json::Error> {
+        let mut value = serde_json::to_value(&self.description)?;
+        for (number, costs) in self.costs.iter().enumerate() {
+            for (level, cost) in costs.iter().enumerate() {
+                let place = value.pointer_mut(&format!("/channels/{number}/levels/{level}"));
+                if let (Some(Value::Object(level)), Value::Object(cost)) =
+                    (place, serde_json::to_value(cost)?)
+                {
+                    level.extend(cost);
+                }
+            }
+        }
+        if let Some(object) = value.as_object_mut() {
+            object.insert("warnings".to_owned(), json!(warnings));
+        }
+        Ok(value)
+    }
+}
+
 /// All warnings about a file's channels.
-pub(super) fn warnings(inspection: &Inspection, file: &Location) -> Vec<Warning> {
+pub fn warnings(inspection: &Inspection, file: &Location) -> Vec<Warning> {
     let channels = inspection.description.channels.iter().zip(&inspection.costs);
     channels.flat_map(|(channel, costs)| of_channel(channel, costs, file)).collect()
 }
@@ -140,7 +165,7 @@ fn names(planes: &[Plane]) -> String {
 }
 
 /// The command that writes a copy in chunks that suit all planes.
-pub(in crate::cli) fn rechunk(file: &Location) -> String {
+pub fn rechunk(file: &Location) -> String {
     let stem = file.stem().unwrap_or_default();
     let name = format!("{stem}.rechunked.h5");
     // Nothing is written to a store.
@@ -149,7 +174,7 @@ pub(in crate::cli) fn rechunk(file: &Location) -> String {
 }
 
 /// The command that computes the levels that a file lacks.
-pub(in crate::cli) fn store_levels(file: &Location) -> String {
+pub fn store_levels(file: &Location) -> String {
     if file.is_remote() {
         return rechunk(file);
     }

@@ -1,0 +1,218 @@
+//! Requests of pages that choose how channels are shown: `/view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, and
+//! the range of what is visible, `/view/TOKEN/CHANNEL/range.json?plane=&slice=&level=&box=[&time=]`.
+//!
+//! A layer is `CHANNEL:LO:HI:GAMMA:MAP`: what [`adjustments`](super::adjustments) reads from a query, in the path.
+
+use std::ops::Range;
+
+use percent_encoding::percent_decode_str;
+
+use super::adjust::number as finite;
+use super::malformed::{MAX_CHANNELS, Malformed};
+use super::{
+    Adjustment, ChannelChoice, TileRequest, VersionedToken, decoded, digits, level_of, number, planar,
+};
+use crate::base::color::Colour;
+use crate::base::name::Name;
+use crate::base::paint::Finite;
+use crate::geometry::{Plane, TileAddress};
+
+/// The literal first segment of these paths.
+pub const VIEW: &str = "view";
+/// The file name of a range.
+const RANGE: &str = "range.json";
+
+/// A request below `/view/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ViewRequest {
+    /// A tile: each layer has a colour and both limits.
+    Tile(TileRequest),
+    /// The range of what is visible.
+    Range(RangeRequest),
+}
+
+/// The values that a rectangle of a slice shows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RangeRequest {
+    /// The dataset.
+    pub token: VersionedToken,
+    /// The channel.
+    pub channel: Name,
+    /// The time point, if the request names one.
+    pub time: Option<u64>,
+    /// The first tile of the slice.
+    pub address: TileAddress,
+    /// Pixels in the grid of tiles of the level: columns and rows, not empty and not yet known to lie within the slice.
+    pub columns: Range<u64>,
+    /// See `columns`.
+    pub rows: Range<u64>,
+}
+
+impl ViewRequest {
+    /// Parses what follows `/view/` in a path, and the query.
+    pub fn parse(path: &str, query: &str) -> Result<Self, Malformed> {
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
+        let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
+        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+        if let [token, channel, RANGE] = *segments {
+            return range(token, channel, query).map(ViewRequest::Range);
+        }
+        let [_, list, _, _, _, ..] = *segments else { return Err(Malformed::ViewShape) };
+        let (channels, adjust) = layers(list)?;
+        let tile = planar(&segments, |_| Ok(channels.clone())).map_err(|error| match error {
+            Malformed::Shape => Malformed::ViewShape,
+            other => other,
+        })?;
+        Ok(ViewRequest::Tile(TileRequest { adjust, ..tile }))
+    }
+}
+
+/// The channels of a list of layers, and how each is drawn.
+fn layers(list: &str) -> Result<(ChannelChoice, Vec<Adjustment>), Malformed> {
+    let count = list.split(',').count();
+    if count > MAX_CHANNELS {
+        return Err(Malformed::TooManyChannels { count });
+    }
+    let read = |item| layer(item).ok_or_else(|| Malformed::Layer { item: item.to_owned() });
+    let (channels, adjust): (Vec<_>, Vec<_>) =
+        list.split(',').map(read).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    Ok(match channels.as_slice() {
+        // One layer in grey stays grey.
+        [(name, _)] => (ChannelChoice::One(name.clone()), adjust),
+        _ => (ChannelChoice::Composite(channels), adjust),
+    })
+}
+
+fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
+    let mut parts = item.split(':');
+    let mut part = || parts.next();
+    let name = Name::new(part()?).ok()?;
+    let (lo, hi, gamma) = (finite(part()?)?, finite(part()?)?, finite(part()?)?);
+    let colour = Colour::from_word(part()?)?;
+    // The exponent of the curve; a gamma of 0 or near it has none.
+    let gamma = Finite::new(1.0 / gamma.get()).filter(|_| gamma.get() > 0.0)?;
+    let adjust = Adjustment {
+        colour: Some(colour),
+        lo: Some(lo),
+        hi: Some(hi),
+        gamma: Some(gamma).filter(|gamma| gamma.get() != 1.0),
+    };
+    parts.next().is_none().then_some(((name, colour), adjust))
+}
+
+fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malformed> {
+    let given = |parameter: &str| {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let value = pairs.clone().find(|(name, _)| *name == parameter).map_or("", |(_, value)| value);
+        percent_decode_str(value).decode_utf8_lossy()
+    };
+    let plane = given("plane");
+    let time = Some(given("time")).filter(|time| !time.is_empty());
+    let address = TileAddress {
+        plane: Plane::from_name(&plane).ok_or_else(|| Malformed::Plane { plane: plane.to_string() })?,
+        level: level_of(number("level", &given("level"))?)?,
+        slice: number("slice", &given("slice"))?,
+        row: 0,
+        column: 0,
+    };
+    let corners = given("box");
+    let [columns, rows] = rectangle(&corners).ok_or_else(|| Malformed::Parameter {
+        parameter: "box",
+        value: corners.to_string(),
+        expected: "x0,y0,x1,y1 in pixels of the level, each end above its start",
+    })?;
+    let time = time.map(|time| number("time", &time)).transpose()?;
+    let (token, channel) = (VersionedToken::new(token)?, Name::new(channel)?);
+    Ok(RangeRequest { token, channel, time, address, columns, rows })
+}
+
+fn rectangle(text: &str) -> Option<[Range<u64>; 2]> {
+    let numbers = text.split(',').map(digits).collect::<Option<Vec<_>>>()?;
+    let [x0, y0, x1, y1] = *numbers else { return None };
+    (x0 < x1 && y0 < y1).then_some([x0..x1, y0..y1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tile(path: &str) -> Result<TileRequest, Malformed> {
+        match ViewRequest::parse(path, "")? {
+            ViewRequest::Tile(tile) => Ok(tile),
+            ViewRequest::Range(range) => panic!("{range:?}"),
+        }
+    }
+
+    #[test]
+    fn a_layer_has_limits_a_gamma_and_a_map() {
+        let request = tile("brain/raw:-1.5:2e3:2:fire/xz/7/40/1_2_3.png").unwrap();
+        assert_eq!(request.channels, ChannelChoice::One(Name::new("raw").unwrap()));
+        assert_eq!((request.time, request.address.slice, request.address.row), (Some(7), 40, 1));
+        let finite = Finite::new;
+        let adjust = Adjustment {
+            colour: Colour::from_word("fire"),
+            lo: finite(-1.5),
+            hi: finite(2000.0),
+            gamma: finite(0.5),
+        };
+        assert_eq!(request.adjust, [adjust]);
+        let both = tile("brain/a:0:1:1:grey,b:1:0:1:00ff00/xy/0/0_0_0.png").unwrap();
+        assert!(matches!(both.channels, ChannelChoice::Composite(channels) if channels.len() == 2));
+        assert!(both.adjust.iter().all(|adjust| adjust.gamma.is_none()));
+    }
+
+    #[test]
+    fn what_is_no_layer_is_malformed() {
+        for wrong in [
+            "raw",
+            "raw:0:1:1",
+            "raw:0:1:1:pink",
+            "raw:0:1:0:grey",
+            "raw:0:1:-1:grey",
+            "raw:0:1:1e-320:grey",
+            "raw:NaN:1:1:grey",
+            "raw::1:1:grey",
+            "raw:0:inf:1:grey",
+            "raw:0:1:1:grey:",
+            "r w:0:1:1:grey",
+            "",
+            "raw:0:1:1:grey,",
+        ] {
+            let error = tile(&format!("brain/{wrong}/xy/0/0_0_0.png"));
+            assert!(
+                matches!(error, Err(Malformed::Layer { .. } | Malformed::ViewShape)),
+                "{wrong}: {error:?}"
+            );
+        }
+        let seven = ["raw:0:1:1:grey"; 7].join(",");
+        assert!(matches!(
+            tile(&format!("a/{seven}/xy/0/0_0_0.png")),
+            Err(Malformed::TooManyChannels { count: 7 })
+        ));
+        for path in ["", "brain", "brain/raw:0:1:1:grey/xy/0_0_0.png", "a/raw:0:1:1:grey/xy/1/2/3/0_0_0.png"]
+        {
+            assert!(matches!(tile(path), Err(Malformed::ViewShape)), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_asked_for_by_a_query() {
+        let query = "plane=xy&time=1&slice=40&level=2&box=0%2C5,10,7";
+        let Ok(ViewRequest::Range(range)) = ViewRequest::parse("brain/raw/range.json", query) else {
+            panic!()
+        };
+        assert_eq!((range.columns, range.rows, range.time), (0..10, 5..7, Some(1)));
+        assert_eq!((range.address.slice, range.address.level.number()), (40, 2));
+        for wrong in [
+            "",
+            "plane=xy&slice=0&level=0",
+            "plane=zz&slice=0&level=0&box=0,0,1,1",
+            "plane=xy&slice=0&level=0&box=0,0,0,1",
+            "plane=xy&slice=-1&level=0&box=0,0,1,1",
+            "plane=xy&slice=0&level=64&box=0,0,1,1",
+            "plane=xy&slice=0&level=0&box=0,0,1",
+        ] {
+            assert!(ViewRequest::parse("brain/raw/range.json", wrong).is_err(), "{wrong}");
+        }
+    }
+}

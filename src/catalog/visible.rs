@@ -1,0 +1,176 @@
+//! What is visible: the tiles that a rectangle of a slice shows, and the range of their values.
+
+use std::ops::Range;
+
+use super::overview::slice_at;
+use super::survey;
+use super::{Catalog, Channel, Dataset, NotFound, Origin, Resolved};
+use crate::base::description::RangeDescription;
+use crate::base::paint::Kind;
+use crate::base::request::{ChannelChoice, RangeRequest, TileRequest};
+use crate::base::tile::TileKey;
+use crate::geometry::{LevelView, Orthogonal, Plane, TILE, TileAddress};
+use crate::render::plan;
+
+/// The maximum number of pixels whose voxels are read: of more, the next coarser level is read.
+const MAX_PIXELS: u64 = 1 << 22;
+/// The maximum number of tiles that are read. Of more, or if there is no coarser level, tiles are left out evenly.
+const MAX_TILES: u64 = 64;
+
+/// A request for the range of what is visible, with its names resolved.
+#[derive(Debug)]
+pub struct Visible {
+    origin: Origin,
+    level: u8,
+    tiles: Vec<Resolved>,
+    /// The columns and rows of each tile that are visible.
+    parts: Vec<[Range<usize>; 2]>,
+}
+
+/// A rectangle in the grid of tiles of a level, within the slice.
+struct Rectangle {
+    address: TileAddress,
+    columns: Range<u64>,
+    rows: Range<u64>,
+}
+
+impl Catalog {
+    /// Resolves a request for a tile whose layers are adjusted: only images are. Reads no data.
+    pub fn resolve_view(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
+        let resolved = self.resolve(request)?;
+        resolved.channels().try_for_each(|channel| ensure_image(channel))?;
+        Ok(resolved)
+    }
+
+    /// Resolves a request for the range of what is visible. Reads no data.
+    pub fn resolve_range(&self, request: &RangeRequest) -> Result<Visible, NotFound> {
+        let dataset = self.known(&request.token)?;
+        let time = request.time.unwrap_or(0);
+        let channel = dataset.channel_at(&request.channel, time)?;
+        ensure_image(channel)?;
+        let asked = dataset.view(channel, request.address.level)?;
+        let tile = |address: TileAddress| {
+            self.resolve(&TileRequest {
+                token: request.token.clone(),
+                channels: ChannelChoice::One(channel.name.clone()),
+                time: request.time,
+                address,
+                adjust: Vec::new(),
+            })
+        };
+        let mut shown = Rectangle::at(dataset, channel, request, &asked, &asked);
+        for view in dataset.views(channel).filter(|view| view.level > asked.level) {
+            let coarser = Rectangle::at(dataset, channel, request, &asked, &view);
+            if shown.pixels() <= MAX_PIXELS
+                || matches!(tile(coarser.address), Err(NotFound::TooCostly { .. }))
+            {
+                break;
+            }
+            shown = coarser;
+        }
+        let (mut tiles, mut parts) = (Vec::new(), Vec::new());
+        for (address, part) in shown.tiles() {
+            match tile(address) {
+                Ok(tile) => {
+                    tiles.push(tile);
+                    parts.push(part);
+                }
+                Err(NotFound::Outside { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let origin = Origin::new(dataset, vec![channel.clone()]);
+        Ok(Visible { origin, level: shown.address.level.number(), tiles, parts })
+    }
+}
+
+fn ensure_image(channel: &Channel) -> Result<(), NotFound> {
+    match channel.kind {
+        Kind::Image => Ok(()),
+        kind => Err(NotFound::NotAdjustable { channel: channel.name.clone(), kind: kind.name() }),
+    }
+}
+
+impl Rectangle {
+    /// The rectangle that is asked for, at the level `view` instead of `asked`.
+    fn at(
+        dataset: &Dataset,
+        channel: &Channel,
+        request: &RangeRequest,
+        asked: &LevelView,
+        view: &LevelView,
+    ) -> Self {
+        let (plane, orthogonal) = (request.address.plane, dataset.orthogonal(channel));
+        let step = view.factor.zip(asked.factor, |factor, asked| (factor / asked.max(1)).max(1));
+        // With square pixels, rows are as high as columns are wide.
+        let is_square = plane != Plane::Xy && matches!(orthogonal, Orthogonal::Isotropic(_));
+        let row_axis = if is_square { plane.column_axis() } else { plane.row_axis() };
+        let (columns, rows) = view.drawn(plane, dataset.grid_offset(channel), orthogonal);
+        let within = |asked: &Range<u64>, step: u64, end: u64| {
+            let end = end.min(asked.end.div_ceil(step));
+            (asked.start / step).min(end)..end
+        };
+        let slice = slice_at(dataset, asked, view, &request.address);
+        Self {
+            address: TileAddress { level: view.level, slice, ..request.address },
+            columns: within(&request.columns, step[plane.column_axis()], columns),
+            rows: within(&request.rows, step[row_axis], rows),
+        }
+    }
+
+    fn pixels(&self) -> u64 {
+        let length = |range: &Range<u64>| range.end - range.start;
+        length(&self.columns).saturating_mul(length(&self.rows))
+    }
+
+    /// The tiles that it touches, each with the columns and rows within.
+    fn tiles(&self) -> impl Iterator<Item = (TileAddress, [Range<usize>; 2])> {
+        let edge = TILE as u64;
+        let touched = |range: &Range<u64>| range.start / edge..range.end.div_ceil(edge);
+        let part = move |range: &Range<u64>, tile: u64| {
+            let inside = |place: u64| place.saturating_sub(tile * edge).min(edge) as usize;
+            inside(range.start)..inside(range.end)
+        };
+        let (across, down) = (touched(&self.columns), touched(&self.rows));
+        let width = across.end - across.start;
+        let count = width.saturating_mul(down.end - down.start);
+        let step = count.div_ceil(MAX_TILES).max(self.pixels().div_ceil(MAX_PIXELS)).max(1);
+        (0..count.div_ceil(step)).map(move |number| {
+            let (row, column) = (down.start + number * step / width, across.start + number * step % width);
+            let address = TileAddress { row, column, ..self.address };
+            (address, [part(&self.columns, column), part(&self.rows, row)])
+        })
+    }
+}
+
+impl Visible {
+    /// The origin of its voxels.
+    pub fn origin(&self) -> Origin {
+        self.origin.clone()
+    }
+
+    /// The key: a digest of everything that determines the range.
+    pub fn key(&self) -> TileKey {
+        let tiles: Vec<TileKey> = self.tiles.iter().map(Resolved::key).collect();
+        TileKey::digest(&("range", self.level, &self.parts, tiles))
+    }
+
+    /// What is read.
+    pub fn plan(&self) -> plan::Visible {
+        let tiles = self.tiles.iter().map(Resolved::plan).collect();
+        plan::Visible { tiles, parts: self.parts.clone(), level: self.level }
+    }
+}
+
+/// The range of the finite values that are visible at a level: percentiles by the rules of windows.
+pub fn range_of(mut values: Vec<f64>, level: u8) -> RangeDescription {
+    let window = survey::window_of(&mut values).map(|window| window.limits());
+    RangeDescription {
+        low: window.map(|(low, _)| low),
+        high: window.map(|(_, high)| high),
+        min: values.first().copied(),
+        max: values.last().copied(),
+        voxels: values.len() as u64,
+        level,
+    }
+}

@@ -1,0 +1,120 @@
+//! `/events`: tells pages which datasets were added, changed or removed, as server-sent events.
+//!
+//! A listener holds the catalogue that its request may see, which all with the same grants share, and compares it with the
+//! next one. It ends when the server is being stopped, and when the rules of access change: its secret must be looked at again.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::header;
+use bytes::Bytes;
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::context::Context;
+use super::listeners::{MAX_LISTENERS, Seat};
+use super::problem;
+use crate::catalog::Catalog;
+use crate::catalog::access::Grants;
+use crate::service::{Changes, TileService};
+
+/// How often a listener is sent something.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// The datasets that differ between two catalogues, by token.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Difference {
+    added: Vec<String>,
+    changed: Vec<String>,
+    removed: Vec<String>,
+}
+
+impl Difference {
+    fn between(before: &Catalog, after: &Catalog) -> Self {
+        let mut found = Self::default();
+        for dataset in after.datasets() {
+            match before.dataset(&dataset.token) {
+                None => found.added.push(dataset.token.to_string()),
+                Some(old) if !Arc::ptr_eq(old, dataset) && before.version(old) != after.version(dataset) => {
+                    found.changed.push(dataset.token.to_string());
+                }
+                Some(_) => {}
+            }
+        }
+        let gone = before.datasets().filter(|dataset| after.dataset(&dataset.token).is_none());
+        found.removed.extend(gone.map(|dataset| dataset.token.to_string()));
+        found
+    }
+}
+
+struct Listener {
+    service: Arc<TileService>,
+    changes: Changes,
+    draining: watch::Receiver<bool>,
+    seen: Arc<Catalog>,
+    grants: Grants,
+    _seat: Seat,
+}
+
+impl Listener {
+    /// What is sent next; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.draining.wait_for(|is_draining| *is_draining) => return None,
+                changed = self.changes.changed() => changed.ok()?,
+                () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b":\n\n")),
+            }
+            let all = self.service.catalog();
+            if all.access() != self.seen.access() {
+                return None;
+            }
+            let now = all.visible_to(&self.grants);
+            let difference = Difference::between(&self.seen, &now);
+            self.seen = now;
+            if difference != Difference::default() {
+                return event("datasets", &difference);
+            }
+        }
+    }
+}
+
+fn event(name: &str, data: &impl Serialize) -> Option<Bytes> {
+    Some(format!("event: {name}\ndata: {}\n\n", serde_json::to_string(data).ok()?).into())
+}
+
+/// `/events`
+pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
+    let Some(seat) = context.site.listeners.enter(context.demand().client) else {
+        return problem::busy(&format!("there are {MAX_LISTENERS} listeners at this address, the maximum"));
+    };
+    let description = &context.site.description;
+    let hello = serde_json::json!({ "version": description.version, "started": description.started });
+    let greeting = event("hello", &hello).map(|hello| [&b"retry: 3000\n"[..], &hello].concat().into());
+    let service = Arc::clone(&context.site.service);
+    let listener = Listener {
+        changes: service.changes(),
+        // A change since the request began is told at once.
+        seen: Arc::clone(&context.catalog),
+        service,
+        draining: context.site.listeners.draining(),
+        grants: context.grants.clone(),
+        _seat: seat,
+    };
+    let events = stream::unfold((greeting, Box::new(listener)), async |(greeting, mut listener)| {
+        let next = match greeting {
+            Some(greeting) => greeting,
+            None => listener.next().await?,
+        };
+        Some((Ok::<Bytes, Infallible>(next), (None, listener)))
+    });
+    HttpResponse::Ok()
+        .content_type("text/event-stream")
+        .insert_header((header::CACHE_CONTROL, "no-store"))
+        .insert_header(("X-Accel-Buffering", "no"))
+        .streaming(events)
+}

@@ -1,0 +1,40 @@
+//! What a page chooses to see: `/view/TOKEN/LAYERS/…`, tiles with a range, gamma and colours, and the range of what is
+//! visible. Newer views displace older ones because browsers give up what they no longer want: it leaves the queue.
+
+use actix_web::HttpResponse;
+
+use super::body::Pieces;
+use super::context::Context;
+use super::problem;
+use super::tiles::{described, is_confirmed};
+use crate::base::request::ViewRequest;
+use crate::service::{Demand, TileError, Urgency};
+
+/// The response to a path, given without `/view/`.
+pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
+    let answered = found(context, path).await;
+    context.site.service.use_pause();
+    answered.unwrap_or_else(|error| problem::response(&error))
+}
+
+async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
+    let Context { site, request, record, catalog, .. } = context;
+    let demand = Demand { urgency: Urgency::View, ..context.demand() };
+    let (identified, token, content_type) = match ViewRequest::parse(path, request.query_string())? {
+        ViewRequest::Tile(tile) => {
+            (site.service.identify_view(catalog, &tile).await?, tile.token, "image/png")
+        }
+        ViewRequest::Range(range) => {
+            (site.service.identify_range(catalog, &range).await?, range.token, "application/json")
+        }
+    };
+    record.set_dataset(&identified);
+    let etag = identified.key().etag();
+    if is_confirmed(site, request, &identified, &etag) {
+        return Ok(described(HttpResponse::NotModified(), site, etag, &token).finish());
+    }
+    let made = site.service.fetch(&identified, demand, &record.trace).await?;
+    Ok(described(HttpResponse::Ok(), site, etag, &token)
+        .content_type(content_type)
+        .body(Pieces::from_whole(made.bytes)))
+}

@@ -1,0 +1,85 @@
+// "Go to": one field for a position, a slice, a label, or a link of this page or of Neuroglancer.
+
+import type { Channel, Dataset, PlaneName, Triple } from "./data";
+import { h, sheet } from "./dom";
+import { at, AXES } from "./geometry";
+import { metres } from "./scale";
+import { isLabel } from "./view";
+
+export type Target = { kind: "point"; at: Triple; zoom?: number } | { kind: "label"; id: string } | { kind: "hash"; hash: string };
+
+const EXAMPLES = "For example: 120, 45, 7 · 12 µm, 4.5 µm, 0.7 µm · slice 40 · label 1234 · a link of this page or of Neuroglancer";
+
+/** A position in a Neuroglancer link, in voxels with the dataset's offset. */
+function neuroglancer(text: string, voxel: Triple, unit: string | null): Triple | null {
+  const state = JSON.parse(decodeURIComponent(text)) as { position?: number[]; dimensions?: Record<string, [number, string]> };
+  const { position, dimensions } = state;
+  if (!position || !dimensions) return null;
+  const names = Object.keys(dimensions);
+  const metre = metres(unit) ?? 1e-9;
+  const found = ["x", "y", "z"].map((name, axis) => {
+    const value = position[names.indexOf(name)];
+    const [scale] = dimensions[name] ?? [];
+    return value === undefined || scale === undefined ? NaN : (value * scale) / (at(voxel, axis) * metre);
+  });
+  return found.every(Number.isFinite) ? (found as Triple) : null;
+}
+
+/** What a text means; an error says what is expected. */
+export function parse(text: string, dataset: Dataset, channel: Channel | undefined, plane: PlaneName, here: Triple): Target {
+  const trimmed = text.trim();
+  const wrong = new Error(`“${trimmed.slice(0, 60)}” is no place. ${EXAMPLES}`);
+  const voxel = channel?.voxel_size ?? null;
+  const placed = (numbers: Triple): Target => ({ kind: "point", at: numbers.map((value, axis) => value - at(dataset.offset, axis)) as Triple });
+  const state = /#!(.+)$/.exec(trimmed)?.[1];
+  if (state !== undefined) {
+    try {
+      const found = neuroglancer(state, voxel ?? [1, 1, 1], channel?.voxel_unit ?? null);
+      if (found) return placed(found);
+    } catch {
+      // no JSON: as any other text that is no place
+    }
+    throw wrong;
+  }
+  const hash = /#[^?#]+\?.*$/.exec(trimmed)?.[0];
+  if (hash) return { kind: "hash", hash };
+  const label = /^label\s+(\S+)$/i.exec(trimmed)?.[1];
+  if (label && isLabel(label)) return { kind: "label", id: label };
+  const axis = AXES[plane].slice;
+  const slice = /^(?:slice\s+)?(-?\d+)$/i.exec(trimmed)?.[1];
+  if (slice) {
+    const point = here.map((value, i) => (i === axis ? Number(slice) + 0.5 - at(dataset.offset, i) : value)) as Triple;
+    return { kind: "point", at: point };
+  }
+  const parts = /[,;]/.test(trimmed) ? trimmed.split(/[,;]/) : trimmed.split(/\s+(?=-?[\d.])/);
+  const read = parts.map((part) => /^\s*(?:[xyz]\s*=?\s*)?(-?[\d.]+(?:e-?\d+)?)\s*([^\d\s.,]*)\s*$/i.exec(part));
+  const lastUnit = read.at(-1)?.[2] || null;
+  if (read.length !== 3 || read.some((one) => !one)) throw wrong;
+  const numbers = read.map((one, i) => {
+    const [value, unit] = [Number(one?.[1]), one?.[2] || lastUnit];
+    if (!unit || /^(vx|px|voxels?)$/.test(unit)) return Number.isInteger(value) ? value + 0.5 : value;
+    const [of, ours] = [metres(unit), metres(channel?.voxel_unit ?? null)];
+    if (of === null) throw new Error(`“${unit}” is no unit of length. Use nm, µm, mm or m, or no unit for voxels.`);
+    if (!voxel || ours === null) throw new Error("The size of a voxel is not known, so give the position in voxels.");
+    // Lengths count from the dataset's first voxel with its offset, as voxels do.
+    return (value * of) / (at(voxel, i) * ours);
+  }) as Triple;
+  return placed(numbers);
+}
+
+/** The field; `go` may throw, and what it says is shown. */
+export function gotoSheet(go: (text: string) => void): HTMLDialogElement {
+  const field = h("input", { type: "text", id: "goto", autofocus: true, autocomplete: "off", "aria-describedby": "goto-says", "aria-label": "Go to" });
+  const says = h("p", { id: "goto-says", className: "reason", role: "status" }, EXAMPLES);
+  const onsubmit = (event: Event) => {
+    event.preventDefault();
+    try {
+      go(field.value);
+      dialog.close();
+    } catch (error) {
+      says.textContent = error instanceof Error ? error.message : String(error);
+    }
+  };
+  const dialog = sheet("Go to", h("form", { className: "field", onsubmit }, field, h("button", { type: "submit" }, "Go")), says);
+  return dialog;
+}

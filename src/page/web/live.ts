@@ -1,0 +1,96 @@
+// Changes of the datasets while the page is open: one event stream of the server for all pages of the browser.
+//
+// The pages agree over a BroadcastChannel which of them listens, and that page tells the others. If it is gone for a while,
+// another takes its place. Where the server grants no stream, the page that would listen asks now and then.
+
+/** How often the listening page says that it is there, and when it is given up, in milliseconds. */
+const BEAT = 4000;
+const MAX_SILENCE = 11_000;
+/** How long a new page waits for a listening one. */
+const GREETING = 400;
+/** How often datasets are asked for without a stream, and when a stream is tried again. */
+const POLL = 15_000;
+
+type Message = { kind: "who" } | { kind: "leads"; by: number } | { kind: "gone" } | { kind: "changed"; restarted: boolean };
+
+export class Live {
+  private readonly id = Math.random();
+  private readonly channel = new BroadcastChannel(`voltile ${location.pathname}`);
+  private stream: EventSource | null = null;
+  private leads = false;
+  private timer = 0;
+  private beat = 0;
+  private poll = 0;
+  /** Of the server, as its stream said. */
+  private started: number | null = null;
+
+  /** `changed` is called when datasets may have changed; `restarted` if the server answers again after it did not. */
+  constructor(private readonly changed: (restarted: boolean) => void) {
+    this.channel.onmessage = (event) => this.hear(event.data as Message);
+    this.say({ kind: "who" });
+    this.electAfter(GREETING);
+    window.addEventListener("pagehide", () => this.resign(true));
+    window.addEventListener("pageshow", (event) => event.persisted && this.electAfter(GREETING));
+  }
+
+  private say(message: Message): void {
+    this.channel.postMessage(message);
+  }
+
+  private electAfter(wait: number): void {
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.lead(), wait * (1 + Math.random() / 2));
+  }
+
+  private hear(message: Message): void {
+    if (message.kind === "changed") return this.changed(message.restarted);
+    if (message.kind === "who" && this.leads) this.say({ kind: "leads", by: this.id });
+    if (message.kind === "gone" && !this.leads) this.electAfter(GREETING);
+    if (message.kind !== "leads") return;
+    // Of two pages that listen, one goes on.
+    if (this.leads && message.by > this.id) return this.say({ kind: "leads", by: this.id });
+    if (this.leads) this.resign(false);
+    this.electAfter(MAX_SILENCE);
+  }
+
+  private lead(): void {
+    this.leads = true;
+    this.say({ kind: "leads", by: this.id });
+    this.beat = window.setInterval(() => this.say({ kind: "leads", by: this.id }), BEAT);
+    this.listen();
+  }
+
+  private resign(leaving: boolean): void {
+    window.clearTimeout(this.timer);
+    window.clearInterval(this.beat);
+    window.clearTimeout(this.poll);
+    this.stream?.close();
+    this.stream = null;
+    if (leaving && this.leads) this.say({ kind: "gone" });
+    this.leads = false;
+  }
+
+  private tell(restarted: boolean): void {
+    this.say({ kind: "changed", restarted });
+    this.changed(restarted);
+  }
+
+  private listen(): void {
+    const stream = (this.stream = new EventSource("events"));
+    stream.addEventListener("hello", (event) => {
+      const { started } = JSON.parse((event as MessageEvent<string>).data) as { started: number };
+      // A stream that begins again may have missed something.
+      if (this.started !== null) this.tell(this.started !== started);
+      this.started = started;
+    });
+    stream.addEventListener("datasets", () => this.tell(false));
+    stream.addEventListener("error", () => {
+      // The browser connects again by itself, unless the server refused.
+      if (stream.readyState !== EventSource.CLOSED || this.stream !== stream) return;
+      this.poll = window.setTimeout(() => {
+        this.tell(false);
+        this.listen();
+      }, POLL);
+    });
+  }
+}

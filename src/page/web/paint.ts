@@ -1,0 +1,65 @@
+// How a channel is painted: grey, a pure colour (which adds to other channels), or a colour map, for a channel alone.
+//
+// The tables of the maps are the server's own files: 256 reds, 256 greens, 256 blues.
+
+import cyanhot from "../../base/maps/cyanhot.lut";
+import fire from "../../base/maps/fire.lut";
+import magma from "../../base/maps/magma.lut";
+import viridis from "../../base/maps/viridis.lut";
+
+export type Pure = "" | "C" | "M" | "Y" | "R" | "G" | "B";
+export type MapName = "inverted" | "fire" | "viridis" | "magma" | "cyanhot";
+export type Colour = Pure | MapName;
+export type Parts = [number, number, number];
+
+export const PURE: Pure[] = ["", "C", "M", "Y", "R", "G", "B"];
+export const MAPS: MapName[] = ["inverted", "fire", "viridis", "magma", "cyanhot"];
+/** In the order in which channels that have no colour get one. */
+const ADDED: Pure[] = ["G", "M", "C", "Y", "R", "B"];
+
+export const NAMES: Record<Colour, string> = {
+  "": "grey", C: "cyan", M: "magenta", Y: "yellow", R: "red", G: "green", B: "blue",
+  inverted: "inverted grey", fire: "fire", viridis: "viridis", magma: "magma", cyanhot: "cyan hot",
+};
+
+const PARTS: Record<Pure, Parts> = {
+  "": [1, 1, 1], C: [0, 1, 1], M: [1, 0, 1], Y: [1, 1, 0], R: [1, 0, 0], G: [0, 1, 0], B: [0, 0, 1],
+};
+
+export const isMap = (colour: Colour): colour is MapName => MAPS.includes(colour as MapName);
+
+/** The colour that a channel gets beside channels with other colours. */
+export const unused = (taken: Colour[]): Pure => ADDED.find((colour) => !taken.includes(colour)) ?? "C";
+
+const FILES: Partial<Record<Colour, Uint8Array>> = { cyanhot, fire, magma, viridis };
+
+/** The colour of a shade of 0 to 255. */
+export function paint(colour: Colour, shade: number): Parts {
+  const file = FILES[colour];
+  if (file) return [file[shade] ?? 0, file[256 + shade] ?? 0, file[512 + shade] ?? 0];
+  if (colour === "inverted") return [255 - shade, 255 - shade, 255 - shade];
+  return PARTS[colour as Pure].map((part) => part * shade) as Parts;
+}
+
+/** Red, green and blue for each grey value, whose shade is in `shades`. */
+export const table = (colour: Colour, shades: Uint8Array): Uint8Array =>
+  Uint8Array.from([...shades].flatMap((shade) => paint(colour, shade)));
+
+/** The colour as in addresses of tiles. */
+export function paintName(colour: Colour, alone: boolean): string {
+  if (isMap(colour)) return colour;
+  if (colour === "" && alone) return "grey";
+  return PARTS[colour].map((part) => (part ? "ff" : "00")).join("");
+}
+
+const SHADES = [0, 32, 64, 96, 128, 160, 192, 224, 255];
+
+/** What a colour looks like, from black to white, for a style sheet. */
+export function gradient(colour: Colour): string {
+  if (colour !== "" && !isMap(colour)) return `rgb(${paint(colour, 255).join()})`;
+  return `linear-gradient(90deg, ${SHADES.map((shade) => `rgb(${paint(colour, shade).join()})`).join()})`;
+}
+
+/** Colours at equal distances between which a shader draws straight lines, from 0 to 1. */
+export const stops = (colour: MapName, count: number): Parts[] =>
+  Array.from({ length: count }, (_, i) => paint(colour, Math.round((i * 255) / (count - 1))).map((part) => part / 255) as Parts);

@@ -1,0 +1,38 @@
+//! The values that a rectangle of a slice shows, for statistics.
+
+use std::ops::Range;
+
+use super::drawing::Scratch;
+use super::slice;
+use crate::geometry::Patch;
+use crate::render::plan::Visible;
+use crate::volume::{ReadError, Voxel, with_samples};
+
+/// The finite values that are visible, in no particular order; without those that stand for missing data.
+pub fn visible(plan: &Visible, scratch: &mut Scratch) -> Result<Vec<f64>, ReadError> {
+    let drawing = &mut scratch.drawing;
+    let mut all = Vec::new();
+    for (tile, part) in plan.tiles.iter().zip(&plan.parts) {
+        for source in tile.picture.sources() {
+            let Some(patch) = &source.patch else { continue };
+            let (block, sums, field) = (&mut drawing.block, &mut drawing.sums, &mut drawing.field);
+            let blank = slice::means(source, patch, &tile.policy, block, sums, field)?;
+            with_samples!(&*field, voxels => {
+                let there = places(patch, part).into_iter().filter(|place| !blank.has(*place, voxels[*place]));
+                all.extend(there.map(|place| voxels[place].to_f64()).filter(|value| value.is_finite()));
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// The positions among a patch's voxels of those that these columns and rows of the tile show, each once.
+fn places(patch: &Patch, [columns, rows]: &[Range<usize>; 2]) -> Vec<usize> {
+    let shown = patch.shown().zip(patch.top()..).filter(|(_, row)| rows.contains(row));
+    let mut distinct: Vec<usize> = shown.map(|(distinct, _)| distinct).collect();
+    distinct.dedup();
+    let column = |column: usize| column.saturating_sub(patch.left()).min(patch.width());
+    let across = column(columns.start)..column(columns.end);
+    let row = |row: usize| across.clone().map(move |column| row * patch.width() + column);
+    distinct.into_iter().flat_map(row).collect()
+}
