@@ -64,7 +64,6 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
         }
         directory.finish()?;
     }
-    drop(encoder);
     Ok(file.into_inner())
 }
 
