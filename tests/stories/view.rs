@@ -186,11 +186,16 @@ fn only_images_are_adjusted_and_wrong_addresses_say_what_is_expected() {
     assert!(problem("em/raw:0:1:1:pink/xy/0/0_0_0.png").contains("viridis"));
     assert!(problem("em/raw/range.json?plane=xy&slice=0&level=0&box=0,0,0,1").contains("box"));
     assert!(problem("em/raw:0:1:1:grey/xy/0_0_0.png").contains("/view/TOKEN/LAYERS"));
-    let rgb = place.serve([fixture("rgb.h5")]);
-    let described = rgb.json("/datasets.json");
-    let mut channels = described["datasets"][0]["channels"].as_array().unwrap().iter();
-    let channel = channels.find(|channel| channel["kind"] == "rgb").unwrap()["name"].as_str().unwrap();
-    let answer = rgb.get(&format!("/view/rgb/{channel}:0:1:1:grey/xy/0/0_0_0.png"));
+    let colours = Place::new();
+    colours.write(
+        "voltile.toml",
+        &format!(
+            "[datasets.rgb]\nfile = {:?}\n[datasets.rgb.channels.three]\npath = \"/three\"\naxes = \"zyxc\"\nkind = \"rgb\"\n",
+            fixture("rgb.h5")
+        ),
+    );
+    let rgb = colours.serve::<&str>([]);
+    let answer = rgb.get("/view/rgb/three:0:1:1:grey/xy/0/0_0_0.png");
     assert!(answer.status == 404 && answer.problem().contains("holds rgb"), "{answer:?}");
 }
 

@@ -4,11 +4,9 @@
 use std::fmt::Write;
 use std::io::Cursor;
 
-use bytemuck::{Pod, Zeroable};
 use tiff::TiffResult;
-use tiff::encoder::colortype::{ColorType, Gray8, Gray16, Gray32Float, GrayI16, RGB8};
-use tiff::encoder::{Rational, TiffEncoder, TiffValue};
-use tiff::tags::{ResolutionUnit, Tag};
+use tiff::encoder::{Rational, TiffEncoder};
+use tiff::tags::Tag;
 
 use crate::render::encode::EncodeError;
 use crate::render::plan::Cutout;
@@ -25,41 +23,47 @@ pub fn imagej_has(voxel: VoxelType, is_rgb: bool) -> bool {
 
 /// Writes a box of voxels, given little-endian with colours last.
 pub(super) fn hyperstack(voxels: &[u8], plan: &Cutout) -> Result<Vec<u8>, EncodeError> {
-    let written = match plan.voxel {
-        VoxelType::U8 if plan.components.len() > 1 => pages::<RGB8>(voxels, plan),
-        VoxelType::I16 => pages::<GrayI16>(voxels, plan),
-        VoxelType::U16 => pages::<Gray16>(voxels, plan),
-        VoxelType::F32 => pages::<Gray32Float>(voxels, plan),
-        // Other types have been refused.
-        _ => pages::<Gray8>(voxels, plan),
-    };
-    written.map_err(|error| EncodeError::new(voxels.len(), error.to_string()))
+    pages(voxels, plan).map_err(|error| EncodeError::new(voxels.len(), error.to_string()))
 }
 
-fn pages<C: ColorType<Inner: Pod>>(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>>
-where
-    [C::Inner]: TiffValue,
-{
-    let size = plan.region.size;
-    let (width, height) = (size.x as u32, size.y as u32);
+/// ImageJ reads only the first page, and expects the voxels of all pages after another.
+fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
+    let (size, samples) = (plan.region.size, plan.components.len());
+    let page = voxels.len() as u64 / size.z.max(1);
+    // Of unsigned and signed integers, and of floats.
+    let format: u16 = match plan.voxel {
+        VoxelType::I16 => 2,
+        VoxelType::F32 => 3,
+        _ => 1,
+    };
+    let photometric: u16 = if samples > 1 { 2 } else { 1 };
     let mut file = Cursor::new(Vec::with_capacity(voxels.len()));
     let mut encoder = TiffEncoder::new(&mut file)?;
-    let mut page = vec![C::Inner::zeroed(); (size.x * size.y) as usize * C::BITS_PER_SAMPLE.len()];
-    for (number, slice) in voxels.chunks_exact(size_of_val(page.as_slice()).max(1)).enumerate() {
-        bytemuck::cast_slice_mut(&mut page).copy_from_slice(slice);
-        let mut image = encoder.new_image::<C>(width, height)?;
-        image.rows_per_strip(height)?;
-        image.resolution_unit(ResolutionUnit::None);
+    let mut start = 0;
+    for z in 0..size.z {
+        let mut directory = encoder.image_directory()?;
+        if z == 0 {
+            start = directory.write_data(voxels)?;
+            directory.write_tag(Tag::ImageDescription, description(plan).as_str())?;
+        }
+        directory.write_tag(Tag::ImageWidth, size.x as u32)?;
+        directory.write_tag(Tag::ImageLength, size.y as u32)?;
+        let bits = vec![8 * plan.voxel.stored_bytes() as u16; samples];
+        directory.write_tag(Tag::BitsPerSample, bits.as_slice())?;
+        directory.write_tag(Tag::SampleFormat, vec![format; samples].as_slice())?;
+        directory.write_tag(Tag::SamplesPerPixel, samples as u16)?;
+        directory.write_tag(Tag::Compression, 1u16)?;
+        directory.write_tag(Tag::PhotometricInterpretation, photometric)?;
+        directory.write_tag(Tag::StripOffsets, u32::try_from(start + z * page)?)?;
+        directory.write_tag(Tag::StripByteCounts, u32::try_from(page)?)?;
+        directory.write_tag(Tag::RowsPerStrip, size.y as u32)?;
+        directory.write_tag(Tag::ResolutionUnit, 1u16)?;
         if let Some((voxel, _)) = &plan.voxel_size {
-            image.x_resolution(per_unit(voxel.x));
-            image.y_resolution(per_unit(voxel.y));
+            directory.write_tag(Tag::XResolution, per_unit(voxel.x))?;
+            directory.write_tag(Tag::YResolution, per_unit(voxel.y))?;
         }
-        if number == 0 {
-            image.encoder().write_tag(Tag::ImageDescription, description(plan).as_str())?;
-        }
-        image.write_data(&page)?;
+        directory.finish()?;
     }
-    drop(encoder);
     Ok(file.into_inner())
 }
 
