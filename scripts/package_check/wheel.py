@@ -1,4 +1,4 @@
-"""The wheel: installed by pip into a new environment, the program runs and renders."""
+"""The wheel: installed by pip into a new environment, the program runs and renders. scripts/python-check has the package."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ def check(report: Report, root: Path, place: Path, args) -> None:
     print(f"        {wheel.name}, {wheel.stat().st_size >> 20} MiB")
     python = place / "venv" / "bin" / "python"
     report.ran("a venv can be made", run(sys.executable, "-m", "venv", place / "venv"))
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", wheel]
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", wheel]
     report.ran("pip installs the wheel", run(*install))
     voltile = python.with_name("voltile")
     wanted = run(args.voltile, "--version").stdout

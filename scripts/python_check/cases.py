@@ -4,6 +4,7 @@ FOLDER holds the volumes of volumes.py. Prints `N passed, N failed, N skipped` l
 """
 
 import gc
+import http.server
 import json
 import os
 import pickle
@@ -14,8 +15,10 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 import urllib.error
 import urllib.request
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +59,7 @@ class Case(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.expected = np.load(FOLDER / "expected.npz")
+        cls.expected = dict(np.load(FOLDER / "expected.npz"))
 
     def equal(self, found, wanted, what=""):
         """Equal in values, shape and type: arrays, or scalars as NumPy returns them."""
@@ -87,7 +90,7 @@ class Reading(Case):
             self.equal(np.asarray(volume), voxels)
 
     def test_every_type_in_either_byte_order_is_native(self):
-        names = [name for name in self.expected.files if name.endswith(("_little", "_big")) or name == "flags"]
+        names = [name for name in self.expected if name.endswith(("_little", "_big")) or name == "flags"]
         self.assertEqual(len(names), 23)
         for name in names:
             volume = self.server[f"types/{name}"]
@@ -114,10 +117,10 @@ class Reading(Case):
             places = [chance.choice([None, chance.randint(-end, end)]) for _ in range(2)]
             return slice(*places, chance.choice([None, 1, 1, 2, 3, 17, 64, 1000, -1, -2, -65]))
 
-        whole, self.addCleanup = _volume.BOX_BYTES, self.addCleanup
+        whole = _volume.BOX_BYTES
         self.addCleanup(setattr, _volume, "BOX_BYTES", whole)
-        for count in range(60):
-            _volume.BOX_BYTES = chance.choice([50_000, 300_000, whole])
+        for count in range(30):
+            _volume.BOX_BYTES = chance.choice([200_000, 1_000_000, whole])
             key = tuple(item(extent) for extent in self.raw.shape[: chance.randint(1, 3)])
             self.equal(self.raw[key], self.voxels[key], f"{count}: {key}, boxes of {_volume.BOX_BYTES}")
 
@@ -305,13 +308,60 @@ class Starting(Case):
 
 # What a kernel does: serves, and says how.
 KERNEL = """
-import os, sys, time, voltile
+import os, signal, sys, time, voltile
+if "interruptible" in sys.argv:
+    signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
 server = voltile.serve(sys.argv[1])
 if "fork" in sys.argv and os.fork() == 0:
     time.sleep(600)
 print(server._program._process.pid, server.address, flush=True)
 time.sleep(600)
 """
+
+
+class Bucket(http.server.BaseHTTPRequestHandler):
+    """Objects in S3, as far as reading takes: the files of FOLDER, whole or a range of their bytes."""
+
+    def do_GET(self):
+        path = FOLDER / self.path.partition("?")[0].removeprefix("/bucket/")
+        if not path.is_file():
+            return self.send_error(404)
+        body, status = path.read_bytes(), 200
+        length = len(body)
+        if asked := self.headers.get("Range"):
+            first, last = asked.removeprefix("bytes=").split("-")
+            start = int(first) if first else max(0, length - int(last))
+            body, status = body[start : int(last) + 1 if first and last else length], 206
+        self.send_response(status)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{start + len(body) - 1}/{length}")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"1"')
+        self.send_header("Last-Modified", "Mon, 02 Nov 2026 08:00:00 GMT")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+class Remote(Case):
+    def test_files_in_object_storage(self):
+        store = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
+        threading.Thread(target=store.serve_forever, daemon=True).start()
+        self.addCleanup(store.server_close)
+        self.addCleanup(store.shutdown)
+        keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
+        keys["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{store.server_port}"
+        with unittest.mock.patch.dict(os.environ, keys):
+            with voltile.serve(["s3://bucket/brain.h5", FOLDER / "types.h5"]) as server:
+                self.equal(server["brain/raw"][33:35], self.expected["raw"][33:35])
+                self.equal(server["types/f4_big"][1], self.expected["f4_big"][1])
+            with self.assertRaisesRegex(voltile.Error, "nothing.h5"):
+                voltile.serve("s3://bucket/nothing.h5")
 
 
 class Ending(Case):
@@ -344,14 +394,11 @@ class Ending(Case):
         self.assertTrue(until(lambda: has_ended(server)))
 
     def test_an_interrupted_kernel_keeps_its_server(self):
-        kernel, server, address = self.kernel()
+        kernel, server, address = self.kernel("interruptible")
+        self.assertNotEqual(os.getpgid(server), os.getpgid(kernel.pid))
         os.killpg(kernel.pid, signal.SIGINT)
-        # It is interrupted, and ends, as a script does; a server that got the signal, too, would have ended at once.
-        self.assertEqual(kernel.wait(PATIENCE) != 0, True)
-        self.assertTrue(until(lambda: has_ended(server)))
-        server = voltile.serve(FOLDER / "brain.h5")
-        self.assertNotEqual(os.getsid(server._program._process.pid), os.getsid(0))
-        server.stop()
+        self.assertEqual(kernel.stdout.readline(), "interrupted\n")
+        self.equal(voltile.connect(address)["raw"][1], self.expected["raw"][1])
 
     def test_a_server_ends_with_what_refers_to_it(self):
         server = voltile.serve(FOLDER / "brain.h5")
@@ -369,18 +416,18 @@ class Ending(Case):
 
     def test_many_threads_read_one_volume(self):
         with voltile.serve(FOLDER / "brain.h5") as server:
-            volume, wrong = server["raw"], []
+            volume, right = server["raw"], []
 
             def read(z):
-                if not np.array_equal(volume[z], self.expected["raw"][z]):
-                    wrong.append(z)
+                if np.array_equal(volume[z], self.expected["raw"][z]):
+                    right.append(z)
 
             threads = [threading.Thread(target=read, args=(z,)) for z in range(12)]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-            self.assertEqual(wrong, [])
+            self.assertEqual(sorted(right), list(range(12)))
 
 
 class Strangers(Case):
@@ -389,7 +436,10 @@ class Strangers(Case):
     def as_nobody(self, function):
         """What a function returns, as JSON, that a process of another user runs."""
         reader, writer = os.pipe()
-        child = os.fork()
+        # Threads that only read pipes keep no lock that the child needs.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
         if child == 0:
             try:
                 os.setgroups([])

@@ -68,6 +68,7 @@ async function demo(path) {
   const { page } = await opened("demo", { width: 1150, height: 950 });
   const visit = await framed(page, 0);
   await visit.settle();
+  await page.addStyleTag({ content: ".Toastify { display: none }" });
   await page.locator(".jp-NotebookPanel-notebook").screenshot({ path, type: "jpeg", quality: 75 });
 }
 

@@ -32,6 +32,8 @@ class Client:
         self.address = address
         # What must live as long as this object: the program.
         self.keep = keep
+        # A proxy of the environment is for other machines.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({} if self.is_local else None))
 
     def __reduce__(self) -> Any:
         return Client, (self.address,)
@@ -48,18 +50,16 @@ class Client:
 
     def get(self, path: str) -> bytes:
         """The body of the answer to a request."""
-        # A proxy of the environment is for other machines.
-        proxies = urllib.request.ProxyHandler({} if self.is_local else None)
-        opener = urllib.request.build_opener(proxies)
         for attempt in range(MAX_ATTEMPTS):
             try:
-                with opener.open(self.address + path, timeout=PATIENCE) as answer:
+                with self._opener.open(self.address + path, timeout=PATIENCE) as answer:
                     body: bytes = answer.read()
                     return body
             except urllib.error.HTTPError as error:
                 if error.code != 503 or attempt + 1 == MAX_ATTEMPTS:
                     raise Error(_detail(error), error.code) from None
-                time.sleep(min(float(error.headers.get("Retry-After") or 1), MAX_PAUSE))
+                seconds = error.headers.get("Retry-After", "")
+                time.sleep(min(float(seconds) if seconds.isdigit() else 1.0, MAX_PAUSE))
             except OSError as error:
                 reason = getattr(error, "reason", error)
                 raise Error(f"the server at {self.place} does not answer: {reason}") from error

@@ -144,7 +144,7 @@ def _route(client: Client) -> Optional[str]:
 
 def launcher() -> Dict[str, Any]:
     """For jupyter-server-proxy: `voltile/` below Jupyter's address serves the folder in which Jupyter runs."""
-    settings = ["server.unix_socket={unix_socket}", "server.unix_socket_mode=600", 'server.trusted_proxies=["unix"]']
+    settings = ["server.unix_socket={unix_socket}", 'server.unix_socket_mode="600"', 'server.trusted_proxies=["unix"]']
     sets = [word for setting in settings for word in ("--set", setting)]
     return {
         "command": [sys.executable, "-m", "voltile", "serve", *sets, "."],

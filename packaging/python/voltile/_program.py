@@ -50,7 +50,7 @@ class Program:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 pass_fds=[descriptor],
                 # Neither Ctrl-C nor "Interrupt the kernel" is meant for it.
@@ -98,7 +98,7 @@ def _forget() -> None:
     """A forked child has a copy of the pipes, which would keep the servers alive when this process has died."""
     for program in _running:
         if program._process.stdin is not None:
-            os.close(program._process.stdin.fileno())
+            program._process.stdin.close()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -118,17 +118,19 @@ def _in_memory(text: bytes) -> int:
 
 def _read(process: "subprocess.Popen[str]", lines: Deque[str]) -> None:
     assert process.stderr is not None
-    for line in process.stderr:
-        lines.append(line.rstrip("\n"))
+    with process.stderr:
+        for line in process.stderr:
+            lines.append(line.rstrip("\n"))
 
 
 def _stop(process: "subprocess.Popen[str]", owner: int) -> None:
     if os.getpid() != owner:
         return
-    assert process.stdin is not None
+    assert process.stdin is not None and process.stdout is not None
     process.stdin.close()
     try:
         process.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    process.stdout.close()

@@ -4,6 +4,7 @@ import concurrent.futures
 import importlib
 import io
 import itertools
+import math
 import operator
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -63,10 +64,7 @@ class Volume:
     @property
     def size(self) -> int:
         """The number of values."""
-        size = 1
-        for extent in self.shape:
-            size *= extent
-        return size
+        return math.prod(self.shape)
 
     @property
     def levels(self) -> List[int]:
@@ -157,8 +155,7 @@ class Volume:
         voxel = self.dtype.itemsize * (self._colours or (1,))[0]
 
         def read() -> int:
-            z, y, x = (min(edge, span) for edge, span in zip(box, spans))
-            return int(z * y * x * voxel)
+            return voxel * math.prod(min(edge, span) for edge, span in zip(box, spans))
 
         # Long in x first: voxels lie in this order in the result, and in most files.
         for axis in (2, 1, 0):
