@@ -28,9 +28,12 @@ async function opened(name, viewport) {
   page.on("response", (response) => answers.push(response));
   await page.goto(`${address}lab/tree/${name}.ipynb?token=${token}`);
   await page.waitForSelector(".jp-Notebook .jp-Cell");
-  await page.waitForFunction(() => window.jupyterapp?.commands.hasCommand("notebook:run-all-cells"));
-  await page.waitForSelector('.jp-Notebook-ExecutionIndicator[data-status="idle"]');
-  await page.evaluate(() => window.jupyterapp.commands.execute("notebook:run-all-cells"));
+  await page.waitForFunction(() => {
+    const kernel = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
+    return kernel?.connectionStatus === "connected" && kernel.status === "idle";
+  });
+  // Not awaited: it returns when all cells have run.
+  await page.evaluate(() => void window.jupyterapp.commands.execute("notebook:run-all-cells"));
   return { page, answers };
 }
 
@@ -72,7 +75,12 @@ async function demo(path) {
   await page.locator(".jp-NotebookPanel-notebook").screenshot({ path, type: "jpeg", quality: 75 });
 }
 
-await (picture ? demo(picture) : sides());
-await browser.close();
+try {
+  await (picture ? demo(picture) : sides());
+} catch (error) {
+  check("the notebook does what it should", false, error);
+} finally {
+  await browser.close();
+}
 console.log(`${counts.passed} passed, ${counts.failed} failed, 0 skipped`);
 process.exit(counts.failed ? 1 : 0);
