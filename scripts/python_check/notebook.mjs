@@ -26,7 +26,7 @@ async function opened(name, viewport) {
   page.setDefaultTimeout(PATIENCE);
   const answers = [];
   page.on("response", (response) => answers.push(response));
-  await page.goto(`${address}lab/tree/${name}.ipynb?token=${token}`);
+  await page.goto(`${address}lab/tree/${name}.ipynb?reset&token=${token}`);
   await page.waitForSelector(".jp-Notebook .jp-Cell");
   await page.waitForFunction(() => {
     const kernel = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
