@@ -10,7 +10,7 @@ from typing import Any, Optional
 # Requests that are refused because the server is busy are repeated so often.
 MAX_ATTEMPTS = 10
 # Seconds between them, at most.
-MAX_PAUSE = 10.0
+MAX_PAUSE = 10
 # Seconds for an answer.
 PATIENCE = 300.0
 
@@ -59,7 +59,8 @@ class Client:
                 if error.code != 503 or attempt + 1 == MAX_ATTEMPTS:
                     raise Error(_detail(error), error.code) from None
                 seconds = error.headers.get("Retry-After", "")
-                time.sleep(min(float(seconds) if seconds.isdigit() else 1.0, MAX_PAUSE))
+                # Longer each time: other requests of this read wait, too.
+                time.sleep(min((attempt + 1) * (int(seconds) if seconds.isdigit() else 1), MAX_PAUSE))
             except OSError as error:
                 reason = getattr(error, "reason", error)
                 raise Error(f"the server at {self.place} does not answer: {reason}") from error
