@@ -51,7 +51,7 @@ def wheel(report: Report, place: Path, args) -> None:
     package = built("wheel", args.release)
     python = place / "venv" / "bin" / "python"
     report.ran("a venv can be made", run(sys.executable, "-m", "venv", place / "venv"))
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", package]
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", package]
     report.ran("pip installs the wheel", run(*install))
     voltile = python.with_name("voltile")
     wanted, said = (run(program, "--version").stdout for program in (args.voltile, voltile))

@@ -50,6 +50,9 @@ pub(super) struct Arguments {
     /// Serve the demo volume, which is created at first use.
     #[arg(long)]
     demo: bool,
+    /// Stop when standard input ends: a program that starts the server gives it a pipe, and the server does not outlive it.
+    #[arg(long)]
+    stop_with_input: bool,
 }
 
 pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
@@ -72,6 +75,9 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
         confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
     log.start_writing();
     let signals = ServerSignals::listen(log)?;
+    if arguments.stop_with_input {
+        signals.stop_with_input()?;
+    }
     if arguments.demo {
         demo_volume()?;
     }

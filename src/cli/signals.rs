@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP, for commands that must not simply be killed by them.
+//! Ctrl-C, SIGTERM and SIGHUP, for commands that must not simply be killed by them; and the end of standard input, which may
+//! stand for SIGTERM.
 //!
 //! Signals are handled on a separate thread, so that none is missed while other threads are busy or blocked.
 
@@ -73,6 +74,18 @@ impl ServerSignals {
         let stop = Arc::new(Notify::new());
         self.enter(Phase::Serving { stop: Arc::clone(&stop), reload });
         stop
+    }
+
+    /// The end of standard input counts as SIGTERM from now on.
+    pub fn stop_with_input(&self) -> io::Result<()> {
+        let signals = self.clone();
+        let wait = move || {
+            if let Err(error) = io::copy(&mut io::stdin().lock(), &mut io::sink()) {
+                tracing::warn!("standard input cannot be read, which counts as its end: {error}");
+            }
+            signals.hear(SIGTERM);
+        };
+        thread::Builder::new().name("input".to_owned()).spawn(wait).map(drop)
     }
 
     fn reload(&self) {

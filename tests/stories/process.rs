@@ -238,6 +238,21 @@ fn a_second_signal_ends_the_server_at_once() {
     }
 }
 
+#[test]
+fn a_server_that_stops_with_its_input_ends_when_the_other_end_of_the_pipe_is_gone() {
+    let place = damaged(2);
+    let (reader, writer) = io::pipe().unwrap();
+    let mut command = place.voltile(["serve", "--stop-with-input", "--bind", "127.0.0.1:0", "planes.h5"]);
+    command.stdin(reader);
+    let mut server = place.start(command);
+    (&writer).write_all(b"what is written does not matter\n").unwrap();
+    server.expect_error("a tile could not be rendered: /raw in ");
+    assert_served(&server, 2);
+    drop(writer);
+    assert_eq!(server.ended().code(), Some(0), "{}", server.log());
+    assert!(server.log().contains("stopping: requests in flight are answered first"), "{}", server.log());
+}
+
 /// Waits until a child ends.
 fn end_of(child: &mut Child) -> ExitStatus {
     let mut status = None;

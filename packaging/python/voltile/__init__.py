@@ -1,0 +1,16 @@
+"""HDF5 volumes in Python and Jupyter, through voltile: as arrays, and as its page in the cell.
+
+    import voltile
+    brain = voltile.serve("brain.h5")       # starts the program; it stops with this Python
+    brain["raw"][40, :512, :512]            # a NumPy array; axes z, y, x
+
+    voltile.connect("https://lab.example/k/SECRET/")    # a server that runs already
+
+The manual is docs/python.md.
+"""
+
+from ._client import Error
+from ._server import Server, connect, serve
+from ._volume import Volume
+
+__all__ = ["Error", "Server", "Volume", "connect", "serve"]

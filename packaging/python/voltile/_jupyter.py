@@ -1,0 +1,155 @@
+"""What a cell of a notebook shows: the page or Neuroglancer in a frame, or a link to it.
+
+Only pages of the same origin may frame voltile. So it is framed at an address of Jupyter itself, from which
+jupyter-server-proxy passes requests on; where that is not installed there is a link.
+"""
+
+import glob
+import html
+import importlib.util
+import json
+import os
+import secrets
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, Dict, Optional
+
+from ._client import Client, Error, quoted
+
+STYLE = "width: 100%; height: 600px; border: 1px solid #8884"
+# Stands for the server's address, which only the browser knows.
+BASE = "voltile-address/"
+# Seconds for Jupyter's answer.
+PATIENCE = 5.0
+
+
+class Frame:
+    """A page of the server."""
+
+    def __init__(self, client: Client, path: str = ""):
+        self._client, self._path = client, path
+
+    def html(self) -> str:
+        """The page in a frame, or a link."""
+        if route := _route(self._client):
+            return f'<iframe src="{html.escape(route + self._path)}" style="{STYLE}" allowfullscreen></iframe>'
+        return _link(self._client, self._client.address + self._path)
+
+
+class Neuroglancer:
+    """Neuroglancer, showing channels of a dataset: in the cell of a notebook, or as a link (`address`)."""
+
+    def __init__(self, client: Client, dataset: str, channel: Optional[str] = None, time: Optional[int] = None):
+        viewer: Optional[str] = client.json("datasets.json").get("neuroglancer")
+        if viewer is None:
+            raise Error("this voltile has no Neuroglancer; server.neuroglancer may name one")
+        described = client.json(f"datasets/{quoted(dataset)}.json")
+        channels = [known for known in described["channels"] if channel in (None, known["name"])]
+        offered = [known for known in channels if "neuroglancer" not in known["left_out"]]
+        if not offered:
+            raise Error("; ".join(f"{known['name']}: {known['left_out']['neuroglancer']}" for known in channels))
+        # Layers are drawn in their order, and an image hides what is below it.
+        offered.sort(key=lambda known: bool(known["kind"] == "labels"))
+        at = "" if time is None else f"@{time}"
+        layers = [
+            {"source": f"precomputed://{BASE}neuroglancer/{quoted(dataset)}/{quoted(known['name'])}{at}", **_layer(known, place)}
+            for place, known in enumerate(offered)
+        ]
+        self._client, self._viewer = client, viewer
+        self._state = json.dumps({"layers": layers, "layout": "4panel"})
+
+    @property
+    def address(self) -> str:
+        """Where a browser on this machine finds it; with the secret, if there is one."""
+        state = self._state.replace(BASE, self._client.address)
+        return f"{urllib.parse.urljoin(self._client.address, self._viewer)}#!{urllib.parse.quote(state)}"
+
+    def __repr__(self) -> str:
+        return self.address
+
+    def _repr_html_(self) -> str:
+        route = _route(self._client)
+        if route is None or urllib.parse.urlsplit(self._viewer).scheme:
+            return _link(self._client, self.address)
+        name = f"voltile-{secrets.token_hex(8)}"
+        # Sources have to be whole addresses, which only the browser knows.
+        base, viewer, state = (json.dumps(text).replace("<", "\\u003c") for text in (route, self._viewer, self._state))
+        return (
+            f'<iframe id="{name}" style="{STYLE}" allowfullscreen></iframe>'
+            f"<script>(() => {{ const base = new URL({base}, location.origin).href;"
+            f' const state = {state}.replaceAll("{BASE}", base);'
+            f' document.getElementById("{name}").src = new URL({viewer}, base) + "#!" + encodeURIComponent(state); }})()</script>'
+        )
+
+
+def _layer(channel: Dict[str, Any], place: int) -> Dict[str, Any]:
+    """How Neuroglancer draws a channel: as the page does."""
+    name = channel["label"] or channel["name"]
+    if channel["kind"] == "labels":
+        return {"name": name, "type": "segmentation"}
+    colour = "vec3(toNormalized(getDataValue(0)), toNormalized(getDataValue(1)), toNormalized(getDataValue(2)))"
+    if channel["kind"] == "rgb":
+        return {"name": name, "type": "image", "shader": f"void main() {{ emitRGB({colour}); }}"}
+    shader = "#uicontrol invlerp normalized\nvoid main() { emitGrayscale(normalized()); }"
+    controls = {"normalized": {"range": channel["window"] or [0, 255]}}
+    # The first image is shown; the others are there to be switched on.
+    return {"name": name, "type": "image", "shader": shader, "shaderControls": controls, "visible": place == 0}
+
+
+def _link(client: Client, address: str) -> str:
+    text = f'<a href="{html.escape(address)}" target="_blank">voltile at {html.escape(client.place)}</a>'
+    if client.is_local and _running() is not None:
+        text += " (in the cell, if jupyter-server-proxy is installed where Jupyter runs)"
+    return text
+
+
+def _running() -> Optional[Dict[str, Any]]:
+    """What the Jupyter server that has started this kernel says of itself: `base_url`, `url`, `token`."""
+    try:
+        from jupyter_core.paths import jupyter_runtime_dir
+    except ImportError:
+        return None
+    kernel_of = os.environ.get("JPY_PARENT_PID", "")
+    # jpserver-PID.json, or nbserver-PID.json of the classic notebook.
+    for file in glob.glob(os.path.join(jupyter_runtime_dir(), f"??server-{kernel_of}.json")):
+        with open(file) as opened:
+            found: Dict[str, Any] = json.load(opened)
+            return found
+    prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX")
+    return {"base_url": prefix} if prefix else None
+
+
+def _route(client: Client) -> Optional[str]:
+    """The path of the server at the address where the browser has Jupyter; `None` if there is no way."""
+    jupyter = _running() if client.is_local else None
+    if jupyter is None:
+        return None
+    here = urllib.parse.urlsplit(client.address)
+    path = f"{jupyter['base_url']}proxy/{here.port}{here.path}"
+    try:
+        asked = urllib.request.Request(urllib.parse.urljoin(jupyter["url"], f"{path}livez"))
+        asked.add_header("Authorization", f"token {jupyter['token']}")
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=PATIENCE) as answer:
+            return path if b'"ok"' in answer.read() else None
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+    except (OSError, KeyError):
+        pass
+    # Jupyter does not let this kernel ask. If its packages are those of the kernel, they tell.
+    return path if importlib.util.find_spec("jupyter_server_proxy") else None
+
+
+def launcher() -> Dict[str, Any]:
+    """For jupyter-server-proxy: `voltile/` below Jupyter's address serves the folder in which Jupyter runs."""
+    settings = ["server.unix_socket={unix_socket}", 'server.unix_socket_mode="600"', 'server.trusted_proxies=["unix"]']
+    sets = [word for setting in settings for word in ("--set", setting)]
+    return {
+        "command": [sys.executable, "-m", "voltile", "serve", *sets, "."],
+        # In a folder that no other user can enter.
+        "unix_socket": True,
+        "timeout": 60,
+        "launcher_entry": {"title": "voltile"},
+    }

@@ -1,0 +1,266 @@
+"""A channel of a dataset as an array that is read when it is indexed."""
+
+import concurrent.futures
+import importlib
+import io
+import itertools
+import math
+import operator
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._client import Client, Error, quoted
+from ._jupyter import Frame, Neuroglancer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# A read is made of boxes of about so many bytes: a server with the least memory for boxes makes one at a time.
+BOX_BYTES = 8 << 20
+# Boxes that are fetched side by side.
+MAX_REQUESTS = 8
+
+# What a box takes of an axis: start and end, the step, and the place in the result.
+Part = Tuple[int, int, int, slice]
+
+
+class Volume:
+    """The voxels of a channel at one level and time point; an array with the axes z, y, x, and colours last.
+
+    Indexing reads from the server and returns NumPy arrays (or a scalar), as NumPy's basic indexing: integers, slices with
+    steps, `...` and `None`.
+    """
+
+    def __init__(self, client: Client, dataset: str, channel: Dict[str, Any], level: int = 0, time: int = 0):
+        self._client = client
+        self._channel = channel
+        self._level = next(known for known in channel["levels"] if known["level"] == level)
+        self._time = time
+        #: The name of the dataset in addresses.
+        self.dataset = dataset
+        #: The name of the channel.
+        self.name: str = channel["name"]
+        #: `image`, `labels` or `rgb`.
+        self.kind: str = channel["kind"]
+        #: The type of the voxels, in native byte order.
+        self.dtype: "np.dtype[Any]" = np.dtype(channel["dtype"])
+        self._colours: Optional[Tuple[int, ...]] = None if self.kind == "rgb" else ()
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """The extents along z, y and x, and the number of colours of an `rgb` channel."""
+        if self._colours is None:
+            # Only the voxels tell.
+            self._colours = self._fetch([(0, 1)] * 3).shape[3:]
+        z, y, x = self._level["size"][::-1]
+        return (z, y, x, *self._colours)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes: 3, or 4 with colours."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return math.prod(self.shape)
+
+    @property
+    def levels(self) -> List[int]:
+        """The levels; 0 is the finest."""
+        return [level["level"] for level in self._channel["levels"]]
+
+    @property
+    def times(self) -> Optional[int]:
+        """The number of time points; `None` if it is no time series."""
+        times: Optional[int] = self._channel["times"]
+        return times
+
+    @property
+    def voxel_size(self) -> Optional[Tuple[float, float, float]]:
+        """The edges of a voxel of this level along z, y and x, in `voxel_unit`; `None` if they are not known."""
+        if self._channel["voxel_size"] is None:
+            return None
+        x, y, z = (edge * by for edge, by in zip(self._channel["voxel_size"], self._level["factor"]))
+        return z, y, x
+
+    @property
+    def voxel_unit(self) -> Optional[str]:
+        """The unit of `voxel_size`, if the file or the settings state it."""
+        unit: Optional[str] = self._channel["voxel_unit"]
+        return unit
+
+    @property
+    def chunks(self) -> Tuple[int, ...]:
+        """The shape of the boxes in which a read of the whole volume is made."""
+        return (*self._box([range(extent) for extent in self.shape[:3]]), *self.shape[3:])
+
+    def level(self, number: int) -> "Volume":
+        """The same at another level."""
+        if number not in self.levels:
+            raise IndexError(f"there is no level {number} of {self.name}; the levels are {self.levels}")
+        return Volume(self._client, self.dataset, self._channel, number, self._time)
+
+    def time(self, point: int) -> "Volume":
+        """The same at another time point."""
+        times = self.times or 1
+        if not -times <= operator.index(point) < times:
+            raise IndexError(f"there is no time point {point} of {self.name}; it has {times}")
+        return Volume(self._client, self.dataset, self._channel, self._level["level"], operator.index(point) % times)
+
+    def zarr(self) -> Any:
+        """The level as a `zarr.Array`, with the axes t, c, z, y, x as far as the channel has them."""
+        zarr = _package("zarr", "zarr")
+        path = f"zarr/0.4/{quoted(self.dataset)}/{quoted(self.name)}.ome.zarr/{self._level['level']}"
+        return zarr.open_array(self._client.address + path, mode="r")
+
+    def dask(self) -> Any:
+        """The volume as a `dask.array.Array`, whose blocks are read when they are computed."""
+        array = _package("dask.array", "dask")
+        empty: "NDArray[Any]" = np.empty((0,) * self.ndim, self.dtype)
+        return array.from_array(self, chunks=self.chunks, name=False, asarray=False, meta=empty)
+
+    def neuroglancer(self) -> Neuroglancer:
+        """Neuroglancer with this channel: in the cell, or a link."""
+        return Neuroglancer(self._client, self.dataset, self.name, self._time if self.times else None)
+
+    def __getitem__(self, key: Any) -> Any:
+        picks, local = _selection(key, self.shape)
+        return self._read(picks)[local]
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "NDArray[Any]":
+        if copy is False:
+            raise ValueError("the voxels are not in memory: they have to be read")
+        return np.asarray(self[...], dtype=dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        time = f", time point {self._time} of {self.times}" if self.times else ""
+        place = f"level {self._level['level']} of {len(self.levels)}{time}"
+        return f"<voltile.Volume {self.dataset}/{self.name}: {self.shape} {self.dtype}, {place}>"
+
+    def _repr_html_(self) -> str:
+        time = f"&time={self._time}" if self._time else ""
+        return Frame(self._client, f"#{quoted(self.dataset)}?show={quoted(self.name)}{time}").html()
+
+    def _box(self, picks: Sequence[range]) -> Tuple[int, ...]:
+        """The shape of the boxes for a read: whole chunks of the file, up to `BOX_BYTES`."""
+        source = self._level["source"]
+        chunk = [edge * own // by for edge, own, by in zip(source["chunk"], source["factor"], self._level["factor"])]
+        spans = [abs(pick[-1] - pick[0]) + 1 if pick else 1 for pick in picks]
+        box = [max(1, min(edge, extent)) for edge, extent in zip(chunk[::-1], self._level["size"][::-1])]
+        voxel = self.dtype.itemsize * (self._colours or (1,))[0]
+
+        def read() -> int:
+            return voxel * math.prod(min(edge, span) for edge, span in zip(box, spans))
+
+        # Long in x first: voxels lie in this order in the result, and in most files.
+        for axis in (2, 1, 0):
+            # Of every few voxels only those chunks are read in which they lie.
+            while abs(picks[axis].step) == 1 and box[axis] < spans[axis] and 2 * read() <= BOX_BYTES:
+                box[axis] *= 2
+        while read() > BOX_BYTES:
+            axis = box.index(max(box))
+            box[axis] = (box[axis] + 1) // 2
+        return tuple(min(edge, extent) for edge, extent in zip(box, self._level["size"][::-1]))
+
+    def _read(self, picks: Sequence[range]) -> "NDArray[Any]":
+        """The voxels at these positions along z, y, x."""
+        turned = tuple(slice(None, None, -1) if pick.step < 0 else slice(None) for pick in picks)
+        picks = [pick[::-1] if pick.step < 0 else pick for pick in picks]
+        out: "NDArray[Any]" = np.empty([len(pick) for pick in picks] + list(self.shape[3:]), self.dtype)
+        if out.size == 0:
+            return out
+        boxes = list(itertools.product(*map(_parts, picks, self._box(picks))))
+
+        def fetch(box: Tuple[Part, ...]) -> None:
+            voxels = self._fetch([(start, end) for start, end, _, _ in box])
+            out[tuple(place for *_, place in box)] = voxels[tuple(slice(None, None, step) for _, _, step, _ in box)]
+
+        if len(boxes) == 1:
+            fetch(boxes[0])
+        else:
+            pool = concurrent.futures.ThreadPoolExecutor(MAX_REQUESTS, "voltile")
+            try:
+                for _ in pool.map(fetch, boxes):
+                    pass
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return out[turned]
+
+    def _fetch(self, box: List[Tuple[int, int]]) -> "NDArray[Any]":
+        """A box from the server; in halves if the server does not make boxes so large."""
+        place = "_".join(f"{start}-{end}" for start, end in reversed(box))
+        time = f"?time={self._time}" if self.times else ""
+        path = f"voxels/{quoted(self.dataset)}/{quoted(self.name)}/{self._level['level']}/{place}.npy{time}"
+        try:
+            voxels: "NDArray[Any]" = np.load(io.BytesIO(self._client.get(path)))
+            return voxels
+        except Error as error:
+            axis = max(range(3), key=lambda axis: box[axis][1] - box[axis][0])
+            start, end = box[axis]
+            if error.status != 413 or end - start == 1:
+                raise
+        middle = (start + end) // 2
+        halves = [[*box[:axis], half, *box[axis + 1 :]] for half in ((start, middle), (middle, end))]
+        return np.concatenate([self._fetch(half) for half in halves], axis)
+
+
+def _parts(pick: range, edge: int) -> Iterator[Part]:
+    """Divides ascending positions by the blocks in which they lie."""
+    for block in range(pick[0] // edge, pick[-1] // edge + 1):
+        first, last = (
+            min(max(0, -((pick.start - border) // pick.step)), len(pick)) for border in (block * edge, (block + 1) * edge)
+        )
+        if first < last:
+            yield pick[first], pick[last - 1] + 1, pick.step, slice(first, last)
+
+
+def _selection(key: Any, shape: Tuple[int, ...]) -> Tuple[List[range], Tuple[Any, ...]]:
+    """What to read along z, y and x, and the index into what was read."""
+    keys = key if isinstance(key, tuple) else (key,)
+    used = sum(item is not None and item is not Ellipsis for item in keys)
+    if used > len(shape):
+        raise IndexError(f"too many indices: there are {len(shape)} axes, and {used} were indexed")
+    has_ellipsis = sum(item is Ellipsis for item in keys)
+    if has_ellipsis > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not has_ellipsis:
+        keys = (*keys, Ellipsis)
+    at = next(place for place, item in enumerate(keys) if item is Ellipsis)
+    keys = (*keys[:at], *[slice(None)] * (len(shape) - used), *keys[at + 1 :])
+    picks: List[range] = []
+    local: List[Any] = []
+    for item in keys:
+        if item is None:
+            local.append(None)
+            continue
+        axis = len(picks)
+        picks.append(_positions(item, axis, shape[axis]))
+        # All colours are read.
+        local.append(item if axis == 3 else slice(None) if isinstance(item, slice) else 0)
+    # With an ellipsis NumPy returns an array, even of one voxel.
+    return picks[:3], (*local, *[Ellipsis] * has_ellipsis)
+
+
+def _positions(item: Any, axis: int, extent: int) -> range:
+    if isinstance(item, slice):
+        return range(*item.indices(extent))
+    is_array = isinstance(item, (bool, np.bool_)) or getattr(item, "ndim", 0) > 0
+    if is_array or not hasattr(item, "__index__"):
+        kinds = "integers, slices, ellipsis ('...') and None"
+        raise IndexError(f"only {kinds} are valid indices; read a box, and index the array that it returns")
+    index = operator.index(item)
+    if not -extent <= index < extent:
+        raise IndexError(f"index {index} is out of bounds for axis {axis} with size {extent}")
+    return range(index % extent, index % extent + 1)
+
+
+def _package(name: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{name.split('.')[0]} is not installed: pip install 'voltile[{extra}]'") from error
