@@ -98,7 +98,7 @@ impl Request {
     }
 
     fn send(&self, client: &Client) -> Checked {
-        let answer = client.request(self.method.clone(), &self.url, self.headers)?;
+        let answer = client.ask(&self.method, &self.url, self.headers)?;
         let mut note = None;
         for need in &self.needs {
             if answer.status == 404 && matches!(need, Need::MayBeMissing | Need::Overview) {
@@ -124,7 +124,7 @@ pub(super) fn document<T: DeserializeOwned>(
     url: &str,
     headers: &[Header],
 ) -> Result<(T, Answer), String> {
-    let answer = client.request(Method::GET, url, headers)?.found()?;
+    let answer = client.ask(&Method::GET, url, headers)?.found()?;
     Need::Shared.check(client, &answer)?;
     let value = serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(e))?;
     Ok((value, answer))
@@ -198,7 +198,7 @@ impl Need {
                 if answer.header("cache-control").is_none() {
                     return fail("there is no Cache-Control".to_owned());
                 }
-                let again = client.request(Method::GET, &answer.url, &[("If-None-Match", tag)])?;
+                let again = client.ask(&Method::GET, &answer.url, &[("If-None-Match", tag)])?;
                 if again.status != 304 {
                     let status = again.status;
                     return fail(format!(
@@ -207,7 +207,7 @@ impl Need {
                 }
             }
             Need::Head => {
-                let head = client.request(Method::HEAD, &answer.url, &[])?.found()?;
+                let head = client.ask(&Method::HEAD, &answer.url, &[])?.found()?;
                 let stated = head.header("content-length").unwrap_or("missing");
                 if stated != length.to_string() {
                     return fail(format!(

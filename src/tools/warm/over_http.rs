@@ -74,7 +74,7 @@ impl Server {
             if tried > 0 && stop.wait(last.wait(tried)) {
                 return Outcome::Stopped;
             }
-            last = match self.client.request(Method::GET, path, &[PREFETCH]) {
+            last = match self.client.ask(&Method::GET, path, &[PREFETCH]) {
                 Ok(answer) => match answered(&answer) {
                     Ok(outcome) => return outcome,
                     Err(refused) => refused,
