@@ -139,11 +139,9 @@ impl Need {
             answer.header(name).is_some_and(|list| list.to_ascii_lowercase().contains(wanted) || list == "*")
         };
         match self {
-            Need::MayBeMissing => {}
             Need::Found if status != 200 => return Err(answer.problem()),
             Need::Missing(why) if status != 404 => return fail(format!("{why}, but the status is {status}")),
             Need::NotMissing(why) if status == 404 => return fail((*why).to_owned()),
-            Need::Found | Need::Missing(_) | Need::NotMissing(_) => {}
             Need::Overview => {
                 let (width, height) = picture(answer)?.dimensions();
                 if width.max(height) > MAP {
@@ -159,7 +157,6 @@ impl Need {
             Need::Allowing if !lists("access-control-allow-headers", "x-requested-with") => {
                 return fail("OPTIONS does not allow headers (Access-Control-Allow-Headers)".to_owned());
             }
-            Need::Allowing => {}
             Need::Shared => {
                 let which = match answer.header("access-control-allow-origin") {
                     Some(origin) if origin == "*" || origin == ORIGIN.1 => return Ok(None),
@@ -243,6 +240,7 @@ impl Need {
                     return fail("it does not begin as compressed_segmentation does".to_owned());
                 }
             }
+            Need::Found | Need::Missing(_) | Need::NotMissing(_) | Need::MayBeMissing | Need::Allowing => {}
         }
         Ok(None)
     }
