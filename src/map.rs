@@ -19,14 +19,15 @@ fn rows() -> BTreeMap<String, u32> {
 }
 
 /// Crates that only these modules name.
-const CRATES: [(&str, &[&str]); 8] = [
+const CRATES: [(&str, &[&str]); 9] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("hyper_util", &["store"]),
     ("landlock", &["confine"]),
     ("object_store", &["store"]),
-    ("reqwest", &["store", "tools"]),
+    ("reqwest", &["store"]),
     ("seccompiler", &["confine"]),
+    ("ureq", &["tools"]),
     ("utoipa", &["base", "http"]),
 ];
 

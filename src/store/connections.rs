@@ -60,7 +60,7 @@ impl Connections {
 }
 
 /// Chooses the implementation of TLS's cryptography for this process, if nobody has.
-pub fn install_cryptography() {
+fn install_cryptography() {
     // An error means that one was installed before.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,53 +1,67 @@
-//! The HTTP client of [`crate::tools::warm`], [`crate::tools::verify`] and [`crate::tools::bench`].
+//! The HTTP client of [`crate::tools::warm`], [`crate::tools::verify`] and [`crate::tools::bench`], over `ureq`.
 //!
 //! Every response is returned as it is: no status is an error, and no redirect is followed. Deliberately absent: proxies,
-//! cookies, compression. Requests run on the calling thread: a runtime on another thread would cost two wake-ups for each.
+//! cookies, compression.
 //!
 //! A server may close a kept connection at any moment. A request that finds its connection closed before a response
 //! is sent once more over a new one.
 
-use std::error::Error;
+mod answer;
+mod resolver;
+mod unix;
+
+use std::io::{self, ErrorKind, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
-use reqwest::redirect::Policy;
-use serde_json::Value;
-use tokio::runtime::{Builder, Runtime};
-use url::{Position, Url};
+use tokio_rustls::rustls::crypto::ring;
+use ureq::http::{HeaderMap, Request, Uri};
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::unversioned::transport::DefaultConnector;
+use ureq::{Agent, Body, Error, Timeout};
 
-pub use reqwest::Method;
+pub use answer::Answer;
+pub use ureq::http::Method;
 
 use crate::base::description::SiteDescription;
-use crate::store;
+use resolver::Remembering;
+use unix::ToSocket;
 
 /// Longer than anyone would wait for a tile.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The maximum size of a body.
-const MAX_BYTES: usize = 256 << 20;
-/// The scheme of the address of a Unix socket.
-const UNIX: &str = "unix:";
+const MAX_BYTES: u64 = 256 << 20;
+/// Idle connections that are kept. Concurrent requests on one client take one connection each.
+const MAX_IDLE: usize = 1 << 10;
 
-/// A client of one server. Concurrent requests take one connection each.
+/// A client of one server.
 #[derive(Debug)]
 pub struct Client {
-    http: reqwest::Client,
-    /// Drives the connections while a request waits.
-    runtime: Runtime,
+    agent: Agent,
     server: Server,
+    /// The path before every other: empty, or a path that ends in `/k/SECRET`.
+    prefix: String,
     patience: Duration,
 }
 
 /// Where a server listens.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Server {
     /// As it is shown: the scheme and host, or `unix:` and the path of the socket.
     base: String,
-    /// The scheme, host and path before the path of each request: the path is empty, or ends in `/k/SECRET`.
-    root: String,
+    /// The scheme and host of the URLs that are requested.
+    origin: String,
     /// The Unix socket, if it is one.
-    socket: Option<String>,
-    /// The path in the URL.
-    path: String,
+    socket: Option<PathBuf>,
+}
+
+/// The scheme of the address of a Unix socket.
+const UNIX: &str = "unix:";
+
+/// Whether a text is meant as the address of a server, not as that of a file.
+pub fn is_server(text: &str) -> bool {
+    text.contains("://") || text.starts_with(UNIX)
 }
 
 /// The URL is not that of a server that can be reached.
@@ -57,7 +71,7 @@ pub struct NotAServer {
     /// As given.
     pub url: String,
     /// What is wrong, and what is expected.
-    pub problem: String,
+    pub problem: &'static str,
 }
 
 /// A request got no complete response.
@@ -78,62 +92,46 @@ impl From<NoAnswer> for String {
     }
 }
 
-/// A response, whatever its status.
-#[derive(Debug)]
-pub struct Answer {
-    /// The URL that was requested.
-    pub url: String,
-    /// The status.
-    pub status: u16,
-    headers: HeaderMap,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-/// Whether a text is meant as the address of a server, not as that of a file.
-pub fn is_server(text: &str) -> bool {
-    text.contains("://") || text.starts_with(UNIX)
-}
-
 impl Client {
     /// A client of the server at a URL such as `http://127.0.0.1:8080` or `https://host`, or at a Unix socket, such as
     /// `unix:/run/voltile.sock`. Of a path in it, which follows a socket after another colon, all that follows `/k/SECRET` is
     /// ignored, or everything if there is no secret. Does not connect yet.
     pub fn new(url: &str) -> Result<Self, NotAServer> {
-        let failed = |problem| NotAServer { url: url.to_owned(), problem };
-        let server = Server::parse(url).map_err(|problem| failed(problem.to_owned()))?;
-        Self::with_patience(server, PATIENCE).map_err(failed)
+        let (server, path) =
+            Server::of(url).map_err(|problem| NotAServer { url: url.to_owned(), problem })?;
+        Ok(Self::with_patience(server, secret_prefix(path).to_owned(), PATIENCE))
     }
 
-    fn with_patience(server: Server, patience: Duration) -> Result<Self, String> {
-        store::install_cryptography();
-        let builder = reqwest::Client::builder().http1_only().no_proxy().redirect(Policy::none());
-        let builder = builder.user_agent(concat!("voltile/", env!("CARGO_PKG_VERSION"))).referer(false);
-        let builder = builder.connect_timeout(patience / 2).timeout(patience);
-        let builder = match &server.socket {
-            Some(socket) => builder.unix_socket(socket.as_str()),
-            None => builder,
+    fn with_patience(server: Server, prefix: String, patience: Duration) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .tls_config(tls())
+            .user_agent(concat!("voltile/", env!("CARGO_PKG_VERSION")))
+            .max_idle_connections(MAX_IDLE)
+            .max_idle_connections_per_host(MAX_IDLE)
+            // With one limit for the whole call, each call would resolve the host's name on a new thread.
+            .timeout_connect(Some(patience))
+            .timeout_recv_response(Some(patience))
+            .timeout_recv_body(Some(patience))
+            .build();
+        let agent = match server.socket.clone().map(ToSocket) {
+            Some(socket) => Agent::with_parts(config, socket.clone(), socket),
+            None => Agent::with_parts(config, DefaultConnector::default(), Remembering::default()),
         };
-        let http = builder.build().map_err(|error| deepest(&error))?;
-        let runtime =
-            Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        Ok(Self { http, runtime, server, patience })
+        Self { agent, server, prefix, patience }
     }
 
     /// A client of the same server with connections of its own.
-    pub fn another(&self) -> Result<Self, NotAServer> {
-        let another = Self::with_patience(self.server.clone(), self.patience);
-        another.map_err(|problem| NotAServer { url: self.base().to_owned(), problem })
+    pub fn another(&self) -> Self {
+        Self::with_patience(self.server.clone(), self.prefix.clone(), self.patience)
     }
 
     /// The scheme and host, or the Unix socket; without a secret.
     pub fn base(&self) -> &str {
         &self.server.base
-    }
-
-    /// The path in the URL of the server, without query and fragment.
-    pub fn path(&self) -> &str {
-        &self.server.path
     }
 
     /// Whether the server runs on this machine, as far as its address says so.
@@ -153,134 +151,168 @@ impl Client {
 
     /// Requests a path on this server, or a full URL.
     pub fn get(&self, url: &str) -> Result<Answer, String> {
-        Ok(self.request(Method::GET, url, &[])?)
+        Ok(self.ask(&Method::GET, url, &[])?)
     }
 
     /// Requests a path on this server, or a full URL, with headers in addition to those of every request. The method
     /// must be safe to repeat.
-    pub fn request(&self, method: Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, NoAnswer> {
-        self.request_into(Vec::new(), method, url, headers)
+    pub fn ask(&self, method: &Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, NoAnswer> {
+        self.ask_into(Vec::new(), method, url, headers)
     }
 
-    /// Like [`Client::request`], with memory for the body, such as the body of an earlier response: it is overwritten.
-    pub fn request_into(
+    /// The same with memory for the body, such as the body of an earlier response: it is overwritten.
+    pub fn ask_into(
         &self,
         memory: Vec<u8>,
-        method: Method,
-        url: &str,
-        headers: &[(&str, &str)],
-    ) -> Result<Answer, NoAnswer> {
-        let root = &self.server.root;
-        let url = if url.starts_with('/') { format!("{root}{url}") } else { url.to_owned() };
-        match self.runtime.block_on(self.answer(memory, &method, &url, headers)) {
-            Ok((status, headers, body)) => Ok(Answer { url, status, headers, body }),
-            Err(problem) => Err(NoAnswer { method, url, problem }),
-        }
-    }
-
-    async fn answer(
-        &self,
-        mut body: Vec<u8>,
         method: &Method,
         url: &str,
         headers: &[(&str, &str)],
-    ) -> Result<(u16, HeaderMap, Vec<u8>), String> {
-        let send = || {
-            let request = self.http.request(method.clone(), url);
-            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).send()
-        };
-        let is_closed =
-            |error: &reqwest::Error| error.is_request() && !error.is_connect() && !error.is_timeout();
-        let sent = match send().await {
-            Err(error) if is_closed(&error) => send().await,
-            other => other,
-        };
-        let mut response = sent.map_err(|error| self.problem(&error))?;
-        body.clear();
-        while let Some(piece) = response.chunk().await.map_err(|error| self.problem(&error))? {
-            if body.len() + piece.len() > MAX_BYTES {
-                return Err(format!("the response has more than {MAX_BYTES} bytes"));
+    ) -> Result<Answer, NoAnswer> {
+        let origin = &self.server.origin;
+        let url = if url.starts_with('/') { format!("{origin}{}{url}", self.prefix) } else { url.to_owned() };
+        match self.answer(memory, method, &url, headers) {
+            Ok((status, headers, body)) => Ok(Answer { url, status, headers, body }),
+            Err(error) => {
+                let problem = self.problem(&url, error);
+                Err(NoAnswer { method: method.clone(), url, problem })
             }
-            body.extend_from_slice(&piece);
         }
-        Ok((response.status().as_u16(), std::mem::take(response.headers_mut()), body))
     }
 
-    /// Explains an error of a request.
-    fn problem(&self, error: &reqwest::Error) -> String {
-        let host = match (&self.server.socket, error.url()) {
-            (None, Some(url)) => &url[Position::BeforeHost..Position::BeforePath],
-            _ => self.base(),
+    fn answer(
+        &self,
+        memory: Vec<u8>,
+        method: &Method,
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<(u16, HeaderMap, Vec<u8>), Error> {
+        let mut request = Request::builder().method(method).uri(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(())?;
+        let response = match self.agent.run(request.clone()) {
+            Err(error) if is_closed(&error) => self.agent.run(request)?,
+            other => other?,
         };
-        let (seconds, problem) = (self.patience.as_secs_f32(), deepest(error));
-        match (error.is_connect(), error.is_timeout()) {
-            (true, true) => format!("{host} cannot be reached: no connection within {} s", seconds / 2.0),
-            (_, true) => format!("no complete response within {seconds} s"),
-            (true, _) if problem.contains("certificate") => format!(
-                "{host} cannot be reached: {problem}. If its certificate is from an authority of your own, set SSL_CERT_FILE \
-                 to a PEM file with that authority's certificate"
-            ),
-            (true, _) => format!("{host} cannot be reached: {problem}"),
-            _ if error.is_builder() => format!("the URL cannot be requested: {problem}"),
-            _ => problem,
+        let (parts, body) = response.into_parts();
+        let body = read(body, memory)?;
+        Ok((parts.status.as_u16(), parts.headers, body))
+    }
+
+    /// Explains an error of a request to `url`.
+    fn problem(&self, url: &str, error: Error) -> String {
+        let unreached = |problem: &dyn std::fmt::Display| {
+            let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+            let host = rest.split('/').next().unwrap_or_default();
+            let host = if self.server.socket.is_some() { self.base() } else { host };
+            format!("{host} cannot be reached: {problem}")
+        };
+        let seconds = self.patience.as_secs_f32();
+        match error {
+            Error::Timeout(Timeout::Connect) => unreached(&format!("no connection within {seconds} s")),
+            Error::Timeout(_) => format!("no complete response within {seconds} s"),
+            Error::HostNotFound => unreached(&"the name has no address"),
+            Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                "the connection was closed before the end of a response".to_owned()
+            }
+            Error::Io(error) if is_lost(error.kind()) => format!("the connection failed: {error}"),
+            Error::Io(error) if is_distrusted(&error) => unreached(&format!(
+                "{error}. If its certificate is from an authority of your own, set SSL_CERT_FILE to a PEM file with that \
+                 authority's certificate"
+            )),
+            Error::Io(error) => unreached(&error),
+            Error::Protocol(error) => format!("the response is not valid HTTP/1.1: {error}"),
+            Error::Http(error) => format!("the URL cannot be requested: {error}"),
+            Error::BodyExceedsLimit(bytes) => format!("the response has more than {bytes} bytes"),
+            other => other.to_string(),
         }
     }
 }
 
 impl Server {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        if let Some(rest) = text.strip_prefix(UNIX) {
+    /// The server of a URL, and the path in it.
+    fn of(url: &str) -> Result<(Self, &str), &'static str> {
+        if let Some(rest) = url.strip_prefix(UNIX) {
             let (socket, path) = rest.find(":/").map_or((rest, ""), |at| (&rest[..at], &rest[at + 1..]));
             if socket.is_empty() {
                 return Err("it names no socket; expected for example unix:/run/voltile.sock");
             }
-            let root = format!("http://localhost{}", secret_prefix(path));
-            let (base, socket) = (format!("{UNIX}{socket}"), Some(socket.to_owned()));
-            return Ok(Self { base, root, socket, path: path.to_owned() });
+            let (base, origin) = (format!("{UNIX}{socket}"), "http://localhost".to_owned());
+            return Ok((Self { base, origin, socket: Some(socket.into()) }, path));
         }
-        let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-        if !url.starts_with("http://") && !url.starts_with("https://") {
-            return Err("expected http://, https:// or unix:");
+        let (scheme, rest) = match url.split_once("://") {
+            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+            Some(_) => return Err("expected http://, https:// or unix:"),
+            None => ("http", url),
+        };
+        let rest = rest.split(['?', '#']).next().unwrap_or_default();
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if host.is_empty() {
+            return Err("it has no host; expected for example http://127.0.0.1:8080");
         }
-        let wrong = "its host or port is not valid; expected for example http://127.0.0.1:8080";
-        let url = Url::parse(&url).map_err(|_| wrong)?;
-        let root = format!("{}{}", &url[..Position::BeforePath], secret_prefix(url.path()));
-        let path = url.path().to_owned();
-        Ok(Self { base: url.origin().ascii_serialization(), root, socket: None, path })
+        let base = format!("{scheme}://{host}");
+        // A port above 65535 would be taken for none.
+        let is_valid = |uri: &Uri| {
+            uri.authority().is_some_and(|all| {
+                all.port_u16().is_some() || all.as_str().rsplit('@').next() == Some(all.host())
+            })
+        };
+        if !base.parse::<Uri>().is_ok_and(|uri| is_valid(&uri)) {
+            return Err("its host or port is not valid; expected for example http://127.0.0.1:8080");
+        }
+        Ok((Self { origin: base.clone(), base, socket: None }, path))
     }
 }
 
-impl Answer {
-    /// The value of a header, by its case-insensitive name; the first if there are several.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
+/// Trusts what the system trusts, or the certificates that `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+fn tls() -> TlsConfig {
+    TlsConfig::builder()
+        .root_certs(RootCerts::PlatformVerifier)
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build()
+}
 
-    /// A problem, prefixed with the URL.
-    pub fn wrong(&self, problem: impl std::fmt::Display) -> String {
-        format!("{}: {problem}", self.url)
-    }
+/// Whether a server's certificate is not trusted.
+fn is_distrusted(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::InvalidData && error.to_string().contains("certificate")
+}
 
-    /// The URL, the status, and the `detail` of a problem body (RFC 9457).
-    pub fn problem(&self) -> String {
-        let body: Option<Value> = serde_json::from_slice(&self.body).ok();
-        let detail = body.as_ref().and_then(|body| body.get("detail")?.as_str());
-        let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
-        self.wrong(format!("the status is {}{detail}", self.status))
-    }
+/// The path in the URL of a server, without query and fragment; empty if there is none.
+pub fn path_of(url: &str) -> &str {
+    Server::of(url).map_or("", |(_, path)| path)
+}
 
-    /// The response itself if its status is 200.
-    pub fn found(self) -> Result<Self, String> {
-        if self.status == 200 { Ok(self) } else { Err(self.problem()) }
+fn read(mut body: Body, mut into: Vec<u8>) -> Result<Vec<u8>, Error> {
+    let length = body.content_length();
+    let mut reader = body.with_config().limit(MAX_BYTES).reader();
+    let Some(length) = length else {
+        into.clear();
+        reader.read_to_end(&mut into)?;
+        return Ok(into);
+    };
+    if length > MAX_BYTES {
+        return Err(Error::BodyExceedsLimit(MAX_BYTES));
+    }
+    into.resize(length as usize, 0);
+    let mut rest = into.as_mut_slice();
+    loop {
+        // Also called when nothing is left to read: that ends the response, and its connection can be used again.
+        match reader.read(rest)? {
+            0 => return Ok(into),
+            bytes => rest = rest.get_mut(bytes..).unwrap_or_default(),
+        }
     }
 }
 
-/// The cause of an error that has no cause itself.
-fn deepest(error: &dyn Error) -> String {
-    std::iter::successors(Some(error), |error| (*error).source())
-        .last()
-        .map(ToString::to_string)
-        .unwrap_or_default()
+/// Whether the server closed the connection before a response.
+fn is_closed(error: &Error) -> bool {
+    matches!(error, Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof || is_lost(error.kind()))
+}
+
+fn is_lost(kind: ErrorKind) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected)
 }
 
 /// The beginning of a path up to the secret that follows `/k/`; empty if there is none.

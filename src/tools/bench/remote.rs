@@ -19,7 +19,7 @@ use super::server_work::ServerWork;
 use super::target::Target;
 use super::team::{Team, Worker};
 use crate::base::description::{MountDescription, SiteDescription};
-use crate::tools::client::{Answer, Client, Method};
+use crate::tools::client::{self, Answer, Client, Method};
 
 /// Requests in a row without a response after which a client assumes the server is gone.
 const MAX_UNANSWERED: u32 = 3;
@@ -58,7 +58,7 @@ impl Worker for Caller {
     type Counted = Responses;
 
     fn work(&mut self, path: &String, responses: &mut Responses) -> Result<(), String> {
-        match self.client.request_into(std::mem::take(&mut self.body), Method::GET, path, &[]) {
+        match self.client.ask_into(std::mem::take(&mut self.body), &Method::GET, path, &[]) {
             Ok(answer) => {
                 self.unanswered_in_a_row = 0;
                 *responses.statuses.entry(answer.status).or_default() += 1;
@@ -182,12 +182,10 @@ impl Remote {
         let failed = |problem| Gone { base: self.base().to_owned(), problem };
         for (turn, clients) in clients.iter().enumerate() {
             // Each number of clients requests different tiles, not requested before.
-            let callers = (0..clients.get()).map(|_| {
-                let client = self.client.another().map_err(|error| failed(error.problem))?;
-                Ok(Caller { client, body: Vec::new(), unanswered_in_a_row: 0 })
-            });
-            let mut team =
-                Team::new(callers.collect::<Result<_, Gone>>()?).map_err(|e| failed(e.to_string()))?;
+            let caller =
+                |_| Caller { client: self.client.another(), body: Vec::new(), unanswered_in_a_row: 0 };
+            let callers = (0..clients.get()).map(caller).collect();
+            let mut team = Team::new(callers).map_err(|error| failed(error.to_string()))?;
             for case in cases(target, patterns, self.limits.tiles, seed.wrapping_add(turn as u64)) {
                 let path = |tile| format!("{}/{}", self.below, target.path(tile));
                 let mut paths: Vec<String> = case.tiles.iter().map(path).collect();
@@ -261,7 +259,7 @@ fn processor_time() -> Duration {
 /// The server of a URL, and its mount if it names one.
 fn address(url: &str) -> Result<(Client, Option<String>), String> {
     let client = Client::new(url).map_err(|e| e.to_string())?;
-    let mut segments = client.path().split('/').skip(1).filter(|segment| !segment.is_empty());
+    let mut segments = client::path_of(url).split('/').skip(1).filter(|segment| !segment.is_empty());
     let mount = segments.next().map(str::to_owned);
     match (segments.next(), segments.next()) {
         (None | Some("tilecache"), None) => Ok((client, mount)),

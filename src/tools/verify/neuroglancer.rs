@@ -96,8 +96,8 @@ impl Volume {
     }
 
     fn requests(&self) -> Vec<Request> {
-        let mut requests = self.chunks("chunks", BROWSER, vec![Need::Found, Need::Shared]);
-        requests.extend(self.chunks("python", PYTHON, vec![Need::Found]));
+        let mut requests = self.chunks("chunks", BROWSER, &[Need::Found, Need::Shared]);
+        requests.extend(self.chunks("python", PYTHON, &[Need::Found]));
         requests.extend(self.scales.first().map(|scale| {
             let [x, y, z] = scale.size.map(|edge| edge + 1);
             let url = format!("{}/{}/{x}-{}_{y}-{}_{z}-{}", self.root, scale.key, x + 1, y + 1, z + 1);
@@ -107,14 +107,14 @@ impl Volume {
     }
 
     /// The first and the last chunk of every shape at every scale, which must exist and have the right length.
-    fn chunks(&self, check: &'static str, headers: &'static [Header], needs: Vec<Need>) -> Vec<Request> {
+    fn chunks(&self, check: &'static str, headers: &'static [Header], needs: &[Need]) -> Vec<Request> {
         let shapes =
             self.scales.iter().flat_map(|scale| scale.chunk_sizes.iter().map(move |shape| (scale, shape)));
         let both = shapes
             .flat_map(|(scale, shape)| [false, true].map(|is_last| (scale, scale.chunk(*shape, is_last))));
         let request = |(scale, (bounds, voxels)): (&Scale, (String, u64))| {
             let codec = Codec::Named { is_cloud_volume: headers == PYTHON };
-            let mut needs = needs.clone();
+            let mut needs = needs.to_vec();
             needs.push(match scale.encoding.as_str() {
                 "raw" => Need::Bytes(codec, voxels * self.voxel),
                 _ => Need::Segmentation(codec),

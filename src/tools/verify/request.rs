@@ -98,7 +98,7 @@ impl Request {
     }
 
     fn send(&self, client: &Client) -> Checked {
-        let answer = client.request(self.method.clone(), &self.url, self.headers)?;
+        let answer = client.ask(&self.method, &self.url, self.headers)?;
         let mut note = None;
         for need in &self.needs {
             if answer.status == 404 && matches!(need, Need::MayBeMissing | Need::Overview) {
@@ -124,7 +124,7 @@ pub(super) fn document<T: DeserializeOwned>(
     url: &str,
     headers: &[Header],
 ) -> Result<(T, Answer), String> {
-    let answer = client.request(Method::GET, url, headers)?.found()?;
+    let answer = client.ask(&Method::GET, url, headers)?.found()?;
     Need::Shared.check(client, &answer)?;
     let value = serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(e))?;
     Ok((value, answer))
@@ -139,11 +139,9 @@ impl Need {
             answer.header(name).is_some_and(|list| list.to_ascii_lowercase().contains(wanted) || list == "*")
         };
         match self {
-            Need::MayBeMissing => {}
             Need::Found if status != 200 => return Err(answer.problem()),
             Need::Missing(why) if status != 404 => return fail(format!("{why}, but the status is {status}")),
             Need::NotMissing(why) if status == 404 => return fail((*why).to_owned()),
-            Need::Found | Need::Missing(_) | Need::NotMissing(_) => {}
             Need::Overview => {
                 let (width, height) = picture(answer)?.dimensions();
                 if width.max(height) > MAP {
@@ -159,7 +157,6 @@ impl Need {
             Need::Allowing if !lists("access-control-allow-headers", "x-requested-with") => {
                 return fail("OPTIONS does not allow headers (Access-Control-Allow-Headers)".to_owned());
             }
-            Need::Allowing => {}
             Need::Shared => {
                 let which = match answer.header("access-control-allow-origin") {
                     Some(origin) if origin == "*" || origin == ORIGIN.1 => return Ok(None),
@@ -198,7 +195,7 @@ impl Need {
                 if answer.header("cache-control").is_none() {
                     return fail("there is no Cache-Control".to_owned());
                 }
-                let again = client.request(Method::GET, &answer.url, &[("If-None-Match", tag)])?;
+                let again = client.ask(&Method::GET, &answer.url, &[("If-None-Match", tag)])?;
                 if again.status != 304 {
                     let status = again.status;
                     return fail(format!(
@@ -207,7 +204,7 @@ impl Need {
                 }
             }
             Need::Head => {
-                let head = client.request(Method::HEAD, &answer.url, &[])?.found()?;
+                let head = client.ask(&Method::HEAD, &answer.url, &[])?.found()?;
                 let stated = head.header("content-length").unwrap_or("missing");
                 if stated != length.to_string() {
                     return fail(format!(
@@ -243,6 +240,7 @@ impl Need {
                     return fail("it does not begin as compressed_segmentation does".to_owned());
                 }
             }
+            Need::Found | Need::Missing(_) | Need::NotMissing(_) | Need::MayBeMissing | Need::Allowing => {}
         }
         Ok(None)
     }

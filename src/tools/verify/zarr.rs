@@ -85,7 +85,7 @@ fn arrays(client: &Client, root: &str, is_v2: bool) -> Result<Vec<Array>, String
         let file = if is_v2 { ".zarray" } else { "zarr.json" };
         let (array, described) = json(client, &format!("{root}/{path}/{file}"))?;
         let url = format!("{root}/{path}");
-        let read = if is_v2 { Array::v2(url, &array) } else { Array::v3(url, &array) };
+        let read = if is_v2 { Array::v2(&url, &array) } else { Array::v3(&url, &array) };
         let array = read.ok_or_else(|| described.wrong("its readers do not all know such an array"))?;
         let (axes, dimensions) = (image.axes.len(), array.shape.len());
         if (axes, array.chunk.len()) != (dimensions, dimensions) {
@@ -110,7 +110,7 @@ fn extents(value: &Value) -> Option<Vec<u64>> {
 
 impl Array {
     /// From `.zarray`.
-    fn v2(url: String, array: &Value) -> Option<Self> {
+    fn v2(url: &str, array: &Value) -> Option<Self> {
         let codec = match array["compressor"]["id"].as_str() {
             None if array["compressor"].is_null() => Codec::None,
             Some("zlib") => Codec::Zlib,
@@ -122,11 +122,11 @@ impl Array {
             array["filters"].is_null() && array["dimension_separator"] == "/" && array["order"] == "C";
         let element = array["dtype"].as_str()?.get(2..)?.parse().ok()?;
         let (shape, chunk) = (extents(&array["shape"])?, extents(&array["chunks"])?);
-        is_usual.then_some(Self { chunks: url, shape, chunk, element, codec })
+        is_usual.then_some(Self { chunks: url.to_owned(), shape, chunk, element, codec })
     }
 
     /// From `zarr.json`.
-    fn v3(url: String, array: &Value) -> Option<Self> {
+    fn v3(url: &str, array: &Value) -> Option<Self> {
         let codecs = array["codecs"].as_array()?.iter().map(|codec| codec["name"].as_str());
         let codec = match codecs.collect::<Option<Vec<_>>>()?.as_slice() {
             ["bytes"] => Codec::None,

@@ -64,7 +64,7 @@ impl Producer for Server {
         let path = format!("{}/{tile}", self.below);
         let mut retries = 0;
         loop {
-            let failure = match self.client.request(Method::GET, &path, &[PREFETCH]) {
+            let failure = match self.client.ask(&Method::GET, &path, &[PREFETCH]) {
                 Ok(answer) => match read(&answer) {
                     Ok(outcome) => return outcome,
                     Err(refused) => refused,
