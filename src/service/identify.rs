@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join, try_join_all};
 
 use super::client::Demand;
 use super::error::TileError;
+use super::footprint::Footprint;
 use super::identified::{Identified, What};
+use super::prepare::in_words;
 use super::tile_service::TileService;
 use crate::base::name::Name;
 use crate::base::paint::{BoxFormat, Kind};
@@ -33,7 +35,12 @@ impl TileService {
             let tile = if resolved.pixels() == PixelKind::Grey { grey } else { rgb };
             return Ok(Identified::new(origin, What::Black(tile.clone())));
         }
-        self.measure_all(resolved.unmeasured(), demand).await?;
+        if resolved.unmeasured().next().is_some() {
+            // The tile's own chunks arrive together with those of the samples.
+            let (own, place) = (Footprint::of(&[resolved.plan()]), in_words(origin.token()));
+            let ahead = self.preparation.fetch(own, &place);
+            try_join(self.measure_all(resolved.unmeasured(), demand), ahead).await?;
+        }
         Ok(Identified::new(origin, What::Tile(resolved)))
     }
 
@@ -55,10 +62,7 @@ impl TileService {
         channels: impl Iterator<Item = &Arc<Channel>>,
         demand: Demand,
     ) -> Result<(), TileError> {
-        for channel in channels {
-            self.measure_window(channel, demand).await?;
-        }
-        Ok(())
+        try_join_all(channels.map(|channel| self.measure_window(channel, demand))).await.map(drop)
     }
 
     /// Resolves a request for a box of voxels. Reads no data.
