@@ -300,8 +300,7 @@ fn choose_log_format(log: &Log, read: &config::Loaded) {
 fn open(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
     choose_log_format(log, &read);
     let config::Loaded { mut settings, mut faults, warnings, .. } = read;
-    let directory = settings.cache.directory.as_ref().filter(|_| settings.cache.disk > 0);
-    let metadata = directory.map(|directory| directory.join("objects"));
+    let metadata = settings.cache.directory.as_ref().map(|directory| directory.join("objects"));
     let store = Store::new(None, metrics.stores.clone(), metadata);
     let refused = probe::refused(&settings, &store);
     let files = Files::new(store).at_most(limits::most_files());

@@ -14,6 +14,7 @@
 
 pub mod address;
 mod blocks;
+mod bucket;
 mod cloud;
 mod connections;
 mod error;
@@ -145,15 +146,30 @@ impl Store {
         Folder::new(address, Arc::clone(&self.0.shared), self.0.connections.bucket(address)?)
     }
 
-    /// The servers that do not answer, and what happened last.
+    /// The servers that do not answer, with what happened last, and the open objects that they refuse.
     pub fn unreachable(&self) -> Vec<String> {
-        self.known().hosts.values().filter_map(|host| host.problem()).collect()
+        let known = self.known();
+        let hosts = known.hosts.values().filter_map(|host| host.problem());
+        // Of an object that is not open, whoever wanted to open it tells.
+        let open = known.sources.values().filter(|source| Arc::strong_count(source) > 1);
+        let refusal = |source: &Arc<Source>| Some(format!("{}: {}", source.address, source.refusal()?));
+        hosts.chain(open.filter_map(refusal)).collect()
     }
 
-    /// Whether the store of an object does not answer. Asks it, and blocks, unless it has just answered.
+    /// Why the store refuses an object, if it did so when it was last asked.
+    pub fn refusal(&self, address: &Address) -> Option<StoreError> {
+        self.source(address).ok()?.refusal()
+    }
+
+    /// Reads all credentials again. They are also read again when they are refused.
+    pub fn renew_credentials(&self) {
+        self.0.connections.renew();
+    }
+
+    /// Whether the store of an object does not answer, or refuses it. Asks it, and blocks, unless it has just answered.
     pub fn is_unreachable(&self, address: &Address) -> bool {
         self.source(address).is_ok_and(|source| source.is_out_of_date())
-            && matches!(self.open(address), Err(StoreError::Unavailable { .. }))
+            && matches!(self.open(address), Err(StoreError::Unavailable { .. } | StoreError::Denied { .. }))
     }
 
     fn source(&self, address: &Address) -> Result<Arc<Source>, StoreError> {

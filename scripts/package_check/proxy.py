@@ -86,7 +86,7 @@ def local(place: Path, cache: str, example: str, upstream: str, port: int) -> st
             ("    listen 443 ssl http2;\n", f"    listen 127.0.0.1:{port} ssl http2;\n"),
             ("    listen [::]:443 ssl http2;\n", ""),
             ("    server 127.0.0.1:8080;\n", f"    server {upstream};\n"),
-            ("/var/cache/nginx/voltile", str(place / cache)),
+            ("/var/lib/nginx/voltile", str(place / cache)),
             ("/etc/ssl/certs/volumes.example.org.pem", str(place / "certificate.pem")),
             ("/etc/ssl/private/volumes.example.org.key", str(place / "key.pem")),
         ],

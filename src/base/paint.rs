@@ -3,6 +3,8 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use serde::{Deserialize, Serialize};
+
 use crate::geometry::{Scaling, Xyz};
 
 /// What the settings of the whole server decide about pixels. Keys of tiles and versions of datasets are digests of all of
@@ -77,7 +79,7 @@ impl Kind {
 ///
 /// v ≤ lo → 0, v ≥ hi → 255, else floor((v − lo) · 255 / (hi − lo) + 0.5); NaN → 0. hi < lo inverts; hi = lo
 /// gives 255 above lo. Integer limits on integer data are computed exactly.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Window {
     /// 8-bit unsigned data shown as stored.
     AsStored,
@@ -91,10 +93,25 @@ pub enum Window {
     /// Non-integer limits.
     Real {
         /// Black.
+        #[serde(with = "bits")]
         lo: f64,
         /// White.
+        #[serde(with = "bits")]
         hi: f64,
     },
+}
+
+/// Floats as their bits: as text they would be rounded.
+mod bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(float: &f64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(float.to_bits())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        u64::deserialize(from).map(f64::from_bits)
+    }
 }
 
 impl Window {

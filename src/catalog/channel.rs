@@ -14,9 +14,9 @@ use crate::flow::stalls::Unresponsive;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::Paths;
 use crate::layout::inventory::{ChannelRecord, range_text};
-use crate::store::Location;
+use crate::store::{Location, Object};
 use crate::volume::hdf5::{FileIdentity, View};
-use crate::volume::{Missing, ReadError, Volume, VoxelType};
+use crate::volume::{Missing, Part, ReadError, Volume, VoxelType};
 
 /// Voxel sizes that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;
@@ -118,6 +118,35 @@ impl Channel {
     /// Reads a bounded, deterministic sample and computes its statistics. Does not store them: see [`Channel::keep`].
     pub fn survey(&self) -> Result<Survey, ReadError> {
         survey::survey(self.levels.last().map_or(&[], StoredLevel::volumes), self.voxel, &self.missing)
+    }
+
+    /// The boxes that the sample is taken from.
+    pub fn sampled(&self) -> Vec<Part> {
+        survey::sampled(self.levels.last().map_or(&[], StoredLevel::volumes))
+    }
+
+    /// Keeps statistics of a channel in a store for the next start. Writes a file.
+    pub fn note(&self, survey: &Survey) {
+        let text = serde_json::to_string(survey);
+        if let (Some(object), Ok(text)) = (self.object(), text) {
+            object.note(&self.note_key(), text);
+        }
+    }
+
+    /// Stores the statistics that an earlier start has kept, if there are any.
+    pub(super) fn recall(&self) {
+        let noted = self.object().and_then(|object| object.noted(&self.note_key()));
+        let survey = noted.and_then(|text| serde_json::from_str(&text).ok());
+        survey.into_iter().for_each(|survey| self.keep(&Arc::new(survey)));
+    }
+
+    /// The first of its files that lies in a store.
+    fn object(&self) -> Option<&Object> {
+        self.watch.files().find_map(FileIdentity::object)
+    }
+
+    fn note_key(&self) -> String {
+        format!("sample {} {}", survey::RULES, self.fingerprint)
     }
 
     /// Stores the statistics, and the window if it is to be measured. Later calls have no effect.

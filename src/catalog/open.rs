@@ -478,7 +478,7 @@ impl Opening {
         let made = wanted.open(&mut self.sidecars, &mut self.warnings);
         let files = levels.iter().chain(&made).flat_map(StoredLevel::files).chain(file.watched());
         let files: BTreeSet<_> = files.cloned().collect();
-        Ok(Channel {
+        let channel = Channel {
             made,
             file: file.location().clone(),
             window: window(given.window, &found, shape.voxel),
@@ -505,7 +505,9 @@ impl Opening {
             )),
             levels,
             missing,
-        })
+        };
+        channel.recall();
+        Ok(channel)
     }
 }
 

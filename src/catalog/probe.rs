@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -16,11 +18,14 @@ use crate::config::{ChannelSettings, DatasetSettings, Settings};
 use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 use crate::store::{Location, Store};
+use crate::volume::Volume;
 use crate::volume::hdf5::Files;
 
 /// The time limit per file for deferred reads: an index of a million chunks takes a second at most, but minutes from
 /// a slow disk, and long series have tens of thousands of datasets.
 const REHEARSAL: Duration = Duration::from_secs(2);
+/// The most volumes of an object that are read side by side.
+const MAX_AT_ONCE: usize = 8;
 
 /// A file to be opened, and what will be used of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,12 +74,25 @@ impl Trial {
         let until = latest.min(Instant::now() + REHEARSAL);
         let (files, metrics) = (Files::new(store.clone()), Metrics::default());
         let opened = Catalog::open_among(files, &self.settings(), &metrics, &Activity::default());
-        for channel in opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values())
-        {
-            for volume in channel.levels().iter().flat_map(|level| &level.volumes) {
+        let channels = opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values());
+        let levels = channels.flat_map(|channel| channel.levels());
+        let volumes: Vec<&Arc<dyn Volume>> = levels.flat_map(|level| &level.volumes).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(volume) = volumes.get(next.fetch_add(1, Ordering::Relaxed)) {
                 volume.rehearse(until);
             }
-        }
+        };
+        // Those of an object wait for its store most of the time.
+        let threads = if self.file.is_remote() { MAX_AT_ONCE.min(volumes.len()) } else { 1 };
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                if let Err(error) = thread::Builder::new().spawn_scoped(scope, work) {
+                    tracing::debug!("fewer volumes are read side by side: {error}");
+                }
+            }
+            work();
+        });
     }
 
     /// Settings for a catalogue of this file: discovered channels under one token, configured ones under another.

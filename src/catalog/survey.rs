@@ -8,10 +8,15 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::description::{Histogram, Percentile};
 use crate::base::paint::Window;
 use crate::geometry::{Region, Xyz};
-use crate::volume::{Missing, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
+use crate::volume::{Missing, Part, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
+
+/// The version of the rules by which samples are taken: statistics of other rules are not used.
+pub(super) const RULES: u32 = 1;
 
 /// A level of at most this many voxels, at all sampled time points together, is read whole.
 const SMALL: u64 = 1 << 21;
@@ -38,7 +43,7 @@ const BINS: usize = 256;
 const QUARTER: f64 = 255.0 / 4.0;
 
 /// The statistics of a channel's sample.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
     /// The window from the 0.1 to the 99.9 percentile; the full range of the type if the sample is empty.
     pub window: Window,
@@ -63,6 +68,20 @@ impl Survey {
         let (lo, hi) = window.limits();
         if hi - lo >= QUARTER { Window::AsStored } else { range.unwrap_or(window) }
     }
+}
+
+/// The boxes that the sample of a level's volumes is taken from.
+pub(super) fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
+    let of_volume = |volume: &Arc<dyn Volume>| -> Vec<Part> {
+        let times = times(volume.as_ref());
+        let whole = Region::whole(volume.shape().size);
+        let boxes =
+            if is_small(&whole, times.len()) { vec![whole] } else { regions(volume.as_ref(), times.len()) };
+        let existing = |time| boxes.iter().flat_map(move |region| volume.existing(time, region));
+        let part = |time, region| Part { volume: Arc::clone(volume), time, region };
+        times.into_iter().flat_map(|time| existing(time).map(move |region| part(time, region))).collect()
+    };
+    volumes.iter().flat_map(of_volume).collect()
 }
 
 /// Samples the volumes of a level (one, or three for RGB) with voxels of type `voxel`.
@@ -178,11 +197,16 @@ fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.into_iter().zip(odd).filter(|(_, odd)| !odd).map(|(frame, _)| frame).collect()
 }
 
+/// Whether a level is read whole.
+fn is_small(whole: &Region, times: usize) -> bool {
+    whole.voxels().saturating_mul(times as u64) <= SMALL
+}
+
 /// The boxes read at each of so many time points.
 fn regions(volume: &dyn Volume, times: usize) -> Vec<Region> {
     let shape = volume.shape();
     let whole = Region::whole(shape.size);
-    if whole.voxels().saturating_mul(times as u64) <= SMALL {
+    if is_small(&whole, times) {
         return whole.blocks(shape.chunk, BOX_VOXELS).collect();
     }
     let boxes = if times > 1 { BOXES_OF_A_SERIES } else { BOXES };

@@ -121,6 +121,7 @@ impl Reloader {
     fn try_reload(&mut self, occasion: Occasion) -> Result<(Reloaded, Option<Duration>), Vec<String>> {
         if occasion == Occasion::Signal {
             self.folders.forget();
+            self.service.catalog().store().renew_credentials();
         }
         search(&mut self.folders, &mut self.layers).map_err(|error| vec![error.to_string()])?;
         let config::Loaded { mut settings, faults, warnings, .. } = config::load(&self.layers);

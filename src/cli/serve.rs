@@ -30,6 +30,7 @@ use crate::http::systemd::{self, Passed};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::metrics::Metrics;
 use crate::service::{Part, RenderPool, TileService};
+use crate::store::Location;
 use crate::tools::demo;
 
 /// How much longer than `server.shutdown_timeout` the last writes may take: beyond it, a write does not return.
@@ -88,6 +89,13 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     let Loaded { settings, catalog, left_out, unreachable, .. } = faultless(loaded)?;
     if catalog.datasets().next().is_none() && folders.is_empty() && unreachable.is_empty() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
+    }
+    for file in &layers.files {
+        if let Location::Object(address) = file
+            && let Some(refusal) = catalog.store().refusal(address)
+        {
+            return Err(Failure::Work(anyhow::anyhow!("{file}: {refusal}")));
+        }
     }
     for fault in &unreachable {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
@@ -189,14 +197,17 @@ async fn listen(
     announce(announcement(&reloader.service.catalog(), settings, &listening.endpoints))?;
     systemd::ready(&status(&reloader.service.catalog()));
     reloader.start(ordered)?;
-    actix_web::rt::spawn(stop_when_told(listening.server.handle(), site, stop));
+    let drain_delay = settings.server.drain_delay;
+    actix_web::rt::spawn(stop_when_told(listening.server.handle(), site, stop, drain_delay));
     Ok(listening.server.await?)
 }
 
-async fn stop_when_told(server: ServerHandle, site: Arc<LiveSite>, stop: Arc<Notify>) {
+/// `/readyz` is 503 from the signal on; connections are accepted for `delay` after it.
+async fn stop_when_told(server: ServerHandle, site: Arc<LiveSite>, stop: Arc<Notify>, delay: Duration) {
     stop.notified().await;
     systemd::stopping();
     site.drain();
+    actix_web::rt::time::sleep(delay).await;
     server.stop(true).await;
 }
 

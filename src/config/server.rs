@@ -76,8 +76,14 @@ pub(super) fn server(base: &Path) -> Vec<Setting<Server>> {
                  or Forwarded, are trusted; \"unix\": whoever connects to the Unix socket.",
             )
             .sets(values::list(values::proxy), |s| &mut s.trusted_proxies),
+        default("drain_delay", "\"0s\"")
+            .doc(
+                "Time after a signal to stop in which connections are still accepted while /readyz is 503, so \
+                 that load balancers notice.",
+            )
+            .sets_at_start(values::duration, |s| &mut s.drain_delay),
         default("shutdown_timeout", "\"10s\"")
-            .doc("Time for requests in flight to finish after a stop: \"500ms\", \"10s\", \"2m\".")
+            .doc("Time for requests in flight to finish after that: \"500ms\", \"10s\", \"2m\".")
             .sets_at_start(values::duration, |s| &mut s.shutdown_timeout),
         default("connections", "4096")
             .doc("Maximum; lower if the limit of open files (ulimit -n) requires it.")

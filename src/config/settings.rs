@@ -73,7 +73,9 @@ pub struct Server {
     pub neuroglancer: Option<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Proxy>,
-    /// How long requests in flight may take to finish after a stop is requested.
+    /// How long connections are still accepted after a stop is requested, while `/readyz` is 503.
+    pub drain_delay: Duration,
+    /// How long requests in flight may take to finish after that.
     pub shutdown_timeout: Duration,
     /// The maximum number of connections; above 0. The limit of open files may allow fewer.
     pub connections: usize,
@@ -107,6 +109,7 @@ impl Default for Server {
             cors_origins: vec!["*".to_owned()],
             neuroglancer: None,
             trusted_proxies: Vec::new(),
+            drain_delay: Duration::ZERO,
             shutdown_timeout: Duration::from_secs(10),
             connections: 4096,
             connections_for_each_client: 512,

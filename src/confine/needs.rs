@@ -57,9 +57,7 @@ impl Needs {
         if let Some(socket) = &settings.server.unix_socket {
             needs = needs.and_socket(socket);
         }
-        if settings.cache.disk > 0 {
-            needs.write.extend(settings.cache.directory.clone());
-        }
+        needs.write.extend(settings.cache.directory.clone());
         if settings.cache.store.is_some() {
             needs = needs.and_store();
         }

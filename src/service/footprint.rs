@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::catalog::Channel;
 use crate::render::plan::{Cutout, Plan, Source};
 use crate::store::Gathering;
 use crate::volume::{ChunkId, Part, ReadError};
@@ -25,6 +26,11 @@ impl Footprint {
         let (time, region) = (cutout.time, cutout.view.stored_region(&cutout.region));
         let there = cutout.components.iter().filter(|_| cutout.is_there);
         Self(there.map(|volume| Part { volume: Arc::clone(volume), time, region }).collect())
+    }
+
+    /// The boxes that a channel's sample is taken from.
+    pub fn of_sample(channel: &Channel) -> Self {
+        Self(channel.sampled())
     }
 
     /// Whether any of its bytes come from a store.

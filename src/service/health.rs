@@ -25,7 +25,7 @@ pub enum Part {
     Files,
     /// A tier, without which tiles are served.
     Tier(Backend),
-    /// A store that does not answer: the datasets in it are unavailable.
+    /// A store that does not answer, or refuses an object: the datasets in it are unavailable.
     Store,
 }
 

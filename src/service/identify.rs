@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join, try_join_all};
 
 use super::client::Demand;
 use super::error::TileError;
+use super::footprint::Footprint;
 use super::identified::{Identified, What};
+use super::prepare::in_words;
 use super::tile_service::TileService;
 use crate::base::name::Name;
 use crate::base::paint::{BoxFormat, Kind};
@@ -30,8 +32,11 @@ impl TileService {
     ) -> Result<Identified, TileError> {
         let resolved = catalog.resolve(request).map(|resolved| (resolved.origin(), resolved));
         let (origin, resolved) = self.unchanged(catalog, &request.token.token, resolved).await?;
-        if !resolved.is_black() {
-            self.measure_all(resolved.unmeasured(), demand).await?;
+        if !resolved.is_black() && resolved.unmeasured().next().is_some() {
+            // The tile's own chunks arrive together with those of the samples.
+            let (own, place) = (Footprint::new(&[resolved.plan()]), in_words(origin.token()));
+            let ahead = self.preparation.fetch(own, &place);
+            try_join(self.measure_all(resolved.unmeasured(), demand), ahead).await?;
         }
         Ok(Identified::new(origin, self.what(resolved)))
     }
@@ -85,10 +90,7 @@ impl TileService {
         channels: impl Iterator<Item = &Arc<Channel>>,
         demand: Demand,
     ) -> Result<(), TileError> {
-        for channel in channels {
-            self.measure_window(channel, demand).await?;
-        }
-        Ok(())
+        try_join_all(channels.map(|channel| self.measure_window(channel, demand))).await.map(drop)
     }
 
     /// Resolves a request for a box of voxels. Reads no data.

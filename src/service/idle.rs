@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 
 use super::client::Urgency;
 use super::identified::{Identified, What};
-use super::prepare::gathered;
+use super::prepare::{gathered, in_words};
 use super::tile_service::TileService;
 use super::work::{Purpose, weighed};
 use crate::base::request::TileRequest;
@@ -160,7 +160,7 @@ impl TileService {
             async || spawn_blocking(move || keeper.has_anywhere(&origin, key)).await.unwrap_or(false);
         let Some(footprint) = identified.footprint() else { return };
         if (self.keeper.has_tiers() && is_kept().await)
-            || gathered(footprint, identified.origin.token()).await.is_ok()
+            || gathered(footprint, &in_words(identified.origin.token())).await.is_ok()
         {
             self.prefetch(vec![tile]);
         }

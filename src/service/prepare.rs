@@ -120,6 +120,15 @@ impl Preparation {
         }
     }
 
+    /// Fetches what lies in a store; `place` is for errors.
+    pub async fn fetch(&self, footprint: Footprint, place: &str) -> Result<(), TileError> {
+        if !footprint.is_remote() {
+            return Ok(());
+        }
+        let _permit = self.fetches.acquire().await.map_err(|_| Abandoned)?;
+        gathered(footprint, place).await
+    }
+
     /// The tile if it need not be rendered, because a tier has it or it is a stored chunk; otherwise all that it is rendered
     /// from has arrived.
     async fn without_rendering(&self, work: &Arc<TileWork>) -> Result<Option<Tile>, TileError> {
@@ -133,17 +142,21 @@ impl Preparation {
         if !work.footprint.is_remote() {
             return Ok(None);
         }
-        let _permit = self.fetches.acquire().await.map_err(|_| Abandoned)?;
-        gathered(work.footprint.clone(), work.origin.token()).await?;
+        self.fetch(work.footprint.clone(), &in_words(work.origin.token())).await?;
         Ok(work.drawing.stored_chunk(&self.metrics).map(|chunk| Tile::new(work.key, chunk)))
     }
 }
 
-/// Fetches what a tile needs from stores.
-pub(super) async fn gathered(footprint: Footprint, token: &Name) -> Result<(), TileError> {
+/// What a dataset is called in errors.
+pub(super) fn in_words(token: &Name) -> String {
+    format!("the dataset {token}")
+}
+
+/// Fetches what a tile needs from stores; `place` is for errors.
+pub(super) async fn gathered(footprint: Footprint, place: &str) -> Result<(), TileError> {
     let gathering = spawn_blocking(move || footprint.gather()).await.map_err(|_| Abandoned)??;
-    // The error of a store does not say for which dataset it was.
-    Ok(gathering.done().await.map_err(|error| unread(&format!("the dataset {token}"), error))?)
+    // The error of a store does not say for what it was.
+    Ok(gathering.done().await.map_err(|error| unread(place, error))?)
 }
 
 async fn until_unwanted(interest: &Interest) {

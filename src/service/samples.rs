@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use super::client::Demand;
 use super::error::TileError;
+use super::footprint::Footprint;
 use super::job::FlightJob;
 use super::pool::JobValue;
 use super::queue::Busy;
@@ -24,14 +27,13 @@ impl TileService {
     ) -> Result<Vec<Option<String>>, Busy> {
         // Samples the dataset as it was opened; if it has changed, this reopens it for later requests.
         let _ = self.ensure_unchanged(&Origin::whole(dataset)).await;
-        let mut problems = Vec::new();
-        for channel in dataset.listed() {
-            problems.push(match self.sample(channel, demand).await {
-                Err(TileError::Busy(busy)) => return Err(busy),
-                other => other.err().map(|problem| problem.public()),
-            });
-        }
-        Ok(problems)
+        let samples = join_all(dataset.listed().map(|channel| self.sample(channel, demand))).await;
+        let problem = |sample| match sample {
+            Err(TileError::Busy(busy)) => Err(busy),
+            Err(problem) => Ok(Some(problem.public())),
+            Ok(()) => Ok(None),
+        };
+        samples.into_iter().map(problem).collect()
     }
 
     async fn sample(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {
@@ -59,8 +61,14 @@ impl TileService {
     }
 
     /// Takes a channel's sample on the pool, once for all requests that need it. The result is stored even if all of
-    /// them have been dropped.
+    /// them have been dropped. What lies in a store is fetched before, all at once.
     pub(super) async fn measure(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {
+        self.preparation
+            .fetch(Footprint::of_sample(channel), &format!("the channel {}", channel.name))
+            .await?;
+        if channel.surveyed().is_some() {
+            return Ok(());
+        }
         let value = JobValue::Survey(channel.fingerprint);
         let survey = match self.surveys.lookup(&channel.fingerprint) {
             Lookup::Ready(survey) => survey,
@@ -89,6 +97,7 @@ fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
     match &survey {
         Ok(survey) => {
             channel.keep(survey);
+            channel.note(survey);
             let window = channel.window().unwrap_or(survey.window);
             tracing::info!(channel = %channel.name, "a sample was taken; the window is {window}");
         }

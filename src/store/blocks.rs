@@ -1,9 +1,9 @@
-//! The metadata of an object: pages that are fetched in aligned blocks, and kept.
+//! The metadata of an object: pages that are fetched in aligned blocks, and kept; and notes of what was made from its bytes.
 //!
 //! libhdf5 asks for metadata in pieces of a few bytes, and a file has it in a few places. A block holds what is near to
 //! a piece that was asked for; while reading continues where the last block ended, blocks grow.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +18,9 @@ const LONGEST: u64 = 1 << 20;
 /// Beyond so many bytes, all pages are dropped: they are not the metadata of one volume any more.
 const MOST: u64 = 128 << 20;
 
+/// Pages in order, and notes by their keys.
+pub(super) type Saved = (Vec<(u64, Bytes)>, BTreeMap<String, String>);
+
 /// The pages of one object, by number.
 #[derive(Debug, Default)]
 pub(super) struct Blocks(Mutex<State>);
@@ -27,7 +30,8 @@ struct State {
     pages: HashMap<u64, Bytes>,
     /// The end of the block that was fetched last, and its length.
     last: (u64, u64),
-    /// Whether pages were added since they were saved.
+    notes: BTreeMap<String, String>,
+    /// Whether pages or notes were added since they were saved.
     is_unsaved: bool,
 }
 
@@ -93,8 +97,19 @@ impl Blocks {
         }
     }
 
-    /// All pages in order, if there are new ones since the last call.
-    pub fn unsaved(&self) -> Option<Vec<(u64, Bytes)>> {
+    /// What is noted under a key.
+    pub fn noted(&self, key: &str) -> Option<String> {
+        self.lock().notes.get(key).cloned()
+    }
+
+    /// Adds a note.
+    pub fn note(&self, key: &str, text: String) {
+        let mut state = self.lock();
+        state.is_unsaved |= state.notes.insert(key.to_owned(), text).is_none();
+    }
+
+    /// All pages and notes, if there are new ones since the last call.
+    pub fn unsaved(&self) -> Option<Saved> {
         let mut state = self.lock();
         if !std::mem::take(&mut state.is_unsaved) {
             return None;
@@ -102,7 +117,7 @@ impl Blocks {
         let mut pages: Vec<(u64, Bytes)> =
             state.pages.iter().map(|(page, bytes)| (*page, bytes.clone())).collect();
         pages.sort_unstable_by_key(|(page, _)| *page);
-        Some(pages)
+        Some((pages, state.notes.clone()))
     }
 
     /// Records that what is known is saved.
@@ -161,11 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_saved_once() {
+    fn pages_and_notes_are_saved_once() {
         let blocks = Blocks::default();
         assert!(blocks.unsaved().is_none());
         added(&blocks, 0..2 * PAGE);
-        assert_eq!(blocks.unsaved().unwrap().len(), 2);
+        assert_eq!(blocks.unsaved().unwrap().0.len(), 2);
         assert!(blocks.unsaved().is_none());
+        blocks.note("a", "b".to_owned());
+        assert_eq!(blocks.unsaved().unwrap().1["a"], "b");
+        blocks.note("a", "b".to_owned());
+        assert!(blocks.unsaved().is_none() && blocks.noted("a").as_deref() == Some("b"));
     }
 }

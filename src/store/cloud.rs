@@ -12,8 +12,9 @@ use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
-use object_store::{ClientOptions, Error, GetOptions, GetRange, GetResult, ObjectStore, RetryConfig};
+use object_store::{ClientOptions, Error, GetOptions, GetRange, GetResult, RetryConfig};
 
+use super::bucket::{Bucket, Client};
 use super::error::StoreError;
 use super::profile;
 use super::transport::{CONNECTING, MAX_AT_ONCE, Part, RETRY, ROOM, Transport, WAITING, checked};
@@ -23,26 +24,42 @@ use crate::store::address::{Address, Scheme};
 /// An object in a bucket.
 #[derive(Debug)]
 pub(super) struct Cloud {
-    bucket: Arc<dyn ObjectStore>,
+    bucket: Arc<Bucket>,
     key: Path,
 }
 
 impl Cloud {
-    pub fn to(address: &Address, bucket: Arc<dyn ObjectStore>) -> Result<Self, StoreError> {
+    pub fn to(address: &Address, bucket: Arc<Bucket>) -> Result<Self, StoreError> {
         Ok(Self { bucket, key: Path::parse(address.key()).map_err(|e| settings(&e))? })
     }
 
+    /// Asks again with other credentials if these are refused, and there may be others.
     async fn part(&self, range: Range<u64>, expected: Option<&Version>) -> Result<Part, StoreError> {
+        let client = self.bucket.client();
+        match self.ask(&client, &range, expected).await {
+            Err(refusal @ StoreError::Denied { .. }) => match self.bucket.instead_of(&client) {
+                Some(other) => self.ask(&other, &range, expected).await,
+                None => Err(refusal),
+            },
+            answer => answer,
+        }
+    }
+
+    async fn ask(
+        &self,
+        client: &Client,
+        range: &Range<u64>,
+        expected: Option<&Version>,
+    ) -> Result<Part, StoreError> {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
             if_match: expected.and_then(|version| version.etag.clone()),
             ..GetOptions::default()
         };
-        let answer =
-            self.bucket.get_opts(&self.key, options).await.map_err(|error| match failure(error) {
-                StoreError::Changed if expected.is_none() => StoreError::invalid("the object is empty"),
-                other => other,
-            })?;
+        let answer = client.get_opts(&self.key, options).await.map_err(|error| match failure(error) {
+            StoreError::Changed if expected.is_none() => StoreError::invalid("the object is empty"),
+            other => other,
+        })?;
         let meta = &answer.meta;
         let version = Version::new(meta.size, meta.e_tag.clone(), Some(meta.last_modified.to_rfc2822()));
         if answer.range.start != range.start {
@@ -50,7 +67,7 @@ impl Cloud {
             return Err(StoreError::invalid(problem));
         }
         let wanted = range.end.min(version.length).saturating_sub(range.start);
-        checked(&range, version, body(answer, wanted).await?)
+        checked(range, version, body(answer, wanted).await?)
     }
 }
 
@@ -77,8 +94,8 @@ impl Transport for Cloud {
     }
 }
 
-/// The bucket of an address: a client with connections and credentials of its own.
-pub(super) fn bucket(address: &Address) -> Result<Arc<dyn ObjectStore>, StoreError> {
+/// A client for the bucket of an address, with the credentials as they are now.
+pub(super) fn client(address: &Address) -> Result<Client, StoreError> {
     let bucket = match address.scheme() {
         Scheme::S3 => s3(address.bucket()),
         Scheme::Gs => google(address.bucket()),
@@ -87,14 +104,15 @@ pub(super) fn bucket(address: &Address) -> Result<Arc<dyn ObjectStore>, StoreErr
     bucket.map_err(|e| settings(&e))
 }
 
-fn s3(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+fn s3(bucket: &str) -> object_store::Result<Client> {
     // `from_env` reads the client's options too; those that are set here are not among them.
-    let builder = profile::aws(AmazonS3Builder::from_env()).with_bucket_name(bucket).with_retry(once());
+    let builder =
+        profile::aws(AmazonS3Builder::from_env(), bucket).with_bucket_name(bucket).with_retry(once());
     let allowed = std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
-    Ok(Arc::new(builder.with_client_options(client().with_allow_http(allowed)).build()?))
+    Ok(Arc::new(builder.with_client_options(options().with_allow_http(allowed)).build()?))
 }
 
-fn google(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+fn google(bucket: &str) -> object_store::Result<Client> {
     let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(once());
     let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
     if let Some(host) = &emulator {
@@ -102,19 +120,19 @@ fn google(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
         builder = builder.with_config(GoogleConfigKey::BaseUrl, base);
         builder = builder.with_config(GoogleConfigKey::SkipSignature, "true");
     }
-    Ok(Arc::new(builder.with_client_options(client().with_allow_http(emulator.is_some())).build()?))
+    Ok(Arc::new(builder.with_client_options(options().with_allow_http(emulator.is_some())).build()?))
 }
 
-fn azure(container: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+fn azure(container: &str) -> object_store::Result<Client> {
     let builder = profile::azure(MicrosoftAzureBuilder::from_env());
     let builder = builder.with_container_name(container).with_retry(once());
     // The emulator, and endpoints of private clouds, may lack encryption; credentials are signed, not sent.
     let allowed = std::env::var("AZURE_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"))
         || profile::azure_endpoint().is_some_and(|endpoint| endpoint.starts_with("http://"));
-    Ok(Arc::new(builder.with_client_options(client().with_allow_http(allowed)).build()?))
+    Ok(Arc::new(builder.with_client_options(options().with_allow_http(allowed)).build()?))
 }
 
-fn client() -> ClientOptions {
+fn options() -> ClientOptions {
     ClientOptions::new()
         .with_connect_timeout(CONNECTING)
         .with_read_timeout(WAITING)
@@ -133,19 +151,34 @@ pub(super) fn settings(error: &dyn std::error::Error) -> StoreError {
     }
 }
 
+/// Who is asked for credentials when nothing else has any: the machines of the clouds.
+const METADATA_SERVICES: [&str; 3] = ["169.254.169.254", "169.254.170.2", "metadata.google.internal"];
+
+fn denied(problem: &str) -> StoreError {
+    StoreError::Denied {
+        problem: format!(
+            "{problem}; check the credentials in the environment, or set AWS_SKIP_SIGNATURE=true, GOOGLE_SKIP_SIGNATURE=true \
+             or AZURE_SKIP_SIGNATURE=true if the object is public"
+        ),
+    }
+}
+
 pub(super) fn failure(error: Error) -> StoreError {
     let text = |error: &dyn std::error::Error| without_query(&error.to_string());
     match error {
         Error::NotFound { .. } => StoreError::Missing,
         Error::Precondition { .. } | Error::NotModified { .. } => StoreError::Changed,
         Error::PermissionDenied { source, .. } | Error::Unauthenticated { source, .. } => {
-            StoreError::Denied { problem: text(&*source) }
+            denied(&text(&*source))
         }
         Error::NotSupported { .. } => StoreError::NoRanges,
         error @ (Error::InvalidPath { .. } | Error::UnknownConfigurationKey { .. }) => settings(&error),
         other => {
             let causes = std::iter::successors(std::error::Error::source(&other), |error| (*error).source());
             let problem = causes.last().map_or_else(|| text(&other), text);
+            if METADATA_SERVICES.iter().any(|service| other.to_string().contains(service)) {
+                return denied("there are no credentials in the environment or the clouds' own files");
+            }
             // To a request for bytes that were there. The text has times and addresses in it, with digits of their own.
             if other.to_string().contains("416 Range Not Satisfiable") {
                 return StoreError::Changed;

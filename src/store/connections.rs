@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use object_store::ObjectStore;
-
+use super::bucket::Bucket;
 use super::cloud::{self, Cloud};
 use super::error::StoreError;
 use super::relay::{Relay, Relayed};
@@ -18,7 +17,7 @@ pub(super) struct Connections {
     /// Set if all objects are read through another process.
     relay: Option<Arc<Relay>>,
     web: OnceLock<Result<Arc<Clients>, StoreError>>,
-    buckets: Mutex<HashMap<(Scheme, String), Arc<dyn ObjectStore>>>,
+    buckets: Mutex<HashMap<(Scheme, String), Arc<Bucket>>>,
 }
 
 impl Connections {
@@ -46,16 +45,22 @@ impl Connections {
     }
 
     /// The bucket of an address.
-    pub fn bucket(&self, address: &Address) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    pub fn bucket(&self, address: &Address) -> Result<Arc<Bucket>, StoreError> {
         let mut known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (address.scheme(), address.bucket().to_owned());
         if let Some(bucket) = known.get(&key) {
             return Ok(Arc::clone(bucket));
         }
         install_cryptography();
-        let bucket = cloud::bucket(address)?;
+        let bucket = Arc::new(Bucket::open(address, cloud::client)?);
         known.insert(key, Arc::clone(&bucket));
         Ok(bucket)
+    }
+
+    /// Reads all credentials again.
+    pub fn renew(&self) {
+        let known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().for_each(|bucket| bucket.renew());
     }
 }
 

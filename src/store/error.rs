@@ -13,12 +13,9 @@ pub enum StoreError {
     #[error("there is no such object")]
     Missing,
     /// The store refuses access.
-    #[error(
-        "the store refuses access ({problem}); check the credentials in the environment, or set AWS_SKIP_SIGNATURE=true or \
-         GOOGLE_SKIP_SIGNATURE=true if the object is public"
-    )]
+    #[error("the store refuses access: {problem}")]
     Denied {
-        /// What the store answered.
+        /// What the store answered, and what helps.
         problem: String,
     },
     /// The object is not the one that was opened.

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{GetOptions, ObjectStoreExt, PutPayload};
 
+use super::bucket::Bucket;
 use super::cloud::{body, failure, settings};
 use super::error::StoreError;
 use super::shared::Shared;
@@ -28,7 +29,7 @@ const RULE: Rule =
 pub struct Folder {
     public: String,
     shared: Arc<Shared>,
-    bucket: Arc<dyn ObjectStore>,
+    bucket: Arc<Bucket>,
     prefix: Path,
     reads: Gate,
     writes: Gate,
@@ -60,7 +61,7 @@ impl Folder {
     pub(super) fn new(
         address: &Address,
         shared: Arc<Shared>,
-        bucket: Arc<dyn ObjectStore>,
+        bucket: Arc<Bucket>,
     ) -> Result<Self, StoreError> {
         Ok(Self {
             public: address.public().to_owned(),
@@ -94,7 +95,7 @@ impl Folder {
 
     /// The bytes of an object, cut off soon after `most`; `None` if there is no such object. Blocks.
     pub fn get(&self, name: &str, most: u64, within: Duration) -> Result<Option<Bytes>, FolderError> {
-        let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
+        let (bucket, path) = (self.bucket.client(), self.path(name));
         self.ask(&self.reads, within, async move {
             let answer = bucket.get_opts(&path, GetOptions::default()).await.map_err(failure)?;
             let wanted = answer.meta.size.min(most);
@@ -104,14 +105,14 @@ impl Folder {
 
     /// Whether there is an object. Blocks.
     pub fn has(&self, name: &str, within: Duration) -> Result<bool, FolderError> {
-        let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
+        let (bucket, path) = (self.bucket.client(), self.path(name));
         let head = async move { bucket.head(&path).await.map(drop).map_err(failure) };
         Ok(self.ask(&self.reads, within, head)?.is_some())
     }
 
     /// Writes an object, replacing an existing one. Blocks.
     pub fn put(&self, name: &str, bytes: Bytes, within: Duration) -> Result<(), FolderError> {
-        let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
+        let (bucket, path) = (self.bucket.client(), self.path(name));
         let put = async move {
             bucket.put(&path, PutPayload::from(bytes)).await.map(drop).map_err(|error| match failure(error) {
                 // Nothing else may be missing when an object is written.
@@ -124,7 +125,7 @@ impl Folder {
 
     /// Removes an object. Blocks.
     pub fn remove(&self, name: &str, within: Duration) -> Result<(), FolderError> {
-        let (bucket, path) = (Arc::clone(&self.bucket), self.path(name));
+        let (bucket, path) = (self.bucket.client(), self.path(name));
         let remove = async move { bucket.delete(&path).await.map_err(failure) };
         self.ask(&self.writes, within, remove).map(drop)
     }
@@ -152,7 +153,13 @@ impl Folder {
         let (found, is_news) = match self.shared.threads.wait(in_time) {
             Ok(value) => (Ok(Some(value)), permit.succeeded()),
             Err(StoreError::Missing) => (Ok(None), permit.succeeded()),
-            Err(error) => (Err(FolderError::Failed(error)), permit.failed()),
+            Err(error) => {
+                if let StoreError::Denied { .. } = error {
+                    // The next operation uses other credentials, if there are any.
+                    drop(self.bucket.instead_of(&self.bucket.client()));
+                }
+                (Err(FolderError::Failed(error)), permit.failed())
+            }
         };
         match &found {
             Ok(_) if is_news => tracing::info!("{} can be {done} again", self.public),

@@ -1,10 +1,12 @@
 //! Requests to one server: a bounded number at once, repeated when they fail, and given up while the server is down.
 
+use std::future::pending;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::error::StoreError;
 use super::transport::{MAX_AT_ONCE, Part, RETRY, Transport, WAITING};
@@ -22,6 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// An answer that arrives more slowly is given up, in bytes per second: 64 of them at once take a megabit.
 const SLOWEST: u64 = 2 << 10;
 
+/// A request that takes so many times as long as usual is raced by another one.
+const SLOW: f64 = 8.0;
+/// Unless it has taken less than this.
+const SOONEST_RACE: Duration = Duration::from_secs(2);
+/// This many bytes are taken to last as long as the wait for the first one: a rough estimate, of which [`SLOW`] is generous.
+const UNIT: f64 = (256 << 10) as f64;
+
 /// A server that fails so often in a row is not asked, but for one request after each pause.
 const RULE: Rule =
     Rule { failures: 8, first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(15) };
@@ -34,12 +43,38 @@ pub(super) struct Host {
     breaker: Breaker,
     metrics: StoreMetrics,
     problem: Mutex<Option<String>>,
+    pace: Pace,
+}
+
+/// How long answers take: the seconds for each [`UNIT`] of their length, and one more, averaged over the last ones; `None`
+/// before the first.
+#[derive(Debug, Default)]
+struct Pace(Mutex<Option<f64>>);
+
+impl Pace {
+    fn units(range: &Range<u64>) -> f64 {
+        1.0 + range.end.saturating_sub(range.start) as f64 / UNIT
+    }
+
+    fn add(&self, range: &Range<u64>, took: Duration) {
+        let new = took.as_secs_f64() / Self::units(range);
+        let mut average = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *average = Some(average.map_or(new, |old| old + (new - old) / 8.0));
+    }
+
+    /// After which time a request is slow; `None` if that cannot be told yet.
+    fn slow(&self, range: &Range<u64>) -> Option<Duration> {
+        let average = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let slow = SLOW * average * Self::units(range);
+        Some(Duration::try_from_secs_f64(slow).unwrap_or(WAITING).clamp(SOONEST_RACE, WAITING))
+    }
 }
 
 impl Host {
     pub fn new(name: String, metrics: StoreMetrics) -> Self {
         let permits = Semaphore::new(MAX_AT_ONCE);
-        Self { name, permits, breaker: Breaker::new(RULE), metrics, problem: Mutex::default() }
+        let (problem, pace) = Default::default();
+        Self { name, permits, breaker: Breaker::new(RULE), metrics, problem, pace }
     }
 
     /// What happened last, while it does not answer.
@@ -89,9 +124,15 @@ impl Host {
         };
         let began = Instant::now();
         let patience = patience(&range);
-        let answer = tokio::time::timeout(patience, transport.get(range, expected)).await;
+        let answer = timeout(patience, self.raced(transport, &range, expected)).await;
         let in_time = answer.unwrap_or_else(|_| Err(silence()));
-        self.metrics.observe(began.elapsed(), in_time.as_ref().ok().map(|part| part.bytes.len() as u64));
+        let received = match &in_time {
+            Ok(part) => Some(part.bytes.len() as u64),
+            // A fact about the object, and no failure of the store.
+            Err(StoreError::Missing | StoreError::Changed) => Some(0),
+            Err(_) => None,
+        };
+        self.metrics.observe(began.elapsed(), received);
         match in_time {
             Ok(part) => {
                 self.recover(permit.succeeded());
@@ -109,6 +150,47 @@ impl Host {
             Err(error) => {
                 self.recover(permit.succeeded());
                 Err((error, false))
+            }
+        }
+    }
+
+    /// One request. While it takes much longer than others did, a second one races it, and is replaced now and then: a
+    /// server that was slow when both began may answer the next one at once.
+    async fn raced(
+        &self,
+        transport: &dyn Transport,
+        range: &Range<u64>,
+        expected: Option<&Version>,
+    ) -> Result<Part, StoreError> {
+        let ask = async || {
+            let began = Instant::now();
+            let answer = transport.get(range.clone(), expected).await;
+            answer.inspect(|_| self.pace.add(range, began.elapsed()))
+        };
+        let first = ask();
+        let Some(mut pause) = self.pace.slow(range) else { return first.await };
+        tokio::pin!(first);
+        if let Ok(answer) = timeout(pause, &mut first).await {
+            return answer;
+        }
+        loop {
+            pause = (2 * pause).min(WAITING);
+            let second = async {
+                if let Ok(_place) = self.permits.try_acquire() {
+                    self.metrics.retries.inc();
+                    if let Ok(part) = ask().await {
+                        return part;
+                    }
+                }
+                pending().await
+            };
+            tokio::select! {
+                answer = &mut first => return answer,
+                second = timeout(pause, second) => {
+                    if let Ok(part) = second {
+                        return Ok(part);
+                    }
+                }
             }
         }
     }
@@ -179,6 +261,38 @@ mod tests {
                 Ok(Part { version: Version::new(1 << 30, None, None), bytes })
             })
         }
+    }
+
+    /// Answers at once, but for a time in which answers take very long.
+    #[derive(Debug)]
+    struct Trickling {
+        began: tokio::time::Instant,
+        slow: Range<Duration>,
+    }
+
+    impl Transport for Trickling {
+        fn get<'a>(
+            &'a self,
+            range: Range<u64>,
+            expected: Option<&'a Version>,
+        ) -> BoxFuture<'a, Result<Part, StoreError>> {
+            let is_slow = self.slow.contains(&self.began.elapsed());
+            let answer = Slow(Duration::from_secs(if is_slow { 3600 } else { 0 }));
+            Box::pin(async move { answer.get(range, expected).await })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_answer_is_raced_by_others_until_the_server_is_fast_again() {
+        let (host, began) =
+            (Host::new("slow".to_owned(), StoreMetrics::default()), tokio::time::Instant::now());
+        let server = Trickling { began, slow: Duration::from_secs(1)..Duration::from_secs(60) };
+        assert!(host.get(&server, 0..1 << 20, None).await.is_ok());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(host.get(&server, 0..1 << 20, None).await.is_ok());
+        let took = began.elapsed();
+        assert!((60..76).contains(&took.as_secs()), "{took:?}");
+        assert!((3..=6).contains(&host.metrics.retries.get()), "{}", host.metrics.retries.get());
     }
 
     #[tokio::test(start_paused = true)]

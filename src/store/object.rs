@@ -133,13 +133,24 @@ impl Object {
         })
     }
 
-    /// Keeps the metadata that is known for the next start.
+    /// Keeps the metadata that is known, and the notes, for the next start.
     pub fn save_metadata(&self) {
         if let Some(folder) = &self.shared().metadata
-            && let Some(pages) = self.blocks.unsaved()
+            && let Some(known) = self.blocks.unsaved()
         {
-            sidecar::save(folder, self.address().public(), self.version(), &pages);
+            sidecar::save(folder, self.address().public(), self.version(), known);
         }
+    }
+
+    /// What was noted of this version under a key.
+    pub fn noted(&self, key: &str) -> Option<String> {
+        self.blocks.noted(key)
+    }
+
+    /// Notes something that was made from the bytes of this version, and keeps it for the next start. Writes a file.
+    pub fn note(&self, key: &str, text: String) {
+        self.blocks.note(key, text);
+        self.save_metadata();
     }
 
     /// Bytes that are known because they lie among the metadata.

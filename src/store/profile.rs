@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use url::Url;
 
 /// Settings of `~/.aws/config` and `~/.aws/credentials`, and those of `object_store` that they set.
 const AWS: [(&str, AmazonS3ConfigKey); 5] = [
@@ -15,7 +16,7 @@ const AWS: [(&str, AmazonS3ConfigKey); 5] = [
 ];
 
 /// Adds what the profile of the AWS command line says (`AWS_PROFILE`, else `default`). The environment goes first.
-pub(super) fn aws(mut builder: AmazonS3Builder) -> AmazonS3Builder {
+pub(super) fn aws(mut builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
     let config = file("AWS_CONFIG_FILE", ".aws/config");
@@ -32,7 +33,22 @@ pub(super) fn aws(mut builder: AmazonS3Builder) -> AmazonS3Builder {
             }
         }
     }
-    builder
+    hosting(builder, bucket)
+}
+
+/// `object_store` takes an endpoint for that of the bucket if the bucket is to be in the host name. For others it is that of
+/// all buckets. An IP address cannot have another name before it: there the bucket is in the path.
+fn hosting(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
+    let is_hosted = builder.get_config_value(&AmazonS3ConfigKey::VirtualHostedStyleRequest);
+    let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+    let endpoint = endpoint.filter(|_| is_hosted.is_some_and(|it| it.eq_ignore_ascii_case("true")));
+    let Some(mut endpoint) = endpoint.and_then(|endpoint| Url::parse(&endpoint).ok()) else { return builder };
+    let Some(host) = endpoint.domain() else { return builder.with_virtual_hosted_style_request(false) };
+    let prefix = format!("{bucket}.");
+    let host = if host.starts_with(&prefix) { host.to_owned() } else { prefix + host };
+    // An error means that the endpoint cannot have a host.
+    let _ = endpoint.set_host(Some(&host));
+    builder.with_endpoint(endpoint.as_str().trim_end_matches('/'))
 }
 
 /// Adds what the connection string of the Azure command line says. The other variables go first.
@@ -104,5 +120,27 @@ mod tests {
         assert_eq!(setting(file, "profile lab", "endpoint_url"), None);
         assert_eq!(setting(file, "profile other", "endpoint_url"), Some("other"));
         assert_eq!(setting(file, "lab", "region"), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_is_put_into_the_host_name_of_an_endpoint_once() {
+        let hosted = |endpoint: &str| {
+            let builder = AmazonS3Builder::new().with_virtual_hosted_style_request(true);
+            let builder = hosting(builder.with_endpoint(endpoint), "lab");
+            let value = |key| builder.get_config_value(&key).unwrap();
+            (
+                value(AmazonS3ConfigKey::Endpoint),
+                value(AmazonS3ConfigKey::VirtualHostedStyleRequest) == "true",
+            )
+        };
+        let of_bucket = ("https://lab.s3.example.org:9000".to_owned(), true);
+        assert_eq!(hosted("https://s3.example.org:9000"), of_bucket);
+        assert_eq!(hosted("https://lab.s3.example.org:9000/"), of_bucket);
+        assert_eq!(hosted("http://10.0.0.1:9000"), ("http://10.0.0.1:9000".to_owned(), false));
     }
 }

@@ -1,15 +1,16 @@
-//! Metadata of objects, kept in the cache directory, so that a second start needs one request.
+//! Metadata of objects, and notes, kept in the cache directory, so that a second start needs one request.
 //!
 //! One file for each address: a line of JSON, the pages that it lists one after another, and before both a digest of all
 //! that follows. A file that is damaged, or of another version of the object, is not used; the next one replaces it.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{Blocks, PAGE};
+use super::blocks::{Blocks, PAGE, Saved};
 use super::version::Version;
 
 const DIGEST: usize = blake3::OUT_LEN;
@@ -21,13 +22,15 @@ struct Head {
     page: u64,
     /// The number of each page, and its length.
     pages: Vec<(u64, usize)>,
+    #[serde(default)]
+    notes: BTreeMap<String, String>,
 }
 
 fn path(folder: &Path, address: &str) -> PathBuf {
     folder.join(blake3::hash(address.as_bytes()).to_hex().as_str())
 }
 
-/// Adds the pages that were kept of this version of an object.
+/// Adds the pages and notes that were kept of this version of an object.
 pub(super) fn load(folder: &Path, address: &str, version: &Version, blocks: &Blocks) {
     let path = path(folder, address);
     let kept = match std::fs::read(&path) {
@@ -40,6 +43,7 @@ pub(super) fn load(folder: &Path, address: &str, version: &Version, blocks: &Blo
             for (number, page) in pages {
                 blocks.add(number * PAGE, &page);
             }
+            head.notes.into_iter().for_each(|(key, text)| blocks.note(&key, text));
             blocks.are_saved();
         }
         Some(_) => {}
@@ -64,12 +68,13 @@ fn parsed(kept: &Bytes) -> Option<(Head, Vec<(u64, Bytes)>)> {
     Some((head, pages))
 }
 
-/// Keeps the pages of an object.
-pub(super) fn save(folder: &Path, address: &str, version: &Version, pages: &[(u64, Bytes)]) {
+/// Keeps the pages and notes of an object.
+pub(super) fn save(folder: &Path, address: &str, version: &Version, (pages, notes): Saved) {
     let listed = pages.iter().map(|(number, page)| (*number, page.len())).collect();
-    let head = Head { address: address.to_owned(), version: version.clone(), page: PAGE, pages: listed };
-    if let Err(error) = written(folder, &head, pages) {
-        let path = path(folder, address);
+    let (address, version) = (address.to_owned(), version.clone());
+    let head = Head { address, version, page: PAGE, pages: listed, notes };
+    if let Err(error) = written(folder, &head, &pages) {
+        let path = path(folder, &head.address);
         tracing::warn!("{} cannot be written, so that the next start takes longer: {error}", path.display());
     }
 }
@@ -97,15 +102,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_found_again_and_damage_is_noticed() {
+    fn pages_and_notes_are_found_again_and_damage_is_noticed() {
         let place = tempfile::tempdir().unwrap();
         let path = path(place.path(), "s3://lab/a.h5");
         let version = Version::new(9000, Some("\"a\"".to_owned()), None);
         let pages = [(0, Bytes::from(vec![7; PAGE as usize])), (2, Bytes::from_static(b"end"))];
-        save(place.path(), "s3://lab/a.h5", &version, &pages);
+        let notes = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        save(place.path(), "s3://lab/a.h5", &version, (pages.to_vec(), notes.clone()));
         let mut kept = std::fs::read(&path).unwrap();
         let (head, found) = parsed(&Bytes::from(kept.clone())).unwrap();
-        assert!(head.version.is_of(&version) && found == pages);
+        assert!(head.version.is_of(&version) && found == pages && head.notes == notes);
         for at in [0, DIGEST + 3, kept.len() - 1] {
             kept[at] ^= 1;
             assert!(parsed(&Bytes::from(kept.clone())).is_none());

@@ -30,7 +30,7 @@ pub(super) struct Known {
     /// The version that was seen last, and when; `None` once a request has found that the object has it no more.
     seen: Option<(Version, Instant)>,
     is_being_checked: bool,
-    /// Why its store did not answer last, and when: an object is opened several times in a row, and it may take long until
+    /// Why its store did not answer last, or refused, and when: an object is opened several times in a row, and it may take long until
     /// a request has failed.
     failed: Option<(StoreError, Instant)>,
 }
@@ -53,7 +53,12 @@ impl Source {
         match &part {
             Ok(_) => self.note(version, true),
             Err(StoreError::Changed | StoreError::Missing) => self.note(version, false),
-            Err(error) => self.has_failed(error),
+            Err(error) => {
+                if matches!(error, StoreError::Denied { .. }) && self.refusal().is_none() {
+                    tracing::warn!("{} cannot be read, and will be tried again: {error}", self.address);
+                }
+                self.has_failed(error);
+            }
         }
         part
     }
@@ -65,8 +70,7 @@ impl Source {
     /// Whether the object was not seen lately, or a request has failed since.
     pub fn is_out_of_date(&self) -> bool {
         let known = self.known();
-        let seen = known.seen.as_ref().map(|(_, at)| *at).filter(|at| at.elapsed() < FRESH);
-        seen.is_none_or(|seen| known.failed.as_ref().is_some_and(|(_, failed)| *failed >= seen))
+        known.has_failed_since() || known.seen.as_ref().is_none_or(|(_, at)| at.elapsed() >= FRESH)
     }
 
     /// Whether the object was of this version when it was last seen, and whether that was lately.
@@ -76,9 +80,16 @@ impl Source {
     }
 
     fn has_failed(&self, error: &StoreError) {
-        if let StoreError::Unavailable { .. } = error {
+        if let StoreError::Unavailable { .. } | StoreError::Denied { .. } = error {
             self.known().failed = Some((error.clone(), Instant::now()));
         }
+    }
+
+    /// Why the store refuses the object, unless it has been seen since.
+    pub fn refusal(&self) -> Option<StoreError> {
+        let known = self.known();
+        let failure = known.failed.as_ref().filter(|_| known.has_failed_since()).map(|(failure, _)| failure);
+        failure.filter(|failure| matches!(failure, StoreError::Denied { .. })).cloned()
     }
 
     /// Records that the object is, or is not, of this version now, unless another one has been seen meanwhile.
@@ -110,11 +121,20 @@ impl Source {
             match part {
                 Ok(part) => known.seen = Some((part.version, Instant::now())),
                 Err(StoreError::Missing) => known.seen = None,
+                Err(error @ StoreError::Denied { .. }) => known.failed = Some((error, Instant::now())),
                 Err(error) => tracing::debug!("{} could not be checked for changes: {error}", source.address),
             }
         };
         if let Err(error) = self.shared.threads.spawn(look) {
             tracing::error!("an object cannot be checked for changes: {error}");
         }
+    }
+}
+
+impl Known {
+    /// Whether a request has failed since the object was last seen.
+    fn has_failed_since(&self) -> bool {
+        let failed = self.failed.as_ref().map(|(_, at)| at);
+        failed.is_some_and(|failed| self.seen.as_ref().is_none_or(|(_, seen)| failed >= seen))
     }
 }

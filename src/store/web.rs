@@ -105,7 +105,11 @@ impl Web {
             StatusCode::PRECONDITION_FAILED => return Err(StoreError::Changed),
             StatusCode::NOT_FOUND | StatusCode::GONE => return Err(StoreError::Missing),
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-                return Err(StoreError::Denied { problem: status.to_string() });
+                let problem = format!(
+                    "{status}; check the credentials in its address (https://USER:PASSWORD@HOST/PATH), or whether its \
+                     signature has expired"
+                );
+                return Err(StoreError::Denied { problem });
             }
             status => {
                 let problem = format!("it answers {status}");

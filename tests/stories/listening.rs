@@ -12,7 +12,7 @@ use ndarray::ArrayD;
 
 use crate::common::volumes::{self, Stored};
 use crate::common::wire::Connection;
-use crate::common::{Place, Server, made};
+use crate::common::{Place, Server, made, wait_until};
 
 /// The end of every configuration here.
 const DATASET: &str = "[datasets.planes]\nfile = \"planes.h5\"\n";
@@ -124,4 +124,15 @@ fn an_address_that_stands_for_all_is_printed_as_one_that_can_be_opened() {
         let line = server.log().lines().find(|line| line.contains("all addresses")).unwrap().to_owned();
         assert!(line.contains(&format!(":{}", server.address.port())), "{line}");
     }
+}
+
+#[test]
+fn a_load_balancer_sees_that_a_server_stops_before_connections_are_refused() {
+    let place = place("drain_delay = \"3s\"");
+    let mut server = place.serve::<&str>([]);
+    assert_eq!(server.get("/readyz").status, 200);
+    server.terminate();
+    wait_until("it is not ready any more", || server.get("/readyz").status == 503);
+    assert_eq!(server.get(TILE).status, 200, "on a new connection");
+    assert_eq!(server.ended().code(), Some(0), "{}", server.log());
 }

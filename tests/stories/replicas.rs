@@ -482,6 +482,32 @@ fn browse(nginx: &Helper, all: &[(String, Picture)], seed: usize, seen: &Seen) {
 }
 
 #[test]
+fn a_replica_that_hangs_behind_nginx_is_left_out_and_the_others_answer() {
+    let place = Place::new();
+    let Some(redis) = helpers::redis(&place, None, "") else { return };
+    let replicas = ["one", "two", "three"].map(|folder| replica_of_many(&place, folder, redis.port));
+    replicas.iter().for_each(|replica| replica.allow_error("cache.redis"));
+    let Some(nginx) = helpers::nginx(&place, replicas.each_ref().map(|replica| replica.address)) else {
+        return;
+    };
+    let (all, seen) = (everything(), Seen::default());
+    replicas[1].signal(Signal::STOP);
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let (nginx, all, seen) = (&nginx, &all, &seen);
+            scope.spawn(move || browse(nginx, all, seed, seen));
+        }
+        wait_until("clients are answered", || seen.answered.load(Ordering::SeqCst) >= 20 * all.len());
+        seen.stop.store(true, Ordering::SeqCst);
+    });
+    replicas[1].signal(Signal::CONT);
+    assert_eq!(*seen.failed.lock().unwrap(), []);
+    let log = fs::read_to_string(place.path("nginx/error.log")).unwrap();
+    let timeouts = log.matches("upstream timed out").count();
+    assert!((1..=12).contains(&timeouts), "{timeouts} requests waited for it: {log}");
+}
+
+#[test]
 fn nobody_notices_when_one_of_three_replicas_behind_nginx_is_killed() {
     let place = Place::new();
     let Some(redis) = helpers::redis(&place, None, "") else { return };

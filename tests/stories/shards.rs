@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, FileTimes};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
@@ -327,4 +328,44 @@ fn shards_warm_a_server_and_every_tile_is_rendered_once() {
     assert_eq!((tiles, server.renders()), (TILES, TILES));
     pictures(&server, &paths(&server, &["xy"]));
     assert_eq!(server.renders(), TILES);
+}
+
+#[test]
+fn a_shard_of_a_batch_script_that_is_killed_is_queued_again_three_times_and_then_fails() {
+    let place = Place::new();
+    fs::create_dir(place.path("bin")).unwrap();
+    let program = |name: &str, text: &str| {
+        let path = place.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    program("scontrol", "echo \"$@\" >> queued");
+    for script in ["pyramid", "warm"] {
+        let run = |ends: &str, restarts: &str| {
+            let _ = fs::remove_file(place.path("queued"));
+            program("voltile", ends);
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("packaging/slurm/{script}.sbatch"));
+            let mut command = place.started(Path::new("/bin/bash"));
+            command
+                .arg(path)
+                .arg("brain.h5")
+                .env("PATH", format!("{}:/usr/bin:/bin", place.path("bin").display()));
+            command.env("SLURM_ARRAY_JOB_ID", "12").env("SLURM_ARRAY_TASK_ID", "3");
+            command.env("SLURM_ARRAY_TASK_COUNT", "16").env("SLURM_RESTART_COUNT", restarts);
+            let ended = outcome(&mut command);
+            (ended.code, fs::read_to_string(place.path("queued")).unwrap_or_default(), ended.err)
+        };
+        let queued = "requeue 12_3\n".to_owned();
+        for (ends, code) in [("kill -KILL $$", 137), ("exit 1", 1)] {
+            for restarts in ["0", "1", "2"] {
+                let (ended, again, said) = run(ends, restarts);
+                assert_eq!((ended, &again), (code, &queued), "{script}, {ends}");
+                assert!(said.contains("shard 3/16"), "{said}");
+            }
+            let (ended, again, said) = run(ends, "3");
+            assert_eq!((ended, again.as_str()), (code, ""), "{script}, {ends}");
+            assert!(said.contains("failed for good"), "{said}");
+        }
+        assert_eq!(run("exit 2", "0").1, "", "a wrong command is not tried again");
+        assert_eq!(run("exit 0", "0"), (0, String::new(), String::new()));
+    }
 }

@@ -325,8 +325,8 @@ pub(crate) fn unread(place: &str, error: StoreError) -> ReadError {
         StoreError::Unavailable { problem, retry_after } => {
             ReadError::Unavailable { place, problem, retry_after }
         }
-        // It was asked for several times; the store, or what lies before it, may be mended.
-        error @ StoreError::Invalid { .. } => {
+        // It was asked for several times; the store, what lies before it, or the credentials may be mended.
+        error @ (StoreError::Invalid { .. } | StoreError::Denied { .. }) => {
             ReadError::Unavailable { place, problem: error.to_string(), retry_after: Duration::from_secs(1) }
         }
         StoreError::Abandoned(lost) => lost.into(),

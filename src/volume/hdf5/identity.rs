@@ -148,12 +148,17 @@ impl FileIdentity {
         self.location.as_path()
     }
 
-    /// The version of an object.
-    pub fn version(&self) -> Option<&Version> {
+    /// The object, if it is one.
+    pub fn object(&self) -> Option<&Object> {
         match &self.state {
-            State::Object(object) => Some(object.version()),
+            State::Object(object) => Some(object),
             State::Missing | State::File(_) => None,
         }
+    }
+
+    /// The version of an object.
+    pub fn version(&self) -> Option<&Version> {
+        self.object().map(Object::version)
     }
 
     /// Whether the file existed when the identity was made.

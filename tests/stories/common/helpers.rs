@@ -101,9 +101,11 @@ pub fn nginx(place: &Place, replicas: [std::net::SocketAddr; 3]) -> Option<Helpe
         let mut example = EXAMPLE.to_owned();
         let cache = root.join("cache").display().to_string();
         let mut changes = vec![
-            ("    listen [::]:80;\n".to_owned(), String::new()),
-            ("    listen 80;".to_owned(), format!("    listen 127.0.0.1:{port};")),
-            ("/var/cache/nginx/replicas".to_owned(), cache),
+            ("    listen [::]:443 ssl http2;\n".to_owned(), String::new()),
+            ("    listen 443 ssl http2;".to_owned(), format!("    listen 127.0.0.1:{port};")),
+            ("    ssl_certificate /etc/ssl/certs/volumes.example.org.pem;\n".to_owned(), String::new()),
+            ("    ssl_certificate_key /etc/ssl/private/volumes.example.org.key;\n".to_owned(), String::new()),
+            ("/var/lib/nginx/voltile-replicas".to_owned(), cache),
         ];
         changes.extend(replicas.iter().enumerate().map(|(number, replica)| {
             (format!("replica-{}.example.org:8080", number + 1), replica.to_string())

@@ -40,6 +40,8 @@ pub enum Fault {
     Status(u16, String),
     /// Status 403, but for reads.
     ReadOnly,
+    /// Status 403, unless this is in the header `Authorization`.
+    Unless(String),
     /// The second half of the body is missing, and so it is in `Content-Length`.
     Short,
     /// The connection ends in the middle of the body.
@@ -342,6 +344,11 @@ impl Shared {
                 return Ok(Reply::new(*status, &line, b"no\n".to_vec()));
             }
             Some(Fault::ReadOnly) if !matches!(request.method.as_str(), "GET" | "HEAD") => {
+                return Ok(Reply::new(403, "", b"no\n".to_vec()));
+            }
+            Some(Fault::Unless(key))
+                if !request.headers.get("authorization").is_some_and(|sent| sent.contains(key)) =>
+            {
                 return Ok(Reply::new(403, "", b"no\n".to_vec()));
             }
             Some(Fault::Close) => return Err(io::ErrorKind::ConnectionAborted.into()),

@@ -190,26 +190,28 @@ fn an_object_that_is_gone_is_an_error_until_it_is_back() {
     }
     wait_until("it is reported", || problems(&server).contains("\"planes\""));
     assert_eq!(server.count(UNREACHABLE), 0, "the store answers");
+    assert_eq!(server.count("voltile_store_failures_total"), 0, "and has not failed");
     remote.replace("planes.h5", &whole);
     wait_until("it is served again", || (0..PLANES).all(|z| shows(&server, 1, z)));
     wait_until("nothing is reported", || problems(&server) == "[]");
 }
 
 #[test]
-fn refused_access_is_an_error_that_says_so_until_it_is_granted() {
+fn refused_access_makes_a_dataset_unavailable_until_it_is_granted() {
     let remote = Remote::with_scattered_planes();
     let server = with_local(&remote);
-    server.expect_error("the store refuses access");
     for status in [401, 403] {
         remote.objects.break_down("planes.h5", Fault::Status(status, String::new()));
-        let answer = server.get(&tile(usize::from(status) % 7));
-        assert_eq!(answer.status, 500, "{answer:?}");
-        assert!(!answer.problem().contains("127.0.0.1"), "{answer:?}");
+        assert_unavailable(&server.get(&tile(usize::from(status) % 7)), "refused");
+        assert!(problems(&server).contains("the store refuses access"), "{}", problems(&server));
         assert!(local_is_shown(&server, 1));
         remote.objects.mend();
+        wait_until("it is served again", || shows(&server, 1, usize::from(status) % 7));
+        assert_eq!(problems(&server), "[]");
     }
     assert_eq!(server.count(UNREACHABLE), 0);
-    wait_until("it is served again", || (0..PLANES).all(|z| shows(&server, 1, z)));
+    assert!(server.log().contains("the store refuses access"), "{}", server.log());
+    wait_until("all is served again", || (0..PLANES).all(|z| shows(&server, 1, z)));
     let refused = Remote::with_scattered_planes();
     refused.objects.break_down("planes.h5", Fault::Status(403, String::new()));
     let outcome = refused.place.run(["check", &refused.url("planes.h5")]);
@@ -219,6 +221,36 @@ fn refused_access_is_an_error_that_says_so_until_it_is_granted() {
         "{}",
         outcome.err
     );
+}
+
+#[test]
+fn a_configured_dataset_that_is_refused_waits_and_a_file_of_the_command_line_does_not() {
+    let remote = Remote::with_scattered_planes();
+    remote.objects.break_down("planes.h5", Fault::Status(403, String::new()));
+    let url = remote.url("planes.h5");
+    let outcome = remote.place.run(["serve", "--bind", "127.0.0.1:0", &url]);
+    assert_eq!(outcome.code, 1, "{}", outcome.err);
+    let says = ["the store refuses access", "credentials", "planes.h5"];
+    assert!(says.iter().all(|word| outcome.err.contains(word)), "{}", outcome.err);
+    assert!(!outcome.err.contains("AWS_"), "it is a web server: {}", outcome.err);
+    remote.place.write("voltile.toml", &format!("[datasets.planes]\nfile = \"{url}\"\n"));
+    let server = remote.place.serve(["--config", "voltile.toml", PLAIN[0], PLAIN[1]]);
+    assert_unavailable(&server.get(&tile(3)), "refused at the start");
+    assert!(problems(&server).contains("the store refuses access"), "{}", problems(&server));
+    remote.objects.mend();
+    wait_until("it is opened", || shows(&server, 1, 3));
+    wait_until("nothing is wrong any more", || problems(&server) == "[]");
+}
+
+#[test]
+fn an_answer_that_trickles_is_raced_by_another_request() {
+    let remote = Remote::with_scattered_planes();
+    let server = remote.serve_planes();
+    assert!((0..3).all(|z| shows(&server, 1, z)));
+    remote.objects.fail("planes.h5", Fault::Drip, 1);
+    assert!(shows(&server, 1, 5));
+    assert_eq!(server.count(RETRIES), 1);
+    assert_eq!(server.count("voltile_store_failures_total"), 0);
 }
 
 #[test]

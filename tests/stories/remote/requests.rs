@@ -26,6 +26,66 @@ fn many(path: &Path) {
     });
 }
 
+/// Writes `/one` and `/two` with 80 chunks of 16-bit voxels each: too many to be sampled whole.
+fn two_channels(path: &Path, scale: u16) {
+    made::file(path, |file| {
+        for (name, step) in [("one", 3), ("two", 5)] {
+            let value = |z, y, x| scale * (u16::from(voxel(z, y, x)) + step * x as u16);
+            let data = Array3::from_shape_fn((160, 128, 128), |(z, y, x)| value(z, y, x));
+            file.new_dataset_builder().with_data(&data).chunk((32, 32, 32)).create(name).unwrap();
+        }
+    });
+}
+
+#[test]
+fn samples_of_all_channels_are_fetched_at_once_and_their_windows_are_kept_for_the_next_start() {
+    let remote = Remote::new();
+    two_channels(&remote.path("planes.h5"), 1);
+    remote.objects.answer("", Manner { delay: Duration::from_millis(50), ..Manner::default() });
+    let settings = ["--set", "cache.directory=cache", "--set", "render.neighbours=0"];
+    let of_both = |z: usize| format!("{}/mcfc/planes/one:C,two:M/xy/{z}/0_0_0.png", crate::common::MOUNT);
+    let started = |z: usize| {
+        remote.objects.take_asked();
+        let mut server = remote.serve(&["planes.h5"], &settings);
+        let shown = server.get(&of_both(z)).picture();
+        let asked = reads(&remote.objects.take_asked());
+        let windows = server.json("/datasets/planes.json")["channels"].clone();
+        let windows: Vec<_> = (0..2).map(|channel| windows[channel]["window"].clone()).collect();
+        server.stop();
+        (shown, windows, asked)
+    };
+    let (shown, windows, asked) = started(40);
+    // Each channel has 27 samples. Before them come the first bytes and the index of each channel.
+    assert!(asked.len() > 27 && longest_chain(&asked) <= 16, "{}: {asked:?}", longest_chain(&asked));
+    let (again, known, asked) = started(40);
+    assert_eq!(
+        (again, &known, asked.len()),
+        (shown, &windows, 1),
+        "the tile is in the disk cache: {asked:?}"
+    );
+    let (_, _, asked) = started(90);
+    assert!(longest_chain(&asked) <= 2, "{asked:?}");
+    two_channels(&remote.path("next.h5"), 2);
+    remote.replace("planes.h5", &std::fs::read(remote.path("next.h5")).unwrap());
+    let (_, others, _) = started(40);
+    assert!(others[0] != windows[0] && others[1] != windows[1], "{others:?}");
+}
+
+#[test]
+fn metadata_and_chunks_are_kept_although_no_tiles_are() {
+    let remote = Remote::with_scattered_planes();
+    let settings = ["cache.directory=cache", "cache.disk=0", "cache.blocks=10 MiB"];
+    let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).chain(PLAIN).collect();
+    let mut server = remote.serve(&["planes.h5"], &settings);
+    assert!(shows(&server, 1, 3));
+    wait_until("the chunk is kept", || server.count("voltile_store_block_bytes") > 0);
+    server.stop();
+    remote.objects.take_asked();
+    let server = remote.serve(&["planes.h5"], &settings);
+    assert!(shows(&server, 1, 3));
+    assert_eq!(reads(&remote.objects.asked()).len(), 1, "{:?}", remote.objects.asked());
+}
+
 /// Requests for the object itself, but for those that only look whether it has changed.
 fn reads(asked: &[Asked]) -> Vec<Asked> {
     let is_read = |asked: &&Asked| asked.path == "planes.h5" && asked.range != Some(0..1);

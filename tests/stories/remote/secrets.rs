@@ -5,9 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::Signal;
+
 use super::{PLANES, Remote, tile};
 use crate::common::objects::Fault;
-use crate::common::{Place, outcome};
+use crate::common::{Place, outcome, wait_until};
 
 const PASSWORD: &str = "hunter2hunter2";
 const SIGNATURE: &str = "5ec4e7s16na70fe";
@@ -175,4 +177,45 @@ fn credentials_are_in_no_output_of_a_command() {
     }
     let wrong = format!("https://me:{PASSWORD}@/?X-Amz-Signature={SIGNATURE}");
     assert_ne!(run(&remote.place, &["check", &wrong], "trace").code, 0);
+}
+
+#[test]
+fn rotated_credentials_are_read_again_when_they_are_refused_and_when_told_to() {
+    let remote = Remote::new();
+    fs::create_dir(remote.path("bucket")).unwrap();
+    super::scattered(&remote.path("bucket/planes.h5"), 1);
+    let rotated = |key: &str| {
+        let text = format!("[default]\naws_access_key_id = {key}\naws_secret_access_key = {SECRET}\n");
+        remote.place.write("credentials", &text);
+        remote.objects.break_down("", Fault::Unless(format!("Credential={key}/")));
+    };
+    rotated("ONE");
+    let mut command = remote.place.voltile(["serve", "s3://bucket/planes.h5", "--bind", "127.0.0.1:0"]);
+    with_keys(command.args(super::PLAIN), &remote);
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
+        command.env_remove(name);
+    }
+    command.env("AWS_SHARED_CREDENTIALS_FILE", remote.place.path("credentials"));
+    let server = remote.place.start(command);
+    assert!(super::shows(&server, 1, 2), "{}", server.log());
+    rotated("TWO");
+    assert!(super::shows(&server, 1, 3), "{}", server.log());
+    // They were read a moment ago, and are not read again at once.
+    rotated("THREE");
+    assert_eq!(server.get(&tile(4)).status, 503);
+    server.signal(Signal::HUP);
+    server.wait_for_log("reloaded");
+    wait_until("the third key is used", || super::shows(&server, 1, 4));
+}
+
+#[test]
+fn missing_credentials_are_told_from_a_store_that_is_down() {
+    let place = Place::new();
+    let mut command = place.voltile(["check", "s3://bucket/planes.h5"]);
+    // Without a way to the machine that would be asked for credentials.
+    command.env("AWS_EC2_METADATA_DISABLED", "true").env("AWS_REGION", "eu-central-1");
+    command.env("HTTP_PROXY", "http://127.0.0.1:1").env("AWS_SHARED_CREDENTIALS_FILE", place.path("none"));
+    command.env("AWS_CONFIG_FILE", place.path("none"));
+    let outcome = outcome(&mut command);
+    assert!(outcome.code == 1 && outcome.err.contains("there are no credentials"), "{}", outcome.err);
 }
