@@ -49,10 +49,8 @@ impl Log {
     /// A log that takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the former, in the syntax of
     /// `EnvFilter`.
     pub fn install() -> Self {
-        let (log, writer, panics) = {
-            let log = Self::new();
-            (log.clone(), log.clone(), log)
-        };
+        let log = Self::new();
+        let (writer, panics) = (log.clone(), log.clone());
         let filter =
             EnvFilter::try_from_env("VOLTILE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,voltile=info"));
         // Otherwise a line that cannot be written is reported by a macro that panics for the same reason.
@@ -62,7 +60,7 @@ impl Log {
             lines.event_format(format::Chosen::new(Arc::clone(&log.0.is_json))).with_env_filter(filter);
         lines.with_writer(move || writer.clone()).init();
         std::panic::set_hook(Box::new(move |panic| {
-            panics.push(panics.panic_line(panic), Some(Duration::ZERO))
+            panics.push(panics.panic_line(panic), Some(Duration::ZERO));
         }));
         log
     }

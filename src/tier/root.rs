@@ -95,7 +95,7 @@ impl Root {
         }
         match mark(&dir, &self.path) {
             Ok(()) => {
-                tracing::warn!("cache.directory: {} was emptied and is used again", self.path.display())
+                tracing::warn!("cache.directory: {} was emptied and is used again", self.path.display());
             }
             Err(error) if error.is_misnamed() => {
                 return Err(self.lose("has lost its marker and contains other files"));
