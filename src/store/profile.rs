@@ -121,11 +121,6 @@ mod tests {
         assert_eq!(setting(file, "profile other", "endpoint_url"), Some("other"));
         assert_eq!(setting(file, "lab", "region"), None);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn a_bucket_is_put_into_the_host_name_of_an_endpoint_once() {
