@@ -300,29 +300,29 @@ impl Hdf5Volume {
         for wanted in wanted {
             match self.chunks.cached(&self.chunk_request(&wanted, reading)) {
                 Some(chunk) if chunk.constant || wanted.is_tall() => {
-                    self.copy(&chunk, &wanted, reading, into)?
+                    self.copy(&chunk, &wanted, reading, into)?;
                 }
                 Some(chunk) => {
                     cached.add(chunk, wanted);
                     if cached.is_full() {
-                        self.copy_together(cached.take(), reading, into)?;
+                        self.copy_together(&cached.take(), reading, into)?;
                     }
                 }
                 None => missing.push(wanted),
             }
         }
-        self.copy_together(cached.take(), reading, into)?;
+        self.copy_together(&cached.take(), reading, into)?;
         Ok(missing)
     }
 
     /// Copies from several chunks, after the start of every wanted row has been read.
     fn copy_together(
         &self,
-        chunks: Vec<(Arc<Chunk>, Wanted)>,
+        chunks: &[(Arc<Chunk>, Wanted)],
         reading: &Reading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        for (chunk, wanted) in &chunks {
+        for (chunk, wanted) in chunks {
             touch_box(&chunk.samples, self.place(&chunk.dims, wanted, reading.request.step));
         }
         chunks.iter().try_for_each(|(chunk, wanted)| self.copy(chunk, wanted, reading, into))

@@ -61,7 +61,7 @@ fn the_first_image_of_each_dataset_is_measured_unless_others_are_named() {
 
 #[test]
 fn what_is_not_there_is_named_with_what_is() {
-    let wrong = |selection: Selection| selection.choose(all()).unwrap_err().to_string();
+    let wrong = |selection: Selection| selection.choose(all()).unwrap_err();
     let tokens = vec!["z".to_owned()];
     let text = wrong(Selection { tokens: tokens.clone(), ..Selection::default() });
     assert!(text.contains("\"z\"") && text.contains("a, b"), "{text}");
