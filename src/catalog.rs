@@ -32,6 +32,7 @@ mod visible;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::base::description::Recognised;
@@ -109,6 +110,8 @@ pub struct Dataset {
     pub style: DatasetStyle,
     /// Whether its files are still being written: it is served as of the last time they were opened.
     pub growing: bool,
+    /// The path of its file's folder below a served folder, if the file was found there.
+    pub found_in: Option<PathBuf>,
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
     /// The channels by name.

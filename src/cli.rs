@@ -11,9 +11,11 @@ mod check;
 mod choices;
 mod completions;
 mod confinement;
+mod failure;
 mod folders;
 mod inspect;
 mod limits;
+mod load;
 mod log;
 mod man;
 mod memory;
@@ -24,55 +26,22 @@ mod reload;
 mod render;
 mod serve;
 mod signals;
+mod sources;
+mod tiers;
 mod verify;
 mod warm;
 
-use std::fmt;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use self::failure::Failure;
+use self::log::Log;
 use crate::base::simd;
-use crate::catalog::{Catalog, Opened};
-use crate::config::{self, Fault, Layers, Settings};
-use crate::flow::activity::Activity;
-use crate::http::Certificates;
-use crate::metrics::Metrics;
-use crate::store::{Location, Store};
-use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, Tiers};
-use crate::volume::hdf5::{Files, look_beside_files};
-use folders::Folders;
-use log::Log;
-
-/// Why a command failed; decides the exit status.
-#[derive(Debug)]
-enum Failure {
-    Work(anyhow::Error),
-    /// The command or its configuration is invalid.
-    Usage(String),
-    /// The reader of standard output has closed it: not an error.
-    NobodyReads,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Work(error) => write!(f, "{error:#}"),
-            Failure::Usage(text) => f.write_str(text),
-            Failure::NobodyReads => f.write_str("standard output was closed"),
-        }
-    }
-}
-
-impl<E: Into<anyhow::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Failure::Work(error.into())
-    }
-}
+use crate::config;
+use crate::volume::hdf5::look_beside_files;
 
 /// Tiles straight from raw HDF5 volumes.
 #[derive(Debug, Parser)]
@@ -127,56 +96,6 @@ enum ConfigCommand {
     Example,
 }
 
-/// The sources of the settings; shared by all commands that need datasets.
-#[derive(Debug, Args)]
-struct Sources {
-    /// HDF5 files to serve without a configuration, or folders, in which and below which they are searched for (see
-    /// files.depth): the token is the name of the file without its extension, the channels are discovered. Files may be in
-    /// object storage (s3://, gs://, az://) or on a web server (https://).
-    #[arg(value_name = "FILE.h5 | FOLDER")]
-    files: Vec<PathBuf>,
-    /// The configuration file; default: ./voltile.toml if it exists and no FILE is given.
-    #[arg(long, value_name = "FILE.toml")]
-    config: Option<PathBuf>,
-    /// Set one key, such as render.threads=4; may be repeated.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-}
-
-impl Sources {
-    fn layers(&self) -> Result<Layers, Failure> {
-        let (mut layers, mut folders) = self.with_folders()?;
-        search(&mut folders, &mut layers)?;
-        Ok(layers)
-    }
-
-    /// The layers of settings, before folders are searched.
-    fn with_folders(&self) -> Result<(Layers, Folders), Failure> {
-        let (config, set) = (self.config.clone(), self.set.clone());
-        let files = self.files.iter().cloned().map(file).collect::<Result<_, _>>()?;
-        let mut layers = Layers { config, files, set, memory: memory::available(), ..Layers::of_process() }
-            .or_default_file();
-        let folders = Folders::among(&mut layers.files);
-        layers.folders = folders.paths().to_vec();
-        Ok((layers, folders))
-    }
-}
-
-/// Searches the folders, as deep as the settings say.
-fn search(folders: &mut Folders, layers: &mut Layers) -> std::io::Result<()> {
-    if !folders.is_empty() {
-        layers.found.clear();
-        let depth = config::load(layers).settings.files.depth;
-        layers.found = folders.files(depth)?;
-    }
-    Ok(())
-}
-
-/// A file or an address on the command line. Not parsed by clap, whose errors repeat what was typed, with its credentials.
-fn file(given: PathBuf) -> Result<Location, Failure> {
-    Location::given(given).map_err(|error| Failure::Usage(error.to_string()))
-}
-
 /// How long an exiting server may take to write the rest of its log.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -221,8 +140,8 @@ fn done(log: &Log, command: Command) -> Result<(), Failure> {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Cache(arguments) => cache::run(log, &arguments),
         Command::Probe => probe::run(),
-        Command::Man(arguments) => man::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments, Cli::command()),
+        Command::Completions(arguments) => completions::run(&arguments, &Cli::command()),
         Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
             output::print(&config::example())
         }
@@ -265,190 +184,3 @@ impl Drop for FlushedLog<'_> {
         self.0.flush(self.1);
     }
 }
-
-/// Settings, and the catalogue opened with them.
-struct Loaded {
-    settings: Settings,
-    catalog: Catalog,
-    faults: Vec<Fault>,
-    /// Channels that can be served, but with errors for some tiles.
-    undecodable: Vec<Fault>,
-    /// Channels that can be served, although files of theirs are missing.
-    incomplete: Vec<Fault>,
-    /// Files in folders that cannot be opened.
-    left_out: Vec<(Location, Fault)>,
-    /// Datasets that cannot be opened until their store answers.
-    unreachable: Vec<Fault>,
-}
-
-/// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
-fn load(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
-    let mut loaded = open(log, read, metrics, activity);
-    loaded.faults.append(&mut loaded.unreachable);
-    loaded.faults.sort();
-    loaded
-}
-
-/// Logs in the configured format from now on. A faulty configuration is reported as text.
-fn choose_log_format(log: &Log, read: &config::Loaded) {
-    if read.faults.is_empty() {
-        log.choose_format(read.settings.log.format);
-    }
-}
-
-/// Opens the files of settings; logs warnings and collects faults.
-fn open(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
-    choose_log_format(log, &read);
-    let config::Loaded { mut settings, mut faults, warnings, .. } = read;
-    let metadata = settings.cache.directory.as_ref().map(|directory| directory.join("objects"));
-    let store = Store::new(None, metrics.stores.clone(), metadata);
-    let refused = probe::refused(&settings, &store);
-    let files = Files::new(store).at_most(limits::most_files());
-    files.refuse(refused);
-    let opened = Catalog::open_among(files, &settings, metrics, activity);
-    let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, unreachable, warnings: more } =
-        opened;
-    let left_out = unopened.into_iter().filter_map(|(token, fault)| {
-        let dataset = settings.datasets.remove(&token)?;
-        Some((dataset.file?, fault))
-    });
-    let left_out: Vec<(Location, Fault)> = left_out.collect();
-    for (_, fault) in &left_out {
-        tracing::warn!("left out: {fault}");
-    }
-    for warning in warnings.iter().map(ToString::to_string).chain(more) {
-        tracing::warn!("{warning}");
-    }
-    faults.extend(of_files);
-    faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
-    faults.sort();
-    Loaded { settings, catalog, faults, undecodable, incomplete, left_out, unreachable }
-}
-
-/// The fault of a cache directory with foreign content or of another format, or that is not a directory.
-fn misnamed(directory: &Path) -> Option<Fault> {
-    let error = Directory::open_existing(directory).err().filter(TierError::is_misnamed)?;
-    Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })
-}
-
-/// Opens the tiers that are configured, and the cache directory, which keeps stored chunks too.
-fn tiers(
-    settings: &Settings,
-    metrics: &Metrics,
-    store: &Store,
-) -> Result<(Option<Tiers>, Option<Directory>), Failure> {
-    let directory = cache_directory(settings, metrics)?;
-    let mut tiers = Vec::new();
-    if let Some(directory) = &directory {
-        if settings.cache.blocks > 0 {
-            blocks::keep(directory, settings.cache.blocks, metrics, store)?;
-        }
-        if settings.cache.disk > 0 {
-            tiers.push(directory_tier(directory.tiles(), settings.cache.disk, metrics)?);
-        }
-    }
-    tiers.extend(shared_tiers(settings, metrics, store)?);
-    Ok((Tiers::of(tiers), directory))
-}
-
-/// The cache directory, if it is needed. A server runs without a directory that cannot be used now.
-fn cache_directory(settings: &Settings, metrics: &Metrics) -> Result<Option<Directory>, Failure> {
-    let cache = &settings.cache;
-    let needed = cache.directory.as_ref().filter(|_| cache.disk > 0 || cache.blocks > 0);
-    needed.map_or(Ok(None), |path| match Directory::open(path) {
-        Err(error) if error.is_misnamed() => Err(Failure::Usage(format!("cache.directory: {error}"))),
-        Err(error) => {
-            metrics.tier.errors.inc();
-            Ok(Some(Directory::unavailable(path, &error)))
-        }
-        Ok(directory) => Ok(Some(directory)),
-    })
-}
-
-fn directory_tier(directory: Directory, budget: usize, metrics: &Metrics) -> Result<Tier, Failure> {
-    let directory = directory.kept_to(budget as u64, metrics)?;
-    Ok(Tier::start(Backend::Directory, directory, metrics.tier.clone())?)
-}
-
-/// The tiers that are configured to be shared between servers.
-fn shared_tiers(
-    settings: &Settings,
-    metrics: &Metrics,
-    store: &Store,
-) -> Result<impl Iterator<Item = Tier> + use<>, Failure> {
-    let (redis, objects) = (redis_tier(settings, metrics)?, objects_tier(settings, metrics, store)?);
-    Ok(redis.into_iter().chain(objects))
-}
-
-fn redis_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<Tier>, Failure> {
-    let Some(address) = &settings.cache.redis else { return Ok(None) };
-    let redis = Redis::open(address, settings.cache.redis_expiry, &metrics.redis)?;
-    Ok(Some(Tier::start(Backend::Redis, redis, metrics.redis.clone())?))
-}
-
-fn objects_tier(settings: &Settings, metrics: &Metrics, store: &Store) -> Result<Option<Tier>, Failure> {
-    let Some(address) = &settings.cache.store else { return Ok(None) };
-    let objects = Objects::open(store, address, &metrics.tile_store)
-        .map_err(|error| Failure::Usage(format!("cache.store: {error}")))?;
-    Ok(Some(Tier::start(Backend::Objects, objects, metrics.tile_store.clone())?))
-}
-
-/// Reads the certificate and key for TLS, if configured; adds to the faults.
-fn certificates(loaded: &mut Loaded) -> Option<Arc<Certificates>> {
-    let files = loaded.settings.server.tls.as_ref()?;
-    if loaded.faults.iter().any(|fault| fault.key.starts_with("server.tls")) {
-        return None;
-    }
-    match Certificates::read(files) {
-        Ok(certificates) => Some(Arc::new(certificates)),
-        Err(faults) => {
-            loaded.faults.extend(faults);
-            loaded.faults.sort();
-            None
-        }
-    }
-}
-
-/// All faults in one text, one per line.
-fn listed(faults: &[Fault]) -> String {
-    let count = faults.len();
-    let lines: Vec<String> = faults.iter().map(|fault| format!("  {fault}")).collect();
-    format!("{count} {} wrong:\n{}", if count == 1 { "thing is" } else { "things are" }, lines.join("\n"))
-}
-
-/// Settings and catalogue without faults, and with at least one dataset.
-fn load_sound(
-    log: &Log,
-    layers: &Layers,
-    metrics: &Metrics,
-    activity: &Activity,
-) -> Result<(Settings, Catalog), Failure> {
-    let loaded = faultless(load(log, config::load(layers), metrics, activity))?;
-    if loaded.catalog.datasets().next().is_none() {
-        return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
-    }
-    Ok((loaded.settings, loaded.catalog))
-}
-
-/// Settings and catalogue without faults.
-fn faultless(loaded: Loaded) -> Result<Loaded, Failure> {
-    if !loaded.faults.is_empty() {
-        return Err(Failure::Usage(listed(&loaded.faults)));
-    }
-    log_unreadable(&loaded);
-    Ok(loaded)
-}
-
-/// Logs at the start which tiles will be errors, and which files are missing.
-fn log_unreadable(loaded: &Loaded) {
-    for fault in &loaded.undecodable {
-        tracing::error!("{fault}");
-    }
-    for fault in &loaded.incomplete {
-        tracing::warn!("{fault}");
-    }
-}
-
-const NOTHING_TO_SERVE: &str = "there is nothing to serve. Name a file:\n  \
-    voltile serve my.h5\nor a configuration (see `voltile config example`):\n  \
-    voltile serve --config voltile.toml\nor look at the demo volume:\n  voltile serve --demo";

@@ -99,9 +99,7 @@
 //! - `flow::stalls`: `THREAD`, what this thread reads, noted also by libhdf5's driver, whose functions get no arguments of ours.
 //! - Memory that a thread reuses: `service::drawing`: `SCRATCH`; `volume::hdf5::reused_buffer`: `BUFFER`;
 //!   `volume::hdf5::bytes::fetched`: `BUFFER`; `volume::hdf5::bytes::cached`: `BUFFERS`; `volume::hdf5::filters::zstd`:
-//!   `DECODER`; `tools::warm::in_process`: `RUNTIME`.
-//! - `cli::log`: `QUEUE`, `STARTED` and `LOST`; `cli::log::format`: `IS_JSON`. The subscriber of `tracing` belongs to the
-//!   process.
+//!   `DECODER`.
 //! - For fuzzing only: `http::fuzzing`: `SITE`; `tools::fuzzing`: `FILE`.
 //!
 //! # Memory

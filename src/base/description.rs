@@ -99,7 +99,7 @@ pub struct DatasetDescription {
     /// What the addresses in documents begin with: the token, or TOKEN@VERSION if so configured.
     #[serde(default)]
     pub address: Option<String>,
-    /// The name of the folder of its first file; absent for files in stores.
+    /// The path of its file's folder below a served folder, empty for that folder itself; absent for a file that was named.
     #[serde(default)]
     pub folder: Option<String>,
     /// The length of its files together, in bytes; absent for files in stores.

@@ -1,11 +1,13 @@
 //! Describes the datasets, channels and levels of a catalogue, for JSON and the command line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::{Catalog, Channel, Dataset, StoredLevel, source};
 use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::base::paint::{Kind, Window};
 use crate::geometry::{LevelView, Orthogonal, Plane, TILE, Xyz};
+use crate::volume::hdf5::FileIdentity;
 
 impl StoredLevel {
     /// The number of stored voxels that a whole tile at the origin of a level reads, in whole chunks.
@@ -30,14 +32,14 @@ impl Catalog {
 
     /// Describes one dataset.
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
-        let files: BTreeSet<_> = dataset.listed().flat_map(|channel| channel.identities()).collect();
-        let found = files.iter().filter_map(|file| Some((file.path(), file.length_and_time()?)));
-        let folder = found.clone().next().and_then(|(path, _)| path.parent()?.file_name());
+        let about = |file: &FileIdentity| Some((file.path().to_owned(), file.length_and_time()?));
+        let identities = dataset.listed().flat_map(|channel| channel.identities());
+        let files: BTreeMap<PathBuf, (u64, i64)> = identities.filter_map(about).collect();
         DatasetDescription {
             token: dataset.token.to_string(),
-            folder: folder.map(|name| name.to_string_lossy().into_owned()),
-            bytes: found.clone().map(|(_, (length, _))| length).reduce(u64::saturating_add),
-            modified: found.map(|(_, (_, modified))| modified).max(),
+            folder: dataset.found_in.as_ref().map(|folder| folder.display().to_string()),
+            bytes: files.values().map(|(length, _)| *length).reduce(u64::saturating_add),
+            modified: files.values().map(|(_, modified)| *modified).max(),
             version: Some(self.version(dataset).to_string()),
             address: Some(self.address(dataset)),
             layouts: dataset.layouts.clone(),

@@ -289,7 +289,7 @@ impl Opening {
             self.unreachable.insert(token.clone(), self.faults.split_off(before));
             return None;
         }
-        if !settings.is_optional {
+        if settings.found_in.is_none() {
             return Some(dataset);
         }
         self.unopened.extend(self.faults.drain(before..).map(|fault| (token.clone(), fault)));
@@ -324,6 +324,7 @@ impl Opening {
             token: token.clone(),
             style: settings.style,
             growing: settings.growing,
+            found_in: settings.found_in.clone(),
             layouts,
             first: first_channel(&channels).map(|channel| channel.name.clone()),
             channels,

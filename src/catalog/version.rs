@@ -45,6 +45,7 @@ impl Catalog {
             token: _,
             style,
             growing: _,
+            found_in: _,
             layouts: _,
             channels,
             // Which channel is the first shows in the positions of all.

@@ -13,8 +13,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::failure::Failure;
+use super::load::load_sound;
 use super::log::Log;
-use super::{Failure, load_sound, output};
+use super::output;
 use crate::base::name::Name;
 use crate::base::paint::PngProfile;
 use crate::catalog::Catalog;

@@ -7,8 +7,10 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use super::failure::Failure;
+use super::load::listed;
 use super::log::Log;
-use super::{Failure, listed, output};
+use super::output;
 use crate::base::name::Name;
 use crate::config::{self, Layers};
 use crate::tier::{Contents, Directory};

@@ -2,8 +2,11 @@
 
 use clap::Args;
 
+use super::failure::Failure;
+use super::load::{NOTHING_TO_SERVE, certificates, listed, load};
 use super::log::Log;
-use super::{Failure, NOTHING_TO_SERVE, Sources, certificates, listed, load, output};
+use super::output;
+use super::sources::Sources;
 use crate::config;
 use crate::flow::activity::Activity;
 use crate::metrics::Metrics;

@@ -1,9 +1,10 @@
 //! `voltile completions`: prints the completions of a shell, which are generated from the definitions of the commands.
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::{Cli, Failure, output};
+use super::failure::Failure;
+use super::output;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -12,16 +13,16 @@ pub(super) struct Arguments {
     shell: Shell,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+/// Prints the completions of `program`.
+pub(super) fn run(arguments: &Arguments, program: &Command) -> Result<(), Failure> {
     // In memory first, because the generator panics if it cannot write.
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut offered(), "voltile", &mut script);
+    clap_complete::generate(arguments.shell, &mut offered(program), "voltile", &mut script);
     output::print_bytes(&script)
 }
 
 /// The program without its hidden commands, which the generator would complete too.
-fn offered() -> Command {
-    let all = Cli::command();
-    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+fn offered(program: &Command) -> Command {
+    let shown = program.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     Command::new("voltile").version(env!("CARGO_PKG_VERSION")).subcommands(shown)
 }

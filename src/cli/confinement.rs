@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use super::failure::Failure;
 use crate::config::Settings;
 use crate::confine::{self, AllowedFolders, Needs};
 use crate::tools::demo;

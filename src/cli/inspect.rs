@@ -11,8 +11,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::failure::Failure;
+use super::load::{listed, load, log_unreadable};
 use super::log::Log;
-use super::{Failure, listed, load, log_unreadable, output};
+use super::output;
 use crate::catalog::Inspection;
 use crate::catalog::advice::{self, Warning};
 use crate::config::{self, Layers};
@@ -34,7 +36,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
-    let file = super::file(arguments.file.clone())?;
+    let file = super::sources::file(arguments.file.clone())?;
     let layers = Layers { files: vec![file.clone()], ..Layers::default() };
     let loaded = load(log, config::load(&layers), &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {

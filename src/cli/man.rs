@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 
-use super::{Cli, Failure};
+use super::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -15,12 +15,13 @@ pub(super) struct Arguments {
     directory: PathBuf,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+/// Writes the pages of `program`.
+pub(super) fn run(arguments: &Arguments, program: Command) -> Result<(), Failure> {
     let directory = &arguments.directory;
     std::fs::create_dir_all(directory)
         .with_context(|| format!("{}: the directory cannot be created", directory.display()))?;
     // Without this, each command that has subcommands would get a page for `help` too.
-    let mut program = Cli::command().disable_help_subcommand(true);
+    let mut program = program.disable_help_subcommand(true);
     program.build();
     write(&program, directory)
         .with_context(|| format!("{}: the manual pages cannot be written", directory.display()))?;

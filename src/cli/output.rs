@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
-use super::Failure;
+use super::failure::Failure;
 use super::log::Log;
 
 /// Prints text for people; succeeds if the reader has closed the pipe.

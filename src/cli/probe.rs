@@ -31,7 +31,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, limits};
+use super::failure::Failure;
+use super::limits;
 use crate::catalog::Trial;
 use crate::config::{Files, Settings};
 use crate::confine::{self, AllowedFolders, Bounds};

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::bar::Bar;
+use super::failure::Failure;
+use super::load::load_sound;
 use super::log::Log;
-use super::{Failure, Sources, load_sound, output};
+use super::output;
+use super::sources::Sources;
 use crate::base::name::Name;
 use crate::base::shard::Shard;
 use crate::catalog::{Catalog, sidecar_path};
@@ -109,7 +112,7 @@ fn make(
         (None, Some(sidecar)) => (local(file, &advice).map(|_| sidecar.clone())?, Role::Sidecar),
         (None, None) => (sidecar_path(local(file, &advice)?), Role::Sidecar),
     };
-    let output = super::file(output)?;
+    let output = super::sources::file(output)?;
     let output = local(&output, "voltile writes local files only")?;
     if role == Role::Volume {
         measure(wanted);

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::folders::Folders;
 use super::log::Log;
-use super::search;
-use super::serve::status;
+use super::sources::search;
+use crate::catalog::Catalog;
 use crate::config::{self, Layers, Settings};
 use crate::confine::AllowedFolders;
 use crate::http::systemd;
@@ -156,7 +156,7 @@ impl Reloader {
 
     /// Notes the tokens of files found in folders, so that no other file gets one of them later.
     fn remember(&mut self, settings: &Settings) {
-        for (token, dataset) in settings.datasets.iter().filter(|(_, dataset)| dataset.is_optional) {
+        for (token, dataset) in settings.datasets.iter().filter(|(_, dataset)| dataset.found_in.is_some()) {
             let path = dataset.file.as_ref().and_then(Location::path);
             self.layers.known.extend(path.map(|path| (path.to_owned(), token.clone())));
         }
@@ -210,4 +210,10 @@ fn told(reloaded: &Reloaded) -> String {
         );
     }
     told.join("; ")
+}
+
+/// What the service manager shows.
+pub(super) fn status(catalog: &Catalog) -> String {
+    let count = catalog.datasets().count();
+    format!("serving {count} {}", if count == 1 { "dataset" } else { "datasets" })
 }

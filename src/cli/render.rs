@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
+use super::failure::Failure;
+use super::load::load_sound;
 use super::log::Log;
-use super::{Failure, Sources, load_sound, output};
+use super::output;
+use super::sources::Sources;
 use crate::base::request::TilePath;
 use crate::flow::activity::Activity;
 use crate::metrics::Metrics;

@@ -12,13 +12,13 @@ use actix_web::rt::System;
 use clap::Args;
 use tokio::sync::Notify;
 
+use super::failure::Failure;
+use super::load::{Loaded, NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open};
 use super::log::Log;
-use super::reload::Reloader;
+use super::reload::{self, Reloader};
 use super::signals::ServerSignals;
-use super::{
-    Failure, Loaded, NOTHING_TO_SERVE, Sources, certificates, choose_log_format, confinement, faultless,
-    limits, open, output, probe, search, signals, tiers,
-};
+use super::sources::{Sources, search};
+use super::{confinement, limits, output, probe, signals, tiers};
 use crate::base::paint::Kind;
 use crate::base::simd;
 use crate::base::units;
@@ -105,7 +105,7 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     pool.replace_stuck()?;
-    let (tiers, directory) = tiers(&settings, &metrics, catalog.store())?;
+    let (tiers, directory) = tiers::open(&settings, &metrics, catalog.store())?;
     let store = catalog.store().clone();
     let views = if settings.server.adjust { settings.cache.tiles / VIEWS } else { 0 };
     let tiles = settings.cache.tiles - views;
@@ -195,7 +195,7 @@ async fn listen(
         );
     }
     announce(announcement(&reloader.service.catalog(), settings, &listening.endpoints))?;
-    systemd::ready(&status(&reloader.service.catalog()));
+    systemd::ready(&reload::status(&reloader.service.catalog()));
     reloader.start(ordered)?;
     let drain_delay = settings.server.drain_delay;
     actix_web::rt::spawn(stop_when_told(listening.server.handle(), site, stop, drain_delay));
@@ -230,12 +230,6 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
         let _ = writeln!(text, "page {base}/");
     }
     text
-}
-
-/// What the service manager shows.
-pub(super) fn status(catalog: &Catalog) -> String {
-    let count = catalog.datasets().count();
-    format!("serving {count} {}", if count == 1 { "dataset" } else { "datasets" })
 }
 
 /// Prints everything at once, so that whoever reads the first line can read the others too.

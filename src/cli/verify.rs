@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::{Failure, output};
+use super::failure::Failure;
+use super::output;
 use crate::tools::client::Client;
 use crate::tools::verify::{Outcome, Viewer, verify};
 

@@ -11,8 +11,12 @@ use clap::Args;
 use indicatif::{HumanCount, HumanDuration};
 
 use super::bar::Bar;
+use super::failure::Failure;
+use super::load::load_sound;
 use super::log::Log;
-use super::{Failure, Sources, directory_tier, load_sound, output, shared_tiers, signals};
+use super::sources::Sources;
+use super::tiers::{directory_tier, shared_tiers};
+use super::{output, signals};
 use crate::base::description::DatasetDescription;
 use crate::base::shard::Shard;
 use crate::base::units::bytes;
@@ -225,7 +229,7 @@ fn duration(seconds: f64) -> HumanDuration {
 /// An error if a file or option is given that makes no sense together with a server.
 fn refuse_local(arguments: &Arguments, target: &Target) -> Result<(), Failure> {
     if let Some(file) = target.files.first() {
-        let file = super::file(file.clone())?;
+        let file = super::sources::file(file.clone())?;
         let problem = "a server has its own files; select one of its datasets with --token";
         return Err(Failure::Usage(format!("{file}: {problem}")));
     }

@@ -169,10 +169,17 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
         let folder = folder.filter(|folder| !layers.folders.iter().any(|one| one == folder));
         let is_alone = stems.get(&stem_of(&file)) == Some(&1);
         let token = known.unwrap_or_else(|| token_of(&file, folder, is_alone, taken));
-        let dataset = DatasetSettings { is_optional, ..DatasetSettings::of_file(file) };
+        let found_in = path.map(|path| below_served(path, &layers.folders).to_owned());
+        let dataset = DatasetSettings { found_in, ..DatasetSettings::of_file(file) };
         tokens.insert(token, dataset);
     }
     tokens
+}
+
+/// The path of a file's folder below the served folder in which it was found; empty for the served folder itself.
+fn below_served<'a>(file: &'a Path, served: &[PathBuf]) -> &'a Path {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    served.iter().find_map(|served| folder.strip_prefix(served).ok()).unwrap_or(Path::new(""))
 }
 
 /// The file's stem, converted to a valid token. Unless it `is_alone` and not `taken`, the name of its folder, if that is to

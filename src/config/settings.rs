@@ -357,8 +357,9 @@ pub struct DatasetSettings {
     /// Whether its files are still being written: they are reopened every two seconds, and served in between
     /// as last seen.
     pub growing: bool,
-    /// Whether it may be left out if it cannot be opened: its file was found in a folder that is served.
-    pub is_optional: bool,
+    /// Where its file was found: the path of its folder below the one that is served. The dataset may then be left out if it
+    /// cannot be opened. `None` if the file was named.
+    pub found_in: Option<PathBuf>,
     /// Settings of channels. Empty: all as discovered.
     pub channels: BTreeMap<Name, ChannelSettings>,
 }

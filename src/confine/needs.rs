@@ -29,7 +29,7 @@ impl Needs {
 
     /// What the settings need, without files found in folders: a found file that cannot be read is left out.
     pub(super) fn of_named(settings: &Settings) -> Self {
-        Self::with_datasets(settings, |dataset| !dataset.is_optional)
+        Self::with_datasets(settings, |dataset| dataset.found_in.is_none())
     }
 
     fn with_datasets(settings: &Settings, is_needed: impl Fn(&DatasetSettings) -> bool) -> Self {

@@ -51,7 +51,7 @@ impl TileService {
         let served = |token: &Name| before.datasets.get(token).filter(|_| catalog.dataset(token).is_some());
         let may_wait = |token: &Name| {
             let wanted = settings.datasets.get(token);
-            wanted.is_some_and(|wanted| wanted.is_optional || served(token) == Some(wanted))
+            wanted.is_some_and(|wanted| wanted.found_in.is_some() || served(token) == Some(wanted))
         };
         let Shown { refused, pending } = match &self.reopener {
             Some(reopener) if !to_open.is_empty() => reopener.try_files(&changed, may_wait),

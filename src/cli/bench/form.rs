@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::super::Sources;
+use crate::cli::sources::Sources;
 use crate::geometry::{Level, Plane};
 use crate::tools::bench::{Bounds, Limits, Pattern, Selection, State, Target};
 use crate::tools::client;

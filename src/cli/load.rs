@@ -1,0 +1,141 @@
+//! Opens what the settings name, and collects every fault.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::failure::Failure;
+use super::log::Log;
+use super::{limits, probe};
+use crate::catalog::{Catalog, Opened};
+use crate::config::{self, Fault, Layers, Settings};
+use crate::flow::activity::Activity;
+use crate::http::Certificates;
+use crate::metrics::Metrics;
+use crate::store::{Location, Store};
+use crate::tier::{Directory, TierError};
+use crate::volume::hdf5::Files;
+
+/// Settings, and the catalogue opened with them.
+pub(super) struct Loaded {
+    pub settings: Settings,
+    pub catalog: Catalog,
+    pub faults: Vec<Fault>,
+    /// Channels that can be served, but with errors for some tiles.
+    pub undecodable: Vec<Fault>,
+    /// Channels that can be served, although files of theirs are missing.
+    pub incomplete: Vec<Fault>,
+    /// Files in folders that cannot be opened.
+    pub left_out: Vec<(Location, Fault)>,
+    /// Datasets that cannot be opened until their store answers.
+    pub unreachable: Vec<Fault>,
+}
+
+/// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
+pub(super) fn load(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+    let mut loaded = open(log, read, metrics, activity);
+    loaded.faults.append(&mut loaded.unreachable);
+    loaded.faults.sort();
+    loaded
+}
+
+/// Logs in the configured format from now on. A faulty configuration is reported as text.
+pub(super) fn choose_log_format(log: &Log, read: &config::Loaded) {
+    if read.faults.is_empty() {
+        log.choose_format(read.settings.log.format);
+    }
+}
+
+/// Opens the files of settings; logs warnings and collects faults.
+pub(super) fn open(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+    choose_log_format(log, &read);
+    let config::Loaded { mut settings, mut faults, warnings, .. } = read;
+    let metadata = settings.cache.directory.as_ref().map(|directory| directory.join("objects"));
+    let store = Store::new(None, metrics.stores.clone(), metadata);
+    let refused = probe::refused(&settings, &store);
+    let files = Files::new(store).at_most(limits::most_files());
+    files.refuse(refused);
+    let opened = Catalog::open_among(files, &settings, metrics, activity);
+    let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, unreachable, warnings: more } =
+        opened;
+    let left_out = unopened.into_iter().filter_map(|(token, fault)| {
+        let dataset = settings.datasets.remove(&token)?;
+        Some((dataset.file?, fault))
+    });
+    let left_out: Vec<(Location, Fault)> = left_out.collect();
+    for (_, fault) in &left_out {
+        tracing::warn!("left out: {fault}");
+    }
+    for warning in warnings.iter().map(ToString::to_string).chain(more) {
+        tracing::warn!("{warning}");
+    }
+    faults.extend(of_files);
+    faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
+    faults.sort();
+    Loaded { settings, catalog, faults, undecodable, incomplete, left_out, unreachable }
+}
+
+/// The fault of a cache directory with foreign content or of another format, or that is not a directory.
+fn misnamed(directory: &Path) -> Option<Fault> {
+    let error = Directory::open_existing(directory).err().filter(TierError::is_misnamed)?;
+    Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })
+}
+
+/// Reads the certificate and key for TLS, if configured; adds to the faults.
+pub(super) fn certificates(loaded: &mut Loaded) -> Option<Arc<Certificates>> {
+    let files = loaded.settings.server.tls.as_ref()?;
+    if loaded.faults.iter().any(|fault| fault.key.starts_with("server.tls")) {
+        return None;
+    }
+    match Certificates::read(files) {
+        Ok(certificates) => Some(Arc::new(certificates)),
+        Err(faults) => {
+            loaded.faults.extend(faults);
+            loaded.faults.sort();
+            None
+        }
+    }
+}
+
+/// All faults in one text, one per line.
+pub(super) fn listed(faults: &[Fault]) -> String {
+    let count = faults.len();
+    let lines: Vec<String> = faults.iter().map(|fault| format!("  {fault}")).collect();
+    format!("{count} {} wrong:\n{}", if count == 1 { "thing is" } else { "things are" }, lines.join("\n"))
+}
+
+/// Settings and catalogue without faults, and with at least one dataset.
+pub(super) fn load_sound(
+    log: &Log,
+    layers: &Layers,
+    metrics: &Metrics,
+    activity: &Activity,
+) -> Result<(Settings, Catalog), Failure> {
+    let loaded = faultless(load(log, config::load(layers), metrics, activity))?;
+    if loaded.catalog.datasets().next().is_none() {
+        return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
+    }
+    Ok((loaded.settings, loaded.catalog))
+}
+
+/// Settings and catalogue without faults.
+pub(super) fn faultless(loaded: Loaded) -> Result<Loaded, Failure> {
+    if !loaded.faults.is_empty() {
+        return Err(Failure::Usage(listed(&loaded.faults)));
+    }
+    log_unreadable(&loaded);
+    Ok(loaded)
+}
+
+/// Logs at the start which tiles will be errors, and which files are missing.
+pub(super) fn log_unreadable(loaded: &Loaded) {
+    for fault in &loaded.undecodable {
+        tracing::error!("{fault}");
+    }
+    for fault in &loaded.incomplete {
+        tracing::warn!("{fault}");
+    }
+}
+
+pub(super) const NOTHING_TO_SERVE: &str = "there is nothing to serve. Name a file:\n  \
+    voltile serve my.h5\nor a configuration (see `voltile config example`):\n  \
+    voltile serve --config voltile.toml\nor look at the demo volume:\n  voltile serve --demo";

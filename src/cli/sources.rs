@@ -1,0 +1,61 @@
+//! The arguments that say where the settings and the files come from.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::Failure;
+use super::folders::Folders;
+use super::memory;
+use crate::config::{self, Layers};
+use crate::store::Location;
+
+/// The sources of the settings; shared by all commands that need datasets.
+#[derive(Debug, Args)]
+pub(super) struct Sources {
+    /// HDF5 files to serve without a configuration, or folders, in which and below which they are searched for (see
+    /// files.depth): the token is the name of the file without its extension, the channels are discovered. Files may be in
+    /// object storage (s3://, gs://, az://) or on a web server (https://).
+    #[arg(value_name = "FILE.h5 | FOLDER")]
+    pub files: Vec<PathBuf>,
+    /// The configuration file; default: ./voltile.toml if it exists and no FILE is given.
+    #[arg(long, value_name = "FILE.toml")]
+    pub config: Option<PathBuf>,
+    /// Set one key, such as render.threads=4; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl Sources {
+    pub fn layers(&self) -> Result<Layers, Failure> {
+        let (mut layers, mut folders) = self.with_folders()?;
+        search(&mut folders, &mut layers)?;
+        Ok(layers)
+    }
+
+    /// The layers of settings, before folders are searched.
+    pub fn with_folders(&self) -> Result<(Layers, Folders), Failure> {
+        let (config, set) = (self.config.clone(), self.set.clone());
+        let files = self.files.iter().cloned().map(file).collect::<Result<_, _>>()?;
+        let mut layers = Layers { config, files, set, memory: memory::available(), ..Layers::of_process() }
+            .or_default_file();
+        let folders = Folders::among(&mut layers.files);
+        layers.folders = folders.paths().to_vec();
+        Ok((layers, folders))
+    }
+}
+
+/// Searches the folders, as deep as the settings say.
+pub(super) fn search(folders: &mut Folders, layers: &mut Layers) -> std::io::Result<()> {
+    if !folders.is_empty() {
+        layers.found.clear();
+        let depth = config::load(layers).settings.files.depth;
+        layers.found = folders.files(depth)?;
+    }
+    Ok(())
+}
+
+/// A file or an address on the command line. Not parsed by clap, whose errors repeat what was typed, with its credentials.
+pub(super) fn file(given: PathBuf) -> Result<Location, Failure> {
+    Location::given(given).map_err(|error| Failure::Usage(error.to_string()))
+}
