@@ -1,7 +1,6 @@
 //! Describes the datasets, channels and levels of a catalogue, for JSON and the command line.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use super::{Catalog, Channel, Dataset, StoredLevel, source};
 use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
@@ -32,9 +31,9 @@ impl Catalog {
 
     /// Describes one dataset.
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
-        let about = |file: &FileIdentity| Some((file.path().to_owned(), file.length_and_time()?));
+        // A file may have several identities, by symbolic links.
         let identities = dataset.listed().flat_map(|channel| channel.identities());
-        let files: BTreeMap<PathBuf, (u64, i64)> = identities.filter_map(about).collect();
+        let files: BTreeMap<_, (u64, i64)> = identities.filter_map(FileIdentity::length_and_time).collect();
         DatasetDescription {
             token: dataset.token.to_string(),
             folder: dataset.found_in.as_ref().map(|folder| folder.display().to_string()),

@@ -82,12 +82,13 @@ struct FileState {
 }
 
 impl FileIdentity {
-    /// The length of a file in bytes, and when it was modified, in milliseconds since 1970; `None` for objects in stores, and
-    /// if it is missing.
-    pub fn length_and_time(&self) -> Option<(u64, i64)> {
+    /// The device and inode of a file; its length in bytes, and when it was modified, in milliseconds since 1970. `None` for
+    /// objects in stores, and if it is missing.
+    pub fn length_and_time(&self) -> Option<((u64, u64), (u64, i64))> {
         let State::File(file) = self.state else { return None };
         let seconds = file.modified_seconds.saturating_mul(1000);
-        Some((file.length, seconds.saturating_add(file.modified_nanoseconds / 1_000_000)))
+        let modified = seconds.saturating_add(file.modified_nanoseconds / 1_000_000);
+        Some(((file.device, file.inode), (file.length, modified)))
     }
 
     /// The file (of any type) or object at a location in its current state; symbolic links are resolved.
