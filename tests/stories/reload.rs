@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::common::volumes::{self, Stored};
 use crate::common::{CHANGED, MOUNT, Place, Server, wait_until};
@@ -183,6 +184,22 @@ fn files_in_a_folder_come_and_go() {
     wait_until("it is served again", || shows(&server, "d", 1));
     fs::remove_file(folder.join("a.h5")).unwrap();
     wait_until("a removed file is not served", || server.get(&tile("a")).status == 404);
+}
+
+#[test]
+fn datasets_found_in_a_folder_tell_where_below_it_they_are() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("data/run1/day2")).unwrap();
+    for file in ["named.h5", "data/a.h5", "data/run1/day2/b.h5"] {
+        volumes::planes(&place.path(file), 3, 1, Stored::Flat);
+    }
+    let server = place.serve(["named.h5", "data"]);
+    let datasets = server.json("/datasets.json");
+    let of = |dataset: &Value| (dataset["token"].clone(), dataset["folder"].clone());
+    let found: Vec<_> = datasets["datasets"].as_array().unwrap().iter().map(of).collect();
+    let expected = [("a", json!("")), ("b", json!("run1/day2")), ("named", Value::Null)];
+    assert_eq!(found, expected.map(|(token, folder)| (json!(token), folder)));
+    assert!(!datasets.to_string().contains("data/"), "the folder itself is not told");
 }
 
 #[test]
