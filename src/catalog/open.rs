@@ -92,10 +92,16 @@ impl Catalog {
         self.stores.files.forget(&files);
         self.stores.files.refuse(refused);
         let limits = Limits::from(&settings.render);
+        // What a dataset has derived, such as its version, depends on both.
+        let has_same_style = self.style == settings.render.style;
+        let kept = |known: &Arc<Dataset>| match has_same_style && known.limits == limits {
+            true => Arc::clone(known),
+            false => Arc::new(known.within(limits)),
+        };
         Opening::with(self.stores.clone(), limits).catalog(settings, |opening, token, wanted| {
             let known = self.dataset(token);
             if let Some(known) = known.filter(|_| !to_open.contains(token)) {
-                return Some(within(known, limits));
+                return Some(kept(known));
             }
             let same = known.filter(|_| before.datasets.get(token) == Some(wanted));
             let faults = opening.faults.len();
@@ -109,7 +115,7 @@ impl Catalog {
             let before = opening.unopened.len();
             opening.unopened.extend(problems.into_iter().map(|fault| (token.clone(), fault)));
             let is_whole = opening.unopened.len() == before;
-            Some(opened.filter(|_| is_whole).map_or_else(|| within(same, limits), Arc::new))
+            Some(opened.filter(|_| is_whole).map_or_else(|| kept(same), Arc::new))
         })
     }
 
@@ -177,10 +183,6 @@ pub struct Reopened {
     pub faults: Vec<Fault>,
     /// Problems that are not faults, as in [`Opened::warnings`].
     pub warnings: Vec<String>,
-}
-
-fn within(known: &Arc<Dataset>, limits: Limits) -> Arc<Dataset> {
-    if known.limits == limits { Arc::clone(known) } else { Arc::new(known.within(limits)) }
 }
 
 /// State while a catalogue is being opened.

@@ -204,7 +204,7 @@ impl BoxEncoding {
     pub fn bytes(&self, plan: &Cutout) -> u64 {
         let own = plan.region.size;
         let (size, voxel) = match self {
-            BoxEncoding::File(_) => (own, plan.voxel),
+            BoxEncoding::File(BoxFormat::Npy | BoxFormat::Raw | BoxFormat::Tiff) => (own, plan.voxel),
             BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => (format.size, format.voxel),
             BoxEncoding::Segmentation(format) => (own, format.voxel),
         };
