@@ -66,7 +66,7 @@ const LEAST_MEMORY: u64 = 128 << 20;
 const LEAST_ANSWER: u64 = 64 << 10;
 
 /// Why a child is killed: what opening the file does.
-const ASKS_TOO_MUCH: &str = "asks for more of it at once than its memory holds";
+const ASKS_TOO_MUCH: &str = "requests more bytes at once than the memory of the child process holds";
 const INVALID_MESSAGE: &str = "makes the child process send an invalid message";
 /// How to mend a damaged file.
 const WRITE_AGAIN: &str = "write it again with the program that created it";
@@ -170,15 +170,15 @@ pub(super) fn refused(settings: &Settings, store: &Store) -> Vec<(Location, Stri
 
 /// The trials of a confined server, which also refuses files that it cannot read.
 pub(super) fn within(allowed: AllowedFolders, store: Store) -> service::Trial {
-    Box::new(move |settings, told| {
+    Box::new(move |settings, note| {
         let trials = Trial::all(settings);
         for Trial { file, .. } in &trials {
             if let Some(lack) = allowed.lacks_file(file) {
-                told(file.clone(), Some(lack.to_string()));
+                note(file.clone(), Some(lack.to_string()));
             }
         }
         if settings.files.trial {
-            let ended = |_, file, why| told(file, why);
+            let ended = |_, file, why| note(file, why);
             try_each(&own_program, &store, settings.files, &trials, &ended);
         }
     })
