@@ -41,9 +41,9 @@ use crate::service;
 use crate::store::address::Address;
 use crate::store::{self, Location, Relay, Store};
 
-/// The CPU time for a small file, in seconds. A sound one takes a hundredth of it.
+/// The CPU time for a small file, in seconds. An undamaged file takes a hundredth of this time.
 const COMPUTING: u64 = 8;
-/// A file gets one more second for each of this many bytes: large ones may hold hundreds of thousands of objects.
+/// A file gets one more second for each of this many bytes: large files may hold hundreds of thousands of objects.
 const BYTES_A_SECOND: u64 = 4 << 20;
 /// The maximum CPU time for one file, in seconds.
 const MAX_COMPUTING: u64 = 50;
@@ -199,8 +199,8 @@ fn refused_by(
     refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
-/// Runs trials, in several children side by side. `ended` is told the number of each that has ended, the file, and the
-/// reason if it must not be opened.
+/// Runs trials, in several children side by side. Calls `ended` when a trial ends: with the number of the trial, the file, and
+/// the reason if the file must not be opened.
 fn try_each(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
     store: &Store,

@@ -247,7 +247,7 @@ fn refuse_local(arguments: &Arguments, target: &Target) -> Result<(), Failure> {
     }
 }
 
-/// The tiers that tiles are written to; at least one that is meant to last.
+/// The tiers that tiles are written to; at least one of them must keep tiles across restarts.
 fn tiers(
     directory: Option<&PathBuf>,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! Fetches what was identified: from the cache of encoded tiles, by joining a flight, or by leading one.
+//! Fetches what was identified: from the cache of encoded tiles, by joining a flight, or by leading a flight.
 
 use std::sync::Arc;
 

@@ -121,7 +121,7 @@ impl Keeper {
         self.parked.store(waiting.tiles.len(), Ordering::Relaxed);
     }
 
-    /// Writes the tiles whose chunks are verified by now, and drops those that never will be.
+    /// Writes the tiles whose chunks are verified by now, and drops tiles whose chunks will never be.
     pub fn release(&self) {
         let Some(tiers) = self.tiers.as_ref().filter(|_| self.has_parked()) else { return };
         let mut waiting = self.lock();

@@ -41,7 +41,7 @@ struct State {
 struct Scroll {
     /// The slice requested last.
     slice: u64,
-    /// Whether it has a lower number than the one requested before it.
+    /// Whether the slice has a lower number than the slice requested before it.
     backwards: bool,
 }
 

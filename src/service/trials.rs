@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The most groups of files on trial at once, each with child processes of its own.
 const MAX_GROUPS: usize = 4;
 
-/// Runs trials, and remembers those that have not been asked for since they ended.
+/// Runs trials, and remembers the trials whose results nobody has requested since they ended.
 pub(super) struct Trials {
     trial: Arc<Trial>,
     store: Store,

@@ -41,8 +41,8 @@ impl Bucket {
         Arc::clone(&self.lock().client)
     }
 
-    /// A client to try after `refused` was refused: its credentials may differ. `None` if the credentials of `refused` were read
-    /// a moment ago.
+    /// A client to try after `refused` was refused: its credentials may differ. `None` if the credentials of `refused` were
+    /// read a moment ago.
     pub fn instead_of(&self, refused: &Client) -> Option<Client> {
         let mut state = self.lock();
         if Arc::ptr_eq(&state.client, refused) {
