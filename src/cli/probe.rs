@@ -199,8 +199,8 @@ fn refused_by(
     refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
-/// Runs trials, in several children side by side. Calls `ended` when a trial ends: with the number of the trial, the file, and
-/// the reason if the file must not be opened.
+/// Runs trials, in several children side by side. Calls `ended` when a trial ends: with the number of the trial, the file,
+/// and the reason if the file must not be opened.
 fn try_each(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
     store: &Store,

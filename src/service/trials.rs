@@ -73,7 +73,7 @@ impl Trials {
 
     /// Tries the files of these datasets, unless their trials have ended before or go on, and waits a little.
     pub fn show(&self, settings: &Settings) -> Shown {
-        let asked = Instant::now();
+        let called = Instant::now();
         let files = || settings.datasets.values().flat_map(DatasetSettings::files);
         let wanted: BTreeSet<&Location> = files().collect();
         let mut state = self.shared.lock();
@@ -94,7 +94,7 @@ impl Trials {
         for (token, dataset) in &settings.datasets {
             let has_ended = |file: &Location| {
                 let tried = state.files.get(file).filter(|tried| tried.verdict.is_some());
-                tried.is_some_and(|tried| tried.began >= asked || tried.is_unchanged(file, &self.store))
+                tried.is_some_and(|tried| tried.began >= called || tried.is_unchanged(file, &self.store))
             };
             if !dataset.files().all(has_ended) {
                 shown.pending.insert(token.clone());
