@@ -33,7 +33,7 @@ impl ValueEnum for Pattern {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self {
             Pattern::Random => {
-                "Tiles of the level in random order, all of them before any is repeated: a tile has no chunk of the previous tile"
+                "Tiles of the level in random order, all of them before any is repeated: consecutive tiles rarely share chunks"
             }
             Pattern::Scroll => "Runs of neighbouring slices at one place, up or down",
             Pattern::Walk => {

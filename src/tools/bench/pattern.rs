@@ -19,7 +19,7 @@ const STRIDE: std::ops::RangeInclusive<u64> = 4..=32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// Tiles of the level in random order, all of them before any is repeated: a tile has no chunk of the previous tile.
+    /// Tiles of the level in random order, all of them before any is repeated: consecutive tiles rarely share chunks.
     Random,
     /// Runs of neighbouring slices at one place, up or down.
     Scroll,
