@@ -63,7 +63,7 @@ enum Command {
     Pyramid(pyramid::Arguments),
     /// Render tiles ahead of requests: through a running server, or straight into a cache directory.
     Warm(Box<warm::Arguments>),
-    /// Measure how fast tiles are rendered from a file or served by a running server, and what limits that.
+    /// Measure how fast tiles are rendered from a file or served by a running server, and what limits the speed.
     Bench(Box<bench::Arguments>),
     /// Read a configuration, open every file, and list every problem.
     Check(check::Arguments),

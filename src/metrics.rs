@@ -53,7 +53,7 @@ pub struct Metrics {
     pub chunks_passed: Counter,
     /// Responses with status 304, without a tile.
     pub not_modified: Counter,
-    /// Documents built; others were sent from memory.
+    /// Documents built for a request; all other documents were sent from memory.
     pub documents: Counter,
     /// Renders refused because the queue was full.
     pub rejected: Counter,
@@ -99,7 +99,7 @@ pub struct Metrics {
     pub chunk_bytes: Gauge,
     /// Bytes held for boxes of voxels that are being made or sent.
     pub box_bytes: Gauge,
-    /// The most bytes that may be held for them.
+    /// The maximum of `box_bytes`.
     pub box_limit: Gauge,
     /// Bytes of stored chunks that were read to be decoded.
     pub chunk_stored_bytes: Counter,
@@ -156,7 +156,7 @@ impl Metrics {
             ("black_tiles", "Requests answered with the shared black image", &self.black_tiles),
             ("chunks_passed_through", "Stored chunks sent as they are", &self.chunks_passed),
             ("not_modified", "Responses with status 304", &self.not_modified),
-            ("documents_built", "Documents built; others were sent from memory", &self.documents),
+            ("documents_built", "Documents built, not sent from memory", &self.documents),
             ("renders_rejected", "Renders refused because the queue was full", &self.rejected),
             ("renders_abandoned", "Renders abandoned because no client waited any more", &self.abandoned),
             ("renders_stopped", "Renders stopped because no client waited any more", &self.stopped),
@@ -228,7 +228,7 @@ impl ByRequest {
     }
 }
 
-/// One metric of those that are counted for every request.
+/// A metric whose values are in [`ByRequest`].
 struct Part<T>(Arc<ByRequest>, fn(&ByRequest) -> &T);
 
 impl<T> std::fmt::Debug for Part<T> {

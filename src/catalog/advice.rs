@@ -110,7 +110,7 @@ fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], expensive: &[Pl
         Some(chunk) if worst.cost.reads > MAX_READS => format!("its chunks {chunk:?} are small or narrow"),
         Some(chunk) => format!("its chunks {chunk:?} are large, or lie across the plane"),
     };
-    Some(format!("a tile in {} takes {}: {because}", names(expensive), told(&worst)))
+    Some(format!("a tile in {} takes {}: {because}", names(expensive), cost_text(&worst)))
 }
 
 /// Why computed levels are expensive, if they are, in planes in which stored ones are not.
@@ -129,7 +129,7 @@ fn not_stored(channel: &ChannelDescription, costs: &[LevelCost], expensive: &[Pl
     let numbers: Vec<String> = lacking.iter().map(|(level, _)| level.level.to_string()).collect();
     let tiles =
         lacking.iter().flat_map(|(_, cost)| planes.iter().filter_map(|plane| cost.tile.get(plane.name())));
-    let worst = tiles.max_by_key(|tile| weight(tile)).map(told).unwrap_or_default();
+    let worst = tiles.max_by_key(|tile| weight(tile)).map(cost_text).unwrap_or_default();
     let (levels, are) = if numbers.len() == 1 { ("level", "is") } else { ("levels", "are") };
     let takes = if worst.is_empty() { worst } else { format!(", and a tile takes up to {worst}") };
     let offered = match lacking.iter().all(|(level, _)| level.planes.len() == Plane::ALL.len()) {
@@ -148,7 +148,7 @@ fn weight(tile: &TileCost) -> u64 {
         .saturating_add(tile.cost.reads.saturating_mul(MAX_BYTES / MAX_READS))
 }
 
-fn told(tile: &TileCost) -> String {
+fn cost_text(tile: &TileCost) -> String {
     let cost = tile.cost;
     let inflated = match cost.bytes_inflated {
         0 => String::new(),

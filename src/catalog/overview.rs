@@ -10,7 +10,7 @@ use crate::geometry::{LevelView, TILE, TileAddress, Xyz};
 use crate::render::plan;
 
 /// The maximum width and height in pixels, unless another is asked for.
-const MOST: (usize, usize) = (192, 192);
+const MAX_EXTENT: (usize, usize) = (192, 192);
 /// The maximum number of tiles that an overview is composed of.
 const MAX_TILES: u64 = 16;
 
@@ -46,7 +46,7 @@ impl Catalog {
         let tiles = all.map(|(row, column)| tile(row, column)).collect::<Result<Vec<_>, _>>()?;
         let extent = (columns as usize, rows as usize);
         let origin = tiles.first().unwrap_or(&first).origin();
-        Ok(Overview { origin, tiles, across: across as usize, extent, most: MOST })
+        Ok(Overview { origin, tiles, across: across as usize, extent, most: MAX_EXTENT })
     }
 }
 

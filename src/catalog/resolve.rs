@@ -382,12 +382,12 @@ impl Resolved {
 
 /// The first few existing names, for an error message.
 pub(super) fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Name>) -> String {
-    const MOST: usize = 10;
+    const MAX_SHOWN: usize = 10;
     let count = names.len();
-    let shown: Vec<&str> = names.take(MOST).map(Name::as_str).collect();
+    let shown: Vec<&str> = names.take(MAX_SHOWN).map(Name::as_str).collect();
     match count {
         0 => format!("there are no {what}"),
-        _ if count > MOST => format!("there are {count} {what}, among them {}", shown.join(", ")),
+        _ if count > MAX_SHOWN => format!("there are {count} {what}, among them {}", shown.join(", ")),
         _ => format!("the {what} are {}", shown.join(", ")),
     }
 }

@@ -1,5 +1,5 @@
 //! `voltile bench`: measures how fast tiles of a file are rendered, or served by a running server, and what limits
-//! that.
+//! the speed.
 //!
 //! [`form`] parses the arguments, including those of ndtilecache's benchmark; [`table`] and [`words`] write
 //! rows and verdicts as text as they become available; with `--json` everything is printed at the end. A tile
@@ -168,7 +168,7 @@ impl Report {
         if self.is_json { Ok(()) } else { output::stream(text) }
     }
 
-    /// Prints a row, below its heading if the last row had another one.
+    /// Prints a row, below its heading if the last row had another heading.
     fn put_row(&mut self, heading: String, row: &str) {
         let text = if heading == self.heading { row.to_owned() } else { format!("{heading}{row}") };
         self.heading = heading;

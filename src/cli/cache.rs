@@ -27,7 +27,7 @@ enum What {
     Stats {
         #[command(flatten)]
         place: Place,
-        /// Read every tile and compare its checksum; exit status 1 if any is damaged.
+        /// Read every tile and compare its checksum; exit status 1 if any tile is damaged.
         #[arg(long)]
         verify: bool,
         /// Print JSON for programs.
@@ -36,7 +36,7 @@ enum What {
     },
     /// Remove the tiles of one token, or all tiles.
     Clear {
-        /// The token; without one, everything is removed.
+        /// The token; default: the tiles of all tokens are removed.
         #[arg(value_name = "TOKEN")]
         token: Option<String>,
         #[command(flatten)]
@@ -46,7 +46,7 @@ enum What {
 
 #[derive(Debug, Args)]
 struct Place {
-    /// The directory itself, instead of the configured one.
+    /// The cache directory, instead of the configured directory.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set"])]
     directory: Option<PathBuf>,
     /// The configuration file; default: ./voltile.toml if it exists.
@@ -135,7 +135,7 @@ fn stats(log: &Log, found: &Found, verify: bool, json: bool) -> Result<(), Failu
     match damaged.len() {
         0 => Ok(()),
         count => Err(Failure::Work(anyhow::anyhow!(
-            "{count} {} damaged; a server discards each when it is requested and renders it again; `voltile cache clear` removes them",
+            "{count} {} damaged; a server renders a damaged tile again when it is requested; `voltile cache clear` removes all tiles",
             if count == 1 { "tile is" } else { "tiles are" }
         ))),
     }
@@ -192,5 +192,5 @@ fn unknown(found: &Found, token: &str) -> Result<String, Failure> {
     let contents = found.open()?.map_or(Ok(Vec::new()), |directory| directory.contents(false))?;
     let known: Vec<&str> = contents.iter().map(|each| each.token.as_str()).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Ok(format!("{} has no tiles of a token {token:?}; it has those of: {known}", found.path.display()))
+    Ok(format!("{} has no tiles of a token {token:?}; it has tiles of: {known}", found.path.display()))
 }

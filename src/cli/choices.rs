@@ -33,7 +33,7 @@ impl ValueEnum for Pattern {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self {
             Pattern::Random => {
-                "Any tile of the level, none twice before all others: shares nothing with the previous one"
+                "Tiles of the level in random order, all of them before any is repeated: consecutive tiles rarely share chunks"
             }
             Pattern::Scroll => "Runs of neighbouring slices at one place, up or down",
             Pattern::Walk => {
@@ -61,7 +61,7 @@ impl ValueEnum for State {
             State::Chunks => ("chunks", "The file's pages, in the page cache; no chunk is cached"),
             State::Warm => (
                 "warm",
-                "The same, and the decoded chunks that these tiles need, if they fit into the budget of the chunk cache",
+                "The file's pages, and the decoded chunks that these tiles need, if they fit into the budget of the chunk cache",
             ),
         };
         Some(PossibleValue::new(name).help(help))

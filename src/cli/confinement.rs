@@ -33,7 +33,7 @@ pub(super) fn of_server<'a>(
     }
     let allowed = confine::server(&needs);
     for folder in allowed.missing() {
-        tracing::warn!("{}: nothing in it can be served before the next start", missing(folder));
+        tracing::warn!("{}: files in it can be served only after a restart", missing(folder));
     }
     tracing::info!("{allowed}");
     Ok(allowed)

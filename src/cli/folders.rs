@@ -1,7 +1,7 @@
 //! The HDF5 files in folders that are served, and in the folders below them.
 //!
 //! A folder is read again only when its modification time has changed, which adding, removing and renaming files does. A
-//! file that may become an HDF5 file without that is looked at each time: one that is empty, say, or was just written.
+//! file that may become an HDF5 file without such a change is read each time: an empty file, or a file just written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, Metadata, OpenOptions};
@@ -53,7 +53,7 @@ impl Stamp {
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     folders: Vec<PathBuf>,
-    /// What was in them and in those below at the last search.
+    /// The contents of these folders, and of all folders below, at the last search.
     listings: HashMap<PathBuf, Listing>,
     /// Files that are not tried again until they change, with the reason.
     broken: BTreeMap<PathBuf, (Stamp, String)>,
@@ -145,13 +145,13 @@ impl Search {
                 if self.is_cut {
                     break;
                 }
-                let told = |error: &io::Error| format!("{}: {error}", folder.display());
+                let message = |error: &io::Error| format!("{}: {error}", folder.display());
                 match self.visit(root.as_ref(), &folder) {
                     Ok(folders) => below.extend(folders),
-                    Err(error) if root.is_none() => return Err(io::Error::new(error.kind(), told(&error))),
+                    Err(error) if root.is_none() => return Err(io::Error::new(error.kind(), message(&error))),
                     // It was removed since the folder above was read.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => drop(self.remarks.insert(told(&error))),
+                    Err(error) => drop(self.remarks.insert(message(&error))),
                 }
             }
             level = below;
@@ -209,7 +209,7 @@ impl Search {
     }
 }
 
-/// The folder that was named, of those below it.
+/// The folder named by the user, from which a search started.
 #[derive(Debug, Clone)]
 struct Root {
     device: u64,
@@ -273,7 +273,7 @@ impl Listing {
         listing.folders.sort();
         for path in paths.iter().filter(|path| !is_sidecar(path, &paths)) {
             let stamp = Stamp::at(path);
-            // One that cannot be read may be allowed to be read later.
+            // A file that cannot be read now may be readable later.
             let (is_hdf5, is_settled) = look(path).unwrap_or((false, false));
             listing.files.extend(is_hdf5.then(|| path.clone()));
             listing.unsettled.extend((!is_hdf5 && !is_settled).then(|| (path.clone(), stamp)));
@@ -281,7 +281,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Whether reading the folder again would find the same.
+    /// Whether reading the folder again would find the same files.
     fn is_current(&self, about: &Metadata) -> bool {
         let is_same = |(path, stamp): &(PathBuf, Option<Stamp>)| Stamp::at(path) == *stamp;
         self.is_settled && self.stamp == Stamp::of(about) && self.unsettled.iter().all(is_same)

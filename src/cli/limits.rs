@@ -1,7 +1,7 @@
 //! Resource limits of this process: files, memory, CPU time.
 //!
 //! A limit that cannot be set is left as it is: the limits guard against damage, and nothing else depends on
-//! them.
+//! these limits.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};

@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &Arguments, program: Command) -> Result<(), Failure
 /// Writes the page of a command, and those of all commands below it that are not hidden.
 fn write(command: &Command, directory: &Path) -> std::io::Result<()> {
     let source = concat!("voltile ", env!("CARGO_PKG_VERSION"));
-    // No date, so that packages are reproducible; an empty one would be left out, and the others take its place.
+    // No date, so that packages are reproducible; an empty date would be left out, and the next field take its place.
     Man::new(command.clone()).date(" ").source(source).manual("User Commands").generate_to(directory)?;
     command
         .get_subcommands()

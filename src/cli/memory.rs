@@ -57,8 +57,8 @@ impl Mount {
         (is_version_1 || is_version_2).then_some(Self { is_version_2, group, place })
     }
 
-    /// The smallest limit of the group at a path of a hierarchy with these controllers, if this is its mount, and of those above
-    /// it.
+    /// The smallest limit of the group at a path of a hierarchy with these controllers, if this is its mount, and of the groups
+    /// above it.
     fn limit(&self, root: &Path, controllers: &str, path: &Path) -> Option<u64> {
         let files = match self.is_version_2 {
             true if controllers.is_empty() => VERSION_2,

@@ -41,9 +41,9 @@ use crate::service;
 use crate::store::address::Address;
 use crate::store::{self, Location, Relay, Store};
 
-/// The CPU time for a small file, in seconds. A sound one takes a hundredth of it.
+/// The CPU time for a small file, in seconds. An undamaged file takes a hundredth of this time.
 const COMPUTING: u64 = 8;
-/// A file gets one more second for each of this many bytes: large ones may hold hundreds of thousands of objects.
+/// A file gets one more second for each of this many bytes: large files may hold hundreds of thousands of objects.
 const BYTES_A_SECOND: u64 = 4 << 20;
 /// The maximum CPU time for one file, in seconds.
 const MAX_COMPUTING: u64 = 50;
@@ -66,7 +66,7 @@ const LEAST_MEMORY: u64 = 128 << 20;
 const LEAST_ANSWER: u64 = 64 << 10;
 
 /// Why a child is killed: what opening the file does.
-const ASKS_TOO_MUCH: &str = "asks for more of it at once than its memory holds";
+const ASKS_TOO_MUCH: &str = "requests more bytes at once than the memory of the child process holds";
 const INVALID_MESSAGE: &str = "makes the child process send an invalid message";
 /// How to mend a damaged file.
 const WRITE_AGAIN: &str = "write it again with the program that created it";
@@ -170,15 +170,15 @@ pub(super) fn refused(settings: &Settings, store: &Store) -> Vec<(Location, Stri
 
 /// The trials of a confined server, which also refuses files that it cannot read.
 pub(super) fn within(allowed: AllowedFolders, store: Store) -> service::Trial {
-    Box::new(move |settings, told| {
+    Box::new(move |settings, note| {
         let trials = Trial::all(settings);
         for Trial { file, .. } in &trials {
             if let Some(lack) = allowed.lacks_file(file) {
-                told(file.clone(), Some(lack.to_string()));
+                note(file.clone(), Some(lack.to_string()));
             }
         }
         if settings.files.trial {
-            let ended = |_, file, why| told(file, why);
+            let ended = |_, file, why| note(file, why);
             try_each(&own_program, &store, settings.files, &trials, &ended);
         }
     })
@@ -199,8 +199,8 @@ fn refused_by(
     refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
-/// Runs trials, in several children side by side. `ended` is told the number of each that has ended, the file, and the
-/// reason if it must not be opened.
+/// Runs trials, in several children side by side. Calls `ended` when a trial ends: with the number of the trial, the file,
+/// and the reason if the file must not be opened.
 fn try_each(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
     store: &Store,

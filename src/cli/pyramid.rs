@@ -164,7 +164,7 @@ fn print_levels(work: &Work, file: &Location, report: &Report) -> Result<(), Fai
 fn print_shard(shard: &Shard, work: &Work, file: &Location, report: &ShardReport) -> Result<(), Failure> {
     let ShardReport { pieces, all, missing, failed } = report;
     let rest = match missing {
-        0 => "all are there: --assemble puts them together".to_owned(),
+        0 => "all pieces are there: --assemble puts them together".to_owned(),
         missing => format!("{missing} of all are missing"),
     };
     let path = work.output().display();

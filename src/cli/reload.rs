@@ -101,7 +101,7 @@ impl Reloader {
             Ok((reloaded, watch)) => {
                 self.service.health().set(Part::Configuration, &[]);
                 if occasion == Occasion::Signal || !reloaded.is_nothing() {
-                    tracing::info!("reloaded: {}", told(&reloaded));
+                    tracing::info!("reloaded: {}", summary(&reloaded));
                 }
                 Some(Next { watch, is_pending: reloaded.is_pending })
             }
@@ -187,29 +187,29 @@ impl Reloader {
 }
 
 /// What changed, for the log.
-fn told(reloaded: &Reloaded) -> String {
+fn summary(reloaded: &Reloaded) -> String {
     let names = |names: &[crate::base::name::Name]| {
         names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
-    let mut told = Vec::new();
+    let mut summary = Vec::new();
     if !reloaded.opened.is_empty() {
-        told.push(format!("opened {}", names(&reloaded.opened)));
+        summary.push(format!("opened {}", names(&reloaded.opened)));
     }
     if !reloaded.removed.is_empty() {
-        told.push(format!("removed {}", names(&reloaded.removed)));
+        summary.push(format!("removed {}", names(&reloaded.removed)));
     }
     if reloaded.access {
-        told.push("the rules of access have changed".to_owned());
+        summary.push("the rules of access have changed".to_owned());
     }
     if reloaded.is_pending {
-        told.push("some files are still on trial".to_owned());
+        summary.push("some files are still on trial".to_owned());
     }
-    if told.is_empty() {
-        told.push(
+    if summary.is_empty() {
+        summary.push(
             if reloaded.settings { "the settings have changed" } else { "nothing has changed" }.to_owned(),
         );
     }
-    told.join("; ")
+    summary.join("; ")
 }
 
 /// What the service manager shows.

@@ -101,7 +101,7 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
     left_out.iter().for_each(|(file, fault)| folders.note_broken(file.as_path(), fault.to_string()));
-    tracing::info!("{}", memory_told(layers.memory, &settings));
+    tracing::info!("{}", memory_text(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     pool.replace_stuck()?;
@@ -136,7 +136,7 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// How the memory is divided, for the log.
-fn memory_told(memory: Option<Memory>, Settings { cache, render, files, .. }: &Settings) -> String {
+fn memory_text(memory: Option<Memory>, Settings { cache, render, files, .. }: &Settings) -> String {
     let memory = memory.map_or_else(String::new, |memory| format!("{memory}; "));
     let sizes = [cache.tiles, cache.chunks, render.boxes].map(|bytes| units::bytes(bytes as u64));
     let ([tiles, chunks, boxes], threads, trials) = (sizes, render.threads, units::bytes(files.trial_memory));
@@ -187,11 +187,11 @@ async fn listen(
     let (orders, ordered) = channel();
     let stop = signals.serving(orders);
     if !http::has_viewer() {
-        tracing::info!("this voltile was built without its viewer: it serves the simple page instead");
+        tracing::info!("this voltile was built without its viewer, and serves the simple page instead");
     }
     for endpoint in listening.endpoints.iter().filter(|endpoint| endpoint.is_everywhere()) {
         tracing::info!(
-            "listening on all addresses of this machine; to open {endpoint} from another, put this machine's name there"
+            "listening on all addresses of this machine; to open {endpoint} on another machine, replace its host by this machine's name"
         );
     }
     announce(announcement(&reloader.service.catalog(), settings, &listening.endpoints))?;
@@ -232,7 +232,7 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
     text
 }
 
-/// Prints everything at once, so that whoever reads the first line can read the others too.
+/// Prints everything at once, so that a program that has read the first line can read all further lines too.
 ///
 /// A server whose standard output is closed or full keeps running: `voltile serve | head -1` is a common way to learn
 /// the address. Prints on a separate thread, because a pipe that nobody reads would block.

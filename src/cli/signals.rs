@@ -106,7 +106,7 @@ impl ServerSignals {
             Phase::Starting => end_by(&self.log, signal),
             Phase::Serving { stop, .. } => {
                 tracing::info!(
-                    "stopping: requests in flight are answered first; a second signal ends at once"
+                    "stopping: requests in flight are answered first; a second signal ends the process at once"
                 );
                 stop.notify_one();
             }

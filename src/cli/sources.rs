@@ -13,8 +13,8 @@ use crate::store::Location;
 /// The sources of the settings; shared by all commands that need datasets.
 #[derive(Debug, Args)]
 pub(super) struct Sources {
-    /// HDF5 files to serve without a configuration, or folders, in which and below which they are searched for (see
-    /// files.depth): the token is the name of the file without its extension, the channels are discovered. Files may be in
+    /// HDF5 files to serve without a configuration, or folders, which are searched for HDF5 files down to files.depth
+    /// folders below: the token is the name of the file without its extension, the channels are discovered. Files may be in
     /// object storage (s3://, gs://, az://) or on a web server (https://).
     #[arg(value_name = "FILE.h5 | FOLDER")]
     pub files: Vec<PathBuf>,

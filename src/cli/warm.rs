@@ -161,7 +161,7 @@ impl Job<'_> {
             let estimate = warm::estimate(work, producer, self.renderers, arguments.rate, stop);
             if estimate.bytes > self.room {
                 tracing::warn!(
-                    "the tiles take more than the cache holds ({}): the first ones will be evicted",
+                    "the tiles take more than the cache holds ({}): the first tiles will be evicted",
                     bytes(self.room)
                 );
             }
@@ -180,7 +180,7 @@ impl Job<'_> {
         if let Some(evicted) = report.counters.map(|counters| counters.evicted).filter(|evicted| *evicted > 0)
         {
             tracing::warn!(
-                "{evicted} tiles were removed from the cache directory to keep to cache.disk: it is too small for all"
+                "{evicted} tiles were removed from the cache directory to keep to cache.disk: cache.disk is too small for all tiles"
             );
         }
         report.failures.iter().for_each(|failure| output::complain(self.log, failure));
@@ -247,7 +247,7 @@ fn refuse_local(arguments: &Arguments, target: &Target) -> Result<(), Failure> {
     }
 }
 
-/// The tiers that tiles are written to; at least one that is meant to last.
+/// The tiers that tiles are written to; at least one of them must keep tiles across restarts.
 fn tiers(
     directory: Option<&PathBuf>,
     settings: &Settings,

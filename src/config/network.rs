@@ -1,4 +1,4 @@
-//! The proxies that are trusted: networks of IP addresses, and whoever connects to the Unix socket.
+//! The proxies that are trusted: networks of IP addresses, and the peers on the Unix socket.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ impl Proxy {
         if text == "unix" { Ok(Proxy::Unix) } else { Network::new(text).map(Proxy::Within) }
     }
 
-    /// Whether a peer is this proxy; `None`: a peer on the Unix socket, which has no address.
+    /// Whether a peer is this proxy. `None` is a peer on the Unix socket, which has no address.
     pub fn is_peer(&self, peer: Option<IpAddr>) -> bool {
         match (self, peer) {
             (Proxy::Unix, None) => true,
@@ -56,7 +56,7 @@ impl Network {
             None => (text, None),
         };
         let written: IpAddr = address.parse().ok()?;
-        // IPv4-mapped IPv6 addresses are converted to IPv4, like those of clients.
+        // IPv4-mapped IPv6 addresses are converted to IPv4, as are the addresses of clients.
         let address = written.to_canonical();
         let prefix = prefix.map_or(Some(width(&address)), |prefix| {
             prefix.checked_sub(width(&written) - width(&address)).filter(|prefix| *prefix <= width(&address))
@@ -65,7 +65,7 @@ impl Network {
         (network.beyond(&address) == 0).then_some(network)
     }
 
-    /// Whether an address belongs to it.
+    /// Whether an address belongs to the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && self.leading(&address) == self.leading(&self.address)

@@ -1,6 +1,6 @@
 //! TOML → the value tree of the `config` crate, every value with its line number.
 //!
-//! The crate's own TOML reader stops at the first error, drops line numbers and has 64-bit integers. This one
+//! The crate's own TOML reader stops at the first error, drops line numbers and has 64-bit integers. This reader
 //! reports all errors that can be distinguished, keeps the valid rest, and supports integers of up to 128
 //! bits: windows on unsigned 64-bit data need them.
 
@@ -40,14 +40,14 @@ pub(super) fn document(text: &str) -> Document {
 
 /// A syntax error.
 struct Mistake<'e> {
-    /// Where it was noticed.
+    /// The byte at which the parser noticed it.
     place: usize,
     /// The line on which the invalid value begins.
     line: usize,
     problem: &'e str,
 }
 
-/// After a missing bracket everything is an error, so one per line and one per list are kept.
+/// After a missing bracket everything is an error, so one error per line and one per list are kept.
 fn mistakes<'e>(table: &DeTable<'_>, errors: &'e [toml::de::Error], lines: &Lines) -> Vec<Mistake<'e>> {
     let mut lists = Vec::new();
     table.values().for_each(|value| list_spans(value, &mut lists));
@@ -108,7 +108,7 @@ impl Lines {
         Self(std::iter::once(0).chain(text.match_indices('\n').map(|(end, _)| end + 1)).collect())
     }
 
-    /// The line number of that byte, from 1.
+    /// The line number of the byte at `place`, from 1.
     fn number(&self, place: usize) -> usize {
         self.0.partition_point(|start| *start <= place)
     }

@@ -47,8 +47,8 @@ fn allowed() -> Result<Rules, BackendError> {
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![SeccompRule::new(vec![masked(2, libc::PROT_EXEC, 0)?])?]);
     }
-    let told = [libc::PR_SET_NAME, PR_GET_AUXV].map(|what| SeccompRule::new(vec![number(0, what)?]));
-    rules.insert(libc::SYS_prctl, told.into_iter().collect::<Result<_, _>>()?);
+    let prctls = [libc::PR_SET_NAME, PR_GET_AUXV].map(|what| SeccompRule::new(vec![number(0, what)?]));
+    rules.insert(libc::SYS_prctl, prctls.into_iter().collect::<Result<_, _>>()?);
     // `abort` and limits of this process itself.
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![number(0, own)?])?]);
@@ -72,7 +72,7 @@ fn always(calls: &[c_long]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-/// What the kernel told this process at its start: rustix asks for it to find the clocks. The `libc` crate does not name it.
+/// Reads the auxiliary vector, in which rustix looks for the clocks. The `libc` crate does not have this constant.
 const PR_GET_AUXV: c_int = 0x4155_5856;
 
 /// The flags with which a file is opened for more than reading.

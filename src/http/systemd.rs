@@ -75,7 +75,7 @@ pub fn reloading() {
         Ok(now) => {
             notify(&[NotifyState::Reloading, now, NotifyState::Status("reading the configuration again")]);
         }
-        Err(error) => not_told(&error),
+        Err(error) => log_failure(&error),
     }
 }
 
@@ -86,11 +86,11 @@ pub fn stopping() {
 
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        not_told(&error);
+        log_failure(&error);
     }
 }
 
-fn not_told(error: &io::Error) {
+fn log_failure(error: &io::Error) {
     tracing::warn!(
         "the service manager (NOTIFY_SOCKET) cannot be told about the state of the server: {error}"
     );

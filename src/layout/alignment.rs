@@ -11,7 +11,7 @@ use crate::geometry::{Level, Xyz};
 /// Voxel sizes that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;
 /// A voxel of labels covers at most this many of the image along each axis.
-const MOST: f64 = 1024.0;
+const MAX_RATIO: f64 = 1024.0;
 
 /// Repeats the voxels of labels that are larger than those of `image`, and describes their size and position in its unit.
 /// Labels for which that is not possible get a remark.
@@ -46,7 +46,7 @@ impl Ratio {
         let exact = labels.voxel_size?.zip(image.voxel_size?, |own, other| own * unit / other);
         let whole = |ratio: f64| {
             let nearest = ratio.round();
-            let is_whole = (1.0..=MOST).contains(&nearest) && (ratio - nearest).abs() <= CLOSE * nearest;
+            let is_whole = (1.0..=MAX_RATIO).contains(&nearest) && (ratio - nearest).abs() <= CLOSE * nearest;
             is_whole.then_some(nearest as u64)
         };
         let Xyz { x, y, z } = exact.map(whole);

@@ -13,7 +13,7 @@ use prometheus_client::metrics::MetricType;
 use crate::base::name::Name;
 
 /// The most datasets with counters of their own.
-const MOST: usize = 256;
+const MAX_DATASETS: usize = 256;
 /// The label of all further datasets together.
 const OTHERS: &str = "other";
 
@@ -58,7 +58,7 @@ impl Datasets {
         let mut named = self.lock();
         match named.get(dataset) {
             Some(counters) => Arc::clone(counters),
-            None if named.len() < MOST => Arc::clone(named.entry(dataset.clone()).or_default()),
+            None if named.len() < MAX_DATASETS => Arc::clone(named.entry(dataset.clone()).or_default()),
             None => Arc::clone(&self.0.others),
         }
     }
@@ -71,7 +71,7 @@ impl Datasets {
             .filter(|(name, _)| visible(name))
             .map(|(name, counters)| (name.as_str().to_owned(), Arc::clone(counters)))
             .collect();
-        if named.len() >= MOST || self.0.others.requests.load(Ordering::Relaxed) > 0 {
+        if named.len() >= MAX_DATASETS || self.0.others.requests.load(Ordering::Relaxed) > 0 {
             all.push((OTHERS.to_owned(), Arc::clone(&self.0.others)));
         }
         Listed(all)
@@ -128,12 +128,12 @@ mod tests {
     fn a_name_keeps_its_counters_and_late_names_share_them() {
         let datasets = Datasets::default();
         let counters = |number: usize| datasets.counters(&Name::nearest(&format!("d{number}")));
-        for number in 0..MOST {
+        for number in 0..MAX_DATASETS {
             assert!(Arc::ptr_eq(&counters(number), &counters(number)));
         }
         assert!(!Arc::ptr_eq(&counters(0), &counters(1)));
-        assert!(Arc::ptr_eq(&counters(MOST), &counters(MOST + 1)));
-        assert_eq!(datasets.listed(|_| true).0.len(), MOST + 1);
+        assert!(Arc::ptr_eq(&counters(MAX_DATASETS), &counters(MAX_DATASETS + 1)));
+        assert_eq!(datasets.listed(|_| true).0.len(), MAX_DATASETS + 1);
         let shown = datasets.listed(|name| name.as_str() == "d7").0;
         assert_eq!(shown.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["d7", "other"]);
     }

@@ -1,11 +1,12 @@
-//! Histograms of durations, in fixed arrays of atomics: the crate's own takes a lock for each observation.
+//! Histograms of durations, in fixed arrays of atomics: the histogram of `prometheus_client` takes a lock for each
+//! observation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
-/// The upper limits of the buckets in seconds, from 0.1 ms to 30 s; durations above them are in one more.
+/// The upper limits of the buckets in seconds, from 0.1 ms to 30 s; longer durations are in one more bucket.
 pub(super) const LIMITS: [f64; 17] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
     30.0,

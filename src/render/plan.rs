@@ -11,7 +11,7 @@ use crate::volume::{Missing, ReadPolicy, Volume, VoxelType};
 /// One tile to render.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The channels it shows, and how they are combined.
+    /// The channels that the tile shows, and how they are combined.
     pub picture: Picture,
     /// What the settings of the server decide about its pixels.
     pub style: Style,
@@ -22,7 +22,7 @@ pub struct Plan {
 /// A box of voxels to read.
 #[derive(Debug, Clone)]
 pub struct Cutout {
-    /// The volumes of the stored level to read: one, or one each for red, green and blue.
+    /// The volumes of the stored level to read: one volume, or one each for red, green and blue.
     pub components: Vec<Arc<dyn Volume>>,
     /// The type of their voxels.
     pub voxel: VoxelType,
@@ -38,7 +38,7 @@ pub struct Cutout {
     pub voxel_size: Option<(Xyz<f64>, String)>,
     /// The values that stand for missing data, which are left out of means.
     pub missing: Missing,
-    /// Whether voxels are label ids, of which derived levels take one of each box rather than the mean.
+    /// Whether voxels are label ids, for which derived levels take one voxel of each box rather than the mean.
     pub is_label: bool,
     /// How much of the stored chunks is decoded.
     pub policy: ReadPolicy,
@@ -69,7 +69,7 @@ pub struct SegmentationFormat {
 /// The encoding of a chunk of a chunked format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChunkFormat {
-    /// The extents of the encoded array, at least those of the box; what lies beyond the box is zeros.
+    /// The extents of the encoded array, at least the extents of the box; voxels beyond the box are zeros.
     pub size: Xyz<u64>,
     /// The type that voxels are converted to: their own, or a wider one.
     pub voxel: VoxelType,
@@ -117,7 +117,7 @@ pub struct Overview {
 /// The values that a rectangle of a slice shows.
 #[derive(Debug, Clone)]
 pub struct Visible {
-    /// The tiles that show them, of one image channel.
+    /// The tiles that show the values, of one image channel.
     pub tiles: Vec<Plan>,
     /// The columns and rows of each tile that are visible.
     pub parts: Vec<[Range<usize>; 2]>,
@@ -143,11 +143,11 @@ pub enum Picture {
 pub struct Layer {
     /// The voxels.
     pub source: Source,
-    /// How they become shades.
+    /// How the voxels become shades.
     pub shading: Shading,
 }
 
-/// How intensities become shades of 8 bits. The tile's key is a digest of all of it.
+/// How intensities become shades of 8 bits. The tile's key depends on all fields.
 #[derive(Debug, Clone, Copy, PartialEq, Hash)]
 pub struct Shading {
     /// The window: the values shown as black and as white.
@@ -212,7 +212,7 @@ impl BoxEncoding {
         size.zip(own, u64::max).volume().saturating_mul(bytes)
     }
 
-    /// How it is compressed.
+    /// How the encoded box is compressed.
     pub fn coding(&self) -> Coding {
         match self {
             BoxEncoding::File(_) => Coding::Identity,
@@ -231,7 +231,7 @@ impl Plan {
 }
 
 impl Source {
-    /// The boxes of stored voxels that the tile shows; none if it is outside.
+    /// The boxes of stored voxels that the tile shows; none if the tile is outside the volume.
     pub fn regions(&self) -> impl Iterator<Item = Region> + '_ {
         let runs = self.patch.iter().flat_map(|patch| patch.runs().iter().map(move |run| patch.region(run)));
         runs.map(|region| self.view.stored_region(&region))
@@ -249,7 +249,7 @@ impl Picture {
         }
     }
 
-    /// Whether it is encoded as grey or colour.
+    /// Whether the picture is encoded as grey or colour.
     pub fn pixels(&self) -> PixelKind {
         match self {
             Picture::Grey(_) => PixelKind::Grey,

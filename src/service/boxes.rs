@@ -2,8 +2,9 @@
 //!
 //! A box counts [`COPIES`] times its size while it is made, because it is read, arranged and encoded, and once while it is
 //! sent. A client may hold a quarter of the memory, or a single box; no box may be larger than a quarter. So a client that
-//! reads slowly leaves three quarters to others, for as long as it likes, and at least one quarter while a large box is
-//! made for it. Requests for which there is no room wait: those of one client in order, and none behind another client's.
+//! reads slowly leaves three quarters to other clients, for as long as it likes, and at least one quarter while a large box
+//! is made for it. Requests for which there is no room wait: the requests of one client in order, and no request behind the
+//! requests of another client.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,9 +45,10 @@ struct State {
 /// What a client holds.
 #[derive(Debug, Default)]
 struct Account {
-    /// In bytes; changed only while the state is locked.
+    /// The bytes held; changed only while the state is locked.
     held: AtomicU64,
-    /// Locked by the next of its waiting requests: so only one of each client looks whenever memory is given back.
+    /// Locked by the client's next waiting request, so that only one request of each client looks for room when memory is
+    /// given back.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -71,7 +73,7 @@ impl BoxMemory {
         if bytes > most {
             let (bytes, most) = (units::bytes(bytes), units::bytes(most));
             return Err(TileError::TooLarge(format!(
-                "the box has {bytes}, more than a quarter of the memory for boxes, {most}; request smaller ones, or raise render.boxes"
+                "the box has {bytes}, more than a quarter of the memory for boxes, {most}; request a smaller box, or raise render.boxes"
             )));
         }
         let (account, bytes) = (self.account(client), bytes.saturating_mul(COPIES));

@@ -33,8 +33,8 @@ pub enum Urgency {
     Wanted,
     /// Requested ahead of use. Such a client is likely to request all neighbouring tiles as well.
     Prefetch,
-    /// Drawn as one page wants it, for as long as its user plays with it: after all else, on at most half of the threads,
-    /// and never kept in tiers.
+    /// A tile with the display settings of one page, which its user may be changing: rendered after everything else, on at
+    /// most half of the threads, and never stored in tiers.
     View,
 }
 

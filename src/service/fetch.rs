@@ -1,4 +1,4 @@
-//! Fetches what was identified: from the cache of encoded tiles, by joining a flight, or by leading one.
+//! Fetches what was identified: from the cache of encoded tiles, by joining a flight, or by leading a flight.
 
 use std::sync::Arc;
 
@@ -45,18 +45,18 @@ impl TileService {
             self.metrics.black_tiles.inc();
             return Ok(tile.clone());
         }
-        let brought = self.bring(identified, demand, trace).await;
+        let tile = self.find_or_render(identified, demand, trace).await;
         // The last check before may have missed the change that a read has found.
-        if let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = &brought {
+        if let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = &tile {
             identified.origin.note_change();
             if let Some(reopener) = &self.reopener {
                 reopener.reopen(identified.origin.token());
             }
         }
-        brought
+        tile
     }
 
-    async fn bring(
+    async fn find_or_render(
         &self,
         identified: &Identified,
         demand: Demand,

@@ -18,12 +18,12 @@ pub(super) struct FlightJob<K: Hash + Eq + Clone, V: Clone, F> {
     pub rejected: Counter,
     /// Counts jobs that nobody waited for any more.
     pub abandoned: Counter,
-    /// Counts jobs that were stopped while they ran, for the same reason.
+    /// Counts jobs that were stopped while they ran, because no request waited for them any more.
     pub stopped: Counter,
 }
 
 impl<K: Hash + Eq + Clone, V: Clone, F> FlightJob<K, V, F> {
-    /// A job that counts in these metrics what becomes of it.
+    /// A job that counts its outcome in these metrics.
     pub fn new(flight: Flight<K, V, TileError>, work: F, metrics: &Metrics) -> Self {
         let Metrics { rejected, abandoned, stopped, .. } = metrics;
         let (rejected, abandoned, stopped) = (rejected.clone(), abandoned.clone(), stopped.clone());

@@ -1,7 +1,7 @@
 //! Finds tiles in the tiers, and keeps new ones there: only once their chunks are verified.
 //!
 //! A tile made from unverified chunks is in the memory cache at once, but is written to the tiers only when all of
-//! its chunks are verified: they outlive the process, and after a restart nothing would know that they must be
+//! its chunks are verified: tiers outlive the process, and after a restart nothing would know which tiles must be
 //! removed. A tile that touches a corrupt chunk is not served from any cache and gets no 304: it is rendered again,
 //! which fails until the file is repaired.
 
@@ -21,7 +21,7 @@ use crate::volume::ChunkId;
 use crate::volume::hdf5::{ChunkStore, Standing};
 
 /// The maximum size in bytes of tiles waiting for verification: 32 MiB.
-const MOST: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 
 /// The tiers, if there are any, and the tiles that wait for verification of the chunks that they were made from.
 pub(super) struct Keeper {
@@ -112,7 +112,7 @@ impl Keeper {
         let mut waiting = self.lock();
         waiting.bytes += parked.weight();
         waiting.tiles.push_back(parked);
-        while waiting.bytes > MOST
+        while waiting.bytes > MAX_BYTES
             && let Some(oldest) = waiting.tiles.pop_front()
         {
             waiting.bytes -= oldest.weight();
@@ -121,7 +121,7 @@ impl Keeper {
         self.parked.store(waiting.tiles.len(), Ordering::Relaxed);
     }
 
-    /// Writes the tiles whose chunks are verified by now, and drops those that never will be.
+    /// Writes the tiles whose chunks are verified by now, and drops tiles whose chunks will never be.
     pub fn release(&self) {
         let Some(tiers) = self.tiers.as_ref().filter(|_| self.has_parked()) else { return };
         let mut waiting = self.lock();

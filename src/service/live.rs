@@ -1,7 +1,7 @@
 //! The current catalogue, and the settings that it was opened with.
 //!
 //! A request keeps the catalogue that it started with, so that no tile is made from two generations of a file, and no
-//! answer follows two sets of rules.
+//! answer follows the access rules of two configurations.
 
 use std::sync::Arc;
 

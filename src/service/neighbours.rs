@@ -12,7 +12,7 @@ use lru::LruCache;
 use crate::base::request::TileRequest;
 
 /// The maximum number of tiles in the list: those of two large screens.
-const MOST: usize = 128;
+const MAX_TILES: usize = 128;
 /// The maximum number of positions at which scrolls are followed.
 const MAX_POSITIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 /// The maximum number of scrolls followed at one position.
@@ -41,7 +41,7 @@ struct State {
 struct Scroll {
     /// The slice requested last.
     slice: u64,
-    /// Whether it has a lower number than the one requested before it.
+    /// Whether the slice has a lower number than the slice requested before it.
     backwards: bool,
 }
 
@@ -70,7 +70,7 @@ impl Neighbours {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.tiles.retain(|tile| !tiles.contains(tile));
         tiles.into_iter().rev().for_each(|tile| state.tiles.push_front(tile));
-        state.tiles.truncate(MOST);
+        state.tiles.truncate(MAX_TILES);
     }
 
     /// Takes the tile that is most likely to be requested next.
@@ -145,7 +145,7 @@ mod tests {
     fn the_first_slice_has_none_before_it_and_the_list_is_bounded() {
         assert_eq!(prefetched(&[0]), [1, 2]);
         assert_eq!(prefetched(&[u64::MAX]), [u64::MAX - 1]);
-        assert_eq!(prefetched(&(0..1000).map(|n| 100 * n).collect::<Vec<_>>()).len(), MOST);
+        assert_eq!(prefetched(&(0..1000).map(|n| 100 * n).collect::<Vec<_>>()).len(), MAX_TILES);
     }
 
     #[test]

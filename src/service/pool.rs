@@ -5,7 +5,7 @@
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are stuck ([`crate::flow::stalls`]).
 //! They are not rayon's: a thread of rayon that waits for work that it has split takes up other jobs meanwhile, and could
-//! then not go on before one of these that is stuck.
+//! then not continue while such a job is stuck.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -30,7 +30,7 @@ const CHECKS: Duration = Duration::from_millis(250);
 /// How long a thread without work keeps its buffers.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// What a job makes; later requests for the same join it while it waits.
+/// What a job makes; later requests for the same value join the job while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum JobValue {
     /// A tile.
@@ -268,7 +268,7 @@ impl RenderPool {
     fn start_next(&self, ended: Urgency) {
         let mut state = self.lock();
         state.views -= usize::from(ended == Urgency::View);
-        // One that was stuck and has been replaced starts none.
+        // A thread that was stuck and has been replaced starts no job.
         let next = if state.running > state.most { None } else { self.take(&mut state) };
         if next.is_none() {
             state.running -= 1;

@@ -15,13 +15,14 @@ pub struct Reloaded {
     pub opened: Vec<Name>,
     /// Datasets that are not served any more.
     pub removed: Vec<Name>,
-    /// Whether other datasets are protected, or by other secrets.
+    /// Whether the rules of access have changed: which datasets are protected, and by which secrets.
     pub access: bool,
     /// Whether any other setting differs.
     pub settings: bool,
-    /// Datasets that could not be opened; those that were served before still are, as they were.
+    /// Datasets that could not be opened; if they were served before, their previous state is still served.
     pub unopened: Vec<(Name, Fault)>,
-    /// Whether the trials of some datasets go on: another reload is to open them. Until then they are as they were.
+    /// Whether the trials of some datasets go on: another reload opens these datasets. Until then, their previous state is
+    /// served.
     pub is_pending: bool,
 }
 
@@ -35,8 +36,8 @@ impl Reloaded {
 impl TileService {
     /// Serves these settings from now on. If anything new cannot be opened, nothing changes, and all faults are returned.
     ///
-    /// Datasets with the same settings and unchanged files stay open, with their cached tiles and chunks. One with the same
-    /// settings whose changed files cannot be opened stays as it is (its tiles are errors), and `/readyz` reports it.
+    /// Datasets with the same settings and unchanged files stay open, with their cached tiles and chunks. A dataset with the
+    /// same settings whose changed files cannot be opened stays as it is (its tiles are errors), and `/readyz` reports it.
     /// Blocks while files are opened. Datasets that are optional, or whose files alone have changed, wait for their trials
     /// without holding up others.
     ///

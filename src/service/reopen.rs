@@ -84,7 +84,8 @@ impl Reopener {
         Ok(Self { sender, trial, trials })
     }
 
-    /// Opens the files of these settings in child processes. Those of datasets that `may_wait` need not pass now.
+    /// Opens the files of these settings in child processes. The trials of datasets for which `may_wait` is true need not
+    /// end before this returns.
     pub fn try_files(&self, settings: &Settings, may_wait: impl Fn(&Name) -> bool) -> Shown {
         let part = |waits: bool| {
             let mut part = settings.clone();

@@ -1,5 +1,5 @@
-//! Trials of files while others are served: a file is taken when it has passed, and one whose trial takes long delays no
-//! other.
+//! Trials of files while the server runs: a file is opened when it has passed its trial, and a long trial of one file does
+//! not delay other files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,8 +12,8 @@ use crate::config::{DatasetSettings, Settings};
 use crate::store::{Location, Store};
 use crate::volume::hdf5::FileIdentity;
 
-/// Opens the files of some settings in child processes, and tells of each, as soon as it is known, whether there is a reason
-/// why it must not be opened in this one. Files that it does not tell of may be opened.
+/// Opens the files of some settings in child processes. Calls the function with each file, as soon as its result is known:
+/// with the reason if the file must not be opened in this process. Files without a call may be opened.
 pub type Trial = Box<dyn Fn(&Settings, &(dyn Fn(Location, Option<String>) + Sync)) + Send + Sync>;
 
 /// How long a trial is waited for. Most take milliseconds, and files that arrive together are taken together.
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The most groups of files on trial at once, each with child processes of its own.
 const MAX_GROUPS: usize = 4;
 
-/// Runs trials, and remembers those that have not been asked for since they ended.
+/// Runs trials, and remembers the trials whose results nobody has requested since they ended.
 pub(super) struct Trials {
     trial: Arc<Trial>,
     store: Store,
@@ -52,7 +52,7 @@ struct Tried {
 
 impl Tried {
     /// Whether the file has not changed since its trial began.
-    fn is_of_the_same(&self, file: &Location, store: &Store) -> bool {
+    fn is_unchanged(&self, file: &Location, store: &Store) -> bool {
         self.file == FileIdentity::from_location(file, store).ok()
     }
 }
@@ -73,12 +73,12 @@ impl Trials {
 
     /// Tries the files of these datasets, unless their trials have ended before or go on, and waits a little.
     pub fn show(&self, settings: &Settings) -> Shown {
-        let asked = Instant::now();
+        let called = Instant::now();
         let files = || settings.datasets.values().flat_map(DatasetSettings::files);
         let wanted: BTreeSet<&Location> = files().collect();
         let mut state = self.shared.lock();
         state.files.retain(|file, tried| {
-            tried.verdict.is_none() || (wanted.contains(file) && tried.is_of_the_same(file, &self.store))
+            tried.verdict.is_none() || (wanted.contains(file) && tried.is_unchanged(file, &self.store))
         });
         self.start(&mut state, settings);
         let until = |state: &State| {
@@ -94,7 +94,7 @@ impl Trials {
         for (token, dataset) in &settings.datasets {
             let has_ended = |file: &Location| {
                 let tried = state.files.get(file).filter(|tried| tried.verdict.is_some());
-                tried.is_some_and(|tried| tried.began >= asked || tried.is_of_the_same(file, &self.store))
+                tried.is_some_and(|tried| tried.began >= called || tried.is_unchanged(file, &self.store))
             };
             if !dataset.files().all(has_ended) {
                 shown.pending.insert(token.clone());
@@ -127,8 +127,8 @@ impl Trials {
         let entries: Vec<(Location, Tried)> = files.iter().map(entry).collect();
         let (trial, shared) = (Arc::clone(&self.trial), Arc::clone(&self.shared));
         let work = move || {
-            let told = |file: Location, why: Option<String>| shared.note(&file, why.map_or(Ok(()), Err));
-            let result = catch_unwind(AssertUnwindSafe(|| trial(&new, &told)));
+            let note = |file: Location, why: Option<String>| shared.note(&file, why.map_or(Ok(()), Err));
+            let result = catch_unwind(AssertUnwindSafe(|| trial(&new, &note)));
             let rest = result.map_err(|_| "its trial panicked".to_owned());
             files.iter().for_each(|file| shared.note(file, rest.clone()));
             shared.lock().groups -= 1;
@@ -139,7 +139,7 @@ impl Trials {
                 state.groups += 1;
                 state.files.extend(entries);
             }
-            // Asked for again soon.
+            // These trials are requested again soon.
             Err(error) => tracing::warn!("no thread could be started for trials: {error}"),
         }
     }

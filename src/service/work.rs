@@ -1,4 +1,4 @@
-//! The making of a tile, one way for all who want one: it is looked for in the tiers, rendered, and kept in the tiers.
+//! How a tile is made, for requests and prefetches alike: looked for in the tiers, or rendered and stored in the tiers.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -94,17 +94,17 @@ impl Address {
         Ok(found.trusted_by(self))
     }
 
-    /// What a child process asks for while this object is on trial: this one, or one in its folder or below; `None` if it is
-    /// another. The child knows the public parts of addresses only.
+    /// The object that a child process requests while this object is on trial: this object, or an object in its folder or
+    /// below; `None` for any other object. The child knows the public parts of addresses only.
     pub fn asked_on_trial(&self, public: &str) -> Option<Self> {
         if public == self.public {
             return Some(self.clone());
         }
-        let asked = Self::parsed(public)?.ok().filter(|asked| asked.is_beside(self))?;
-        Some(asked.trusted_by(self))
+        let requested = Self::parsed(public)?.ok().filter(|requested| requested.is_beside(self))?;
+        Some(requested.trusted_by(self))
     }
 
-    /// The same, with the password of another object if it lies in that one's folder, or below.
+    /// This object, with the password of `other` if it lies in the folder of `other`, or below.
     fn trusted_by(mut self, other: &Self) -> Self {
         if self.is_beside(other) {
             // An error means that the address cannot have what is set.

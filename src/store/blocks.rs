@@ -16,7 +16,7 @@ pub(super) const BLOCK: u64 = 64 << 10;
 /// The longest block.
 const LONGEST: u64 = 1 << 20;
 /// Beyond so many bytes, all pages are dropped: they are not the metadata of one volume any more.
-const MOST: u64 = 128 << 20;
+const MAX_BYTES: u64 = 128 << 20;
 
 /// Pages in order, and notes by their keys.
 pub(super) type Saved = (Vec<(u64, Bytes)>, BTreeMap<String, String>);
@@ -88,7 +88,7 @@ impl Blocks {
     /// Adds bytes that begin on a page and end on one, or with the object.
     pub fn add(&self, start: u64, bytes: &Bytes) {
         let mut state = self.lock();
-        if state.pages.len() as u64 * PAGE > MOST {
+        if state.pages.len() as u64 * PAGE > MAX_BYTES {
             state.pages.clear();
         }
         for at in (0..bytes.len()).step_by(PAGE as usize) {

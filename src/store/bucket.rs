@@ -1,4 +1,4 @@
-//! A bucket: a client with connections and credentials of its own, which is replaced when the credentials may be others.
+//! A bucket: a client with connections and credentials of its own, which is replaced when the credentials may have changed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use crate::store::address::Address;
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) type Client = Arc<dyn ObjectStore>;
-/// Makes a client with the credentials as they are now.
+/// Makes a client with the current credentials.
 type Make = fn(&Address) -> Result<Client, StoreError>;
 
 /// The bucket of an address.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    /// Of any object in it.
+    /// The address of any object in the bucket.
     address: Address,
     make: Make,
     state: Mutex<State>,
@@ -41,7 +41,8 @@ impl Bucket {
         Arc::clone(&self.lock().client)
     }
 
-    /// A client with other credentials than one that was refused, as far as is known.
+    /// A client to try after `refused` was refused: its credentials may differ. `None` if the credentials of `refused` were
+    /// read a moment ago.
     pub fn instead_of(&self, refused: &Client) -> Option<Client> {
         let mut state = self.lock();
         if Arc::ptr_eq(&state.client, refused) {
@@ -63,7 +64,10 @@ impl Bucket {
         match (self.make)(&self.address) {
             Ok(client) => state.client = client,
             Err(error) => {
-                tracing::warn!("the credentials for {} are used as before: {error}", self.address.server());
+                tracing::warn!(
+                    "the credentials for {} cannot be read again, and stay in use: {error}",
+                    self.address.server()
+                );
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Reads objects for a process that must not open connections: it asks this one for ranges, over a pipe.
+//! Reads objects for a child process that must not open connections: the child requests ranges from its parent, over a pipe.
 //!
-//! A file is opened in a confined child process first (see [`crate::catalog::Trial`]). What the child asks for is kept by
-//! the parent's side, [`Store::answer`](super::Store::answer).
+//! A file is opened in a confined child process first (see [`crate::catalog::Trial`]). The parent answers the
+//! child's requests with [`Store::answer`](super::Store::answer), and keeps the bytes.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The number of bytes asked for.
+    /// The number of requested bytes.
     pub fn length(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
@@ -52,7 +52,7 @@ impl Answer {
 /// Sends a request to the parent.
 pub(super) type Send = Box<dyn Fn(&Wanted) -> std::io::Result<()> + std::marker::Send + Sync>;
 
-/// The child's side: its requests, and those who wait for an answer.
+/// The child's side: sends its requests, and hands each answer to the reader that waits for it.
 pub struct Relay {
     send: Send,
     next: AtomicU64,
@@ -76,7 +76,7 @@ impl Relay {
         let waiter = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&answer.number);
         if let Some(waiter) = waiter {
             let part = answer.result.map(|(version, _)| Part { version, bytes: bytes.into() });
-            // Whoever asked may have given up.
+            // The reader may have given up.
             let _ = waiter.send(part);
         }
     }

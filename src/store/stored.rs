@@ -109,13 +109,13 @@ fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<
     for request in merged(&ranges) {
         let parts = request.parts.iter().filter_map(|at| unknown[*at].take()).collect();
         // The task ends by itself.
-        drop(object.shared().threads.spawn(bring(Arc::clone(object), request.range, parts))?);
+        drop(object.shared().threads.spawn(fetch_parts(Arc::clone(object), request.range, parts))?);
     }
     Ok(())
 }
 
 /// Makes one request, and hands its parts to those who wait for them; ends when nobody does.
-async fn bring(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u64>, Arriving)>) {
+async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u64>, Arriving)>) {
     let mut parts = found(&object, parts).await;
     if parts.is_empty() {
         return;

@@ -82,7 +82,7 @@ impl Directory {
 
     /// Opens the fan-out directory of a tile, and the tile's file; `None` if there is none.
     fn find(&self, folder: &Folder, key: &TileKey) -> Result<Option<(Dir, Entry)>, TierError> {
-        let root = self.root.open().map_err(|error| self.lost(error))?;
+        let root = self.root.open().map_err(|error| self.clear_if_gone(error))?;
         let found = folder.fan(&root, key.first()).and_then(|fan| {
             let Some(fan) = fan else { return Ok(None) };
             Ok(fan.entry(OsStr::new(&folder.file_name(key)))?.map(|entry| (fan, entry)))
@@ -91,7 +91,7 @@ impl Directory {
     }
 
     /// A directory that is not used any more counts as empty.
-    fn lost(&self, error: TierError) -> TierError {
+    fn clear_if_gone(&self, error: TierError) -> TierError {
         self.budget.iter().filter(|_| error.is_skipped()).for_each(|budget| budget.clear());
         error
     }
@@ -130,7 +130,7 @@ impl TileTier for Directory {
             return Err(TierError::Full { path: self.root.path().to_owned(), budget: budget.limit });
         }
         let folder = Folder::new(token, self.kind);
-        let root = self.root.open_marked().map_err(|error| self.lost(error))?;
+        let root = self.root.open_marked().map_err(|error| self.clear_if_gone(error))?;
         let write = |_| {
             let fan = folder.fan_or_new(&root, key.first())?;
             fan.write(OsStr::new(&folder.file_name(key)), &[png, &entry::trailer(key, png)])

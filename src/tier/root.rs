@@ -5,7 +5,8 @@
 //! from, any other directory.
 //!
 //! A directory that was removed, unmounted or replaced is not used any more until it is [reopened](Root::reopen): nothing is
-//! written below an empty mount point. It is opened for each operation, and device and inode are compared.
+//! written below an empty mount point. The directory is opened for each operation, and its device and inode are compared
+//! with the expected values.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,8 +21,9 @@ use super::{TierError, folders};
 const MARKER: &str = "CACHEDIR.TAG";
 /// From the Cache Directory Tagging Specification.
 const SIGNATURE: &str = "Signature: 8a477f597d28d172789f06886806bc55";
+/// How the line of the marker begins that tells voltile's caches from those of other programs.
 const OURS: &str = "# voltile tiles, format ";
-/// The length to which a marker is read.
+/// The maximum number of bytes of a marker that are read.
 const MAX_MARKER: u64 = 4096;
 
 /// A path, and the directory expected there.
@@ -33,9 +35,9 @@ pub(super) struct Root {
 }
 
 impl Root {
-    /// The directory at a path; created if it is missing, and marked as a cache if it is empty.
+    /// The directory at a path; created if it is missing, and marked as a cache if it has no marker yet.
     pub fn make(path: &Path) -> Result<Self, TierError> {
-        Ok(Self { path: path.to_owned(), state: Mutex::new(Ok(made(path)?)) })
+        Ok(Self { path: path.to_owned(), state: Mutex::new(Ok(make(path)?)) })
     }
 
     /// The existing cache at a path; `None` if there is none. Writes nothing.
@@ -63,16 +65,16 @@ impl Root {
 
     /// Uses the directory that is at the path now, if it can be used. Logs an error, and the end of an error.
     pub fn reopen(&self) {
-        let made = made(&self.path).map_err(|error| TierError::Unavailable { problem: error.to_string() });
-        let before = std::mem::replace(&mut *self.lock(), made.clone());
-        match (before, made) {
+        let state = make(&self.path).map_err(|error| TierError::Unavailable { problem: error.to_string() });
+        let before = std::mem::replace(&mut *self.lock(), state.clone());
+        match (before, state) {
             (_, Err(error)) => tracing::error!("cache.directory: {error}"),
             (Err(_), Ok(_)) => tracing::info!("cache.directory: {} is used again", self.path.display()),
             (Ok(_), Ok(_)) => {}
         }
     }
 
-    /// Opens the directory. [`TierError::Unavailable`] from when it is gone until it is reopened.
+    /// Opens the directory. [`TierError::Unavailable`] once it is gone, until it is [reopened](Root::reopen).
     pub fn open(&self) -> Result<Dir, TierError> {
         let expected = self.lock().clone()?;
         let dir = match Dir::open(&self.path) {
@@ -105,7 +107,7 @@ impl Root {
         Ok(dir)
     }
 
-    /// Uses the directory no more, and logs why.
+    /// Stops the use of the directory, and logs why.
     fn lose(&self, why: &str) -> TierError {
         let error = TierError::Unavailable { problem: format!("{} {why}", self.path.display()) };
         let mut state = self.lock();
@@ -142,8 +144,8 @@ fn opened(path: &Path) -> Result<Option<Dir>, TierError> {
     }
 }
 
-/// Makes the directory at a path a cache, unless it is one.
-fn made(path: &Path) -> Result<Identity, TierError> {
+/// Makes the directory at a path a cache, unless it is a cache already.
+fn make(path: &Path) -> Result<Identity, TierError> {
     let failed = |error| TierError::system(path, "made a cache", &error);
     let dir = match opened(path)? {
         Some(dir) => dir,
@@ -153,7 +155,7 @@ fn made(path: &Path) -> Result<Identity, TierError> {
     identity(&dir, path)
 }
 
-/// Writes the marker, unless there is one.
+/// Writes the marker, unless the directory has it already.
 fn mark(dir: &Dir, path: &Path) -> Result<(), TierError> {
     if is_marked(dir, path)? {
         return Ok(());
@@ -167,8 +169,8 @@ fn mark(dir: &Dir, path: &Path) -> Result<(), TierError> {
     written.map_err(|error| TierError::system(path, "made a cache", &error))
 }
 
-/// Whether a directory is marked as a cache; if not, it may become one. [`TierError::Foreign`] or [`TierError::Format`] if it
-/// must not be used.
+/// Whether a directory is marked as a cache; if not, it may become a cache. [`TierError::Foreign`] or [`TierError::Format`]
+/// if it must not be used.
 fn is_marked(dir: &Dir, path: &Path) -> Result<bool, TierError> {
     let failed = |error| TierError::system(path, "read", &error);
     // Listed before the marker is read: another process writes the marker first, and then further files.

@@ -39,21 +39,21 @@ fn addresses(text: &str) {
     match TilePath::split(path) {
         Some(Ok(path)) => {
             path.is_overview();
-            told(path.overview());
-            told(path.request().inspect(survives_writing));
+            check_error(path.overview());
+            check_error(path.request().inspect(survives_writing));
         }
         Some(Err(malformed)) => drop(malformed.to_string()),
         None => {}
     }
-    told(ZarrRequest::parse(path));
-    told(BoxRequest::parse(path, query));
-    told(adjustments(query));
+    check_error(ZarrRequest::parse(path));
+    check_error(BoxRequest::parse(path, query));
+    check_error(adjustments(query));
     if let Some(file) = PrecomputedFile::parse(path) {
-        told(file);
+        check_error(file);
     }
 }
 
-fn told<T, E: ToString>(parsed: Result<T, E>) {
+fn check_error<T, E: ToString>(parsed: Result<T, E>) {
     if let Err(error) = parsed {
         assert!(!error.to_string().is_empty());
     }

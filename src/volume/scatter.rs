@@ -1,7 +1,8 @@
 //! Copies of boxes of voxels between buffers with different axis orders.
 //!
 //! A stored chunk has up to five axes in any order; a requested region has three: z, y, x. Their overlap is
-//! copied between two views of it; if x is the fastest axis of both, whole rows are copied at once.
+//! copied from a view of the first buffer to a view of the second; if x is the fastest axis of both, whole rows are copied
+//! at once.
 
 use std::hint::black_box;
 
@@ -22,8 +23,8 @@ pub(super) struct Strided {
 }
 
 impl Strided {
-    /// Of the box with these strides whose first voxel is at `start`: every `step`-th voxel from the one at `offset`, `count`
-    /// along each axis.
+    /// Every `step`-th voxel, beginning with the voxel at `offset`, `count` voxels along each axis, of the box with these
+    /// strides whose first voxel is at `start`.
     pub fn picked(
         start: usize,
         strides: Xyz<usize>,
@@ -53,7 +54,7 @@ impl Strided {
             + 1
     }
 
-    /// The box in a buffer; `None` if it does not lie in it.
+    /// The view of the box in a buffer; `None` if the box does not lie in the buffer.
     fn view<T>(self, buffer: &[T]) -> Option<ArrayView3<'_, T>> {
         ArrayView3::from_shape(self.size.strides(self.strides), buffer.get(self.start..)?).ok()
     }
@@ -64,12 +65,12 @@ pub(super) fn dense_strides(size: Xyz<u64>) -> Xyz<usize> {
     Xyz::new(1, size.x as usize, (size.x * size.y) as usize)
 }
 
-/// The samples of a box, taken every `step` voxels, that lie in a part of it.
+/// The samples of a box, taken every `step` voxels, that lie in a part of the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sieve {
-    /// The first of them, relative to the start of the part.
+    /// The first sample, relative to the start of the part.
     pub offset: Xyz<u64>,
-    /// Its index among all samples of the box.
+    /// The index of the first sample among all samples of the box.
     pub place: Xyz<u64>,
     /// The number of samples along each axis.
     pub count: Xyz<u64>,
@@ -87,7 +88,7 @@ impl Sieve {
 }
 
 impl BoxMut<'_> {
-    /// The box of `size` voxels at a place in this one.
+    /// The box of `size` voxels at a place in this box.
     pub fn part(&mut self, place: Xyz<u64>, size: Xyz<u64>) -> BoxMut<'_> {
         let Xyz { x, y, z } = place.zip(size, |place, size| place as usize..(place + size) as usize);
         with_box!(self, all => Voxel::boxed(all.slice_mut(s![z, y, x])))
@@ -137,7 +138,7 @@ pub(super) fn touch_box(from: &Samples, at: Strided) {
     });
 }
 
-/// A box of elements of `WIDTH` bytes, contiguously in z, y, x order; empty if it does not lie in the buffer.
+/// A box of elements of `WIDTH` bytes, contiguously in z, y, x order; empty if the box does not lie in the buffer.
 pub(super) fn gathered<const WIDTH: usize>(from: &[u8], at: Strided) -> Vec<u8> {
     let elements = at.view(from.as_chunks::<WIDTH>().0);
     let gathered =

@@ -21,29 +21,29 @@ pub(in crate::catalog) struct Images {
 /// One level of a channel as a chunked array.
 #[derive(Debug, Clone)]
 pub struct ArrayLevel {
-    /// Its number.
+    /// The level's number.
     pub level: Level,
-    /// Its extent in voxels.
+    /// The extent in voxels.
     pub size: Xyz<u64>,
-    /// Its downsample factor relative to level 0.
+    /// The downsample factor relative to level 0.
     pub factor: Xyz<u64>,
-    /// The extents of its chunks; those at the end of the volume may extend beyond it.
+    /// The extents of a chunk; the last chunks along an axis may extend beyond the volume.
     pub chunk: Xyz<u64>,
-    /// The coding of the stored chunks, if they are of this shape and can be passed through.
+    /// The coding of the stored chunks, if they have the extents `chunk` and can be passed through.
     pub stored: Option<ChunkCoding>,
     /// The value of voxels that were never written; `None` if it is unknown.
     pub fill: Option<Samples>,
 }
 
 impl ArrayLevel {
-    /// Whether both have the same metadata.
+    /// Whether both levels have the same metadata.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let of = |level: &Self| (level.level, level.size, level.factor, level.chunk, level.stored);
         let fill = |level: &'_ Self| level.fill.as_ref().map(|fill| fill.bytes().to_vec());
         of(self) == of(other) && fill(self) == fill(other)
     }
 
-    /// The encoding of its chunks where stored ones are passed through if possible.
+    /// The encoding of the level's chunks if stored chunks are passed through where possible.
     pub fn as_stored(&self, voxel: VoxelType) -> ChunkFormat {
         match self.stored {
             None => self.in_zstd(voxel),
@@ -56,7 +56,7 @@ impl ArrayLevel {
         }
     }
 
-    /// The encoding of its chunks with Zstandard.
+    /// The encoding of the level's chunks with Zstandard.
     pub fn in_zstd(&self, voxel: VoxelType) -> ChunkFormat {
         ChunkFormat { size: self.chunk, voxel, is_big_endian: false, coding: Coding::Zstd }
     }

@@ -1,4 +1,4 @@
-//! What Neuroglancer's precomputed format says of a channel: types, levels and chunk shapes.
+//! A channel in Neuroglancer's precomputed format: types, levels and chunk shapes.
 
 use crate::base::paint::Kind;
 use crate::catalog::channel::Channel;
@@ -21,9 +21,9 @@ pub struct Precomputed {
 /// How voxels are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrecomputedEncoding {
-    /// Whether they are labels.
+    /// Whether the voxels are labels.
     pub is_segmentation: bool,
-    /// Whether they are encoded as `compressed_segmentation` rather than `raw`.
+    /// Whether the voxels are encoded as `compressed_segmentation` rather than `raw`.
     pub is_compressed: bool,
     voxel: VoxelType,
 }
@@ -46,7 +46,7 @@ pub struct PrecomputedScale {
 }
 
 impl PrecomputedEncoding {
-    /// How a channel's voxels are encoded; otherwise why the format has nothing for them.
+    /// How a channel's voxels are encoded; otherwise why the format cannot encode them.
     pub(super) fn choose(channel: &Channel) -> Result<Self, String> {
         let (voxel, is_segmentation) = (channel.voxel, channel.kind == Kind::Labels);
         let refused = |instead: &str| {
@@ -136,7 +136,7 @@ impl PrecomputedScale {
         Some(Region { start, size: end.zip(start, |end, start| end - start) })
     }
 
-    /// The grids, for people.
+    /// The grids of chunks, for an error message.
     pub(super) fn grid(&self) -> String {
         let shapes: Vec<String> = self.chunk_sizes.iter().map(Xyz::to_string).collect();
         let Xyz { x, y, z } = self.offset;

@@ -81,12 +81,12 @@ pub(super) fn remarks(remarks: &[String], failures: &[String]) -> String {
 
 /// The channels left out because none was named.
 pub(super) fn left_out(channels: &[String]) -> String {
-    const MOST: usize = 8;
+    const MAX_SHOWN: usize = 8;
     if channels.is_empty() {
         return String::new();
     }
-    let more = if channels.len() > MOST { ", …" } else { "" };
-    let shown: Vec<&str> = channels.iter().take(MOST).map(String::as_str).collect();
+    let more = if channels.len() > MAX_SHOWN { ", …" } else { "" };
+    let shown: Vec<&str> = channels.iter().take(MAX_SHOWN).map(String::as_str).collect();
     format!("not measured: {}{more}; name them with --channel\n", shown.join(", "))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn not_from_disk(rows: &[Row]) -> Vec<String> {
     let mut remarks = Vec::new();
     if from_memory > 0 {
         remarks.push(format!(
-            "in {from_memory} of {all} rows \"cold disk\" little or nothing was read from disk: the file stayed in the page cache, or is in memory; they are equivalent to \"cold chunks\""
+            "in {from_memory} of {all} rows \"cold disk\" little or nothing was read from disk: the file stayed in the page cache, or is in memory; these rows are equivalent to \"cold chunks\""
         ));
     }
     if unknown > 0 {

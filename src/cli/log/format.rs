@@ -48,7 +48,7 @@ where
     }
 }
 
-/// A line that does not come from `tracing`; as JSON, it has the fields of those that do.
+/// A line that does not come from `tracing`; as JSON, it has the fields of lines from `tracing`.
 pub(super) fn error_line(is_json: bool, text: &str, place: Option<&Location<'_>>) -> String {
     if !is_json {
         return format!("{text}\n");

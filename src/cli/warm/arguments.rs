@@ -58,11 +58,11 @@ impl Target {
             let is_before_cutout = texts.peek().is_some_and(|next| Extent::cutout(next).is_some());
             if client::is_server(text) {
                 if let Some(other) = target.url.replace(text.clone()) {
-                    return Err(format!("{other} and {text} are two servers; warm them one at a time"));
+                    return Err(format!("{other} and {text} are two servers; warm one server at a time"));
                 }
             } else if let Some((level, extent)) = Extent::cutout(text) {
                 if target.cutout.replace((level, extent.not_empty(text)?)).is_some() {
-                    return Err("there is more than one cutout; warm them one at a time".to_owned());
+                    return Err("there is more than one cutout; warm one cutout at a time".to_owned());
                 }
             } else {
                 match Name::new(text).ok().filter(|_| is_before_cutout && !Path::new(text).exists()) {

@@ -4,7 +4,7 @@ use super::huffman::Code;
 use super::pairs::Pairs;
 
 /// The maximum number of bits that can be added to at most 7 pending ones in 64 bits.
-const MOST: u32 = 56;
+const MAX_BITS: u32 = 56;
 
 /// A string of at most 56 bits, the first one lowest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -91,7 +91,7 @@ fn coded<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> 
         let ((low, n), (high, m)) = (pairs.four([*a, *b, *c, *d]), pairs.four([*e, *f, *g, *h]));
         writer.add(low, n);
         // Rare: eight codes have more than 56 bits only if they are hardly shorter than the bytes.
-        if n + m > MOST {
+        if n + m > MAX_BITS {
             writer.write();
         }
         writer.add(high, m);

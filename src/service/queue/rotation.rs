@@ -29,7 +29,7 @@ pub(super) enum Order {
 
 #[derive(Debug)]
 pub(super) struct Rotation {
-    /// Every client in one of the two queues, and no others.
+    /// Every client in one of the two queues, and no other client.
     lines: HashMap<Client, Line>,
     /// Clients that have not been served yet.
     fresh: VecDeque<Client>,

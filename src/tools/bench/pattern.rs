@@ -19,7 +19,7 @@ const STRIDE: std::ops::RangeInclusive<u64> = 4..=32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// Any tile of the level, none twice before all others: shares nothing with the previous one.
+    /// Tiles of the level in random order, all of them before any is repeated: consecutive tiles rarely share chunks.
     Random,
     /// Runs of neighbouring slices at one place, up or down.
     Scroll,
@@ -31,10 +31,10 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// All of them.
+    /// All patterns.
     pub const ALL: [Pattern; 4] = [Pattern::Random, Pattern::Scroll, Pattern::Walk, Pattern::Sweep];
 
-    /// Those measured by default.
+    /// The patterns measured by default.
     pub const USUAL: [Pattern; 3] = [Pattern::Random, Pattern::Scroll, Pattern::Walk];
 
     /// The name on the command line.
@@ -196,10 +196,10 @@ mod tests {
     use super::super::target::tests::target;
     use super::*;
 
-    const MOST: usize = 200;
+    const COUNT: usize = 200;
 
     fn of(pattern: Pattern) -> Vec<Case> {
-        cases(&target("a", "raw", true), &[pattern], MOST, 7)
+        cases(&target("a", "raw", true), &[pattern], COUNT, 7)
     }
 
     fn is_within(tile: &TileAddress) -> bool {
@@ -215,10 +215,10 @@ mod tests {
             let cases = of(pattern);
             assert_eq!(cases.len(), if pattern == Pattern::Walk { 2 } else { 6 }, "{pattern:?}");
             assert!(cases.iter().all(|case| case.tiles.iter().all(is_within)), "{pattern:?}");
-            assert!(cases.iter().all(|case| !case.tiles.is_empty() && case.tiles.len() <= MOST));
+            assert!(cases.iter().all(|case| !case.tiles.is_empty() && case.tiles.len() <= COUNT));
             assert_eq!(cases, of(pattern));
         }
-        let other = cases(&target("a", "raw", true), &[Pattern::Random], MOST, 8);
+        let other = cases(&target("a", "raw", true), &[Pattern::Random], COUNT, 8);
         assert_ne!(other, of(Pattern::Random));
     }
 
@@ -229,8 +229,8 @@ mod tests {
             let target = target("a", "raw", true);
             let mut spaces = target.spaces.iter();
             let own = spaces.find(|s| s.level.number() == case.level && case.planes == [s.plane]).unwrap();
-            assert_eq!(distinct.len() as u64, own.count().min(MOST as u64));
-            assert_eq!(case.tiles.len(), MOST);
+            assert_eq!(distinct.len() as u64, own.count().min(COUNT as u64));
+            assert_eq!(case.tiles.len(), COUNT);
         }
     }
 
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(cases[0].planes(), "xy+xz+yz");
         let of = |plane| cases[0].tiles.iter().filter(move |tile| tile.plane == plane);
         for plane in Plane::ALL {
-            assert!(of(plane).count() > MOST / 10, "{plane}");
+            assert!(of(plane).count() > COUNT / 10, "{plane}");
             assert!(of(plane).zip(of(plane).skip(1)).all(|(one, next)| one != next), "{plane}");
         }
     }
@@ -265,7 +265,7 @@ mod tests {
             space.size = Xyz::all(1);
             (space.slices, space.rows, space.columns) = (0..1, 0..1, 0..1);
         });
-        assert_eq!(cases(&tiny, &[Pattern::Walk], MOST, 1)[0].tiles.len(), 3);
+        assert_eq!(cases(&tiny, &[Pattern::Walk], COUNT, 1)[0].tiles.len(), 3);
     }
 
     #[test]

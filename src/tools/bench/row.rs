@@ -28,7 +28,7 @@ pub enum State {
     Disk,
     /// The file's pages, in the page cache; no chunk is cached.
     Chunks,
-    /// The same, and the decoded chunks that these tiles need, if they fit into the budget of the chunk
+    /// The file's pages, and the decoded chunks that these tiles need, if they fit into the budget of the chunk
     /// cache.
     Warm,
 }

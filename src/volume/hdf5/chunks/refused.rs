@@ -14,7 +14,7 @@ use crate::volume::hdf5::grid::{Grid, StoredBox};
 
 /// The maximum number of chunks stored, about 16 bytes each. When it is reached, all chunks of all datasets are
 /// refused.
-const MOST: usize = 1 << 16;
+const MAX_REFUSED: usize = 1 << 16;
 
 /// The refused chunks; clones share them.
 #[derive(Clone, Default)]
@@ -63,7 +63,7 @@ impl Refused {
     }
 
     fn is_full(&self) -> bool {
-        self.0.count.load(Ordering::Acquire) >= MOST
+        self.0.count.load(Ordering::Acquire) >= MAX_REFUSED
     }
 
     fn with(&self, dataset: Fingerprint, is_so: impl FnOnce(&HashSet<u64>) -> bool) -> bool {
@@ -98,7 +98,7 @@ mod tests {
     fn beyond_the_bound_everything_is_refused() {
         let refused = Refused::default();
         let dataset = Fingerprint::digest(&1);
-        (0..MOST as u64).for_each(|number| assert!(refused.add(ChunkId { dataset, number })));
+        (0..MAX_REFUSED as u64).for_each(|number| assert!(refused.add(ChunkId { dataset, number })));
         assert!(!refused.add(ChunkId { dataset, number: u64::MAX }));
         assert!(refused.has(&ChunkId { dataset: Fingerprint::digest(&2), number: 7 }));
     }

@@ -1,7 +1,7 @@
 //! Chunks that were prefix-decoded and are still to be finished, which verifies their checksums.
 //!
-//! The newest are finished first, because the viewer is likely to need more of them soon. The list is bounded. Chunks
-//! that are evicted from it, or can no longer be read, are counted as given up, so that they do not count as
+//! The newest chunks are finished first, because the viewer is likely to need more of them soon. The list is bounded.
+//! Chunks that are evicted from the list, or can no longer be read, are counted as given up, so that they do not count as
 //! verified.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::volume::hdf5::grid::Position;
 use crate::volume::{ChunkId, VoxelType};
 
 /// The maximum number of waiting chunks, about 200 bytes each: enough for a thousand tiles from 64³ chunks.
-const MOST: usize = 1 << 16;
+const MAX_WAITING: usize = 1 << 16;
 
 /// A chunk to be finished. It does not keep its file open.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub(super) struct Unfinished {
     pub dataset: Weak<StoredDataset>,
     pub at: Position,
     pub voxel: VoxelType,
-    /// The id of the request that began it, for the log.
+    /// The id of the request that began to decode the chunk, for the log.
     pub request: Option<RequestId>,
 }
 
@@ -62,7 +62,7 @@ impl List {
             return;
         }
         state.waiting.put(id, chunk());
-        if state.waiting.len() > MOST && state.waiting.pop_lru().is_some() {
+        if state.waiting.len() > MAX_WAITING && state.waiting.pop_lru().is_some() {
             self.give_up();
         }
         self.count(&state);
@@ -122,7 +122,7 @@ impl List {
     }
 }
 
-/// A chunk that is being finished. It is given up if this is dropped before [`Work::done`].
+/// A chunk that is being finished. The chunk is given up if this value is dropped before [`Work::done`].
 pub(super) struct Work {
     list: List,
     pub id: ChunkId,
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn the_oldest_is_given_up_where_there_are_too_many() {
         let list = List::default();
-        (0..=MOST as u64).for_each(|number| add(&list, number));
+        (0..=MAX_WAITING as u64).for_each(|number| add(&list, number));
         assert_eq!((list.given_up(), list.has(&id(0)), list.has(&id(1))), (1, false, true));
     }
 }
