@@ -148,7 +148,9 @@ impl Search {
                 let message = |error: &io::Error| format!("{}: {error}", folder.display());
                 match self.visit(root.as_ref(), &folder) {
                     Ok(folders) => below.extend(folders),
-                    Err(error) if root.is_none() => return Err(io::Error::new(error.kind(), message(&error))),
+                    Err(error) if root.is_none() => {
+                        return Err(io::Error::new(error.kind(), message(&error)));
+                    }
                     // It was removed since the folder above was read.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => drop(self.remarks.insert(message(&error))),
