@@ -83,7 +83,12 @@ impl ServerSignals {
             if let Err(error) = io::copy(&mut io::stdin().lock(), &mut io::sink()) {
                 tracing::warn!("standard input cannot be read, which counts as its end: {error}");
             }
-            signals.hear(SIGTERM);
+            // Whoever stops the server and what has started it together does not mean it twice.
+            let is_stopping =
+                matches!(*signals.phase.lock().unwrap_or_else(PoisonError::into_inner), Phase::Stopping);
+            if !is_stopping {
+                signals.hear(SIGTERM);
+            }
         };
         thread::Builder::new().name("input".to_owned()).spawn(wait).map(drop)
     }

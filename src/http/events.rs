@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use actix_web::http::header;
+use actix_web::http::{Method, header};
 use bytes::Bytes;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,13 @@ fn event(name: &str, data: &impl Serialize) -> Option<Bytes> {
 
 /// `/events`
 pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
+    if context.request.method() == Method::HEAD {
+        // A body that never ends would keep the connection from all further requests, although none of it is sent.
+        return HttpResponse::Ok()
+            .content_type("text/event-stream")
+            .insert_header((header::CACHE_CONTROL, "no-store"))
+            .finish();
+    }
     let Some(seat) = context.site.listeners.enter(context.demand().client) else {
         return problem::busy(&format!("there are {MAX_LISTENERS} listeners at this address, the maximum"));
     };

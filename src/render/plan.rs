@@ -8,6 +8,9 @@ use crate::base::paint::{BoxFormat, Finite, Style, Window};
 use crate::geometry::{LevelView, Patch, Region, Xyz};
 use crate::volume::{Missing, ReadPolicy, Volume, VoxelType};
 
+/// The most bytes of a TIFF file for each page beside its voxels.
+const MAX_DIRECTORY: u64 = 256;
+
 /// One tile to render.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -209,7 +212,10 @@ impl BoxEncoding {
             BoxEncoding::Segmentation(format) => (own, format.voxel),
         };
         let bytes = (plan.components.len() * voxel.stored_bytes()) as u64;
-        size.zip(own, u64::max).volume().saturating_mul(bytes)
+        // Of a narrow box, the directories of the pages are most of the file.
+        let pages = if *self == BoxEncoding::File(BoxFormat::Tiff) { own.z } else { 0 };
+        let directories = pages.saturating_mul(MAX_DIRECTORY);
+        size.zip(own, u64::max).volume().saturating_mul(bytes).saturating_add(directories)
     }
 
     /// How the encoded box is compressed.

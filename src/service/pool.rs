@@ -242,9 +242,10 @@ impl RenderPool {
         number
     }
 
-    /// Whether another view may run: at most half of the threads run views, at least one.
+    /// Whether another view may run: at most half of the threads run views, at least one. Those that replace stuck threads
+    /// are not counted, since what is stuck may be views.
     fn admits_views(&self, state: &State) -> bool {
-        state.views < (self.0.threads / 2).max(1)
+        state.views < (self.0.threads / 2).max(1) + (state.most - self.0.threads)
     }
 
     /// The job to run next, which is counted if it is a view.

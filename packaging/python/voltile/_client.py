@@ -1,5 +1,6 @@
 """Requests to a server, and what they fail with."""
 
+import http.client
 import json
 import time
 import urllib.error
@@ -61,7 +62,8 @@ class Client:
                 seconds = error.headers.get("Retry-After", "")
                 # Longer each time: other requests of this read wait, too.
                 time.sleep(min((attempt + 1) * (int(seconds) if seconds.isdigit() else 1), MAX_PAUSE))
-            except OSError as error:
+            # Or an answer that ends too early.
+            except (OSError, http.client.HTTPException) as error:
                 reason = getattr(error, "reason", error)
                 raise Error(f"the server at {self.place} does not answer: {reason}") from error
         raise AssertionError("unreachable")

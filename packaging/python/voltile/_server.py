@@ -117,7 +117,8 @@ def serve(
         raise ValueError("access cannot be set: the server has a secret of its own; for others, start voltile yourself")
     sources = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     # A setting comes after it, and wins.
-    flags = ["--set", 'server.bind="127.0.0.1:0"']
+    # No balancer has to notice that it stops.
+    flags = ["--set", 'server.bind="127.0.0.1:0"', "--set", 'server.drain_delay="0s"']
     for name, value in settings.items():
         flags += ["--set", f"{name}={_toml(value)}"]
     flags += ["--config", os.fspath(config)] if config is not None else []
