@@ -82,7 +82,7 @@ impl TileService {
             Lookup::Wait(waiter) => {
                 trace.set_outcome(Outcome::Wait);
                 self.metrics.tile_waits.inc();
-                let _ticket = self.pool.join(JobValue::Tile(key), demand);
+                let _ticket = self.pool.join(JobValue::tile(key, demand), demand);
                 self.landed(identified.origin.files(), waiter).await
             }
             Lookup::Lead(flight) => {

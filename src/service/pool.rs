@@ -35,8 +35,20 @@ const KEPT: Duration = Duration::from_secs(60);
 pub(super) enum JobValue {
     /// A tile.
     Tile(TileKey),
+    /// A tile of a view, which has a cache and flights of its own, also if its key is that of another tile.
+    View(TileKey),
     /// A channel's statistics.
     Survey(Fingerprint),
+}
+
+impl JobValue {
+    /// The tile with this key.
+    pub fn tile(key: TileKey, demand: Demand) -> Self {
+        match demand.urgency {
+            Urgency::View => JobValue::View(key),
+            Urgency::Wanted | Urgency::Prefetch => JobValue::Tile(key),
+        }
+    }
 }
 
 /// Work for a render thread.
@@ -245,7 +257,7 @@ impl RenderPool {
     /// Whether another view may run: at most half of the threads run views, at least one. Those that replace stuck threads
     /// are not counted, since what is stuck may be views.
     fn admits_views(&self, state: &State) -> bool {
-        state.views < (self.0.threads / 2).max(1) + (state.most - self.0.threads)
+        state.views < (self.0.threads / 2).max(1) + state.most.saturating_sub(self.0.threads)
     }
 
     /// The job to run next, which is counted if it is a view.

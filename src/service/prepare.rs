@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::client::Demand;
+use super::client::{Demand, Urgency};
 use super::error::TileError;
 use super::footprint::Footprint;
 use super::job::FlightJob;
@@ -40,6 +40,8 @@ pub(super) struct Preparation {
     metrics: Metrics,
     lookups: Semaphore,
     fetches: Semaphore,
+    /// Views that are being prepared: they leave half of the fetches to other requests.
+    views: Semaphore,
     waiting: AtomicUsize,
 }
 
@@ -57,8 +59,14 @@ type TileFlight = Flight<TileKey, Tile, TileError>;
 impl Preparation {
     /// Passes jobs to `pool`; counts in `metrics`.
     pub fn new(pool: RenderPool, metrics: Metrics) -> Self {
-        let (lookups, fetches) = (Semaphore::new(MAX_LOOKUPS), Semaphore::new(MAX_FETCHES));
-        Self { pool, metrics, lookups, fetches, waiting: AtomicUsize::new(0) }
+        Self {
+            pool,
+            metrics,
+            lookups: Semaphore::new(MAX_LOOKUPS),
+            fetches: Semaphore::new(MAX_FETCHES),
+            views: Semaphore::new(MAX_FETCHES / 2),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
     /// Has a flight's tile made, at once if there is nothing to prepare. Hold the ticket, if there is one, while waiting for
@@ -70,7 +78,8 @@ impl Preparation {
         }
         let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
         let place = Place(Arc::clone(self));
-        if waiting >= MAX_WAITING {
+        let most = if demand.urgency == Urgency::View { MAX_WAITING / 2 } else { MAX_WAITING };
+        if waiting >= most {
             self.metrics.rejected.inc();
             flight.land(Err(Busy { waiting }.into()));
         } else {
@@ -80,7 +89,7 @@ impl Preparation {
     }
 
     fn queue(&self, work: Arc<TileWork>, flight: TileFlight, demand: Demand) -> Option<Ticket> {
-        let value = Some(JobValue::Tile(work.key));
+        let value = Some(JobValue::tile(work.key, demand));
         self.pool.submit(value, demand, Box::new(FlightJob::new(flight, work.into_job(), &self.metrics)))
     }
 
@@ -94,7 +103,7 @@ impl Preparation {
         let interest = flight.interest();
         let prepared = loop {
             tokio::select! {
-                prepared = self.without_rendering(&work) => break prepared,
+                prepared = self.without_rendering(&work, demand.urgency) => break prepared,
                 () = until_unwanted(&interest) => match flight.still_wanted() {
                     // A request has joined since.
                     Some(again) => flight = again,
@@ -131,7 +140,15 @@ impl Preparation {
 
     /// The tile if it need not be rendered, because a tier has it or it is a stored chunk; otherwise all that it is rendered
     /// from has arrived.
-    async fn without_rendering(&self, work: &Arc<TileWork>) -> Result<Option<Tile>, TileError> {
+    async fn without_rendering(
+        &self,
+        work: &Arc<TileWork>,
+        urgency: Urgency,
+    ) -> Result<Option<Tile>, TileError> {
+        let _turn = match urgency {
+            Urgency::View => Some(self.views.acquire().await.map_err(|_| Abandoned)?),
+            Urgency::Wanted | Urgency::Prefetch => None,
+        };
         if work.is_looked_for() {
             let _permit = self.lookups.acquire().await.map_err(|_| Abandoned)?;
             let looking = Arc::clone(work);
