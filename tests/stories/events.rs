@@ -125,3 +125,26 @@ fn the_streams_end_when_the_server_is_stopped_and_when_the_rules_of_access_chang
     assert!(events.seen.ends_with("\r\n0\r\n\r\n"), "the answer is whole: {:?}", events.seen);
     assert_eq!(server.ended().code(), Some(0));
 }
+
+#[test]
+fn a_question_for_the_head_of_the_stream_takes_no_place_and_keeps_the_connection() {
+    use std::io::Write;
+    let place = place();
+    let server = place.serve::<&str>([]);
+    let mut connections: Vec<Events> = (0..40)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            write!(stream, "HEAD /events HTTP/1.1\r\nHost: voltile.test\r\n\r\n").unwrap();
+            let mut asked = Events { stream, seen: String::new() };
+            asked.wait_for("\r\n\r\n");
+            asked
+        })
+        .collect();
+    let asked = &mut connections[0];
+    assert!(asked.seen.to_lowercase().contains("content-type: text/event-stream"), "{}", asked.seen);
+    write!(asked.stream, "GET /livez HTTP/1.1\r\nHost: voltile.test\r\n\r\n").unwrap();
+    asked.wait_for("}");
+    assert_eq!(asked.seen.matches("HTTP/1.1 200").count(), 2, "{}", asked.seen);
+    Events::of(&server, "").wait_for("event: hello");
+}
