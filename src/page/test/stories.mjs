@@ -710,7 +710,7 @@ export const stories = (world) => {
         await other.page.waitForFunction(() => document.querySelectorAll(".card").length === 2);
         await other.page.getByText("deep (1)").click();
         await other.page.selectOption("#order", "date");
-        await other.page.waitForFunction(() => document.querySelectorAll(".card")[1]?.title === "four");
+        await other.page.waitForFunction(() => document.querySelectorAll(".card")[0]?.title === "four");
         await world.picture(other, "list-live");
         await other.end();
       } finally {

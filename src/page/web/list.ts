@@ -253,7 +253,7 @@ export class List {
     }
     const button = heading.querySelector("button") as HTMLButtonElement;
     button.setAttribute("aria-expanded", String(!closed.has(folder)));
-    button.textContent = `${folder || "not in a folder"} (${count})`;
+    button.textContent = `${folder || "not in a subfolder"} (${count})`;
     return heading;
   }
 
