@@ -69,7 +69,7 @@ async function tell(name, story, browser, server) {
 
 /** A Python that can read OME-Zarr: the one of scripts/clients-check, if it was made. */
 function zarrPython() {
-  const known = [options["zarr-python"], "target/clients-venv/bin/python"].filter(Boolean);
+  const known = [options["zarr-python"], ".tools/clients-venv/bin/python"].filter(Boolean);
   return known.find((python) => {
     try {
       execFileSync(python, ["-c", "import zarr, fsspec, aiohttp"], { stdio: "ignore" });
