@@ -79,11 +79,6 @@ impl Ruler {
         }
     }
 
-    /// Whether every tile starts and ends at a multiple of `chunk`.
-    pub fn is_aligned(&self, chunk: u64) -> bool {
-        matches!(self.marks, Marks::Even(length) if length % chunk.max(1) == 0)
-    }
-
     /// Whether all tiles have the same length.
     pub fn is_even(&self) -> bool {
         matches!(self.marks, Marks::Even(_))
@@ -130,7 +125,6 @@ mod tests {
         assert_eq!(ruler.starting_in(&(1..4096)), 1..2);
         assert_eq!(ruler.touching(&(2047..2049)), 0..2);
         assert_eq!(ruler.touching(&(2048..2048)), 1..1);
-        assert!(ruler.is_aligned(64) && !ruler.is_aligned(100));
         let slices = Ruler::of_slices(10, 2);
         assert_eq!((slices.starting_in(&(3..7)), slices.touching(&(3..7))), (2..4, 1..4));
     }
