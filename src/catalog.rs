@@ -64,8 +64,7 @@ pub use visible::{Visible, range_of};
 #[derive(Debug)]
 pub struct Catalog {
     datasets: BTreeMap<Name, Arc<Dataset>>,
-    /// Datasets that could not be opened because their store did not answer, and what happened.
-    unreachable: BTreeMap<Name, String>,
+    closed: BTreeMap<Name, Closed>,
     limits: Limits,
     style: Style,
     stores: Stores,
@@ -76,6 +75,15 @@ pub struct Catalog {
     generation: u64,
     /// What is visible to requests with these grants.
     views: Mutex<BTreeMap<Grants, Arc<Catalog>>>,
+}
+
+/// Why a dataset that is served is not open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Closed {
+    /// There are so many files in folders that this one is opened after the server has started.
+    Waiting,
+    /// Its store does not answer; what happened.
+    Unreachable(String),
 }
 
 /// Shared by all datasets: the open files, and the cache of decoded chunks.
@@ -241,26 +249,22 @@ impl Catalog {
         self.datasets.get(token)
     }
 
-    /// The datasets that could not be opened because their store did not answer, and what happened.
-    pub fn unreachable(&self) -> &BTreeMap<Name, String> {
-        &self.unreachable
+    /// The datasets that have not been opened yet, although they are served.
+    pub fn closed(&self) -> &BTreeMap<Name, Closed> {
+        &self.closed
     }
 
     /// A copy of the catalogue in which `dataset` replaces the one with the same token.
     pub fn with(&self, dataset: Arc<Dataset>) -> Self {
-        let (mut datasets, mut unreachable) = (self.datasets.clone(), self.unreachable.clone());
-        unreachable.remove(&dataset.token);
+        let (mut datasets, mut closed) = (self.datasets.clone(), self.closed.clone());
+        closed.remove(&dataset.token);
         datasets.insert(dataset.token.clone(), dataset);
-        self.with_datasets(datasets, unreachable)
+        self.with_datasets(datasets, closed)
     }
 
-    fn with_datasets(
-        &self,
-        datasets: BTreeMap<Name, Arc<Dataset>>,
-        unreachable: BTreeMap<Name, String>,
-    ) -> Self {
+    fn with_datasets(&self, datasets: BTreeMap<Name, Arc<Dataset>>, closed: BTreeMap<Name, Closed>) -> Self {
         let (stores, access) = (self.stores.clone(), self.access.clone());
-        Self { datasets, unreachable, stores, access, views: Mutex::default(), ..*self }
+        Self { datasets, closed, stores, access, views: Mutex::default(), ..*self }
     }
 
     /// The number of this catalogue among those that are served one after the other; its views have it, too.
@@ -271,6 +275,18 @@ impl Catalog {
     /// The catalogue as the one that is served after `before`.
     pub fn after(self, before: &Self) -> Self {
         Self { generation: before.generation + 1, ..self }
+    }
+
+    /// Takes the datasets that wait to be opened from `before` if they have been opened there, with the same settings.
+    pub fn taking(mut self, before: &Self, is_same: impl Fn(&Name) -> bool) -> Self {
+        let is_alike = self.style == before.style && self.limits == before.limits;
+        let opened = self.closed.extract_if(.., |token, closed| {
+            let is_open = is_alike && before.datasets.contains_key(token);
+            is_open && *closed == Closed::Waiting && is_same(token)
+        });
+        let opened = opened.filter_map(|(token, _)| Some((before.datasets.get(&token)?.clone(), token)));
+        self.datasets.extend(opened.map(|(dataset, token)| (token, dataset)));
+        self
     }
 
     /// The rules by which datasets are protected.
@@ -287,10 +303,10 @@ impl Catalog {
         if let Some(view) = views.get(grants) {
             return Arc::clone(view);
         }
-        let (mut datasets, mut unreachable) = (self.datasets.clone(), self.unreachable.clone());
+        let (mut datasets, mut closed) = (self.datasets.clone(), self.closed.clone());
         datasets.retain(|token, _| self.access.shows(token, grants));
-        unreachable.retain(|token, _| self.access.shows(token, grants));
-        let view = Arc::new(self.with_datasets(datasets, unreachable));
+        closed.retain(|token, _| self.access.shows(token, grants));
+        let view = Arc::new(self.with_datasets(datasets, closed));
         if views.len() == MAX_VIEWS {
             views.clear();
         }

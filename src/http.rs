@@ -76,7 +76,13 @@ async fn below_base(
     record: &Record,
 ) -> HttpResponse {
     let host = client::check_host(request, &site.trusted_proxies, &site.hosts);
-    match Context::new(site, request, record) {
+    let mut context = Context::new(site, request, record);
+    if let Some(token) = context.as_ref().ok().and_then(Context::waits_for) {
+        // After the deadline the answer is 503.
+        let _ = tokio::time::timeout(site.deadline, site.service.opened(&token)).await;
+        context = Context::new(site, request, record);
+    }
+    match context {
         Ok(context) => {
             if let Some(health) = health::answer(live, &context).await {
                 record.set_form(Form::Health);

@@ -8,7 +8,7 @@ use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
 use super::stored::StoredLevel;
 use super::watch::Watch;
-use super::{Catalog, Dataset, Derived, Limits, Stores, first_channel};
+use super::{Catalog, Closed, Dataset, Derived, Limits, Stores, first_channel};
 use crate::base::axes::AxisName;
 use crate::base::description::Recognised;
 use crate::base::name::Name;
@@ -48,11 +48,18 @@ impl Catalog {
     /// Opens everything that the settings name. `activity` lets the volumes yield to busy render threads.
     pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
         let files = Files::new(Store::new(None, metrics.stores.clone(), None));
-        Self::open_among(files, settings, metrics, activity)
+        Self::open_among(files, settings, BTreeSet::new(), metrics, activity)
     }
 
-    /// Like [`Catalog::open`], with files that must not be opened already recorded in `files`.
-    pub fn open_among(files: Files, settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
+    /// Like [`Catalog::open`], with files that must not be opened already recorded in `files`. The datasets `waiting` are not
+    /// opened yet.
+    pub fn open_among(
+        files: Files,
+        settings: &Settings,
+        waiting: BTreeSet<Name>,
+        metrics: &Metrics,
+        activity: &Activity,
+    ) -> Opened {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), activity.clone());
         let chunks = chunks.verifying(settings.render.verify);
         let files = match settings.files.identity {
@@ -61,7 +68,9 @@ impl Catalog {
         };
         let opening =
             Opening::with(Stores { files: Arc::new(files), chunks }, Limits::from(&settings.render));
-        opening.catalog(settings, |opening, token, dataset| opening.dataset(token, dataset).map(Arc::new))
+        opening.catalog(settings, waiting, |opening, token, dataset| {
+            opening.dataset(token, dataset).map(Arc::new)
+        })
     }
 
     /// The tokens of the datasets that must be opened to serve `settings`: all but those with the same settings as `before`
@@ -75,8 +84,8 @@ impl Catalog {
         changed.map(|(token, _)| token.clone()).collect()
     }
 
-    /// The catalogue of other settings, with the same stores. Opens the datasets `to_open`, and keeps the others. Files in
-    /// `refused` must not be opened.
+    /// The catalogue of other settings, with the same stores. Opens the datasets `to_open`, and keeps the others, except
+    /// those `waiting`, which are not opened yet. Files in `refused` must not be opened.
     ///
     /// A dataset whose files have changed is kept as it was if it cannot be opened again and its settings are the same.
     pub fn reload(
@@ -84,6 +93,7 @@ impl Catalog {
         settings: &Settings,
         before: &Settings,
         to_open: &[Name],
+        waiting: BTreeSet<Name>,
         refused: Vec<(Location, String)>,
     ) -> Opened {
         let files =
@@ -98,7 +108,7 @@ impl Catalog {
             true => Arc::clone(known),
             false => Arc::new(known.within(limits)),
         };
-        Opening::with(self.stores.clone(), limits).catalog(settings, |opening, token, wanted| {
+        Opening::with(self.stores.clone(), limits).catalog(settings, waiting, |opening, token, wanted| {
             let known = self.dataset(token);
             if let Some(known) = known.filter(|_| !to_open.contains(token)) {
                 return Some(kept(known));
@@ -122,7 +132,10 @@ impl Catalog {
     /// A warning for each name in the access rules that no dataset has, and for each public dataset whose
     /// token is a protected one with a number appended or a folder before it, such as `brain_2` and `run1.brain`.
     fn unknown_names(&self) -> Vec<String> {
-        let is_known = |name: &str| self.datasets.keys().any(|token| token.as_str() == name);
+        let is_known = |name: &str| {
+            let tokens = self.datasets.keys().chain(self.closed.keys());
+            tokens.into_iter().any(|token| token.as_str() == name)
+        };
         let unknown = self.access.unknown_names(is_known);
         let misspelt =
             unknown.map(|name| format!("access: there is no dataset {name:?} to protect; is it misspelt?"));
@@ -220,28 +233,30 @@ impl Opening {
         }
     }
 
-    /// A catalogue of the datasets that `open` returns.
+    /// A catalogue of the datasets that `open` returns; it is not called with those `waiting`.
     fn catalog(
         mut self,
         settings: &Settings,
+        waiting: BTreeSet<Name>,
         open: impl Fn(&mut Self, &Name, &DatasetSettings) -> Option<Arc<Dataset>>,
     ) -> Opened {
         let datasets = settings
             .datasets
             .iter()
+            .filter(|(token, _)| !waiting.contains(*token))
             .filter_map(|(token, dataset)| Some((token.clone(), open(&mut self, token, dataset)?)))
             .collect();
         let OpenedAccess { access, faults, warnings } = Access::open(&settings.access);
         self.faults.extend(faults);
         self.warnings.extend(warnings);
         let (stores, limits, views) = (self.stores, self.limits, Mutex::default());
-        let reasons = self
-            .unreachable
-            .iter()
-            .filter_map(|(token, faults)| Some((token.clone(), faults.first()?.problem.clone())));
+        let unreachable = self.unreachable.iter().filter_map(|(token, faults)| {
+            Some((token.clone(), Closed::Unreachable(faults.first()?.problem.clone())))
+        });
+        let waiting = waiting.into_iter().map(|token| (token, Closed::Waiting));
         let catalog = Catalog {
             datasets,
-            unreachable: reasons.collect(),
+            closed: unreachable.chain(waiting).collect(),
             limits,
             style: settings.render.style,
             stores,

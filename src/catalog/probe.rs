@@ -73,7 +73,8 @@ impl Trial {
     pub fn run(&self, latest: Instant, store: &Store) {
         let until = latest.min(Instant::now() + REHEARSAL);
         let (files, metrics) = (Files::new(store.clone()), Metrics::default());
-        let opened = Catalog::open_among(files, &self.settings(), &metrics, &Activity::default());
+        let opened =
+            Catalog::open_among(files, &self.settings(), BTreeSet::new(), &metrics, &Activity::default());
         let channels = opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values());
         let levels = channels.flat_map(|channel| channel.levels());
         let volumes: Vec<&Arc<dyn Volume>> = levels.flat_map(|level| &level.volumes).collect();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Closed;
 use super::{Catalog, Channel, Dataset, Origin};
 use crate::base::color::Colour;
 use crate::base::name::Name;
@@ -27,6 +28,8 @@ pub enum NotFound {
         "the dataset {token} cannot be opened, because its store does not answer; it is tried again until it does"
     )]
     Unreachable { token: Name },
+    #[error("the dataset {token} has not been opened yet; request it again later")]
+    Waiting { token: Name },
     #[error(
         "the dataset {token} has the version {current} now; {version} is outdated, or never was one. Its addresses are in /datasets.json"
     )]
@@ -159,9 +162,10 @@ impl Catalog {
     /// The dataset that a request names, which must have the version.
     pub fn known(&self, wanted: &VersionedToken) -> Result<&Arc<Dataset>, NotFound> {
         let VersionedToken { token, version } = wanted;
-        let dataset = self.datasets.get(token).ok_or_else(|| match self.unreachable.contains_key(token) {
-            true => NotFound::Unreachable { token: token.clone() },
-            false => NotFound::Token { token: token.clone(), known: known("datasets", self.datasets.keys()) },
+        let dataset = self.datasets.get(token).ok_or_else(|| match self.closed.get(token) {
+            Some(Closed::Unreachable(_)) => NotFound::Unreachable { token: token.clone() },
+            Some(Closed::Waiting) => NotFound::Waiting { token: token.clone() },
+            None => NotFound::Token { token: token.clone(), known: known("datasets", self.datasets.keys()) },
         })?;
         match version {
             Some(version) if version != self.version(dataset) => Err(NotFound::Version {

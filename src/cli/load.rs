@@ -1,11 +1,13 @@
 //! Opens what the settings name, and collects every fault.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::failure::Failure;
 use super::log::Log;
 use super::{limits, probe};
+use crate::base::name::Name;
 use crate::catalog::{Catalog, Opened};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::flow::activity::Activity;
@@ -32,7 +34,7 @@ pub(super) struct Loaded {
 
 /// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
 pub(super) fn load(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
-    let mut loaded = open(log, read, metrics, activity);
+    let mut loaded = open(log, read, usize::MAX, metrics, activity);
     loaded.faults.append(&mut loaded.unreachable);
     loaded.faults.sort();
     loaded
@@ -45,16 +47,27 @@ pub(super) fn choose_log_format(log: &Log, read: &config::Loaded) {
     }
 }
 
-/// Opens the files of settings; logs warnings and collects faults.
-pub(super) fn open(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+/// Opens the files of settings; logs warnings and collects faults. Of the files found in folders, opens at most `found`; the
+/// catalogue waits for the others.
+pub(super) fn open(
+    log: &Log,
+    read: config::Loaded,
+    found: usize,
+    metrics: &Metrics,
+    activity: &Activity,
+) -> Loaded {
     choose_log_format(log, &read);
     let config::Loaded { mut settings, mut faults, warnings, .. } = read;
     let metadata = settings.cache.directory.as_ref().map(|directory| directory.join("objects"));
     let store = Store::new(None, metrics.stores.clone(), metadata);
-    let refused = probe::refused(&settings, &store);
+    let in_folders = settings.datasets.iter().filter(|(_, dataset)| dataset.found_in.is_some());
+    let waiting: BTreeSet<Name> = in_folders.skip(found).map(|(token, _)| token.clone()).collect();
+    let mut first = settings.clone();
+    first.datasets.retain(|token, _| !waiting.contains(token));
+    let refused = probe::refused(&first, &store);
     let files = Files::new(store).at_most(limits::most_files());
     files.refuse(refused);
-    let opened = Catalog::open_among(files, &settings, metrics, activity);
+    let opened = Catalog::open_among(files, &settings, waiting, metrics, activity);
     let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, unreachable, warnings: more } =
         opened;
     let left_out = unopened.into_iter().filter_map(|(token, fault)| {

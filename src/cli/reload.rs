@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::folders::Folders;
 use super::log::Log;
 use super::sources::search;
-use crate::catalog::Catalog;
+use crate::base::name::Name;
+use crate::catalog::{Catalog, Closed};
 use crate::config::{self, Layers, Settings};
 use crate::confine::AllowedFolders;
 use crate::http::systemd;
@@ -22,6 +23,9 @@ use crate::tier::Directory;
 
 /// The interval at which folders are listed, unless `files.watch` says otherwise.
 const FOLDERS: Duration = Duration::from_secs(2);
+
+/// The most datasets that a line of the log names.
+const MAX_NAMES: usize = 20;
 
 /// What reloading takes.
 pub(super) struct Reloader {
@@ -59,9 +63,13 @@ impl Reloader {
     /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the process.
     pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
         let mut next = Next { watch: self.started.files.watch, is_pending: false };
+        let is_waiting = self.service.catalog().closed().values().any(|closed| *closed == Closed::Waiting);
         let started = self.started.clone();
         self.remember(&started);
         let run = move || {
+            if is_waiting {
+                next = self.tell_and_reload(Occasion::Interval).unwrap_or(next);
+            }
             loop {
                 let usual = next.watch.or((!self.folders.is_empty()).then_some(FOLDERS));
                 let soon = next.is_pending.then_some(FOLDERS);
@@ -188,8 +196,9 @@ impl Reloader {
 
 /// What changed, for the log.
 fn summary(reloaded: &Reloaded) -> String {
-    let names = |names: &[crate::base::name::Name]| {
-        names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    let names = |names: &[Name]| match names.len() {
+        ..=MAX_NAMES => names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        count => format!("{count} datasets"),
     };
     let mut summary = Vec::new();
     if !reloaded.opened.is_empty() {

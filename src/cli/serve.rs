@@ -38,6 +38,8 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The most tiles whose addresses are printed: the page shows the rest.
 const MAX_SAMPLES: usize = 5;
+/// Of the files found in folders, so many are opened before the server listens; the others after it, or when one is asked for.
+const MAX_FOUND: usize = 32;
 /// Tiles of `/view/` take this part of the memory for tiles.
 const VIEWS: usize = 8;
 
@@ -84,7 +86,7 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     }
     let metrics = Metrics::with_lost_lines(log.lost());
     let activity = Activity::default();
-    let mut loaded = open(log, read, &metrics, &activity);
+    let mut loaded = open(log, read, MAX_FOUND, &metrics, &activity);
     let certificates = certificates(&mut loaded);
     let Loaded { settings, catalog, left_out, unreachable, .. } = faultless(loaded)?;
     if catalog.datasets().next().is_none() && folders.is_empty() && unreachable.is_empty() {

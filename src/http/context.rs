@@ -16,8 +16,10 @@ use percent_encoding::percent_decode_str;
 use super::client;
 use super::record::Record;
 use super::site::Site;
-use crate::catalog::Catalog;
+use crate::base::name::Name;
+use crate::base::request::VersionedToken;
 use crate::catalog::access::{Access, Grants};
+use crate::catalog::{Catalog, Closed};
 use crate::service::Demand;
 
 /// The path segment before a secret.
@@ -61,6 +63,16 @@ impl<'r> Context<'r> {
         }
         let catalog = all.visible_to(&grants);
         Ok(Self { site, request, record, catalog, grants, path: place.path, secret: place.secret })
+    }
+
+    /// The dataset in the path that has not been opened yet, although its turn will come.
+    pub fn waits_for(&self) -> Option<Name> {
+        let closed = self.catalog.closed();
+        let mut segments = self.path.split('/').filter(|_| !closed.is_empty());
+        segments.find_map(|segment| {
+            let token = VersionedToken::new(segment.strip_suffix(".json").unwrap_or(segment)).ok()?.token;
+            (closed.get(&token) == Some(&Closed::Waiting)).then_some(token)
+        })
     }
 
     /// Whether no dataset is hidden from the request, whatever its name.

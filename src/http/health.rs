@@ -12,7 +12,7 @@ use super::context::Context;
 use super::site::LiveSite;
 use crate::base::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
 use crate::base::name::Name;
-use crate::catalog::{Dataset, Origin};
+use crate::catalog::{Closed, Dataset, Origin};
 use crate::service::Part;
 
 /// How long the files of all datasets may take to be checked for changes.
@@ -41,9 +41,18 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
         dataset: Some(token.to_string()),
         problem,
     };
-    let unreachable = context.catalog.unreachable().iter();
-    let mut problems: Vec<_> =
-        unreachable.map(|(token, problem)| of_dataset(token, problem.clone())).collect();
+    let of_files = |problem: String| ProblemDescription { part: "files".to_owned(), dataset: None, problem };
+    let mut problems = Vec::new();
+    let mut waiting = 0;
+    for (token, closed) in context.catalog.closed() {
+        match closed {
+            Closed::Unreachable(problem) => problems.push(of_dataset(token, problem.clone())),
+            Closed::Waiting => waiting += 1,
+        }
+    }
+    if waiting > 0 {
+        problems.push(of_files(format!("{waiting} files found in folders have not been opened yet")));
+    }
     let mut broken = 0;
     let check = async {
         let found = join_all(all.datasets().map(|dataset| problem_of(context, dataset))).await;
@@ -56,11 +65,8 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
         }
     };
     if tokio::time::timeout(PATIENCE, check).await.is_err() {
-        problems.push(ProblemDescription {
-            part: "files".to_owned(),
-            dataset: None,
-            problem: format!("not all files could be checked for changes within {} s", PATIENCE.as_secs()),
-        });
+        let seconds = PATIENCE.as_secs();
+        problems.push(of_files(format!("not all files could be checked for changes within {seconds} s")));
     }
     if context.sees_everything() {
         let tiers = service.tier_problems();

@@ -65,7 +65,7 @@ impl TileError {
     /// The kind, which decides the HTTP status.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            TileError::NotFound(NotFound::Unreachable { .. })
+            TileError::NotFound(NotFound::Unreachable { .. } | NotFound::Waiting { .. })
             | TileError::Busy(_)
             | TileError::Unresponsive(_)
             | TileError::Render(RenderError::Read(

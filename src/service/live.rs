@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::base::name::Name;
 use crate::catalog::{Catalog, Dataset};
 use crate::config::Settings;
 
@@ -46,6 +47,8 @@ impl LiveCatalog {
     /// Replaces everything.
     pub fn replace(&self, catalog: Catalog, settings: Settings) {
         self.0.send_modify(|state| {
+            let is_same = |token: &Name| state.settings.datasets.get(token) == settings.datasets.get(token);
+            let catalog = catalog.taking(&state.catalog, is_same);
             let catalog = Arc::new(catalog.after(&state.catalog));
             *state = State { catalog, settings: Arc::new(settings) };
         });
@@ -57,7 +60,7 @@ impl LiveCatalog {
         self.0.send_if_modified(|state| {
             let is_same = match (state.catalog.dataset(&dataset.token), before) {
                 (Some(now), Some(before)) => Arc::ptr_eq(now, before),
-                (None, None) => state.catalog.unreachable().contains_key(&dataset.token),
+                (None, None) => state.catalog.closed().contains_key(&dataset.token),
                 _ => false,
             };
             if is_same {

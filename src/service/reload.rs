@@ -1,6 +1,8 @@
 //! Serving other settings without a restart: datasets that have changed are opened first, then the catalogue is
 //! replaced in one step.
 
+use std::collections::BTreeSet;
+
 use super::tile_service::TileService;
 use super::trials::Shown;
 use crate::base::name::Name;
@@ -59,13 +61,15 @@ impl TileService {
             _ => Shown::default(),
         };
         to_open.retain(|token| !pending.contains(token));
-        for token in &pending {
-            match served(token) {
-                Some(known) => _ = settings.datasets.insert(token.clone(), known.clone()),
-                None => _ = settings.datasets.remove(token),
+        let mut waiting = BTreeSet::new();
+        let is_pending = !pending.is_empty();
+        for token in pending {
+            match served(&token) {
+                Some(known) => _ = settings.datasets.insert(token, known.clone()),
+                None => _ = waiting.insert(token),
             }
         }
-        let opened = catalog.reload(&settings, &before, &to_open, refused);
+        let opened = catalog.reload(&settings, &before, &to_open, waiting, refused);
         if !opened.faults.is_empty() {
             return Err(opened.faults);
         }
@@ -76,7 +80,7 @@ impl TileService {
         to_open.retain(|token| opened.catalog.dataset(token).is_some());
         to_open.retain(|token| !opened.unopened.iter().any(|(other, _)| other == token));
         let is_known = |token: &Name| {
-            opened.catalog.dataset(token).is_some() || opened.catalog.unreachable().contains_key(token)
+            opened.catalog.dataset(token).is_some() || opened.catalog.closed().contains_key(token)
         };
         settings.datasets.retain(|token, _| is_known(token));
         let reloaded = Reloaded {
@@ -85,7 +89,7 @@ impl TileService {
             access: catalog.access() != opened.catalog.access(),
             settings: settings != *before,
             unopened: opened.unopened.clone(),
-            is_pending: !pending.is_empty(),
+            is_pending,
         };
         self.note_datasets(&reloaded, &opened);
         if !reloaded.is_nothing() {

@@ -15,6 +15,7 @@ use super::health::Health;
 use super::live::LiveCatalog;
 use super::trials::{Shown, Trial, Trials};
 use crate::base::name::Name;
+use crate::catalog::Closed;
 use crate::config::Settings;
 use crate::flow::stalls::Stalls;
 use crate::store::Location;
@@ -169,7 +170,9 @@ impl Schedule {
     fn follow(&mut self) {
         let (catalog, settings) = self.reopening.live.with_settings();
         let growing = settings.datasets.iter().filter(|(_, dataset)| dataset.growing);
-        let unreachable = catalog.unreachable().keys().map(|token| (token, UNREACHABLE));
+        let is_unreachable = |closed: &Closed| matches!(closed, Closed::Unreachable(_));
+        let unreachable = catalog.closed().iter().filter(|(_, closed)| is_unreachable(closed));
+        let unreachable = unreachable.map(|(token, _)| (token, UNREACHABLE));
         for (token, pause) in growing.map(|(token, _)| (token, GROWING)).chain(unreachable) {
             if !self.running.contains_key(token) {
                 self.due.entry(token.clone()).or_insert_with(|| Attempt::after(pause));
@@ -236,17 +239,26 @@ impl Schedule {
 }
 
 impl Reopening {
-    /// Reopens a dataset if its files have changed, or opens one whose store did not answer; if there are no faults, puts it
-    /// into the catalogue.
+    /// Reopens a dataset if its files have changed, or opens one whose store did not answer or that waited to be opened; if
+    /// there are no faults, puts it into the catalogue.
     fn reopen(&self, token: &Name) -> Result<(), String> {
         self.stalls.watch_thread(false);
+        let is_waiting = self.live.get().closed().get(token) == Some(&Closed::Waiting);
+        match self.try_reopen(token) {
+            // The reload for which it waited leaves it out, and says why.
+            Err(_) if is_waiting => Ok(()),
+            result => result,
+        }
+    }
+
+    fn try_reopen(&self, token: &Name) -> Result<(), String> {
         let (catalog, all) = self.live.with_settings();
         let (known, Some(settings)) = (catalog.dataset(token), all.datasets.get(token)) else {
             return Ok(());
         };
         let is_to_open = match known {
             Some(dataset) => dataset.find_change(),
-            None => catalog.unreachable().contains_key(token),
+            None => catalog.closed().contains_key(token),
         };
         if !is_to_open {
             return Ok(());
@@ -270,6 +282,7 @@ impl Reopening {
             self.live.put(next, known);
         }
         match known {
+            None if catalog.closed().get(token) == Some(&Closed::Waiting) => {}
             None => tracing::info!("the dataset {token} was opened: its store answers"),
             Some(_) if settings.growing => {}
             Some(_) => tracing::info!("the dataset {token} was reopened because its files have changed"),

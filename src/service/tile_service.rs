@@ -20,8 +20,10 @@ use super::prepare::Preparation;
 use super::reopen::Reopener;
 use super::trials::Trial;
 use super::work::{Purpose, TileWork};
+use crate::base::name::Name;
 use crate::base::request::TileRequest;
 use crate::base::tile::{Fingerprint, Tile, TileKey};
+use crate::catalog::Closed;
 use crate::catalog::{Catalog, Dataset, Survey};
 use crate::config::{Render, Settings};
 use crate::flow::activity::Latest;
@@ -147,6 +149,17 @@ impl TileService {
     /// Tells at once that there is a catalogue, and then each change.
     pub fn changes(&self) -> Changes {
         self.live.changes()
+    }
+
+    /// Opens a dataset ahead of others that wait to be opened. Ends when it has been opened or left out.
+    pub async fn opened(&self, token: &Name) {
+        let mut changes = self.changes();
+        while self.catalog().closed().get(token) == Some(&Closed::Waiting) {
+            self.reopener.iter().for_each(|reopener| reopener.reopen(token));
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// The metrics, with the length of the render queue updated.

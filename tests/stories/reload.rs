@@ -203,6 +203,28 @@ fn datasets_found_in_a_folder_tell_where_below_it_they_are() {
 }
 
 #[test]
+fn a_large_folder_is_served_at_once_and_a_file_is_opened_when_it_is_asked_for() {
+    const FILES: usize = 200;
+    let place = Place::new();
+    let data = place.path("data");
+    for number in 0..FILES {
+        put(&data, &format!("f{number:03}.h5"), number % 5);
+    }
+    fs::write(data.join("f199.h5"), &fs::read(data.join("f000.h5")).unwrap()[..200]).unwrap();
+    let server = place.serve(["data", "--set", "files.watch=200ms"]);
+    assert!(tokens(&server).len() < FILES / 2, "it has started before all files are open");
+    assert!(shows(&server, "f198", 198 % 5), "a request waits until its file has been opened");
+    assert_eq!(server.get("/datasets/f197.json").json()["token"], "f197");
+    assert_eq!(server.get(&tile("unknown")).status, 404, "what no file is called is not waited for");
+    assert_eq!(server.get(&tile("f199")).status, 404, "a broken file is left out in the end");
+    wait_until("all files are open", || tokens(&server).len() == FILES - 1);
+    for number in (0..FILES - 1).step_by(10) {
+        assert!(shows(&server, &format!("f{number:03}"), number % 5), "{number}");
+    }
+    assert!(!problems(&server).contains("have not been opened yet"));
+}
+
+#[test]
 fn every_request_sees_the_old_or_the_new_catalogue_under_load() {
     let place = Place::new();
     volumes::planes(&place.path("a.h5"), 3, 1, Stored::Flat);
