@@ -5,7 +5,6 @@
 
 mod bar;
 mod bench;
-mod blocks;
 mod cache;
 mod check;
 mod choices;

@@ -474,29 +474,24 @@ fn own_program() -> io::Result<PathBuf> {
 
 /// Describes how a file ended the process that opened it, and what to do.
 fn died_of(status: ExitStatus, computing: u64, most: u64) -> String {
-    const XCPU: i32 = rustix::process::Signal::XCPU.as_raw();
-    const ABORT: i32 = rustix::process::Signal::ABORT.as_raw();
-    const SEGV: i32 = rustix::process::Signal::SEGV.as_raw();
-    const SYS: i32 = rustix::process::Signal::SYS.as_raw();
-    const KILL: i32 = rustix::process::Signal::KILL.as_raw();
     let mut mend = WRITE_AGAIN;
     let what = match (status.signal(), status.code()) {
-        (Some(XCPU), _) => format!("takes more than {computing} seconds of CPU time"),
+        (Some(libc::SIGXCPU), _) => format!("takes more than {computing} seconds of CPU time"),
         (None, Some(memory::EXCEEDED)) => {
             mend = "write it again with the program that created it, or, if you trust it and there is enough memory, \
                     set files.trial = \"off\"";
             format!("takes more than {} MiB of memory", most >> 20)
         }
-        (Some(ABORT), _) => {
-            format!("ends the process (signal {ABORT}), or takes more memory than it can get")
+        (Some(signal @ libc::SIGABRT), _) => {
+            format!("ends the process (signal {signal}), or takes more memory than it can get")
         }
-        (Some(KILL), _) => {
-            format!("ends the process (signal {KILL}), most likely because the system has no more memory")
+        (Some(signal @ libc::SIGKILL), _) => {
+            format!("ends the process (signal {signal}), most likely because the system has no more memory")
         }
-        (Some(SEGV), _) => format!("crashes the HDF5 library (signal {SEGV})"),
-        (Some(SYS), _) => format!(
+        (Some(signal @ libc::SIGSEGV), _) => format!("crashes the HDF5 library (signal {signal})"),
+        (Some(signal @ libc::SIGSYS), _) => format!(
             "does what reading a file never needs, such as starting a program, opening a connection or writing (the \
-             trial child was stopped by its filter of system calls, signal {SYS})"
+             trial child was stopped by its filter of system calls, signal {signal})"
         ),
         (Some(signal), _) => format!("ends the process (signal {signal})"),
         (None, code) => format!("ends the process (status {})", code.unwrap_or_default()),

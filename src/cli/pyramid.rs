@@ -117,7 +117,8 @@ fn make(
     if role == Role::Volume {
         measure(wanted);
     }
-    let work = Work::plan(file, output, role, wanted)?.numbered(number).paged(arguments.paged);
+    let mut work = Work::plan(file, output, role, wanted)?;
+    (work.number, work.paged) = (number, arguments.paged);
     if work.is_empty() {
         return output::print(&format!("{file} has all levels; nothing to do\n"));
     }
@@ -151,7 +152,7 @@ fn measure(wanted: &[Wanted]) {
 fn print_levels(work: &Work, file: &Location, report: &Report) -> Result<(), Failure> {
     let mut text = String::new();
     if !report.levels.is_empty() {
-        text = format!("{}\n", work.output().display());
+        text = format!("{}\n", work.output.display());
     }
     for (channel, levels) in &report.levels {
         text.push_str(&format!("  {channel}: levels {}\n", numbers(levels)));
@@ -167,7 +168,7 @@ fn print_shard(shard: &Shard, work: &Work, file: &Location, report: &ShardReport
         0 => "all pieces are there: --assemble puts them together".to_owned(),
         missing => format!("{missing} of all are missing"),
     };
-    let path = work.output().display();
+    let path = work.output.display();
     output::print(&format!("{path}: shard {shard}: {pieces} of {all} pieces; {rest}\n"))?;
     print_failures(file, failed)
 }

@@ -32,6 +32,8 @@ use crate::tools::warm::{
 
 use arguments::{Selecting, Target};
 
+pub(super) use arguments::name;
+
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// A running server (http://HOST:PORT, https://HOST, unix:/PATH/OF/A/SOCKET), or HDF5 files; optionally followed by a token and a cutout in the form of
@@ -165,18 +167,12 @@ impl Job<'_> {
                     bytes(self.room)
                 );
             }
-            return match arguments.json {
-                true => output::print_json(&estimate),
-                false => output::print(&estimate_text(&estimate)),
-            };
+            return output::print_as(arguments.json, &estimate, estimate_text);
         }
         let bar = Bar::new("warming".to_owned(), "tiles");
         let report = warm::run(work, producer, self.threads, arguments.rate, stop, &bar);
         bar.finish();
-        match arguments.json {
-            true => output::print_json(&report)?,
-            false => output::print(&report_text(&report))?,
-        }
+        output::print_as(arguments.json, &report, report_text)?;
         if let Some(evicted) = report.counters.map(|counters| counters.evicted).filter(|evicted| *evicted > 0)
         {
             tracing::warn!(
@@ -264,16 +260,13 @@ fn tiers(
     if !problem.is_empty() {
         return Err(Failure::Usage(problem.to_owned()));
     }
-    let open = |directory: &PathBuf| {
-        // Without the directory there is nothing to do.
-        let opened = Directory::open(directory).map_err(|error| match error.is_misnamed() {
-            true => Failure::Usage(error.to_string()),
-            false => Failure::Work(error.into()),
-        })?;
-        directory_tier(opened, settings.cache.disk, metrics)
-    };
-    let directory = directory.map(open).transpose()?;
-    Ok(directory.into_iter().chain(shared_tiers(settings, metrics, store)?).collect())
+    let mut tiers = Vec::new();
+    if let Some(path) = directory {
+        let directory = Directory::open(path).map_err(super::tiers::unusable)?;
+        tiers.push(directory_tier(directory, settings.cache.disk, metrics)?);
+    }
+    tiers.extend(shared_tiers(settings, metrics, store)?);
+    Ok(tiers)
 }
 
 fn chosen(
@@ -282,8 +275,7 @@ fn chosen(
     datasets: &[DatasetDescription],
     chunks: usize,
 ) -> Result<Work, Failure> {
-    let work =
-        Work::new(selection, datasets, chunks as u64).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let work = Work::new(selection, datasets, chunks as u64).map_err(Failure::Usage)?;
     for remark in work.remarks() {
         tracing::warn!("{remark}");
     }

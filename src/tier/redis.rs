@@ -10,7 +10,7 @@ mod pool;
 mod tests;
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Cmd;
@@ -54,7 +54,7 @@ impl Redis {
     }
 
     fn ask<T: redis::FromRedisValue>(&self, command: &Cmd, within: Duration) -> Result<T, TierError> {
-        let value = self.pool.ask(command, Instant::now() + within)?;
+        let value = self.pool.ask(command, within)?;
         redis::from_redis_value(value)
             .map_err(|error| TierError::Refused { server: self.pool.server(), problem: error.to_string() })
     }

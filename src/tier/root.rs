@@ -138,7 +138,7 @@ fn opened(path: &Path) -> Result<Option<Dir>, TierError> {
         Ok(dir) => Ok(Some(dir)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
-            Err(TierError::NoDirectory { path: path.to_owned() })
+            Err(TierError::Misnamed { problem: format!("{} is not a directory", path.display()) })
         }
         Err(error) => Err(TierError::system(path, "opened", &error)),
     }
@@ -169,17 +169,24 @@ fn mark(dir: &Dir, path: &Path) -> Result<(), TierError> {
     written.map_err(|error| TierError::system(path, "made a cache", &error))
 }
 
-/// Whether a directory is marked as a cache; if not, it may become a cache. [`TierError::Foreign`] or [`TierError::Format`]
-/// if it must not be used.
+/// Whether a directory is marked as a cache; if not, it may become a cache. [`TierError::Misnamed`] if
+/// it must not be used.
 fn is_marked(dir: &Dir, path: &Path) -> Result<bool, TierError> {
     let failed = |error| TierError::system(path, "read", &error);
+    let shown = path.display();
+    let misnamed = |problem: String| Err(TierError::Misnamed { problem });
+    let foreign = || {
+        misnamed(format!(
+            "{shown} is neither empty nor a voltile cache, and was left unchanged. Name an empty or missing directory"
+        ))
+    };
     // Listed before the marker is read: another process writes the marker first, and then further files.
     let names = dir.names().map_err(failed)?;
     let text = match dir.entry(OsStr::new(MARKER)).map_err(failed)? {
         None => {
             for name in names {
                 if !folders::is_ours(dir, &name).map_err(failed)? {
-                    return Err(TierError::Foreign { path: path.to_owned() });
+                    return foreign();
                 }
             }
             return Ok(false);
@@ -193,9 +200,12 @@ fn is_marked(dir: &Dir, path: &Path) -> Result<bool, TierError> {
     };
     let format = text.lines().find_map(|line| line.strip_prefix(OURS)).map(str::trim);
     match format.filter(|_| text.starts_with(SIGNATURE)) {
-        None => Err(TierError::Foreign { path: path.to_owned() }),
+        None => foreign(),
         Some(format) if format == FORMAT.to_string() => Ok(true),
-        Some(format) => Err(TierError::Format { path: path.to_owned(), found: format!("format {format}") }),
+        Some(format) => misnamed(format!(
+            "{shown} is a cache of another version of voltile (format {format}; this version has format {FORMAT}). Remove \
+             it, or name another directory"
+        )),
     }
 }
 
@@ -273,23 +283,25 @@ mod tests {
             fs::write(path.join(MARKER), text).unwrap();
             looked(&path)
         };
-        let foreign = |name: &str| Err(TierError::Foreign { path: place.path().join(name) });
-        assert_eq!(with("cargo", format!("{SIGNATURE}\n# cargo\n").as_bytes()), foreign("cargo"));
-        assert_eq!(with("bytes", &[0xff, 0xfe]), foreign("bytes"));
-        assert_eq!(with("empty", b""), foreign("empty"));
+        let is_foreign = |result: Result<bool, TierError>| {
+            result.is_err_and(|error| error.is_misnamed() && error.to_string().contains("neither empty nor"))
+        };
+        assert!(is_foreign(with("cargo", format!("{SIGNATURE}\n# cargo\n").as_bytes())));
+        assert!(is_foreign(with("bytes", &[0xff, 0xfe])));
+        assert!(is_foreign(with("empty", b"")));
         assert_eq!(with("older", format!("{SIGNATURE}\n{OURS}{FORMAT}\n# id 7\n").as_bytes()), Ok(true));
         let newer = with("newer", format!("{SIGNATURE}\n{OURS}2\n").as_bytes()).unwrap_err();
         assert!(newer.is_misnamed() && newer.to_string().contains("format 2"), "{newer}");
         let full = place.path().join("full");
         fs::create_dir(&full).unwrap();
         fs::write(full.join("thesis.tex"), "").unwrap();
-        assert_eq!(looked(&full), foreign("full"));
+        assert!(is_foreign(looked(&full)));
         let file = full.join("thesis.tex");
-        assert_eq!(looked(&file), Err(TierError::NoDirectory { path: file.clone() }));
+        assert!(looked(&file).unwrap_err().to_string().ends_with("thesis.tex is not a directory"));
         let linked = place.path().join("linked");
         fs::create_dir(&linked).unwrap();
         std::os::unix::fs::symlink(place.path().join("older").join(MARKER), linked.join(MARKER)).unwrap();
-        assert_eq!(looked(&linked), foreign("linked"), "a link is no marker");
+        assert!(is_foreign(looked(&linked)), "a link is no marker");
         assert_eq!(looked(&place.path().join("missing")), Ok(false));
     }
 
@@ -306,7 +318,7 @@ mod tests {
         assert_eq!(looked(place.path()), Ok(false));
         for foreign in ["tiles/token/ab/photo.png", "tiles/token/readme", "tiles/readme", "digests/notes"] {
             fs::write(place.path().join(foreign), "").unwrap();
-            assert!(matches!(looked(place.path()), Err(TierError::Foreign { .. })), "{foreign}");
+            assert!(looked(place.path()).is_err_and(|error| error.is_misnamed()), "{foreign}");
             fs::remove_file(place.path().join(foreign)).unwrap();
         }
         Root::make(place.path()).unwrap();

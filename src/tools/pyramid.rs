@@ -93,16 +93,19 @@ type Failed = BTreeMap<usize, String>;
 /// The work for one file.
 #[derive(Debug)]
 pub struct Work {
-    /// The number of the file among those of the command.
-    number: u64,
+    /// The number of the file among those of the command. The shards of each file are rotated by it, so that a shard is not
+    /// given all of the files that consist of a single piece.
+    pub number: u64,
+    /// Whether to store the metadata of the output in pages of its own, for object storage.
+    pub paged: bool,
     role: Role,
-    output: PathBuf,
+    /// The file to be written.
+    pub output: PathBuf,
     original: Location,
     /// Of all files that are read.
     stamps: Vec<(Location, Stamp)>,
     records: Vec<ChannelRecord>,
     families: Vec<Family>,
-    paged: bool,
 }
 
 /// The minimum and the maximum size of the pages of a paged file.
@@ -126,28 +129,19 @@ impl Work {
             Folder::sweep(output);
             return Err(PyramidError::Exists { path: output.to_owned() });
         }
-        let (output, original) = (output.to_owned(), original.clone());
         let mut work = Self {
             number: 0,
+            paged: false,
             role,
-            output,
-            original,
+            output: output.to_owned(),
+            original: original.clone(),
             stamps: Vec::new(),
             records: Vec::new(),
             families: Vec::new(),
-            paged: false,
         };
-        for wanted in wanted {
-            work.add(wanted);
-        }
+        wanted.iter().for_each(|wanted| work.add(wanted));
         work.stamps = work.stamp()?;
         Ok(work)
-    }
-
-    /// The same work as that of file `number` of several. The shards of each file are rotated by its number, so that a
-    /// shard is not given all of the files that consist of a single piece.
-    pub fn numbered(self, number: u64) -> Self {
-        Self { number, ..self }
     }
 
     fn add(&mut self, wanted: &Wanted) {
@@ -171,11 +165,6 @@ impl Work {
         self.records.push(record);
     }
 
-    /// Whether to store the metadata of the output in pages of its own, for object storage.
-    pub fn paged(self, paged: bool) -> Self {
-        Self { paged, ..self }
-    }
-
     /// The page size of the output, if it is to be paged.
     fn page_size(&self) -> Option<u64> {
         let targets = self.families.iter().flat_map(|family| {
@@ -192,11 +181,6 @@ impl Work {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.families.is_empty()
-    }
-
-    /// The file to be written.
-    pub fn output(&self) -> &Path {
-        &self.output
     }
 
     /// Computes what an earlier run has not finished, and moves the complete file into place.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisError, Value};
 
 use super::connection::{Connection, is_answer};
 use crate::config::RedisAddress;
@@ -78,9 +78,9 @@ impl Pool {
             .then(|| reason().unwrap_or_else(|| format!("{} has not answered yet", self.0.server)))
     }
 
-    /// Runs a command, and waits for its result until then at most; not at all while the breaker is open.
-    pub fn ask(&self, command: &Cmd, until: Instant) -> Result<Value, TierError> {
-        let shared = &self.0;
+    /// Runs a command, and waits for its result for so long at most; not at all while the breaker is open.
+    pub fn ask(&self, command: &Cmd, within: Duration) -> Result<Value, TierError> {
+        let (shared, until) = (&self.0, Instant::now() + within);
         let permit = shared.breaker.permit().ok_or(TierError::Resting)?;
         while let Some(mut connection) = shared.take(until) {
             let result = connection.run(command, until);
@@ -89,7 +89,7 @@ impl Pool {
                     shared.lock().connections -= 1;
                     // If the connection was closed since its last command, there may be another.
                     if !error.is_connection_dropped() {
-                        return Err(shared.failed(permit, &error.to_string()));
+                        return Err(shared.failed(permit, &described(&error, within)));
                     }
                 }
                 answer => {
@@ -102,7 +102,7 @@ impl Pool {
                 }
             }
         }
-        Err(shared.failed(permit, "it did not answer in time"))
+        Err(shared.failed(permit, &late(within)))
     }
 }
 
@@ -127,7 +127,7 @@ impl Shared {
                     self.lock().connections += 1;
                     self.give(connection);
                 }
-                Err(error) => drop(self.failed(permit, &error.to_string())),
+                Err(error) => drop(self.failed(permit, &described(&error, self.limit))),
             }
         }
     }
@@ -199,4 +199,14 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// An error of a command that may take so long.
+fn described(error: &RedisError, within: Duration) -> String {
+    // The system's own words for it are "Resource temporarily unavailable".
+    if error.is_timeout() { late(within) } else { error.to_string() }
+}
+
+fn late(within: Duration) -> String {
+    format!("it did not answer within {within:?}")
 }

@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Instant;
 
 use prometheus_client::metrics::counter::Counter;
 
@@ -228,6 +229,11 @@ fn a_few_lookups_that_take_too_long_open_the_breaker() {
     let (token, Tile { key, .. }) = (name("a"), tile(3));
     let errors: Vec<_> = (0..50).map(|_| redis.get(&token, &key).unwrap_err()).collect();
     let asked = errors.iter().filter(|error| matches!(error, TierError::Unreachable { .. })).count();
+    assert!(
+        errors[0].to_string().ends_with("could not be reached: it did not answer within 200ms"),
+        "{}",
+        errors[0]
+    );
     // The first ones, and perhaps some after a probe that was answered before it kept silent.
     assert!((1..=6).contains(&asked) && matches!(errors[49], TierError::Resting), "{errors:?}");
 }

@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::counts::Counts;
-use super::pattern::{Case, Pattern, cases};
-use super::row::{Limits, RemoteRow, Turn};
+use super::pattern::{Pattern, cases};
+use super::row::{Course, Limits, RemoteRow, Turn};
 use super::sample::Percentiles;
 use super::server_work::ServerWork;
 use super::target::Target;
 use super::team::{Team, Worker};
-use crate::base::description::{MountDescription, SiteDescription};
-use crate::tools::client::{self, Answer, Client, Method};
+use crate::base::description::{DatasetDescription, MountDescription, SiteDescription};
+use crate::base::request::TileRequest;
+use crate::tools::client::{self, Client, Method};
+use crate::tools::counts::Counts;
 
 /// Requests in a row without a response after which a client assumes the server is gone.
 const MAX_UNANSWERED: u32 = 3;
@@ -30,7 +31,8 @@ pub struct Remote {
     client: Client,
     /// The prefix of tile paths.
     below: String,
-    targets: Vec<Target>,
+    /// What it serves, or why it does not tell.
+    datasets: Result<Vec<DatasetDescription>, String>,
     limits: Limits,
 }
 
@@ -105,55 +107,32 @@ pub enum NotReached {
     /// Nothing responds there.
     #[error("{0}")]
     Silent(String),
-    /// The server does not describe its datasets.
-    #[error("{0}")]
-    Undescribed(String),
-}
-
-/// The server no longer responds.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the server at {base} no longer responds: {problem}")]
-pub struct Gone {
-    /// The server's address.
-    pub base: String,
-    /// Why the last request failed.
-    pub problem: String,
 }
 
 impl Remote {
     /// The server at a URL, which may include the mount that tile paths start with.
     ///
     /// # Errors
-    /// If the URL is invalid, nothing responds there, or the server does not describe its datasets.
-    pub fn described(url: &str, limits: Limits) -> Result<Self, NotReached> {
+    /// If the URL is invalid, or nothing responds there.
+    pub fn new(url: &str, limits: Limits) -> Result<Self, NotReached> {
         let (client, mount) = address(url).map_err(NotReached::Address)?;
         // Any response shows that the server is running.
         client.get("/healthz").map_err(NotReached::Silent)?;
-        let site = client.description().map_err(NotReached::Undescribed)?;
-        let below = match mount {
-            None => site.tilecache(),
-            Some(mount) => below_mount(&site, &mount).map_err(NotReached::Address)?,
+        let site = client.description();
+        let below = match (&site, mount) {
+            (Ok(site), None) => site.tilecache(),
+            (Ok(site), Some(mount)) => below_mount(site, &mount).map_err(NotReached::Address)?,
+            (Err(_), mount) => mount.map(|mount| format!("/{mount}")).unwrap_or_default() + "/tilecache",
         };
-        let targets: Vec<Target> = site.datasets.iter().flat_map(Target::described).collect();
-        if targets.is_empty() {
-            return Err(NotReached::Undescribed(format!("{}: no dataset is served", client.base())));
-        }
-        Ok(Self { client, below, targets, limits })
+        Ok(Self { client, below, datasets: site.map(|site| site.datasets), limits })
     }
 
-    /// A server without descriptions: its mount is that of the URL, or none.
+    /// What it serves.
     ///
     /// # Errors
-    /// If the URL is invalid.
-    pub fn undescribed(url: &str, target: Target, limits: Limits) -> Result<Self, NotReached> {
-        let (client, mount) = address(url).map_err(NotReached::Address)?;
-        let mount = mount.map(|mount| format!("/{mount}")).unwrap_or_default();
-        Ok(Self { client, below: format!("{mount}/tilecache"), targets: vec![target], limits })
-    }
-
-    /// Every channel that can be measured.
-    pub fn targets(&self) -> Vec<Target> {
-        self.targets.clone()
+    /// It does not describe its datasets.
+    pub fn datasets(&self) -> Result<Vec<DatasetDescription>, String> {
+        self.datasets.clone()
     }
 
     /// The scheme and host.
@@ -161,70 +140,76 @@ impl Remote {
         self.client.base()
     }
 
-    /// Whether it runs on this machine.
-    pub fn is_here(&self) -> bool {
-        self.client.is_here()
+    /// What to know when reading the rows.
+    pub fn remarks(&self) -> Vec<String> {
+        let here = "the server is on this machine, and shares its CPU cores with the clients";
+        let here = self.client.is_here().then(|| here.to_owned());
+        let undescribed = self.datasets.as_ref().err().map(|why| {
+            format!("the server gave no description; requesting the tiles named on the command line ({why})")
+        });
+        undescribed.into_iter().chain(here).collect()
     }
 
     /// Requests the tiles of a channel: every pattern with each number of clients, twice. `watch` receives
-    /// each row as soon as it is measured.
+    /// each row as soon as it is measured. Returns why the server no longer responds, if it does not.
     ///
     /// # Errors
-    /// If the server no longer responds. Rows measured until then have been passed to `watch`.
-    pub fn measure(
+    /// Those of `watch`.
+    pub fn measure<E>(
         &self,
         target: &Target,
         patterns: &[Pattern],
         clients: &[NonZeroUsize],
         seed: u64,
-        mut watch: impl FnMut(RemoteRow),
-    ) -> Result<(), Gone> {
-        let failed = |problem| Gone { base: self.base().to_owned(), problem };
+        mut watch: impl FnMut(RemoteRow) -> Result<(), E>,
+    ) -> Result<Option<String>, E> {
+        let gone = |problem| Ok(Some(format!("the server at {} no longer responds: {problem}", self.base())));
         for (turn, clients) in clients.iter().enumerate() {
             // Each number of clients requests different tiles, not requested before.
             let caller =
                 |_| Caller { client: self.client.another(), body: Vec::new(), unanswered_in_a_row: 0 };
             let callers = (0..clients.get()).map(caller).collect();
-            let mut team = Team::new(callers).map_err(|error| failed(error.to_string()))?;
+            let mut team = match Team::new(callers) {
+                Ok(team) => team,
+                Err(error) => return gone(error.to_string()),
+            };
             for case in cases(target, patterns, self.limits.tiles, seed.wrapping_add(turn as u64)) {
-                let path = |tile| format!("{}/{}", self.below, target.path(tile));
+                let path = |tile: &TileRequest| format!("{}/{tile}", self.below);
                 let mut paths: Vec<String> = case.tiles.iter().map(path).collect();
                 for turn in [Turn::First, Turn::Again] {
-                    let (row, gone) = self.row(&mut team, target, &case, turn, &paths);
+                    let (row, problem) = self.row(&mut team, &case.course, turn, &paths);
                     paths.truncate((row.requests as usize).max(1));
-                    watch(row);
-                    gone.map_or(Ok(()), |problem| Err(failed(problem)))?;
+                    watch(row)?;
+                    if let Some(problem) = problem {
+                        return gone(problem);
+                    }
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The row of one turn, and why a client gave up.
     fn row(
         &self,
         team: &mut Team<Caller>,
-        target: &Target,
-        case: &Case,
+        course: &Course,
         turn: Turn,
         paths: &[String],
     ) -> (RemoteRow, Option<String>) {
-        let is_once = turn == Turn::First || case.pattern == Pattern::Sweep;
+        let is_once = turn == Turn::First || course.pattern == Pattern::Sweep;
         let most = if is_once { paths.len() } else { usize::MAX };
-        let (before, spent, began) = (self.read_counts(), processor_time(), Instant::now());
+        let read_counts = || Counts::read(&self.client).filter(|counts| counts.get("renders").is_some());
+        let (before, spent, began) = (read_counts(), processor_time(), Instant::now());
         team.round(paths, most, began + self.limits.time);
         let seconds = began.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
         let spent = processor_time().saturating_sub(spent);
-        let growth = before.and_then(|before| self.read_counts()?.since(&before));
+        let growth = before.and_then(|before| read_counts()?.since(&before));
         let done = team.take();
         let (tiles, responses) = (done.times.len() as f64, done.counted);
         let requests = (done.times.len() + done.failed) as u64;
         let row = RemoteRow {
-            token: target.token.clone(),
-            channel: target.channel.clone(),
-            plane: case.planes(),
-            level: case.level,
-            pattern: case.pattern,
+            course: course.clone(),
             turn,
             clients: team.threads(),
             requests,
@@ -240,13 +225,6 @@ impl Remote {
             problems: done.problems,
         };
         (row, responses.gone)
-    }
-
-    /// What the server has counted, if it reports that.
-    fn read_counts(&self) -> Option<Counts> {
-        let answer = self.client.get("/metrics").and_then(Answer::found).ok()?;
-        let counts = Counts::parse(std::str::from_utf8(&answer.body).ok()?);
-        counts.seconds("renders").map(|_| counts)
     }
 }
 

@@ -41,7 +41,7 @@ fn at(sorted: &[Duration], percent: usize) -> f64 {
     sorted.get(rank - 1).copied().map_or(0.0, milliseconds)
 }
 
-pub(super) fn milliseconds(time: Duration) -> f64 {
+fn milliseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }
 

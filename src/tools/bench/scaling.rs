@@ -46,13 +46,17 @@ pub fn scaling(rows: &[Row]) -> Vec<Scaling> {
     let in_state = |state: State| {
         let few = rows.iter().filter(|row| row.threads == against && row.state == state && row.tiles > 0);
         let many = |row: &Row| {
-            let is_like = |other: &&Row| other.is_like(row) && other.state == state;
+            let is_like = |other: &&Row| other.course == row.course && other.state == state;
             rows.iter().find(|other| is_like(other) && other.threads == threads && other.tiles >= threads)
         };
         let factor = median(few.filter_map(|row| Some(many(row)?.tiles_per_second / row.tiles_per_second)))?;
         Some(Scaling { threads, against, state, factor })
     };
-    if threads == against { Vec::new() } else { State::ALL.into_iter().filter_map(in_state).collect() }
+    if threads == against {
+        Vec::new()
+    } else {
+        State::ALL.iter().filter_map(|(state, ..)| in_state(*state)).collect()
+    }
 }
 
 /// The median of numbers in any order; the upper one of two in the middle.

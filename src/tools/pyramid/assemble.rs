@@ -4,7 +4,7 @@
 use std::vec::IntoIter;
 
 use super::PyramidError;
-use super::build::{Builder, FinishedChunk, Tower};
+use super::build::{FinishedChunk, Tower};
 use super::family::{Family, Target};
 use super::folder::{Folder, PieceId};
 use super::piece::{Record, records, tower};
@@ -58,13 +58,13 @@ fn walk<T: Voxel>(
     writer: &Writer,
     _typed: &[T],
 ) -> Result<(), PyramidError> {
-    let (builder, tree) = (Builder { family }, &family.tree);
+    let tree = &family.tree;
     let mut pieces = Pieces { family, number, folder, next: 0, records: Vec::new().into_iter() };
     for time in family.times() {
         for component in 0..family.volumes().len() {
             let place = Place { family, writer, time, component: component as u64 };
             for root in tree.roots() {
-                builder.build::<T>(
+                family.build::<T>(
                     &root,
                     tree.piece,
                     &mut |_, _| pieces.tower::<T>(&place),

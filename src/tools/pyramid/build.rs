@@ -26,12 +26,7 @@ pub(super) type Sink<'a> = dyn FnMut(FinishedChunk) -> Result<(), PyramidError> 
 /// Provides the nodes at which a walk ends.
 pub(super) type Leaf<'a, T> = dyn FnMut(&Node, &mut Sink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
 
-/// A walk over a part of the tree of a family.
-pub(super) struct Builder<'a> {
-    pub family: &'a Family,
-}
-
-impl Builder<'_> {
+impl Family {
     /// Builds a node from its descendants at height `bottom`, which `leaf` provides.
     pub fn build<T: Voxel>(
         &self,
@@ -43,7 +38,7 @@ impl Builder<'_> {
         if node.height <= bottom {
             return leaf(node, sink);
         }
-        let tree = &self.family.tree;
+        let tree = &self.tree;
         let mut joined: Tower<T> = Vec::new();
         for child in tree.children(node) {
             let tower = self.build::<T>(&child, bottom, leaf, sink)?;
@@ -74,13 +69,13 @@ impl Builder<'_> {
         block: &mut Samples,
         sink: &mut Sink<'_>,
     ) -> Result<Tower<T>, PyramidError> {
-        let (tree, rule) = (&self.family.tree, self.family.rule);
+        let (tree, rule) = (&self.tree, self.rule);
         let region = tree.region(node);
-        let Some(volume) = self.family.volumes().get(unit.component) else { return Ok(Vec::new()) };
+        let Some(volume) = self.volumes().get(unit.component) else { return Ok(Vec::new()) };
         volume.read(&ReadRequest::new(unit.time, region), block)?;
         let voxels = T::slice(block).unwrap_or_default();
         let size = small(region.size);
-        if self.family.target(0).is_some() {
+        if self.target(0).is_some() {
             self.hand_over_copies(node, voxels, size, sink)?;
         }
         // Floats are summed in the renderer's order as far as the voxels are in memory.
@@ -104,7 +99,7 @@ impl Builder<'_> {
     }
 
     fn halved<T: Voxel>(&self, grid: &Grid<T::Sum>) -> Grid<T::Sum> {
-        grid::fold(&grid.sums, grid.size, small(self.family.tree.step(1)), self.family.rule, |sum| sum)
+        grid::fold(&grid.sums, grid.size, small(self.tree.step(1)), self.rule, |sum| sum)
     }
 
     /// Passes the node's chunks of a level to the sink, if the level is a target.
@@ -115,14 +110,14 @@ impl Builder<'_> {
         grid: &Grid<T::Sum>,
         sink: &mut Sink<'_>,
     ) -> Result<(), PyramidError> {
-        if self.family.target(height).is_none() {
+        if self.target(height).is_none() {
             return Ok(());
         }
-        let (tree, chunk) = (&self.family.tree, small(self.family.chunk(height)));
+        let (tree, chunk) = (&self.tree, small(self.chunk(height)));
         let step = tree.step(height);
         let region = tree.region_at(node, height);
         self.each_chunk(&region, |at, within| {
-            let counts = |first: u64, count: usize, step: u64, extent: u64| match self.family.rule {
+            let counts = |first: u64, count: usize, step: u64, extent: u64| match self.rule {
                 Rule::Mean => grid::counts(first, count, step, extent),
                 Rule::First => vec![1; count],
             };
@@ -143,8 +138,8 @@ impl Builder<'_> {
         size: Xyz<usize>,
         sink: &mut Sink<'_>,
     ) -> Result<(), PyramidError> {
-        let chunk = small(self.family.chunk(0));
-        self.each_chunk(&self.family.tree.region(node), |at, within| {
+        let chunk = small(self.chunk(0));
+        self.each_chunk(&self.tree.region(node), |at, within| {
             sink(FinishedChunk { height: 0, at, voxels: grid::copy(voxels, size, within, chunk) })
         })
     }

@@ -4,7 +4,7 @@
 //! ends with a digest of the rest, so that truncation and damage are detected.
 
 use super::PyramidError;
-use super::build::{Builder, Tower};
+use super::build::{FinishedChunk, Tower};
 use super::family::{Family, Unit};
 use super::grid::Grid;
 use crate::geometry::Xyz;
@@ -32,20 +32,19 @@ pub(super) fn make(family: &Family, units: &[Unit]) -> Result<Vec<u8>, PyramidEr
 }
 
 fn make_typed<T: Voxel>(family: &Family, units: &[Unit], _typed: &[T]) -> Result<Vec<u8>, PyramidError> {
-    let builder = Builder { family };
     let mut file = File::default();
     let mut block = Samples::default();
     for unit in units {
-        let mut sink = |done: super::build::FinishedChunk| {
+        let mut sink = |done: FinishedChunk| {
             if let Some(packed) = pack(&done.voxels)? {
                 file.put(&Record::Chunk { height: done.height, at: done.at, packed });
             }
             Ok(())
         };
-        let tower = builder.build::<T>(
+        let tower = family.build::<T>(
             &unit.node,
             family.tree.read,
-            &mut |node, sink| builder.read::<T>(unit, node, &mut block, sink),
+            &mut |node, sink| family.read::<T>(unit, node, &mut block, sink),
             &mut sink,
         )?;
         file.put(&Record::Tower(tower.iter().map(packed_grid::<T>).collect::<Result<_, _>>()?));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::choose::{ChoiceError, Chosen, choose};
+use super::choose::{Chosen, choose};
 use super::family::{AXES, Family, Source, Subject};
 use super::group::{Group, group};
 use super::selection::Selection;
@@ -38,11 +38,7 @@ pub struct Boxes {
 
 impl Work {
     /// The selected part of the datasets, with a chunk cache of `chunks` bytes.
-    pub fn new(
-        wanted: &Selection,
-        datasets: &[DatasetDescription],
-        chunks: u64,
-    ) -> Result<Self, ChoiceError> {
+    pub fn new(wanted: &Selection, datasets: &[DatasetDescription], chunks: u64) -> Result<Self, String> {
         let mut chosen = choose(wanted, datasets)?;
         let (share, whole) = SHARE;
         let groups = group(&chosen.families, &chosen.sources, chunks / whole * share);
