@@ -13,13 +13,11 @@ use std::num::NonZeroUsize;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::output;
 use crate::base::paint::PngProfile;
 use crate::config::Settings;
-use crate::flow::activity::Activity;
-use crate::metrics::Metrics;
 use crate::tools::bench::{
     Choice, Local, Machine, NotReached, Remote, RemoteRow, Row, State, Subject, explain, scaling, verdicts,
 };
@@ -31,8 +29,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let plan = arguments.plan().map_err(Failure::Usage)?;
     match &plan.source {
         Source::Files { sources, states, threads } => {
-            let (metrics, activity) = (Metrics::default(), Activity::default());
-            let (settings, catalog) = load_sound(log, &sources.layers()?, &metrics, &activity)?;
+            let Sound { settings, catalog, metrics, activity } = load_sound(log, &sources.layers()?)?;
             let usual = [NonZeroUsize::MIN, settings.render.threads];
             let threads = if threads.is_empty() { form::sorted(&usual) } else { threads.clone() };
             let choice =

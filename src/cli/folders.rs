@@ -120,9 +120,8 @@ struct Search {
     files: Vec<PathBuf>,
     /// The folders searched, by device and inode: a folder may be mounted or named twice.
     seen: HashSet<(u64, u64)>,
+    /// More than [`MAX_ENTRIES`] if there are more than may be looked at.
     entries: usize,
-    /// Whether a folder has more entries than may be looked at.
-    is_cut: bool,
     remarks: BTreeSet<String>,
 }
 
@@ -133,8 +132,7 @@ impl Search {
         for _ in 0..=depth {
             let mut below = Vec::new();
             for (root, folder) in level {
-                self.is_cut |= self.entries >= MAX_ENTRIES;
-                if self.is_cut {
+                if self.entries > MAX_ENTRIES {
                     break;
                 }
                 let message = |error: &io::Error| format!("{}: {error}", folder.display());
@@ -164,14 +162,13 @@ impl Search {
         let known = self.before.remove(folder).filter(|listing| listing.is_current(&about));
         let listing = match known {
             Some(listing) => listing,
-            None => Listing::of(folder, &about, root, MAX_ENTRIES - self.entries)?,
+            None => Listing::read(folder, &about, root, MAX_ENTRIES - self.entries)?,
         };
         if let Some(what) = listing.tree.filter(|_| root.is_none()) {
             self.remarks
                 .insert(format!("{} is {what}, which is not searched for HDF5 files", folder.display()));
         }
         self.entries += listing.entries;
-        self.is_cut |= listing.is_cut;
         self.files.extend(listing.files.iter().cloned());
         let root = match root {
             Some(root) => root.clone(),
@@ -193,7 +190,7 @@ impl Search {
                  Zarr and N5 trees, folders on other file systems, and symbolic links to folders"
             ));
         }
-        if self.is_cut || self.files.len() > MAX_FILES {
+        if self.entries > MAX_ENTRIES || self.files.len() > MAX_FILES {
             self.remarks.insert(format!(
                 "{all}: the search for HDF5 files ended after {MAX_FILES} files or {MAX_ENTRIES} entries of folders, and \
                  the rest is not served: name only folders that hold HDF5 files, or set a smaller files.depth"
@@ -219,9 +216,8 @@ struct Listing {
     is_settled: bool,
     /// What it is, if it is a tree of another format.
     tree: Option<&'static str>,
+    /// How many entries were looked at.
     entries: usize,
-    /// Whether it has more entries.
-    is_cut: bool,
     /// The HDF5 files.
     files: Vec<PathBuf>,
     /// The files that may become HDF5 files without a change of the folder, and what symbolic links lead to.
@@ -232,7 +228,7 @@ struct Listing {
 impl Listing {
     /// Reads a folder. In one that was found below its root, symbolic links must lead to files below that, and nothing is
     /// taken from a tree of another format.
-    fn of(folder: &Path, about: &Metadata, root: Option<&Root>, most: usize) -> io::Result<Self> {
+    fn read(folder: &Path, about: &Metadata, root: Option<&Root>, most: usize) -> io::Result<Self> {
         let (stamp, is_settled) = (stamp(about), !is_younger(about, FOLDER_SETTLES));
         let mut listing = Self { stamp, is_settled, tree: tree_at(folder), ..Self::default() };
         if listing.tree.is_some() && root.is_some() {
@@ -243,8 +239,7 @@ impl Listing {
         };
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder)? {
-            if listing.entries == most {
-                listing.is_cut = true;
+            if listing.entries > most {
                 break;
             }
             let entry = entry?;

@@ -9,7 +9,7 @@ use crate::base::name::Name;
 use crate::base::tile::TileKey;
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::store::{Keeps, Store};
+use crate::store::{ChunkCache, Store};
 use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, Tiers, TileTier};
 
 /// Opens the tiers that are configured, and the cache directory, which keeps stored chunks too.
@@ -30,7 +30,7 @@ pub(super) fn open(
         }
     }
     tiers.extend(shared_tiers(settings, metrics, store)?);
-    Ok((Tiers::of(tiers), directory))
+    Ok((Tiers::new(tiers), directory))
 }
 
 /// The cache directory, if it is needed. A server runs without a directory that cannot be used now.
@@ -80,7 +80,7 @@ pub(super) fn shared_tiers(
     Ok(tiers)
 }
 
-impl Keeps for Directory {
+impl ChunkCache for Directory {
     fn get(&self, name: &str, key: &TileKey) -> Result<Option<Bytes>, String> {
         TileTier::get(self, &Name::nearest(name), key).map_err(|error| error.to_string())
     }

@@ -24,7 +24,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let client = Client::new(&arguments.url).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let client = Client::new(&arguments.url).map_err(Failure::Usage)?;
     let report = verify(&client, &arguments.viewer, &arguments.token);
     output::print_as(arguments.json, &report, |report| format!("{report}\n"))?;
     match report.count(Outcome::Fail) {

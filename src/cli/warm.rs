@@ -10,9 +10,8 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{HumanCount, HumanDuration};
 
-use super::bar::Bar;
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::sources::Sources;
 use super::tiers::{directory_tier, shared_tiers};
@@ -21,11 +20,11 @@ use crate::base::description::DatasetDescription;
 use crate::base::shard::Shard;
 use crate::base::units::bytes;
 use crate::config::Settings;
-use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 use crate::service::{RenderPool, TileService};
 use crate::store::Store;
 use crate::tier::{Directory, Tier, Tiers};
+use crate::tools::progress::Progress;
 use crate::tools::warm::{
     self, Ending, Estimate, InProcess, Producer, Report, Selection, Server, Stop, Work,
 };
@@ -114,8 +113,7 @@ fn over_http(
     stop: &Stop,
 ) -> Result<(), Failure> {
     refuse_local(arguments, target)?;
-    let mut server =
-        Server::new(url, arguments.retries).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let mut server = Server::new(url, arguments.retries).map_err(Failure::Usage)?;
     let site = server.describe().map_err(anyhow::Error::msg)?;
     let work = chosen(arguments, selection, &site.datasets, site.caches.chunks)?;
     let renderers = site.threads.min(arguments.clients.get());
@@ -130,7 +128,6 @@ fn in_process(
     selection: &Selection,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    let (metrics, activity) = (Metrics::default(), Activity::default());
     let mut layers =
         Sources { files: target.files.clone(), config: arguments.config.clone(), set: arguments.set.clone() }
             .layers()?;
@@ -138,7 +135,7 @@ fn in_process(
         layers.files.push(super::serve::demo_volume()?.into());
         layers.config = arguments.config.clone();
     }
-    let (settings, catalog) = load_sound(log, &layers, &metrics, &activity)?;
+    let Sound { settings, catalog, metrics, activity } = load_sound(log, &layers)?;
     let directory = arguments.into.as_ref().or(settings.cache.directory.as_ref());
     let tiers = match arguments.dry_run {
         true => Vec::new(),
@@ -148,7 +145,7 @@ fn in_process(
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, activity)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
-    let service = Arc::new(service.with_tiers(Tiers::of(tiers)));
+    let service = Arc::new(service.with_tiers(Tiers::new(tiers)));
     let room = settings.cache.disk as u64;
     let job = Job { log, arguments, work, threads, renderers: threads.get(), room, stop };
     let done = job.run(&InProcess::new(Arc::clone(&service))?);
@@ -169,9 +166,9 @@ impl Job<'_> {
             }
             return output::print_as(arguments.json, &estimate, estimate_text);
         }
-        let bar = Bar::new("warming".to_owned(), "tiles");
-        let report = warm::run(work, producer, self.threads, arguments.rate, stop, &bar);
-        bar.finish();
+        let progress = Progress::new("warming".to_owned(), "tiles");
+        let report = warm::run(work, producer, self.threads, arguments.rate, stop, &progress);
+        progress.finish();
         output::print_as(arguments.json, &report, report_text)?;
         if let Some(evicted) = report.counters.map(|counters| counters.evicted).filter(|evicted| *evicted > 0)
         {

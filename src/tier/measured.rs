@@ -4,7 +4,7 @@
 //! and no request waits for them.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use super::error_log::ErrorLog;
 use super::{Backend, TierError, TileTier};
 use crate::base::name::Name;
 use crate::base::tile::{Tile, TileKey};
+use crate::flow::lock;
 use crate::flow::queue::Queue;
 use crate::metrics::TierCounters;
 
@@ -115,7 +116,7 @@ impl Measured {
 
     /// Why tiles could not be read or written lately.
     pub fn problem(&self) -> Option<(Backend, String)> {
-        let last = || self.problems().iter().rev().flatten().next().cloned();
+        let last = || lock(&self.problems).iter().rev().flatten().next().cloned();
         Some((self.backend, self.store.problem().or_else(last)?))
     }
 
@@ -141,7 +142,7 @@ impl Measured {
     /// Counts and logs an error, and notes it as the problem of such operations, or that there is none.
     fn note<T>(&self, doing: Doing, result: Result<T, TierError>) -> Result<T, TierError> {
         let Err(error) = &result else {
-            self.problems()[doing as usize] = None;
+            lock(&self.problems)[doing as usize] = None;
             return result;
         };
         let counters = &self.counters;
@@ -152,13 +153,9 @@ impl Measured {
             _ => counters.errors.inc(),
         };
         if !error.is_transient() && !error.is_skipped() {
-            self.problems()[doing as usize] = Some(error.to_string());
+            lock(&self.problems)[doing as usize] = Some(error.to_string());
         }
         self.log.log(error);
         result
-    }
-
-    fn problems(&self) -> MutexGuard<'_, [Option<String>; 2]> {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,11 +12,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::dir::{Dir, Entry, Identity};
 use super::entry::FORMAT;
 use super::{TierError, folders};
+use crate::flow::lock;
 
 const MARKER: &str = "CACHEDIR.TAG";
 /// From the Cache Directory Tagging Specification.
@@ -60,13 +61,13 @@ impl Root {
 
     /// Why the directory is not used.
     pub fn problem(&self) -> Option<TierError> {
-        self.lock().as_ref().err().cloned()
+        lock(&self.state).as_ref().err().cloned()
     }
 
     /// Uses the directory that is at the path now, if it can be used. Logs an error, and the end of an error.
     pub fn reopen(&self) {
         let state = make(&self.path).map_err(|error| TierError::Unavailable { problem: error.to_string() });
-        let before = std::mem::replace(&mut *self.lock(), state.clone());
+        let before = std::mem::replace(&mut *lock(&self.state), state.clone());
         match (before, state) {
             (_, Err(error)) => tracing::error!("cache.directory: {error}"),
             (Err(_), Ok(_)) => tracing::info!("cache.directory: {} is used again", self.path.display()),
@@ -76,7 +77,7 @@ impl Root {
 
     /// Opens the directory. [`TierError::Unavailable`] once it is gone, until it is [reopened](Root::reopen).
     pub fn open(&self) -> Result<Dir, TierError> {
-        let expected = self.lock().clone()?;
+        let expected = lock(&self.state).clone()?;
         let dir = match Dir::open(&self.path) {
             Ok(dir) => dir,
             Err(error) if is_absence(&error) => return Err(self.lose("no longer exists")),
@@ -110,16 +111,12 @@ impl Root {
     /// Stops the use of the directory, and logs why.
     fn lose(&self, why: &str) -> TierError {
         let error = TierError::Unavailable { problem: format!("{} {why}", self.path.display()) };
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.is_ok() {
             tracing::error!("cache.directory: {error}");
             *state = Err(error.clone());
         }
         error
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Result<Identity, TierError>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -331,8 +328,8 @@ mod tests {
         let path = place.path().join("new");
         std::thread::scope(|scope| {
             let makers: Vec<_> = (0..8).map(|_| scope.spawn(|| Root::make(&path).unwrap())).collect();
-            let made = makers.into_iter().map(|maker| maker.join().unwrap());
-            made.for_each(|root| assert!(!is_unavailable(&root)));
+            let roots = makers.into_iter().map(|maker| maker.join().unwrap());
+            roots.for_each(|root| assert!(!is_unavailable(&root)));
         });
     }
 }

@@ -26,7 +26,7 @@ pub struct Found {
 
 impl Tiers {
     /// These tiers in order; `None` if there are none.
-    pub fn of(tiers: Vec<Tier>) -> Option<Self> {
+    pub fn new(tiers: Vec<Tier>) -> Option<Self> {
         (!tiers.is_empty()).then_some(Self(tiers))
     }
 

@@ -21,6 +21,11 @@ impl Counts {
         Self(lines.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect())
     }
 
+    /// Adds a counter.
+    pub fn set(&mut self, name: &str, value: f64) {
+        self.0.insert(name.to_owned(), value);
+    }
+
     /// The growth since then; `None` if the process was restarted meanwhile.
     pub fn since(&self, before: &Self) -> Option<Self> {
         let growth = |(name, now): (&String, &f64)| {

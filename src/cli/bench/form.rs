@@ -38,7 +38,7 @@ const OF_SERVER: Limits = Limits { time: Duration::from_secs(2), tiles: 4096 };
 const MAX_LIMITS: Limits = Limits { time: Duration::from_secs(24 * 60 * 60), tiles: 1 << 22 };
 const CLIENTS: [usize; 3] = [1, 8, 32];
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(in crate::cli) struct Arguments {
     /// HDF5 files; or the URL of a running server, such as http://127.0.0.1:8080; or, as in ndtilecache's
     /// benchmark, TOKEN CHANNEL LEVEL of the --server
@@ -180,46 +180,45 @@ impl Arguments {
         if let Some((flag, _)) = of_files.iter().find(|(_, absent)| !absent) {
             return Err(format!("{flag} is for files; for a server use --clients"));
         }
-        let (selection, bounds) = (self.selection(), self.bounds());
-        let clients = |usual: &[usize]| {
-            let usual: Vec<NonZeroUsize> = usual.iter().copied().filter_map(NonZeroUsize::new).collect();
-            chosen(&self.clients, &usual)
-        };
-        let Some((token, channel, level)) = named else {
-            return Ok(Plan {
-                source: Source::Server { url, clients: clients(&CLIENTS), undescribed: None },
-                selection,
-                bounds,
-                patterns: chosen(&self.pattern, &Pattern::USUAL),
-                limits: self.limits(OF_SERVER),
-            });
-        };
-        if !self.token.is_empty() || !self.channel.is_empty() || self.level.is_some() {
+        if named.is_some() && !(self.token.is_empty() && self.channel.is_empty() && self.level.is_none()) {
             return Err(
                 "TOKEN CHANNEL LEVEL cannot be combined with --token, --channel or --level".to_owned()
             );
         }
-        let ((first, end), tiles) = (ancestor::SLICES, from_to(&ancestor::TILES));
-        let bounds = Bounds {
-            slices: Some(self.min.unwrap_or(first)..self.max.unwrap_or(end)),
-            rows: bounds.rows.or_else(|| tiles.clone()),
-            columns: bounds.columns.or(tiles),
+        let own = match &named {
+            Some((token, channel, level)) => &self.with_defaults_of_ancestor(token, channel, *level),
+            None => self,
         };
-        let selection = Selection {
-            tokens: vec![token.clone()],
-            channels: vec![ChannelChoice::One(channel.clone())],
-            planes: chosen(&self.plane, &[Plane::Xy]),
-            levels: Numbers::single(level.number().into()),
-            ..selection
-        };
-        let undescribed = Choice::undescribed(token, channel, level, &bounds);
+        let (clients, bounds) = (chosen(&own.clients, &numbers(&CLIENTS)), own.bounds());
+        let undescribed =
+            named.and_then(|(token, channel, level)| Choice::undescribed(token, channel, level, &bounds));
         Ok(Plan {
-            source: Source::Server { url, clients: clients(&[ancestor::PROCESSES]), undescribed },
-            selection,
+            source: Source::Server { url, clients, undescribed },
+            selection: own.selection(),
             bounds,
-            patterns: chosen(&self.pattern, &[Pattern::Sweep]),
-            limits: self.limits(MAX_LIMITS),
+            patterns: chosen(&own.pattern, &Pattern::USUAL),
+            limits: own.limits(OF_SERVER),
         })
+    }
+
+    fn with_defaults_of_ancestor(&self, token: &Name, channel: &Name, level: Level) -> Self {
+        let (first, end) = ancestor::SLICES;
+        let tiles = |given: &[u64]| if given.is_empty() { ancestor::TILES.to_vec() } else { given.to_vec() };
+        Self {
+            token: vec![token.clone()],
+            channel: vec![channel.clone()],
+            level: Some(Numbers::single(level.number().into())),
+            plane: chosen(&self.plane, &[Plane::Xy]),
+            pattern: chosen(&self.pattern, &[Pattern::Sweep]),
+            clients: chosen(&self.clients, &numbers(&[ancestor::PROCESSES])),
+            seconds: self.seconds.or(Some(MAX_LIMITS.time)),
+            tiles: self.tiles.or(NonZeroUsize::new(MAX_LIMITS.tiles)),
+            min: self.min.or(Some(first)),
+            max: self.max.or(Some(end)),
+            x: tiles(&self.x),
+            y: tiles(&self.y),
+            ..self.clone()
+        }
     }
 
     fn limits(&self, usual: Limits) -> Limits {
@@ -255,6 +254,10 @@ fn named(words: &[String]) -> Option<(Name, Name, Level)> {
 fn from_to(given: &[u64]) -> Option<Range<u64>> {
     let [first, last] = *given else { return None };
     Some(first..last.saturating_add(1))
+}
+
+fn numbers(all: &[usize]) -> Vec<NonZeroUsize> {
+    all.iter().copied().filter_map(NonZeroUsize::new).collect()
 }
 
 /// What was given, or else the usual.

@@ -30,13 +30,13 @@ pub(super) fn heading(row: &Row, subject: Option<&Subject>) -> String {
     if let Some(subject) = subject {
         let [x, y, z] = subject.size;
         let _ = write!(text, ": {x} × {y} × {z} of {}", subject.dtype);
-        let made = if subject.made { "computed from stored levels" } else { "stored" };
+        let kind = if subject.derived { "computed from stored levels" } else { "stored" };
         if let Some(storage) = &subject.storage {
             let chunk =
                 storage.chunk.as_ref().map_or("contiguous".to_owned(), |chunk| format!("in {chunk:?}"));
             let filters =
                 if storage.filters.is_empty() { "no filters".to_owned() } else { storage.filters.join(", ") };
-            let _ = write!(text, ", {made} {chunk}, {filters}");
+            let _ = write!(text, ", {kind} {chunk}, {filters}");
         }
     }
     format!("{text}\n{}", line(&ROW, |column| column.1.to_owned(), ""))
@@ -199,8 +199,8 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits() {
-        let told: Vec<String> =
+        let texts: Vec<String> =
             [0.0, 0.0004, 0.0312, 0.9999, 3.144, 99.99, 1234.5].into_iter().map(short).collect();
-        assert_eq!(told, ["0", "0", "0.031", "1.00", "3.14", "100", "1234"]);
+        assert_eq!(texts, ["0", "0", "0.031", "1.00", "3.14", "100", "1234"]);
     }
 }

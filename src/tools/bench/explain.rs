@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::row::{RemoteRow, Turn};
-use super::scaling::median;
+use super::scaling::{median, speed_up};
 use super::server_work::{ReadTimes, ServerWork};
 
 /// From this fraction of cached tiles on, the server counts as having had all of them.
@@ -17,8 +17,8 @@ pub fn explain(rows: &[RemoteRow]) -> Vec<String> {
     for turn in [Turn::First, Turn::Again] {
         let known =
             rows.iter().filter(|row| row.turn == turn).filter_map(|row| Some((row, row.server.as_ref()?)));
-        let (kept, made): (Vec<Known<'_>>, Vec<Known<'_>>) = known.partition(|(_, work)| is_kept(work));
-        says.extend([made, kept].iter().filter_map(|rows| source(rows, turn)));
+        let (kept, rendered): (Vec<Known<'_>>, Vec<Known<'_>>) = known.partition(|(_, work)| is_kept(work));
+        says.extend([rendered, kept].iter().filter_map(|rows| source(rows, turn)));
     }
     says.extend(scaling(rows));
     says.extend(own_cost(rows));
@@ -116,15 +116,9 @@ fn busy(known: &[Known<'_>]) -> String {
 
 /// How many times as many repeated tiles more clients got: the median over all patterns.
 fn scaling(rows: &[RemoteRow]) -> Option<String> {
-    let again = || rows.iter().filter(|row| row.turn == Turn::Again);
-    let (least, most) = (again().map(|row| row.clients).min()?, again().map(|row| row.clients).max()?);
-    let ratio = |few: &RemoteRow| {
-        let many = again().find(|many| many.clients == most && many.course == few.course)?;
-        (few.tiles_per_second > 0.0).then(|| many.tiles_per_second / few.tiles_per_second)
-    };
-    let median = median(again().filter(|row| row.clients == least).filter_map(ratio))?;
-    (least < most)
-        .then(|| format!("requested again: {most} clients get {median:.2} times as many tiles as {least}"))
+    let again = rows.iter().filter(|row| row.turn == Turn::Again);
+    let (few, many, factor) = speed_up(&again.map(|row| (row.clients, &row.course, row.tiles_per_second)))?;
+    Some(format!("requested again: {many} clients get {factor:.2} times as many tiles as {few}"))
 }
 
 /// What measuring costs itself: on the server's machine it takes the cores that the server would use.

@@ -7,7 +7,6 @@
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
-use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +34,9 @@ const MAX_FAILED: usize = 16;
 /// Limit of a row's total time, with the time to drop caches, as a multiple of its measured time.
 const AROUND: u32 = 4;
 
+/// The name of the count of bytes that this process has read from disk.
+const FROM_DISK: &str = "bytes_from_disk";
+
 /// Measures channels of a catalogue.
 pub struct Local<'a> {
     catalog: &'a Catalog,
@@ -52,23 +54,6 @@ struct Painter<'a> {
     buffers: EncodeBuffers,
     /// It counts as busy while it exists, so that each tile keeps to one thread.
     _place: Place,
-}
-
-/// The time of the steps of tiles, and their bytes.
-#[derive(Default)]
-struct Drawn {
-    planning: Duration,
-    drawing: Duration,
-    encoding: Duration,
-    voxel_bytes: u64,
-    png_bytes: u64,
-}
-
-/// What was counted meanwhile.
-#[derive(Default)]
-struct Meanwhile {
-    counts: Counts,
-    from_disk: Option<u64>,
 }
 
 /// One case of one channel, prepared for measuring.
@@ -101,7 +86,7 @@ impl<'a> Local<'a> {
                 dtype: channel.dtype.clone(),
                 level: level.level,
                 size: level.size,
-                made: level.path.is_none(),
+                derived: level.path.is_none(),
                 storage: level.storage.clone().or_else(|| read_instead(channel, level.level)),
                 tile: cost.tile.clone(),
                 file: file.clone(),
@@ -133,7 +118,7 @@ impl<'a> Local<'a> {
                     buffers: EncodeBuffers::default(),
                     _place: self.activity.enter(),
                 };
-                let mut team = Team::new(std::iter::repeat_with(painter).take(threads.get()).collect())?;
+                let mut team = Team::new(std::iter::repeat_with(painter).take(threads.get()))?;
                 // Chunk indexes are read, and memory is touched, before measuring.
                 prepared.case.tiles.iter().take(1).for_each(|first| team.practise(first));
                 for state in states {
@@ -173,7 +158,7 @@ impl<'a> Local<'a> {
         Prepared { case, volumes }
     }
 
-    fn row(&mut self, team: &mut Team<Painter<'_>>, prepared: &Prepared, state: State) -> Row {
+    fn row(&mut self, team: &mut Team<'_>, prepared: &Prepared, state: State) -> Row {
         let Prepared { case, .. } = prepared;
         let mut requests = case.tiles.as_slice();
         let before = self.metrics.chunk_reads.get();
@@ -189,18 +174,14 @@ impl<'a> Local<'a> {
         let alone = is_cold && case.course.pattern == Pattern::Random;
         let each = if alone { team.threads() } else { requests.len() }.max(1);
         let (began, mut counted) = (Instant::now(), Duration::ZERO);
-        let (mut done, mut meanwhile) = (Done::<Drawn>::default(), Meanwhile::default());
-        meanwhile.from_disk = Some(0);
+        let (mut done, mut counts) = (Done::default(), Counts::default());
         'rows: loop {
             for round in requests.chunks(each) {
                 self.drop_caches(prepared, state);
                 let (before, start) = (self.read_counts(), Instant::now());
                 team.round(round, round.len(), start + self.limits.time.saturating_sub(counted));
                 counted += start.elapsed();
-                let after = self.read_counts();
-                meanwhile.counts += after.counts.since(&before.counts).unwrap_or_default();
-                let sum = |(all, (after, before))| all + u64::saturating_sub(after, before);
-                meanwhile.from_disk = meanwhile.from_disk.zip(after.from_disk.zip(before.from_disk)).map(sum);
+                counts += self.read_counts().since(&before).unwrap_or_default();
                 done += team.take();
                 let late = began.elapsed() > self.limits.time * AROUND;
                 let hopeless = done.times.is_empty() && done.failed >= MAX_FAILED;
@@ -210,13 +191,15 @@ impl<'a> Local<'a> {
             }
         }
         done.problems.iter().for_each(|problem| add_new(&mut self.failures, problem.clone()));
-        row(case, state, team.threads(), done, &meanwhile)
+        row(case, state, team.threads(), done, &counts)
     }
 
-    fn read_counts(&self) -> Meanwhile {
+    /// What was counted so far: by the catalogue, and by the system, if it does.
+    fn read_counts(&self) -> Counts {
         // Writing to a string cannot fail.
-        let counts = Counts::parse(&self.metrics.text(|_| true).unwrap_or_default());
-        Meanwhile { counts, from_disk: bytes_from_disk() }
+        let mut counts = Counts::parse(&self.metrics.text(|_| true).unwrap_or_default());
+        bytes_from_disk().into_iter().for_each(|bytes| counts.set(FROM_DISK, bytes as f64));
+        counts
     }
 
     /// Drops the caches that the state wants empty.
@@ -236,11 +219,8 @@ impl<'a> Local<'a> {
 }
 
 impl Worker for Painter<'_> {
-    type Request = TileRequest;
-    type Counted = Drawn;
-
     /// One tile, from the request to the PNG.
-    fn work(&mut self, request: &TileRequest, done: &mut Drawn) -> Result<(), String> {
+    fn work(&mut self, request: &TileRequest, done: &mut Done) -> Result<(), String> {
         let began = Instant::now();
         let resolved = self.catalog.resolve(request).map_err(|e| e.to_string())?;
         black_box(resolved.key());
@@ -254,25 +234,13 @@ impl Worker for Painter<'_> {
             let voxels = source.patch.as_ref().map_or(0, |patch| patch.width() * patch.height());
             (voxels * source.volume.shape().voxel.samples().voxel_bytes()) as u64
         };
-        *done += Drawn {
-            planning: planned - began,
-            drawing: drawn - planned,
-            encoding: drawn.elapsed(),
-            voxel_bytes: plan.picture.sources().iter().map(voxel_bytes).sum(),
-            png_bytes: png.len() as u64,
-        };
+        done.planning += planned - began;
+        done.drawing += drawn - planned;
+        done.encoding += drawn.elapsed();
+        done.voxel_bytes += plan.picture.sources().iter().map(voxel_bytes).sum::<u64>();
+        done.png_bytes += png.len() as u64;
         black_box(png);
         Ok(())
-    }
-}
-
-impl AddAssign for Drawn {
-    fn add_assign(&mut self, other: Self) {
-        self.planning += other.planning;
-        self.drawing += other.drawing;
-        self.encoding += other.encoding;
-        self.voxel_bytes += other.voxel_bytes;
-        self.png_bytes += other.png_bytes;
     }
 }
 
@@ -294,8 +262,8 @@ fn add_new(texts: &mut Vec<String>, text: String) {
     }
 }
 
-fn row(case: &Case, state: State, threads: usize, done: Done<Drawn>, meanwhile: &Meanwhile) -> Row {
-    let (tiles, drawn, Meanwhile { counts, from_disk }) = (done.times.len(), done.counted, meanwhile);
+fn row(case: &Case, state: State, threads: usize, done: Done, counts: &Counts) -> Row {
+    let tiles = done.times.len();
     // Failed tiles take time as well without counting as tiles.
     let milliseconds = if tiles == 0 { 0.0 } else { 1e3 / tiles as f64 };
     let reading = ReadTimes::new(counts).unwrap_or_default().scaled(milliseconds);
@@ -310,14 +278,14 @@ fn row(case: &Case, state: State, threads: usize, done: Done<Drawn>, meanwhile: 
         tiles,
         failed: done.failed,
         tiles_per_second: speed * tiles as f64,
-        voxel_mb_per_second: speed * drawn.voxel_bytes as f64 / 1e6,
-        voxel_bytes: drawn.voxel_bytes as f64 / tiles.max(1) as f64,
+        voxel_mb_per_second: speed * done.voxel_bytes as f64 / 1e6,
+        voxel_bytes: done.voxel_bytes as f64 / tiles.max(1) as f64,
         latency: Percentiles::new(done.times),
         stages: Stages {
-            plan: each(drawn.planning),
+            plan: each(done.planning),
             reading,
-            draw: (each(drawn.drawing) - reading.sum()).max(0.0),
-            encode: each(drawn.encoding),
+            draw: (each(done.drawing) - reading.sum()).max(0.0),
+            encode: each(done.encoding),
         },
         chunks: ChunkUse {
             decoded: counts.count("chunk_reads"),
@@ -325,7 +293,7 @@ fn row(case: &Case, state: State, threads: usize, done: Done<Drawn>, meanwhile: 
             stored_bytes: counts.count("chunk_stored_bytes"),
             decoded_bytes: counts.count("chunk_decoded_bytes"),
         },
-        png_bytes: drawn.png_bytes as f64 / tiles.max(1) as f64,
-        disk_bytes: *from_disk,
+        png_bytes: done.png_bytes as f64 / tiles.max(1) as f64,
+        disk_bytes: counts.get(FROM_DISK).map(|bytes| bytes as u64),
     }
 }

@@ -258,10 +258,10 @@ mod tests {
     fn a_walk_asks_for_what_changes_in_any_plane() {
         let cases = case(Pattern::Walk);
         assert_eq!(cases[0].course.plane, "xy+xz+yz");
-        let of = |plane| cases[0].tiles.iter().filter(move |tile| tile.address.plane == plane);
+        let in_plane = |plane| cases[0].tiles.iter().filter(move |tile| tile.address.plane == plane);
         for plane in Plane::ALL {
-            assert!(of(plane).count() > COUNT / 10, "{plane}");
-            assert!(of(plane).zip(of(plane).skip(1)).all(|(one, next)| one != next), "{plane}");
+            assert!(in_plane(plane).count() > COUNT / 10, "{plane}");
+            assert!(in_plane(plane).zip(in_plane(plane).skip(1)).all(|(one, next)| one != next), "{plane}");
         }
     }
 

@@ -5,7 +5,6 @@
 //! `/metrics`, they show what it did meanwhile. Note that load and server often share a machine, and then
 //! compete for its cores.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ use super::row::{Course, Limits, RemoteRow, Turn};
 use super::sample::Percentiles;
 use super::server_work::ServerWork;
 use super::target::Target;
-use super::team::{Team, Worker};
+use super::team::{Done, Team, Worker};
 use crate::base::description::{DatasetDescription, MountDescription, SiteDescription};
 use crate::base::request::TileRequest;
 use crate::tools::client::{self, Client, Method};
@@ -37,64 +36,42 @@ pub struct Remote {
 }
 
 /// A client with a connection of its own, which is kept.
-struct Caller {
+struct Caller<'a> {
     client: Client,
+    /// The prefix of tile paths.
+    below: &'a str,
     /// The body of the last response, whose memory is used again.
     body: Vec<u8>,
     unanswered_in_a_row: u32,
 }
 
-/// The responses.
-#[derive(Debug, Default)]
-struct Responses {
-    statuses: BTreeMap<u16, u64>,
-    unanswered: u64,
-    /// Bytes of tiles.
-    bytes: u64,
-    /// Why a client gave up.
-    gone: Option<String>,
-}
-
-impl Worker for Caller {
-    type Request = String;
-    type Counted = Responses;
-
-    fn work(&mut self, path: &String, responses: &mut Responses) -> Result<(), String> {
-        match self.client.ask_into(std::mem::take(&mut self.body), &Method::GET, path, &[]) {
+impl Worker for Caller<'_> {
+    fn work(&mut self, request: &TileRequest, done: &mut Done) -> Result<(), String> {
+        let path = format!("{}/{request}", self.below);
+        match self.client.request_into(std::mem::take(&mut self.body), &Method::GET, &path, &[]) {
             Ok(answer) => {
                 self.unanswered_in_a_row = 0;
-                *responses.statuses.entry(answer.status).or_default() += 1;
+                *done.statuses.entry(answer.status).or_default() += 1;
                 if answer.status != 200 {
                     return Err(answer.problem());
                 }
-                responses.bytes += answer.body.len() as u64;
+                done.png_bytes += answer.body.len() as u64;
                 self.body = answer.body;
                 Ok(())
             }
             Err(error) => {
-                responses.unanswered += 1;
+                done.unanswered += 1;
                 self.unanswered_in_a_row += 1;
                 if self.has_given_up() {
-                    responses.gone = Some(error.problem.clone());
+                    done.gone = Some(error.clone());
                 }
-                Err(error.to_string())
+                Err(error)
             }
         }
     }
 
     fn has_given_up(&self) -> bool {
         self.unanswered_in_a_row >= MAX_UNANSWERED
-    }
-}
-
-impl std::ops::AddAssign for Responses {
-    fn add_assign(&mut self, other: Self) {
-        for (status, count) in other.statuses {
-            *self.statuses.entry(status).or_default() += count;
-        }
-        self.unanswered += other.unanswered;
-        self.bytes += other.bytes;
-        self.gone = self.gone.take().or(other.gone);
     }
 }
 
@@ -166,19 +143,21 @@ impl Remote {
         let gone = |problem| Ok(Some(format!("the server at {} no longer responds: {problem}", self.base())));
         for (turn, clients) in clients.iter().enumerate() {
             // Each number of clients requests different tiles, not requested before.
-            let caller =
-                |_| Caller { client: self.client.another(), body: Vec::new(), unanswered_in_a_row: 0 };
-            let callers = (0..clients.get()).map(caller).collect();
-            let mut team = match Team::new(callers) {
+            let caller = |_| Caller {
+                client: self.client.another(),
+                below: &self.below,
+                body: Vec::new(),
+                unanswered_in_a_row: 0,
+            };
+            let mut team = match Team::new((0..clients.get()).map(caller)) {
                 Ok(team) => team,
                 Err(error) => return gone(error.to_string()),
             };
             for case in cases(target, patterns, self.limits.tiles, seed.wrapping_add(turn as u64)) {
-                let path = |tile: &TileRequest| format!("{}/{tile}", self.below);
-                let mut paths: Vec<String> = case.tiles.iter().map(path).collect();
+                let mut tiles = case.tiles.as_slice();
                 for turn in [Turn::First, Turn::Again] {
-                    let (row, problem) = self.row(&mut team, &case.course, turn, &paths);
-                    paths.truncate((row.requests as usize).max(1));
+                    let (row, problem) = self.row(&mut team, &case.course, turn, tiles);
+                    tiles = &tiles[..(row.requests as usize).clamp(1, tiles.len())];
                     watch(row)?;
                     if let Some(problem) = problem {
                         return gone(problem);
@@ -192,39 +171,39 @@ impl Remote {
     /// The row of one turn, and why a client gave up.
     fn row(
         &self,
-        team: &mut Team<Caller>,
+        team: &mut Team<'_>,
         course: &Course,
         turn: Turn,
-        paths: &[String],
+        requests: &[TileRequest],
     ) -> (RemoteRow, Option<String>) {
         let is_once = turn == Turn::First || course.pattern == Pattern::Sweep;
-        let most = if is_once { paths.len() } else { usize::MAX };
+        let most = if is_once { requests.len() } else { usize::MAX };
         let read_counts = || Counts::read(&self.client).filter(|counts| counts.get("renders").is_some());
         let (before, spent, began) = (read_counts(), processor_time(), Instant::now());
-        team.round(paths, most, began + self.limits.time);
+        team.round(requests, most, began + self.limits.time);
         let seconds = began.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
         let spent = processor_time().saturating_sub(spent);
         let growth = before.and_then(|before| read_counts()?.since(&before));
         let done = team.take();
-        let (tiles, responses) = (done.times.len() as f64, done.counted);
-        let requests = (done.times.len() + done.failed) as u64;
+        let tiles = done.times.len() as f64;
+        let count = (done.times.len() + done.failed) as u64;
         let row = RemoteRow {
             course: course.clone(),
             turn,
             clients: team.threads(),
-            requests,
-            statuses: responses.statuses,
-            unanswered: responses.unanswered,
+            requests: count,
+            statuses: done.statuses,
+            unanswered: done.unanswered,
             tiles_per_second: tiles / seconds,
-            mb_per_second: responses.bytes as f64 / seconds / 1e6,
-            png_bytes: responses.bytes as f64 / tiles.max(1.0),
+            mb_per_second: done.png_bytes as f64 / seconds / 1e6,
+            png_bytes: done.png_bytes as f64 / tiles.max(1.0),
             latency: Percentiles::new(done.times),
             seconds,
-            client_micros: spent.as_secs_f64() * 1e6 / requests.max(1) as f64,
+            client_micros: spent.as_secs_f64() * 1e6 / count.max(1) as f64,
             server: growth.map(|growth| ServerWork::new(&growth)),
             problems: done.problems,
         };
-        (row, responses.gone)
+        (row, done.gone)
     }
 }
 
@@ -236,7 +215,7 @@ fn processor_time() -> Duration {
 
 /// The server of a URL, and its mount if it names one.
 fn address(url: &str) -> Result<(Client, Option<String>), String> {
-    let client = Client::new(url).map_err(|e| e.to_string())?;
+    let client = Client::new(url)?;
     let mut segments = client::path_of(url).split('/').skip(1).filter(|segment| !segment.is_empty());
     let mount = segments.next().map(str::to_owned);
     match (segments.next(), segments.next()) {

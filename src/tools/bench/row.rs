@@ -74,7 +74,8 @@ pub struct Subject {
     /// Its extent: x, y, z.
     pub size: [u64; 3],
     /// Whether it is computed from a finer level for every tile.
-    pub made: bool,
+    #[serde(rename = "made")]
+    pub derived: bool,
     /// The storage of the level that is read: this one, or the one it is computed from.
     pub storage: Option<StorageDescription>,
     /// What one tile costs from cold, by plane name.

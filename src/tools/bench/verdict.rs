@@ -20,7 +20,16 @@ use crate::geometry::{Axis, Plane, Xyz};
 /// The side of the cubic chunks used for comparison.
 const CUBE: u64 = 64;
 /// A computed level is said to need storing if a tile reads at least this many times its voxels.
-const MADE_OF_MANY: f64 = 3.0;
+const DERIVED_FROM_MANY: f64 = 3.0;
+
+/// What would help: its name, and how.
+const MORE_THREADS: (&str, &str) = ("more_threads", "more cores, and render.threads to use them");
+const LIGHTER_FILTER: (&str, &str) =
+    ("lighter_filter", "a filter that decodes faster, such as lz4 or zstd, or none");
+const MORE_CHUNKS_KEPT: (&str, &str) =
+    ("more_chunks_kept", "a larger cache.chunks, so that chunks are found decoded");
+const MORE_TILES_KEPT: (&str, &str) =
+    ("more_tiles_kept", "a larger cache.tiles, so that tiles requested again are not rendered again");
 
 /// What takes most of a tile's time, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -151,7 +160,7 @@ impl<'a> Evidence<'a> {
         ]);
         let access = read + inflate + library;
         let is_access = access >= other.0;
-        if (is_access || other.1 == Limit::Drawing) && self.is_made_of_many() {
+        if (is_access || other.1 == Limit::Drawing) && self.is_derived_from_many() {
             (access + draw, Limit::MadeLevel)
         } else if !is_access {
             other
@@ -162,9 +171,9 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    fn is_made_of_many(&self) -> bool {
+    fn is_derived_from_many(&self) -> bool {
         let wanted = self.planes.iter().map(|(_, tile)| tile.bytes_wanted).max().unwrap_or(0);
-        self.subject.made && wanted as f64 >= MADE_OF_MANY * self.row.voxel_bytes
+        self.subject.derived && wanted as f64 >= DERIVED_FROM_MANY * self.row.voxel_bytes
     }
 
     fn lies_across(&self) -> bool {
@@ -208,41 +217,30 @@ impl<'a> Evidence<'a> {
 
     /// What would help, best first.
     fn helps(&self, small: bool) -> Vec<Help> {
-        let help = |help, how: &str| Help { help, how: how.to_owned() };
         let filters = self.subject.storage.iter().flat_map(|storage| &storage.filters);
         let slow = ["deflate", "bzip2", "szip", "nbit", "scaleoffset"];
         let is_slow = filters.into_iter().any(|filter| slow.iter().any(|name| filter.starts_with(name)));
         // Chunks requested again should be found decoded.
         let forgets = self.row.state == State::Warm && self.row.chunks.decoded > 0;
         let file = &self.subject.file;
-        let threads = || help("more_threads", "more cores, and render.threads to use them");
-        let tiles = || {
-            let how = "a larger cache.tiles, so that tiles requested again are not rendered again";
-            help("more_tiles_kept", how)
-        };
-        match self.limit {
+        let helps: &[(&'static str, &str)] = match self.limit {
             Limit::ChunkShape | Limit::Library => {
                 let how = format!("a copy in chunks that suit all planes: {}", advice::rechunk(file));
-                vec![help("rechunk", &how)]
+                return vec![Help { help: "rechunk", how }];
             }
             Limit::MadeLevel => {
                 let how = format!("storing the levels once: {}", advice::store_levels(file));
-                vec![help("store_levels", &how)]
+                return vec![Help { help: "store_levels", how }];
             }
-            Limit::Disk => vec![help("faster_disk", "a faster disk, or more memory for the page cache")],
-            Limit::Inflate if forgets => {
-                let how = "a larger cache.chunks, so that chunks are found decoded";
-                vec![help("more_chunks_kept", how), threads()]
-            }
-            Limit::Inflate if is_slow => {
-                let how = "a filter that decodes faster, such as lz4 or zstd, or none";
-                vec![threads(), help("lighter_filter", how)]
-            }
-            Limit::Encoder if small => vec![help("fast_png", "png = \"fast\""), tiles()],
-            Limit::Encoder => vec![threads(), tiles()],
-            Limit::Inflate | Limit::Memory | Limit::Drawing | Limit::Planning => vec![threads()],
-            Limit::Waiting => Vec::new(),
-        }
+            Limit::Disk => &[("faster_disk", "a faster disk, or more memory for the page cache")],
+            Limit::Inflate if forgets => &[MORE_CHUNKS_KEPT, MORE_THREADS],
+            Limit::Inflate if is_slow => &[MORE_THREADS, LIGHTER_FILTER],
+            Limit::Encoder if small => &[("fast_png", "png = \"fast\""), MORE_TILES_KEPT],
+            Limit::Encoder => &[MORE_THREADS, MORE_TILES_KEPT],
+            Limit::Inflate | Limit::Memory | Limit::Drawing | Limit::Planning => &[MORE_THREADS],
+            Limit::Waiting => &[],
+        };
+        helps.iter().map(|(help, how)| Help { help, how: (*how).to_owned() }).collect()
     }
 }
 

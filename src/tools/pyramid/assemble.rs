@@ -7,7 +7,7 @@ use super::PyramidError;
 use super::build::{FinishedChunk, Tower};
 use super::family::{Family, Target};
 use super::folder::{Folder, PieceId};
-use super::piece::{Record, records, tower};
+use super::piece::{Kind, Record, records, sums};
 use super::tree::EDGE;
 use crate::base::units;
 use crate::geometry::Xyz;
@@ -108,13 +108,19 @@ struct Pieces<'a> {
 impl Pieces<'_> {
     /// Writes the chunks of the next unit; returns its sums.
     fn tower<T: Voxel>(&mut self, place: &Place<'_>) -> Result<Tower<T>, PyramidError> {
+        let mut tower = Tower::<T>::new();
         loop {
-            match self.records.next() {
-                Some(Record::Chunk { height, at, packed }) => place.put(height, at, &packed)?,
-                Some(Record::Tower(grids)) => {
-                    return tower::<T>(&grids).ok_or_else(|| self.broken(self.next.saturating_sub(1)));
+            let Some(record) = self.records.next() else {
+                self.load()?;
+                continue;
+            };
+            match record.kind {
+                Kind::Chunk => place.put(record.height, record.at, &record.packed)?,
+                Kind::Sums => {
+                    let grid = sums::<T>(&record);
+                    tower.push(grid.ok_or_else(|| self.broken(self.next.saturating_sub(1)))?);
                 }
-                None => self.load()?,
+                Kind::End => return Ok(tower),
             }
         }
     }

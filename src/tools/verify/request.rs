@@ -98,7 +98,7 @@ impl Request {
     }
 
     fn send(&self, client: &Client) -> Checked {
-        let answer = client.ask(&self.method, &self.url, self.headers)?;
+        let answer = client.request(&self.method, &self.url, self.headers)?;
         let mut note = None;
         for need in &self.needs {
             match need {
@@ -125,7 +125,7 @@ pub(super) fn document<T: DeserializeOwned>(
     url: &str,
     headers: &[Header],
 ) -> Result<(T, Answer), String> {
-    let answer = client.ask(&Method::GET, url, headers)?.found()?;
+    let answer = client.request(&Method::GET, url, headers)?.found()?;
     Need::Shared.check(client, &answer)?;
     let value = serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(e))?;
     Ok((value, answer))
@@ -189,12 +189,12 @@ impl Need {
             }
             Need::Cacheable => {
                 let tag = answer.header("etag").ok_or_else(|| answer.wrong("there is no ETag"))?;
-                let again = client.ask(&Method::GET, &answer.url, &[("If-None-Match", tag)])?.status;
+                let again = client.request(&Method::GET, &answer.url, &[("If-None-Match", tag)])?.status;
                 (again != 304)
                     .then(|| format!("a browser that revalidates a cached tile gets status {again}, not 304"))
             }
             Need::Head => {
-                let head = client.ask(&Method::HEAD, &answer.url, &[])?.found()?;
+                let head = client.request(&Method::HEAD, &answer.url, &[])?.found()?;
                 let stated = head.header("content-length").unwrap_or("missing");
                 (stated != length.to_string())
                     .then(|| format!("HEAD says Content-Length {stated}, but GET returns {length} bytes"))

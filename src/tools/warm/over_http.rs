@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::run::{Counters, Outcome, Producer, Stop};
 use crate::base::description::SiteDescription;
 use crate::base::request::TileRequest;
-use crate::tools::client::{Answer, Client, Method, NotAServer};
+use crate::tools::client::{Answer, Client, Method};
 use crate::tools::counts::Counts;
 
 /// Marks a request as a prefetch (the Fetch standard, section 3.7).
@@ -33,7 +33,7 @@ pub struct Server {
 
 impl Server {
     /// The server at a URL; a tile refused as busy is retried this many times. Sends nothing yet.
-    pub fn new(url: &str, retries: u32) -> Result<Self, NotAServer> {
+    pub fn new(url: &str, retries: u32) -> Result<Self, String> {
         let client = Client::new(url)?;
         Ok(Self { client, below: String::new(), retries })
     }
@@ -60,12 +60,12 @@ impl Producer for Server {
         let path = format!("{}/{tile}", self.below);
         let mut retries = 0;
         loop {
-            let failure = match self.client.ask(&Method::GET, &path, &[PREFETCH]) {
+            let failure = match self.client.request(&Method::GET, &path, &[PREFETCH]) {
                 Ok(answer) => match read(&answer) {
                     Ok(outcome) => return outcome,
                     Err(refused) => refused,
                 },
-                Err(error) => Failure { why: error.to_string(), retry_after: None, is_silent: true },
+                Err(error) => Failure { why: error, retry_after: None, is_silent: true },
             };
             if stop.is_requested() || retries < self.retries && stop.wait(failure.pause(retries)) {
                 return Outcome::Stopped;

@@ -237,7 +237,7 @@ proptest! {
         let widest = volume.views().last().map_or(1, |view| view.factor.x) as f64;
         let is_flat = volume.voxel.is_some_and(|voxel| voxel.z < widest);
         if work.remarks().is_empty() {
-            prop_assert!(different <= work.boxes().count);
+            prop_assert!(different <= work.boxes().0);
 
             // Each block fits into the cache, which has each of its boxes decoded at most once.
             let mut by_blocks = 0;

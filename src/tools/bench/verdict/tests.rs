@@ -22,7 +22,7 @@ fn storage(chunk: Option<Vec<u64>>, filters: &[&str]) -> StorageDescription {
 }
 
 /// A level whose tiles take these bytes read, inflated and wanted, by plane.
-fn subject(storage: StorageDescription, made: bool, tiles: [(u64, u64, u64); 3]) -> Subject {
+fn subject(storage: StorageDescription, derived: bool, tiles: [(u64, u64, u64); 3]) -> Subject {
     let cost = |(bytes_read, bytes_inflated, bytes_wanted)| TileCost {
         bytes_wanted,
         cost: ReadCost { reads: 64, bytes_read, bytes_inflated },
@@ -34,7 +34,7 @@ fn subject(storage: StorageDescription, made: bool, tiles: [(u64, u64, u64); 3])
         dtype: "uint8".to_owned(),
         level: 0,
         size: [2048, 2048, 256],
-        made,
+        derived,
         storage: Some(storage),
         tile: ["xy", "xz", "yz"].into_iter().zip(tiles.map(cost)).collect(),
         file: Path::new("/data/a.h5").into(),
@@ -162,12 +162,12 @@ fn what_did_not_come_from_the_disk_is_not_laid_on_it() {
 }
 
 #[test]
-fn a_level_made_of_many_voxels_should_be_stored() {
-    let made = Subject { made: true, ..cubes() };
+fn a_level_derived_of_many_voxels_should_be_stored() {
+    let derived = Subject { derived: true, ..cubes() };
     let many = |wanted: u64| {
-        let mut made = made.clone();
-        made.tile.values_mut().for_each(|tile| tile.bytes_wanted = wanted);
-        made
+        let mut derived = derived.clone();
+        derived.tile.values_mut().for_each(|tile| tile.bytes_wanted = wanted);
+        derived
     };
     let verdict_of = |wanted, stages| judged(many(wanted), row("xy", State::Chunks, stages));
     let stored = verdict_of(1 << 20, inflating());
@@ -195,9 +195,9 @@ fn chunks_that_do_not_stay_want_a_larger_cache_and_waiting_wants_nothing() {
 fn rows_that_are_limited_alike_are_told_together() {
     let scroll = Row { course: course("xz", Pattern::Scroll), ..row("xz", State::Chunks, inflating()) };
     let rows = [row("xy", State::Chunks, inflating()), row("xz", State::Chunks, inflating()), scroll];
-    let told = verdicts(&rows, &[cubes()], false);
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].rows, "level 0 random xy, xz, scroll xz");
+    let all = verdicts(&rows, &[cubes()], false);
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].rows, "level 0 random xy, xz, scroll xz");
     let empty = Row { tiles: 0, ..row("xy", State::Chunks, Stages::default()) };
     assert!(verdicts(&[empty], &[cubes()], false).is_empty());
 }
