@@ -3,9 +3,7 @@
 //! Each command has a file of its own. Exit status: 0 success, 1 the work failed, 2 the command or its configuration
 //! is invalid. Results go to standard output through `output`, everything else to standard error through `log`.
 
-mod bar;
 mod bench;
-mod blocks;
 mod cache;
 mod check;
 mod choices;
@@ -111,7 +109,7 @@ pub fn run() -> ExitCode {
     limits::share_arenas();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        Err(told) => return shown(&log, &told),
+        Err(message) => return shown(&log, &message),
     };
     // Starts the second thread: everything above must come before it.
     match command {
@@ -163,13 +161,13 @@ fn ended(log: &Log, outcome: Result<(), Failure>, patience: Option<Duration>) ->
 }
 
 /// Prints the requested help or version, or the error in the command.
-fn shown(log: &Log, told: &clap::Error) -> ExitCode {
-    if told.use_stderr() {
-        log.message(output::terminal_safe(&told.render().to_string()).trim_end(), None);
+fn shown(log: &Log, message: &clap::Error) -> ExitCode {
+    if message.use_stderr() {
+        log.message(output::terminal_safe(&message.render().to_string()).trim_end(), None);
         log.flush(None);
         return ExitCode::from(2);
     }
-    let printed = match told.print() {
+    let printed = match message.print() {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
         printed => printed.map_err(|error| output::not_written(&error)),
     };

@@ -58,7 +58,7 @@ pub use location::Location;
 pub use merge::Requests;
 pub use object::Object;
 pub use relay::{Answer, Relay, Wanted};
-pub use shared::Keeps;
+pub use shared::ChunkCache;
 pub use stored::Gathering;
 pub use version::Version;
 
@@ -107,7 +107,7 @@ impl Store {
     }
 
     /// Keeps stored chunks from now on, unless something else keeps them already.
-    pub fn keep_chunks_in(&self, kept: Arc<dyn Keeps>) {
+    pub fn keep_chunks_in(&self, kept: Arc<dyn ChunkCache>) {
         self.0.shared.kept.get_or_init(|| kept);
     }
 

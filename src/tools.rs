@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub(crate) mod client;
+mod counts;
 pub(crate) mod demo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, SamplingMode};
 use voltile::catalog::Catalog;
 use voltile::geometry::{Plane, TileAddress};
-use voltile::tools::bench::{Bounds, Selection, Target};
+use voltile::tools::bench::{Bounds, Choice, Numbers, Selection};
 
 use crate::layouts::{Drawer, opened};
 
@@ -53,10 +53,10 @@ fn stem(file: &Path) -> String {
 
 /// The tiles of a plane of level 0.
 fn tiles(catalog: &Catalog, plane: Plane, cold: bool) -> Vec<TileAddress> {
-    let all = catalog.describe().iter().flat_map(Target::described).collect();
     let first = Bounds { slices: Some(0..KEPT), rows: Some(0..1), columns: Some(0..1) };
     let bounds = if cold { Bounds::default() } else { first };
-    let selection = Selection { planes: vec![plane], levels: vec![0], bounds, ..Selection::default() };
+    let selection = Selection { planes: vec![plane], levels: Numbers::single(0), ..Selection::default() };
+    let choice = Choice::new(catalog.describe(), &selection, &bounds).unwrap();
     let most = if cold { number("VOLTILE_BENCH_TILES", 8) } else { KEPT };
-    selection.choose(all).unwrap().targets[0].random(most as usize, number("VOLTILE_BENCH_SEED", 1))
+    choice.targets[0].random(most as usize, number("VOLTILE_BENCH_SEED", 1))
 }

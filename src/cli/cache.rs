@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde_json::json;
 
 use super::failure::Failure;
 use super::load::listed;
 use super::log::Log;
-use super::output;
+use super::{output, tiers};
 use crate::base::name::Name;
 use crate::config::{self, Layers};
-use crate::tier::{Contents, Directory};
+use crate::tier::{Contents, Directory, TierError};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -57,63 +57,51 @@ struct Place {
     set: Vec<String>,
 }
 
-/// A directory, and its budget if known.
-struct Found {
+/// The cache directory of a command.
+struct Cache {
     path: PathBuf,
-    budget: Option<u64>,
+    /// In bytes; unknown if the directory was given by `--directory`.
+    budget: Option<usize>,
+    /// Missing if nothing has been stored yet.
+    directory: Option<Directory>,
 }
 
 impl Place {
-    fn found(&self) -> Result<Found, Failure> {
-        if let Some(path) = self.directory.clone() {
-            return Ok(Found { path, budget: None });
-        }
-        let (config, set) = (self.config.clone(), self.set.clone());
-        let loaded = config::load(&Layers { config, set, ..Layers::of_process() }.or_default_file());
-        if !loaded.faults.is_empty() {
-            return Err(Failure::Usage(listed(&loaded.faults)));
-        }
-        let cache = loaded.settings.cache;
-        let missing =
-            "no cache directory is configured: set cache.directory, or name one with --directory DIR";
-        let path = cache.directory.ok_or_else(|| Failure::Usage(missing.to_owned()))?;
-        Ok(Found { path, budget: Some(cache.disk as u64) })
+    fn open(&self) -> Result<Cache, Failure> {
+        let (path, budget) = match self.directory.clone() {
+            Some(path) => (path, None),
+            None => {
+                let (config, set) = (self.config.clone(), self.set.clone());
+                let loaded = config::load(&Layers { config, set, ..Layers::of_process() }.or_default_file());
+                if !loaded.faults.is_empty() {
+                    return Err(Failure::Usage(listed(&loaded.faults)));
+                }
+                let missing =
+                    "no cache directory is configured: set cache.directory, or name one with --directory DIR";
+                let path = loaded.settings.cache.directory;
+                (path.ok_or_else(|| Failure::Usage(missing.to_owned()))?, Some(loaded.settings.cache.disk))
+            }
+        };
+        let directory = Directory::open_existing(&path).map_err(tiers::unusable)?;
+        Ok(Cache { path, budget, directory })
     }
 }
 
-impl Found {
-    /// The directory; `None` if nothing has been stored yet.
-    fn open(&self) -> Result<Option<Directory>, Failure> {
-        Directory::open_existing(&self.path).map_err(|error| {
-            if error.is_misnamed() { Failure::Usage(error.to_string()) } else { Failure::Work(error.into()) }
-        })
+impl Cache {
+    fn contents(&self, verify: bool) -> Result<Vec<Contents>, TierError> {
+        self.directory.as_ref().map_or(Ok(Vec::new()), |directory| directory.contents(verify))
     }
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
-        What::Stats { place, verify, json } => stats(log, &place.found()?, *verify, *json),
-        What::Clear { token, place } => clear(&place.found()?, token.as_deref()),
+        What::Stats { place, verify, json } => stats(log, &place.open()?, *verify, *json),
+        What::Clear { token, place } => clear(&place.open()?, token.as_deref()),
     }
 }
 
-/// The JSON output.
-#[derive(Serialize)]
-struct Stats<'a> {
-    directory: String,
-    /// Bytes; unknown if the directory was given by `--directory`.
-    budget: Option<u64>,
-    tiles: u64,
-    /// Size of all files on disk.
-    bytes: u64,
-    /// Damaged tiles; unknown unless verified.
-    corrupt: Option<usize>,
-    tokens: &'a [Contents],
-}
-
-fn stats(log: &Log, found: &Found, verify: bool, json: bool) -> Result<(), Failure> {
-    let directory = found.open()?;
-    let contents = directory.map_or(Ok(Vec::new()), |directory| directory.contents(verify))?;
+fn stats(log: &Log, cache: &Cache, verify: bool, json: bool) -> Result<(), Failure> {
+    let contents = cache.contents(verify)?;
     let mut all = Contents { token: "all".to_owned(), ..Contents::default() };
     for token in &contents {
         all.tiles += token.tiles;
@@ -122,17 +110,18 @@ fn stats(log: &Log, found: &Found, verify: bool, json: bool) -> Result<(), Failu
     }
     all.corrupt = verify.then_some(all.damaged.len());
     if json {
-        let (directory, budget) = (found.path.display().to_string(), found.budget);
         let Contents { tiles, bytes, corrupt, .. } = all;
-        output::print_json(&Stats { directory, budget, tiles, bytes, corrupt, tokens: &contents })?;
+        output::print_json(&json!({
+            "directory": cache.path.display().to_string(), "budget": cache.budget, "tiles": tiles, "bytes": bytes,
+            "corrupt": corrupt, "tokens": contents,
+        }))?;
     } else {
-        output::print(&table(found, &contents, &all))?;
+        output::print(&table(cache, &contents, &all))?;
     }
-    let damaged = all.damaged;
-    for path in &damaged {
+    for path in &all.damaged {
         output::complain(log, &format!("{} is damaged", path.display()));
     }
-    match damaged.len() {
+    match all.damaged.len() {
         0 => Ok(()),
         count => Err(Failure::Work(anyhow::anyhow!(
             "{count} {} damaged; a server renders a damaged tile again when it is requested; `voltile cache clear` removes all tiles",
@@ -141,10 +130,9 @@ fn stats(log: &Log, found: &Found, verify: bool, json: bool) -> Result<(), Failu
     }
 }
 
-fn table(found: &Found, contents: &[Contents], all: &Contents) -> String {
-    let budget =
-        found.budget.map(|bytes| format!(", which may take {}", ByteSize(bytes))).unwrap_or_default();
-    let mut text = format!("{}{budget}\n", found.path.display());
+fn table(cache: &Cache, contents: &[Contents], all: &Contents) -> String {
+    let budget = cache.budget.map(|bytes| format!(", which may take {}", ByteSize(bytes as u64)));
+    let mut text = format!("{}{}\n", cache.path.display(), budget.unwrap_or_default());
     let width = contents.iter().map(|each| each.token.len()).max().unwrap_or_default().max(5);
     let other =
         |count: u64, what: &str| if count > 0 { format!("  and {count} {what}") } else { String::new() };
@@ -157,40 +145,28 @@ fn table(found: &Found, contents: &[Contents], all: &Contents) -> String {
     text
 }
 
-fn clear(found: &Found, token: Option<&str>) -> Result<(), Failure> {
+fn clear(cache: &Cache, token: Option<&str>) -> Result<(), Failure> {
     let name = token.map(Name::new).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
-    let directory = found.open()?;
-    let removed = directory.map_or(Ok(Vec::new()), |directory| directory.clear(name.as_ref()))?;
+    let removed = cache.directory.as_ref();
+    let removed = removed.map_or(Ok(Vec::new()), |directory| directory.clear(name.as_ref()))?;
+    let path = cache.path.display();
     if let (Some(token), []) = (token, removed.as_slice()) {
-        return Err(Failure::Usage(unknown(found, token)?));
+        let known: Vec<String> = cache.contents(false)?.into_iter().map(|each| each.token).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(Failure::Usage(format!(
+            "{path} has no tiles of a token {token:?}; it has tiles of: {known}"
+        )));
     }
-    let mut text = String::new();
-    for contents in &removed {
-        let (token, size) = (output::escaped(&contents.token), ByteSize(contents.bytes));
-        let tiles = if contents.tiles == 1 { "tile" } else { "tiles" };
-        text.push_str(&format!(
-            "removed {} {tiles} of {token}, {size}{}\n",
-            contents.tiles,
-            left_of(contents)
-        ));
-    }
-    if removed.is_empty() {
-        text = format!("{} has no tiles\n", found.path.display());
-    }
-    output::print(&text)
-}
-
-fn left_of(contents: &Contents) -> String {
-    match contents.foreign {
-        0 => String::new(),
-        1 => "; 1 file that is not voltile's is left".to_owned(),
-        count => format!("; {count} files that are not voltile's are left"),
-    }
-}
-
-fn unknown(found: &Found, token: &str) -> Result<String, Failure> {
-    let contents = found.open()?.map_or(Ok(Vec::new()), |directory| directory.contents(false))?;
-    let known: Vec<&str> = contents.iter().map(|each| each.token.as_str()).collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Ok(format!("{} has no tiles of a token {token:?}; it has tiles of: {known}", found.path.display()))
+    let line = |Contents { token, tiles, bytes, foreign, .. }: &Contents| {
+        let (token, size) = (output::escaped(token), ByteSize(*bytes));
+        let what = if *tiles == 1 { "tile" } else { "tiles" };
+        let left = match foreign {
+            0 => String::new(),
+            1 => "; 1 file that is not voltile's is left".to_owned(),
+            count => format!("; {count} files that are not voltile's are left"),
+        };
+        format!("removed {tiles} {what} of {token}, {size}{left}\n")
+    };
+    let text: String = removed.iter().map(line).collect();
+    output::print(&if text.is_empty() { format!("{path} has no tiles\n") } else { text })
 }

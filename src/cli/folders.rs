@@ -28,25 +28,17 @@ const FILE_SETTLES: Duration = Duration::from_secs(60);
 /// The shortest pause between two searches, in multiples of the time that the last one took.
 const PAUSE: u32 = 10;
 
-/// The state of a file or folder when it was last looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    length: u64,
-    /// The time of the last change of contents, and of contents or attributes.
-    times: [(i64, i64); 2],
+/// The state of a file or folder when it was last looked at: device, inode and length, and the times of the last change of
+/// contents, and of contents or attributes.
+type Stamp = (u64, u64, u64, [(i64, i64); 2]);
+
+fn stamp(about: &Metadata) -> Stamp {
+    let times = [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())];
+    (about.dev(), about.ino(), about.len(), times)
 }
 
-impl Stamp {
-    fn of(about: &Metadata) -> Self {
-        let times = [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())];
-        Self { device: about.dev(), inode: about.ino(), length: about.len(), times }
-    }
-
-    fn at(path: &Path) -> Option<Self> {
-        path.metadata().ok().map(|about| Self::of(&about))
-    }
+fn stamp_at(path: &Path) -> Option<Stamp> {
+    path.metadata().ok().map(|about| stamp(&about))
 }
 
 /// The folders to serve, and the files in them that could not be opened.
@@ -90,7 +82,7 @@ impl Folders {
         remarks.difference(&self.remarks).for_each(|remark| tracing::warn!("{remark}"));
         (self.listings, self.remarks, self.took) = (listings, remarks, began.elapsed());
         let found: HashSet<&PathBuf> = files.iter().collect();
-        self.broken.retain(|path, (stamp, _)| found.contains(path) && Stamp::at(path) == Some(*stamp));
+        self.broken.retain(|path, (stamp, _)| found.contains(path) && stamp_at(path) == Some(*stamp));
         files.retain(|path| !self.broken.contains_key(path));
         Ok(files)
     }
@@ -102,7 +94,7 @@ impl Folders {
 
     /// Notes that a file could not be opened. It is tried again when it has changed.
     pub fn note_broken(&mut self, path: &Path, problem: String) {
-        if let Some(stamp) = Stamp::at(path) {
+        if let Some(stamp) = stamp_at(path) {
             self.broken.insert(path.to_owned(), (stamp, problem));
         }
     }
@@ -128,9 +120,8 @@ struct Search {
     files: Vec<PathBuf>,
     /// The folders searched, by device and inode: a folder may be mounted or named twice.
     seen: HashSet<(u64, u64)>,
+    /// More than [`MAX_ENTRIES`] if there are more than may be looked at.
     entries: usize,
-    /// Whether a folder has more entries than may be looked at.
-    is_cut: bool,
     remarks: BTreeSet<String>,
 }
 
@@ -141,8 +132,7 @@ impl Search {
         for _ in 0..=depth {
             let mut below = Vec::new();
             for (root, folder) in level {
-                self.is_cut |= self.entries >= MAX_ENTRIES;
-                if self.is_cut {
+                if self.entries > MAX_ENTRIES {
                     break;
                 }
                 let message = |error: &io::Error| format!("{}: {error}", folder.display());
@@ -172,14 +162,13 @@ impl Search {
         let known = self.before.remove(folder).filter(|listing| listing.is_current(&about));
         let listing = match known {
             Some(listing) => listing,
-            None => Listing::of(folder, &about, root, MAX_ENTRIES - self.entries)?,
+            None => Listing::read(folder, &about, root, MAX_ENTRIES - self.entries)?,
         };
         if let Some(what) = listing.tree.filter(|_| root.is_none()) {
             self.remarks
                 .insert(format!("{} is {what}, which is not searched for HDF5 files", folder.display()));
         }
         self.entries += listing.entries;
-        self.is_cut |= listing.is_cut;
         self.files.extend(listing.files.iter().cloned());
         let root = match root {
             Some(root) => root.clone(),
@@ -201,7 +190,7 @@ impl Search {
                  Zarr and N5 trees, folders on other file systems, and symbolic links to folders"
             ));
         }
-        if self.is_cut || self.files.len() > MAX_FILES {
+        if self.entries > MAX_ENTRIES || self.files.len() > MAX_FILES {
             self.remarks.insert(format!(
                 "{all}: the search for HDF5 files ended after {MAX_FILES} files or {MAX_ENTRIES} entries of folders, and \
                  the rest is not served: name only folders that hold HDF5 files, or set a smaller files.depth"
@@ -227,9 +216,8 @@ struct Listing {
     is_settled: bool,
     /// What it is, if it is a tree of another format.
     tree: Option<&'static str>,
+    /// How many entries were looked at.
     entries: usize,
-    /// Whether it has more entries.
-    is_cut: bool,
     /// The HDF5 files.
     files: Vec<PathBuf>,
     /// The files that may become HDF5 files without a change of the folder, and what symbolic links lead to.
@@ -240,8 +228,8 @@ struct Listing {
 impl Listing {
     /// Reads a folder. In one that was found below its root, symbolic links must lead to files below that, and nothing is
     /// taken from a tree of another format.
-    fn of(folder: &Path, about: &Metadata, root: Option<&Root>, most: usize) -> io::Result<Self> {
-        let (stamp, is_settled) = (Stamp::of(about), !is_younger(about, FOLDER_SETTLES));
+    fn read(folder: &Path, about: &Metadata, root: Option<&Root>, most: usize) -> io::Result<Self> {
+        let (stamp, is_settled) = (stamp(about), !is_younger(about, FOLDER_SETTLES));
         let mut listing = Self { stamp, is_settled, tree: tree_at(folder), ..Self::default() };
         if listing.tree.is_some() && root.is_some() {
             return Ok(listing);
@@ -251,8 +239,7 @@ impl Listing {
         };
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder)? {
-            if listing.entries == most {
-                listing.is_cut = true;
+            if listing.entries > most {
                 break;
             }
             let entry = entry?;
@@ -263,7 +250,7 @@ impl Listing {
                 continue;
             }
             if kind.is_symlink() && !path.is_dir() {
-                listing.unsettled.push((path.clone(), Stamp::at(&path)));
+                listing.unsettled.push((path.clone(), stamp_at(&path)));
             }
             if kind.is_dir() {
                 listing.folders.extend(listing.tree.is_none().then_some(path));
@@ -274,19 +261,19 @@ impl Listing {
         paths.sort();
         listing.folders.sort();
         for path in paths.iter().filter(|path| !is_sidecar(path, &paths)) {
-            let stamp = Stamp::at(path);
+            let state = stamp_at(path);
             // A file that cannot be read now may be readable later.
             let (is_hdf5, is_settled) = look(path).unwrap_or((false, false));
             listing.files.extend(is_hdf5.then(|| path.clone()));
-            listing.unsettled.extend((!is_hdf5 && !is_settled).then(|| (path.clone(), stamp)));
+            listing.unsettled.extend((!is_hdf5 && !is_settled).then(|| (path.clone(), state)));
         }
         Ok(listing)
     }
 
     /// Whether reading the folder again would find the same files.
     fn is_current(&self, about: &Metadata) -> bool {
-        let is_same = |(path, stamp): &(PathBuf, Option<Stamp>)| Stamp::at(path) == *stamp;
-        self.is_settled && self.stamp == Stamp::of(about) && self.unsettled.iter().all(is_same)
+        let is_same = |(path, stamp): &(PathBuf, Option<Stamp>)| stamp_at(path) == *stamp;
+        self.is_settled && self.stamp == stamp(about) && self.unsettled.iter().all(is_same)
     }
 }
 

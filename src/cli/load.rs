@@ -116,18 +116,22 @@ pub(super) fn listed(faults: &[Fault]) -> String {
     format!("{count} {} wrong:\n{}", if count == 1 { "thing is" } else { "things are" }, lines.join("\n"))
 }
 
-/// Settings and catalogue without faults, and with at least one dataset.
-pub(super) fn load_sound(
-    log: &Log,
-    layers: &Layers,
-    metrics: &Metrics,
-    activity: &Activity,
-) -> Result<(Settings, Catalog), Failure> {
-    let loaded = faultless(load(log, config::load(layers), metrics, activity))?;
-    if loaded.catalog.datasets().next().is_none() {
+/// What a command works with: settings and a catalogue without faults, and with at least one dataset.
+pub(super) struct Sound {
+    pub settings: Settings,
+    pub catalog: Catalog,
+    pub metrics: Metrics,
+    pub activity: Activity,
+}
+
+/// Opens what the layers name, if it is without faults.
+pub(super) fn load_sound(log: &Log, layers: &Layers) -> Result<Sound, Failure> {
+    let (metrics, activity) = (Metrics::default(), Activity::default());
+    let Loaded { settings, catalog, .. } = faultless(load(log, config::load(layers), &metrics, &activity))?;
+    if catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
-    Ok((loaded.settings, loaded.catalog))
+    Ok(Sound { settings, catalog, metrics, activity })
 }
 
 /// Settings and catalogue without faults.

@@ -36,14 +36,14 @@ struct Shared {
     is_json: Arc<AtomicBool>,
     started: Once,
     /// The number of lost lines.
-    lost: Counter,
+    lost_lines: Counter,
 }
 
 impl Log {
     fn new() -> Self {
         let lines = Queue::new(MAX_BYTES);
-        let (is_json, lost) = Default::default();
-        Self(Arc::new(Shared { lines, is_json, started: Once::new(), lost }))
+        let (is_json, lost_lines) = Default::default();
+        Self(Arc::new(Shared { lines, is_json, started: Once::new(), lost_lines }))
     }
 
     /// A log that takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the former, in the syntax of
@@ -92,8 +92,8 @@ impl Log {
     }
 
     /// The number of lost lines; a handle to the counter itself.
-    pub fn lost(&self) -> Counter {
-        self.0.lost.clone()
+    pub fn lost_lines(&self) -> Counter {
+        self.0.lost_lines.clone()
     }
 
     /// Writes a message to the user, after the lines logged before it. Waits for room in the queue, up to `patience`.
@@ -112,25 +112,25 @@ impl Log {
         let line = line.into();
         let length = line.len();
         if !self.0.lines.push(line, length, patience) {
-            self.0.lost.inc();
+            self.0.lost_lines.inc();
         }
     }
 
     fn close(&self) {
         self.0.lines.close();
-        self.0.lost.inc_by(self.0.lines.clear() as u64);
+        self.0.lost_lines.inc_by(self.0.lines.clear() as u64);
     }
 
     /// Writes the lines to `out` until the queue is closed, and how many were lost before each.
     fn write_to(&self, out: &mut impl Write) {
         let mut mentioned = 0;
         while let Some((line, _room)) = self.0.lines.next() {
-            let lost = self.0.lost.get();
+            let lost = self.0.lost_lines.get();
             if lost > mentioned && write_all(out, self.lost_line(lost - mentioned).as_bytes()).is_ok() {
                 mentioned = lost;
             }
             if write_all(out, &line).is_err() {
-                self.0.lost.inc();
+                self.0.lost_lines.inc();
             }
         }
     }
@@ -209,7 +209,7 @@ mod tests {
         lines.iter().for_each(|line| log.push(*line, Some(Duration::ZERO)));
         log.0.lines.close();
         log.write_to(&mut sink);
-        (String::from_utf8(sink.taken).unwrap(), log.lost().get())
+        (String::from_utf8(sink.taken).unwrap(), log.lost_lines().get())
     }
 
     #[test]
@@ -237,6 +237,6 @@ mod tests {
         log.discard();
         log.message("lost", None);
         log.flush(None);
-        assert_eq!(log.lost().get(), 2);
+        assert_eq!(log.lost_lines().get(), 2);
     }
 }

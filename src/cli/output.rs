@@ -20,6 +20,15 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print_bytes(format!("{}\n", serde_json::to_string_pretty(value)?).as_bytes())
 }
 
+/// Prints a result as JSON, or as text for people.
+pub(super) fn print_as<T: Serialize>(
+    json: bool,
+    result: &T,
+    text: impl Fn(&T) -> String,
+) -> Result<(), Failure> {
+    if json { print_json(result) } else { print(&text(result)) }
+}
+
 /// Prints bytes unchanged.
 pub(super) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     unless_closed(written(bytes))

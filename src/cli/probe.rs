@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,7 @@ use super::limits;
 use crate::catalog::Trial;
 use crate::config::{Files, Settings};
 use crate::confine::{self, AllowedFolders, Bounds};
+use crate::flow::lock;
 use crate::metrics::StoreMetrics;
 use crate::service;
 use crate::store::address::Address;
@@ -193,7 +194,7 @@ fn refused_by(
 ) -> Vec<(Location, String)> {
     let refused = Mutex::new(BTreeMap::new());
     let note = |number: usize, file: Location, why: Option<String>| {
-        locked(&refused).extend(why.map(|why| (number, (file, why))));
+        lock(&refused).extend(why.map(|why| (number, (file, why))));
     };
     try_each(program, store, files, trials, &note);
     refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
@@ -312,7 +313,7 @@ impl TrialChild {
             .stderr(Stdio::null())
             .spawn()?;
         let missing = || io::Error::other("the child process has no pipes");
-        let input = Input::of(child.stdin.take().ok_or_else(missing)?, bounds.memory)?;
+        let input = Input::start(child.stdin.take().ok_or_else(missing)?, bounds.memory)?;
         let on_trial = Arc::<Mutex<Option<Address>>>::default();
         let out = child.stdout.take().ok_or_else(missing)?;
         let (sender, done) = channel();
@@ -331,7 +332,7 @@ impl TrialChild {
                             let _ = sender.send(Err(ASKS_TOO_MUCH));
                             break;
                         }
-                        let allowed = locked(&allowed).clone();
+                        let allowed = lock(&allowed).clone();
                         let address = allowed.and_then(|own| own.asked_on_trial(&wanted.address));
                         let answers = answers.clone();
                         store.answer(wanted, address, move |answer, bytes| {
@@ -354,7 +355,7 @@ impl TrialChild {
 
     /// Sends a trial to the child.
     fn send(&mut self, trial: &Trial) -> io::Result<()> {
-        *locked(&self.on_trial) = match &trial.file {
+        *lock(&self.on_trial) = match &trial.file {
             Location::Object(address) => Some(address.clone()),
             Location::Path(_) => None,
         };
@@ -418,7 +419,7 @@ struct Message {
 }
 
 impl Input {
-    fn of(mut pipe: ChildStdin, most: u64) -> io::Result<Self> {
+    fn start(mut pipe: ChildStdin, most: u64) -> io::Result<Self> {
         let (queue, messages) = channel::<Message>();
         let unread = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&unread);
@@ -454,10 +455,6 @@ fn next_line(out: &mut impl BufRead) -> Option<String> {
     String::from_utf8(line).ok().filter(|_| is_whole)
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Logs what is not in force in a trial child.
 fn log_lacking(lacking: &str) {
     if !lacking.is_empty() {
@@ -474,29 +471,24 @@ fn own_program() -> io::Result<PathBuf> {
 
 /// Describes how a file ended the process that opened it, and what to do.
 fn died_of(status: ExitStatus, computing: u64, most: u64) -> String {
-    const XCPU: i32 = rustix::process::Signal::XCPU.as_raw();
-    const ABORT: i32 = rustix::process::Signal::ABORT.as_raw();
-    const SEGV: i32 = rustix::process::Signal::SEGV.as_raw();
-    const SYS: i32 = rustix::process::Signal::SYS.as_raw();
-    const KILL: i32 = rustix::process::Signal::KILL.as_raw();
     let mut mend = WRITE_AGAIN;
     let what = match (status.signal(), status.code()) {
-        (Some(XCPU), _) => format!("takes more than {computing} seconds of CPU time"),
+        (Some(libc::SIGXCPU), _) => format!("takes more than {computing} seconds of CPU time"),
         (None, Some(memory::EXCEEDED)) => {
             mend = "write it again with the program that created it, or, if you trust it and there is enough memory, \
                     set files.trial = \"off\"";
             format!("takes more than {} MiB of memory", most >> 20)
         }
-        (Some(ABORT), _) => {
-            format!("ends the process (signal {ABORT}), or takes more memory than it can get")
+        (Some(signal @ libc::SIGABRT), _) => {
+            format!("ends the process (signal {signal}), or takes more memory than it can get")
         }
-        (Some(KILL), _) => {
-            format!("ends the process (signal {KILL}), most likely because the system has no more memory")
+        (Some(signal @ libc::SIGKILL), _) => {
+            format!("ends the process (signal {signal}), most likely because the system has no more memory")
         }
-        (Some(SEGV), _) => format!("crashes the HDF5 library (signal {SEGV})"),
-        (Some(SYS), _) => format!(
+        (Some(signal @ libc::SIGSEGV), _) => format!("crashes the HDF5 library (signal {signal})"),
+        (Some(signal @ libc::SIGSYS), _) => format!(
             "does what reading a file never needs, such as starting a program, opening a connection or writing (the \
-             trial child was stopped by its filter of system calls, signal {SYS})"
+             trial child was stopped by its filter of system calls, signal {signal})"
         ),
         (Some(signal), _) => format!("ends the process (signal {signal})"),
         (None, code) => format!("ends the process (status {})", code.unwrap_or_default()),
@@ -605,21 +597,21 @@ mod tests {
 
     #[test]
     fn a_death_is_told_by_what_caused_it() {
-        let told = |script: &str| {
+        let death_by = |script: &str| {
             let status = Command::new("sh").args(["-c", script]).stderr(Stdio::null()).status().unwrap();
             died_of(status, 9, MAX_MEMORY)
         };
-        assert!(told("kill -SEGV $$").contains("crashes the HDF5 library (signal 11)"));
+        assert!(death_by("kill -SEGV $$").contains("crashes the HDF5 library (signal 11)"));
         assert!(
-            told("ulimit -c 0; ulimit -S -t 1; while :; do :; done")
+            death_by("ulimit -c 0; ulimit -S -t 1; while :; do :; done")
                 .contains("more than 9 seconds of CPU time")
         );
-        let exceeded = told(&format!("exit {}", memory::EXCEEDED));
+        let exceeded = death_by(&format!("exit {}", memory::EXCEEDED));
         assert!(exceeded.contains("more than 1024 MiB of memory") && exceeded.contains("files.trial"));
-        assert!(told("ulimit -c 0; kill -ABRT $$").contains("more memory than it can get"));
-        assert!(told("kill -KILL $$").contains("the system has no more memory"));
-        assert!(told("kill -KILL $$").contains("(signal 9)"));
-        assert!(told("exit 101").contains("(status 101)"));
+        assert!(death_by("ulimit -c 0; kill -ABRT $$").contains("more memory than it can get"));
+        assert!(death_by("kill -KILL $$").contains("the system has no more memory"));
+        assert!(death_by("kill -KILL $$").contains("(signal 9)"));
+        assert!(death_by("exit 101").contains("(status 101)"));
     }
 
     #[test]

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::bar::Bar;
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::output;
 use super::sources::Sources;
@@ -17,9 +16,9 @@ use crate::base::shard::Shard;
 use crate::catalog::{Catalog, sidecar_path};
 use crate::flow::activity::Activity;
 use crate::layout::inventory::Role;
-use crate::metrics::Metrics;
 use crate::store::Location;
-use crate::tools::pyramid::{Report, ShardReport, Wanted, Work};
+use crate::tools::progress::Progress;
+use crate::tools::pyramid::{ShardReport, Wanted, Work};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -51,8 +50,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
-    let (metrics, activity) = (Metrics::default(), Activity::default());
-    let (settings, catalog) = load_sound(log, &arguments.sources.layers()?, &metrics, &activity)?;
+    let Sound { settings, catalog, metrics, activity } = load_sound(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing files: there is no idle time later.
     catalog.chunks().verify_at_once();
     let files = by_file(&catalog, &arguments.token)?;
@@ -117,20 +115,30 @@ fn make(
     if role == Role::Volume {
         measure(wanted);
     }
-    let work = Work::plan(file, output, role, wanted)?.numbered(number).paged(arguments.paged);
+    let mut work = Work::plan(file, output, role, wanted)?;
+    (work.number, work.paged) = (number, arguments.paged);
     if work.is_empty() {
         return output::print(&format!("{file} has all levels; nothing to do\n"));
     }
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let bar = Bar::new(name, "voxels");
-    if let Some(shard) = &arguments.shard {
-        let report = work.run_shard(shard, threads, activity, &bar)?;
-        bar.finish();
-        return print_shard(shard, &work, file, &report);
+    let progress = Progress::new(name, "voxels");
+    let (text, failed) = if let Some(shard) = &arguments.shard {
+        let report = work.run_shard(shard, threads, activity, &progress)?;
+        (shard_text(shard, &work, &report), report.failed)
+    } else {
+        let report =
+            if arguments.assemble { work.assemble() } else { work.run(threads, activity, &progress) }?;
+        (levels_text(&work, &report.levels), report.failed)
+    };
+    progress.finish();
+    output::print(&text)?;
+    if failed.is_empty() {
+        return Ok(());
     }
-    let report = if arguments.assemble { work.assemble()? } else { work.run(threads, activity, &bar)? };
-    bar.finish();
-    print_levels(&work, file, &report)
+    let line = |(channel, levels, why): &(String, Vec<u8>, String)| {
+        format!("\n  the levels {} of the channel {channel} could not be made: {why}", numbers(levels))
+    };
+    Err(anyhow::anyhow!("{file}:{}", failed.iter().map(line).collect::<String>()).into())
 }
 
 fn local<'a>(file: &'a Location, why: &str) -> Result<&'a Path, Failure> {
@@ -147,42 +155,20 @@ fn measure(wanted: &[Wanted]) {
     }
 }
 
-/// Reports what was written, and fails if that was not everything.
-fn print_levels(work: &Work, file: &Location, report: &Report) -> Result<(), Failure> {
-    let mut text = String::new();
-    if !report.levels.is_empty() {
-        text = format!("{}\n", work.output().display());
-    }
-    for (channel, levels) in &report.levels {
-        text.push_str(&format!("  {channel}: levels {}\n", numbers(levels)));
-    }
-    output::print(&text)?;
-    print_failures(file, &report.failed)
+/// What was written.
+fn levels_text(work: &Work, levels: &[(String, Vec<u8>)]) -> String {
+    let lines = levels.iter().map(|(channel, levels)| format!("  {channel}: levels {}\n", numbers(levels)));
+    let path = (!levels.is_empty()).then(|| format!("{}\n", work.output.display()));
+    path.into_iter().chain(lines).collect()
 }
 
-/// Reports what a shard made, and what remains to be done.
-fn print_shard(shard: &Shard, work: &Work, file: &Location, report: &ShardReport) -> Result<(), Failure> {
-    let ShardReport { pieces, all, missing, failed } = report;
+/// What a shard made, and what remains to be done.
+fn shard_text(shard: &Shard, work: &Work, ShardReport { pieces, all, missing, .. }: &ShardReport) -> String {
     let rest = match missing {
         0 => "all pieces are there: --assemble puts them together".to_owned(),
         missing => format!("{missing} of all are missing"),
     };
-    let path = work.output().display();
-    output::print(&format!("{path}: shard {shard}: {pieces} of {all} pieces; {rest}\n"))?;
-    print_failures(file, failed)
-}
-
-fn print_failures(file: &Location, failed: &[(String, Vec<u8>, String)]) -> Result<(), Failure> {
-    let line = |(channel, levels, why): &(String, Vec<u8>, String)| {
-        format!("\n  the levels {} of the channel {channel} could not be made: {why}", numbers(levels))
-    };
-    match failed.is_empty() {
-        true => Ok(()),
-        false => {
-            let lines: String = failed.iter().map(line).collect();
-            Err(anyhow::anyhow!("{file}:{lines}").into())
-        }
-    }
+    format!("{}: shard {shard}: {pieces} of {all} pieces; {rest}\n", work.output.display())
 }
 
 fn numbers(levels: &[u8]) -> String {

@@ -43,79 +43,64 @@ pub(super) struct Reloader {
     pub started: Settings,
 }
 
-/// Why the configuration is read again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Occasion {
-    Signal,
-    Interval,
-}
-
-/// What decides when the next reload is due.
-#[derive(Debug, Clone, Copy)]
-struct Next {
-    /// `files.watch`.
-    watch: Option<Duration>,
-    /// Whether trials go on.
-    is_pending: bool,
-}
+/// What decides when the next reload is due: `files.watch`, and whether trials go on.
+type Next = (Option<Duration>, bool);
 
 impl Reloader {
     /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the process.
     pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
-        let mut next = Next { watch: self.started.files.watch, is_pending: false };
+        let (mut watch, mut is_pending) = (self.started.files.watch, false);
         let is_waiting = self.service.catalog().closed().values().any(|closed| *closed == Closed::Waiting);
         let started = self.started.clone();
         self.remember(&started);
         let run = move || {
             if is_waiting {
-                next = self.tell_and_reload(Occasion::Interval).unwrap_or(next);
+                (watch, is_pending) = self.reload(false).unwrap_or((watch, is_pending));
             }
             loop {
-                let usual = next.watch.or((!self.folders.is_empty()).then_some(FOLDERS));
-                let soon = next.is_pending.then_some(FOLDERS);
+                let usual = watch.or((!self.folders.is_empty()).then_some(FOLDERS));
+                let soon = is_pending.then_some(FOLDERS);
                 let interval = usual.into_iter().chain(soon).min().map(|it| it.max(self.folders.pause()));
                 let order = match interval {
                     Some(interval) => orders.recv_timeout(interval),
                     None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 };
-                let occasion = match order {
-                    Ok(()) => Occasion::Signal,
-                    Err(RecvTimeoutError::Timeout) => Occasion::Interval,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                };
+                if order == Err(RecvTimeoutError::Disconnected) {
+                    return;
+                }
                 // Several signals at once are one.
                 while orders.try_recv().is_ok() {}
-                next = self.tell_and_reload(occasion).unwrap_or(next);
+                (watch, is_pending) = self.tell_and_reload(order.is_ok()).unwrap_or((watch, is_pending));
             }
         };
         thread::Builder::new().name("reload".to_owned()).spawn(run).map(drop)
     }
 
-    /// Tells the service manager, which may have asked for it by the signal.
-    fn tell_and_reload(&mut self, occasion: Occasion) -> Option<Next> {
-        if occasion == Occasion::Interval {
-            return self.reload(occasion);
+    /// Tells the service manager, which may have sent the signal.
+    fn tell_and_reload(&mut self, is_ordered: bool) -> Option<Next> {
+        if !is_ordered {
+            return self.reload(false);
         }
         systemd::reloading();
         self.directory.iter().for_each(Directory::reopen);
-        let next = self.reload(occasion);
+        let next = self.reload(true);
         systemd::ready(&status(&self.service.catalog()));
         next
     }
 
-    /// Reloads once; returns what decides the time of the next reload if that succeeds.
-    fn reload(&mut self, occasion: Occasion) -> Option<Next> {
-        match self.try_reload(occasion) {
+    /// Reloads once, by order or because an interval is over; returns what decides the time of the next reload if that succeeds.
+    fn reload(&mut self, is_ordered: bool) -> Option<Next> {
+        match self.try_reload(is_ordered) {
             Ok((reloaded, watch)) => {
                 self.service.health().set(Part::Configuration, &[]);
-                if occasion == Occasion::Signal || !reloaded.is_nothing() {
+                if is_ordered || !reloaded.is_nothing() {
                     tracing::info!("reloaded: {}", summary(&reloaded));
                 }
-                Some(Next { watch, is_pending: reloaded.is_pending })
+                Some((watch, reloaded.is_pending))
             }
             Err(problems) => {
                 let is_new = self.service.health().set(Part::Configuration, &problems);
-                if occasion == Occasion::Signal || is_new {
+                if is_ordered || is_new {
                     tracing::error!(
                         "the configuration was not reloaded, and the settings, datasets and secrets in force stay: {}",
                         problems.join("; ")
@@ -126,32 +111,29 @@ impl Reloader {
         }
     }
 
-    fn try_reload(&mut self, occasion: Occasion) -> Result<(Reloaded, Option<Duration>), Vec<String>> {
-        if occasion == Occasion::Signal {
+    fn try_reload(&mut self, is_ordered: bool) -> Result<(Reloaded, Option<Duration>), Vec<String>> {
+        if is_ordered {
             self.folders.forget();
             self.service.catalog().store().renew_credentials();
         }
         search(&mut self.folders, &mut self.layers).map_err(|error| vec![error.to_string()])?;
         let config::Loaded { mut settings, faults, warnings, .. } = config::load(&self.layers);
         if !faults.is_empty() {
-            return Err(faults.iter().map(ToString::to_string).collect());
+            return Err(texts(&faults));
         }
         self.remember(&settings);
         let kept = config::keep_fixed(&self.started, &mut settings);
         if let Some(lack) = self.allowed.lacks(&settings) {
             return Err(vec![lack.to_string()]);
         }
-        if occasion == Occasion::Signal {
+        if is_ordered {
             warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             if !kept.is_empty() {
                 tracing::warn!("changes of {} take effect when the server is restarted", kept.join(", "));
             }
         }
         let renewed = self.renewed(&settings)?;
-        let reloaded = self
-            .service
-            .reload(settings.clone(), occasion == Occasion::Signal)
-            .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let reloaded = self.service.reload(settings.clone(), is_ordered).map_err(|faults| texts(&faults))?;
         self.note_broken(&settings, &reloaded);
         self.site.replace(&settings).map_err(|error| vec![error.to_string()])?;
         self.log.choose_format(settings.log.format);
@@ -174,7 +156,7 @@ impl Reloader {
     fn renewed(&self, settings: &Settings) -> Result<Option<Certificates>, Vec<String>> {
         let tls = self.certificates.as_ref().zip(settings.server.tls.as_ref());
         let Some((certificates, files)) = tls else { return Ok(None) };
-        certificates.renewed(files).map_err(|faults| faults.iter().map(ToString::to_string).collect())
+        certificates.renewed(files).map_err(|faults| texts(&faults))
     }
 
     /// Notes the new files in folders that could not be opened.
@@ -194,31 +176,30 @@ impl Reloader {
     }
 }
 
+fn texts(all: &[impl ToString]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
+}
+
 /// What changed, for the log.
 fn summary(reloaded: &Reloaded) -> String {
-    let names = |names: &[Name]| match names.len() {
-        ..=MAX_NAMES => names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        count => format!("{count} datasets"),
+    let names = |what: &str, names: &[Name]| match names.len() {
+        0 => None,
+        1..=MAX_NAMES => Some(format!("{what} {}", texts(names).join(", "))),
+        count => Some(format!("{what} {count} datasets")),
     };
-    let mut summary = Vec::new();
-    if !reloaded.opened.is_empty() {
-        summary.push(format!("opened {}", names(&reloaded.opened)));
+    let say = |is_so: bool, text: &str| is_so.then(|| text.to_owned());
+    let all = [
+        names("opened", &reloaded.opened),
+        names("removed", &reloaded.removed),
+        say(reloaded.access, "the rules of access have changed"),
+        say(reloaded.is_pending, "some files are still on trial"),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    match all.is_empty() {
+        false => all.join("; "),
+        true if reloaded.settings => "the settings have changed".to_owned(),
+        true => "nothing has changed".to_owned(),
     }
-    if !reloaded.removed.is_empty() {
-        summary.push(format!("removed {}", names(&reloaded.removed)));
-    }
-    if reloaded.access {
-        summary.push("the rules of access have changed".to_owned());
-    }
-    if reloaded.is_pending {
-        summary.push("some files are still on trial".to_owned());
-    }
-    if summary.is_empty() {
-        summary.push(
-            if reloaded.settings { "the settings have changed" } else { "nothing has changed" }.to_owned(),
-        );
-    }
-    summary.join("; ")
 }
 
 /// What the service manager shows.

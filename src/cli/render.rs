@@ -6,13 +6,11 @@ use anyhow::Context;
 use clap::Args;
 
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::output;
 use super::sources::Sources;
 use crate::base::request::TilePath;
-use crate::flow::activity::Activity;
-use crate::metrics::Metrics;
 use crate::service::{Client, Demand, RenderPool, TileService};
 
 #[derive(Debug, Args)]
@@ -28,8 +26,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
-    let (metrics, activity) = (Metrics::default(), Activity::default());
-    let (settings, catalog) = load_sound(log, &arguments.sources.layers()?, &metrics, &activity)?;
+    let Sound { settings, catalog, metrics, activity } = load_sound(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing the file: there is no idle time later.
     catalog.chunks().verify_at_once();
     let mounts = &settings.server.mounts;

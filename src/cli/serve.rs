@@ -84,7 +84,7 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     if arguments.demo {
         demo_volume()?;
     }
-    let metrics = Metrics::with_lost_lines(log.lost());
+    let metrics = Metrics::with_lost_lines(log.lost_lines());
     let activity = Activity::default();
     let mut loaded = open(log, read, MAX_FOUND, &metrics, &activity);
     let certificates = certificates(&mut loaded);

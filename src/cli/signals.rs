@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use signal_hook::low_level;
 use tokio::sync::Notify;
 
 use super::log::Log;
+use crate::flow::lock;
 
 /// How long an exiting process may take to write the rest of the log.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -84,8 +85,7 @@ impl ServerSignals {
                 tracing::warn!("standard input cannot be read, which counts as its end: {error}");
             }
             // Whoever stops the server and what has started it together does not mean it twice.
-            let is_stopping =
-                matches!(*signals.phase.lock().unwrap_or_else(PoisonError::into_inner), Phase::Stopping);
+            let is_stopping = matches!(*lock(&signals.phase), Phase::Stopping);
             if !is_stopping {
                 signals.hear(SIGTERM);
             }
@@ -94,7 +94,7 @@ impl ServerSignals {
     }
 
     fn reload(&self) {
-        match &*self.phase.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*lock(&self.phase) {
             Phase::Serving { reload, .. } if reload.send(()).is_ok() => {}
             Phase::Serving { .. } => tracing::error!("SIGHUP: the thread that reloads has ended"),
             Phase::Starting | Phase::Stopping => {
@@ -120,7 +120,7 @@ impl ServerSignals {
     }
 
     fn enter(&self, phase: Phase) -> Phase {
-        std::mem::replace(&mut self.phase.lock().unwrap_or_else(PoisonError::into_inner), phase)
+        std::mem::replace(&mut lock(&self.phase), phase)
     }
 }
 

@@ -1,11 +1,16 @@
-//! Opens the tiers that the settings name.
+//! Opens the tiers that the settings name, and what keeps stored chunks of objects (`cache.blocks`).
 
-use super::blocks;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
 use super::failure::Failure;
+use crate::base::name::Name;
+use crate::base::tile::TileKey;
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::store::Store;
-use crate::tier::{Backend, Directory, Objects, Redis, Tier, Tiers};
+use crate::store::{ChunkCache, Store};
+use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, Tiers, TileTier};
 
 /// Opens the tiers that are configured, and the cache directory, which keeps stored chunks too.
 pub(super) fn open(
@@ -17,14 +22,15 @@ pub(super) fn open(
     let mut tiers = Vec::new();
     if let Some(directory) = &directory {
         if settings.cache.blocks > 0 {
-            blocks::keep(directory, settings.cache.blocks, metrics, store)?;
+            let blocks = directory.blocks().kept_to(settings.cache.blocks as u64, metrics)?;
+            store.keep_chunks_in(Arc::new(blocks));
         }
         if settings.cache.disk > 0 {
             tiers.push(directory_tier(directory.tiles(), settings.cache.disk, metrics)?);
         }
     }
     tiers.extend(shared_tiers(settings, metrics, store)?);
-    Ok((Tiers::of(tiers), directory))
+    Ok((Tiers::new(tiers), directory))
 }
 
 /// The cache directory, if it is needed. A server runs without a directory that cannot be used now.
@@ -41,6 +47,11 @@ fn cache_directory(settings: &Settings, metrics: &Metrics) -> Result<Option<Dire
     })
 }
 
+/// The failure of a command that does nothing without the directory.
+pub(super) fn unusable(error: TierError) -> Failure {
+    if error.is_misnamed() { Failure::Usage(error.to_string()) } else { Failure::Work(error.into()) }
+}
+
 pub(super) fn directory_tier(
     directory: Directory,
     budget: usize,
@@ -55,20 +66,26 @@ pub(super) fn shared_tiers(
     settings: &Settings,
     metrics: &Metrics,
     store: &Store,
-) -> Result<impl Iterator<Item = Tier> + use<>, Failure> {
-    let (redis, objects) = (redis_tier(settings, metrics)?, objects_tier(settings, metrics, store)?);
-    Ok(redis.into_iter().chain(objects))
+) -> Result<Vec<Tier>, Failure> {
+    let (cache, mut tiers) = (&settings.cache, Vec::new());
+    if let Some(address) = &cache.redis {
+        let redis = Redis::open(address, cache.redis_expiry, &metrics.redis)?;
+        tiers.push(Tier::start(Backend::Redis, redis, metrics.redis.clone())?);
+    }
+    if let Some(address) = &cache.store {
+        let objects = Objects::open(store, address, &metrics.tile_store)
+            .map_err(|error| Failure::Usage(format!("cache.store: {error}")))?;
+        tiers.push(Tier::start(Backend::Objects, objects, metrics.tile_store.clone())?);
+    }
+    Ok(tiers)
 }
 
-fn redis_tier(settings: &Settings, metrics: &Metrics) -> Result<Option<Tier>, Failure> {
-    let Some(address) = &settings.cache.redis else { return Ok(None) };
-    let redis = Redis::open(address, settings.cache.redis_expiry, &metrics.redis)?;
-    Ok(Some(Tier::start(Backend::Redis, redis, metrics.redis.clone())?))
-}
+impl ChunkCache for Directory {
+    fn get(&self, name: &str, key: &TileKey) -> Result<Option<Bytes>, String> {
+        TileTier::get(self, &Name::nearest(name), key).map_err(|error| error.to_string())
+    }
 
-fn objects_tier(settings: &Settings, metrics: &Metrics, store: &Store) -> Result<Option<Tier>, Failure> {
-    let Some(address) = &settings.cache.store else { return Ok(None) };
-    let objects = Objects::open(store, address, &metrics.tile_store)
-        .map_err(|error| Failure::Usage(format!("cache.store: {error}")))?;
-    Ok(Some(Tier::start(Backend::Objects, objects, metrics.tile_store.clone())?))
+    fn put(&self, name: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String> {
+        TileTier::put(self, &Name::nearest(name), key, bytes).map_err(|error| error.to_string())
+    }
 }

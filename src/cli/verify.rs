@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::failure::Failure;
-use super::output;
+use super::{choices, output};
 use crate::tools::client::Client;
 use crate::tools::verify::{Outcome, Viewer, verify};
 
@@ -13,7 +13,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "URL")]
     url: String,
     /// Simulate only this viewer; may be repeated.
-    #[arg(long, value_name = "VIEWER")]
+    #[arg(long, value_name = "VIEWER", value_parser = choices::parser(Viewer::ALL))]
     viewer: Vec<Viewer>,
     /// Check only this dataset; may be repeated.
     #[arg(long, value_name = "TOKEN")]
@@ -24,14 +24,9 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let client = Client::new(&arguments.url).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
-    let viewers = if arguments.viewer.is_empty() { &Viewer::ALL[..] } else { &arguments.viewer };
-    let report = verify(&client, viewers, &arguments.token);
-    if arguments.json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&format!("{report}\n"))?;
-    }
+    let client = Client::new(&arguments.url).map_err(Failure::Usage)?;
+    let report = verify(&client, &arguments.viewer, &arguments.token);
+    output::print_as(arguments.json, &report, |report| format!("{report}\n"))?;
     match report.count(Outcome::Fail) {
         0 => Ok(()),
         failed => Err(Failure::Work(anyhow::anyhow!("{failed} of {} checks failed", report.findings.len()))),

@@ -10,9 +10,8 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{HumanCount, HumanDuration};
 
-use super::bar::Bar;
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::sources::Sources;
 use super::tiers::{directory_tier, shared_tiers};
@@ -21,16 +20,18 @@ use crate::base::description::DatasetDescription;
 use crate::base::shard::Shard;
 use crate::base::units::bytes;
 use crate::config::Settings;
-use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 use crate::service::{RenderPool, TileService};
 use crate::store::Store;
 use crate::tier::{Directory, Tier, Tiers};
+use crate::tools::progress::Progress;
 use crate::tools::warm::{
     self, Ending, Estimate, InProcess, Producer, Report, Selection, Server, Stop, Work,
 };
 
 use arguments::{Selecting, Target};
+
+pub(super) use arguments::name;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -112,8 +113,7 @@ fn over_http(
     stop: &Stop,
 ) -> Result<(), Failure> {
     refuse_local(arguments, target)?;
-    let mut server =
-        Server::new(url, arguments.retries).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let mut server = Server::new(url, arguments.retries).map_err(Failure::Usage)?;
     let site = server.describe().map_err(anyhow::Error::msg)?;
     let work = chosen(arguments, selection, &site.datasets, site.caches.chunks)?;
     let renderers = site.threads.min(arguments.clients.get());
@@ -128,7 +128,6 @@ fn in_process(
     selection: &Selection,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    let (metrics, activity) = (Metrics::default(), Activity::default());
     let mut layers =
         Sources { files: target.files.clone(), config: arguments.config.clone(), set: arguments.set.clone() }
             .layers()?;
@@ -136,7 +135,7 @@ fn in_process(
         layers.files.push(super::serve::demo_volume()?.into());
         layers.config = arguments.config.clone();
     }
-    let (settings, catalog) = load_sound(log, &layers, &metrics, &activity)?;
+    let Sound { settings, catalog, metrics, activity } = load_sound(log, &layers)?;
     let directory = arguments.into.as_ref().or(settings.cache.directory.as_ref());
     let tiers = match arguments.dry_run {
         true => Vec::new(),
@@ -146,7 +145,7 @@ fn in_process(
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, activity)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
-    let service = Arc::new(service.with_tiers(Tiers::of(tiers)));
+    let service = Arc::new(service.with_tiers(Tiers::new(tiers)));
     let room = settings.cache.disk as u64;
     let job = Job { log, arguments, work, threads, renderers: threads.get(), room, stop };
     let done = job.run(&InProcess::new(Arc::clone(&service))?);
@@ -165,18 +164,12 @@ impl Job<'_> {
                     bytes(self.room)
                 );
             }
-            return match arguments.json {
-                true => output::print_json(&estimate),
-                false => output::print(&estimate_text(&estimate)),
-            };
+            return output::print_as(arguments.json, &estimate, estimate_text);
         }
-        let bar = Bar::new("warming".to_owned(), "tiles");
-        let report = warm::run(work, producer, self.threads, arguments.rate, stop, &bar);
-        bar.finish();
-        match arguments.json {
-            true => output::print_json(&report)?,
-            false => output::print(&report_text(&report))?,
-        }
+        let progress = Progress::new("warming".to_owned(), "tiles");
+        let report = warm::run(work, producer, self.threads, arguments.rate, stop, &progress);
+        progress.finish();
+        output::print_as(arguments.json, &report, report_text)?;
         if let Some(evicted) = report.counters.map(|counters| counters.evicted).filter(|evicted| *evicted > 0)
         {
             tracing::warn!(
@@ -264,16 +257,13 @@ fn tiers(
     if !problem.is_empty() {
         return Err(Failure::Usage(problem.to_owned()));
     }
-    let open = |directory: &PathBuf| {
-        // Without the directory there is nothing to do.
-        let opened = Directory::open(directory).map_err(|error| match error.is_misnamed() {
-            true => Failure::Usage(error.to_string()),
-            false => Failure::Work(error.into()),
-        })?;
-        directory_tier(opened, settings.cache.disk, metrics)
-    };
-    let directory = directory.map(open).transpose()?;
-    Ok(directory.into_iter().chain(shared_tiers(settings, metrics, store)?).collect())
+    let mut tiers = Vec::new();
+    if let Some(path) = directory {
+        let directory = Directory::open(path).map_err(super::tiers::unusable)?;
+        tiers.push(directory_tier(directory, settings.cache.disk, metrics)?);
+    }
+    tiers.extend(shared_tiers(settings, metrics, store)?);
+    Ok(tiers)
 }
 
 fn chosen(
@@ -282,8 +272,7 @@ fn chosen(
     datasets: &[DatasetDescription],
     chunks: usize,
 ) -> Result<Work, Failure> {
-    let work =
-        Work::new(selection, datasets, chunks as u64).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let work = Work::new(selection, datasets, chunks as u64).map_err(Failure::Usage)?;
     for remark in work.remarks() {
         tracing::warn!("{remark}");
     }

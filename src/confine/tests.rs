@@ -280,3 +280,33 @@ fn the_log_names_the_folders() {
     assert_eq!(missing.missing(), [at("none")]);
     assert!(AllowedFolders::unconfined().to_string().contains("files.confinement"));
 }
+
+/// The service manager confines the packaged server, too: from outside, and with the same folders and connections.
+#[test]
+fn the_unit_of_the_service_manager_allows_what_a_confined_server_needs_and_no_more() {
+    let unit = include_str!("../../packaging/voltile.service");
+    let value = |key: &str| {
+        let values = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        values.map(str::to_owned).next().unwrap_or_else(|| panic!("{key} is missing"))
+    };
+    // The calls by which a server and its trial children confine themselves.
+    let calls = value("SystemCallFilter");
+    for call in ["seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"] {
+        assert!(calls.split(' ').any(|allowed| allowed == call), "{call}");
+    }
+    // TCP, and Unix sockets.
+    assert_eq!(value("RestrictAddressFamilies"), "AF_UNIX AF_INET AF_INET6");
+    assert_eq!((value("NoNewPrivileges"), value("CapabilityBoundingSet")), ("yes".to_owned(), String::new()));
+    // Nothing can be written but what the packaged configuration names: the cache, and a folder for a socket.
+    let mut settings = Settings::default();
+    settings.cache.directory = Some(PathBuf::from("/var/cache").join(value("CacheDirectory")));
+    settings.server.unix_socket =
+        Some(PathBuf::from("/run").join(value("RuntimeDirectory")).join("http.sock"));
+    let Needs { write, sockets, .. } = Needs::from_settings(&settings);
+    let folders: Vec<_> = write.iter().chain(&sockets).map(|folder| folder.to_str().unwrap()).collect();
+    assert_eq!(
+        (value("ProtectSystem").as_str(), folders),
+        ("strict", vec!["/var/cache/voltile", "/run/voltile"])
+    );
+    assert!(!unit.contains("ReadWritePaths") && !unit.contains("StateDirectory"));
+}

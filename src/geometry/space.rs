@@ -99,7 +99,7 @@ impl<T: fmt::Display> fmt::Display for Xyz<T> {
 }
 
 /// The orientation of a slice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plane {
     /// Rows along y, columns along x, slices along z.
     Xy,

@@ -20,7 +20,7 @@ pub(super) type Key = (u64, Range<u64>);
 pub(super) type Arriving = Flight<Key, Bytes, StoreError>;
 
 /// Keeps bytes by key; `name` is that of the object, for people. Every method may block.
-pub trait Keeps: Send + Sync {
+pub trait ChunkCache: Send + Sync {
     /// The bytes of a key, complete and exactly as kept; `None` if there are none.
     fn get(&self, name: &str, key: &TileKey) -> Result<Option<Bytes>, String>;
 
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     /// The folder in which metadata is kept for the next start.
     pub metadata: Option<PathBuf>,
     /// What keeps stored chunks on a disk; unset while nothing does.
-    pub kept: OnceLock<Arc<dyn Keeps>>,
+    pub kept: OnceLock<Arc<dyn ChunkCache>>,
     /// Stored chunks on their way, and those that arrived last.
     pub stored: Cache<Key, Bytes, StoreError>,
 }

@@ -3,6 +3,8 @@
 //! A trailer rather than a header, because any image viewer can then show the file: PNG readers stop at the last PNG
 //! chunk. A truncated file has no trailer.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use crate::base::tile::TileKey;
@@ -45,15 +47,13 @@ fn fields_of(key: &TileKey, length: u64) -> [u8; CHECKSUM] {
 /// Checks that `end`, the last bytes of a file of `length` bytes, is a trailer of this tile; ignores the checksum.
 pub(super) fn claims(key: &TileKey, end: &[u8], length: u64) -> Result<(), &'static str> {
     let png = length.checked_sub(TRAILER as u64).filter(|png| *png > 0).ok_or("it is too short")?;
-    let (magic, rest) = end.split_at_checked(MAGIC.len()).ok_or("it is too short")?;
-    let (format, rest) = rest.split_at_checked(4).ok_or("it is too short")?;
-    let (claimed, rest) = rest.split_at_checked(8).ok_or("it is too short")?;
-    let own = rest.get(..16).ok_or("it is too short")?;
+    let own = fields_of(key, png);
+    let differs = |fields: Range<usize>| end.get(fields.clone()) != own.get(fields);
     match () {
-        () if magic != MAGIC => Err("it has no trailer: it is truncated, or was not written by voltile"),
-        () if format != FORMAT.to_le_bytes() => Err("it has another format"),
-        () if claimed != png.to_le_bytes() => Err("its length is not the one in its trailer"),
-        () if own != key.bytes() => Err("it is another tile"),
+        () if differs(0..8) => Err("it has no trailer: it is truncated, or was not written by voltile"),
+        () if differs(8..12) => Err("it has another format"),
+        () if differs(12..20) => Err("its length is not the one in its trailer"),
+        () if differs(20..CHECKSUM) => Err("it is another tile"),
         () => Ok(()),
     }
 }

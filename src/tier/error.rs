@@ -2,38 +2,15 @@
 
 use std::path::PathBuf;
 
-use super::entry::FORMAT;
-
 /// Why a tier cannot be used, or why one operation failed. The text names files and hosts: it is for operators.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
-    /// The directory holds files that are not voltile's.
-    #[error(
-        "{} is neither empty nor a voltile cache, and was left unchanged. Name an empty or missing directory",
-        path.display()
-    )]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The cache was written by a version of voltile with another format.
-    #[error(
-        "{} is a cache of another version of voltile ({found}; this version has format {}). Remove it, or name \
-         another directory",
-        path.display(),
-        FORMAT
-    )]
-    Format {
-        /// The directory.
-        path: PathBuf,
-        /// The format in its marker.
-        found: String,
-    },
-    /// The path is not a directory.
-    #[error("{} is not a directory", path.display())]
-    NoDirectory {
-        /// The path.
-        path: PathBuf,
+    /// The configured path is unusable as a cache directory: it is no directory, or holds files that are not voltile's, or those
+    /// of a version with another format.
+    #[error("{problem}")]
+    Misnamed {
+        /// What is wrong, and what to do.
+        problem: String,
     },
     /// A system call failed.
     #[error("{} cannot be {doing}: {problem}", path.display())]
@@ -106,6 +83,6 @@ impl TierError {
 
     /// Whether the configured path is unusable as a cache directory, rather than temporarily failing.
     pub fn is_misnamed(&self) -> bool {
-        matches!(self, TierError::Foreign { .. } | TierError::Format { .. } | TierError::NoDirectory { .. })
+        matches!(self, TierError::Misnamed { .. })
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::{Backend, TierError};
+use crate::flow::lock;
 
 /// At most [`MAX_LINES`] lines per kind of error are logged in this time.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -54,7 +55,7 @@ impl ErrorLog {
 
     /// The number of errors of this kind suppressed since the last logged one; `None` if this one is suppressed too.
     fn admit(&self, kind: Kind, now: Instant) -> Option<usize> {
-        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = lock(&self.kinds);
         let logged = kinds.entry(kind).or_insert(Logged { since: now, lines: 0, suppressed: 0 });
         if now.duration_since(logged.since) >= PERIOD {
             (logged.since, logged.lines) = (now, 0);

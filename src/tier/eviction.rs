@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,6 +24,7 @@ use super::folders::{self, Folder, Found, Kind};
 use super::root::Root;
 use super::{Backend, TierError};
 use crate::base::tile::TileKey;
+use crate::flow::lock;
 use crate::metrics::{Metrics, StoreMetrics};
 
 /// The block size of nearly all file systems.
@@ -87,13 +88,13 @@ impl Budget {
         }
         self.request();
         let is_waiting = |state: &mut State| !fits() && !state.is_stuck && !state.is_closed;
-        drop(self.changed.wait_timeout_while(self.lock(), MAX_WAIT, is_waiting));
+        drop(self.changed.wait_timeout_while(lock(&self.state), MAX_WAIT, is_waiting));
         fits()
     }
 
     /// Counts a file that was written; requests an eviction if the budget is exceeded.
     pub fn add(&self, length: u64) {
-        if self.lock().is_owner {
+        if lock(&self.state).is_owner {
             self.used.inc_by(on_disk(length) as i64);
             if self.used() > self.limit {
                 self.request();
@@ -108,30 +109,26 @@ impl Budget {
 
     /// Requests a count, and an eviction if the budget is exceeded.
     fn request(&self) {
-        self.lock().is_requested = true;
+        lock(&self.state).is_requested = true;
         self.changed.notify_all();
     }
 
     /// Ends the thread that evicts.
     pub fn close(&self) {
-        self.lock().is_closed = true;
+        lock(&self.state).is_closed = true;
         self.changed.notify_all();
     }
 
     /// Wakes the writers that wait, and waits for a request: until the pause is over at most, and until then if the
     /// eviction is stuck. Returns whether the thread is to go on.
     fn wait(&self, is_stuck: bool, pause: Duration) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.is_stuck = is_stuck;
         state.is_requested = self.used() > self.limit;
         self.changed.notify_all();
         let is_idle = |state: &mut State| !state.is_closed && (is_stuck || !state.is_requested);
         let woken = self.changed.wait_timeout_while(state, pause, is_idle);
         !woken.unwrap_or_else(PoisonError::into_inner).0.is_closed
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -219,7 +216,7 @@ impl Evictor {
         *lease = None;
         let root = self.root.open();
         *lease = root.as_ref().ok().and_then(|root| Lease::take(root, self.kind));
-        self.budget.lock().is_owner = lease.is_some();
+        lock(&self.budget.state).is_owner = lease.is_some();
         match root {
             Ok(root) if lease.is_some() => self.keep_to_budget(&root),
             Ok(_) | Err(TierError::Unavailable { .. }) => {
@@ -447,7 +444,7 @@ mod tests {
     fn a_writer_far_beyond_the_budget_waits_for_room() {
         let budget = Budget::new(80 << 10, Gauge::default());
         assert!(budget.has_room(80 << 10) && !budget.has_room(81 << 10), "nothing larger than the budget");
-        budget.lock().is_owner = true;
+        lock(&budget.state).is_owner = true;
         budget.add(88 << 10);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| budget.has_room(4096));

@@ -4,7 +4,7 @@
 //! and no request waits for them.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use super::error_log::ErrorLog;
 use super::{Backend, TierError, TileTier};
 use crate::base::name::Name;
 use crate::base::tile::{Tile, TileKey};
+use crate::flow::lock;
 use crate::flow::queue::Queue;
 use crate::metrics::TierCounters;
 
@@ -21,12 +22,12 @@ use crate::metrics::TierCounters;
 const MAX_BYTES: usize = 32 << 20;
 
 /// A backend with metrics, a log, and a queue of tiles to be written. Dropping it does not discard queued tiles.
-pub struct Tier(Arc<Measured>);
+pub struct Tier(pub(super) Arc<Measured>);
 
-struct Measured {
-    backend: Backend,
-    store: Box<dyn TileTier>,
-    counters: TierCounters,
+pub(super) struct Measured {
+    pub backend: Backend,
+    pub store: Box<dyn TileTier>,
+    pub counters: TierCounters,
     log: ErrorLog,
     /// The last error of each kind of operation, unless such an operation has succeeded since.
     problems: Mutex<[Option<String>; 2]>,
@@ -72,80 +73,6 @@ impl Tier {
         })?;
         Ok(Self(tier))
     }
-
-    pub(super) fn backend(&self) -> Backend {
-        self.0.backend
-    }
-
-    /// The PNG of a tile; `None` if it is not there, or cannot be read.
-    pub(super) fn get(&self, token: &Name, key: &TileKey) -> Option<Bytes> {
-        let (began, tier) = (Instant::now(), &self.0);
-        let looked = tier.store.get(token, key);
-        if !looked.as_ref().is_err_and(TierError::is_skipped) {
-            tier.counters.observe_lookup(began.elapsed());
-        }
-        let found = tier.note(Doing::Reading, looked).ok()?;
-        match found {
-            Some(_) => tier.counters.hits.inc(),
-            None => tier.counters.misses.inc(),
-        };
-        found
-    }
-
-    /// Whether a tile is there; its checksum is not verified.
-    pub(super) fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        self.0.note(Doing::Reading, self.0.store.has(token, key))
-    }
-
-    /// Writes a tile.
-    pub(super) fn put(&self, token: &Name, tile: &Tile) -> Result<(), TierError> {
-        self.0.put(token, &tile.key, &tile.bytes)
-    }
-
-    /// Queues a tile to be written; drops it if the queue is full or closed.
-    pub(super) fn put_later(
-        &self,
-        token: &Name,
-        tile: &Tile,
-        still_so: impl FnOnce() -> bool + Send + 'static,
-    ) {
-        let (token, key, png, still_so) = (token.clone(), tile.key, tile.bytes.clone(), Box::new(still_so));
-        let bytes = png.len();
-        // If writes are not taken, not even queued: the writer thread would have to be woken to drop it.
-        if !self.takes_writes()
-            || !self.0.queue.push(Waiting { token, key, png, still_so }, bytes, Some(Duration::ZERO))
-        {
-            self.count_dropped();
-        }
-    }
-
-    /// Whether a write may succeed now.
-    pub(super) fn takes_writes(&self) -> bool {
-        self.0.store.takes_writes()
-    }
-
-    /// Counts a tile that is not written.
-    pub(super) fn count_dropped(&self) {
-        self.0.counters.dropped.inc();
-    }
-
-    /// Why tiles could not be read or written lately.
-    pub(super) fn problem(&self) -> Option<(Backend, String)> {
-        let last = || self.0.problems().iter().rev().flatten().next().cloned();
-        Some((self.0.backend, self.0.store.problem().or_else(last)?))
-    }
-
-    /// Closes the queue and waits until everything is written, for at most `within`; the rest is dropped.
-    pub(super) fn finish(&self, within: Duration) {
-        let Measured { backend, counters, queue, .. } = &*self.0;
-        queue.close();
-        queue.flush(Some(within));
-        let dropped = queue.clear();
-        counters.dropped.inc_by(dropped as u64);
-        if dropped > 0 {
-            tracing::warn!("{dropped} tiles could not be written to {} within {within:?}", backend.key());
-        }
-    }
 }
 
 impl Drop for Tier {
@@ -155,7 +82,58 @@ impl Drop for Tier {
 }
 
 impl Measured {
-    fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
+    /// The PNG of a tile; `None` if it is not there, or cannot be read.
+    pub fn get(&self, token: &Name, key: &TileKey) -> Option<Bytes> {
+        let began = Instant::now();
+        let looked = self.store.get(token, key);
+        if !looked.as_ref().is_err_and(TierError::is_skipped) {
+            self.counters.observe_lookup(began.elapsed());
+        }
+        let found = self.note(Doing::Reading, looked).ok()?;
+        match found {
+            Some(_) => self.counters.hits.inc(),
+            None => self.counters.misses.inc(),
+        };
+        found
+    }
+
+    /// Whether a tile is there; its checksum is not verified.
+    pub fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
+        self.note(Doing::Reading, self.store.has(token, key))
+    }
+
+    /// Queues a tile to be written; drops it if the queue is full or closed.
+    pub fn put_later(&self, token: &Name, tile: &Tile, still_so: impl FnOnce() -> bool + Send + 'static) {
+        let (token, key, png, still_so) = (token.clone(), tile.key, tile.bytes.clone(), Box::new(still_so));
+        let bytes = png.len();
+        // If writes are not taken, not even queued: the writer thread would have to be woken to drop it.
+        if !self.store.takes_writes()
+            || !self.queue.push(Waiting { token, key, png, still_so }, bytes, Some(Duration::ZERO))
+        {
+            self.counters.dropped.inc();
+        }
+    }
+
+    /// Why tiles could not be read or written lately.
+    pub fn problem(&self) -> Option<(Backend, String)> {
+        let last = || lock(&self.problems).iter().rev().flatten().next().cloned();
+        Some((self.backend, self.store.problem().or_else(last)?))
+    }
+
+    /// Closes the queue and waits until everything is written, for at most `within`; the rest is dropped.
+    pub fn finish(&self, within: Duration) {
+        let Self { backend, counters, queue, .. } = self;
+        queue.close();
+        queue.flush(Some(within));
+        let dropped = queue.clear();
+        counters.dropped.inc_by(dropped as u64);
+        if dropped > 0 {
+            tracing::warn!("{dropped} tiles could not be written to {} within {within:?}", backend.key());
+        }
+    }
+
+    /// Writes a tile.
+    pub fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
         self.note(Doing::Writing, self.store.put(token, key, png))?;
         self.counters.writes.inc();
         Ok(())
@@ -164,7 +142,7 @@ impl Measured {
     /// Counts and logs an error, and notes it as the problem of such operations, or that there is none.
     fn note<T>(&self, doing: Doing, result: Result<T, TierError>) -> Result<T, TierError> {
         let Err(error) = &result else {
-            self.problems()[doing as usize] = None;
+            lock(&self.problems)[doing as usize] = None;
             return result;
         };
         let counters = &self.counters;
@@ -175,13 +153,9 @@ impl Measured {
             _ => counters.errors.inc(),
         };
         if !error.is_transient() && !error.is_skipped() {
-            self.problems()[doing as usize] = Some(error.to_string());
+            lock(&self.problems)[doing as usize] = Some(error.to_string());
         }
         self.log.log(error);
         result
-    }
-
-    fn problems(&self) -> MutexGuard<'_, [Option<String>; 2]> {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,8 @@ mod pool;
 mod tests;
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Cmd;
@@ -30,7 +31,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tiles in Redis.
 pub struct Redis {
-    pool: Pool,
+    pool: Arc<Pool>,
     /// In seconds.
     expiry: u64,
     /// How long a lookup may take.
@@ -53,23 +54,28 @@ impl Redis {
         Ok(Self { pool, expiry: expiry.as_secs().max(1), limit })
     }
 
-    fn ask<T: redis::FromRedisValue>(&self, command: &Cmd, within: Duration) -> Result<T, TierError> {
-        let value = self.pool.ask(command, Instant::now() + within)?;
-        redis::from_redis_value(value)
-            .map_err(|error| TierError::Refused { server: self.pool.server(), problem: error.to_string() })
+    fn run<T: redis::FromRedisValue>(&self, command: &Cmd, within: Duration) -> Result<T, TierError> {
+        let value = self.pool.run(command, within)?;
+        redis::from_redis_value(value).map_err(|error| self.pool.refused(&error))
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.pool.close();
     }
 }
 
 impl TileTier for Redis {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
-        let stored: Option<Vec<u8>> = self.ask(redis::cmd("GET").arg(&name), self.limit)?;
+        let stored: Option<Vec<u8>> = self.run(redis::cmd("GET").arg(&name), self.limit)?;
         let opened = stored.map(|stored| entry::opened(key, stored)).transpose();
         opened.map_err(|problem| {
-            if let Err(error) = self.ask::<()>(redis::cmd("DEL").arg(&name), self.limit) {
+            if let Err(error) = self.run::<()>(redis::cmd("DEL").arg(&name), self.limit) {
                 tracing::debug!("{name} is damaged and was not deleted; it is replaced instead: {error}");
             }
-            TierError::Corrupt { place: format!("{name} in {}", self.pool.server()), problem }
+            TierError::Corrupt { place: format!("{name} in {}", self.pool.server), problem }
         })
     }
 
@@ -77,15 +83,15 @@ impl TileTier for Redis {
         let value = [png, &entry::trailer(key, png)[..]].concat();
         let mut command = redis::cmd("SET");
         command.arg(name_of(token, key)).arg(value).arg("EX").arg(self.expiry);
-        self.ask(&command, WRITE_TIMEOUT.max(self.limit))
+        self.run(&command, WRITE_TIMEOUT.max(self.limit))
     }
 
     fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        self.ask(redis::cmd("EXISTS").arg(name_of(token, key)), self.limit)
+        self.run(redis::cmd("EXISTS").arg(name_of(token, key)), self.limit)
     }
 
     fn takes_writes(&self) -> bool {
-        !self.pool.is_resting()
+        !self.pool.breaker.is_open()
     }
 
     fn problem(&self) -> Option<String> {

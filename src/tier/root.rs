@@ -12,11 +12,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::dir::{Dir, Entry, Identity};
 use super::entry::FORMAT;
 use super::{TierError, folders};
+use crate::flow::lock;
 
 const MARKER: &str = "CACHEDIR.TAG";
 /// From the Cache Directory Tagging Specification.
@@ -60,13 +61,13 @@ impl Root {
 
     /// Why the directory is not used.
     pub fn problem(&self) -> Option<TierError> {
-        self.lock().as_ref().err().cloned()
+        lock(&self.state).as_ref().err().cloned()
     }
 
     /// Uses the directory that is at the path now, if it can be used. Logs an error, and the end of an error.
     pub fn reopen(&self) {
         let state = make(&self.path).map_err(|error| TierError::Unavailable { problem: error.to_string() });
-        let before = std::mem::replace(&mut *self.lock(), state.clone());
+        let before = std::mem::replace(&mut *lock(&self.state), state.clone());
         match (before, state) {
             (_, Err(error)) => tracing::error!("cache.directory: {error}"),
             (Err(_), Ok(_)) => tracing::info!("cache.directory: {} is used again", self.path.display()),
@@ -76,7 +77,7 @@ impl Root {
 
     /// Opens the directory. [`TierError::Unavailable`] once it is gone, until it is [reopened](Root::reopen).
     pub fn open(&self) -> Result<Dir, TierError> {
-        let expected = self.lock().clone()?;
+        let expected = lock(&self.state).clone()?;
         let dir = match Dir::open(&self.path) {
             Ok(dir) => dir,
             Err(error) if is_absence(&error) => return Err(self.lose("no longer exists")),
@@ -110,16 +111,12 @@ impl Root {
     /// Stops the use of the directory, and logs why.
     fn lose(&self, why: &str) -> TierError {
         let error = TierError::Unavailable { problem: format!("{} {why}", self.path.display()) };
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.is_ok() {
             tracing::error!("cache.directory: {error}");
             *state = Err(error.clone());
         }
         error
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Result<Identity, TierError>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -138,7 +135,7 @@ fn opened(path: &Path) -> Result<Option<Dir>, TierError> {
         Ok(dir) => Ok(Some(dir)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
-            Err(TierError::NoDirectory { path: path.to_owned() })
+            Err(TierError::Misnamed { problem: format!("{} is not a directory", path.display()) })
         }
         Err(error) => Err(TierError::system(path, "opened", &error)),
     }
@@ -169,17 +166,24 @@ fn mark(dir: &Dir, path: &Path) -> Result<(), TierError> {
     written.map_err(|error| TierError::system(path, "made a cache", &error))
 }
 
-/// Whether a directory is marked as a cache; if not, it may become a cache. [`TierError::Foreign`] or [`TierError::Format`]
-/// if it must not be used.
+/// Whether a directory is marked as a cache; if not, it may become a cache. [`TierError::Misnamed`] if
+/// it must not be used.
 fn is_marked(dir: &Dir, path: &Path) -> Result<bool, TierError> {
     let failed = |error| TierError::system(path, "read", &error);
+    let shown = path.display();
+    let misnamed = |problem: String| Err(TierError::Misnamed { problem });
+    let foreign = || {
+        misnamed(format!(
+            "{shown} is neither empty nor a voltile cache, and was left unchanged. Name an empty or missing directory"
+        ))
+    };
     // Listed before the marker is read: another process writes the marker first, and then further files.
     let names = dir.names().map_err(failed)?;
     let text = match dir.entry(OsStr::new(MARKER)).map_err(failed)? {
         None => {
             for name in names {
                 if !folders::is_ours(dir, &name).map_err(failed)? {
-                    return Err(TierError::Foreign { path: path.to_owned() });
+                    return foreign();
                 }
             }
             return Ok(false);
@@ -193,9 +197,12 @@ fn is_marked(dir: &Dir, path: &Path) -> Result<bool, TierError> {
     };
     let format = text.lines().find_map(|line| line.strip_prefix(OURS)).map(str::trim);
     match format.filter(|_| text.starts_with(SIGNATURE)) {
-        None => Err(TierError::Foreign { path: path.to_owned() }),
+        None => foreign(),
         Some(format) if format == FORMAT.to_string() => Ok(true),
-        Some(format) => Err(TierError::Format { path: path.to_owned(), found: format!("format {format}") }),
+        Some(format) => misnamed(format!(
+            "{shown} is a cache of another version of voltile (format {format}; this version has format {FORMAT}). Remove \
+             it, or name another directory"
+        )),
     }
 }
 
@@ -273,23 +280,25 @@ mod tests {
             fs::write(path.join(MARKER), text).unwrap();
             looked(&path)
         };
-        let foreign = |name: &str| Err(TierError::Foreign { path: place.path().join(name) });
-        assert_eq!(with("cargo", format!("{SIGNATURE}\n# cargo\n").as_bytes()), foreign("cargo"));
-        assert_eq!(with("bytes", &[0xff, 0xfe]), foreign("bytes"));
-        assert_eq!(with("empty", b""), foreign("empty"));
+        let is_foreign = |result: Result<bool, TierError>| {
+            result.is_err_and(|error| error.is_misnamed() && error.to_string().contains("neither empty nor"))
+        };
+        assert!(is_foreign(with("cargo", format!("{SIGNATURE}\n# cargo\n").as_bytes())));
+        assert!(is_foreign(with("bytes", &[0xff, 0xfe])));
+        assert!(is_foreign(with("empty", b"")));
         assert_eq!(with("older", format!("{SIGNATURE}\n{OURS}{FORMAT}\n# id 7\n").as_bytes()), Ok(true));
         let newer = with("newer", format!("{SIGNATURE}\n{OURS}2\n").as_bytes()).unwrap_err();
         assert!(newer.is_misnamed() && newer.to_string().contains("format 2"), "{newer}");
         let full = place.path().join("full");
         fs::create_dir(&full).unwrap();
         fs::write(full.join("thesis.tex"), "").unwrap();
-        assert_eq!(looked(&full), foreign("full"));
+        assert!(is_foreign(looked(&full)));
         let file = full.join("thesis.tex");
-        assert_eq!(looked(&file), Err(TierError::NoDirectory { path: file.clone() }));
+        assert!(looked(&file).unwrap_err().to_string().ends_with("thesis.tex is not a directory"));
         let linked = place.path().join("linked");
         fs::create_dir(&linked).unwrap();
         std::os::unix::fs::symlink(place.path().join("older").join(MARKER), linked.join(MARKER)).unwrap();
-        assert_eq!(looked(&linked), foreign("linked"), "a link is no marker");
+        assert!(is_foreign(looked(&linked)), "a link is no marker");
         assert_eq!(looked(&place.path().join("missing")), Ok(false));
     }
 
@@ -306,7 +315,7 @@ mod tests {
         assert_eq!(looked(place.path()), Ok(false));
         for foreign in ["tiles/token/ab/photo.png", "tiles/token/readme", "tiles/readme", "digests/notes"] {
             fs::write(place.path().join(foreign), "").unwrap();
-            assert!(matches!(looked(place.path()), Err(TierError::Foreign { .. })), "{foreign}");
+            assert!(looked(place.path()).is_err_and(|error| error.is_misnamed()), "{foreign}");
             fs::remove_file(place.path().join(foreign)).unwrap();
         }
         Root::make(place.path()).unwrap();
@@ -319,8 +328,8 @@ mod tests {
         let path = place.path().join("new");
         std::thread::scope(|scope| {
             let makers: Vec<_> = (0..8).map(|_| scope.spawn(|| Root::make(&path).unwrap())).collect();
-            let made = makers.into_iter().map(|maker| maker.join().unwrap());
-            made.for_each(|root| assert!(!is_unavailable(&root)));
+            let roots = makers.into_iter().map(|maker| maker.join().unwrap());
+            roots.for_each(|root| assert!(!is_unavailable(&root)));
         });
     }
 }

@@ -268,7 +268,7 @@ impl TileTier for Gate {
 fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
     let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
-    let tier = Tiers::of(vec![tier]).unwrap();
+    let tier = Tiers::new(vec![tier]).unwrap();
     let large = Tile::new(TileKey::digest(&1), vec![0; 10 << 20]);
     (0..5).for_each(|_| tier.keep_later(&name("a"), &large, || true));
     assert_eq!(metrics.tier.dropped.get(), 2, "three of 10 MiB fit into the queue");
@@ -290,7 +290,7 @@ fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before(
     let tier = |backend, store: &Arc<Memory>, counters: &TierCounters| {
         Tier::start(backend, Arc::clone(store), counters.clone()).unwrap()
     };
-    let tiers = Tiers::of(vec![
+    let tiers = Tiers::new(vec![
         tier(Backend::Directory, &near, &metrics.tier),
         tier(Backend::Redis, &far, &metrics.redis),
     ]);
@@ -318,7 +318,7 @@ fn queued_tiles_are_written_before_the_end_unless_they_became_invalid() {
     let (gate, metrics) = (Gate::default(), Metrics::default());
     gate.open();
     let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
-    let tier = Tiers::of(vec![tier]).unwrap();
+    let tier = Tiers::new(vec![tier]).unwrap();
     (0..50).for_each(|number| tier.keep_later(&name("a"), &tile(number), move || number % 10 != 0));
     tier.finish(Duration::from_secs(60));
     assert_eq!(

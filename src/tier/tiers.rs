@@ -26,17 +26,18 @@ pub struct Found {
 
 impl Tiers {
     /// These tiers in order; `None` if there are none.
-    pub fn of(tiers: Vec<Tier>) -> Option<Self> {
+    pub fn new(tiers: Vec<Tier>) -> Option<Self> {
         (!tiers.is_empty()).then_some(Self(tiers))
     }
 
     /// The PNG of a tile; `None` if no tier has it. What is damaged or unreadable is counted and logged.
     pub fn find(&self, token: &Name, key: &TileKey) -> Option<Found> {
-        let (at, png) = self.0.iter().enumerate().find_map(|(at, tier)| Some((at, tier.get(token, key)?)))?;
+        let (at, png) =
+            self.0.iter().enumerate().find_map(|(at, tier)| Some((at, tier.0.get(token, key)?)))?;
         let tile = Tile::new(*key, png.clone());
         // The key alone determines the pixels, so the tile is right whatever the files are by now.
-        self.0[..at].iter().for_each(|nearer| nearer.put_later(token, &tile, || true));
-        Some(Found { png, backend: self.0[at].backend() })
+        self.0[..at].iter().for_each(|nearer| nearer.0.put_later(token, &tile, || true));
+        Some(Found { png, backend: self.0[at].0.backend })
     }
 
     /// Queues a tile to be written to every tier and returns at once. It is dropped where the queue is full, or if
@@ -45,7 +46,7 @@ impl Tiers {
         let still_so = Arc::new(still_so);
         for tier in &self.0 {
             let still_so = Arc::clone(&still_so);
-            tier.put_later(token, tile, move || still_so());
+            tier.0.put_later(token, tile, move || still_so());
         }
     }
 
@@ -53,16 +54,17 @@ impl Tiers {
     /// Returns the first error.
     pub fn keep(&self, token: &Name, tile: &Tile) -> Result<(), TierError> {
         let (lasting, others): (Vec<_>, Vec<_>) = self.0.iter().partition(|tier| is_lasting(tier));
-        others.into_iter().for_each(|tier| tier.put_later(token, tile, || true));
+        others.into_iter().for_each(|tier| tier.0.put_later(token, tile, || true));
         // Every tier, also after an error.
-        let written: Vec<_> = lasting.into_iter().map(|tier| tier.put(token, tile)).collect();
+        let written: Vec<_> =
+            lasting.into_iter().map(|tier| tier.0.put(token, &tile.key, &tile.bytes)).collect();
         written.into_iter().collect()
     }
 
     /// Whether every tier that is meant to last has a tile; its checksum is not verified.
     pub fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
         for tier in self.0.iter().filter(|tier| is_lasting(tier)) {
-            if !tier.has(token, key)? {
+            if !tier.0.has(token, key)? {
                 return Ok(false);
             }
         }
@@ -71,7 +73,7 @@ impl Tiers {
 
     /// Whether any tier has a tile; its checksum is not verified. Errors are counted and logged.
     pub fn has_any(&self, token: &Name, key: &TileKey) -> bool {
-        self.0.iter().any(|tier| tier.has(token, key).unwrap_or(false))
+        self.0.iter().any(|tier| tier.0.has(token, key).unwrap_or(false))
     }
 
     /// Whether a tier is meant to last, so that tiles can be rendered ahead of requests.
@@ -81,26 +83,28 @@ impl Tiers {
 
     /// Whether a write to any tier may succeed now.
     pub fn take_writes(&self) -> bool {
-        self.0.iter().any(Tier::takes_writes)
+        self.0.iter().any(|tier| tier.0.store.takes_writes())
     }
 
     /// Counts a tile that is not written to any tier.
     pub fn count_dropped(&self) {
-        self.0.iter().for_each(Tier::count_dropped);
+        for tier in &self.0 {
+            tier.0.counters.dropped.inc();
+        }
     }
 
     /// Why tiles could not be read or written lately.
     pub fn problems(&self) -> Vec<(Backend, String)> {
-        self.0.iter().filter_map(Tier::problem).collect()
+        self.0.iter().filter_map(|tier| tier.0.problem()).collect()
     }
 
     /// Closes the queues and waits until they are empty, for at most `within`; the rest is dropped.
     pub fn finish(&self, within: Duration) {
         let until = Instant::now() + within;
-        self.0.iter().for_each(|tier| tier.finish(until.saturating_duration_since(Instant::now())));
+        self.0.iter().for_each(|tier| tier.0.finish(until.saturating_duration_since(Instant::now())));
     }
 }
 
 fn is_lasting(tier: &Tier) -> bool {
-    tier.backend().is_lasting()
+    tier.0.backend.is_lasting()
 }

@@ -9,7 +9,6 @@
 //! and always run. So the stages of a row are what that row's tiles took, even where neighbours share chunks
 //! or chunks are decoded in part, and they add up to the whole.
 
-mod counts;
 mod explain;
 mod local;
 mod machine;
@@ -24,13 +23,15 @@ mod team;
 mod verdict;
 
 pub use explain::explain;
-pub use local::{Local, NotMeasured};
+pub use local::Local;
 pub use machine::Machine;
 pub use pattern::Pattern;
-pub use remote::{Gone, NotReached, Remote};
-pub use row::{ChunkUse, Limits, RemoteRow, Row, Stages, State, Subject, Turn};
+pub use remote::{NotReached, Remote};
+pub use row::{ChunkUse, Course, Limits, RemoteRow, Row, Stages, State, Subject, Turn};
 pub use sample::Percentiles;
 pub use scaling::{Scaling, scaling};
-pub use server_work::{ServerSeconds, ServerWork};
-pub use target::{Bounds, Choice, Selection, Target};
+pub use server_work::{ReadTimes, ServerWork};
+pub use target::{Bounds, Choice, Target};
 pub use verdict::{Help, Limit, Verdict, verdicts};
+
+pub use crate::tools::warm::{Numbers, Selection};

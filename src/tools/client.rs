@@ -64,41 +64,16 @@ pub fn is_server(text: &str) -> bool {
     text.contains("://") || text.starts_with(UNIX)
 }
 
-/// The URL is not that of a server that can be reached.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{url:?} is not the URL of a server: {problem}")]
-pub struct NotAServer {
-    /// As given.
-    pub url: String,
-    /// What is wrong, and what is expected.
-    pub problem: &'static str,
-}
-
-/// A request got no complete response.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{method} {url}: no answer: {problem}")]
-pub struct NoAnswer {
-    /// The method.
-    pub method: Method,
-    /// The full URL.
-    pub url: String,
-    /// Why.
-    pub problem: String,
-}
-
-impl From<NoAnswer> for String {
-    fn from(error: NoAnswer) -> Self {
-        error.to_string()
-    }
-}
-
 impl Client {
     /// A client of the server at a URL such as `http://127.0.0.1:8080` or `https://host`, or at a Unix socket, such as
     /// `unix:/run/voltile.sock`. Of a path in it, which follows a socket after another colon, all that follows `/k/SECRET` is
     /// ignored, or everything if there is no secret. Does not connect yet.
-    pub fn new(url: &str) -> Result<Self, NotAServer> {
+    ///
+    /// # Errors
+    /// What is wrong with the URL, and what is expected.
+    pub fn new(url: &str) -> Result<Self, String> {
         let (server, path) =
-            Server::of(url).map_err(|problem| NotAServer { url: url.to_owned(), problem })?;
+            Server::parse(url).map_err(|problem| format!("{url:?} is not the URL of a server: {problem}"))?;
         Ok(Self::with_patience(server, secret_prefix(path).to_owned(), PATIENCE))
     }
 
@@ -151,31 +126,31 @@ impl Client {
 
     /// Requests a path on this server, or a full URL.
     pub fn get(&self, url: &str) -> Result<Answer, String> {
-        Ok(self.ask(&Method::GET, url, &[])?)
+        self.request(&Method::GET, url, &[])
     }
 
     /// Requests a path on this server, or a full URL, with headers in addition to those of every request. The method
     /// must be safe to repeat.
-    pub fn ask(&self, method: &Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, NoAnswer> {
-        self.ask_into(Vec::new(), method, url, headers)
+    ///
+    /// # Errors
+    /// There is no complete response: which request, and why.
+    pub fn request(&self, method: &Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, String> {
+        self.request_into(Vec::new(), method, url, headers)
     }
 
     /// The same with memory for the body, such as the body of an earlier response: it is overwritten.
-    pub fn ask_into(
+    pub fn request_into(
         &self,
         memory: Vec<u8>,
         method: &Method,
         url: &str,
         headers: &[(&str, &str)],
-    ) -> Result<Answer, NoAnswer> {
+    ) -> Result<Answer, String> {
         let origin = &self.server.origin;
         let url = if url.starts_with('/') { format!("{origin}{}{url}", self.prefix) } else { url.to_owned() };
         match self.answer(memory, method, &url, headers) {
             Ok((status, headers, body)) => Ok(Answer { url, status, headers, body }),
-            Err(error) => {
-                let problem = self.problem(&url, error);
-                Err(NoAnswer { method: method.clone(), url, problem })
-            }
+            Err(error) => Err(format!("{method} {url}: no answer: {}", self.problem(&url, error))),
         }
     }
 
@@ -232,7 +207,7 @@ impl Client {
 
 impl Server {
     /// The server of a URL, and the path in it.
-    fn of(url: &str) -> Result<(Self, &str), &'static str> {
+    fn parse(url: &str) -> Result<(Self, &str), &'static str> {
         if let Some(rest) = url.strip_prefix(UNIX) {
             let (socket, path) = rest.find(":/").map_or((rest, ""), |at| (&rest[..at], &rest[at + 1..]));
             if socket.is_empty() {
@@ -280,7 +255,7 @@ fn is_distrusted(error: &io::Error) -> bool {
 
 /// The path in the URL of a server, without query and fragment; empty if there is none.
 pub fn path_of(url: &str) -> &str {
-    Server::of(url).map_or("", |(_, path)| path)
+    Server::parse(url).map_or("", |(_, path)| path)
 }
 
 fn read(mut body: Body, mut into: Vec<u8>) -> Result<Vec<u8>, Error> {

@@ -1,10 +1,78 @@
-//! The progress of long jobs.
+//! The progress of long jobs: a bar on a terminal, an occasional line in a log.
 
-/// Shows how far a job is. Called from many threads.
-pub(crate) trait Progress: Sync {
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+
+use crate::flow::lock;
+
+/// The interval between log lines if standard error is not a terminal.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// The progress of one job. Called from many threads.
+pub(crate) struct Progress {
+    name: String,
+    unit: &'static str,
+    pub(super) bar: ProgressBar,
+    pub(super) failed: AtomicU64,
+    logged: Mutex<Instant>,
+}
+
+impl Progress {
+    /// The name of the job, and its unit, in the plural.
+    pub fn new(name: String, unit: &'static str) -> Self {
+        let (failed, logged) = (AtomicU64::new(0), Mutex::new(Instant::now()));
+        Self { name, unit, bar: ProgressBar::new(0), failed, logged }
+    }
+
+    /// Clears the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
     /// The job has so many units in all, `done` of which an earlier run did.
-    fn begin(&self, total: u64, done: u64);
+    pub fn begin(&self, total: u64, done: u64) {
+        let look = format!(
+            "{{wide_bar}} {{percent}}% of {{human_len}} {}{{msg}}, {{per_sec}}, {{elapsed}} elapsed, {{eta}} left",
+            self.unit
+        );
+        let style = ProgressStyle::with_template(&look).unwrap_or_else(|_| ProgressStyle::default_bar());
+        // Without a terminal the bar only counts.
+        self.bar.set_length(total);
+        self.bar.set_style(style);
+        self.bar.set_position(done);
+        self.bar.reset_eta();
+        if done > 0 {
+            let Self { name, unit, .. } = self;
+            let (done, total) = (HumanCount(done), HumanCount(total));
+            tracing::info!("{name}: {done} of {total} {unit} were done by an earlier run");
+        }
+    }
 
     /// So many more units have been tried; `failed`: in vain.
-    fn advance(&self, units: u64, failed: bool);
+    pub fn advance(&self, units: u64, failed: bool) {
+        self.bar.inc(units);
+        let failed = u64::from(failed) + self.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+        let failed = if failed > 0 { format!(", {} failed", HumanCount(failed)) } else { String::new() };
+        if std::io::stderr().is_terminal() {
+            self.bar.set_message(failed);
+        } else {
+            self.log(&failed);
+        }
+    }
+
+    fn log(&self, failed: &str) {
+        let mut logged = lock(&self.logged);
+        if logged.elapsed() < PAUSE {
+            return;
+        }
+        *logged = Instant::now();
+        let percent =
+            u128::from(self.bar.position()) * 100 / u128::from(self.bar.length().unwrap_or(0).max(1));
+        let left = self.bar.eta().as_secs();
+        tracing::info!("{}: {percent} % of the {} done{failed}, about {left} s left", self.name, self.unit);
+    }
 }

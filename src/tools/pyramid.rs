@@ -24,17 +24,18 @@ mod missing;
 mod piece;
 mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::iter::{ParallelBridge, ParallelIterator};
 
 use crate::base::shard::Shard;
 use crate::catalog::{Channel, StoredLevel};
 use crate::flow::activity::Activity;
+use crate::flow::lock;
 use crate::geometry::{Scaling, Xyz};
 use crate::layout::inventory::{ATTRIBUTE, ChannelRecord, Inventory, Role};
 use crate::store::Location;
@@ -93,16 +94,19 @@ type Failed = BTreeMap<usize, String>;
 /// The work for one file.
 #[derive(Debug)]
 pub struct Work {
-    /// The number of the file among those of the command.
-    number: u64,
+    /// The number of the file among those of the command. The shards of each file are rotated by it, so that a shard is not
+    /// given all of the files that consist of a single piece.
+    pub number: u64,
+    /// Whether to store the metadata of the output in pages of its own, for object storage.
+    pub paged: bool,
     role: Role,
-    output: PathBuf,
+    /// The file to be written.
+    pub output: PathBuf,
     original: Location,
     /// Of all files that are read.
     stamps: Vec<(Location, Stamp)>,
     records: Vec<ChannelRecord>,
     families: Vec<Family>,
-    paged: bool,
 }
 
 /// The minimum and the maximum size of the pages of a paged file.
@@ -126,28 +130,19 @@ impl Work {
             Folder::sweep(output);
             return Err(PyramidError::Exists { path: output.to_owned() });
         }
-        let (output, original) = (output.to_owned(), original.clone());
         let mut work = Self {
             number: 0,
+            paged: false,
             role,
-            output,
-            original,
+            output: output.to_owned(),
+            original: original.clone(),
             stamps: Vec::new(),
             records: Vec::new(),
             families: Vec::new(),
-            paged: false,
         };
-        for wanted in wanted {
-            work.add(wanted);
-        }
+        wanted.iter().for_each(|wanted| work.add(wanted));
         work.stamps = work.stamp()?;
         Ok(work)
-    }
-
-    /// The same work as that of file `number` of several. The shards of each file are rotated by its number, so that a
-    /// shard is not given all of the files that consist of a single piece.
-    pub fn numbered(self, number: u64) -> Self {
-        Self { number, ..self }
     }
 
     fn add(&mut self, wanted: &Wanted) {
@@ -171,11 +166,6 @@ impl Work {
         self.records.push(record);
     }
 
-    /// Whether to store the metadata of the output in pages of its own, for object storage.
-    pub fn paged(self, paged: bool) -> Self {
-        Self { paged, ..self }
-    }
-
     /// The page size of the output, if it is to be paged.
     fn page_size(&self) -> Option<u64> {
         let targets = self.families.iter().flat_map(|family| {
@@ -194,11 +184,6 @@ impl Work {
         self.families.is_empty()
     }
 
-    /// The file to be written.
-    pub fn output(&self) -> &Path {
-        &self.output
-    }
-
     /// Computes what an earlier run has not finished, and moves the complete file into place.
     ///
     /// # Errors
@@ -208,7 +193,7 @@ impl Work {
         &self,
         threads: NonZeroUsize,
         activity: &Activity,
-        progress: &dyn Progress,
+        progress: &Progress,
     ) -> Result<Report, PyramidError> {
         let folder = Folder::open(&self.output, &self.manifest())?;
         let failed = self.make_pieces(&folder, &self.pieces(), threads, activity, progress)?;
@@ -225,7 +210,7 @@ impl Work {
         shard: &Shard,
         threads: NonZeroUsize,
         activity: &Activity,
-        progress: &dyn Progress,
+        progress: &Progress,
     ) -> Result<ShardReport, PyramidError> {
         let folder = Folder::open_shared(&self.output, &self.manifest(), shard.count())?;
         let all = self.pieces();
@@ -305,7 +290,7 @@ impl Work {
         pieces: &[Piece],
         threads: NonZeroUsize,
         activity: &Activity,
-        progress: &dyn Progress,
+        progress: &Progress,
     ) -> Result<Failed, PyramidError> {
         let (done, tasks): (Vec<Piece>, Vec<Piece>) = pieces.iter().partition(|piece| folder.has(piece.id));
         let voxels = |pieces: &[Piece]| pieces.iter().map(|piece| piece.voxels).sum();
@@ -315,7 +300,8 @@ impl Work {
             let mut is_failed = lock(&failures).contains_key(&id.family);
             // Another process may have made it in the meantime.
             if !is_failed && !folder.has(id) {
-                match self.make(id) {
+                let family = &self.families[id.family];
+                match piece::make(family, &family.pieces[id.piece]) {
                     Ok(bytes) => folder.keep_piece(id, &bytes)?,
                     Err(PyramidError::Read(error)) => {
                         folder.keep_failure(id, &error.to_string())?;
@@ -336,12 +322,6 @@ impl Work {
         Ok(failures.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn make(&self, id: PieceId) -> Result<Vec<u8>, PyramidError> {
-        let family = self.families.get(id.family);
-        let units = family.and_then(|family| Some((family, family.pieces.get(id.piece)?)));
-        units.map_or_else(|| Ok(Vec::new()), |(family, units)| piece::make(family, units))
-    }
-
     /// The families whose filters are missing: no voxel of them can be read.
     fn undecodable(&self) -> Failed {
         let reason = |(number, family): (usize, &Family)| {
@@ -359,8 +339,7 @@ impl Work {
 
     fn write(&self, folder: &Folder, path: &Path, failed: &Failed) -> Result<(), PyramidError> {
         let mut writer = Writer::create(path, self.page_size())?;
-        let left_out = self.left_out(failed);
-        let is_written = |number: &usize| !left_out.contains(number);
+        let is_written = |number: &usize| !self.is_left_out(*number, failed);
         for number in (0..self.families.len()).filter(is_written) {
             assemble::family(&self.families[number], number, folder, &mut writer)?;
         }
@@ -369,17 +348,11 @@ impl Work {
         Ok(writer.finish(path)?)
     }
 
-    /// The families that failed, and in a new volume all others of the same channels.
-    fn left_out(&self, failed: &Failed) -> BTreeSet<usize> {
-        let record = |number: usize| self.families.get(number).map(|family| family.record);
-        let records: BTreeSet<usize> = failed.keys().filter_map(|number| record(*number)).collect();
-        let is_volume = self.role == Role::Volume;
-        (0..self.families.len())
-            .filter(|number| {
-                failed.contains_key(number)
-                    || is_volume && record(*number).is_some_and(|record| records.contains(&record))
-            })
-            .collect()
+    /// Whether a family failed, or in a new volume another one of the same channel.
+    fn is_left_out(&self, number: usize, failed: &Failed) -> bool {
+        let record = self.families.get(number).map(|family| family.record);
+        let is_of_record = |other: &usize| self.families.get(*other).map(|family| family.record) == record;
+        failed.contains_key(&number) || self.role == Role::Volume && failed.keys().any(is_of_record)
     }
 
     fn inventory(&self, stamps: Vec<Stamp>, is_written: &dyn Fn(&usize) -> bool) -> Inventory {
@@ -394,12 +367,11 @@ impl Work {
     }
 
     fn report(&self, failed: &Failed) -> Report {
-        let left_out = self.left_out(failed);
         let mut report = Report { levels: Vec::new(), failed: Vec::new() };
         for (number, family) in self.families.iter().enumerate() {
             let name = self.records[family.record].name.clone();
             let levels = family.targets.iter().map(|target| target.record.level).collect();
-            if left_out.contains(&number) {
+            if self.is_left_out(number, failed) {
                 let why = failed.get(&number).cloned().unwrap_or_else(|| {
                     "another level of the channel failed; a new volume gets all levels of a channel or none".to_owned()
                 });
@@ -449,8 +421,4 @@ impl Work {
         let stamps: Vec<Stamp> = self.stamps.iter().map(checked).collect::<Result<_, _>>()?;
         Ok(if self.role == Role::Volume { Vec::new() } else { stamps })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

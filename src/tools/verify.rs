@@ -18,24 +18,21 @@ use crate::tools::client::Client;
 
 pub use report::{Outcome, Report, Viewer};
 
-/// Runs the checks of the given viewers for the datasets with these tokens, or for all.
+/// Runs the checks of the given viewers, or of all, for the datasets with these tokens, or for all.
 pub fn verify(client: &Client, viewers: &[Viewer], tokens: &[String]) -> Report {
     let mut report = Report::default();
-    let site = match described(client, tokens) {
-        Ok(site) => site,
-        Err(reason) => {
-            report.add(None, "descriptions", "/datasets.json", Err(reason));
-            return report;
-        }
-    };
-    report.add(None, "descriptions", "/datasets.json", Ok(None));
+    let site = report.read("descriptions", "/datasets.json", described(client, tokens));
+    let is_wanted = |viewer: &Viewer| viewers.is_empty() || viewers.contains(viewer);
+    let viewers = Viewer::ALL.iter().map(|(viewer, ..)| *viewer).filter(is_wanted);
+    let Some(site) = &site else { return report };
     for viewer in viewers {
+        report.viewer = Some(viewer);
         match viewer {
-            Viewer::Catmaid => catmaid::play(client, &site, &mut report),
-            Viewer::Viking => viking::play(client, &site, &mut report),
-            Viewer::Openseadragon => openseadragon::play(client, &site, &mut report),
-            Viewer::Neuroglancer => neuroglancer::play(client, &site, &mut report),
-            Viewer::Zarr => zarr::play(client, &site, &mut report),
+            Viewer::Catmaid => catmaid::play(client, site, &mut report),
+            Viewer::Viking => viking::play(client, site, &mut report),
+            Viewer::Openseadragon => openseadragon::play(client, site, &mut report),
+            Viewer::Neuroglancer => neuroglancer::play(client, site, &mut report),
+            Viewer::Zarr => zarr::play(client, site, &mut report),
         }
     }
     report

@@ -275,9 +275,9 @@ fn wrong_arguments_are_reported_before_anything_is_measured() {
     cubes(&place.path("v.h5"));
     let wrong: [(&[&str], i32, &str); 14] = [
         (&["absent.h5"], 2, "absent.h5"),
-        (&["v.h5", "--token", "w"], 2, "there is no dataset \"w\"; there are v"),
-        (&["v.h5", "--channel", "x"], 2, "there is no channel \"x\"; there are raw"),
-        (&["v.h5", "--level", "5"], 2, "level 5; there are 0"),
+        (&["v.h5", "--token", "w"], 2, "there is no dataset w; the datasets are v"),
+        (&["v.h5", "--channel", "x"], 2, "no dataset has the channel x; the channels are raw"),
+        (&["v.h5", "--level", "5"], 2, "there are the levels 0 to 0"),
         (&["v.h5", "--min", "900"], 2, "nothing is left to be measured"),
         (&["v.h5", "--plane", "zy"], 2, "xy, xz or yz is expected"),
         (&["v.h5", "--pattern", "fast"], 2, "random, scroll, walk, sweep"),
@@ -415,8 +415,8 @@ fn a_server_is_reported_in_a_table_too() {
     }
     assert!(outcome.out.contains("verdict\n  requested the first time, in "), "{}", outcome.out);
     for (arguments, because) in [
-        (["--token", "x"], "there is no dataset \"x\"; there are em"),
-        (["--level", "9"], "level 9; there are 0, 1"),
+        (["--token", "x"], "there is no dataset x; the datasets are em"),
+        (["--level", "9"], "there are the levels 0 to 1"),
     ] {
         let outcome = bench(&place, &[&[url.as_str()], &arguments[..]].concat());
         assert_eq!(outcome.code, 2);

@@ -458,7 +458,7 @@ fn a_service_without_a_server_warms_each_tile_once() {
     let directory = Directory::open(&place.path("cache")).unwrap();
     let tier = Tier::start(Backend::Directory, directory, metrics.tier.clone()).unwrap();
     let service =
-        TileService::new(catalog, 0, 0, pool, metrics.clone()).unwrap().with_tiers(Tiers::of(vec![tier]));
+        TileService::new(catalog, 0, 0, pool, metrics.clone()).unwrap().with_tiers(Tiers::new(vec![tier]));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let warm = |z: usize| {
         let path = format!("{MOUNT}/{}", plane_path(z));

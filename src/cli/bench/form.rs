@@ -13,10 +13,15 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::base::name::Name;
+use crate::base::request::ChannelChoice;
+use crate::cli::choices;
 use crate::cli::sources::Sources;
+use crate::cli::warm;
 use crate::geometry::{Level, Plane};
-use crate::tools::bench::{Bounds, Limits, Pattern, Selection, State, Target};
+use crate::tools::bench::{Bounds, Choice, Limits, Pattern, State};
 use crate::tools::client;
+use crate::tools::warm::{Numbers, Selection};
 
 /// Defaults of ndtilecache's benchmark.
 mod ancestor {
@@ -26,17 +31,14 @@ mod ancestor {
     pub const PROCESSES: usize = 4;
 }
 
-const SECONDS: f64 = 0.5;
-const SECONDS_OF_SERVER: f64 = 2.0;
-const TILES: usize = 512;
-const TILES_OF_SERVER: usize = 4096;
-/// Time limit of a run that has none of its own.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// More tiles than this make no useful benchmark.
-const MAX_TILES: usize = 1 << 22;
+/// The usual limits of a row, of files and of a server.
+const OF_FILES: Limits = Limits { time: Duration::from_millis(500), tiles: 512 };
+const OF_SERVER: Limits = Limits { time: Duration::from_secs(2), tiles: 4096 };
+/// The limits of a run that has none of its own. More tiles make no useful benchmark.
+const MAX_LIMITS: Limits = Limits { time: Duration::from_secs(24 * 60 * 60), tiles: 1 << 22 };
 const CLIENTS: [usize; 3] = [1, 8, 32];
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(in crate::cli) struct Arguments {
     /// HDF5 files; or the URL of a running server, such as http://127.0.0.1:8080; or, as in ndtilecache's
     /// benchmark, TOKEN CHANNEL LEVEL of the --server
@@ -49,22 +51,22 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Only this dataset; may be repeated.
-    #[arg(long, value_name = "TOKEN", value_delimiter = ',')]
-    token: Vec<String>,
+    #[arg(long, value_name = "TOKEN", value_delimiter = ',', value_parser = warm::name)]
+    token: Vec<Name>,
     /// Only this channel; default: the first of each dataset that contains intensities.
-    #[arg(long, value_name = "CHANNEL", value_delimiter = ',')]
-    channel: Vec<String>,
+    #[arg(long, value_name = "CHANNEL", value_delimiter = ',', value_parser = warm::name)]
+    channel: Vec<Name>,
     /// Only this plane: xy, xz or yz; may be repeated.
     #[arg(long, value_name = "PLANE", value_delimiter = ',', value_parser = plane)]
     plane: Vec<Plane>,
-    /// Only this level; default: all that viewers use.
-    #[arg(long, value_name = "LEVEL", value_delimiter = ',')]
-    level: Vec<u8>,
+    /// Only these levels: 0-2,4; default: all that viewers use.
+    #[arg(long, value_name = "LEVELS")]
+    level: Option<Numbers>,
     /// Order in which tiles are requested; default: random,scroll,walk.
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',', value_parser = choices::parser(Pattern::ALL))]
     pattern: Vec<Pattern>,
     /// Files only: what is in memory beforehand; default: all three states.
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = choices::parser(State::ALL))]
     state: Vec<State>,
     /// Files only: number of threads that render; default: 1 and render.threads, which is all cores.
     #[arg(long, value_name = "N", value_delimiter = ',')]
@@ -80,10 +82,10 @@ pub(in crate::cli) struct Arguments {
     tiles: Option<NonZeroUsize>,
     /// Seed that selects the tiles: the same seed gives the same tiles.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Print JSON for programs.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// The server, with or without http:// and its mount.
     #[arg(long, value_name = "HOST[/SERVICE]", alias = "server_name")]
     server: Option<String>,
@@ -101,95 +103,74 @@ pub(in crate::cli) struct Arguments {
     y: Vec<u64>,
 }
 
+/// What to measure, and how.
 #[derive(Debug)]
-pub(super) enum Form {
-    Files(Files),
-    Server(Server),
-}
-
-#[derive(Debug)]
-pub(super) struct Files {
-    pub sources: Sources,
+pub(super) struct Plan {
+    pub source: Source,
+    pub selection: Selection,
+    pub bounds: Bounds,
     pub patterns: Vec<Pattern>,
-    pub states: Vec<State>,
-    /// Empty: one, and as many as configured.
-    threads: Vec<NonZeroUsize>,
     pub limits: Limits,
 }
 
 #[derive(Debug)]
-pub(super) struct Server {
-    pub url: String,
-    pub patterns: Vec<Pattern>,
-    pub clients: Vec<NonZeroUsize>,
-    pub limits: Limits,
-    /// TOKEN CHANNEL LEVEL, if given.
-    named: Option<Named>,
-}
-
-/// `TOKEN CHANNEL LEVEL` as in ndtilecache's benchmark, and the slices that it would request.
-#[derive(Debug)]
-struct Named {
-    token: String,
-    channel: String,
-    level: Level,
-    slices: Range<u64>,
+pub(super) enum Source {
+    Files {
+        sources: Sources,
+        states: Vec<State>,
+        /// Empty: one, and as many as configured.
+        threads: Vec<NonZeroUsize>,
+    },
+    Server {
+        url: String,
+        clients: Vec<NonZeroUsize>,
+        /// What to request if the server does not describe its datasets.
+        undescribed: Option<Choice>,
+    },
 }
 
 impl Arguments {
-    pub(super) fn form(&self) -> Result<Form, String> {
+    pub(super) fn plan(&self) -> Result<Plan, String> {
         let words: Vec<String> = self.what.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (url, rest) = match (&self.server, words.split_first()) {
             (Some(server), _) => (Some(server.clone()), words.as_slice()),
             (None, Some((first, rest))) if client::is_server(first) => (Some(first.clone()), rest),
             (None, _) => (None, words.as_slice()),
         };
-        match (url, rest) {
-            (Some(url), []) => self.of_server(url, None),
-            (Some(url), rest) => {
-                let named = self.named(rest).ok_or_else(|| {
-                    format!("a server may be followed by TOKEN CHANNEL LEVEL, not by {:?}", rest.join(" "))
-                })?;
-                self.of_server(url, Some(named))
+        match (url, named(rest)) {
+            (Some(url), None) if rest.is_empty() => self.of_server(url, None),
+            (Some(_), None) => {
+                Err(format!("a server may be followed by TOKEN CHANNEL LEVEL, not by {:?}", rest.join(" ")))
             }
-            (None, rest) => match self.named(rest).filter(|_| self.what.iter().all(|word| !word.exists())) {
-                Some(named) => self.of_server(ancestor::SERVER.to_owned(), Some(named)),
-                None => self.of_files(),
-            },
+            (Some(url), named) => self.of_server(url, named),
+            (None, named @ Some(_)) if self.what.iter().all(|word| !word.exists()) => {
+                self.of_server(ancestor::SERVER.to_owned(), named)
+            }
+            (None, _) => self.of_files(),
         }
     }
 
-    /// `TOKEN CHANNEL LEVEL`.
-    fn named(&self, words: &[String]) -> Option<Named> {
-        let [token, channel, level] = words else { return None };
-        let level = Level::new(u64::from(level.parse::<u8>().ok()?))?;
-        let (first, end) = ancestor::SLICES;
-        let slices = self.min.unwrap_or(first)..self.max.unwrap_or(end);
-        Some(Named { token: token.clone(), channel: channel.clone(), level, slices })
-    }
-
-    fn of_files(&self) -> Result<Form, String> {
+    fn of_files(&self) -> Result<Plan, String> {
         if !self.clients.is_empty() {
             return Err("--clients is for a server; files are measured with --threads".to_owned());
         }
-        let sources =
-            Sources { files: self.what.clone(), config: self.config.clone(), set: self.set.clone() };
-        Ok(Form::Files(Files {
-            sources,
-            patterns: self.patterns(&Pattern::USUAL),
-            states: if self.state.is_empty() { State::ALL.to_vec() } else { sorted(&self.state) },
-            threads: sorted(&self.threads),
-            limits: self.limits(SECONDS, TILES),
-        }))
+        let (files, config, set) = (self.what.clone(), self.config.clone(), self.set.clone());
+        let sources = Sources { files, config, set };
+        let (states, threads) = (
+            chosen(&self.state, &State::ALL.iter().map(|(state, ..)| *state).collect::<Vec<_>>()),
+            sorted(&self.threads),
+        );
+        Ok(Plan {
+            source: Source::Files { sources, states, threads },
+            selection: self.selection(),
+            bounds: self.bounds(),
+            patterns: chosen(&self.pattern, &Pattern::USUAL),
+            limits: self.limits(OF_FILES),
+        })
     }
 
-    fn of_server(&self, url: String, named: Option<Named>) -> Result<Form, String> {
-        let twice = !(self.token.is_empty() && self.channel.is_empty() && self.level.is_empty());
-        if named.is_some() && twice {
-            return Err(
-                "TOKEN CHANNEL LEVEL cannot be combined with --token, --channel or --level".to_owned()
-            );
-        }
+    /// `named`: TOKEN CHANNEL LEVEL as in ndtilecache's benchmark, whose defaults are then used.
+    fn of_server(&self, url: String, named: Option<(Name, Name, Level)>) -> Result<Plan, String> {
         let of_files = [
             ("--threads", self.threads.is_empty()),
             ("--state", self.state.is_empty()),
@@ -199,92 +180,74 @@ impl Arguments {
         if let Some((flag, _)) = of_files.iter().find(|(_, absent)| !absent) {
             return Err(format!("{flag} is for files; for a server use --clients"));
         }
-        let (clients, patterns, limits) = match &named {
-            Some(_) => {
-                let limits = Limits {
-                    time: self.seconds.unwrap_or(DAY),
-                    tiles: self.tiles.map_or(MAX_TILES, NonZeroUsize::get),
-                };
-                (&[ancestor::PROCESSES][..], self.patterns(&[Pattern::Sweep]), limits)
-            }
-            None => (
-                &CLIENTS[..],
-                self.patterns(&Pattern::USUAL),
-                self.limits(SECONDS_OF_SERVER, TILES_OF_SERVER),
-            ),
+        if named.is_some() && !(self.token.is_empty() && self.channel.is_empty() && self.level.is_none()) {
+            return Err(
+                "TOKEN CHANNEL LEVEL cannot be combined with --token, --channel or --level".to_owned()
+            );
+        }
+        let own = match &named {
+            Some((token, channel, level)) => &self.with_defaults_of_ancestor(token, channel, *level),
+            None => self,
         };
-        let usual = clients.iter().filter_map(|clients| NonZeroUsize::new(*clients)).collect();
-        let clients = if self.clients.is_empty() { usual } else { sorted(&self.clients) };
-        Ok(Form::Server(Server { url, patterns, clients, limits, named }))
+        let (clients, bounds) = (chosen(&own.clients, &numbers(&CLIENTS)), own.bounds());
+        let undescribed =
+            named.and_then(|(token, channel, level)| Choice::undescribed(token, channel, level, &bounds));
+        Ok(Plan {
+            source: Source::Server { url, clients, undescribed },
+            selection: own.selection(),
+            bounds,
+            patterns: chosen(&own.pattern, &Pattern::USUAL),
+            limits: own.limits(OF_SERVER),
+        })
     }
 
-    fn patterns(&self, usual: &[Pattern]) -> Vec<Pattern> {
-        if self.pattern.is_empty() { usual.to_vec() } else { sorted(&self.pattern) }
-    }
-
-    fn limits(&self, seconds: f64, tiles: usize) -> Limits {
-        Limits {
-            time: self.seconds.unwrap_or(Duration::from_secs_f64(seconds)),
-            tiles: self.tiles.map_or(tiles, NonZeroUsize::get).min(MAX_TILES),
+    fn with_defaults_of_ancestor(&self, token: &Name, channel: &Name, level: Level) -> Self {
+        let (first, end) = ancestor::SLICES;
+        let tiles = |given: &[u64]| if given.is_empty() { ancestor::TILES.to_vec() } else { given.to_vec() };
+        Self {
+            token: vec![token.clone()],
+            channel: vec![channel.clone()],
+            level: Some(Numbers::single(level.number().into())),
+            plane: chosen(&self.plane, &[Plane::Xy]),
+            pattern: chosen(&self.pattern, &[Pattern::Sweep]),
+            clients: chosen(&self.clients, &numbers(&[ancestor::PROCESSES])),
+            seconds: self.seconds.or(Some(MAX_LIMITS.time)),
+            tiles: self.tiles.or(NonZeroUsize::new(MAX_LIMITS.tiles)),
+            min: self.min.or(Some(first)),
+            max: self.max.or(Some(end)),
+            x: tiles(&self.x),
+            y: tiles(&self.y),
+            ..self.clone()
         }
     }
 
-    /// The selection of what to measure.
-    pub(super) fn selection(&self) -> Selection {
-        let bounds = Bounds {
-            slices: (self.min.is_some() || self.max.is_some())
-                .then(|| self.min.unwrap_or(0)..self.max.unwrap_or(u64::MAX)),
-            rows: from_to(&self.y),
-            columns: from_to(&self.x),
-        };
+    fn limits(&self, usual: Limits) -> Limits {
+        let tiles = self.tiles.map_or(usual.tiles, NonZeroUsize::get).min(MAX_LIMITS.tiles);
+        Limits { time: self.seconds.unwrap_or(usual.time), tiles }
+    }
+
+    fn selection(&self) -> Selection {
         Selection {
             tokens: self.token.clone(),
-            channels: self.channel.clone(),
-            planes: self.plane.clone(),
-            levels: self.level.clone(),
-            bounds,
+            channels: self.channel.iter().cloned().map(ChannelChoice::One).collect(),
+            planes: chosen(&self.plane, &Plane::ALL),
+            levels: self.level.clone().unwrap_or_else(Numbers::all),
+            ..Selection::default()
         }
     }
 
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    pub fn json(&self) -> bool {
-        self.json
+    fn bounds(&self) -> Bounds {
+        let is_cut = self.min.is_some() || self.max.is_some();
+        let slices = is_cut.then(|| self.min.unwrap_or(0)..self.max.unwrap_or(u64::MAX));
+        Bounds { slices, rows: from_to(&self.y), columns: from_to(&self.x) }
     }
 }
 
-impl Files {
-    /// The numbers of render threads: as given, or one and the configured number.
-    pub fn threads(&self, render: NonZeroUsize) -> Vec<NonZeroUsize> {
-        if self.threads.is_empty() { sorted(&[NonZeroUsize::MIN, render]) } else { self.threads.clone() }
-    }
-}
-
-impl Server {
-    /// The selection, with the defaults of ndtilecache's benchmark if its form was used.
-    pub fn selection(&self, given: Selection) -> Selection {
-        let Some(Named { token, channel, level, slices }) = &self.named else { return given };
-        let usual = from_to(&ancestor::TILES);
-        Selection {
-            tokens: vec![token.clone()],
-            channels: vec![channel.clone()],
-            planes: if given.planes.is_empty() { vec![Plane::Xy] } else { given.planes },
-            levels: vec![level.number()],
-            bounds: Bounds {
-                slices: Some(slices.clone()),
-                rows: given.bounds.rows.or_else(|| usual.clone()),
-                columns: given.bounds.columns.or(usual),
-            },
-        }
-    }
-
-    /// The target of a server without descriptions, if enough was given.
-    pub fn unseen(&self, selection: &Selection) -> Option<Target> {
-        let Named { token, channel, level, .. } = self.named.as_ref()?;
-        Target::unseen(token, channel, *level, &selection.bounds)
-    }
+/// `TOKEN CHANNEL LEVEL`.
+fn named(words: &[String]) -> Option<(Name, Name, Level)> {
+    let [token, channel, level] = words else { return None };
+    let level = Level::new(u64::from(level.parse::<u8>().ok()?))?;
+    Some((Name::new(token).ok()?, Name::new(channel).ok()?, level))
 }
 
 /// From the first to the last, inclusive.
@@ -293,7 +256,16 @@ fn from_to(given: &[u64]) -> Option<Range<u64>> {
     Some(first..last.saturating_add(1))
 }
 
-fn sorted<T: Copy + Ord>(given: &[T]) -> Vec<T> {
+fn numbers(all: &[usize]) -> Vec<NonZeroUsize> {
+    all.iter().copied().filter_map(NonZeroUsize::new).collect()
+}
+
+/// What was given, or else the usual.
+fn chosen<T: Copy + Ord>(given: &[T], usual: &[T]) -> Vec<T> {
+    if given.is_empty() { usual.to_vec() } else { sorted(given) }
+}
+
+pub(super) fn sorted<T: Copy + Ord>(given: &[T]) -> Vec<T> {
     let mut sorted = given.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
@@ -305,6 +277,9 @@ fn plane(text: &str) -> Result<Plane, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= DAY.as_secs_f64());
+    let seconds = text
+        .parse::<f64>()
+        .ok()
+        .filter(|seconds| *seconds > 0.0 && *seconds <= MAX_LIMITS.time.as_secs_f64());
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "seconds above 0 are expected, such as 0.5".to_owned())
 }

@@ -115,7 +115,7 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
             Some(_) => format!("; {} of {} chunks written", tally.chunks_written, tally.chunks),
             None => String::new(),
         };
-        let of = if tally.datasets > 1 {
+        let datasets = if tally.datasets > 1 {
             format!("; in {} datasets of it", tally.datasets)
         } else {
             String::new()
@@ -124,7 +124,7 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
             0 => String::new(),
             count => format!("; {count} could not be read"),
         };
-        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{of}{unreadable}");
+        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{datasets}{unreadable}");
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
     for (client, pass) in [("Neuroglancer", &cost.neuroglancer), ("Zarr", &cost.zarr)] {
@@ -139,13 +139,13 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
 }
 /// What each plane's tile takes to fetch from a store; `None` for local files.
 fn requests(cost: &LevelCost) -> Option<String> {
-    let of = |plane: Plane| {
+    let in_plane = |plane: Plane| {
         let store = cost.tile.get(plane.name())?.store?;
         let Requests { requests, round_trips, .. } = store;
         let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let (requests, trips) = (many(requests, "request"), many(round_trips, "round trip"));
         Some(format!("{}: {requests}, {}, {trips}", plane.name(), bytes(store.bytes)))
     };
-    let all: Vec<String> = Plane::ALL.into_iter().filter_map(of).collect();
+    let all: Vec<String> = Plane::ALL.into_iter().filter_map(in_plane).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }

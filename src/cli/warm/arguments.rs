@@ -104,7 +104,8 @@ impl Selecting {
     }
 }
 
-fn name(text: &str) -> Result<Name, String> {
+/// The name of a dataset or a channel.
+pub(in crate::cli) fn name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|e| e.to_string())
 }
 

@@ -2,16 +2,17 @@
 //! name, connecting and logging in take.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisError, Value};
 
 use super::connection::{Connection, is_answer};
 use crate::config::RedisAddress;
 use crate::flow::breaker::{Breaker, Permit, Rule};
+use crate::flow::lock;
 use crate::tier::TierError;
 
 /// The maximum number of connections. A lookup takes less than a millisecond of one.
@@ -21,14 +22,12 @@ const RULE: Rule =
     Rule { failures: 3, first_pause: Duration::from_millis(500), longest_pause: Duration::from_secs(10) };
 
 /// The connections to a server, made when they are needed.
-pub(super) struct Pool(Arc<Shared>);
-
-struct Shared {
+pub(super) struct Pool {
     /// Shown without credentials.
-    server: RedisAddress,
+    pub server: RedisAddress,
     /// How long each attempt to connect may take, and the first answer.
     limit: Duration,
-    breaker: Breaker,
+    pub breaker: Breaker,
     /// 1 while the breaker is open.
     open: Gauge,
     state: Mutex<State>,
@@ -49,71 +48,60 @@ struct State {
 
 impl Pool {
     /// Starts the thread, and waits briefly until it is known whether the server answers.
-    pub fn start(address: &RedisAddress, limit: Duration, open: Gauge) -> io::Result<Self> {
+    pub fn start(address: &RedisAddress, limit: Duration, open: Gauge) -> io::Result<Arc<Self>> {
         let (server, breaker) = (address.clone(), Breaker::opened(RULE));
         let (state, changed) = Default::default();
-        let shared = Arc::new(Shared { server, limit, breaker, open, state, changed });
-        shared.open.set(1);
-        let own = Arc::clone(&shared);
+        let pool = Arc::new(Self { server, limit, breaker, open, state, changed });
+        pool.open.set(1);
+        let own = Arc::clone(&pool);
         thread::Builder::new().name("redis".to_owned()).spawn(move || own.connect())?;
-        let is_unknown = |state: &mut State| shared.breaker.is_open() && state.problem.is_none();
-        drop(shared.changed.wait_timeout_while(shared.lock(), 2 * limit, is_unknown));
-        Ok(Self(shared))
+        let is_unknown = |state: &mut State| pool.breaker.is_open() && state.problem.is_none();
+        drop(pool.changed.wait_timeout_while(lock(&pool.state), 2 * limit, is_unknown));
+        Ok(pool)
     }
 
-    /// The server's address without credentials.
-    pub fn server(&self) -> String {
-        self.0.server.to_string()
-    }
-
-    /// Whether the server is not asked at present.
-    pub fn is_resting(&self) -> bool {
-        self.0.breaker.is_open()
+    /// Ends the thread.
+    pub fn close(&self) {
+        lock(&self.state).is_closed = true;
+        self.changed.notify_all();
     }
 
     /// Why the server is not asked, if it is not.
     pub fn problem(&self) -> Option<String> {
-        let reason = || self.0.lock().problem.clone();
-        self.is_resting()
-            .then(|| reason().unwrap_or_else(|| format!("{} has not answered yet", self.0.server)))
+        let reason = || lock(&self.state).problem.clone();
+        let unknown = || format!("{} has not answered yet", self.server);
+        self.breaker.is_open().then(|| reason().unwrap_or_else(unknown))
     }
 
-    /// Runs a command, and waits for its result until then at most; not at all while the breaker is open.
-    pub fn ask(&self, command: &Cmd, until: Instant) -> Result<Value, TierError> {
-        let shared = &self.0;
-        let permit = shared.breaker.permit().ok_or(TierError::Resting)?;
-        while let Some(mut connection) = shared.take(until) {
+    /// Runs a command, and waits for its result for so long at most; not at all while the breaker is open.
+    pub fn run(&self, command: &Cmd, within: Duration) -> Result<Value, TierError> {
+        let until = Instant::now() + within;
+        let permit = self.breaker.permit().ok_or(TierError::Resting)?;
+        while let Some(mut connection) = self.take(until) {
             let result = connection.run(command, until);
             match result {
                 Err(error) if !is_answer(&error) => {
-                    shared.lock().connections -= 1;
+                    lock(&self.state).connections -= 1;
                     // If the connection was closed since its last command, there may be another.
                     if !error.is_connection_dropped() {
-                        return Err(shared.failed(permit, &error.to_string()));
+                        return Err(self.failed(permit, &described(&error, within)));
                     }
                 }
                 answer => {
-                    shared.give(connection);
-                    shared.succeeded(permit);
-                    return answer.map_err(|error| TierError::Refused {
-                        server: shared.server.to_string(),
-                        problem: error.to_string(),
-                    });
+                    self.give(connection);
+                    self.succeeded(permit);
+                    return answer.map_err(|error| self.refused(&error));
                 }
             }
         }
-        Err(shared.failed(permit, "it did not answer in time"))
+        Err(self.failed(permit, &late(within)))
     }
-}
 
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.0.lock().is_closed = true;
-        self.0.changed.notify_all();
+    /// The error for an answer that is not the expected one.
+    pub fn refused(&self, error: &dyn ToString) -> TierError {
+        TierError::Refused { server: self.server.to_string(), problem: error.to_string() }
     }
-}
 
-impl Shared {
     /// Makes connections: while somebody waits for one, and to find out whether the server answers again.
     fn connect(&self) {
         while let Some(permit) = self.next_attempt() {
@@ -124,17 +112,17 @@ impl Shared {
             match connection {
                 Ok(connection) => {
                     self.succeeded(permit);
-                    self.lock().connections += 1;
+                    lock(&self.state).connections += 1;
                     self.give(connection);
                 }
-                Err(error) => drop(self.failed(permit, &error.to_string())),
+                Err(error) => drop(self.failed(permit, &described(&error, self.limit))),
             }
         }
     }
 
     /// Waits until a connection is to be made; `None` at the end.
     fn next_attempt(&self) -> Option<Permit<'_>> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         loop {
             if state.is_closed {
                 return None;
@@ -155,7 +143,7 @@ impl Shared {
 
     /// Waits for a connection; `None` if there is none in time, or the breaker opens.
     fn take(&self, until: Instant) -> Option<Connection> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.waiting += 1;
         self.changed.notify_all();
         let left = until.saturating_duration_since(Instant::now());
@@ -167,14 +155,14 @@ impl Shared {
     }
 
     fn give(&self, connection: Connection) {
-        self.lock().idle.push(connection);
+        lock(&self.state).idle.push(connection);
         self.changed.notify_all();
     }
 
     fn succeeded(&self, permit: Permit<'_>) {
         if permit.succeeded() {
             self.open.set(0);
-            if self.lock().problem.take().is_some() {
+            if lock(&self.state).problem.take().is_some() {
                 tracing::info!("cache.redis: {} answers again", self.server);
             }
         }
@@ -185,7 +173,7 @@ impl Shared {
         permit.failed();
         if self.breaker.is_open() {
             self.open.set(1);
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             if state.problem.replace(error.to_string()).is_none() {
                 tracing::warn!("cache.redis: {error}; tiles are served without it until it answers again");
             }
@@ -195,8 +183,14 @@ impl Shared {
         }
         error
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// An error of a command that may take so long.
+fn described(error: &RedisError, within: Duration) -> String {
+    // The system's own words for it are "Resource temporarily unavailable".
+    if error.is_timeout() { late(within) } else { error.to_string() }
+}
+
+fn late(within: Duration) -> String {
+    format!("it did not answer within {within:?}")
 }

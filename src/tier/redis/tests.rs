@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Instant;
 
 use prometheus_client::metrics::counter::Counter;
 
@@ -146,7 +147,7 @@ fn a_damaged_tile_is_counted_and_deleted() {
     let (fake, address) = Fake::start();
     let metrics = Metrics::default();
     let redis = Tier::start(Backend::Redis, opened(&address, &metrics), metrics.redis.clone()).unwrap();
-    let (tiers, token, tile) = (Tiers::of(vec![redis]).unwrap(), name("a"), tile(3));
+    let (tiers, token, tile) = (Tiers::new(vec![redis]).unwrap(), name("a"), tile(3));
     for (damaged, what) in [(2, "a flipped bit"), (0, "cut off"), (1, "another tile")] {
         tiers.keep_later(&token, &tile, || true);
         while fake.strings.lock().unwrap().is_empty() {
@@ -173,7 +174,7 @@ fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_
     let (_fake, address) = Fake::start();
     let metrics = Metrics::default();
     let redis = Tier::start(Backend::Redis, opened(&address, &metrics), metrics.redis.clone()).unwrap();
-    let (tiers, token) = (Tiers::of(vec![redis]).unwrap(), name("a"));
+    let (tiers, token) = (Tiers::new(vec![redis]).unwrap(), name("a"));
     let refused = Tile::new(TileKey::digest(&1), &b"full"[..]);
     (0..9).for_each(|_| tiers.keep_later(&token, &refused, || true));
     while metrics.redis.errors.get() < 9 {
@@ -196,7 +197,7 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
     let limit = Duration::from_millis(20);
     let redis = Redis::with_limit(&address, Duration::from_secs(90), &metrics.redis, limit).unwrap();
     let redis = Tier::start(Backend::Redis, redis, metrics.redis.clone()).unwrap();
-    let (tiers, token, Tile { key, bytes: png, .. }) = (Tiers::of(vec![redis]).unwrap(), name("a"), tile(3));
+    let (tiers, token, Tile { key, bytes: png, .. }) = (Tiers::new(vec![redis]).unwrap(), name("a"), tile(3));
     while !tiers.problems().iter().any(|(_, problem)| problem.contains("could not be reached")) {
         thread::yield_now();
     }
@@ -227,9 +228,14 @@ fn a_few_lookups_that_take_too_long_open_the_breaker() {
     fake.keep_silent(true);
     let (token, Tile { key, .. }) = (name("a"), tile(3));
     let errors: Vec<_> = (0..50).map(|_| redis.get(&token, &key).unwrap_err()).collect();
-    let asked = errors.iter().filter(|error| matches!(error, TierError::Unreachable { .. })).count();
+    let requested = errors.iter().filter(|error| matches!(error, TierError::Unreachable { .. })).count();
+    assert!(
+        errors[0].to_string().ends_with("could not be reached: it did not answer within 200ms"),
+        "{}",
+        errors[0]
+    );
     // The first ones, and perhaps some after a probe that was answered before it kept silent.
-    assert!((1..=6).contains(&asked) && matches!(errors[49], TierError::Resting), "{errors:?}");
+    assert!((1..=6).contains(&requested) && matches!(errors[49], TierError::Resting), "{errors:?}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::row::{RemoteRow, Turn};
-use super::scaling::median;
-use super::server_work::{ServerSeconds, ServerWork};
+use super::scaling::{median, speed_up};
+use super::server_work::{ReadTimes, ServerWork};
 
 /// From this fraction of cached tiles on, the server counts as having had all of them.
 const MOSTLY: f64 = 0.9;
@@ -17,8 +17,8 @@ pub fn explain(rows: &[RemoteRow]) -> Vec<String> {
     for turn in [Turn::First, Turn::Again] {
         let known =
             rows.iter().filter(|row| row.turn == turn).filter_map(|row| Some((row, row.server.as_ref()?)));
-        let (kept, made): (Vec<Known<'_>>, Vec<Known<'_>>) = known.partition(|(_, work)| is_kept(work));
-        says.extend([made, kept].iter().filter_map(|rows| source(rows, turn)));
+        let (kept, rendered): (Vec<Known<'_>>, Vec<Known<'_>>) = known.partition(|(_, work)| is_kept(work));
+        says.extend([rendered, kept].iter().filter_map(|rows| source(rows, turn)));
     }
     says.extend(scaling(rows));
     says.extend(own_cost(rows));
@@ -92,7 +92,7 @@ fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
 /// What the server's threads were busy with.
 fn busy(known: &[Known<'_>]) -> String {
     let all: f64 = known.iter().map(|(row, _)| row.seconds).sum();
-    let sum = |seconds: fn(&ServerSeconds) -> f64| -> f64 {
+    let sum = |seconds: fn(&ReadTimes) -> f64| -> f64 {
         known.iter().filter_map(|(_, work)| work.seconds.as_ref().map(seconds)).sum::<f64>()
             / all.max(f64::MIN_POSITIVE)
     };
@@ -116,15 +116,9 @@ fn busy(known: &[Known<'_>]) -> String {
 
 /// How many times as many repeated tiles more clients got: the median over all patterns.
 fn scaling(rows: &[RemoteRow]) -> Option<String> {
-    let again = || rows.iter().filter(|row| row.turn == Turn::Again);
-    let (least, most) = (again().map(|row| row.clients).min()?, again().map(|row| row.clients).max()?);
-    let ratio = |few: &RemoteRow| {
-        let many = again().find(|many| many.clients == most && many.is_like(few))?;
-        (few.tiles_per_second > 0.0).then(|| many.tiles_per_second / few.tiles_per_second)
-    };
-    let median = median(again().filter(|row| row.clients == least).filter_map(ratio))?;
-    (least < most)
-        .then(|| format!("requested again: {most} clients get {median:.2} times as many tiles as {least}"))
+    let again = rows.iter().filter(|row| row.turn == Turn::Again);
+    let (few, many, factor) = speed_up(&again.map(|row| (row.clients, &row.course, row.tiles_per_second)))?;
+    Some(format!("requested again: {many} clients get {factor:.2} times as many tiles as {few}"))
 }
 
 /// What measuring costs itself: on the server's machine it takes the cores that the server would use.
@@ -140,15 +134,17 @@ fn own_cost(rows: &[RemoteRow]) -> Option<String> {
 mod tests {
     use super::super::sample::Percentiles;
     use super::*;
-    use crate::tools::bench::Pattern;
+    use crate::tools::bench::{Course, Pattern};
 
     fn row(turn: Turn, clients: usize, speed: f64, server: ServerWork) -> RemoteRow {
         RemoteRow {
-            token: "a".to_owned(),
-            channel: "raw".to_owned(),
-            plane: "xy".to_owned(),
-            level: 0,
-            pattern: Pattern::Random,
+            course: Course {
+                token: "a".to_owned(),
+                channel: "raw".to_owned(),
+                plane: "xy".to_owned(),
+                level: 0,
+                pattern: Pattern::Random,
+            },
             turn,
             clients,
             requests: 100,
@@ -167,7 +163,7 @@ mod tests {
 
     #[test]
     fn renders_are_limited_by_what_keeps_threads_busy_and_hits_by_http() {
-        let seconds = Some(ServerSeconds { inflate: 3.6, read: 0.1, ..ServerSeconds::default() });
+        let seconds = Some(ReadTimes { inflate: 3.6, read: 0.1, ..ReadTimes::default() });
         let rendered = ServerWork { renders: 95, hits: 5, seconds, ..ServerWork::default() };
         let kept = ServerWork { hits: 100, ..ServerWork::default() };
         let says = explain(&[row(Turn::First, 8, 60.0, rendered), row(Turn::Again, 8, 10_000.0, kept)]);

@@ -12,22 +12,21 @@ use std::time::{Duration, Instant};
 
 use rayon::ThreadPoolBuildError;
 
-use super::counts::Counts;
 use super::machine::bytes_from_disk;
 use super::pattern::{Case, Pattern, cases};
 use super::row::{ChunkUse, Limits, Row, Stages, State, Subject};
-use super::sample::{Percentiles, milliseconds};
+use super::sample::Percentiles;
+use super::server_work::ReadTimes;
 use super::target::Target;
 use super::team::{Done, Team, Worker};
 use crate::base::description::{ChannelDescription, StorageDescription};
-use crate::base::name::Name;
-use crate::base::request::{ChannelChoice, TileRequest};
+use crate::base::request::TileRequest;
 use crate::catalog::{Catalog, Resolved};
 use crate::flow::activity::{Activity, Place};
-use crate::geometry::TileAddress;
 use crate::metrics::Metrics;
 use crate::render::plan::Source;
 use crate::render::{self, EncodeBuffers, Scratch};
+use crate::tools::counts::Counts;
 use crate::volume::Volume;
 
 /// After this many failures without a single tile, the rest of a row is assumed to fail too.
@@ -35,16 +34,8 @@ const MAX_FAILED: usize = 16;
 /// Limit of a row's total time, with the time to drop caches, as a multiple of its measured time.
 const AROUND: u32 = 4;
 
-/// Why nothing could be measured.
-#[derive(Debug, thiserror::Error)]
-pub enum NotMeasured {
-    /// The threads could not be started.
-    #[error("the threads cannot be started: {0}")]
-    Threads(#[from] ThreadPoolBuildError),
-    /// A token or channel is not a valid name.
-    #[error(transparent)]
-    Name(#[from] crate::base::name::NotAName),
-}
+/// The name of the count of bytes that this process has read from disk.
+const FROM_DISK: &str = "bytes_from_disk";
 
 /// Measures channels of a catalogue.
 pub struct Local<'a> {
@@ -65,28 +56,9 @@ struct Painter<'a> {
     _place: Place,
 }
 
-/// The time of the steps of tiles, and their bytes.
-#[derive(Default)]
-struct Drawn {
-    planning: Duration,
-    drawing: Duration,
-    encoding: Duration,
-    voxel_bytes: u64,
-    png_bytes: u64,
-}
-
-/// What was counted meanwhile.
-#[derive(Default)]
-struct Meanwhile {
-    counts: Counts,
-    from_disk: Option<u64>,
-}
-
 /// One case of one channel, prepared for measuring.
-struct Course<'c> {
-    target: &'c Target,
-    case: &'c Case,
-    requests: Vec<TileRequest>,
+struct Prepared {
+    case: Case,
     volumes: Vec<Arc<dyn Volume>>,
 }
 
@@ -96,31 +68,28 @@ impl<'a> Local<'a> {
         Self { catalog, metrics, activity, limits, failures: Vec::new(), remarks: Vec::new() }
     }
 
-    /// Every channel that can be measured.
-    pub fn targets(&self) -> Vec<Target> {
-        self.catalog.describe().iter().flat_map(Target::described).collect()
-    }
-
     /// The measured levels of a channel, with what is known of them in advance. Reads chunk indexes.
     pub fn subjects(&self, target: &Target) -> Vec<Subject> {
-        let dataset = Name::new(&target.token).ok().and_then(|token| self.catalog.dataset(&token));
-        let Some(inspection) = dataset.map(|dataset| self.catalog.inspect(dataset)) else {
+        let Some(dataset) = self.catalog.dataset(&target.token) else { return Vec::new() };
+        let Some(file) = dataset.channels.get(&target.channel).map(|channel| &channel.file) else {
             return Vec::new();
         };
+        let inspection = self.catalog.inspect(dataset);
         let channels = inspection.description.channels.iter().zip(&inspection.costs);
-        let own = channels.filter(|(channel, _)| channel.name == target.channel);
+        let own = channels.filter(|(channel, _)| channel.name == target.channel.as_str());
         let is_wanted = |level: u8| target.spaces.iter().any(|space| space.level.number() == level);
         own.flat_map(|(channel, costs)| channel.levels.iter().zip(costs).map(move |both| (channel, both)))
             .filter(|(_, (level, _))| is_wanted(level.level))
             .map(|(channel, (level, cost))| Subject {
-                token: target.token.clone(),
-                channel: target.channel.clone(),
+                token: target.token.to_string(),
+                channel: channel.name.clone(),
                 dtype: channel.dtype.clone(),
                 level: level.level,
                 size: level.size,
-                made: level.path.is_none(),
+                derived: level.path.is_none(),
                 storage: level.storage.clone().or_else(|| read_instead(channel, level.level)),
                 tile: cost.tile.clone(),
+                file: file.clone(),
             })
             .collect()
     }
@@ -129,19 +98,19 @@ impl<'a> Local<'a> {
     /// `watch` receives each row as soon as it is measured.
     ///
     /// # Errors
-    /// If threads cannot be started. Tiles that fail are counted in their rows, and reported by
+    /// If threads cannot be started, and those of `watch`. Tiles that fail are counted in their rows, and reported by
     /// [`Local::failures`].
-    pub fn measure(
+    pub fn measure<E: From<ThreadPoolBuildError>>(
         &mut self,
         target: &Target,
         patterns: &[Pattern],
         states: &[State],
         threads: &[NonZeroUsize],
         seed: u64,
-        mut watch: impl FnMut(&Row),
-    ) -> Result<(), NotMeasured> {
+        mut watch: impl FnMut(Row) -> Result<(), E>,
+    ) -> Result<(), E> {
         for case in cases(target, patterns, self.limits.tiles, seed) {
-            let course = self.course(target, &case)?;
+            let prepared = self.prepare(case);
             for threads in threads {
                 let painter = || Painter {
                     catalog: self.catalog,
@@ -149,11 +118,11 @@ impl<'a> Local<'a> {
                     buffers: EncodeBuffers::default(),
                     _place: self.activity.enter(),
                 };
-                let mut team = Team::new(std::iter::repeat_with(painter).take(threads.get()).collect())?;
+                let mut team = Team::new(std::iter::repeat_with(painter).take(threads.get()))?;
                 // Chunk indexes are read, and memory is touched, before measuring.
-                course.requests.iter().take(1).for_each(|first| team.practise(first));
+                prepared.case.tiles.iter().take(1).for_each(|first| team.practise(first));
                 for state in states {
-                    watch(&self.row(&mut team, &course, *state));
+                    watch(self.row(&mut team, &prepared, *state))?;
                 }
             }
         }
@@ -170,60 +139,49 @@ impl<'a> Local<'a> {
         &self.remarks
     }
 
-    fn course<'c>(&mut self, target: &'c Target, case: &'c Case) -> Result<Course<'c>, NotMeasured> {
-        let (token, channel) = (Name::new(&target.token)?, Name::new(&target.channel)?);
-        let request = |address: &TileAddress| TileRequest {
-            token: token.clone().into(),
-            channels: ChannelChoice::One(channel.clone()),
-            time: target.is_series.then_some(0),
-            address: *address,
-            adjust: Vec::new(),
-        };
-        let requests: Vec<TileRequest> = case.tiles.iter().map(request).collect();
-        let first = requests.first().and_then(|first| self.catalog.resolve(first).ok());
+    fn prepare(&mut self, case: Case) -> Prepared {
+        let first = case.tiles.first().and_then(|first| self.catalog.resolve(first).ok());
         for channel in first.iter().flat_map(Resolved::unmeasured) {
             match channel.survey() {
                 Ok(survey) => channel.keep(&Arc::new(survey)),
                 Err(error) => {
-                    let remark = format!("cannot compute the window of {}: {error}", channel.name);
-                    add_new(&mut self.remarks, remark);
+                    add_new(
+                        &mut self.remarks,
+                        format!("cannot compute the window of {}: {error}", channel.name),
+                    );
                 }
             }
         }
         let plan = first.map(|resolved| resolved.plan());
-        let volumes =
-            plan.iter().flat_map(|plan| plan.picture.sources()).map(|source| Arc::clone(&source.volume));
-        let volumes = volumes.collect();
-        Ok(Course { target, case, requests, volumes })
+        let sources = plan.iter().flat_map(|plan| plan.picture.sources());
+        let volumes = sources.map(|source| Arc::clone(&source.volume)).collect();
+        Prepared { case, volumes }
     }
 
-    fn row(&mut self, team: &mut Team<Painter<'_>>, course: &Course<'_>, state: State) -> Row {
-        let mut requests = course.requests.as_slice();
+    fn row(&mut self, team: &mut Team<'_>, prepared: &Prepared, state: State) -> Row {
+        let Prepared { case, .. } = prepared;
+        let mut requests = case.tiles.as_slice();
         let before = self.metrics.chunk_reads.get();
         if state != State::Disk {
             // Warm up with the row's own tiles: as many of them as fit into the time limit.
-            course.forget_chunks();
+            prepared.forget_chunks();
             let there = team.round(requests, requests.len(), Instant::now() + self.limits.time);
             requests = requests.get(..there.max(1)).unwrap_or_default();
             team.take();
         }
         let keeps_chunks = self.metrics.chunk_reads.get() > before;
         let is_cold = state == State::Disk || (state == State::Chunks && keeps_chunks);
-        let alone = is_cold && course.case.pattern == Pattern::Random;
+        let alone = is_cold && case.course.pattern == Pattern::Random;
         let each = if alone { team.threads() } else { requests.len() }.max(1);
         let (began, mut counted) = (Instant::now(), Duration::ZERO);
-        let (mut done, mut meanwhile) = (Done::<Drawn>::default(), Meanwhile::default());
-        meanwhile.from_disk = Some(0);
+        let (mut done, mut counts) = (Done::default(), Counts::default());
         'rows: loop {
             for round in requests.chunks(each) {
-                self.prepare(course, state);
+                self.drop_caches(prepared, state);
                 let (before, start) = (self.read_counts(), Instant::now());
                 team.round(round, round.len(), start + self.limits.time.saturating_sub(counted));
                 counted += start.elapsed();
-                let after = self.read_counts();
-                meanwhile.counts += after.counts.since(&before.counts).unwrap_or_default();
-                let sum = |(all, (after, before))| all + u64::saturating_sub(after, before);
-                meanwhile.from_disk = meanwhile.from_disk.zip(after.from_disk.zip(before.from_disk)).map(sum);
+                counts += self.read_counts().since(&before).unwrap_or_default();
                 done += team.take();
                 let late = began.elapsed() > self.limits.time * AROUND;
                 let hopeless = done.times.is_empty() && done.failed >= MAX_FAILED;
@@ -233,22 +191,24 @@ impl<'a> Local<'a> {
             }
         }
         done.problems.iter().for_each(|problem| add_new(&mut self.failures, problem.clone()));
-        row(course, state, team.threads(), done, &meanwhile)
+        row(case, state, team.threads(), done, &counts)
     }
 
-    fn read_counts(&self) -> Meanwhile {
+    /// What was counted so far: by the catalogue, and by the system, if it does.
+    fn read_counts(&self) -> Counts {
         // Writing to a string cannot fail.
-        let counts = Counts::parse(&self.metrics.text(|_| true).unwrap_or_default());
-        Meanwhile { counts, from_disk: bytes_from_disk() }
+        let mut counts = Counts::parse(&self.metrics.text(|_| true).unwrap_or_default());
+        bytes_from_disk().into_iter().for_each(|bytes| counts.set(FROM_DISK, bytes as f64));
+        counts
     }
 
     /// Drops the caches that the state wants empty.
-    fn prepare(&mut self, course: &Course<'_>, state: State) {
+    fn drop_caches(&mut self, prepared: &Prepared, state: State) {
         if state != State::Warm {
-            course.forget_chunks();
+            prepared.forget_chunks();
         }
         if state == State::Disk {
-            for volume in &course.volumes {
+            for volume in &prepared.volumes {
                 if let Err(error) = volume.forget_pages() {
                     let remark = format!("the file cannot be dropped from the page cache: {error}");
                     add_new(&mut self.remarks, remark);
@@ -259,11 +219,8 @@ impl<'a> Local<'a> {
 }
 
 impl Worker for Painter<'_> {
-    type Request = TileRequest;
-    type Counted = Drawn;
-
     /// One tile, from the request to the PNG.
-    fn work(&mut self, request: &TileRequest, done: &mut Drawn) -> Result<(), String> {
+    fn work(&mut self, request: &TileRequest, done: &mut Done) -> Result<(), String> {
         let began = Instant::now();
         let resolved = self.catalog.resolve(request).map_err(|e| e.to_string())?;
         black_box(resolved.key());
@@ -277,29 +234,17 @@ impl Worker for Painter<'_> {
             let voxels = source.patch.as_ref().map_or(0, |patch| patch.width() * patch.height());
             (voxels * source.volume.shape().voxel.samples().voxel_bytes()) as u64
         };
-        *done += Drawn {
-            planning: planned - began,
-            drawing: drawn - planned,
-            encoding: drawn.elapsed(),
-            voxel_bytes: plan.picture.sources().iter().map(voxel_bytes).sum(),
-            png_bytes: png.len() as u64,
-        };
+        done.planning += planned - began;
+        done.drawing += drawn - planned;
+        done.encoding += drawn.elapsed();
+        done.voxel_bytes += plan.picture.sources().iter().map(voxel_bytes).sum::<u64>();
+        done.png_bytes += png.len() as u64;
         black_box(png);
         Ok(())
     }
 }
 
-impl std::ops::AddAssign for Drawn {
-    fn add_assign(&mut self, other: Self) {
-        self.planning += other.planning;
-        self.drawing += other.drawing;
-        self.encoding += other.encoding;
-        self.voxel_bytes += other.voxel_bytes;
-        self.png_bytes += other.png_bytes;
-    }
-}
-
-impl Course<'_> {
+impl Prepared {
     fn forget_chunks(&self) {
         self.volumes.iter().for_each(|volume| volume.forget_chunks());
     }
@@ -317,41 +262,30 @@ fn add_new(texts: &mut Vec<String>, text: String) {
     }
 }
 
-fn row(course: &Course<'_>, state: State, threads: usize, done: Done<Drawn>, meanwhile: &Meanwhile) -> Row {
-    let (tiles, drawn, Meanwhile { counts, from_disk }) = (done.times.len(), done.counted, meanwhile);
+fn row(case: &Case, state: State, threads: usize, done: Done, counts: &Counts) -> Row {
+    let tiles = done.times.len();
     // Failed tiles take time as well without counting as tiles.
-    let each = |seconds: f64| if tiles == 0 { 0.0 } else { seconds * 1e3 / tiles as f64 };
-    let mean = |time: Duration| milliseconds(time) / tiles.max(1) as f64;
-    let seconds = |name: &str| counts.seconds(name).unwrap_or_default();
-    let read = seconds("chunk_read_seconds") + seconds("copy_seconds");
-    let (inflate, library) = (seconds("chunk_decode_seconds"), seconds("library_seconds"));
-    let wait = seconds("chunk_wait_seconds");
-    let stored = read + inflate + library + wait;
+    let milliseconds = if tiles == 0 { 0.0 } else { 1e3 / tiles as f64 };
+    let reading = ReadTimes::new(counts).unwrap_or_default().scaled(milliseconds);
+    let each = |time: Duration| time.as_secs_f64() * milliseconds;
     let busy = done.times.iter().sum::<Duration>().as_secs_f64().max(f64::MIN_POSITIVE);
     // Threads without work do not count as drawing.
     let speed = threads.min(tiles) as f64 / busy;
     Row {
-        token: course.target.token.clone(),
-        channel: course.target.channel.clone(),
-        plane: course.case.planes(),
-        level: course.case.level,
-        pattern: course.case.pattern,
+        course: case.course.clone(),
         state,
         threads,
         tiles,
         failed: done.failed,
         tiles_per_second: speed * tiles as f64,
-        voxel_mb_per_second: speed * drawn.voxel_bytes as f64 / 1e6,
-        voxel_bytes: drawn.voxel_bytes as f64 / tiles.max(1) as f64,
+        voxel_mb_per_second: speed * done.voxel_bytes as f64 / 1e6,
+        voxel_bytes: done.voxel_bytes as f64 / tiles.max(1) as f64,
         latency: Percentiles::new(done.times),
         stages: Stages {
-            plan: mean(drawn.planning),
-            read: each(read),
-            inflate: each(inflate),
-            library: each(library),
-            wait: each(wait),
-            draw: each((drawn.drawing.as_secs_f64() - stored).max(0.0)),
-            encode: mean(drawn.encoding),
+            plan: each(done.planning),
+            reading,
+            draw: (each(done.drawing) - reading.sum()).max(0.0),
+            encode: each(done.encoding),
         },
         chunks: ChunkUse {
             decoded: counts.count("chunk_reads"),
@@ -359,7 +293,7 @@ fn row(course: &Course<'_>, state: State, threads: usize, done: Done<Drawn>, mea
             stored_bytes: counts.count("chunk_stored_bytes"),
             decoded_bytes: counts.count("chunk_decoded_bytes"),
         },
-        png_bytes: drawn.png_bytes as f64 / tiles.max(1) as f64,
-        disk_bytes: *from_disk,
+        png_bytes: done.png_bytes as f64 / tiles.max(1) as f64,
+        disk_bytes: counts.get(FROM_DISK).map(|bytes| bytes as u64),
     }
 }

@@ -7,8 +7,10 @@ use std::collections::HashSet;
 use fastrand::Rng;
 use serde::Serialize;
 
+use super::row::Course;
 use super::target::{Space, Target};
-use crate::geometry::{Axis, Plane, TileAddress, Xyz};
+use crate::base::request::TileRequest;
+use crate::geometry::{Axis, TileAddress, Xyz};
 
 /// How many slices a scroll goes through before it starts elsewhere: the usual depth of a chunk.
 const SCROLL: u64 = 64;
@@ -31,46 +33,66 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// All patterns.
-    pub const ALL: [Pattern; 4] = [Pattern::Random, Pattern::Scroll, Pattern::Walk, Pattern::Sweep];
+    /// All patterns: the name of each on the command line, and what it is.
+    pub const ALL: &'static [(Pattern, &'static str, &'static str)] = &[
+        (
+            Pattern::Random,
+            "random",
+            "Tiles of the level in random order, all of them before any is repeated: consecutive tiles rarely share chunks",
+        ),
+        (Pattern::Scroll, "scroll", "Runs of neighbouring slices at one place, up or down"),
+        (
+            Pattern::Walk,
+            "walk",
+            "Steps of one voxel through the volume, with the tile of each plane that contains it: three linked planes",
+        ),
+        (
+            Pattern::Sweep,
+            "sweep",
+            "Every tile of the first slice, then of the next: the order of ndtilecache's benchmark",
+        ),
+    ];
 
     /// The patterns measured by default.
     pub const USUAL: [Pattern; 3] = [Pattern::Random, Pattern::Scroll, Pattern::Walk];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Pattern::Random => "random",
-            Pattern::Scroll => "scroll",
-            Pattern::Walk => "walk",
-            Pattern::Sweep => "sweep",
-        }
+        Self::ALL.iter().find(|(pattern, ..)| *pattern == self).map_or("", |(_, name, _)| name)
     }
 }
 
 /// What one row measures.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Case {
-    pub planes: Vec<Plane>,
-    pub level: u8,
-    pub pattern: Pattern,
+    pub course: Course,
     /// At least one.
-    pub tiles: Vec<TileAddress>,
-}
-
-impl Case {
-    /// The planes joined: `xy`, or `xy+xz+yz`.
-    pub fn planes(&self) -> String {
-        self.planes.iter().map(|plane| plane.name()).collect::<Vec<_>>().join("+")
-    }
+    pub tiles: Vec<TileRequest>,
 }
 
 /// The cases of a channel: for each level every pattern in every plane, and the walk through all of them at
 /// once.
 pub(super) fn cases(target: &Target, patterns: &[Pattern], most: usize, seed: u64) -> Vec<Case> {
-    let mut levels: Vec<u8> = target.spaces.iter().map(|space| space.level.number()).collect();
-    levels.dedup();
-    levels.into_iter().flat_map(|level| of_level(target, level, patterns, most, seed)).collect()
+    let mut cases = Vec::new();
+    for spaces in target.spaces.chunk_by(|one, next| one.level == next.level) {
+        let level = spaces[0].level.number();
+        let mut add = |pattern: Pattern, spaces: &[Space]| {
+            let rng = Rng::with_seed(seed ^ u64::from(level) << 32);
+            let planes: Vec<&str> = spaces.iter().map(|space| space.plane.name()).collect();
+            let (token, channel) = (target.token.to_string(), target.channel.to_string());
+            let course = Course { token, channel, plane: planes.join("+"), level, pattern };
+            let tiles = tiles(pattern, spaces, most.max(1), rng);
+            cases.push(Case { course, tiles: tiles.into_iter().map(|tile| target.request(tile)).collect() });
+        };
+        for space in spaces {
+            let by_plane = patterns.iter().filter(|pattern| **pattern != Pattern::Walk);
+            by_plane.for_each(|pattern| add(*pattern, std::slice::from_ref(space)));
+        }
+        if patterns.contains(&Pattern::Walk) {
+            add(Pattern::Walk, spaces);
+        }
+    }
+    cases
 }
 
 impl Target {
@@ -78,42 +100,23 @@ impl Target {
     /// `most`, to draw the same ones in another way.
     pub fn random(&self, most: usize, seed: u64) -> Vec<TileAddress> {
         let case = cases(self, &[Pattern::Random], most, seed).into_iter().next();
-        case.map(|case| case.tiles).unwrap_or_default()
+        case.map(|case| case.tiles.iter().map(|tile| tile.address).collect()).unwrap_or_default()
     }
 }
 
-fn of_level(target: &Target, level: u8, patterns: &[Pattern], most: usize, seed: u64) -> Vec<Case> {
-    let spaces: Vec<&Space> = target.spaces.iter().filter(|space| space.level.number() == level).collect();
-    let case = |pattern: Pattern, spaces: &[&Space]| {
-        let rng = Rng::with_seed(seed ^ u64::from(level) << 32);
-        let planes = spaces.iter().map(|space| space.plane).collect();
-        Case { planes, level, pattern, tiles: tiles(pattern, spaces, most, rng) }
-    };
-    let by_plane = patterns.iter().filter(|pattern| **pattern != Pattern::Walk);
-    let mut cases: Vec<Case> = spaces
-        .iter()
-        .flat_map(|space| by_plane.clone().map(|pattern| case(*pattern, std::slice::from_ref(space))))
-        .collect();
-    if patterns.contains(&Pattern::Walk) {
-        cases.push(case(Pattern::Walk, &spaces));
-    }
-    cases
-}
-
-fn tiles(pattern: Pattern, spaces: &[&Space], most: usize, mut rng: Rng) -> Vec<TileAddress> {
-    let most = most.max(1);
+fn tiles(pattern: Pattern, spaces: &[Space], most: usize, mut rng: Rng) -> Vec<TileAddress> {
     match (pattern, spaces) {
         (Pattern::Walk, spaces) => walk(spaces, most, &mut rng),
         (Pattern::Random, [space]) => random(space, most, &mut rng),
         (Pattern::Scroll, [space]) => scroll(space, most, &mut rng),
-        (_, spaces) => spaces.iter().flat_map(|space| sweep(space)).take(most).collect(),
+        (_, spaces) => spaces.iter().flat_map(sweep).take(most).collect(),
     }
 }
 
 fn any(space: &Space, rng: &mut Rng) -> TileAddress {
-    let mut of = |range: &std::ops::Range<u64>| rng.u64(range.clone());
-    let (slice, row) = (of(&space.slices), of(&space.rows));
-    space.address(slice, row, of(&space.columns))
+    let [slice, row, column] =
+        [&space.slices, &space.rows, &space.columns].map(|range| rng.u64(range.clone()));
+    space.address(slice, row, column)
 }
 
 /// Tiles without repetition, until all have been used.
@@ -149,7 +152,7 @@ fn scroll(space: &Space, most: usize, rng: &mut Rng) -> Vec<TileAddress> {
     tiles
 }
 
-fn walk(spaces: &[&Space], most: usize, rng: &mut Rng) -> Vec<TileAddress> {
+fn walk(spaces: &[Space], most: usize, rng: &mut Rng) -> Vec<TileAddress> {
     // Limits the walk where no step changes a tile, as in a volume of one voxel.
     const STEPS: usize = 64;
     let Some(size) = spaces.first().map(|space| space.size.map(|extent| extent.max(1))) else {
@@ -195,15 +198,16 @@ fn sweep(space: &Space) -> impl Iterator<Item = TileAddress> {
 mod tests {
     use super::super::target::tests::target;
     use super::*;
+    use crate::geometry::Plane;
 
     const COUNT: usize = 200;
 
-    fn of(pattern: Pattern) -> Vec<Case> {
-        cases(&target("a", "raw", true), &[pattern], COUNT, 7)
+    fn case(pattern: Pattern) -> Vec<Case> {
+        cases(&target(), &[pattern], COUNT, 7)
     }
 
-    fn is_within(tile: &TileAddress) -> bool {
-        let target = target("a", "raw", true);
+    fn is_within(TileRequest { address: tile, .. }: &TileRequest) -> bool {
+        let target = target();
         let mut spaces = target.spaces.iter();
         let own = spaces.find(|space| (space.plane, space.level) == (tile.plane, tile.level)).unwrap();
         own.slices.contains(&tile.slice) && own.rows.contains(&tile.row) && own.columns.contains(&tile.column)
@@ -212,23 +216,25 @@ mod tests {
     #[test]
     fn every_pattern_stays_within_and_is_the_same_again() {
         for pattern in [Pattern::Random, Pattern::Scroll, Pattern::Walk, Pattern::Sweep] {
-            let cases = of(pattern);
+            let cases = case(pattern);
             assert_eq!(cases.len(), if pattern == Pattern::Walk { 2 } else { 6 }, "{pattern:?}");
             assert!(cases.iter().all(|case| case.tiles.iter().all(is_within)), "{pattern:?}");
             assert!(cases.iter().all(|case| !case.tiles.is_empty() && case.tiles.len() <= COUNT));
-            assert_eq!(cases, of(pattern));
+            assert_eq!(cases, case(pattern));
         }
-        let other = cases(&target("a", "raw", true), &[Pattern::Random], COUNT, 8);
-        assert_ne!(other, of(Pattern::Random));
+        let other = cases(&target(), &[Pattern::Random], COUNT, 8);
+        assert_ne!(other, case(Pattern::Random));
     }
 
     #[test]
     fn random_tiles_repeat_only_where_there_are_no_others() {
-        for case in of(Pattern::Random) {
-            let distinct: HashSet<&TileAddress> = case.tiles.iter().collect();
-            let target = target("a", "raw", true);
+        for case in case(Pattern::Random) {
+            let distinct: HashSet<TileAddress> = case.tiles.iter().map(|tile| tile.address).collect();
+            let target = target();
             let mut spaces = target.spaces.iter();
-            let own = spaces.find(|s| s.level.number() == case.level && case.planes == [s.plane]).unwrap();
+            let is_own =
+                |s: &&Space| (s.level.number(), s.plane.name()) == (case.course.level, &case.course.plane);
+            let own = spaces.find(is_own).unwrap();
             assert_eq!(distinct.len() as u64, own.count().min(COUNT as u64));
             assert_eq!(case.tiles.len(), COUNT);
         }
@@ -236,31 +242,32 @@ mod tests {
 
     #[test]
     fn a_scroll_moves_by_one_slice_within_its_run() {
-        let cases = of(Pattern::Scroll);
+        let cases = case(Pattern::Scroll);
         let xz = &cases[1];
-        assert_eq!(xz.planes(), "xz");
+        assert_eq!(xz.course.plane, "xz");
         for run in xz.tiles.chunks(SCROLL as usize) {
             for pair in run.windows(2) {
-                assert_eq!(pair[0].slice.abs_diff(pair[1].slice), 1);
-                assert_eq!((pair[0].row, pair[0].column), (pair[1].row, pair[1].column));
+                let [one, next] = [pair[0].address, pair[1].address];
+                assert_eq!(one.slice.abs_diff(next.slice), 1);
+                assert_eq!((one.row, one.column), (next.row, next.column));
             }
         }
     }
 
     #[test]
     fn a_walk_asks_for_what_changes_in_any_plane() {
-        let cases = of(Pattern::Walk);
-        assert_eq!(cases[0].planes(), "xy+xz+yz");
-        let of = |plane| cases[0].tiles.iter().filter(move |tile| tile.plane == plane);
+        let cases = case(Pattern::Walk);
+        assert_eq!(cases[0].course.plane, "xy+xz+yz");
+        let in_plane = |plane| cases[0].tiles.iter().filter(move |tile| tile.address.plane == plane);
         for plane in Plane::ALL {
-            assert!(of(plane).count() > COUNT / 10, "{plane}");
-            assert!(of(plane).zip(of(plane).skip(1)).all(|(one, next)| one != next), "{plane}");
+            assert!(in_plane(plane).count() > COUNT / 10, "{plane}");
+            assert!(in_plane(plane).zip(in_plane(plane).skip(1)).all(|(one, next)| one != next), "{plane}");
         }
     }
 
     #[test]
     fn a_walk_through_a_single_voxel_ends() {
-        let mut tiny = target("a", "raw", true);
+        let mut tiny = target();
         tiny.spaces.iter_mut().for_each(|space| {
             space.size = Xyz::all(1);
             (space.slices, space.rows, space.columns) = (0..1, 0..1, 0..1);
@@ -270,8 +277,9 @@ mod tests {
 
     #[test]
     fn a_sweep_is_in_the_order_of_the_ancestors_benchmark() {
-        let tiles = &of(Pattern::Sweep)[0].tiles;
-        let numbers: Vec<_> = tiles.iter().take(5).map(|t| (t.slice, t.row, t.column)).collect();
+        let tiles = &case(Pattern::Sweep)[0].tiles;
+        let numbers: Vec<_> =
+            tiles.iter().take(5).map(|t| (t.address.slice, t.address.row, t.address.column)).collect();
         assert_eq!(numbers, [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (1, 0, 0)]);
         assert_eq!(tiles.len(), 30 * 4);
     }

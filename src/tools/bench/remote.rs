@@ -5,21 +5,21 @@
 //! `/metrics`, they show what it did meanwhile. Note that load and server often share a machine, and then
 //! compete for its cores.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::counts::Counts;
-use super::pattern::{Case, Pattern, cases};
-use super::row::{Limits, RemoteRow, Turn};
+use super::pattern::{Pattern, cases};
+use super::row::{Course, Limits, RemoteRow, Turn};
 use super::sample::Percentiles;
 use super::server_work::ServerWork;
 use super::target::Target;
-use super::team::{Team, Worker};
-use crate::base::description::{MountDescription, SiteDescription};
-use crate::tools::client::{self, Answer, Client, Method};
+use super::team::{Done, Team, Worker};
+use crate::base::description::{DatasetDescription, MountDescription, SiteDescription};
+use crate::base::request::TileRequest;
+use crate::tools::client::{self, Client, Method};
+use crate::tools::counts::Counts;
 
 /// Requests in a row without a response after which a client assumes the server is gone.
 const MAX_UNANSWERED: u32 = 3;
@@ -30,69 +30,48 @@ pub struct Remote {
     client: Client,
     /// The prefix of tile paths.
     below: String,
-    targets: Vec<Target>,
+    /// What it serves, or why it does not tell.
+    datasets: Result<Vec<DatasetDescription>, String>,
     limits: Limits,
 }
 
 /// A client with a connection of its own, which is kept.
-struct Caller {
+struct Caller<'a> {
     client: Client,
+    /// The prefix of tile paths.
+    below: &'a str,
     /// The body of the last response, whose memory is used again.
     body: Vec<u8>,
     unanswered_in_a_row: u32,
 }
 
-/// The responses.
-#[derive(Debug, Default)]
-struct Responses {
-    statuses: BTreeMap<u16, u64>,
-    unanswered: u64,
-    /// Bytes of tiles.
-    bytes: u64,
-    /// Why a client gave up.
-    gone: Option<String>,
-}
-
-impl Worker for Caller {
-    type Request = String;
-    type Counted = Responses;
-
-    fn work(&mut self, path: &String, responses: &mut Responses) -> Result<(), String> {
-        match self.client.ask_into(std::mem::take(&mut self.body), &Method::GET, path, &[]) {
+impl Worker for Caller<'_> {
+    fn work(&mut self, request: &TileRequest, done: &mut Done) -> Result<(), String> {
+        let path = format!("{}/{request}", self.below);
+        match self.client.request_into(std::mem::take(&mut self.body), &Method::GET, &path, &[]) {
             Ok(answer) => {
                 self.unanswered_in_a_row = 0;
-                *responses.statuses.entry(answer.status).or_default() += 1;
+                *done.statuses.entry(answer.status).or_default() += 1;
                 if answer.status != 200 {
                     return Err(answer.problem());
                 }
-                responses.bytes += answer.body.len() as u64;
+                done.png_bytes += answer.body.len() as u64;
                 self.body = answer.body;
                 Ok(())
             }
             Err(error) => {
-                responses.unanswered += 1;
+                done.unanswered += 1;
                 self.unanswered_in_a_row += 1;
                 if self.has_given_up() {
-                    responses.gone = Some(error.problem.clone());
+                    done.gone = Some(error.clone());
                 }
-                Err(error.to_string())
+                Err(error)
             }
         }
     }
 
     fn has_given_up(&self) -> bool {
         self.unanswered_in_a_row >= MAX_UNANSWERED
-    }
-}
-
-impl std::ops::AddAssign for Responses {
-    fn add_assign(&mut self, other: Self) {
-        for (status, count) in other.statuses {
-            *self.statuses.entry(status).or_default() += count;
-        }
-        self.unanswered += other.unanswered;
-        self.bytes += other.bytes;
-        self.gone = self.gone.take().or(other.gone);
     }
 }
 
@@ -105,55 +84,32 @@ pub enum NotReached {
     /// Nothing responds there.
     #[error("{0}")]
     Silent(String),
-    /// The server does not describe its datasets.
-    #[error("{0}")]
-    Undescribed(String),
-}
-
-/// The server no longer responds.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the server at {base} no longer responds: {problem}")]
-pub struct Gone {
-    /// The server's address.
-    pub base: String,
-    /// Why the last request failed.
-    pub problem: String,
 }
 
 impl Remote {
     /// The server at a URL, which may include the mount that tile paths start with.
     ///
     /// # Errors
-    /// If the URL is invalid, nothing responds there, or the server does not describe its datasets.
-    pub fn described(url: &str, limits: Limits) -> Result<Self, NotReached> {
+    /// If the URL is invalid, or nothing responds there.
+    pub fn new(url: &str, limits: Limits) -> Result<Self, NotReached> {
         let (client, mount) = address(url).map_err(NotReached::Address)?;
         // Any response shows that the server is running.
         client.get("/healthz").map_err(NotReached::Silent)?;
-        let site = client.description().map_err(NotReached::Undescribed)?;
-        let below = match mount {
-            None => site.tilecache(),
-            Some(mount) => below_mount(&site, &mount).map_err(NotReached::Address)?,
+        let site = client.description();
+        let below = match (&site, mount) {
+            (Ok(site), None) => site.tilecache(),
+            (Ok(site), Some(mount)) => below_mount(site, &mount).map_err(NotReached::Address)?,
+            (Err(_), mount) => mount.map(|mount| format!("/{mount}")).unwrap_or_default() + "/tilecache",
         };
-        let targets: Vec<Target> = site.datasets.iter().flat_map(Target::described).collect();
-        if targets.is_empty() {
-            return Err(NotReached::Undescribed(format!("{}: no dataset is served", client.base())));
-        }
-        Ok(Self { client, below, targets, limits })
+        Ok(Self { client, below, datasets: site.map(|site| site.datasets), limits })
     }
 
-    /// A server without descriptions: its mount is that of the URL, or none.
+    /// What it serves.
     ///
     /// # Errors
-    /// If the URL is invalid.
-    pub fn undescribed(url: &str, target: Target, limits: Limits) -> Result<Self, NotReached> {
-        let (client, mount) = address(url).map_err(NotReached::Address)?;
-        let mount = mount.map(|mount| format!("/{mount}")).unwrap_or_default();
-        Ok(Self { client, below: format!("{mount}/tilecache"), targets: vec![target], limits })
-    }
-
-    /// Every channel that can be measured.
-    pub fn targets(&self) -> Vec<Target> {
-        self.targets.clone()
+    /// It does not describe its datasets.
+    pub fn datasets(&self) -> Result<Vec<DatasetDescription>, String> {
+        self.datasets.clone()
     }
 
     /// The scheme and host.
@@ -161,92 +117,93 @@ impl Remote {
         self.client.base()
     }
 
-    /// Whether it runs on this machine.
-    pub fn is_here(&self) -> bool {
-        self.client.is_here()
+    /// What to know when reading the rows.
+    pub fn remarks(&self) -> Vec<String> {
+        let here = "the server is on this machine, and shares its CPU cores with the clients";
+        let here = self.client.is_here().then(|| here.to_owned());
+        let undescribed = self.datasets.as_ref().err().map(|why| {
+            format!("the server gave no description; requesting the tiles named on the command line ({why})")
+        });
+        undescribed.into_iter().chain(here).collect()
     }
 
     /// Requests the tiles of a channel: every pattern with each number of clients, twice. `watch` receives
-    /// each row as soon as it is measured.
+    /// each row as soon as it is measured. Returns why the server no longer responds, if it does not.
     ///
     /// # Errors
-    /// If the server no longer responds. Rows measured until then have been passed to `watch`.
-    pub fn measure(
+    /// Those of `watch`.
+    pub fn measure<E>(
         &self,
         target: &Target,
         patterns: &[Pattern],
         clients: &[NonZeroUsize],
         seed: u64,
-        mut watch: impl FnMut(RemoteRow),
-    ) -> Result<(), Gone> {
-        let failed = |problem| Gone { base: self.base().to_owned(), problem };
+        mut watch: impl FnMut(RemoteRow) -> Result<(), E>,
+    ) -> Result<Option<String>, E> {
+        let gone = |problem| Ok(Some(format!("the server at {} no longer responds: {problem}", self.base())));
         for (turn, clients) in clients.iter().enumerate() {
             // Each number of clients requests different tiles, not requested before.
-            let caller =
-                |_| Caller { client: self.client.another(), body: Vec::new(), unanswered_in_a_row: 0 };
-            let callers = (0..clients.get()).map(caller).collect();
-            let mut team = Team::new(callers).map_err(|error| failed(error.to_string()))?;
+            let caller = |_| Caller {
+                client: self.client.another(),
+                below: &self.below,
+                body: Vec::new(),
+                unanswered_in_a_row: 0,
+            };
+            let mut team = match Team::new((0..clients.get()).map(caller)) {
+                Ok(team) => team,
+                Err(error) => return gone(error.to_string()),
+            };
             for case in cases(target, patterns, self.limits.tiles, seed.wrapping_add(turn as u64)) {
-                let path = |tile| format!("{}/{}", self.below, target.path(tile));
-                let mut paths: Vec<String> = case.tiles.iter().map(path).collect();
+                let mut tiles = case.tiles.as_slice();
                 for turn in [Turn::First, Turn::Again] {
-                    let (row, gone) = self.row(&mut team, target, &case, turn, &paths);
-                    paths.truncate((row.requests as usize).max(1));
-                    watch(row);
-                    gone.map_or(Ok(()), |problem| Err(failed(problem)))?;
+                    let (row, problem) = self.row(&mut team, &case.course, turn, tiles);
+                    tiles = &tiles[..(row.requests as usize).clamp(1, tiles.len())];
+                    watch(row)?;
+                    if let Some(problem) = problem {
+                        return gone(problem);
+                    }
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The row of one turn, and why a client gave up.
     fn row(
         &self,
-        team: &mut Team<Caller>,
-        target: &Target,
-        case: &Case,
+        team: &mut Team<'_>,
+        course: &Course,
         turn: Turn,
-        paths: &[String],
+        requests: &[TileRequest],
     ) -> (RemoteRow, Option<String>) {
-        let is_once = turn == Turn::First || case.pattern == Pattern::Sweep;
-        let most = if is_once { paths.len() } else { usize::MAX };
-        let (before, spent, began) = (self.read_counts(), processor_time(), Instant::now());
-        team.round(paths, most, began + self.limits.time);
+        let is_once = turn == Turn::First || course.pattern == Pattern::Sweep;
+        let most = if is_once { requests.len() } else { usize::MAX };
+        let read_counts = || Counts::read(&self.client).filter(|counts| counts.get("renders").is_some());
+        let (before, spent, began) = (read_counts(), processor_time(), Instant::now());
+        team.round(requests, most, began + self.limits.time);
         let seconds = began.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
         let spent = processor_time().saturating_sub(spent);
-        let growth = before.and_then(|before| self.read_counts()?.since(&before));
+        let growth = before.and_then(|before| read_counts()?.since(&before));
         let done = team.take();
-        let (tiles, responses) = (done.times.len() as f64, done.counted);
-        let requests = (done.times.len() + done.failed) as u64;
+        let tiles = done.times.len() as f64;
+        let count = (done.times.len() + done.failed) as u64;
         let row = RemoteRow {
-            token: target.token.clone(),
-            channel: target.channel.clone(),
-            plane: case.planes(),
-            level: case.level,
-            pattern: case.pattern,
+            course: course.clone(),
             turn,
             clients: team.threads(),
-            requests,
-            statuses: responses.statuses,
-            unanswered: responses.unanswered,
+            requests: count,
+            statuses: done.statuses,
+            unanswered: done.unanswered,
             tiles_per_second: tiles / seconds,
-            mb_per_second: responses.bytes as f64 / seconds / 1e6,
-            png_bytes: responses.bytes as f64 / tiles.max(1.0),
+            mb_per_second: done.png_bytes as f64 / seconds / 1e6,
+            png_bytes: done.png_bytes as f64 / tiles.max(1.0),
             latency: Percentiles::new(done.times),
             seconds,
-            client_micros: spent.as_secs_f64() * 1e6 / requests.max(1) as f64,
+            client_micros: spent.as_secs_f64() * 1e6 / count.max(1) as f64,
             server: growth.map(|growth| ServerWork::new(&growth)),
             problems: done.problems,
         };
-        (row, responses.gone)
-    }
-
-    /// What the server has counted, if it reports that.
-    fn read_counts(&self) -> Option<Counts> {
-        let answer = self.client.get("/metrics").and_then(Answer::found).ok()?;
-        let counts = Counts::parse(std::str::from_utf8(&answer.body).ok()?);
-        counts.seconds("renders").map(|_| counts)
+        (row, done.gone)
     }
 }
 
@@ -258,7 +215,7 @@ fn processor_time() -> Duration {
 
 /// The server of a URL, and its mount if it names one.
 fn address(url: &str) -> Result<(Client, Option<String>), String> {
-    let client = Client::new(url).map_err(|e| e.to_string())?;
+    let client = Client::new(url)?;
     let mut segments = client::path_of(url).split('/').skip(1).filter(|segment| !segment.is_empty());
     let mount = segments.next().map(str::to_owned);
     match (segments.next(), segments.next()) {

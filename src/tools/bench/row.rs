@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::pattern::Pattern;
 use super::sample::Percentiles;
-use super::server_work::ServerWork;
+use super::server_work::{ReadTimes, ServerWork};
 use crate::base::description::StorageDescription;
 use crate::catalog::TileCost;
+use crate::store::Location;
 
 /// How much is measured for one row; the first limit that is reached ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +35,20 @@ pub enum State {
 }
 
 impl State {
-    /// All of them, coldest first.
-    pub const ALL: [State; 3] = [State::Disk, State::Chunks, State::Warm];
+    /// All states, coldest first: the name of each on the command line, and what it is.
+    pub const ALL: &'static [(State, &'static str, &'static str)] = &[
+        (
+            State::Disk,
+            "disk",
+            "Nothing: the file's pages were dropped from the page cache if the system permits; no chunk is cached",
+        ),
+        (State::Chunks, "chunks", "The file's pages, in the page cache; no chunk is cached"),
+        (
+            State::Warm,
+            "warm",
+            "The file's pages, and the decoded chunks that these tiles need, if they fit into the budget of the chunk cache",
+        ),
+    ];
 
     /// What was in memory, in words.
     pub fn words(self) -> &'static str {
@@ -61,16 +74,20 @@ pub struct Subject {
     /// Its extent: x, y, z.
     pub size: [u64; 3],
     /// Whether it is computed from a finer level for every tile.
-    pub made: bool,
+    #[serde(rename = "made")]
+    pub derived: bool,
     /// The storage of the level that is read: this one, or the one it is computed from.
     pub storage: Option<StorageDescription>,
     /// What one tile costs from cold, by plane name.
     pub tile: BTreeMap<&'static str, TileCost>,
+    /// The file.
+    #[serde(skip)]
+    pub file: Location,
 }
 
-/// The measurements of one pattern.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+/// The tiles that a row measures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Course {
     /// The dataset.
     pub token: String,
     /// The channel.
@@ -81,6 +98,14 @@ pub struct Row {
     pub level: u8,
     /// The order in which tiles were requested.
     pub pattern: Pattern,
+}
+
+/// The measurements of one pattern.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Its tiles.
+    #[serde(flatten)]
+    pub course: Course,
     /// What was in memory before.
     pub state: State,
     /// The number of threads, each of which draws one tile at a time.
@@ -112,14 +137,9 @@ pub struct Row {
 pub struct Stages {
     /// Resolving the request: names, level, patch, key, plan.
     pub plan: f64,
-    /// Reading stored chunks, and copying unfiltered voxels from the mapped file.
-    pub read: f64,
-    /// Decoding chunks: undoing all filters.
-    pub inflate: f64,
-    /// Reading through the HDF5 library, including filters.
-    pub library: f64,
-    /// Waiting for chunks that another thread was decoding.
-    pub wait: f64,
+    /// Getting at the voxels.
+    #[serde(flatten)]
+    pub reading: ReadTimes,
     /// Assembling slices, averaging, windows, colours.
     pub draw: f64,
     /// Encoding the PNG.
@@ -127,23 +147,9 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Each with its name.
-    pub fn named(&self) -> [(&'static str, f64); 7] {
-        let Self { plan, read, inflate, library, wait, draw, encode } = *self;
-        [
-            ("plan", plan),
-            ("read", read),
-            ("inflate", inflate),
-            ("library", library),
-            ("wait", wait),
-            ("draw", draw),
-            ("encode", encode),
-        ]
-    }
-
     /// The total.
     pub fn sum(&self) -> f64 {
-        self.named().iter().map(|(_, time)| time).sum()
+        self.plan + self.reading.sum() + self.draw + self.encode
     }
 }
 
@@ -161,12 +167,6 @@ pub struct ChunkUse {
 }
 
 impl Row {
-    /// Whether another row requested the same tiles.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
-        (&self.token, &self.channel, &self.plane, self.level, self.pattern)
-            == (&other.token, &other.channel, &other.plane, other.level, other.pattern)
-    }
-
     /// Whether the bytes came from disk, or from memory after all. `None` if the system does not report it.
     pub fn is_from_disk(&self) -> Option<bool> {
         let from_disk = self.disk_bytes?;
@@ -199,16 +199,9 @@ impl Turn {
 /// The result of requesting the tiles of one pattern.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RemoteRow {
-    /// The dataset.
-    pub token: String,
-    /// The channel.
-    pub channel: String,
-    /// The plane, or several joined by `+`.
-    pub plane: String,
-    /// The level.
-    pub level: u8,
-    /// The order in which tiles were requested.
-    pub pattern: Pattern,
+    /// Its tiles.
+    #[serde(flatten)]
+    pub course: Course,
     /// Whether they were requested just before.
     pub turn: Turn,
     /// The number of connections, each with one request at a time.
@@ -238,12 +231,6 @@ pub struct RemoteRow {
 }
 
 impl RemoteRow {
-    /// Whether another row requested tiles of the same channel in the same way.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
-        (&self.token, &self.channel, &self.plane, self.level, self.pattern)
-            == (&other.token, &other.channel, &other.plane, other.level, other.pattern)
-    }
-
     /// Requests that returned no tile.
     pub fn failed(&self) -> u64 {
         self.requests - self.statuses.get(&200).copied().unwrap_or(0)

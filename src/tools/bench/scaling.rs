@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::row::{Row, State};
+use super::row::{Course, Row, State};
 
 /// From this share of linear scaling on, more threads are said to help.
 const SCALES: f64 = 0.75;
@@ -41,18 +41,31 @@ impl Scaling {
 
 /// The scaling for each state that was measured with several numbers of threads.
 pub fn scaling(rows: &[Row]) -> Vec<Scaling> {
-    let numbers = || rows.iter().map(|row| row.threads);
-    let (Some(against), Some(threads)) = (numbers().min(), numbers().max()) else { return Vec::new() };
     let in_state = |state: State| {
-        let few = rows.iter().filter(|row| row.threads == against && row.state == state && row.tiles > 0);
-        let many = |row: &Row| {
-            let is_like = |other: &&Row| other.is_like(row) && other.state == state;
-            rows.iter().find(|other| is_like(other) && other.threads == threads && other.tiles >= threads)
-        };
-        let factor = median(few.filter_map(|row| Some(many(row)?.tiles_per_second / row.tiles_per_second)))?;
+        let measured = rows.iter().filter(|row| row.state == state);
+        // A thread without a tile draws nothing.
+        let own = measured
+            .filter(|row| row.tiles >= row.threads)
+            .map(|row| (row.threads, &row.course, row.tiles_per_second));
+        let (against, threads, factor) = speed_up(&own)?;
         Some(Scaling { threads, against, state, factor })
     };
-    if threads == against { Vec::new() } else { State::ALL.into_iter().filter_map(in_state).collect() }
+    State::ALL.iter().filter_map(|(state, ..)| in_state(*state)).collect()
+}
+
+/// How many times as fast the largest number of workers is as the smallest, both of which are returned too: the median over all
+/// courses. Rows: the number of workers, what they did, and how fast.
+pub(super) fn speed_up<'a>(
+    rows: &(impl Iterator<Item = (usize, &'a Course, f64)> + Clone),
+) -> Option<(usize, usize, f64)> {
+    let workers = rows.clone().map(|(workers, ..)| workers);
+    let (few, many) = (workers.clone().min()?, workers.max()?);
+    let ratio = |(workers, course, speed): (usize, &Course, f64)| {
+        let (.., other) = rows.clone().find(|(others, own, _)| (*others, *own) == (many, course))?;
+        (workers == few && speed > 0.0).then(|| other / speed)
+    };
+    let factor = median(rows.clone().filter_map(ratio))?;
+    (few < many).then_some((few, many, factor))
 }
 
 /// The median of numbers in any order; the upper one of two in the middle.
@@ -72,15 +85,15 @@ mod tests {
         let one = row("xy", State::Chunks, inflating());
         let two =
             |speed: f64| Row { threads: 2, tiles_per_second: speed * one.tiles_per_second, ..one.clone() };
-        let told = |speed| scaling(&[one.clone(), two(speed)]);
-        assert_eq!(told(1.9).len(), 1);
-        assert!((told(1.9)[0].factor - 1.9).abs() < 1e-9);
+        let scaled = |speed| scaling(&[one.clone(), two(speed)]);
+        assert_eq!(scaled(1.9).len(), 1);
+        assert!((scaled(1.9)[0].factor - 1.9).abs() < 1e-9);
         assert!(
-            told(1.9)[0].says().contains("1.90 times")
-                && told(1.9)[0].says().contains("more cores would help")
+            scaled(1.9)[0].says().contains("1.90 times")
+                && scaled(1.9)[0].says().contains("more cores would help")
         );
-        assert!(told(1.1)[0].says().contains("get in each other's way"));
-        assert!(told(5.8)[0].says().contains("more than threads can do"));
+        assert!(scaled(1.1)[0].says().contains("get in each other's way"));
+        assert!(scaled(5.8)[0].says().contains("more than threads can do"));
         assert!(scaling(std::slice::from_ref(&one)).is_empty());
     }
 }

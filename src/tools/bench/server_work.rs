@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::counts::Counts;
+use crate::tools::counts::Counts;
 
 /// What a server did, for all its clients.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -28,20 +28,48 @@ pub struct ServerWork {
     /// Their decoded size in bytes.
     pub decoded_bytes: u64,
     /// Thread time spent reading voxels, in seconds; absent if the server has no such clocks.
-    pub seconds: Option<ServerSeconds>,
+    pub seconds: Option<ReadTimes>,
 }
 
-/// Thread time by stage, in seconds.
+/// Thread time spent on reading voxels, by stage.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct ServerSeconds {
-    /// Reading stored chunks, and copying unfiltered voxels.
+pub struct ReadTimes {
+    /// Reading stored chunks, and copying unfiltered voxels from the mapped file.
     pub read: f64,
-    /// Decoding chunks.
+    /// Decoding chunks: undoing all filters.
     pub inflate: f64,
-    /// Reading through the HDF5 library.
+    /// Reading through the HDF5 library, including filters.
     pub library: f64,
-    /// Waiting for chunks that another thread decodes.
+    /// Waiting for chunks that another thread was decoding.
     pub wait: f64,
+}
+
+impl ReadTimes {
+    /// In seconds; `None` if there are no such clocks.
+    pub(super) fn new(counts: &Counts) -> Option<Self> {
+        Some(Self {
+            read: counts.get("chunk_read_seconds")? + counts.get("copy_seconds")?,
+            inflate: counts.get("chunk_decode_seconds")?,
+            library: counts.get("library_seconds")?,
+            wait: counts.get("chunk_wait_seconds")?,
+        })
+    }
+
+    /// Each times a factor.
+    pub(super) fn scaled(self, factor: f64) -> Self {
+        let Self { read, inflate, library, wait } = self;
+        Self {
+            read: read * factor,
+            inflate: inflate * factor,
+            library: library * factor,
+            wait: wait * factor,
+        }
+    }
+
+    /// The total.
+    pub(super) fn sum(self) -> f64 {
+        self.read + self.inflate + self.library + self.wait
+    }
 }
 
 impl ServerWork {
@@ -52,14 +80,6 @@ impl ServerWork {
 
     /// From the growth of a server's counters.
     pub(super) fn new(counts: &Counts) -> Self {
-        let seconds = || {
-            Some(ServerSeconds {
-                read: counts.seconds("chunk_read_seconds")? + counts.seconds("copy_seconds")?,
-                inflate: counts.seconds("chunk_decode_seconds")?,
-                library: counts.seconds("library_seconds")?,
-                wait: counts.seconds("chunk_wait_seconds")?,
-            })
-        };
         Self {
             hits: counts.count("tile_cache_hits"),
             tier: counts.count("tier_hits"),
@@ -71,7 +91,7 @@ impl ServerWork {
             ahead: counts.count("neighbours_rendered"),
             chunks: counts.count("chunk_reads"),
             decoded_bytes: counts.count("chunk_decoded_bytes"),
-            seconds: seconds(),
+            seconds: ReadTimes::new(counts),
         }
     }
 }
@@ -91,7 +111,7 @@ mod tests {
         metrics.renders.inc();
         metrics.copying.add(Duration::from_millis(250));
         metrics.chunk_reading.add(Duration::from_millis(250));
-        let seconds = Some(ServerSeconds { read: 0.5, ..ServerSeconds::default() });
+        let seconds = Some(ReadTimes { read: 0.5, ..ReadTimes::default() });
         let grown = ServerWork { hits: 3, renders: 1, seconds, ..ServerWork::default() };
         assert_eq!(counts().since(&before).map(|growth| ServerWork::new(&growth)), Some(grown));
         assert_eq!(before.since(&counts()), None);

@@ -1,23 +1,23 @@
-//! What can be requested: the tiles of channels by plane and level, as described, and the selected part of them.
+//! The tiles that are requested: of the selected channels, by plane and level.
 
-use std::fmt::Display;
 use std::ops::Range;
 
-use crate::base::description::{DatasetDescription, LevelDescription};
+use crate::base::description::DatasetDescription;
+use crate::base::name::Name;
+use crate::base::request::{ChannelChoice, TileRequest};
 use crate::geometry::{Axis, Level, Plane, TILE, TileAddress, Xyz};
+use crate::tools::warm::{Selection, Subject, choose};
 
-/// The available tiles of one channel.
+/// The selected tiles of one channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// The dataset's token.
-    pub token: String,
+    pub token: Name,
     /// The channel's name.
-    pub channel: String,
-    /// Whether its tile paths contain a time; the first one is used.
-    pub is_series: bool,
-    /// Whether it contains intensities.
-    is_image: bool,
-    /// The levels that viewers use, in the planes that offer them.
+    pub channel: Name,
+    /// The time point, of a series.
+    time: Option<u64>,
+    /// Never empty.
     pub(super) spaces: Vec<Space>,
 }
 
@@ -45,21 +45,6 @@ pub struct Bounds {
     pub columns: Option<Range<u64>>,
 }
 
-/// The selection of what to measure.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Selection {
-    /// Datasets; none: all.
-    pub tokens: Vec<String>,
-    /// Channels; none: the first of each dataset that contains intensities, or else its first.
-    pub channels: Vec<String>,
-    /// Planes; none: all.
-    pub planes: Vec<Plane>,
-    /// Levels; none: all that viewers use.
-    pub levels: Vec<u8>,
-    /// The part of each level.
-    pub bounds: Bounds,
-}
-
 /// What was selected, and what was left out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
@@ -69,83 +54,103 @@ pub struct Choice {
     pub left_out: Vec<String>,
 }
 
-impl Target {
-    /// A channel of a server without descriptions: the tiles within `bounds` in the plane xy.
-    pub fn unseen(token: &str, channel: &str, level: Level, bounds: &Bounds) -> Option<Self> {
+impl Choice {
+    /// The selected tiles within bounds. If no channel is named, those of the first channel of each dataset that is an image,
+    /// else of its first channel.
+    ///
+    /// # Errors
+    /// If something that is named does not exist, or nothing is left.
+    pub fn new(
+        mut datasets: Vec<DatasetDescription>,
+        selection: &Selection,
+        bounds: &Bounds,
+    ) -> Result<Self, String> {
+        let is_wanted = |dataset: &&mut DatasetDescription| {
+            selection.tokens.is_empty()
+                || selection.tokens.iter().any(|token| token.as_str() == dataset.token)
+        };
+        let mut left_out = Vec::new();
+        for DatasetDescription { token, channels, .. } in datasets.iter_mut().filter(is_wanted) {
+            if selection.channels.is_empty() && !channels.is_empty() {
+                let first = channels.iter().position(|channel| channel.kind == "image").unwrap_or(0);
+                let first = channels.remove(first);
+                left_out.extend(channels.drain(..).map(|channel| format!("{token}/{}", channel.name)));
+                channels.push(first);
+            }
+        }
+        let chosen = choose(selection, &datasets)?;
+        let mut targets: Vec<Target> = Vec::new();
+        for family in &chosen.families {
+            let Subject { token, channels } = &chosen.subjects[family.subject];
+            let ChannelChoice::One(channel) = channels else { continue };
+            let dataset = datasets.iter().find(|dataset| dataset.token == token.as_str());
+            let described = dataset.and_then(|dataset| dataset.channel(channel.as_str()));
+            let Some(level) = described.and_then(|channel| channel.level(family.level.number())) else {
+                continue;
+            };
+            let (plane, tiles) = (family.plane, &family.tiles);
+            let mut space = Space {
+                plane,
+                level: family.level,
+                slices: family.slice_numbers(tiles),
+                rows: tiles[plane.row_axis()].clone(),
+                columns: tiles[plane.column_axis()].clone(),
+                size: level.size.into(),
+            };
+            if space.cut(bounds) {
+                match targets.last_mut() {
+                    Some(last) if (&last.token, &last.channel) == (token, channel) => last.spaces.push(space),
+                    _ => targets.push(Target {
+                        token: token.clone(),
+                        channel: channel.clone(),
+                        time: family.time,
+                        spaces: vec![space],
+                    }),
+                }
+            }
+        }
+        match targets.is_empty() {
+            true => {
+                Err("nothing is left to be measured: no tile lies within --min, --max, --x and --y"
+                    .to_owned())
+            }
+            false => Ok(Self { targets, left_out }),
+        }
+    }
+
+    /// A channel of a server without descriptions: the tiles within `bounds` in the plane xy; `None` without bounds.
+    pub fn undescribed(token: Name, channel: Name, level: Level, bounds: &Bounds) -> Option<Self> {
         let range = |range: &Option<Range<u64>>| range.clone().filter(|range| !range.is_empty());
         let (slices, rows, columns) = (range(&bounds.slices)?, range(&bounds.rows)?, range(&bounds.columns)?);
-        let size = Xyz::new(columns.end, rows.end, 0).map(|tiles| tiles.saturating_mul(TILE as u64));
-        let size = Xyz { z: slices.end, ..size };
-        let space = Space { plane: Plane::Xy, level, slices, rows, columns, size };
-        let (token, channel) = (token.to_owned(), channel.to_owned());
-        Some(Self { token, channel, is_series: false, is_image: true, spaces: vec![space] })
-    }
-
-    /// The channels of a dataset.
-    pub fn described(dataset: &DatasetDescription) -> Vec<Self> {
-        let channels = dataset.channels.iter().map(|channel| Self {
-            token: dataset.token.clone(),
-            channel: channel.name.clone(),
-            is_series: channel.times.is_some(),
-            is_image: channel.kind == "image",
-            spaces: channel
-                .levels
-                .iter()
-                .flat_map(|level| spaces(level, dataset.first_slice(channel, level.factor)))
-                .collect(),
-        });
-        channels.collect()
-    }
-
-    /// The path of a tile below `/{tile_service}/tilecache/`.
-    pub(super) fn path(&self, address: &TileAddress) -> String {
-        let Self { token, channel, .. } = self;
-        let TileAddress { plane, level, slice, row, column } = address;
-        let time = if self.is_series { "0/" } else { "" };
-        format!("{token}/{channel}/{plane}/{time}{slice}/{row}_{column}_{}.png", level.number())
-    }
-
-    fn levels(&self) -> impl Iterator<Item = u8> {
-        self.spaces.iter().map(|space| space.level.number())
+        let pixels = |tiles: u64| tiles.saturating_mul(TILE as u64);
+        let size = Xyz::new(pixels(columns.end), pixels(rows.end), slices.end);
+        let spaces = vec![Space { plane: Plane::Xy, level, slices, rows, columns, size }];
+        Some(Self { targets: vec![Target { token, channel, time: None, spaces }], left_out: Vec::new() })
     }
 }
 
-/// The tiles of a level, in the planes that offer it.
-fn spaces(level: &LevelDescription, first: Xyz<i64>) -> Vec<Space> {
-    let size = Xyz::from(level.size);
-    let space = |(plane, [columns, rows]): (Plane, [u64; 2])| {
-        let axis = plane.slice_axis();
-        let tiles = |pixels: u64| 0..pixels.div_ceil(TILE as u64);
-        let slices = slices(size[axis], first[axis]);
-        let (rows, columns) = (tiles(rows), tiles(columns));
-        let level = Level::new(u64::from(level.level))?;
-        let is_empty = slices.is_empty() || rows.is_empty() || columns.is_empty();
-        (!is_empty).then_some(Space { plane, level, slices, rows, columns, size })
-    };
-    let planes = Plane::ALL.into_iter().zip(level.drawn).filter(|(plane, _)| level.is_offered(*plane));
-    planes.filter_map(space).collect()
-}
-
-/// The slice numbers used in URLs; negative ones cannot be requested.
-fn slices(extent: u64, first: i64) -> Range<u64> {
-    let first = i128::from(first);
-    let number = |at: i128| u64::try_from(at.max(0)).unwrap_or(u64::MAX);
-    number(first)..number(first + i128::from(extent))
+impl Target {
+    /// The request for a tile.
+    pub(super) fn request(&self, address: TileAddress) -> TileRequest {
+        let (token, channels) = (self.token.clone().into(), ChannelChoice::One(self.channel.clone()));
+        TileRequest { token, channels, time: self.time, address, adjust: Vec::new() }
+    }
 }
 
 impl Space {
-    /// The part within bounds, if not empty.
-    fn within(mut self, bounds: &Bounds) -> Option<Self> {
-        let cut = |range: &mut Range<u64>, to: &Option<Range<u64>>| {
+    /// Keeps the part within bounds; returns whether there is any.
+    fn cut(&mut self, bounds: &Bounds) -> bool {
+        let parts = [
+            (&mut self.slices, &bounds.slices),
+            (&mut self.rows, &bounds.rows),
+            (&mut self.columns, &bounds.columns),
+        ];
+        parts.into_iter().all(|(range, to)| {
             if let Some(to) = to {
                 *range = range.start.max(to.start)..range.end.min(to.end);
             }
             !range.is_empty()
-        };
-        let left = cut(&mut self.slices, &bounds.slices)
-            && cut(&mut self.rows, &bounds.rows)
-            && cut(&mut self.columns, &bounds.columns);
-        left.then_some(self)
+        })
     }
 
     /// The tile at a slice, a row and a column.
@@ -172,88 +177,6 @@ impl Space {
         let length = |range: &Range<u64>| range.end - range.start;
         length(&self.slices).saturating_mul(length(&self.rows)).saturating_mul(length(&self.columns))
     }
-}
-
-impl Selection {
-    /// Applies the selection to all targets.
-    ///
-    /// # Errors
-    /// If something that is named does not exist, or nothing is left.
-    pub fn choose(&self, mut targets: Vec<Target>) -> Result<Choice, String> {
-        let tokens = targets.iter().map(|target| &target.token).collect();
-        exist(&self.tokens, tokens, |name, known| {
-            format!("there is no dataset {name:?}; there are {known}")
-        })?;
-        targets.retain(|target| self.tokens.is_empty() || self.tokens.contains(&target.token));
-        let channels = targets.iter().map(|target| &target.channel).collect();
-        exist(&self.channels, channels, |name, known| {
-            format!("there is no channel {name:?}; there are {known}")
-        })?;
-        let is_chosen: Vec<bool> = targets.iter().map(|target| self.has(target, &targets)).collect();
-        let (chosen, left_out): (Vec<_>, Vec<_>) =
-            targets.into_iter().zip(is_chosen).partition(|both| both.1);
-        let mut targets: Vec<Target> = chosen.into_iter().map(|(target, _)| target).collect();
-        self.cut(&mut targets)?;
-        let name = |(target, _): (Target, bool)| format!("{}/{}", target.token, target.channel);
-        Ok(Choice { targets, left_out: left_out.into_iter().map(name).collect() })
-    }
-
-    /// Whether a channel is selected; if none is named, the first of its dataset that is an image, else the
-    /// first.
-    fn has(&self, target: &Target, all: &[Target]) -> bool {
-        if !self.channels.is_empty() {
-            return self.channels.contains(&target.channel);
-        }
-        let mut own = all.iter().filter(|other| other.token == target.token);
-        let first = own.clone().find(|other| other.is_image).or_else(|| own.next());
-        first.is_some_and(|first| first.channel == target.channel)
-    }
-
-    fn cut(&self, targets: &mut Vec<Target>) -> Result<(), String> {
-        let levels: Vec<u8> = targets.iter().flat_map(Target::levels).collect();
-        exist(&self.levels, levels.iter().collect(), |level, known| {
-            format!("no channel that is to be measured has the level {level}; there are {known}")
-        })?;
-        let channels = listed(targets.iter().map(|target| &target.channel).collect());
-        for target in &mut *targets {
-            let spaces = std::mem::take(&mut target.spaces).into_iter();
-            let wanted = |space: &Space| {
-                (self.planes.is_empty() || self.planes.contains(&space.plane))
-                    && (self.levels.is_empty() || self.levels.contains(&space.level.number()))
-            };
-            target.spaces = spaces.filter(wanted).filter_map(|space| space.within(&self.bounds)).collect();
-        }
-        targets.retain(|target| !target.spaces.is_empty());
-        if !targets.is_empty() {
-            return Ok(());
-        }
-        Err(format!(
-            "nothing is left to be measured of {channels}: no tile lies within the selected planes, levels, slices, rows and \
-             columns, or levels are not offered because computing them would take too long (see `voltile pyramid`)"
-        ))
-    }
-}
-
-/// Whether everything that is selected exists; the problem of the first that does not.
-fn exist<T: Ord + Display>(
-    selected: &[T],
-    known: Vec<&T>,
-    problem: impl Fn(&T, &str) -> String,
-) -> Result<(), String> {
-    match selected.iter().find(|wanted| !known.contains(wanted)) {
-        Some(missing) => Err(problem(missing, &listed(known))),
-        None => Ok(()),
-    }
-}
-
-/// The first few names, without duplicates.
-fn listed<T: Ord + Display>(mut names: Vec<&T>) -> String {
-    const MAX_NAMES: usize = 10;
-    names.sort_unstable();
-    names.dedup();
-    let more = if names.len() > MAX_NAMES { ", …" } else { "" };
-    let names: Vec<String> = names.into_iter().take(MAX_NAMES).map(ToString::to_string).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") + more }
 }
 
 #[cfg(test)]

@@ -12,14 +12,24 @@ use std::collections::BTreeMap;
 use bytesize::ByteSize;
 use serde::Serialize;
 
-use super::row::{Row, State, Subject};
-use crate::catalog::TileCost;
+use super::row::{Course, Row, Stages, State, Subject};
+use super::server_work::ReadTimes;
+use crate::catalog::{TileCost, advice};
 use crate::geometry::{Axis, Plane, Xyz};
 
 /// The side of the cubic chunks used for comparison.
 const CUBE: u64 = 64;
 /// A computed level is said to need storing if a tile reads at least this many times its voxels.
-const MADE_OF_MANY: f64 = 3.0;
+const DERIVED_FROM_MANY: f64 = 3.0;
+
+/// What would help: its name, and how.
+const MORE_THREADS: (&str, &str) = ("more_threads", "more cores, and render.threads to use them");
+const LIGHTER_FILTER: (&str, &str) =
+    ("lighter_filter", "a filter that decodes faster, such as lz4 or zstd, or none");
+const MORE_CHUNKS_KEPT: (&str, &str) =
+    ("more_chunks_kept", "a larger cache.chunks, so that chunks are found decoded");
+const MORE_TILES_KEPT: (&str, &str) =
+    ("more_tiles_kept", "a larger cache.tiles, so that tiles requested again are not rendered again");
 
 /// What takes most of a tile's time, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -48,25 +58,12 @@ pub enum Limit {
 }
 
 /// What would help.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Help {
-    /// A copy with another chunk shape: `voltile pyramid FILE --rechunk OUT`.
-    Rechunk,
-    /// Storing the missing levels: `voltile pyramid FILE`.
-    StoreLevels,
-    /// A faster disk, or more memory for the page cache.
-    FasterDisk,
-    /// A larger `cache.chunks`.
-    MoreChunksKept,
-    /// A filter that decodes faster, or none.
-    LighterFilter,
-    /// More threads, on more cores.
-    MoreThreads,
-    /// `png = "fast"`.
-    FastPng,
-    /// A larger `cache.tiles`, so that tiles are not encoded again.
-    MoreTilesKept,
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Help {
+    /// Its name, for programs.
+    pub help: &'static str,
+    /// In words: the command or the setting.
+    pub how: String,
 }
 
 /// The verdict on rows with the same bottleneck.
@@ -90,13 +87,16 @@ pub struct Verdict {
     pub helps: Vec<Help>,
 }
 
-/// A row with its subject.
+/// A row with its subject, and the bottleneck.
 #[derive(Debug, Clone)]
 struct Evidence<'a> {
     row: &'a Row,
     subject: &'a Subject,
     /// The planes that it requests, the one with the worst read amplification first.
     planes: Vec<(&'a str, &'a TileCost)>,
+    limit: Limit,
+    /// The share of a tile's time that the bottleneck takes.
+    share: f64,
 }
 
 /// The verdicts, one for each group of rows with the same bottleneck. `small` means that PNGs are compressed
@@ -105,18 +105,15 @@ pub fn verdicts(rows: &[Row], subjects: &[Subject], small: bool) -> Vec<Verdict>
     let mut groups: BTreeMap<(&str, &str, State, Limit), Vec<Evidence<'_>>> = BTreeMap::new();
     let fewest = rows.iter().map(|row| row.threads).min();
     for row in rows.iter().filter(|row| Some(row.threads) == fewest && row.tiles > 0) {
+        let Course { token, channel, level, .. } = &row.course;
         let own = |subject: &&Subject| {
-            (&subject.token, &subject.channel, subject.level) == (&row.token, &row.channel, row.level)
+            (&subject.token, &subject.channel, subject.level) == (token, channel, *level)
         };
         let Some(subject) = subjects.iter().find(own) else { continue };
         let evidence = Evidence::new(row, subject);
-        let key = (row.token.as_str(), row.channel.as_str(), row.state, evidence.limit());
-        groups.entry(key).or_default().push(evidence);
+        groups.entry((token, channel, row.state, evidence.limit)).or_default().push(evidence);
     }
-    let verdict = |((token, channel, state, limit), group): ((&str, &str, State, Limit), Vec<_>)| {
-        of_group(token, channel, state, limit, &group, small)
-    };
-    groups.into_iter().map(verdict).collect()
+    groups.values().filter_map(|group| verdict(group, small)).collect()
 }
 
 /// Bytes read or inflated, whichever is more.
@@ -132,9 +129,12 @@ fn amplification(tile: &TileCost) -> u64 {
 impl<'a> Evidence<'a> {
     fn new(row: &'a Row, subject: &'a Subject) -> Self {
         let cost = |plane: &'a str| Some((plane, subject.tile.get(plane)?));
-        let mut planes: Vec<_> = row.plane.split('+').filter_map(cost).collect();
+        let mut planes: Vec<_> = row.course.plane.split('+').filter_map(cost).collect();
         planes.sort_by_key(|(_, tile)| std::cmp::Reverse(amplification(tile)));
-        Self { row, subject, planes }
+        let mut evidence = Self { row, subject, planes, limit: Limit::Planning, share: 0.0 };
+        let (time, limit) = evidence.bottleneck();
+        (evidence.limit, evidence.share) = (limit, time / row.stages.sum().max(f64::MIN_POSITIVE));
+        evidence
     }
 
     /// The read amplification in the worst plane.
@@ -142,56 +142,38 @@ impl<'a> Evidence<'a> {
         self.planes.first().map_or(0, |(_, tile)| amplification(tile))
     }
 
-    fn limit(&self) -> Limit {
-        let stages = self.row.stages;
-        let (_, way) = greatest(&[
-            (stages.read, if self.is_from_disk() { Limit::Disk } else { Limit::Memory }),
-            (stages.inflate, Limit::Inflate),
-            (stages.library, Limit::Library),
+    /// What takes most of a tile's time, and how much.
+    fn bottleneck(&self) -> (f64, Limit) {
+        let Stages { plan, reading: ReadTimes { read, inflate, library, wait }, draw, encode } =
+            self.row.stages;
+        let is_from_disk = self.row.state == State::Disk && self.row.is_from_disk() != Some(false);
+        let way = greatest(&[
+            (read, if is_from_disk { Limit::Disk } else { Limit::Memory }),
+            (inflate, Limit::Inflate),
+            (library, Limit::Library),
         ]);
-        let (most, other) = greatest(&[
-            (stages.wait, Limit::Waiting),
-            (stages.draw, Limit::Drawing),
-            (stages.encode, Limit::Encoder),
-            (stages.plan, Limit::Planning),
+        let other = greatest(&[
+            (wait, Limit::Waiting),
+            (draw, Limit::Drawing),
+            (encode, Limit::Encoder),
+            (plan, Limit::Planning),
         ]);
-        let access = stages.read + stages.inflate + stages.library;
-        let getting_at_voxels = access >= most;
-        if (getting_at_voxels || other == Limit::Drawing) && self.is_made_of_many() {
-            return Limit::MadeLevel;
+        let access = read + inflate + library;
+        let is_access = access >= other.0;
+        if (is_access || other.1 == Limit::Drawing) && self.is_derived_from_many() {
+            (access + draw, Limit::MadeLevel)
+        } else if !is_access {
+            other
+        } else if self.lies_across() {
+            (access, Limit::ChunkShape)
+        } else {
+            way
         }
-        match getting_at_voxels {
-            true if self.lies_across() => Limit::ChunkShape,
-            true => way,
-            false => other,
-        }
     }
 
-    /// The share of a tile's time that its bottleneck takes.
-    fn share(&self) -> f64 {
-        let stages = self.row.stages;
-        let access = stages.read + stages.inflate + stages.library;
-        let time = match self.limit() {
-            Limit::MadeLevel => access + stages.draw,
-            Limit::ChunkShape => access,
-            Limit::Disk | Limit::Memory => stages.read,
-            Limit::Inflate => stages.inflate,
-            Limit::Library => stages.library,
-            Limit::Waiting => stages.wait,
-            Limit::Drawing => stages.draw,
-            Limit::Encoder => stages.encode,
-            Limit::Planning => stages.plan,
-        };
-        time / stages.sum().max(f64::MIN_POSITIVE)
-    }
-
-    fn is_from_disk(&self) -> bool {
-        self.row.state == State::Disk && self.row.is_from_disk() != Some(false)
-    }
-
-    fn is_made_of_many(&self) -> bool {
+    fn is_derived_from_many(&self) -> bool {
         let wanted = self.planes.iter().map(|(_, tile)| tile.bytes_wanted).max().unwrap_or(0);
-        self.subject.made && wanted as f64 >= MADE_OF_MANY * self.row.voxel_bytes
+        self.subject.derived && wanted as f64 >= DERIVED_FROM_MANY * self.row.voxel_bytes
     }
 
     fn lies_across(&self) -> bool {
@@ -217,37 +199,48 @@ impl<'a> Evidence<'a> {
             ByteSize(tile.bytes_wanted)
         );
         let storage = self.subject.storage.as_ref();
-        match (self.limit(), storage.map(|storage| &storage.chunk)) {
+        match (self.limit, storage.map(|storage| &storage.chunk)) {
             (Limit::ChunkShape, Some(Some(chunk))) => {
-                format!("{takes}: chunks of {chunk:?} lie across the plane, or are large")
+                format!("; {takes}: chunks of {chunk:?} lie across the plane, or are large")
             }
             (Limit::ChunkShape, Some(None)) => {
-                format!("{takes}: the data is contiguous, row after row")
+                format!("; {takes}: the data is contiguous, row after row")
             }
-            (Limit::MadeLevel, _) => format!("the level is not stored, and {takes}"),
-            (Limit::Disk | Limit::Inflate, _) => takes,
-            (Limit::Library, _) => storage.map(|storage| storage.reading.clone()).unwrap_or_default(),
+            (Limit::MadeLevel, _) => format!("; the level is not stored, and {takes}"),
+            (Limit::Disk | Limit::Inflate, _) => format!("; {takes}"),
+            (Limit::Library, _) => {
+                storage.map(|storage| format!("; {}", storage.reading)).unwrap_or_default()
+            }
             _ => String::new(),
         }
     }
 
+    /// What would help, best first.
     fn helps(&self, small: bool) -> Vec<Help> {
         let filters = self.subject.storage.iter().flat_map(|storage| &storage.filters);
         let slow = ["deflate", "bzip2", "szip", "nbit", "scaleoffset"];
         let is_slow = filters.into_iter().any(|filter| slow.iter().any(|name| filter.starts_with(name)));
         // Chunks requested again should be found decoded.
         let forgets = self.row.state == State::Warm && self.row.chunks.decoded > 0;
-        match self.limit() {
-            Limit::ChunkShape | Limit::Library => vec![Help::Rechunk],
-            Limit::MadeLevel => vec![Help::StoreLevels],
-            Limit::Disk => vec![Help::FasterDisk],
-            Limit::Inflate if forgets => vec![Help::MoreChunksKept, Help::MoreThreads],
-            Limit::Inflate if is_slow => vec![Help::MoreThreads, Help::LighterFilter],
-            Limit::Encoder if small => vec![Help::FastPng, Help::MoreTilesKept],
-            Limit::Encoder => vec![Help::MoreThreads, Help::MoreTilesKept],
-            Limit::Inflate | Limit::Memory | Limit::Drawing | Limit::Planning => vec![Help::MoreThreads],
-            Limit::Waiting => Vec::new(),
-        }
+        let file = &self.subject.file;
+        let helps: &[(&'static str, &str)] = match self.limit {
+            Limit::ChunkShape | Limit::Library => {
+                let how = format!("a copy in chunks that suit all planes: {}", advice::rechunk(file));
+                return vec![Help { help: "rechunk", how }];
+            }
+            Limit::MadeLevel => {
+                let how = format!("storing the levels once: {}", advice::store_levels(file));
+                return vec![Help { help: "store_levels", how }];
+            }
+            Limit::Disk => &[("faster_disk", "a faster disk, or more memory for the page cache")],
+            Limit::Inflate if forgets => &[MORE_CHUNKS_KEPT, MORE_THREADS],
+            Limit::Inflate if is_slow => &[MORE_THREADS, LIGHTER_FILTER],
+            Limit::Encoder if small => &[("fast_png", "png = \"fast\""), MORE_TILES_KEPT],
+            Limit::Encoder => &[MORE_THREADS, MORE_TILES_KEPT],
+            Limit::Inflate | Limit::Memory | Limit::Drawing | Limit::Planning => &[MORE_THREADS],
+            Limit::Waiting => &[],
+        };
+        helps.iter().map(|(help, how)| Help { help, how: (*how).to_owned() }).collect()
     }
 }
 
@@ -256,31 +249,23 @@ fn greatest(stages: &[(f64, Limit)]) -> (f64, Limit) {
     stages.iter().fold(nothing, |most, stage| if stage.0 > most.0 { *stage } else { most })
 }
 
-fn of_group(
-    token: &str,
-    channel: &str,
-    state: State,
-    limit: Limit,
-    group: &[Evidence<'_>],
-    small: bool,
-) -> Verdict {
-    let shares = || group.iter().map(Evidence::share);
+/// The verdict on rows of a channel with the same bottleneck; `None` if there are no rows.
+fn verdict(group: &[Evidence<'_>], small: bool) -> Option<Verdict> {
+    // The reason is given for the worst row.
+    let worst = group.iter().rev().max_by_key(|evidence| evidence.amplification())?;
+    let shares = || group.iter().map(|evidence| evidence.share);
     let share = [shares().fold(f64::MAX, f64::min), shares().fold(0.0, f64::max)];
-    // The reason is given for the worst one.
-    let worst = group.iter().rev().max_by_key(|evidence| evidence.amplification());
-    let because = worst.map(Evidence::because).filter(|text| !text.is_empty());
-    let because = because.map(|text| format!("; {text}")).unwrap_or_default();
-    let says = format!("{} takes {} of a tile's time{because}", words(limit), percent(share));
-    Verdict {
-        token: token.to_owned(),
-        channel: channel.to_owned(),
-        state,
+    let Course { token, channel, .. } = &worst.row.course;
+    Some(Verdict {
+        token: token.clone(),
+        channel: channel.clone(),
+        state: worst.row.state,
         rows: named(group),
-        limit,
+        limit: worst.limit,
         share,
-        says,
-        helps: worst.map(|evidence| evidence.helps(small)).unwrap_or_default(),
-    }
+        says: format!("{} takes {} of a tile's time{}", words(worst.limit), percent(share), worst.because()),
+        helps: worst.helps(small),
+    })
 }
 
 fn words(limit: Limit) -> &'static str {
@@ -307,7 +292,8 @@ fn percent([least, greatest]: [f64; 2]) -> String {
 fn named(group: &[Evidence<'_>]) -> String {
     let mut levels: BTreeMap<u8, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
     for Evidence { row, .. } in group {
-        levels.entry(row.level).or_default().entry(row.pattern.name()).or_default().push(&row.plane);
+        let Course { level, pattern, plane, .. } = &row.course;
+        levels.entry(*level).or_default().entry(pattern.name()).or_default().push(plane);
     }
     let pattern = |(pattern, planes): (&str, Vec<&str>)| format!("{pattern} {}", planes.join(", "));
     let level = |(level, patterns): (u8, BTreeMap<&str, Vec<&str>>)| {

@@ -1,7 +1,7 @@
 //! A resolver that remembers addresses. `ureq` resolves the host of every request, even if its connection is kept.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ureq::Error;
@@ -10,6 +10,8 @@ use ureq::http::Uri;
 use ureq::http::uri::Authority;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
+
+use crate::flow::lock;
 
 /// How long addresses are used.
 const VALID: Duration = Duration::from_secs(60);
@@ -27,7 +29,7 @@ impl Resolver for Remembering {
         config: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || lock(&self.known);
         let host = uri.authority().ok_or_else(|| Error::BadUri(uri.to_string()))?;
         if let Some((since, addresses)) = known().get(host)
             && since.elapsed() < VALID

@@ -62,7 +62,7 @@ pub(super) struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    pub fn at(point: Point, rods: &[&'a Rod]) -> Self {
+    pub fn containing(point: Point, rods: &[&'a Rod]) -> Self {
         let mut near = [(1e6, rods[0]); 3];
         for rod in rods {
             let mut next = (rod.away(point).1, *rod);

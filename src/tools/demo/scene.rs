@@ -48,7 +48,7 @@ impl Scene {
         });
         let place = |y: usize, x: usize| {
             let [a, b, c, clumps, slow @ ..] = between(lines[y][x / BLOCK], lines[y][x / BLOCK + 1], x);
-            let cell = Cell::at([a, b, c], &blocks[y / BLOCK][x / BLOCK]);
+            let cell = Cell::containing([a, b, c], &blocks[y / BLOCK][x / BLOCK]);
             let [x, y, z] = [x, rows.start + y, z].map(|it| it as i32);
             let coarse = |shift| unit(hash([(x + shift) / 3, (y + 2 * shift) / 3, z], 6));
             let (grain, dice) = (coarse(0) + coarse(1) - 1.0, hash([x, y, z], self.salt));

@@ -4,10 +4,10 @@
 use std::vec::IntoIter;
 
 use super::PyramidError;
-use super::build::{Builder, FinishedChunk, Tower};
+use super::build::{FinishedChunk, Tower};
 use super::family::{Family, Target};
 use super::folder::{Folder, PieceId};
-use super::piece::{Record, records, tower};
+use super::piece::{Kind, Record, records, sums};
 use super::tree::EDGE;
 use crate::base::units;
 use crate::geometry::Xyz;
@@ -58,13 +58,13 @@ fn walk<T: Voxel>(
     writer: &Writer,
     _typed: &[T],
 ) -> Result<(), PyramidError> {
-    let (builder, tree) = (Builder { family }, &family.tree);
+    let tree = &family.tree;
     let mut pieces = Pieces { family, number, folder, next: 0, records: Vec::new().into_iter() };
     for time in family.times() {
         for component in 0..family.volumes().len() {
             let place = Place { family, writer, time, component: component as u64 };
             for root in tree.roots() {
-                builder.build::<T>(
+                family.build::<T>(
                     &root,
                     tree.piece,
                     &mut |_, _| pieces.tower::<T>(&place),
@@ -108,13 +108,19 @@ struct Pieces<'a> {
 impl Pieces<'_> {
     /// Writes the chunks of the next unit; returns its sums.
     fn tower<T: Voxel>(&mut self, place: &Place<'_>) -> Result<Tower<T>, PyramidError> {
+        let mut tower = Tower::<T>::new();
         loop {
-            match self.records.next() {
-                Some(Record::Chunk { height, at, packed }) => place.put(height, at, &packed)?,
-                Some(Record::Tower(grids)) => {
-                    return tower::<T>(&grids).ok_or_else(|| self.broken(self.next.saturating_sub(1)));
+            let Some(record) = self.records.next() else {
+                self.load()?;
+                continue;
+            };
+            match record.kind {
+                Kind::Chunk => place.put(record.height, record.at, &record.packed)?,
+                Kind::Sums => {
+                    let grid = sums::<T>(&record);
+                    tower.push(grid.ok_or_else(|| self.broken(self.next.saturating_sub(1)))?);
                 }
-                None => self.load()?,
+                Kind::End => return Ok(tower),
             }
         }
     }

@@ -26,12 +26,7 @@ pub(super) type Sink<'a> = dyn FnMut(FinishedChunk) -> Result<(), PyramidError> 
 /// Provides the nodes at which a walk ends.
 pub(super) type Leaf<'a, T> = dyn FnMut(&Node, &mut Sink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
 
-/// A walk over a part of the tree of a family.
-pub(super) struct Builder<'a> {
-    pub family: &'a Family,
-}
-
-impl Builder<'_> {
+impl Family {
     /// Builds a node from its descendants at height `bottom`, which `leaf` provides.
     pub fn build<T: Voxel>(
         &self,
@@ -43,7 +38,7 @@ impl Builder<'_> {
         if node.height <= bottom {
             return leaf(node, sink);
         }
-        let tree = &self.family.tree;
+        let tree = &self.tree;
         let mut joined: Tower<T> = Vec::new();
         for child in tree.children(node) {
             let tower = self.build::<T>(&child, bottom, leaf, sink)?;
@@ -59,7 +54,7 @@ impl Builder<'_> {
             return Ok(joined);
         }
         let own = joined.remove(0);
-        self.hand_over::<T>(node, node.height, &own, sink)?;
+        self.hand_over_means::<T>(node, node.height, &own, sink)?;
         if joined.is_empty() && node.height < tree.levels {
             joined.push(self.halved::<T>(&own));
         }
@@ -74,15 +69,14 @@ impl Builder<'_> {
         block: &mut Samples,
         sink: &mut Sink<'_>,
     ) -> Result<Tower<T>, PyramidError> {
-        let (tree, rule) = (&self.family.tree, self.family.rule);
+        let (tree, rule) = (&self.tree, self.rule);
         let region = tree.region(node);
-        let Some(volume) = self.family.volumes().get(unit.component) else { return Ok(Vec::new()) };
+        let Some(volume) = self.volumes().get(unit.component) else { return Ok(Vec::new()) };
         volume.read(&ReadRequest::new(unit.time, region), block)?;
         let voxels = T::slice(block).unwrap_or_default();
         let size = small(region.size);
-        if self.family.target(0).is_some() {
-            self.hand_over_copies(node, voxels, size, sink)?;
-        }
+        let chunk = small(self.chunk(0));
+        self.hand_over(&region, 0, sink, |_, within| grid::copy(voxels, size, within, chunk))?;
         // Floats are summed in the renderer's order as far as the voxels are in memory.
         let in_order = T::IS_FLOAT && rule == Rule::Mean;
         let last = node.height + if in_order { EDGE.ilog2() } else { 1 };
@@ -94,7 +88,7 @@ impl Builder<'_> {
                 _ => grid::fold(voxels, size, small(tree.step(height)), rule, T::widen),
             };
             if height <= node.height {
-                self.hand_over::<T>(node, height, &grid, sink)?;
+                self.hand_over_means::<T>(node, height, &grid, sink)?;
                 finer = Some(grid);
             } else {
                 tower.push(grid);
@@ -104,62 +98,49 @@ impl Builder<'_> {
     }
 
     fn halved<T: Voxel>(&self, grid: &Grid<T::Sum>) -> Grid<T::Sum> {
-        grid::fold(&grid.sums, grid.size, small(self.family.tree.step(1)), self.family.rule, |sum| sum)
+        grid::fold(&grid.sums, grid.size, small(self.tree.step(1)), self.rule, |sum| sum)
     }
 
-    /// Passes the node's chunks of a level to the sink, if the level is a target.
-    fn hand_over<T: Voxel>(
+    fn hand_over_means<T: Voxel>(
         &self,
         node: &Node,
         height: u32,
         grid: &Grid<T::Sum>,
         sink: &mut Sink<'_>,
     ) -> Result<(), PyramidError> {
-        if self.family.target(height).is_none() {
-            return Ok(());
-        }
-        let (tree, chunk) = (&self.family.tree, small(self.family.chunk(height)));
-        let step = tree.step(height);
-        let region = tree.region_at(node, height);
-        self.each_chunk(&region, |at, within| {
-            let counts = |first: u64, count: usize, step: u64, extent: u64| match self.family.rule {
-                Rule::Mean => grid::counts(first, count, step, extent),
-                Rule::First => vec![1; count],
-            };
-            let start = at.map(|at| at.saturating_mul(EDGE));
+        let (tree, chunk, step) = (&self.tree, small(self.chunk(height)), self.tree.step(height));
+        let counts = |first: u64, count: usize, step: u64, extent: u64| match self.rule {
+            Rule::Mean => grid::counts(first, count, step, extent),
+            Rule::First => vec![1; count],
+        };
+        self.hand_over(&tree.region_at(node, height), height, sink, |first, within| {
             let counts = Xyz::new(
-                counts(start.x, chunk.x, step.x, tree.size.x),
-                counts(start.y, chunk.y, step.y, tree.size.y),
-                counts(start.z, chunk.z, step.z, tree.size.z),
+                counts(first.x, chunk.x, step.x, tree.size.x),
+                counts(first.y, chunk.y, step.y, tree.size.y),
+                counts(first.z, chunk.z, step.z, tree.size.z),
             );
-            sink(FinishedChunk { height, at, voxels: grid::means::<T>(grid, within, chunk, &counts) })
+            grid::means::<T>(grid, within, chunk, &counts)
         })
     }
 
-    fn hand_over_copies<T: Voxel>(
-        &self,
-        node: &Node,
-        voxels: &[T],
-        size: Xyz<usize>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), PyramidError> {
-        let chunk = small(self.family.chunk(0));
-        self.each_chunk(&self.family.tree.region(node), |at, within| {
-            sink(FinishedChunk { height: 0, at, voxels: grid::copy(voxels, size, within, chunk) })
-        })
-    }
-
-    /// Calls `work` for every chunk of a region, with its index along each axis and its offset within the region.
-    fn each_chunk(
+    /// Passes the chunks of a region of a level to the sink, if the level is a target. `voxels` makes those of a chunk from its
+    /// first voxel in the level, and its offset within the region.
+    fn hand_over(
         &self,
         region: &Region,
-        mut work: impl FnMut(Xyz<u64>, Xyz<usize>) -> Result<(), PyramidError>,
+        height: u32,
+        sink: &mut Sink<'_>,
+        voxels: impl Fn(Xyz<u64>, Xyz<usize>) -> Samples,
     ) -> Result<(), PyramidError> {
+        if self.target(height).is_none() {
+            return Ok(());
+        }
         // Regions of nodes are aligned to chunks.
         let (start, end) = (region.start.map(|at| at / EDGE), region.end().map(|at| at.div_ceil(EDGE)));
         positions(start, end).try_for_each(|at| {
             let first = at.map(|at| at.saturating_mul(EDGE));
-            work(at, small(first.zip(region.start, u64::saturating_sub)))
+            let within = small(first.zip(region.start, u64::saturating_sub));
+            sink(FinishedChunk { height, at, voxels: voxels(first, within) })
         })
     }
 }

@@ -9,7 +9,7 @@
 use serde::Deserialize;
 
 use super::neuroglancer::Volume;
-use super::report::{Report, Viewer};
+use super::report::Report;
 use super::request::{Need, ORIGIN, PREFLIGHT, Request};
 use crate::base::description::SiteDescription;
 use crate::tools::client::{Client, Method};
@@ -18,21 +18,18 @@ use crate::tools::client::{Client, Method};
 const PRECOMPUTED: u64 = 14;
 
 pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
-    let viewer = Some(Viewer::Catmaid);
-    let projects = projects(client, site);
-    report.add(viewer, "projects", "/projects.json", projects.as_ref().map(|_| None).map_err(Clone::clone));
-    for project in projects.iter().flatten() {
-        for stack in &project.stacks {
-            for mirror in &stack.mirrors {
-                let subject = format!("{} {} at {}", project.title, stack.title, mirror.base());
-                let requests = match mirror.precomputed_root() {
-                    Some(root) => Volume::read(client, root).map(|volume| volume.canary()),
-                    None => Ok(stack.requests(mirror)),
-                };
-                match requests {
-                    Ok(requests) => report.run(client, viewer, &subject, &requests),
-                    Err(reason) => report.add(viewer, "chunks", &subject, Err(reason)),
-                }
+    for project in report.read("projects", "/projects.json", projects(client, site)).iter().flatten() {
+        for (stack, mirror) in
+            project.stacks.iter().flat_map(|stack| stack.mirrors.iter().map(move |m| (stack, m)))
+        {
+            let subject = format!("{} {} at {}", project.title, stack.title, mirror.base());
+            let requests = match mirror.precomputed_root() {
+                Some(root) => Volume::read(client, root).map(|volume| volume.canary()),
+                None => Ok(stack.requests(mirror)),
+            };
+            match requests {
+                Ok(requests) => report.run(client, &subject, &requests),
+                Err(reason) => report.add("chunks", &subject, Err(reason)),
             }
         }
     }

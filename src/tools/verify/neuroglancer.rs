@@ -6,9 +6,9 @@
 
 use serde::Deserialize;
 
-use super::report::{Report, Viewer};
+use super::report::Report;
 use super::request::{Codec, Header, Need, ORIGIN, Request, document};
-use crate::base::description::{ChannelDescription, DatasetDescription, SiteDescription};
+use crate::base::description::SiteDescription;
 use crate::tools::client::Client;
 
 /// The content codings that browsers accept.
@@ -18,26 +18,20 @@ const PYTHON: &[Header] =
     &[("User-Agent", "python-requests/2.32.5"), ("Accept-Encoding", "gzip, deflate, br")];
 
 pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
-    let viewer = Some(Viewer::Neuroglancer);
     for dataset in &site.datasets {
         for channel in &dataset.channels {
             let subject = format!("{} {}", dataset.token, channel.name);
             if let Some(reason) = channel.left_out.get("neuroglancer") {
-                report.add(viewer, "info", &subject, Ok(Some(format!("it is left out: {reason}"))));
+                report.add("info", &subject, Ok(Some(format!("it is left out: {reason}"))));
                 continue;
             }
-            let volume = Volume::read(client, &root(dataset, channel));
-            report.add(viewer, "info", &subject, volume.as_ref().map(|_| None).map_err(Clone::clone));
-            if let Ok(volume) = volume {
-                report.run(client, viewer, &subject, &volume.requests());
+            let time = if channel.times.is_some() { "@0" } else { "" };
+            let root = format!("/neuroglancer/{}/{}{time}", dataset.token, channel.name);
+            if let Some(volume) = report.read("info", &subject, Volume::read(client, &root)) {
+                report.run(client, &subject, &volume.requests());
             }
         }
     }
-}
-
-fn root(dataset: &DatasetDescription, channel: &ChannelDescription) -> String {
-    let time = if channel.times.is_some() { "@0" } else { "" };
-    format!("/neuroglancer/{}/{}{time}", dataset.token, channel.name)
 }
 
 /// `info`; triples are x, y, z.

@@ -4,7 +4,7 @@
 //! the level over the size of a tile, rounded up) and draws them whole, so that a tile at the edge must be
 //! full size and black beyond the volume. Its WebGL drawer needs tiles that pages of other origins may read.
 
-use super::report::{Report, Viewer};
+use super::report::Report;
 use super::request::{Checked, Need, ORIGIN, Request, send_all};
 use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription, SiteDescription};
 use crate::geometry::TILE;
@@ -14,16 +14,15 @@ use crate::tools::client::Client;
 const PLANES: [(&str, usize); 3] = [("xy", 2), ("xz", 1), ("yz", 0)];
 
 pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
-    let viewer = Some(Viewer::Openseadragon);
     for dataset in &site.datasets {
         for channel in &dataset.channels {
             let walk = Walk { below: site.tilecache(), dataset, channel };
             let subject = format!("{} {}", dataset.token, channel.name);
             for (index, (plane, _)) in PLANES.into_iter().enumerate() {
-                report.add(viewer, "pyramid", &format!("{subject} {plane}"), walk.pyramid(client, index));
+                report.add("pyramid", &format!("{subject} {plane}"), walk.pyramid(client, index));
             }
             let caching = walk.first().and_then(|request| send_all(client, &[request]));
-            report.add(viewer, "caching", &subject, caching);
+            report.add("caching", &subject, caching);
         }
     }
 }

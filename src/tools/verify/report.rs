@@ -24,19 +24,21 @@ pub enum Viewer {
 }
 
 impl Viewer {
-    /// All of them.
-    pub const ALL: [Viewer; 5] =
-        [Viewer::Catmaid, Viewer::Viking, Viewer::Openseadragon, Viewer::Neuroglancer, Viewer::Zarr];
+    /// All of them: the name of each on the command line, and what it is.
+    pub const ALL: &'static [(Viewer, &'static str, &'static str)] = &[
+        (Viewer::Catmaid, "catmaid", "CATMAID: its importer, its canary tile, its tile layers"),
+        (Viewer::Viking, "viking", "Viking: its volume file and its URL form"),
+        (
+            Viewer::Openseadragon,
+            "openseadragon",
+            "OpenSeadragon and pages built on it: the whole pyramid, with browser caching",
+        ),
+        (Viewer::Neuroglancer, "neuroglancer", "Neuroglancer and other clients of its precomputed format"),
+        (Viewer::Zarr, "zarr", "readers of OME-Zarr 0.4 and 0.5"),
+    ];
 
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Viewer::Catmaid => "catmaid",
-            Viewer::Viking => "viking",
-            Viewer::Openseadragon => "openseadragon",
-            Viewer::Neuroglancer => "neuroglancer",
-            Viewer::Zarr => "zarr",
-        }
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(viewer, ..)| *viewer == self).map_or("", |(_, name, _)| name)
     }
 }
 
@@ -72,36 +74,41 @@ pub struct Finding {
 pub struct Report {
     /// The findings.
     pub findings: Vec<Finding>,
+    /// The viewer whose checks are run.
+    #[serde(skip)]
+    pub(super) viewer: Option<Viewer>,
 }
 
 impl Report {
-    pub(super) fn add(
-        &mut self,
-        viewer: Option<Viewer>,
-        check: &'static str,
-        subject: &str,
-        checked: Checked,
-    ) {
+    pub(super) fn add(&mut self, check: &'static str, subject: &str, checked: Checked) {
         let (outcome, reason) = match checked {
             Ok(None) => (Outcome::Pass, None),
             Ok(remark) => (Outcome::Note, remark),
             Err(reason) => (Outcome::Fail, Some(reason)),
         };
-        self.findings.push(Finding { viewer, check, subject: subject.to_owned(), outcome, reason });
+        let (viewer, subject) = (self.viewer, subject.to_owned());
+        self.findings.push(Finding { viewer, check, subject, outcome, reason });
+    }
+
+    /// Adds a check that reads something; returns what was read.
+    pub(super) fn read<T>(
+        &mut self,
+        check: &'static str,
+        subject: &str,
+        read: Result<T, String>,
+    ) -> Option<T> {
+        let (value, checked) = match read {
+            Ok(value) => (Some(value), Ok(None)),
+            Err(reason) => (None, Err(reason)),
+        };
+        self.add(check, subject, checked);
+        value
     }
 
     /// Makes requests of checks, whose requests follow one another.
-    pub(super) fn run(
-        &mut self,
-        client: &Client,
-        viewer: Option<Viewer>,
-        subject: &str,
-        requests: &[Request],
-    ) {
+    pub(super) fn run(&mut self, client: &Client, subject: &str, requests: &[Request]) {
         for requests in requests.chunk_by(|one, next| one.check == next.check) {
-            if let Some(Request { check, .. }) = requests.first() {
-                self.add(viewer, check, subject, send_all(client, requests));
-            }
+            self.add(requests[0].check, subject, send_all(client, requests));
         }
     }
 

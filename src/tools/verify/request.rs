@@ -98,14 +98,15 @@ impl Request {
     }
 
     fn send(&self, client: &Client) -> Checked {
-        let answer = client.ask(&self.method, &self.url, self.headers)?;
+        let answer = client.request(&self.method, &self.url, self.headers)?;
         let mut note = None;
         for need in &self.needs {
-            if answer.status == 404 && matches!(need, Need::MayBeMissing | Need::Overview) {
-                let is_overview = *need == Need::Overview;
-                return Ok(
-                    is_overview.then(|| answer.wrong("there is no overview; CATMAID draws a grid instead"))
-                );
+            match need {
+                Need::MayBeMissing if answer.status == 404 => return Ok(None),
+                Need::Overview if answer.status == 404 => {
+                    return Ok(Some(answer.wrong("there is no overview; CATMAID draws a grid instead")));
+                }
+                _ => {}
             }
             note = note.or(need.check(client, &answer)?);
         }
@@ -124,7 +125,7 @@ pub(super) fn document<T: DeserializeOwned>(
     url: &str,
     headers: &[Header],
 ) -> Result<(T, Answer), String> {
-    let answer = client.ask(&Method::GET, url, headers)?.found()?;
+    let answer = client.request(&Method::GET, url, headers)?.found()?;
     Need::Shared.check(client, &answer)?;
     let value = serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(e))?;
     Ok((value, answer))
@@ -132,30 +133,28 @@ pub(super) fn document<T: DeserializeOwned>(
 
 impl Need {
     fn check(&self, client: &Client, answer: &Answer) -> Checked {
-        let fail = |problem: String| Err(answer.wrong(problem));
         let (status, length) = (answer.status, answer.body.len());
         let header = |name: &str| answer.header(name).unwrap_or("missing");
         let lists = |name: &str, wanted: &str| {
             answer.header(name).is_some_and(|list| list.to_ascii_lowercase().contains(wanted) || list == "*")
         };
-        match self {
+        let problem = match self {
             Need::Found if status != 200 => return Err(answer.problem()),
-            Need::Missing(why) if status != 404 => return fail(format!("{why}, but the status is {status}")),
-            Need::NotMissing(why) if status == 404 => return fail((*why).to_owned()),
+            Need::Missing(why) if status != 404 => Some(format!("{why}, but the status is {status}")),
+            Need::NotMissing(why) if status == 404 => Some((*why).to_owned()),
             Need::Overview => {
                 let (width, height) = picture(answer)?.dimensions();
-                if width.max(height) > MAP {
-                    return fail(format!("it is {width} × {height}; CATMAID shows {MAP} pixels of it"));
-                }
+                let is_large = width.max(height) > MAP;
+                is_large.then(|| format!("it is {width} × {height}; CATMAID shows {MAP} pixels of it"))
             }
             Need::Allowing if !(200..300).contains(&status) => {
-                return fail(format!("the response to OPTIONS is {status}"));
+                Some(format!("the response to OPTIONS is {status}"))
             }
             Need::Allowing if !lists("access-control-allow-methods", "get") => {
-                return fail("OPTIONS does not allow GET (Access-Control-Allow-Methods)".to_owned());
+                Some("OPTIONS does not allow GET (Access-Control-Allow-Methods)".to_owned())
             }
             Need::Allowing if !lists("access-control-allow-headers", "x-requested-with") => {
-                return fail("OPTIONS does not allow headers (Access-Control-Allow-Headers)".to_owned());
+                Some("OPTIONS does not allow headers (Access-Control-Allow-Headers)".to_owned())
             }
             Need::Shared => {
                 let which = match answer.header("access-control-allow-origin") {
@@ -163,86 +162,72 @@ impl Need {
                     Some(other) => format!("Access-Control-Allow-Origin is {other:?}"),
                     None => "there is no Access-Control-Allow-Origin".to_owned(),
                 };
-                return fail(format!(
-                    "{which}: pages of other origins may not read tiles; see server.cors_origins"
-                ));
+                Some(format!("{which}: pages of other origins may not read tiles; see server.cors_origins"))
             }
             Need::ImageType => match header("content-type") {
-                kind if kind.starts_with("image") => {}
+                kind if kind.starts_with("image") => None,
                 "application/png" => {
                     let note = "its Content-Type is application/png: CATMAID draws such tiles only without WebGL; a mount with content_type = \"image/png\" fixes it";
                     return Ok(Some(note.to_owned()));
                 }
-                other => return fail(format!("its Content-Type is {other}, not an image")),
+                other => Some(format!("its Content-Type is {other}, not an image")),
             },
-            Need::Tile => drop(tile(answer)?),
+            Need::Tile => tile(answer).map(|_| None)?,
             Need::BlackBeyond([width, height]) => {
                 let is_beyond = |x: u32, y: u32| u64::from(x) >= *width || u64::from(y) >= *height;
                 let tile = tile(answer)?;
                 let shown = tile.pixels().find(|(x, y, pixel)| is_beyond(*x, *y) && pixel.0[..3] != [0; 3]);
-                if let Some((x, y, _)) = shown {
-                    return fail(format!("the pixel ({x}, {y}) lies beyond the volume and is not black"));
-                }
+                shown.map(|(x, y, _)| format!("the pixel ({x}, {y}) lies beyond the volume and is not black"))
             }
             Need::Shows(url) => {
                 let plain = client.get(url)?.found()?;
-                if tile(answer)? != tile(&plain)? {
-                    return fail(format!("it shows something different from {}", plain.url));
-                }
+                let is_other = tile(answer)? != tile(&plain)?;
+                is_other.then(|| format!("it shows something different from {}", plain.url))
+            }
+            Need::Cacheable if answer.header("cache-control").is_none() => {
+                Some("there is no Cache-Control".to_owned())
             }
             Need::Cacheable => {
                 let tag = answer.header("etag").ok_or_else(|| answer.wrong("there is no ETag"))?;
-                if answer.header("cache-control").is_none() {
-                    return fail("there is no Cache-Control".to_owned());
-                }
-                let again = client.ask(&Method::GET, &answer.url, &[("If-None-Match", tag)])?;
-                if again.status != 304 {
-                    let status = again.status;
-                    return fail(format!(
-                        "a browser that revalidates a cached tile gets status {status}, not 304"
-                    ));
-                }
+                let again = client.request(&Method::GET, &answer.url, &[("If-None-Match", tag)])?.status;
+                (again != 304)
+                    .then(|| format!("a browser that revalidates a cached tile gets status {again}, not 304"))
             }
             Need::Head => {
-                let head = client.ask(&Method::HEAD, &answer.url, &[])?.found()?;
+                let head = client.request(&Method::HEAD, &answer.url, &[])?.found()?;
                 let stated = head.header("content-length").unwrap_or("missing");
-                if stated != length.to_string() {
-                    return fail(format!(
-                        "HEAD says Content-Length {stated}, but GET returns {length} bytes"
-                    ));
-                }
+                (stated != length.to_string())
+                    .then(|| format!("HEAD says Content-Length {stated}, but GET returns {length} bytes"))
             }
             Need::Plain => match (answer.header("content-length"), answer.header("content-encoding")) {
                 (None, _) => {
                     let why = "Viking drops the response (does a proxy compress or chunk it?)";
-                    return fail(format!("there is no Content-Length: {why}"));
+                    Some(format!("there is no Content-Length: {why}"))
                 }
                 (Some(stated), _) if stated.parse() != Ok(length) => {
-                    return fail(format!("Content-Length is {stated}, but there are {length} bytes"));
+                    Some(format!("Content-Length is {stated}, but there are {length} bytes"))
                 }
-                (_, Some(coding)) => {
-                    return fail(format!("it is encoded as {coding}, which Viking does not decode"));
-                }
-                _ => {}
+                (_, Some(coding)) => Some(format!("it is encoded as {coding}, which Viking does not decode")),
+                _ => None,
             },
             Need::Bytes(codec, bytes) => {
                 let length = decoded(answer, *codec, *bytes)?.len();
-                if length as u64 != *bytes {
-                    return fail(format!("it has {length} bytes; a chunk of this extent has {bytes}"));
-                }
+                (length as u64 != *bytes)
+                    .then(|| format!("it has {length} bytes; a chunk of this extent has {bytes}"))
             }
             Need::Segmentation(codec) => {
                 // Its length is not known beforehand; gzip states it in its last four bytes.
                 let stated = answer.body.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
                 let decoded = decoded(answer, *codec, stated.into())?;
                 // One channel: its data begin at the second 32-bit word.
-                if decoded.first_chunk().map(|word| u32::from_le_bytes(*word)) != Some(1) {
-                    return fail("it does not begin as compressed_segmentation does".to_owned());
-                }
+                let offset = decoded.first_chunk().map(|word| u32::from_le_bytes(*word));
+                (offset != Some(1)).then(|| "it does not begin as compressed_segmentation does".to_owned())
             }
-            Need::Found | Need::Missing(_) | Need::NotMissing(_) | Need::MayBeMissing | Need::Allowing => {}
-        }
-        Ok(None)
+            Need::Found | Need::Missing(_) | Need::NotMissing(_) | Need::MayBeMissing | Need::Allowing => {
+                None
+            }
+        };
+        problem.map_or(Ok(None), |problem| Err(answer.wrong(problem)))
     }
 }
 

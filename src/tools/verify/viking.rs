@@ -7,34 +7,35 @@
 
 use roxmltree::{Document, Node};
 
-use super::report::{Report, Viewer};
+use super::report::Report;
 use super::request::{Checked, Need, Request};
 use crate::base::description::{DatasetDescription, SiteDescription};
 use crate::geometry::TILE;
 use crate::tools::client::{Answer, Client};
 
 pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
-    let viewer = Some(Viewer::Viking);
     for dataset in &site.datasets {
         let url = format!("{}/viking/{}/volume.vikingxml", site.tilecache(), dataset.token);
         let volume = client.get(&url).and_then(Answer::found).and_then(|answer| {
             let volume = std::str::from_utf8(&answer.body).map_err(|e| e.to_string()).and_then(Volume::read);
             volume.map_err(|problem| answer.wrong(problem))
         });
-        let checked = volume.as_ref().map_err(Clone::clone).and_then(|volume| volume.fits(dataset));
-        report.add(viewer, "volume", &dataset.token, checked);
-        let Ok(volume) = volume else { continue };
+        let volume = match volume {
+            Ok(volume) => volume,
+            Err(reason) => {
+                report.add("volume", &dataset.token, Err(reason));
+                continue;
+            }
+        };
+        report.add("volume", &dataset.token, volume.fits(dataset));
         for tiles in &volume.servers {
             let subject = format!("{} {}", dataset.token, tiles.channel);
             match volume.sections.get(volume.sections.len() / 2) {
                 Some(section) => {
                     let requests = tiles.requests(&site.tilecache(), dataset, &volume.name, *section);
-                    report.run(client, viewer, &subject, &requests);
+                    report.run(client, &subject, &requests);
                 }
-                None => {
-                    let reason = "the volume file names no section".to_owned();
-                    report.add(viewer, "tiles", &subject, Err(reason));
-                }
+                None => report.add("tiles", &subject, Err("the volume file names no section".to_owned())),
             }
         }
     }

@@ -7,22 +7,20 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::report::{Report, Viewer};
+use super::report::Report;
 use super::request::{Codec, Need, ORIGIN, Request, document};
 use crate::base::description::SiteDescription;
 use crate::tools::client::{Answer, Client};
 
 pub(super) fn play(client: &Client, site: &SiteDescription, report: &mut Report) {
-    let viewer = Some(Viewer::Zarr);
     for dataset in &site.datasets {
         for version in ["0.4", "0.5"] {
             let root = format!("/zarr/{version}/{}.ome.zarr", dataset.token);
             let subject = format!("{} {version}", dataset.token);
             let arrays = arrays(client, &root, version == "0.4");
-            report.add(viewer, "metadata", &subject, arrays.as_ref().map(|_| None).map_err(Clone::clone));
-            if let Ok(arrays) = arrays {
+            if let Some(arrays) = report.read("metadata", &subject, arrays) {
                 let requests: Vec<Request> = arrays.iter().flat_map(Array::requests).collect();
-                report.run(client, viewer, &subject, &requests);
+                report.run(client, &subject, &requests);
             }
         }
     }

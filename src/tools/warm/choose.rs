@@ -7,37 +7,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::extent::UnknownSize;
 use super::family::{AXES, Family, Source, Subject, rulers};
 use super::selection::Selection;
 use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::base::name::Name;
 use crate::base::request::ChannelChoice;
 use crate::geometry::{Axis, Level, Plane, Ruler, Xyz};
-
-/// Why nothing, or not what was meant, can be selected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
-pub enum ChoiceError {
-    #[error("there is no dataset {token}; the datasets are {known}")]
-    Token { token: Name, known: String },
-    #[error("no dataset has the channel {channel}; the channels are {known}")]
-    Channel { channel: String, known: String },
-    #[error(
-        "the channel {channel} holds {kind}, which cannot be composited; name it alone, without a colour"
-    )]
-    NotComposable { channel: Name, kind: String },
-    #[error("the box cannot be applied to {token}: {reason}")]
-    Size { token: String, reason: UnknownSize },
-    #[error("the selected {what} do not exist: {known}")]
-    Missing { what: &'static str, known: String },
-    #[error(
-        "none of these levels is offered in these planes: making one tile would read too much. Store the levels with `voltile pyramid`, or raise render.max_voxels_per_tile"
-    )]
-    TooCostly,
-    #[error("the box lies outside: {known}")]
-    Outside { known: String },
-}
 
 /// The result of a selection.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -53,11 +28,14 @@ pub struct Chosen {
 }
 
 /// Applies a selection to the datasets.
-pub fn choose(wanted: &Selection, datasets: &[DatasetDescription]) -> Result<Chosen, ChoiceError> {
+///
+/// # Errors
+/// Why nothing, or not what was meant, can be selected.
+pub fn choose(wanted: &Selection, datasets: &[DatasetDescription]) -> Result<Chosen, String> {
     let is_token = |token: &Name, dataset: &DatasetDescription| token.as_str() == dataset.token;
     if let Some(token) = wanted.tokens.iter().find(|token| !datasets.iter().any(|d| is_token(token, d))) {
         let known = listed(datasets.iter().map(|dataset| dataset.token.as_str()));
-        return Err(ChoiceError::Token { token: token.clone(), known });
+        return Err(format!("there is no dataset {token}; the datasets are {known}"));
     }
     let is_wanted = |dataset: &&DatasetDescription| {
         wanted.tokens.is_empty() || wanted.tokens.iter().any(|token| is_token(token, dataset))
@@ -67,7 +45,7 @@ pub fn choose(wanted: &Selection, datasets: &[DatasetDescription]) -> Result<Cho
         if !datasets.iter().any(|dataset| members(dataset, channels).is_some()) {
             let all = datasets.iter().flat_map(|dataset| &dataset.channels);
             let known = listed(all.map(|channel| channel.name.as_str()));
-            return Err(ChoiceError::Channel { channel: channels.to_string(), known });
+            return Err(format!("no dataset has the channel {channels}; the channels are {known}"));
         }
     }
     let mut choice = Choice { wanted, chosen: Chosen::default(), sources: HashMap::new(), missed: None };
@@ -108,22 +86,21 @@ struct Choice<'a> {
     /// The indexes of known sources, by their names and runs of time points.
     sources: HashMap<(String, u64), usize>,
     /// Why something that was selected yielded no tiles.
-    missed: Option<ChoiceError>,
+    missed: Option<String>,
 }
 
 impl Choice<'_> {
-    fn add_subject(
-        &mut self,
-        dataset: &DatasetDescription,
-        channels: ChannelChoice,
-    ) -> Result<(), ChoiceError> {
+    fn add_subject(&mut self, dataset: &DatasetDescription, channels: ChannelChoice) -> Result<(), String> {
         let (Some(members), Ok(token)) = (members(dataset, &channels), Name::new(&dataset.token)) else {
             return Ok(());
         };
         if let ChannelChoice::Composite(list) = &channels
             && let Some(((name, _), channel)) = list.iter().zip(&members).find(|(_, c)| c.kind != "image")
         {
-            return Err(ChoiceError::NotComposable { channel: name.clone(), kind: channel.kind.clone() });
+            let kind = &channel.kind;
+            return Err(format!(
+                "the channel {name} holds {kind}, which cannot be composited; name it alone, without a colour"
+            ));
         }
         let subject = Subject { token, channels };
         let [first, ..] = *members else { return Ok(()) };
@@ -133,7 +110,8 @@ impl Choice<'_> {
         self.chosen.subjects.push(subject);
         let everything = Ok(Xyz::all(()).map(|()| 0..u64::MAX));
         let within = self.wanted.within.map_or(everything, |extent| extent.voxels(dataset.offset, first));
-        let within = within.map_err(|reason| ChoiceError::Size { token: dataset.token.clone(), reason })?;
+        let within =
+            within.map_err(|reason| format!("the box cannot be applied to {}: {reason}", dataset.token))?;
         let is_series = members.iter().any(|channel| channel.times.is_some());
         for time in self.times(&members) {
             for level in self.levels(&members) {
@@ -152,13 +130,17 @@ impl Choice<'_> {
         Ok(())
     }
 
+    /// Notes that none of the selected things exists.
+    fn miss(&mut self, what: &str, known: &str) {
+        self.missed = Some(format!("the selected {what} do not exist: {known}"));
+    }
+
     /// The time points of a subject.
     fn times(&mut self, members: &[&ChannelDescription]) -> Vec<u64> {
         let count = members.iter().map(|channel| channel.times.unwrap_or(1)).min().unwrap_or(1);
         let times: Vec<u64> = self.wanted.times.within(0..count).collect();
         if times.is_empty() {
-            let known = format!("the time points are 0 to {}", count.saturating_sub(1));
-            self.missed = Some(ChoiceError::Missing { what: "time points", known });
+            self.miss("time points", &format!("the time points are 0 to {}", count.saturating_sub(1)));
         }
         times
     }
@@ -173,8 +155,7 @@ impl Choice<'_> {
         };
         let levels: Vec<u8> = (0..=last).filter(is_wanted).collect();
         if levels.is_empty() {
-            let known = format!("there are the levels 0 to {last}");
-            self.missed = Some(ChoiceError::Missing { what: "levels", known });
+            self.miss("levels", &format!("there are the levels 0 to {last}"));
         }
         levels
     }
@@ -197,7 +178,9 @@ impl Choice<'_> {
                  `voltile pyramid`",
                 dataset.token, channel.name
             ));
-            self.missed.get_or_insert(ChoiceError::TooCostly);
+            let costly = "none of these levels is offered in these planes: making one tile would read too much. Store the levels \
+                          with `voltile pyramid`, or raise render.max_voxels_per_tile";
+            self.missed.get_or_insert(costly.to_owned());
             return;
         }
         // Of several channels, the longest along each axis.
@@ -208,13 +191,12 @@ impl Choice<'_> {
         let mut tiles = AXES.map(|axis| rulers[axis].touching(&within[axis]));
         if [Axis::X, Axis::Y, Axis::Z].into_iter().any(|axis| tiles[axis].is_empty()) {
             let size = first.levels.first().map_or([0; 3], |level| level.size);
-            let known = format!(
-                "{} has {} voxels (x × y × z), the first at {}",
+            self.missed = Some(format!(
+                "the box lies outside: {} has {} voxels (x × y × z), the first at {}",
                 dataset.token,
                 Xyz::from(size),
                 Xyz::from(dataset.offset)
-            );
-            self.missed = Some(ChoiceError::Outside { known });
+            ));
             return;
         }
         let axis = plane.slice_axis();
@@ -253,7 +235,7 @@ impl Choice<'_> {
             let number = |slice: u64| slice.saturating_add_signed(shift);
             format!("the slices in {plane} are {} to {}", number(first_numbered), number(count - 1))
         };
-        self.missed = Some(ChoiceError::Missing { what: "slices", known });
+        self.miss("slices", &known);
         None
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::run::{Outcome, Producer, Stop};
-use super::work::{Boxes, Work};
+use super::work::Work;
 
 /// The number of sampled places.
 const PLACES: u64 = 24;
@@ -38,7 +38,7 @@ pub fn estimate(
     rate: Option<f64>,
     stop: &Stop,
 ) -> Estimate {
-    let (tiles, boxes) = (work.total(), work.boxes());
+    let (tiles, (chunks_read, bytes_inflated)) = (work.total(), work.boxes());
     let (mut samples, mut bytes, mut inflated) = (0, 0, 0);
     // Seconds of those samples for which chunks were decoded, and of all others.
     let (mut decoding, mut decoded) = (Vec::new(), Vec::new());
@@ -59,7 +59,6 @@ pub fn estimate(
     }
     let per_tile = decoded.iter().sum::<f64>() / decoded.len().max(1) as f64;
     let spent: f64 = decoding.iter().map(|seconds| (seconds - per_tile).max(0.0)).sum();
-    let Boxes { count: chunks_read, inflated: bytes_inflated } = boxes;
     let seconds = spent / inflated.max(1) as f64 * bytes_inflated as f64
         + per_tile * tiles as f64 / threads.max(1) as f64;
     Estimate {

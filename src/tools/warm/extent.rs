@@ -6,34 +6,22 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use super::family::AXES;
 use crate::base::description::ChannelDescription;
 use crate::base::request::digits;
 use crate::base::units::in_nanometres;
-use crate::geometry::{Axis, Xyz};
+use crate::geometry::Xyz;
 
 /// A part of a volume.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Extent {
-    unit: Unit,
-    /// The first position along each axis, and the end; `None`: the whole axis.
-    axes: Xyz<Option<(f64, f64)>>,
+    /// The level whose voxels the numbers count; `None`: they are nanometres.
+    level: Option<u8>,
+    /// The first position along each axis, and the end; infinite for the whole axis.
+    axes: Xyz<(f64, f64)>,
 }
 
-/// The unit of the numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Unit {
-    /// Voxels of a level.
-    Voxels {
-        level: u8,
-    },
-    Nanometres,
-}
-
-/// Why a part cannot be located in a volume.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the size of its voxels is not known in nanometres; give the box in voxels, or set voxel_size")]
-pub struct UnknownSize;
+/// The whole of an axis.
+const WHOLE: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 
 impl Extent {
     /// The level and the box of ndtilecache's form `LEVEL/X1,X2/Y1,Y2/Z1,Z2`, in voxels of that level; `None`
@@ -45,15 +33,14 @@ impl Extent {
             let (first, end) = parts.next()?.split_once(',')?;
             Some((digits(first)? as f64, digits(end)? as f64))
         };
-        let axes = Xyz::new(Some(next()?), Some(next()?), Some(next()?));
-        let unit = Unit::Voxels { level: u8::try_from(level).unwrap_or(u8::MAX) };
-        Some((level, Self { unit, axes }))
+        let axes = Xyz::new(next()?, next()?, next()?);
+        Some((level, Self { level: Some(u8::try_from(level).unwrap_or(u8::MAX)), axes }))
     }
 
     /// An error if it contains nothing; `text` is what the user entered.
     pub fn not_empty(self, text: &str) -> Result<Self, String> {
-        let is_empty = |axis: Axis| self.axes[axis].is_some_and(|(first, end)| end <= first);
-        match [Axis::X, Axis::Y, Axis::Z].into_iter().any(is_empty) {
+        let Xyz { x, y, z } = self.axes.map(|(first, end)| end <= first);
+        match x || y || z {
             true => Err(format!("{text:?} is empty: each second number must be greater than the first")),
             false => Ok(self),
         }
@@ -61,28 +48,29 @@ impl Extent {
 
     /// The extent in a channel's voxels of level 0, counted from the volume's first voxel, which is at `offset`;
     /// open-ended where it is.
+    ///
+    /// # Errors
+    /// The size of its voxels is not known.
     pub fn voxels(
         &self,
         offset: [i64; 3],
         channel: &ChannelDescription,
-    ) -> Result<Xyz<Range<u64>>, UnknownSize> {
-        let scale = match self.unit {
-            Unit::Voxels { level } => {
+    ) -> Result<Xyz<Range<u64>>, &'static str> {
+        let unknown =
+            "the size of its voxels is not known in nanometres; give the box in voxels, or set voxel_size";
+        let scale = match self.level {
+            Some(level) => {
                 let factor = channel.level(level).map_or(Xyz::all(1), |level| level.factor.into());
                 factor.map(|factor| factor as f64)
             }
-            Unit::Nanometres => nanometres(channel).ok_or(UnknownSize)?.map(|size| 1.0 / size),
+            None => nanometres(channel).ok_or(unknown)?.map(|size| 1.0 / size),
         };
-        let offset = Xyz::from(offset);
-        let along = |axis: Axis| match self.axes[axis] {
-            None => 0..u64::MAX,
-            Some((first, end)) => {
-                let voxel = |position: f64| position * scale[axis] - offset[axis] as f64;
-                // Casts saturate; negative positions are outside.
-                voxel(first).floor() as u64..voxel(end).ceil() as u64
-            }
+        let range = |(axis, scale): ((f64, f64), f64), offset: i64| {
+            let voxel = |position: f64| position * scale - offset as f64;
+            // Casts saturate; negative positions are outside.
+            voxel(axis.0).floor() as u64..voxel(axis.1).ceil() as u64
         };
-        Ok(AXES.map(along))
+        Ok(self.axes.zip(scale, |axis, scale| (axis, scale)).zip(offset.into(), range))
     }
 }
 
@@ -110,15 +98,14 @@ impl FromStr for Extent {
             };
             let range = |text: &str| {
                 if text.trim() == "*" {
-                    return Some(None);
+                    return Some(WHOLE);
                 }
                 let (first, end) = text.trim().split_once('-')?;
-                Some(Some((number(first)?, number(end)?)))
+                Some((number(first)?, number(end)?))
             };
             let axes: Vec<_> = numbers.split(',').map(range).collect::<Option<_>>()?;
             let [x, y, z] = *axes else { return None };
-            let unit = if unit.is_some() { Unit::Nanometres } else { Unit::Voxels { level: 0 } };
-            Some(Self { unit, axes: Xyz::new(x, y, z) })
+            Some(Self { level: unit.is_none().then_some(0), axes: Xyz::new(x, y, z) })
         };
         let wrong = "is not a box: expected X1-X2,Y1-Y2,Z1-Z2, in voxels of level 0 or followed by a unit (nm, um, µm or \
                      mm); a * stands for a whole axis, as in 0-1024,*,10-20";
@@ -177,7 +164,7 @@ mod tests {
             assert!(error.contains("is empty"), "{empty}: {error}");
         }
         let nowhere = "0-1,0-1,0-1nm".parse::<Extent>().unwrap();
-        assert_eq!(nowhere.voxels([0; 3], &channel(None)), Err(UnknownSize));
+        assert!(nowhere.voxels([0; 3], &channel(None)).unwrap_err().contains("not known in nanometres"));
     }
 
     #[test]

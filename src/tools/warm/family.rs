@@ -103,7 +103,7 @@ impl Family {
     }
 
     /// The range of numbers of slices in URLs.
-    fn slice_numbers(&self, tiles: &Xyz<Range<u64>>) -> Range<u64> {
+    pub fn slice_numbers(&self, tiles: &Xyz<Range<u64>>) -> Range<u64> {
         let Range { start, end } = tiles[self.plane.slice_axis()];
         start.saturating_add_signed(self.shift)..end.saturating_add_signed(self.shift)
     }

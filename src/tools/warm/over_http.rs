@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::run::{Counters, Outcome, Producer, Stop};
 use crate::base::description::SiteDescription;
 use crate::base::request::TileRequest;
-use crate::tools::client::{Answer, Client, Method, NotAServer};
+use crate::tools::client::{Answer, Client, Method};
+use crate::tools::counts::Counts;
 
 /// Marks a request as a prefetch (the Fetch standard, section 3.7).
 const PREFETCH: (&str, &str) = ("sec-purpose", "prefetch");
@@ -32,7 +33,7 @@ pub struct Server {
 
 impl Server {
     /// The server at a URL; a tile refused as busy is retried this many times. Sends nothing yet.
-    pub fn new(url: &str, retries: u32) -> Result<Self, NotAServer> {
+    pub fn new(url: &str, retries: u32) -> Result<Self, String> {
         let client = Client::new(url)?;
         Ok(Self { client, below: String::new(), retries })
     }
@@ -43,20 +44,15 @@ impl Server {
         self.below = site.tilecache();
         Ok(site)
     }
-
-    /// Why a tile got no response: this tile failed, or the server is gone.
-    fn without_answer(&self, why: String) -> Outcome {
-        match self.client.get("/healthz").and_then(Answer::found) {
-            Ok(_) => Outcome::Failed(why),
-            Err(gone) => Outcome::Over(format!("the server is gone: {gone}")),
-        }
-    }
 }
 
 /// A failed attempt that may be retried.
-enum Failure {
-    Refused { why: String, retry_after: Option<u64> },
-    NoAnswer(String),
+struct Failure {
+    why: String,
+    /// In seconds.
+    retry_after: Option<u64>,
+    /// Whether there was no response at all.
+    is_silent: bool,
 }
 
 impl Producer for Server {
@@ -64,20 +60,20 @@ impl Producer for Server {
         let path = format!("{}/{tile}", self.below);
         let mut retries = 0;
         loop {
-            let failure = match self.client.ask(&Method::GET, &path, &[PREFETCH]) {
+            let failure = match self.client.request(&Method::GET, &path, &[PREFETCH]) {
                 Ok(answer) => match read(&answer) {
                     Ok(outcome) => return outcome,
                     Err(refused) => refused,
                 },
-                Err(error) => Failure::NoAnswer(error.to_string()),
+                Err(error) => Failure { why: error, retry_after: None, is_silent: true },
             };
             if stop.is_requested() || retries < self.retries && stop.wait(failure.pause(retries)) {
                 return Outcome::Stopped;
             }
             if retries == self.retries {
-                return match failure {
-                    Failure::Refused { why, .. } => Outcome::Failed(why),
-                    Failure::NoAnswer(why) => self.without_answer(why),
+                return match self.client.get("/healthz").and_then(Answer::found) {
+                    Err(gone) if failure.is_silent => Outcome::Over(format!("the server is gone: {gone}")),
+                    _ => Outcome::Failed(failure.why),
                 };
             }
             retries += 1;
@@ -85,16 +81,9 @@ impl Producer for Server {
     }
 
     fn counters(&self) -> Option<Counters> {
-        let answer = self.client.get("/metrics").ok()?.found().ok()?;
-        let text = String::from_utf8_lossy(&answer.body);
-        let count = |name: &str| {
-            let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
-            text.lines().find_map(value)
-        };
-        Some(Counters {
-            evicted: count("voltile_tier_evicted_total")?,
-            bytes_inflated: count("voltile_chunk_decoded_bytes_total")?,
-        })
+        let counts = Counts::read(&self.client)?;
+        let count = |name: &str| counts.get(name).map(|count| count as u64);
+        Some(Counters { evicted: count("tier_evicted")?, bytes_inflated: count("chunk_decoded_bytes")? })
     }
 }
 
@@ -105,7 +94,7 @@ fn read(answer: &Answer) -> Result<Outcome, Failure> {
         200 => Ok(Outcome::Failed(answer.wrong(format!("its {} bytes are not a PNG", answer.body.len())))),
         408 | 429 | 502 | 503 | 504 => {
             let retry_after = answer.header("retry-after").and_then(|value| value.trim().parse().ok());
-            Err(Failure::Refused { why: answer.problem(), retry_after })
+            Err(Failure { why: answer.problem(), retry_after, is_silent: false })
         }
         _ => Ok(Outcome::Failed(answer.problem())),
     }
@@ -115,11 +104,6 @@ impl Failure {
     /// The pause before the next attempt, after this many retries: what the server says, or twice the previous one.
     fn pause(&self, retries: u32) -> Duration {
         let own = SOON.saturating_mul(1 << retries.min(10)).min(LATE);
-        match self {
-            Failure::Refused { retry_after: Some(seconds), .. } => {
-                Duration::from_secs(*seconds).clamp(own, MAX_PAUSE)
-            }
-            _ => own,
-        }
+        self.retry_after.map_or(own, |seconds| Duration::from_secs(seconds).clamp(own, MAX_PAUSE))
     }
 }

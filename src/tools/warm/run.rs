@@ -1,7 +1,7 @@
 //! Runs a work: threads take tile after tile in order, with a maximum rate and a way to stop at any time.
 
 use std::num::NonZeroUsize;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::work::Work;
 use crate::base::request::TileRequest;
+use crate::flow::lock;
 use crate::tools::progress::Progress;
 
 /// The maximum number of failures that are listed; all are counted.
@@ -123,7 +124,7 @@ pub fn run(
     threads: NonZeroUsize,
     rate: Option<f64>,
     stop: &Stop,
-    progress: &dyn Progress,
+    progress: &Progress,
 ) -> Report {
     let (began, before) = (Instant::now(), producer.counters());
     progress.begin(work.total(), 0);
@@ -181,10 +182,6 @@ impl Report {
         }
         true
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Limits the rate.

@@ -10,7 +10,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::choose::ChoiceError;
 use super::*;
 use crate::base::description::DatasetDescription;
 use crate::base::request::{ChannelChoice, TileRequest};
@@ -130,7 +129,7 @@ pub(super) fn slices(count: u64) -> Work {
     work(&Volume::plain(Xyz::new(100, 90, count), Xyz::all(64)), &Selection::default(), 1 << 30).unwrap()
 }
 
-fn work(volume: &Volume, selection: &Selection, chunks: u64) -> Result<Work, ChoiceError> {
+fn work(volume: &Volume, selection: &Selection, chunks: u64) -> Result<Work, String> {
     Work::new(selection, &datasets(volume.offset, &[volume.described("c")]), chunks)
 }
 
@@ -238,7 +237,7 @@ proptest! {
         let widest = volume.views().last().map_or(1, |view| view.factor.x) as f64;
         let is_flat = volume.voxel.is_some_and(|voxel| voxel.z < widest);
         if work.remarks().is_empty() {
-            prop_assert!(different <= work.boxes().count);
+            prop_assert!(different <= work.boxes().0);
 
             // Each block fits into the cache, which has each of its boxes decoded at most once.
             let mut by_blocks = 0;
@@ -364,7 +363,7 @@ fn channels_in_colours_are_read_together() {
 }
 
 /// The tiles of a selection, counted by level.
-fn counted(wanted: &Selection) -> Result<Vec<u64>, ChoiceError> {
+fn counted(wanted: &Selection) -> Result<Vec<u64>, String> {
     let mut volume = Volume::plain(Xyz::new(1000, 900, 50), Xyz::all(64));
     (volume.offset, volume.voxel) = (Xyz::new(0, 0, 10), Some(Xyz::new(10.0, 10.0, 20.0)));
     let work = work(&volume, wanted, 1 << 30)?;
@@ -403,7 +402,7 @@ fn selections_choose_what_they_say() {
 
 #[test]
 fn a_selection_of_nothing_is_an_error_that_lists_what_there_is() {
-    let error = |wanted: Selection| counted(&wanted).unwrap_err().to_string();
+    let error = |wanted: Selection| counted(&wanted).unwrap_err();
     let all = Selection::default;
     let name = |text: &str| crate::base::name::Name::new(text).unwrap();
     assert!(error(Selection { tokens: vec![name("b")], ..all() }).contains("the datasets are a"));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::choose::{ChoiceError, Chosen, choose};
+use super::choose::{Chosen, choose};
 use super::family::{AXES, Family, Source, Subject};
 use super::group::{Group, group};
 use super::selection::Selection;
@@ -27,22 +27,9 @@ pub struct Work {
     total: u64,
 }
 
-/// A number of stored boxes, and their inflated size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Boxes {
-    /// The number of boxes.
-    pub count: u64,
-    /// The inflated bytes of those that are compressed.
-    pub inflated: u64,
-}
-
 impl Work {
     /// The selected part of the datasets, with a chunk cache of `chunks` bytes.
-    pub fn new(
-        wanted: &Selection,
-        datasets: &[DatasetDescription],
-        chunks: u64,
-    ) -> Result<Self, ChoiceError> {
+    pub fn new(wanted: &Selection, datasets: &[DatasetDescription], chunks: u64) -> Result<Self, String> {
         let mut chosen = choose(wanted, datasets)?;
         let (share, whole) = SHARE;
         let groups = group(&chosen.families, &chosen.sources, chunks / whole * share);
@@ -95,16 +82,14 @@ impl Work {
         samples
     }
 
-    /// The stored boxes that are read: in each block every box once.
-    pub fn boxes(&self) -> Boxes {
-        let mut all = Boxes::default();
-        for (count, source) in self.blocks().flat_map(|block| block.boxes()) {
-            all.count = all.count.saturating_add(count);
-            if source.access != Access::Direct {
-                all.inflated = all.inflated.saturating_add(count.saturating_mul(source.bytes));
-            }
-        }
-        all
+    /// The number of stored boxes that are read, in each block every box once, and the inflated bytes of those that are
+    /// compressed.
+    pub fn boxes(&self) -> (u64, u64) {
+        let boxes = self.blocks().flat_map(|block| block.boxes());
+        boxes.fold((0, 0), |(boxes, inflated), (count, source)| {
+            let bytes = if source.access == Access::Direct { 0 } else { count.saturating_mul(source.bytes) };
+            (u64::saturating_add(boxes, count), u64::saturating_add(inflated, bytes))
+        })
     }
 
     /// What the user should know before it starts: what is left out, and what costs more than necessary.

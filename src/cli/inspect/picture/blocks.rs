@@ -61,38 +61,27 @@ fn set(out: &mut String, (upper, lower): (&Rgb, Option<&Rgb>), depth: Depth) {
 
 /// The number of the palette's colour that is nearest.
 fn nearest(colour: Rgb) -> u8 {
-    let distance = |other: &Rgb| {
-        let differences = colour.iter().zip(other).map(|(a, b)| u32::from(a.abs_diff(*b)));
+    let distance = |number: &u8| {
+        let differences = colour.iter().zip(palette(*number)).map(|(a, b)| u32::from(a.abs_diff(b)));
         differences.map(|difference| difference * difference).sum::<u32>()
     };
-    let steps = colour.map(|component| {
-        (0..6u8).min_by_key(|step| LEVELS[usize::from(*step)].abs_diff(component)).unwrap_or_default()
-    });
-    let [r, g, b] = steps;
-    let mean = (colour.iter().map(|component| u16::from(*component)).sum::<u16>() / 3) as u8;
-    let step = (mean.saturating_sub(3) / 10).min(23);
-    let grey = [8 + 10 * step; 3];
-    if distance(&grey) < distance(&steps.map(|step| LEVELS[usize::from(step)])) {
-        FIRST_GREY + step
-    } else {
-        FIRST_COLOUR + 36 * r + 6 * g + b
+    (FIRST_COLOUR..=u8::MAX).min_by_key(distance).unwrap_or(FIRST_COLOUR)
+}
+
+/// A colour of the palette.
+fn palette(number: u8) -> Rgb {
+    match number.checked_sub(FIRST_GREY) {
+        Some(grey) => [8 + 10 * grey; 3],
+        None => {
+            let number = number.saturating_sub(FIRST_COLOUR);
+            [number / 36, number / 6 % 6, number % 6].map(|step| LEVELS[usize::from(step)])
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A colour of the palette.
-    fn palette(number: u8) -> Rgb {
-        match number.checked_sub(FIRST_GREY) {
-            Some(grey) => [8 + 10 * grey; 3],
-            None => {
-                let number = number - FIRST_COLOUR;
-                [number / 36, number / 6 % 6, number % 6].map(|step| LEVELS[usize::from(step)])
-            }
-        }
-    }
 
     #[test]
     fn a_colour_of_the_palette_is_its_own_nearest() {

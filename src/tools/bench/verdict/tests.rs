@@ -1,8 +1,10 @@
 //! Tests of clear cases and of borderline ones.
 
 use super::super::pattern::Pattern;
-use super::super::row::{ChunkUse, Stages};
+use super::super::row::ChunkUse;
 use super::super::sample::Percentiles;
+use std::path::Path;
+
 use super::*;
 use crate::base::description::StorageDescription;
 use crate::volume::ReadCost;
@@ -20,7 +22,7 @@ fn storage(chunk: Option<Vec<u64>>, filters: &[&str]) -> StorageDescription {
 }
 
 /// A level whose tiles take these bytes read, inflated and wanted, by plane.
-fn subject(storage: StorageDescription, made: bool, tiles: [(u64, u64, u64); 3]) -> Subject {
+fn subject(storage: StorageDescription, derived: bool, tiles: [(u64, u64, u64); 3]) -> Subject {
     let cost = |(bytes_read, bytes_inflated, bytes_wanted)| TileCost {
         bytes_wanted,
         cost: ReadCost { reads: 64, bytes_read, bytes_inflated },
@@ -32,9 +34,10 @@ fn subject(storage: StorageDescription, made: bool, tiles: [(u64, u64, u64); 3])
         dtype: "uint8".to_owned(),
         level: 0,
         size: [2048, 2048, 256],
-        made,
+        derived,
         storage: Some(storage),
         tile: ["xy", "xz", "yz"].into_iter().zip(tiles.map(cost)).collect(),
+        file: Path::new("/data/a.h5").into(),
     }
 }
 
@@ -61,14 +64,15 @@ fn bare() -> Subject {
     subject(storage(Some(vec![64; 3]), &[]), false, [(256 << 10, 0, 256 << 10), across, across])
 }
 
+fn course(plane: &str, pattern: Pattern) -> Course {
+    let (token, channel, plane) = ("a".to_owned(), "raw".to_owned(), plane.to_owned());
+    Course { token, channel, plane, level: 0, pattern }
+}
+
 pub(in super::super) fn row(plane: &str, state: State, stages: Stages) -> Row {
     let (disk_bytes, decoded) = (Some(if state == State::Disk { 1 << 30 } else { 0 }), 0);
     Row {
-        token: "a".to_owned(),
-        channel: "raw".to_owned(),
-        plane: plane.to_owned(),
-        level: 0,
-        pattern: Pattern::Random,
+        course: course(plane, Pattern::Random),
         state,
         threads: 1,
         tiles: 100,
@@ -85,14 +89,21 @@ pub(in super::super) fn row(plane: &str, state: State, stages: Stages) -> Row {
 }
 
 pub(in super::super) fn inflating() -> Stages {
-    Stages { read: 0.9, inflate: 28.0, draw: 0.2, encode: 0.6, ..Stages::default() }
+    let reading = ReadTimes { read: 0.9, inflate: 28.0, ..ReadTimes::default() };
+    Stages { reading, draw: 0.2, encode: 0.6, plan: 0.0 }
 }
 
 fn copying(read: f64) -> Stages {
-    Stages { read, draw: 0.01, encode: 0.3, ..Stages::default() }
+    let reading = ReadTimes { read, ..ReadTimes::default() };
+    Stages { reading, draw: 0.01, encode: 0.3, plan: 0.0 }
 }
 
-fn verdict(subject: Subject, row: Row) -> Verdict {
+/// The names of what would help.
+fn helps(verdict: &Verdict) -> Vec<&str> {
+    verdict.helps.iter().map(|help| help.help).collect()
+}
+
+fn judged(subject: Subject, row: Row) -> Verdict {
     let mut verdicts = verdicts(&[row], &[subject], false);
     assert_eq!(verdicts.len(), 1);
     verdicts.remove(0)
@@ -101,9 +112,9 @@ fn verdict(subject: Subject, row: Row) -> Verdict {
 #[test]
 fn cubes_of_gzip_are_limited_by_inflating() {
     for plane in ["xy", "xz", "yz"] {
-        let verdict = verdict(cubes(), row(plane, State::Chunks, inflating()));
+        let verdict = judged(cubes(), row(plane, State::Chunks, inflating()));
         assert_eq!(verdict.limit, Limit::Inflate, "{plane}");
-        assert_eq!(verdict.helps, [Help::MoreThreads, Help::LighterFilter]);
+        assert_eq!(helps(&verdict), ["more_threads", "lighter_filter"]);
         assert!(verdict.says.starts_with("inflating chunks takes 94 %"), "{}", verdict.says);
     }
 }
@@ -111,55 +122,56 @@ fn cubes_of_gzip_are_limited_by_inflating() {
 #[test]
 fn planes_asked_for_across_are_limited_by_the_shape_of_chunks() {
     for plane in ["xz", "yz", "xy+xz+yz"] {
-        let verdict = verdict(planes(), row(plane, State::Chunks, inflating()));
-        assert_eq!((verdict.limit, verdict.helps), (Limit::ChunkShape, vec![Help::Rechunk]), "{plane}");
+        let verdict = judged(planes(), row(plane, State::Chunks, inflating()));
+        assert_eq!((verdict.limit, helps(&verdict)), (Limit::ChunkShape, vec!["rechunk"]), "{plane}");
+        assert!(verdict.helps[0].how.ends_with("voltile pyramid /data/a.h5 --rechunk /data/a.rechunked.h5"));
         assert!(
             verdict.says.contains("[1, 512, 512]") && verdict.says.contains("64.0 MiB"),
             "{}",
             verdict.says
         );
     }
-    assert_eq!(verdict(planes(), row("xy", State::Chunks, inflating())).limit, Limit::Inflate);
+    assert_eq!(judged(planes(), row("xy", State::Chunks, inflating())).limit, Limit::Inflate);
 }
 
 #[test]
 fn data_in_one_piece_is_read_badly_across_its_lines_alone() {
-    let across = verdict(flat(), row("yz", State::Disk, copying(60.0)));
+    let across = judged(flat(), row("yz", State::Disk, copying(60.0)));
     assert_eq!(across.limit, Limit::ChunkShape);
     assert!(across.says.contains("contiguous"), "{}", across.says);
-    assert_eq!(verdict(flat(), row("xy", State::Disk, copying(4.0))).limit, Limit::Disk);
-    assert_eq!(verdict(flat(), row("xy", State::Warm, copying(0.04))).limit, Limit::Encoder);
+    assert_eq!(judged(flat(), row("xy", State::Disk, copying(4.0))).limit, Limit::Disk);
+    assert_eq!(judged(flat(), row("xy", State::Warm, copying(0.04))).limit, Limit::Encoder);
 }
 
 #[test]
 fn cheap_tiles_are_limited_by_the_encoder_and_the_small_profile_may_be_why() {
     let encoding = row("xy", State::Warm, copying(0.05));
-    assert_eq!(verdict(bare(), encoding.clone()).helps, [Help::MoreThreads, Help::MoreTilesKept]);
+    assert_eq!(helps(&judged(bare(), encoding.clone())), ["more_threads", "more_tiles_kept"]);
     let small = verdicts(&[encoding], &[bare()], true).remove(0);
-    assert_eq!((small.limit, small.helps), (Limit::Encoder, vec![Help::FastPng, Help::MoreTilesKept]));
+    assert_eq!((small.limit, helps(&small)), (Limit::Encoder, vec!["fast_png", "more_tiles_kept"]));
 }
 
 #[test]
 fn what_did_not_come_from_the_disk_is_not_laid_on_it() {
     let mut row = row("xy", State::Disk, copying(4.0));
-    assert_eq!(verdict(bare(), row.clone()).limit, Limit::Disk);
+    assert_eq!(judged(bare(), row.clone()).limit, Limit::Disk);
     row.disk_bytes = Some(0);
-    assert_eq!(verdict(bare(), row.clone()).limit, Limit::Memory);
+    assert_eq!(judged(bare(), row.clone()).limit, Limit::Memory);
     row.disk_bytes = None;
-    assert_eq!(verdict(bare(), row).limit, Limit::Disk);
+    assert_eq!(judged(bare(), row).limit, Limit::Disk);
 }
 
 #[test]
-fn a_level_made_of_many_voxels_should_be_stored() {
-    let made = Subject { made: true, ..cubes() };
+fn a_level_derived_of_many_voxels_should_be_stored() {
+    let derived = Subject { derived: true, ..cubes() };
     let many = |wanted: u64| {
-        let mut made = made.clone();
-        made.tile.values_mut().for_each(|tile| tile.bytes_wanted = wanted);
-        made
+        let mut derived = derived.clone();
+        derived.tile.values_mut().for_each(|tile| tile.bytes_wanted = wanted);
+        derived
     };
-    let verdict_of = |wanted, stages| verdict(many(wanted), row("xy", State::Chunks, stages));
+    let verdict_of = |wanted, stages| judged(many(wanted), row("xy", State::Chunks, stages));
     let stored = verdict_of(1 << 20, inflating());
-    assert_eq!((stored.limit, stored.helps), (Limit::MadeLevel, vec![Help::StoreLevels]));
+    assert_eq!((stored.limit, helps(&stored)), (Limit::MadeLevel, vec!["store_levels"]));
     let averaging = Stages { draw: 5.0, encode: 0.3, ..Stages::default() };
     assert_eq!(verdict_of(1 << 20, averaging).limit, Limit::MadeLevel);
     assert_eq!(verdict_of(256 << 10, inflating()).limit, Limit::Inflate, "a small one is not worth it");
@@ -169,21 +181,23 @@ fn a_level_made_of_many_voxels_should_be_stored() {
 fn chunks_that_do_not_stay_want_a_larger_cache_and_waiting_wants_nothing() {
     let mut forgetting = row("xy", State::Warm, inflating());
     forgetting.chunks.decoded = 640;
-    assert_eq!(verdict(cubes(), forgetting).helps, [Help::MoreChunksKept, Help::MoreThreads]);
-    let waiting = Stages { wait: 20.0, inflate: 10.0, encode: 0.5, ..Stages::default() };
-    let waiting = verdict(cubes(), row("xy", State::Chunks, waiting));
-    assert_eq!((waiting.limit, waiting.helps), (Limit::Waiting, vec![]));
-    let library = Stages { library: 9.0, encode: 0.5, ..Stages::default() };
-    assert_eq!(verdict(cubes(), row("xy", State::Chunks, library)).limit, Limit::Library);
+    assert_eq!(helps(&judged(cubes(), forgetting)), ["more_chunks_kept", "more_threads"]);
+    let reading = ReadTimes { wait: 20.0, inflate: 10.0, ..ReadTimes::default() };
+    let waiting = Stages { reading, encode: 0.5, ..Stages::default() };
+    let waiting = judged(cubes(), row("xy", State::Chunks, waiting));
+    assert_eq!((waiting.limit, helps(&waiting)), (Limit::Waiting, vec![]));
+    let reading = ReadTimes { library: 9.0, ..ReadTimes::default() };
+    let library = Stages { reading, encode: 0.5, ..Stages::default() };
+    assert_eq!(judged(cubes(), row("xy", State::Chunks, library)).limit, Limit::Library);
 }
 
 #[test]
 fn rows_that_are_limited_alike_are_told_together() {
-    let scroll = Row { pattern: Pattern::Scroll, ..row("xz", State::Chunks, inflating()) };
+    let scroll = Row { course: course("xz", Pattern::Scroll), ..row("xz", State::Chunks, inflating()) };
     let rows = [row("xy", State::Chunks, inflating()), row("xz", State::Chunks, inflating()), scroll];
-    let told = verdicts(&rows, &[cubes()], false);
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].rows, "level 0 random xy, xz, scroll xz");
+    let all = verdicts(&rows, &[cubes()], false);
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].rows, "level 0 random xy, xz, scroll xz");
     let empty = Row { tiles: 0, ..row("xy", State::Chunks, Stages::default()) };
     assert!(verdicts(&[empty], &[cubes()], false).is_empty());
 }

@@ -40,27 +40,12 @@ fn path(slice: u64) -> String {
     format!("a/c/xy/{slice}/0_0_0.png")
 }
 
-/// The numbers of tiles for which progress was reported: all, and those that failed.
-#[derive(Default)]
-struct Tried(Mutex<(u64, u64)>);
-
-impl Progress for Tried {
-    fn begin(&self, _total: u64, done: u64) {
-        *lock(&self.0) = (done, 0);
-    }
-
-    fn advance(&self, units: u64, failed: bool) {
-        let mut tried = lock(&self.0);
-        *tried = (tried.0 + units, tried.1 + u64::from(failed));
-    }
-}
-
 /// Runs a work; also returns how many tiles progress was reported for, and how many of these failed.
 fn done(work: &Work, producer: &dyn Producer, threads: usize) -> (Report, (u64, u64)) {
-    let tried = Tried::default();
+    let progress = Progress::new("a test".to_owned(), "tiles");
     let threads = NonZeroUsize::new(threads).unwrap();
-    let report = run(work, producer, threads, None, &Stop::default(), &tried);
-    (report, tried.0.into_inner().unwrap())
+    let report = run(work, producer, threads, None, &Stop::default(), &progress);
+    (report, (progress.bar.position(), progress.failed.into_inner()))
 }
 
 #[test]
@@ -92,7 +77,8 @@ fn a_failed_tile_is_listed_and_the_work_ends_where_no_tile_can_succeed() {
 fn turns_are_no_closer_than_the_rate_and_end_with_the_work() {
     let (work, stop) = (slices(11), Stop::default());
     let threads = NonZeroUsize::new(4).unwrap();
-    let run = |rate| run(&work, &Scripted::default(), threads, Some(rate), &stop, &Tried::default());
+    let progress = Progress::new("a test".to_owned(), "tiles");
+    let run = |rate| run(&work, &Scripted::default(), threads, Some(rate), &stop, &progress);
     let report = run(200.0);
     assert!(report.rendered == 11 && report.seconds >= 0.05);
     stop.request();
