@@ -162,6 +162,19 @@ impl Address {
         percent_encoding::percent_decode_str(key).decode_utf8_lossy().into_owned()
     }
 
+    /// The address by which other programs read it: without query and password; in a bucket with the key as it is there.
+    pub fn plain(&self) -> String {
+        match self.scheme {
+            Scheme::Web => self.public.split('?').next().unwrap_or_default().to_owned(),
+            _ => self.named(),
+        }
+    }
+
+    /// The address with the key as it is in the store.
+    pub fn named(&self) -> String {
+        format!("{}/{}", self.server(), self.key())
+    }
+
     /// The last part of it, for people.
     pub fn name(&self) -> &str {
         let path = self.public.split('?').next().unwrap_or_default();
@@ -178,6 +191,15 @@ impl Address {
     pub(crate) fn full(&self) -> &Url {
         &self.full
     }
+}
+
+/// The address of what is at a path below a public folder, whose address ends with a slash; `None` if the path is no text.
+pub fn published(folder: &str, path: &Path) -> Option<String> {
+    let path = path.to_str()?;
+    // Keys in buckets are written as they are.
+    let is_encoded = folder.starts_with("http");
+    let path = if is_encoded { utf8_percent_encode(path, LETTERS).to_string() } else { path.to_owned() };
+    Some(format!("{folder}{path}"))
 }
 
 /// The length of a digest of a query, in hexadecimal digits.

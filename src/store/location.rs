@@ -37,6 +37,22 @@ impl Location {
         }
     }
 
+    /// The path, or the address by which other programs read the object; `None` for a path that is no text.
+    pub fn plain(&self) -> Option<String> {
+        match self {
+            Location::Path(path) => path.to_str().map(str::to_owned),
+            Location::Object(address) => Some(address.plain()),
+        }
+    }
+
+    /// The same, but nothing in it is encoded.
+    pub fn named(&self) -> Option<String> {
+        match self {
+            Location::Path(_) => self.plain(),
+            Location::Object(address) => Some(address.named()),
+        }
+    }
+
     /// Whether it is an object in a store.
     pub fn is_remote(&self) -> bool {
         self.path().is_none()
