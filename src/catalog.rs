@@ -32,7 +32,7 @@ mod visible;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::base::description::Recognised;
@@ -174,7 +174,7 @@ impl Dataset {
     pub fn public_path(&self, file: &Location) -> Option<PathBuf> {
         let (folder, path) = &self.home;
         let path = self.found_in.as_ref().unwrap_or(path);
-        Some(path.join(Path::new(&file.named()?).strip_prefix(folder).ok()?))
+        Some(path.join(file.named().strip_prefix(folder).ok()?))
     }
 
     /// Whether a channel of it lies in a store, so that each read is a request.

@@ -29,49 +29,56 @@ def check(server: Voltile, channels: list[Channel], described: dict, report: Rep
     then the image of all."""
     token = channels[0].token
     descriptions = {channel["name"]: channel for channel in described["channels"]}
-    folder = min((channel.file.parent for channel in channels), key=lambda folder: len(folder.parts))
+    # Files that are not below the folder of the configuration have their names, from the folder of the dataset's own file.
+    own = min((channel.file.parent for channel in channels), key=lambda folder: len(folder.parts))
+    folders = own, server.config.parent
     for channel in channels:
-        own = descriptions[channel.name]
-        paths = [level["path"] for level in own["levels"] if level["path"]]
-        image(server, f"{token}/{channel.name}", folder, [channel], own, report, all(is_mapped(channel, path) for path in paths))
+        paths = [level["path"] for level in descriptions[channel.name]["levels"] if level["path"]]
+        is_expected = all(is_mapped(channel, path) for path in paths)
+        status, body = server.get(f"/references/{token}/{channel.name}.json")
+        if is_expected and status == 200:
+            image(f"{token}/{channel.name}", json.loads(body), folders, [channel], descriptions, report)
+            continue
+        why = body[:300].decode(errors="replace")
+        is_told = "cannot be read without HDF5" in why and f"the dataset {channel.path} " in why
+        served = "served" if is_expected else "not served, and why"
+        report.add(f"references {token}/{channel.name} are {served}", not is_expected and status == 404 and is_told, why)
     by_name = {channel.name: channel for channel in channels}
     metadata = document(server, "0.4", f"{token}.ome.zarr")
     members = [entry["label"] for entry in metadata.get("omero", {}).get("channels", [])]
-    # A label or another channel may be in the way, which its own references show.
-    if len(members) > 1 and set(members) <= set(by_name) and server.get(f"/references/{token}.json")[0] == 200:
-        image(server, token, folder, [by_name[name] for name in members], descriptions[members[0]], report, True)
+    status, body = server.get(f"/references/{token}.json")
+    # A label or another channel may be in the way: that was compared above.
+    if len(members) > 1 and set(members) <= set(by_name) and status == 200:
+        image(token, json.loads(body), folders, [by_name[name] for name in members], descriptions, report)
 
 
 def image(
-    server: Voltile, name: str, folder: Path, channels: list[Channel], described: dict, report: Report, is_mapped: bool
+    name: str, found: dict, folders: tuple[Path, Path], channels: list[Channel], descriptions: dict, report: Report
 ) -> None:
-    status, body = server.get(f"/references/{name}.json")
-    if not is_mapped or status != 200:
-        why = body[:300].decode(errors="replace")
-        said = "cannot be read without HDF5" in why and f"the dataset {channels[0].path} " in why
-        report.add(f"references {name} are {'' if is_mapped else 'not '}served", not is_mapped and status == 404 and said, why)
-        return
-    found = json.loads(body)
+    """Compares the levels of channels that form an image with h5py, at the first and the last time point. Addresses are taken
+    for paths in one of the folders."""
     for value in found["refs"].values():
         if isinstance(value, list):
-            value[0] = str(folder / unquote(value[0].removeprefix(PUBLIC)))
+            paths = [folder / unquote(value[0].removeprefix(PUBLIC)) for folder in folders]
+            value[0] = str(next(path for path in paths if path.is_file()))
     files = fsspec.filesystem("reference", fo=found, asynchronous=True, skip_instance_cache=True)
     group = zarr.open_group(zarr.storage.FsspecStore(files, read_only=True, path=""), mode="r", zarr_format=2)
     (multiscale,) = group.attrs["multiscales"]
     axes = "".join(axis["name"] for axis in multiscale["axes"])
     levels = [dataset["path"] for dataset in multiscale["datasets"]]
-    wanted = [str(level["level"]) for level in described["levels"] if level["path"]]
-    report.add(f"references {name}: the levels", levels == wanted, f"{levels}, expected {wanted}")
+    stored = {channel: [level for level in descriptions[channel.name]["levels"] if level["path"]] for channel in channels}
+    described = descriptions[channels[0].name]
+    wanted = {str(level["level"]) for level in stored[channels[0]]}
+    report.add(f"references {name}: the levels", wanted <= set(levels), f"{levels}, expected {wanted}")
     for time in sorted({0, (described["times"] or 1) - 1}):
-        stored = [level for level in described["levels"] if level["path"]]
-        each = [expected.levels(channel, stored, time) for channel in channels]
-        for level in stored:
-            voxels = np.concatenate([one[level["level"]] for one in each])[None]
+        each = [expected.levels(channel, stored[channel], time) for channel in channels]
+        for level in each[0]:
+            voxels = np.concatenate([one[level] for one in each])[None]
             sizes = dict(zip("tczyx", voxels.shape))
             voxels = voxels.reshape([sizes[axis] for axis in axes])
             where = tuple(slice(time, time + 1) if axis == "t" and described["times"] else slice(0, sizes[axis]) for axis in axes)
-            read = lambda number=str(level["level"]), where=where: group[number][where]  # noqa: E731
-            expected.compare(report, "zarr-python", f"references {name} level {level['level']} time {time}", read, voxels)
+            read = lambda level=level, where=where: group[str(level)][where]  # noqa: E731
+            expected.compare(report, "zarr-python", f"references {name} level {level} time {time}", read, voxels)
 
 
 def is_mapped(channel: Channel, path: str) -> bool:

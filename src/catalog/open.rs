@@ -1,7 +1,6 @@
 //! Opens a catalogue: builds datasets and channels from settings and files, and collects all faults.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::channel::{Channel, ChannelWindow};
@@ -325,7 +324,7 @@ impl Opening {
         self.note_truncation(&key, file.as_ref(), &channels);
         let own = file.as_ref().map(OpenFile::location);
         let own = own.or_else(|| channels.values().next().map(|channel| &channel.file));
-        let folder = own.and_then(Location::named).and_then(|own| Some(Path::new(&own).parent()?.to_owned()));
+        let folder = own.and_then(|own| Some(own.named().parent()?.to_owned()));
         Dataset {
             token: token.clone(),
             style: settings.style,

@@ -40,14 +40,9 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
     let (settings, catalog) = load_sound(log, &arguments.sources.layers()?, &metrics, &activity)?;
     let tokens: Vec<&str> = catalog.datasets().map(|dataset| dataset.token.as_str()).collect();
-    let token = match tokens.as_slice() {
-        [only] => arguments.token.as_deref().unwrap_or(only),
-        _ => arguments.token.as_deref().ok_or_else(|| {
-            let problem =
-                format!("there are several datasets; choose one with --token: {}", tokens.join(", "));
-            Failure::Usage(problem)
-        })?,
-    };
+    let only = if let [only] = tokens[..] { Some(only) } else { None };
+    let several = || format!("there are several datasets; choose one with --token: {}", tokens.join(", "));
+    let token = arguments.token.as_deref().or(only).ok_or_else(|| Failure::Usage(several()))?;
     let token = VersionedToken::new(token)?;
     let channel = arguments.channel.as_deref().map(Name::new).transpose()?;
     let image = catalog.image(&token, channel.as_ref())?;

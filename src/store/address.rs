@@ -162,19 +162,6 @@ impl Address {
         percent_encoding::percent_decode_str(key).decode_utf8_lossy().into_owned()
     }
 
-    /// The address by which other programs read it: without query and password; in a bucket with the key as it is there.
-    pub fn plain(&self) -> String {
-        match self.scheme {
-            Scheme::Web => self.public.split('?').next().unwrap_or_default().to_owned(),
-            _ => self.named(),
-        }
-    }
-
-    /// The address with the key as it is in the store.
-    pub fn named(&self) -> String {
-        format!("{}/{}", self.server(), self.key())
-    }
-
     /// The last part of it, for people.
     pub fn name(&self) -> &str {
         let path = self.public.split('?').next().unwrap_or_default();

@@ -21,22 +21,20 @@ use crate::http::problem;
 use crate::service::TileError;
 use crate::store::Location;
 use crate::store::address::published;
-use crate::volume::{NoReferences, StoredArray, StoredPart};
+use crate::volume::{NoReferences, StoredArray, StoredChunk};
 
 /// The most bytes of references that are sent: of more than a million chunks.
 const MAX_BYTES: usize = 128 << 20;
 
 /// The response to `/references/TOKEN.json` or `/references/TOKEN/CHANNEL.json`, given without `/references/`.
 pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
-    let answered = match (&context.site.references, path.strip_suffix(".json")) {
-        (None, _) => Ok(problem::not_found(
-            "references are not served: server.references names no public address of the data",
-        )),
-        (_, None) => {
-            Ok(problem::not_found("expected /references/TOKEN.json or /references/TOKEN/CHANNEL.json"))
-        }
-        (Some(prefix), Some(image)) => found(context, prefix, image).await,
+    let (Some(prefix), Some(image)) = (&context.site.references, path.strip_suffix(".json")) else {
+        let place = "references are at /references/TOKEN.json and /references/TOKEN/CHANNEL.json";
+        return problem::not_found(&format!(
+            "{place}, if server.references names the public address of the data"
+        ));
     };
+    let answered = found(context, prefix, image).await;
     context.site.service.use_pause();
     answered.unwrap_or_else(|error| problem::response(&error))
 }
@@ -172,25 +170,14 @@ impl References<'_> {
                 let address = self.address(part.file).ok_or_else(|| {
                     unmapped("one of its files lies outside of the folder of the dataset's own file, or its name is no text")
                 })?;
-                self.chunks(place, arrays, c, &address, part)
+                for StoredChunk { place: [t, z, y, x], offset, length } in part.chunks {
+                    let place_of_axes = arrays.axes().chosen(t, c, [z, y, x]);
+                    let key: Vec<String> = place_of_axes.iter().map(u64::to_string).collect();
+                    self.entry(&format!("{place}{}", key.join(".")), &(&address, offset, length))?;
+                }
+                Ok(())
             });
             taken.map_err(|error| error.of(path))?;
-        }
-        Ok(())
-    }
-
-    fn chunks(
-        &mut self,
-        place: &str,
-        arrays: &Multiscale<'_>,
-        c: u64,
-        address: &str,
-        part: StoredPart<'_>,
-    ) -> Result<(), NoReferences> {
-        for chunk in part.chunks {
-            let [t, z, y, x] = chunk.place;
-            let key: Vec<String> = arrays.axes().chosen(t, c, [z, y, x]).iter().map(u64::to_string).collect();
-            self.entry(&format!("{place}{}", key.join(".")), &(address, chunk.offset, chunk.length))?;
         }
         Ok(())
     }
@@ -204,16 +191,14 @@ impl References<'_> {
 /// The metadata of a level whose chunks are read as they are stored.
 fn zarray(arrays: &Multiscale<'_>, level: &ArrayLevel, stored: &StoredArray) -> Value {
     let [t, z, y, x] = stored.chunk;
-    let mut filters = stored.codecs.clone();
-    let compressors = ["zlib", "zstd", "blosc", "bz2"];
-    let compressor = filters.pop_if(|last| compressors.iter().any(|name| last["id"] == *name));
     json!({
         "zarr_format": 2,
         "shape": arrays.shape(level),
         "chunks": arrays.axes().chosen(t, 1, [z, y, x]),
         "dtype": v2::dtype(stored.voxel, stored.is_big_endian),
-        "compressor": compressor,
-        "filters": if filters.is_empty() { Value::Null } else { filters.into() },
+        // As kerchunk writes it: VirtualiZarr looks for all codecs among the filters.
+        "compressor": null,
+        "filters": Some(&stored.codecs).filter(|codecs| !codecs.is_empty()),
         "fill_value": fill::value(Some(&stored.fill), stored.voxel),
         "order": if stored.is_reversed { "F" } else { "C" },
         "dimension_separator": ".",

@@ -51,7 +51,10 @@ impl StoredDataset {
                 self.file.bytes.ensure_reaches(address.saturating_add(whole), &place)?;
                 vec![(&self.file.location, Box::new(sections(section, 0, whole, *address)))]
             }
-            Storage::External => self.sections_of_raw_files(section, whole)?,
+            Storage::External => self.sections_of_raw_files(section, whole).ok_or_else(|| {
+                let problem = "a raw file is missing or too short, or a section of it lies in two raw files";
+                NoReferences::unmapped(&self.path, problem)
+            })?,
             Storage::Chunked { .. } => {
                 let entries = self.entries()?;
                 let is_other = |(at, entry): &(Position, _)| !self.is_coded_alike(at, *entry);
@@ -74,24 +77,18 @@ impl StoredDataset {
     }
 
     /// The sections of data in external raw files; each must lie in one of them.
-    fn sections_of_raw_files(&self, section: u64, whole: u64) -> Result<Vec<ChunksOf<'_>>, NoReferences> {
-        let (mut begin, mut found): (u64, Vec<ChunksOf<'_>>) = (0, Vec::new());
-        for raw in &self.raw {
-            let end = begin.saturating_add(raw.length).min(whole);
-            let is_there = raw.position.saturating_add(end - begin) <= raw.identity.length();
-            let is_cut = end % section.max(1) != 0;
-            if is_cut || !is_there {
-                let problem = if is_cut {
-                    "sections of it lie in two raw files"
-                } else {
-                    "a raw file is missing or too short"
-                };
-                return Err(NoReferences::unmapped(&self.path, problem));
-            }
-            found.push((raw.identity.location(), Box::new(sections(section, begin, end, raw.position))));
+    fn sections_of_raw_files(&self, section: u64, whole: u64) -> Option<Vec<ChunksOf<'_>>> {
+        let mut begin = 0;
+        let sections = self.raw.iter().map(|raw| -> Option<ChunksOf<'_>> {
+            let (first, end) = (begin, raw.length.saturating_add(begin).min(whole));
             begin = end;
-        }
-        Ok(found)
+            let is_there = raw.position.saturating_add(end - first) <= raw.identity.length();
+            let is_whole = is_there && end.is_multiple_of(section.max(1));
+            is_whole.then(|| {
+                (raw.identity.location(), Box::new(sections(section, first, end, raw.position)) as _)
+            })
+        });
+        sections.collect::<Option<Vec<_>>>().filter(|_| begin == whole)
     }
 }
 

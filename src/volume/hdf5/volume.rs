@@ -71,19 +71,6 @@ enum Role {
     Fixed(u64),
 }
 
-impl Role {
-    /// The place of the axis among t, z, y and x.
-    fn axis(self) -> Option<usize> {
-        match self {
-            Role::Time => Some(0),
-            Role::Space(Axis::Z) => Some(1),
-            Role::Space(Axis::Y) => Some(2),
-            Role::Space(Axis::X) => Some(3),
-            Role::Fixed(_) => None,
-        }
-    }
-}
-
 /// One dataset, read as a volume of scalar voxels over time.
 #[derive(Debug)]
 pub struct Hdf5Volume {
@@ -427,15 +414,14 @@ impl Hdf5Volume {
         let codecs = dataset.codecs()?;
         let (mut chunk, mut long) = ([1; 4], Vec::new());
         for (role, extent) in self.roles.iter().zip(grid.chunk()).filter(|(_, extent)| **extent > 1) {
-            let axis = role.axis().ok_or("its chunks hold several channels")?;
+            let axis = rank(*role).ok_or("its chunks hold several channels")?;
             chunk[axis] = *extent;
             long.push(axis);
         }
         let is_reversed = !long.is_sorted();
         if is_reversed && !long.iter().rev().is_sorted() {
             return Err(
-                "Zarr has no chunks in which the order of the axes is neither t, z, y, x nor its reverse"
-                    .to_owned(),
+                "in its chunks the order of the axes is neither t, z, y, x nor its reverse".to_owned()
             );
         }
         let fill = self.shape.fill.clone().ok_or("its fill value cannot be read")?;
@@ -447,7 +433,7 @@ impl Hdf5Volume {
     fn in_volume(&self, at: &Position) -> Option<Tzyx> {
         let mut place = [0; 4];
         for (role, at) in self.roles.iter().zip(at) {
-            match role.axis() {
+            match rank(*role) {
                 Some(axis) => place[axis] = *at,
                 None if *role != Role::Fixed(*at) => return None,
                 None => {}
@@ -711,13 +697,18 @@ fn chunk_coding(
 
 /// Whether the stored axes are in the order z, y, x.
 fn is_in_order(roles: &[Role; RANK]) -> bool {
-    let spatial = roles.iter().filter_map(|role| match role {
-        Role::Space(Axis::Z) => Some(0),
-        Role::Space(Axis::Y) => Some(1),
-        Role::Space(Axis::X) => Some(2),
-        _ => None,
-    });
-    spatial.is_sorted()
+    roles.iter().filter(|role| matches!(role, Role::Space(_))).filter_map(|role| rank(*role)).is_sorted()
+}
+
+/// The place of an axis among t, z, y and x.
+fn rank(role: Role) -> Option<usize> {
+    match role {
+        Role::Time => Some(0),
+        Role::Space(Axis::Z) => Some(1),
+        Role::Space(Axis::Y) => Some(2),
+        Role::Space(Axis::X) => Some(3),
+        Role::Fixed(_) => None,
+    }
 }
 
 /// The fill value that the dataset declares, as one voxel.
