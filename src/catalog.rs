@@ -42,7 +42,7 @@ use crate::catalog::access::{Access, Grants};
 use crate::config;
 use crate::geometry::{Level, LevelView, Placement, Xyz};
 use crate::metrics::DatasetCounters;
-use crate::store::Store;
+use crate::store::{Location, Store};
 use crate::volume::hdf5::{ChunkStore, Files};
 
 pub use boxes::{NoBox, ResolvedBox};
@@ -120,6 +120,8 @@ pub struct Dataset {
     pub growing: bool,
     /// The path of its file's folder below a served folder, if the file was found there.
     pub found_in: Option<PathBuf>,
+    /// The folder of its file without symbolic links, and the path of that folder below the folder of the configuration.
+    home: (PathBuf, PathBuf),
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
     /// The channels by name.
@@ -173,6 +175,14 @@ impl Dataset {
             usize::from(channel.window().is_some()) + usize::from(channel.surveyed().is_some())
         };
         self.channels.values().map(measured).sum()
+    }
+
+    /// The path of one of its files below the public folder that holds the folder of the configuration or a served folder;
+    /// `None` of a file that does not lie in the folder of the dataset's own file.
+    pub fn public_path(&self, file: &Location) -> Option<PathBuf> {
+        let (folder, path) = &self.home;
+        let path = self.found_in.as_ref().unwrap_or(path);
+        Some(path.join(file.named().strip_prefix(folder).ok()?))
     }
 
     /// Whether a channel of it lies in a store, so that each read is a request.

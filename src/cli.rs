@@ -20,6 +20,7 @@ mod memory;
 mod output;
 mod probe;
 mod pyramid;
+mod references;
 mod reload;
 mod render;
 mod serve;
@@ -59,6 +60,8 @@ enum Command {
     Render(render::Arguments),
     /// Compute and store the levels that files lack, so that they need not be computed for every tile.
     Pyramid(pyramid::Arguments),
+    /// Write where the stored chunks of a volume lie, in kerchunk's format, for programs that read its files themselves.
+    References(references::Arguments),
     /// Render tiles ahead of requests: through a running server, or straight into a cache directory.
     Warm(Box<warm::Arguments>),
     /// Measure how fast tiles are rendered from a file or served by a running server, and what limits the speed.
@@ -132,6 +135,7 @@ fn done(log: &Log, command: Command) -> Result<(), Failure> {
         Command::Inspect(arguments) => inspect::run(log, &arguments),
         Command::Render(arguments) => render::run(log, &arguments),
         Command::Pyramid(arguments) => pyramid::run(log, &arguments),
+        Command::References(arguments) => references::run(log, &arguments),
         Command::Warm(arguments) => warm::run(log, &arguments),
         Command::Bench(arguments) => bench::run(log, &arguments),
         Command::Check(arguments) => check::run(log, &arguments),

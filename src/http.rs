@@ -45,7 +45,7 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use crate::base::name::Name;
-use crate::base::request::{NEUROGLANCER, TilePath, VIEW, VOXELS, ZARR, first_segment};
+use crate::base::request::{NEUROGLANCER, REFERENCES, TilePath, VIEW, VOXELS, ZARR, first_segment};
 use crate::metrics::Form;
 use context::{Context, Refusal};
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
@@ -53,6 +53,8 @@ pub use page::assets::has_viewer;
 use record::Record;
 pub use site::LiveSite;
 use site::Site;
+use zarr::references;
+pub use zarr::references::write as write_references;
 
 async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse {
     let site = live.get();
@@ -142,6 +144,10 @@ async fn found(context: &Context<'_>) -> HttpResponse {
         (NEUROGLANCER, rest) => {
             record.set_form(Form::Precomputed);
             return Box::pin(in_time(context, neuroglancer::answer(context, rest))).await;
+        }
+        (REFERENCES, rest) => {
+            record.set_form(Form::Description);
+            return Box::pin(in_time(context, references::answer(context, rest))).await;
         }
         (ZARR, rest) => {
             record.set_form(Form::Zarr);

@@ -9,6 +9,7 @@ mod cost;
 pub mod hdf5;
 mod memory;
 mod missing;
+mod references;
 mod repeated;
 mod samples;
 mod scatter;
@@ -18,6 +19,7 @@ mod stamp;
 mod values;
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +30,7 @@ use ndarray::ShapeError;
 pub use cost::{Positions, ReadCost, Tally};
 pub use memory::MemoryVolume;
 pub use missing::Missing;
+pub use references::{StoredArray, StoredChunk, StoredPart, Tzyx};
 pub use repeated::Repeated;
 pub use samples::{BoxMut, Samples, Voxel, VoxelType};
 pub(crate) use samples::{with_samples, with_variant};
@@ -304,6 +307,14 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(false)
     }
 
+    /// Hands out where its stored chunks lie and how they are coded, of all time points, for programs that read them without
+    /// HDF5. Reads chunk indexes and no voxels.
+    fn references(&self, _take: &mut TakePart<'_>) -> Result<(), NoReferences> {
+        let problem = self.shape().coding.as_ref().err().cloned();
+        let problem = problem.unwrap_or_else(|| "it is not stored in chunks".to_owned());
+        Err(NoReferences::Unmapped { dataset: None, problem })
+    }
+
     /// Does everything that happens on a first read (reads the index, one voxel), starting nothing new after `until`.
     /// Called in the trial process, where a crash does no harm. The results are discarded.
     fn rehearse(&self, until: Instant) {
@@ -324,7 +335,7 @@ pub trait Volume: Send + Sync + fmt::Debug {
     }
 
     /// Drops its files from the system's page cache, as far as permissions allow, for cold measurements.
-    fn forget_pages(&self) -> std::io::Result<()> {
+    fn forget_pages(&self) -> io::Result<()> {
         self.members().flatten().try_for_each(|volume| volume.forget_pages())
     }
 
@@ -364,6 +375,47 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// The cost of reading all voxels at these positions, estimated from its tally; `None` if unknown.
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
         self.members().find_map(Result::ok)?.cost(wanted, tally)
+    }
+}
+
+/// Takes the parts of a volume one by one.
+pub type TakePart<'t> = dyn FnMut(StoredPart<'_>) -> Result<(), NoReferences> + 't;
+
+/// Why the stored chunks of a volume cannot be referred to.
+#[derive(Debug, thiserror::Error)]
+pub enum NoReferences {
+    /// They cannot be located.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// What was found cannot be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+    /// Programs that know nothing of HDF5 cannot read them.
+    #[error(
+        "the dataset {} cannot be read without HDF5: {problem}; `voltile pyramid FILE --rechunk OUT.h5` writes a copy that can",
+        dataset.as_deref().unwrap_or_default()
+    )]
+    Unmapped {
+        /// The path of the dataset; `None` if the volume does not know it.
+        dataset: Option<String>,
+        /// What is in the way; "it" is the dataset.
+        problem: String,
+    },
+}
+
+impl NoReferences {
+    /// Programs that know nothing of HDF5 cannot read the chunks of a dataset.
+    pub fn unmapped(dataset: &str, problem: impl Into<String>) -> Self {
+        NoReferences::Unmapped { dataset: Some(dataset.to_owned()), problem: problem.into() }
+    }
+
+    /// This error with the path of the dataset, unless it names one already.
+    #[must_use]
+    pub fn of(self, path: &str) -> Self {
+        match self {
+            NoReferences::Unmapped { dataset: None, problem } => NoReferences::unmapped(path, problem),
+            other => other,
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub use malformed::Malformed;
 pub use precomputed::{NEUROGLANCER, PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
 pub use view::{RangeRequest, VIEW, ViewRequest};
 pub use zarr::{
-    LABELS, OME_ZARR, ZARR, ZarrChunk, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
+    LABELS, OME_ZARR, REFERENCES, ZARR, ZarrChunk, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
 };
 
 use crate::base::color::Colour;

@@ -337,11 +337,15 @@ impl Opening {
             self.fault(&key, "none of its channels can be served; see the warnings".to_owned());
         }
         self.note_truncation(&key, file.as_ref(), &channels);
+        let own = file.as_ref().map(OpenFile::location);
+        let own = own.or_else(|| channels.values().next().map(|channel| &channel.file));
+        let folder = own.and_then(|own| Some(own.named().parent()?.to_owned()));
         Dataset {
             token: token.clone(),
             style: settings.style,
             growing: settings.growing,
             found_in: settings.found_in.clone(),
+            home: (folder.unwrap_or_default(), settings.below.clone()),
             layouts,
             first: first_channel(&channels).map(|channel| channel.name.clone()),
             channels,

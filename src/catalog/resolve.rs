@@ -76,6 +76,8 @@ pub enum NotFound {
     Chunk { level: u8, axes: String, grid: String },
     #[error("the chunk was never written: all of its voxels have the fill value")]
     Unwritten,
+    #[error("{problem}")]
+    NoReferences { problem: String },
     #[error("this group or array has no {document}")]
     Document { document: &'static str },
     #[error(

@@ -46,6 +46,7 @@ impl Catalog {
             style,
             growing: _,
             found_in: _,
+            home: _,
             layouts: _,
             channels,
             // Which channel is the first shows in the positions of all.

@@ -1,7 +1,7 @@
 //! The tables of datasets, channels and levels. Whether the files match is checked by the catalogue.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use config::{Value, ValueKind};
 
@@ -13,21 +13,32 @@ use crate::base::axes::AxisName;
 use crate::base::name::Name;
 use crate::base::paint::Kind;
 use crate::geometry::{Scaling, Xyz};
+use crate::store::Location;
 
 /// `[datasets.TOKEN]`; `base` is the directory of the configuration file. The settings contain the data files of the command
 /// line, which need no configuration, already.
 pub(super) fn datasets(base: &Path) -> Setting<Settings> {
-    let table = dataset(base);
+    let (table, base) = (dataset(base), base.to_owned());
     Key::new("datasets", Shape::Named("kasthuri11", keys(&table)))
         .doc("A dataset; the name is the token in URLs. Quote a name with a dot: [datasets.\"FlyEM.v1\"].")
         .reads(move |root, settings: &mut Settings| {
             for entry in root.named("datasets", values::token) {
                 let known = entry.name.as_ref().and_then(|token| settings.datasets.remove(token));
+                let is_named_here = known.is_none();
                 let mut dataset = known.unwrap_or_default();
                 Section::read(entry.path, Some(entry.value), &table, &mut dataset, root.notes());
+                let file = dataset.file.as_ref().and_then(Location::path).filter(|_| is_named_here);
+                dataset.below = file.and_then(|file| below(file, &base)).unwrap_or_default();
                 settings.datasets.extend(entry.name.map(|token| (token, dataset)));
             }
         })
+}
+
+/// The path of a file's folder below another folder.
+fn below(file: &Path, folder: &Path) -> Option<PathBuf> {
+    let path = file.parent()?.strip_prefix(folder).ok()?;
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    parts.map(|part| matches!(part, Component::Normal(_)).then_some(part)).collect()
 }
 
 fn dataset(base: &Path) -> Vec<Setting<DatasetSettings>> {

@@ -70,6 +70,12 @@ pub(super) fn server(base: &Path) -> Vec<Setting<Server>> {
                  cors_origins.",
             )
             .sets(values::viewer, |s| &mut s.neuroglancer),
+        optional("references", "\"https://data.example.org/\"")
+            .doc(
+                "The public address of the folder that holds the data, at an object store or a web server: \
+                 references to it are served at /references/. Default: none are.",
+            )
+            .sets(values::public_folder, |s| &mut s.references),
         default("trusted_proxies", "[]")
             .doc(
                 "Addresses or networks (\"10.0.0.0/8\") of proxies whose X-Forwarded-For, -Host and -Proto, \
@@ -194,7 +200,7 @@ fn read_mounts(entries: Vec<Entry<'_, usize>>, table: &[Setting<Mount>], notes: 
 }
 
 /// First segments of paths that have another meaning.
-const TAKEN: [&str; 14] = [
+const TAKEN: [&str; 15] = [
     "datasets",
     "datasets.json",
     "events",
@@ -206,6 +212,7 @@ const TAKEN: [&str; 14] = [
     "openapi.json",
     "projects.json",
     "readyz",
+    "references",
     "view",
     "voxels",
     "zarr",

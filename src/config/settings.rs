@@ -71,6 +71,8 @@ pub struct Server {
     /// The address of the Neuroglancer that the page links to if none is built in: `http` or `https`, without query and
     /// fragment.
     pub neuroglancer: Option<String>,
+    /// The public address of the folder that holds the data, with a slash at its end; `None`: no references are served.
+    pub references: Option<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Proxy>,
     /// How long connections are still accepted after a stop is requested, while `/readyz` is 503.
@@ -108,6 +110,7 @@ impl Default for Server {
             immutable: false,
             cors_origins: vec!["*".to_owned()],
             neuroglancer: None,
+            references: None,
             trusted_proxies: Vec::new(),
             drain_delay: Duration::ZERO,
             shutdown_timeout: Duration::from_secs(10),
@@ -360,6 +363,9 @@ pub struct DatasetSettings {
     /// Where its file was found: the path of its folder below the one that is served. The dataset may then be left out if it
     /// cannot be opened. `None` if the file was named.
     pub found_in: Option<PathBuf>,
+    /// The path of its file's folder below the folder of the configuration; empty if the file lies elsewhere, or is named on
+    /// the command line.
+    pub below: PathBuf,
     /// Settings of channels. Empty: all as discovered.
     pub channels: BTreeMap<Name, ChannelSettings>,
 }

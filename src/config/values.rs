@@ -346,18 +346,34 @@ pub(super) fn origin(value: &Value) -> Parsed<String> {
 
 /// The address of a viewer, to which a fragment can be appended.
 pub(super) fn viewer(value: &Value) -> Parsed<Option<String>> {
-    let legal = |text: &str| {
-        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-        rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-            && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte))
-    };
     let wrong = || {
         expected(
             "an address such as \"https://neuroglancer.example.org/\", without a query or a fragment,",
             value,
         )
     };
-    text_of(value).filter(|text| legal(text)).map(|text| Some(text.to_owned())).ok_or_else(wrong)
+    let text = text_of(value).filter(|text| is_address(text, &["https", "http"]));
+    text.map(|text| Some(text.to_owned())).ok_or_else(wrong)
+}
+
+/// The public address of a folder; it gets a slash at its end.
+pub(super) fn public_folder(value: &Value) -> Parsed<Option<String>> {
+    let has_user = |text: &str| text.split('/').nth(2).is_some_and(|host| host.contains('@'));
+    let is_good = |text: &str| is_address(text, &["https", "http", "s3", "gs", "az"]) && !has_user(text);
+    let text = text_of(value).filter(|text| is_good(text)).map(|text| text.trim_end_matches('/'));
+    text.map(|text| Some(format!("{text}/"))).ok_or_else(|| {
+        let right = "an address such as \"https://data.example.org/\" or \"s3://bucket/folder/\", without a query or a password,";
+        expected(right, value)
+    })
+}
+
+/// Whether it is an address with one of these schemes, without a query and a fragment.
+fn is_address(text: &str, schemes: &[&str]) -> bool {
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    schemes.contains(&scheme)
+        && !rest.is_empty()
+        && !rest.starts_with('/')
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte))
 }
 
 /// A name that can be a segment of a URL.

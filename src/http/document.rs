@@ -18,7 +18,7 @@ use super::caching::is_known;
 use super::{body, problem, range};
 use crate::base::tile::TileKey;
 use crate::flow::cache::Cache;
-use crate::service::TileError;
+use crate::service::{Held, TileError};
 
 /// The bytes of documents that are kept.
 const MAX_KEPT: usize = 64 << 20;
@@ -41,6 +41,8 @@ pub(super) struct Document {
     digest: TileKey,
     /// How many windows and statistics were known when it was requested.
     pub measured: usize,
+    /// Memory that is held until it is sent; never of one that is kept.
+    held: Option<Arc<Held>>,
 }
 
 /// The documents of a site.
@@ -91,10 +93,16 @@ impl Document {
     /// A document with the server's address between any two of its parts.
     pub fn new(content_type: &'static str, parts: Vec<Bytes>) -> Self {
         let digest = TileKey::digest(&("document", content_type, &parts));
-        Self { content_type, parts: parts.into(), digest, measured: 0 }
+        Self { content_type, parts: parts.into(), digest, measured: 0, held: None }
     }
 
-    fn length(&self) -> usize {
+    /// This document with memory that is held until it is sent.
+    pub fn holding(self, held: Arc<Held>) -> Self {
+        Self { held: Some(held), ..self }
+    }
+
+    /// Its length in bytes, without the server's address.
+    pub fn length(&self) -> usize {
         self.parts.iter().map(Bytes::len).sum()
     }
 
@@ -124,7 +132,7 @@ impl Document {
         response.content_type(self.content_type);
         let Some(base) = base else {
             let whole = self.parts.first().cloned().unwrap_or_default();
-            return range::respond(request, response, &etag, whole, None);
+            return range::respond(request, response, &etag, whole, self.held.clone());
         };
         let length = self.length() + base.len() * self.parts.len().saturating_sub(1);
         if length > LONGEST {

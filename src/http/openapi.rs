@@ -118,6 +118,8 @@ zarr zarr3_array /zarr/0.5/{token}.ome.zarr/{level}/zarr.json
     The array of a level in Zarr v3.
 zarr zarr3_chunk /zarr/0.5/{token}.ome.zarr/{level}/c/{chunk}
     A chunk of a level: Zstandard.
+zarr references /references/{token}.json
+    References in kerchunk's format: an OME-Zarr 0.4 image whose chunks lie in the HDF5 files. `/references/TOKEN/CHANNEL.json` is one channel. Only with `server.references`.
 server page /
     The viewer: a web page.
 server events /events

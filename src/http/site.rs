@@ -63,6 +63,8 @@ pub(super) struct Site {
     pub trusted_proxies: Vec<config::Proxy>,
     pub base_path: String,
     pub hosts: Vec<String>,
+    /// The public address of the data.
+    pub references: Option<String>,
     /// The description of everything but the datasets.
     pub description: SiteDescription,
     pub documents: Arc<Documents>,
@@ -88,6 +90,7 @@ impl Site {
             trusted_proxies: settings.trusted_proxies.clone(),
             base_path: settings.base_path.clone(),
             hosts: settings.hosts.clone(),
+            references: settings.references.clone(),
             description,
             documents: Arc::default(),
             listeners: Arc::default(),

@@ -6,6 +6,7 @@
 mod fill;
 mod ome;
 mod omero;
+pub(super) mod references;
 mod v2;
 mod v3;
 

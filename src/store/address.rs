@@ -180,6 +180,15 @@ impl Address {
     }
 }
 
+/// The address of what is at a path below a public folder, whose address ends with a slash; `None` if the path is no text.
+pub fn published(folder: &str, path: &Path) -> Option<String> {
+    let path = path.to_str()?;
+    // Keys in buckets are written as they are.
+    let is_encoded = folder.starts_with("http");
+    let path = if is_encoded { utf8_percent_encode(path, LETTERS).to_string() } else { path.to_owned() };
+    Some(format!("{folder}{path}"))
+}
+
 /// The length of a digest of a query, in hexadecimal digits.
 const DIGITS: usize = 8;
 

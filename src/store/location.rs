@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::address::{Address, NotAnObject};
+use super::address::{Address, NotAnObject, published};
 
 /// Where a file is: in the file system, or in a store.
 ///
@@ -34,6 +34,25 @@ impl Location {
         match self {
             Location::Path(path) => Some(path),
             Location::Object(_) => None,
+        }
+    }
+
+    /// The path, or the address by which other programs read the object: without query and password, and in a bucket with the
+    /// key as it is there. `None` for a path that is no text.
+    pub fn plain(&self) -> Option<String> {
+        match self {
+            Location::Path(path) => path.to_str().map(str::to_owned),
+            Location::Object(address) => {
+                published(&format!("{}/", address.server()), Path::new(&address.key()))
+            }
+        }
+    }
+
+    /// The same, but nothing in it is encoded.
+    pub fn named(&self) -> PathBuf {
+        match self {
+            Location::Path(path) => path.clone(),
+            Location::Object(address) => Path::new(&address.server()).join(address.key()),
         }
     }
 

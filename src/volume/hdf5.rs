@@ -31,6 +31,7 @@ mod listing;
 mod mapping;
 mod pieces;
 mod raw_file;
+mod references;
 mod reused_buffer;
 mod significant;
 mod stored_chunk;

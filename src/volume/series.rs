@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
 
-use super::{BoxMut, ChunkId, Members, Part, ReadError, ReadRequest, Volume, VolumeShape};
+use super::{
+    BoxMut, ChunkId, Members, NoReferences, Part, ReadError, ReadRequest, StoredChunk, StoredPart, TakePart,
+    Tzyx, Volume, VolumeShape,
+};
 use crate::flow::trace::Trace;
 use crate::geometry::{Region, Xyz};
 
@@ -50,7 +53,7 @@ impl Series {
         Xyz { z, ..self.shape.size }
     }
 
-    fn volume(&self, time: u64) -> Result<Arc<dyn Volume>, ReadError> {
+    pub(super) fn volume(&self, time: u64) -> Result<Arc<dyn Volume>, ReadError> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(volume) = kept().get(&time) {
             return Ok(Arc::clone(volume));
@@ -79,6 +82,20 @@ impl Series {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().map(|(_, volume)| Arc::clone(volume)).collect()
     }
+}
+
+/// Part of a volume as part of one in which the volume begins at `start`.
+pub(super) fn moved(part: StoredPart<'_>, start: Tzyx) -> Result<StoredPart<'_>, NoReferences> {
+    let chunk = part.array.chunk;
+    if start.iter().zip(chunk).any(|(start, extent)| start % extent != 0) {
+        return Err(NoReferences::unmapped(part.dataset, "it begins within a chunk of the whole volume"));
+    }
+    let moved = move |StoredChunk { place, offset, length }: StoredChunk| StoredChunk {
+        place: std::array::from_fn(|axis| place[axis] + start[axis] / chunk[axis]),
+        offset,
+        length,
+    };
+    Ok(StoredPart { chunks: Box::new(part.chunks.map(moved)), ..part })
 }
 
 impl Volume for Series {
@@ -121,6 +138,19 @@ impl Volume for Series {
         } else {
             Ok(None)
         }
+    }
+
+    fn references(&self, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
+        for time in (0..self.shape.times).filter(|time| self.shape.has(*time)) {
+            self.volume(time)?.references(&mut |part: StoredPart<'_>| {
+                if part.array.chunk[0] > 1 {
+                    return Err(NoReferences::unmapped(part.dataset, "its chunks hold several time points"));
+                }
+                let chunks = Box::new(part.chunks.filter(|chunk| chunk.place[0] == 0));
+                take(moved(StoredPart { chunks, ..part }, [time, 0, 0, 0])?)
+            })?;
+        }
+        Ok(())
     }
 
     fn forget_chunks(&self) {

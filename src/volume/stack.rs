@@ -4,8 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::scatter::Sieve;
+use super::series::moved;
 use super::{
-    BoxMut, Members, Part, Positions, ReadCost, ReadError, ReadRequest, Series, Tally, Volume, VolumeShape,
+    BoxMut, Members, NoReferences, Part, Positions, ReadCost, ReadError, ReadRequest, Series, TakePart,
+    Tally, Volume, VolumeShape,
 };
 use crate::geometry::{Region, Xyz};
 
@@ -121,6 +123,14 @@ impl Volume for Stack {
 
     fn existing(&self, _time: u64, region: &Region) -> Vec<Region> {
         self.present_pieces(region).map(|piece| piece.within_stack).collect()
+    }
+
+    fn references(&self, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
+        for part in (0..self.ends.len()).filter(|part| self.parts.shape().has(*part as u64)) {
+            let start = [0, self.start(part), 0, 0];
+            self.parts.volume(part as u64)?.references(&mut |part| take(moved(part, start)?))?;
+        }
+        Ok(())
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {

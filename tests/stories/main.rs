@@ -49,6 +49,7 @@ mod precomputed;
 mod process;
 mod pyramid;
 mod reach;
+mod references;
 mod reload;
 mod remote;
 mod replicas;

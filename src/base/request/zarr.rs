@@ -9,6 +9,8 @@ use crate::geometry::Level;
 
 /// The literal first segment of paths of OME-Zarr images.
 pub const ZARR: &str = "zarr";
+/// The literal first segment of the addresses of references to images.
+pub const REFERENCES: &str = "references";
 /// The end of the segment that names an image.
 pub const OME_ZARR: &str = ".ome.zarr";
 /// The literal name of the group of label images.

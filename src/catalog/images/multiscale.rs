@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::array::ArrayLevel;
 use crate::base::paint::Kind;
-use crate::catalog::{Channel, Dataset, NotFound};
+use crate::catalog::{Channel, Dataset, NotFound, StoredLevel};
 use crate::geometry::{Level, Region, Xyz};
 use crate::volume::VoxelType;
 
@@ -101,6 +101,13 @@ impl<'a> Multiscale<'a> {
         let numbers = || self.levels.iter().map(|level| level.level.number().to_string()).collect::<Vec<_>>();
         let found = self.levels.iter().find(|of| of.level == level);
         found.ok_or_else(|| NotFound::Array { level: level.number(), known: numbers().join(", ") })
+    }
+
+    /// How a level is stored, for each channel; `None` if it is derived.
+    pub fn stored(&self, level: &ArrayLevel) -> Option<Vec<&'a StoredLevel>> {
+        let scaling = self.dataset.style.scaling;
+        let view = |channel: &'a Arc<Channel>| channel.stored_level(&channel.view(level.level, scaling)?);
+        self.channels.iter().copied().map(view).collect()
     }
 
     /// The extents of a level's array, slowest axis first.

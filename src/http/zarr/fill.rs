@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::catalog::ArrayLevel;
 use crate::volume::{Samples, Voxel, VoxelType, with_samples};
 
 /// The value of chunks that do not exist, as Zarr writes it; 0 if it is unknown, and then all chunks exist.
-pub(super) fn value(level: &ArrayLevel, voxel: VoxelType) -> Value {
+pub(super) fn value(fill: Option<&Samples>, voxel: VoxelType) -> Value {
     let is_bool = voxel == VoxelType::Bool;
-    match &level.fill {
+    match fill {
         Some(Samples::F32(values)) => real(values.first().copied().map_or(0.0, f64::from)),
         Some(Samples::F64(values)) => real(values.first().copied().unwrap_or_default()),
         Some(other) => {

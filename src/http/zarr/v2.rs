@@ -33,7 +33,7 @@ pub(super) fn document(image: &Image, node: &ZarrNode, document: ZarrDocument) -
     }
 }
 
-fn group() -> Value {
+pub(super) fn group() -> Value {
     json!({"zarr_format": 2})
 }
 
@@ -47,7 +47,7 @@ fn attributes(image: &Image, node: &ZarrNode) -> Result<Value, NotFound> {
 }
 
 /// What xarray calls the axes.
-fn array_attributes(arrays: &Multiscale<'_>) -> Value {
+pub(super) fn array_attributes(arrays: &Multiscale<'_>) -> Value {
     let names: Vec<String> = arrays.axes().letters().into_iter().map(String::from).collect();
     json!({"_ARRAY_DIMENSIONS": names})
 }
@@ -67,14 +67,14 @@ fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
         "dtype": dtype(arrays.voxel(), format.is_big_endian),
         "compressor": compressor,
         "filters": null,
-        "fill_value": fill::value(level, arrays.voxel()),
+        "fill_value": fill::value(level.fill.as_ref(), arrays.voxel()),
         "order": "C",
         "dimension_separator": "/",
     })
 }
 
 /// NumPy's type string: byte order, the initial of the type's name, and its bytes.
-fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
+pub(super) fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
     let order = match (voxel.stored_bytes(), is_big_endian) {
         (1, _) => "|",
         (_, true) => ">",

@@ -71,7 +71,7 @@ fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
         "data_type": arrays.voxel().name(),
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": arrays.chunk_shape(level)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": fill::value(level, arrays.voxel()),
+        "fill_value": fill::value(level.fill.as_ref(), arrays.voxel()),
         "codecs": [
             {"name": "bytes", "configuration": {"endian": "little"}},
             {"name": "zstd", "configuration": {"level": 1, "checksum": false}},

@@ -158,7 +158,8 @@ impl StoredDataset {
         Some(bytes)
     }
 
-    fn is_coded_alike(&self, at: &Position, entry: Entry) -> bool {
+    /// Whether a chunk went through all filters.
+    pub(super) fn is_coded_alike(&self, at: &Position, entry: Entry) -> bool {
         let is_plain_edge = self.edges_are_plain && self.grid.is_cut(at);
         if self.filters.is_empty() {
             entry.length as usize == self.decoded_bytes()

@@ -20,7 +20,7 @@ use self::cached::{CachedChunks, Wanted};
 use super::OpenError;
 use super::chunks::{Chunk, ChunkRequest, ChunkStore, Found};
 use super::dataset::StoredDataset;
-use super::grid::{Part, Position, RANK, StoredBox, linear};
+use super::grid::{Grid, Part, Position, RANK, StoredBox, linear};
 use super::identity::FileIdentity;
 use super::stored_chunk::Located;
 use crate::base::axes::{Axes, AxisName};
@@ -31,8 +31,9 @@ use crate::metrics::Meter;
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
-    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, Decode, Positions, ReadCost, ReadError, ReadRequest,
-    Samples, Tally, Values, Volume, VolumeShape, VoxelType, Yields,
+    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, Decode, NoReferences, Positions, ReadCost, ReadError,
+    ReadRequest, Samples, StoredArray, StoredChunk, StoredPart, TakePart, Tally, Tzyx, Values, Volume,
+    VolumeShape, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
@@ -407,6 +408,40 @@ impl Hdf5Volume {
         self.ensure_types_match(into.part(sieve.place, sieve.count).copy(block, from))
     }
 
+    /// How the chunks of a grid of its dataset are shaped and coded; otherwise why Zarr has no such chunks.
+    fn stored_array(&self, grid: &Grid) -> Result<StoredArray, String> {
+        let dataset = &self.dataset;
+        let codecs = dataset.codecs()?;
+        let (mut chunk, mut long) = ([1; 4], Vec::new());
+        for (role, extent) in self.roles.iter().zip(grid.chunk()).filter(|(_, extent)| **extent > 1) {
+            let axis = rank(*role).ok_or("its chunks hold several channels")?;
+            chunk[axis] = *extent;
+            long.push(axis);
+        }
+        let is_reversed = !long.is_sorted();
+        if is_reversed && !long.iter().rev().is_sorted() {
+            return Err(
+                "in its chunks the order of the axes is neither t, z, y, x nor its reverse".to_owned()
+            );
+        }
+        let fill = self.shape.fill.clone().ok_or("its fill value cannot be read")?;
+        let is_big_endian = dataset.stored.big_endian && dataset.stored_bytes() > 1;
+        Ok(StoredArray { voxel: self.shape.voxel, is_big_endian, chunk, is_reversed, codecs, fill })
+    }
+
+    /// The place in the volume's grid of a chunk of the dataset's grid; `None` if the volume does not show it.
+    fn in_volume(&self, at: &Position) -> Option<Tzyx> {
+        let mut place = [0; 4];
+        for (role, at) in self.roles.iter().zip(at) {
+            match rank(*role) {
+                Some(axis) => place[axis] = *at,
+                None if *role != Role::Fixed(*at) => return None,
+                None => {}
+            }
+        }
+        Some(place)
+    }
+
     /// The position in the file of the chunk at `place` in the grid; `None` beyond the volume, if chunks have no common
     /// coding, and if the chunk is known to be corrupt.
     fn uniform_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Position> {
@@ -493,6 +528,30 @@ impl Volume for Hdf5Volume {
         }
         let _working = self.dataset.work()?;
         self.dataset.is_written(&self.stored_box(time, region))
+    }
+
+    fn references(&self, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
+        let dataset = self.dataset.as_ref();
+        let unmapped = |problem| NoReferences::unmapped(&dataset.path, problem);
+        let _working = dataset.work().map_err(ReadError::from)?;
+        let grid = dataset.referred_grid().map_err(unmapped)?;
+        let array = &self.stored_array(&grid).map_err(unmapped)?;
+        let Xyz { x, y, z } = self.shape.size;
+        let beyond = [self.shape.times, z, y, x];
+        for (file, chunks) in dataset.referred_chunks(&grid)? {
+            let chunk = |(number, offset, length)| {
+                let place = self.in_volume(&grid.numbered(number))?;
+                let is_within = (0..4).all(|axis| place[axis] * array.chunk[axis] < beyond[axis]);
+                is_within.then_some(StoredChunk { place, offset, length })
+            };
+            take(StoredPart {
+                dataset: &dataset.path,
+                file,
+                array,
+                chunks: Box::new(chunks.filter_map(chunk)),
+            })?;
+        }
+        Ok(())
     }
 
     fn rehearse(&self, until: Instant) {
@@ -638,13 +697,18 @@ fn chunk_coding(
 
 /// Whether the stored axes are in the order z, y, x.
 fn is_in_order(roles: &[Role; RANK]) -> bool {
-    let spatial = roles.iter().filter_map(|role| match role {
-        Role::Space(Axis::Z) => Some(0),
-        Role::Space(Axis::Y) => Some(1),
-        Role::Space(Axis::X) => Some(2),
-        _ => None,
-    });
-    spatial.is_sorted()
+    roles.iter().filter(|role| matches!(role, Role::Space(_))).filter_map(|role| rank(*role)).is_sorted()
+}
+
+/// The place of an axis among t, z, y and x.
+fn rank(role: Role) -> Option<usize> {
+    match role {
+        Role::Time => Some(0),
+        Role::Space(Axis::Z) => Some(1),
+        Role::Space(Axis::Y) => Some(2),
+        Role::Space(Axis::X) => Some(3),
+        Role::Fixed(_) => None,
+    }
 }
 
 /// The fill value that the dataset declares, as one voxel.

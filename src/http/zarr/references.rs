@@ -1,0 +1,206 @@
+//! References in kerchunk's format, version 1: an OME-Zarr 0.4 image whose chunks are ranges of bytes of the HDF5 files, for
+//! programs that read these files themselves. They hold the stored levels; chunks that were never written are left out.
+
+use std::io::{self, Write};
+use std::mem;
+use std::sync::Arc;
+
+use actix_web::HttpResponse;
+use futures_util::FutureExt;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{fill, ome, v2};
+use crate::base::name::Name;
+use crate::base::request::{LABELS, Malformed, VersionedToken, ZarrVersion};
+use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound, StoredLevel};
+use crate::http::caching::REVALIDATED;
+use crate::http::context::Context;
+use crate::http::documents::{self, Document};
+use crate::http::problem;
+use crate::service::TileError;
+use crate::store::Location;
+use crate::store::address::published;
+use crate::volume::{NoReferences, StoredArray, StoredChunk};
+
+/// The most bytes of references that are sent: of more than a million chunks.
+const MAX_BYTES: usize = 128 << 20;
+
+/// The response to `/references/TOKEN.json` or `/references/TOKEN/CHANNEL.json`, given without `/references/`.
+pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
+    let (Some(prefix), Some(image)) = (&context.site.references, path.strip_suffix(".json")) else {
+        let place = "references are at /references/TOKEN.json and /references/TOKEN/CHANNEL.json";
+        return problem::not_found(&format!(
+            "{place}, if server.references names the public address of the data"
+        ));
+    };
+    let answered = found(context, prefix, image).await;
+    context.site.service.use_pause();
+    answered.unwrap_or_else(|error| problem::response(&error))
+}
+
+async fn found(context: &Context<'_>, prefix: &str, image: &str) -> Result<HttpResponse, TileError> {
+    let Context { site, request, catalog, .. } = context;
+    let (token, channel) = image.split_once('/').map_or((image, None), |(token, one)| (token, Some(one)));
+    let token = VersionedToken::new(token).map_err(Malformed::from)?;
+    let channel = channel.map(Name::new).transpose().map_err(Malformed::from)?;
+    let image = site.service.image(catalog, &token, channel.as_ref()).await?;
+    let (measured, prefix) = (image.dataset().measured(), prefix.to_owned());
+    let name = ("references", token.token, channel, prefix.clone());
+    let document = documents::find(context, &name, measured, move || {
+        let mut bytes = vec![0; MAX_BYTES];
+        let mut rest = bytes.as_mut_slice();
+        write(&image, Some(&prefix), &mut rest).map_err(|error| match error {
+            NoReferences::Read(error) => error.into(),
+            NoReferences::Write(_) => too_large(),
+            NoReferences::Unmapped { .. } => NotFound::NoReferences { problem: error.to_string() }.into(),
+        })?;
+        let length = MAX_BYTES - rest.len();
+        bytes.truncate(length);
+        bytes.shrink_to_fit();
+        Ok(Document::new("application/json", vec![bytes.into()]))
+    });
+    let document = document.await?;
+    // Documents of this size may not be kept, so that each request would hold its own.
+    let held = site.service.boxes().hold(context.demand().client, document.length() as u64).now_or_never();
+    let Some(held) = held else {
+        return Ok(problem::busy("the memory for boxes (render.boxes) is in use; ask again in a moment"));
+    };
+    let held = held.map_err(|_| too_large())?;
+    held.shrink_to(document.length());
+    Ok(document.holding(Arc::new(held)).response(request, REVALIDATED, None))
+}
+
+fn too_large() -> TileError {
+    let most = "the references are larger than 128 MiB, or than a quarter of render.boxes";
+    TileError::TooLarge(format!("{most}; write them to a file with `voltile references`"))
+}
+
+/// Writes the references of an image. With a public prefix, files have the addresses that it gives them; otherwise their own
+/// paths and addresses. Reads no voxels.
+///
+/// # Errors
+/// If a chunk cannot be read without HDF5, a file has no public address, or writing fails: what was written is then not whole.
+pub fn write(image: &Image, prefix: Option<&str>, out: &mut dyn Write) -> Result<(), NoReferences> {
+    out.write_all(b"{\"version\":1,\"refs\":{")?;
+    let mut references = References { image, prefix, out, is_begun: false };
+    references.multiscale("", &image.multiscale(), ome::image(image, ZarrVersion::V04))?;
+    if let Ok(labels) = ome::labels(image) {
+        references.group(&format!("{LABELS}/"), &labels)?;
+    }
+    for (name, arrays) in image.labels().filter_map(|name| Some((name, image.label(name).ok()?))) {
+        let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
+        references.multiscale(&format!("{LABELS}/{name}/"), &arrays, attributes)?;
+    }
+    Ok(references.out.write_all(b"}}\n")?)
+}
+
+/// References that are being written.
+struct References<'a> {
+    image: &'a Image,
+    prefix: Option<&'a str>,
+    out: &'a mut dyn Write,
+    /// Whether a key has been written.
+    is_begun: bool,
+}
+
+impl References<'_> {
+    fn entry(&mut self, key: &str, value: &impl Serialize) -> io::Result<()> {
+        let before: &[u8] = if mem::replace(&mut self.is_begun, true) { b",\n" } else { b"\n" };
+        self.out.write_all(before)?;
+        serde_json::to_writer(&mut *self.out, key)?;
+        self.out.write_all(b":")?;
+        Ok(serde_json::to_writer(&mut *self.out, value)?)
+    }
+
+    /// The documents of a group. Documents are texts in the document with the references.
+    fn group(&mut self, place: &str, attributes: &Value) -> io::Result<()> {
+        self.entry(&format!("{place}.zgroup"), &v2::group().to_string())?;
+        self.entry(&format!("{place}.zattrs"), &attributes.to_string())
+    }
+
+    /// A multiscale group and the arrays of its stored levels.
+    fn multiscale(
+        &mut self,
+        place: &str,
+        arrays: &Multiscale<'_>,
+        mut attributes: Value,
+    ) -> Result<(), NoReferences> {
+        let stored: Vec<(&ArrayLevel, Vec<&StoredLevel>)> =
+            arrays.levels().iter().filter_map(|level| Some((level, arrays.stored(level)?))).collect();
+        let is_stored = |dataset: &Value| {
+            stored.iter().any(|(level, _)| dataset["path"] == level.level.number().to_string())
+        };
+        if let Some(Value::Array(datasets)) = attributes.pointer_mut("/multiscales/0/datasets") {
+            datasets.retain(is_stored);
+        }
+        self.group(place, &attributes)?;
+        for (level, channels) in &stored {
+            self.array(&format!("{place}{}/", level.level.number()), arrays, level, channels)?;
+        }
+        Ok(())
+    }
+
+    /// The array of a level, which is stored in these levels of its channels.
+    fn array(
+        &mut self,
+        place: &str,
+        arrays: &Multiscale<'_>,
+        level: &ArrayLevel,
+        channels: &[&StoredLevel],
+    ) -> Result<(), NoReferences> {
+        let mut array: Option<Value> = None;
+        let volumes = channels.iter().flat_map(|one| one.volumes().iter().map(|volume| (one.path(), volume)));
+        for (c, (path, volume)) in (0..).zip(volumes) {
+            let taken = volume.references(&mut |part| {
+                let own = zarray(arrays, level, part.array);
+                let unmapped = |problem: &str| NoReferences::unmapped(part.dataset, problem);
+                match &array {
+                    None => {
+                        self.entry(&format!("{place}.zarray"), &own.to_string())?;
+                        self.entry(&format!("{place}.zattrs"), &v2::array_attributes(arrays).to_string())?;
+                        array = Some(own);
+                    }
+                    Some(first) if *first == own => {}
+                    Some(_) => return Err(unmapped("its chunks have another shape or coding than those of the other channels and time points")),
+                }
+                if arrays.axes().times.is_none() && part.array.chunk[0] > 1 {
+                    return Err(unmapped("its chunks hold several time points"));
+                }
+                let address = self.address(part.file).ok_or_else(|| {
+                    unmapped("one of its files lies outside of the folder of the dataset's own file, or its name is no text")
+                })?;
+                for StoredChunk { place: [t, z, y, x], offset, length } in part.chunks {
+                    let place_of_axes = arrays.axes().chosen(t, c, [z, y, x]);
+                    let key: Vec<String> = place_of_axes.iter().map(u64::to_string).collect();
+                    self.entry(&format!("{place}{}", key.join(".")), &(&address, offset, length))?;
+                }
+                Ok(())
+            });
+            taken.map_err(|error| error.of(path))?;
+        }
+        Ok(())
+    }
+
+    fn address(&self, file: &Location) -> Option<String> {
+        let Some(prefix) = self.prefix else { return file.plain() };
+        published(prefix, &self.image.dataset().public_path(file)?)
+    }
+}
+
+/// The metadata of a level whose chunks are read as they are stored.
+fn zarray(arrays: &Multiscale<'_>, level: &ArrayLevel, stored: &StoredArray) -> Value {
+    let [t, z, y, x] = stored.chunk;
+    json!({
+        "zarr_format": 2,
+        "shape": arrays.shape(level),
+        "chunks": arrays.axes().chosen(t, 1, [z, y, x]),
+        "dtype": v2::dtype(stored.voxel, stored.is_big_endian),
+        // As kerchunk writes it: VirtualiZarr looks for all codecs among the filters.
+        "compressor": null,
+        "filters": Some(&stored.codecs).filter(|codecs| !codecs.is_empty()),
+        "fill_value": fill::value(Some(&stored.fill), stored.voxel),
+        "order": if stored.is_reversed { "F" } else { "C" },
+        "dimension_separator": ".",
+    })
+}

@@ -1,0 +1,119 @@
+//! Where the chunks of a dataset lie, for [`Volume::references`](crate::volume::Volume::references) of a volume that shows it.
+//!
+//! Contiguous data is referred to section by section: the last two axes are the chunk.
+
+use serde_json::{Value, json};
+
+use super::dataset::{Storage, StoredDataset};
+use super::filters;
+use super::grid::{Grid, Position};
+use super::library::FilterSpec;
+use crate::store::Location;
+use crate::volume::NoReferences;
+
+/// Chunks in one file: for each its number in the grid, its offset in the file and its length in bytes.
+type ChunksOf<'a> = (&'a Location, Box<dyn Iterator<Item = (u64, u64, u64)> + 'a>);
+
+impl StoredDataset {
+    /// The grid of what references stand for; otherwise why there are none.
+    pub(super) fn referred_grid(&self) -> Result<Grid, String> {
+        let whole_before = match &self.storage {
+            Storage::Chunked { .. } => return Ok(self.grid),
+            Storage::Contiguous { .. } | Storage::External => self.shape.len().saturating_sub(2),
+            Storage::Compact => return Err("its voxels lie in its header".to_owned()),
+            Storage::Virtual => return Err("its voxels are those of other datasets".to_owned()),
+        };
+        let extent = |(axis, extent): (usize, &u64)| if axis < whole_before { 1 } else { *extent };
+        Ok(Grid::new(&self.shape, &self.shape.iter().enumerate().map(extent).collect::<Vec<_>>()))
+    }
+
+    /// Its filters as numcodecs configures them; otherwise why it has no such filters.
+    pub(super) fn codecs(&self) -> Result<Vec<Value>, String> {
+        if !self.stored.plain || self.stored.significant.is_some() {
+            return Err("its numbers are packed".to_owned());
+        }
+        let unknown = |filter| {
+            format!(
+                "it is stored with the filter {}, which numcodecs does not have",
+                filters::describe(filter)
+            )
+        };
+        self.filters.iter().map(|filter| codec(filter).ok_or_else(|| unknown(filter))).collect()
+    }
+
+    /// Its stored chunks, by the files in which they lie. Reads the chunk index.
+    pub(super) fn referred_chunks(&self, grid: &Grid) -> Result<Vec<ChunksOf<'_>>, NoReferences> {
+        let place = self.place();
+        let section = grid.voxels().saturating_mul(self.stored_bytes() as u64);
+        let whole = grid.chunks().saturating_mul(section);
+        let found: Vec<ChunksOf<'_>> = match &self.storage {
+            Storage::Contiguous { address: Some(address) } => {
+                self.file.bytes.ensure_reaches(address.saturating_add(whole), &place)?;
+                vec![(&self.file.location, Box::new(sections(section, 0, whole, *address)))]
+            }
+            Storage::External => self.sections_of_raw_files(section, whole).ok_or_else(|| {
+                let problem = "a raw file is missing or too short, or a section of it lies in two raw files";
+                NoReferences::unmapped(&self.path, problem)
+            })?,
+            Storage::Chunked { .. } => {
+                let entries = self.entries()?;
+                let is_other = |(at, entry): &(Position, _)| !self.is_coded_alike(at, *entry);
+                let coded = entries.iter().map(|entry| (self.grid.numbered(entry.number), *entry));
+                if let Some((at, _)) = { coded }.find(is_other) {
+                    let problem =
+                        format!("its chunk {} is not coded as all its filters say", self.chunk_name(&at));
+                    return Err(NoReferences::unmapped(&self.path, problem));
+                }
+                let end = entries.iter().map(|entry| entry.end()).max().unwrap_or(0);
+                self.file.bytes.ensure_reaches(end, &place)?;
+                let chunk =
+                    entries.iter().map(|entry| (entry.number, entry.address, u64::from(entry.length)));
+                vec![(&self.file.location, Box::new(chunk))]
+            }
+            _ => vec![(&self.file.location, Box::new(std::iter::empty()))],
+        };
+        self.file.bytes.ensure_unchanged(&place)?;
+        Ok(found)
+    }
+
+    /// The sections of data in external raw files; each must lie in one of them.
+    fn sections_of_raw_files(&self, section: u64, whole: u64) -> Option<Vec<ChunksOf<'_>>> {
+        let mut begin = 0;
+        let sections = self.raw.iter().map(|raw| -> Option<ChunksOf<'_>> {
+            let (first, end) = (begin, raw.length.saturating_add(begin).min(whole));
+            begin = end;
+            let is_there = raw.position.saturating_add(end - first) <= raw.identity.length();
+            let is_whole = is_there && end.is_multiple_of(section.max(1));
+            is_whole.then(|| {
+                (raw.identity.location(), Box::new(sections(section, first, end, raw.position)) as _)
+            })
+        });
+        sections.collect::<Option<Vec<_>>>().filter(|_| begin == whole)
+    }
+}
+
+/// The sections from byte `begin` to byte `end` of contiguous data, of which the first lies at `offset` of the file.
+fn sections(section: u64, begin: u64, end: u64, offset: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+    let section = section.max(1);
+    (begin / section..end / section).map(move |number| (number, offset + number * section - begin, section))
+}
+
+/// Numcodecs' configuration of a filter, by its registered number; `None` if numcodecs does not read the same bytes.
+fn codec(filter: &FilterSpec) -> Option<Value> {
+    /// The compressors of Blosc by number. Numcodecs is built without snappy.
+    const COMPRESSORS: [Option<&str>; 6] =
+        [Some("blosclz"), Some("lz4"), Some("lz4hc"), None, Some("zlib"), Some("zstd")];
+    let value = |place: usize| filter.values.get(place).copied().unwrap_or(0).cast_signed();
+    Some(match filter.id {
+        1 => json!({"id": "zlib", "level": value(0)}),
+        2 => json!({"id": "shuffle", "elementsize": value(0)}),
+        3 => json!({"id": "fletcher32"}),
+        307 => json!({"id": "bz2", "level": value(0)}),
+        32001 => {
+            let name = (*COMPRESSORS.get(value(6) as usize)?)?;
+            json!({"id": "blosc", "cname": name, "clevel": value(4), "shuffle": value(5), "blocksize": 0})
+        }
+        32015 => json!({"id": "zstd", "level": value(0)}),
+        _ => return None,
+    })
+}
