@@ -10,9 +10,11 @@
 
 pub(crate) mod access;
 pub(crate) mod advice;
+mod attributes;
 mod boxes;
 mod channel;
 mod chunks;
+mod colours;
 mod cost;
 mod describe;
 mod images;
@@ -43,8 +45,9 @@ use crate::config;
 use crate::geometry::{Level, LevelView, Placement, Xyz};
 use crate::metrics::DatasetCounters;
 use crate::store::Store;
-use crate::volume::hdf5::{ChunkStore, Files};
+use crate::volume::hdf5::{ChunkStore, Files, OpenFile};
 
+pub use attributes::FileAttributes;
 pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
@@ -112,6 +115,8 @@ pub struct Dataset {
     pub growing: bool,
     /// The path of its file's folder below a served folder, if the file was found there.
     pub found_in: Option<PathBuf>,
+    /// Its file; `None` if each channel has its own.
+    file: Option<OpenFile>,
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
     /// The channels by name.

@@ -327,6 +327,7 @@ impl Opening {
             style: settings.style,
             growing: settings.growing,
             found_in: settings.found_in.clone(),
+            file,
             layouts,
             first: first_channel(&channels).map(|channel| channel.name.clone()),
             channels,
@@ -501,6 +502,8 @@ impl Opening {
             times: shape.times,
             voxel_size: found.voxel_size,
             voxel_unit: found.voxel_unit,
+            voxel_size_from: found.voxel_size_from,
+            timing: found.timing,
             fingerprint: Fingerprint::digest(&(
                 found.kind,
                 missing.in_words(),

@@ -8,6 +8,9 @@ mod ome;
 mod omero;
 mod v2;
 mod v3;
+mod webknossos;
+
+use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
@@ -38,6 +41,16 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
         ZarrPart::Chunk(place) => {
             let identified = site.service.identify_chunk(catalog, wanted, place).await?;
             chunk(context, &wanted.token, identified).await
+        }
+        ZarrPart::Properties => {
+            let image = site.service.image(catalog, &wanted.token, None).await?;
+            site.service.measure_windows(&image, context.demand()).await;
+            let name = ("webknossos", &wanted.token.token, wanted.version);
+            let (catalog, token, version) = (Arc::clone(catalog), wanted.token.clone(), wanted.version);
+            let built = documents::find(context, &name, image.dataset().measured(), move || {
+                Document::json(&webknossos::document(&catalog, &token, version)?)
+            });
+            Ok(built.await?.response(request, REVALIDATED, None))
         }
         ZarrPart::Document(node, document) => {
             let image = site.service.image(catalog, &wanted.token, wanted.channel.as_ref()).await?;

@@ -4,6 +4,7 @@ import { type Dataset, endOf, type PlaneName, type Triple } from "./data";
 import { h, icon, iconButton } from "./dom";
 import { at, AXES, AXIS_NAMES } from "./geometry";
 import { inSight, isOn, planesOf, stepped, type View } from "./view";
+import { when } from "./when";
 
 const RATES = [1, 2, 5, 10, 20];
 
@@ -14,6 +15,7 @@ class Slicer {
   private readonly range = h("input", { type: "range", min: "0", step: "1" });
   private readonly number = h("input", { type: "number" });
   private readonly total = h("span", { className: "total" });
+  private readonly note = h("span", { className: "when" });
   readonly element: HTMLElement;
   private first = 0;
 
@@ -27,14 +29,16 @@ class Slicer {
     });
     this.element = h("div", { className: `slicer ${className}`, title: says }, h("b", {}, label),
       iconButton("previous", `${says}: previous`, () => this.by(-1)), this.range,
-      iconButton("next", `${says}: next`, () => this.by(1)), this.number, this.total);
+      iconButton("next", `${says}: next`, () => this.by(1)), this.number, this.total, this.note);
   }
 
   private by(step: number): void {
     this.go(Math.min(Math.max(Number(this.range.value) + step, 0), Number(this.range.max)));
   }
 
-  show(value: number, count: number, first: number): void {
+  show(value: number, count: number, first: number, note = ""): void {
+    this.note.textContent = note;
+    this.range.setAttribute("aria-valuetext", note ? `${value + first}, ${note}` : String(value + first));
     this.first = first;
     this.range.max = String(count - 1);
     this.range.value = String(value);
@@ -81,8 +85,9 @@ export class Slicers {
       slicer.show(Math.floor(at(view.at, axis)), at(size, axis), at(dataset.offset, axis));
       slicer.element.hidden ||= !planesOf(view.arrangement).includes(plane);
     }
-    const times = channels.filter((channel) => isOn(view, channel)).map((channel) => channel.times ?? 1);
-    this.time.show(view.time, Math.max(1, ...times), 0);
+    const on = channels.filter((channel) => isOn(view, channel));
+    const times = on.map((channel) => channel.times ?? 1);
+    this.time.show(view.time, Math.max(1, ...times), 0, when(on, view.time));
     this.series = Math.max(1, ...times) > 1;
     this.player.hidden = !this.series && Object.values(this.planes).every((one) => one.element.hidden);
     this.now = { times: Math.max(1, ...times), size };
