@@ -15,7 +15,7 @@ const EVEN: f64 = 0.01;
 pub struct Timing {
     /// The seconds from one time point to the next; their mean if they differ.
     pub step: f64,
-    /// The date and time of the first time point by the clock of the instrument, as in `2026-11-25T03:30:00.5`.
+    /// The date and time of the first time point by the clock of the instrument, as in `2026-11-25T03:30:00.500`.
     pub began: Option<String>,
     /// The seconds of each time point after the first, if they are not evenly spaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -49,7 +49,7 @@ impl Timing {
         let times = dates.iter().map(since).collect::<Option<Vec<Duration>>>()?;
         let first = *times.first()?;
         let seconds: Vec<f64> = times.iter().map(|at| at.as_secs_f64() - first.as_secs_f64()).collect();
-        let began = humantime::format_rfc3339(UNIX_EPOCH + first).to_string();
+        let began = humantime::format_rfc3339_millis(UNIX_EPOCH + first).to_string();
         let began = Some(began.trim_end_matches('Z').to_owned());
         Some(Self { began, ..Self::of_seconds(&seconds)? })
     }

@@ -106,12 +106,6 @@ impl Catalog {
             }
             resolved.others.push(Arc::clone(other));
         }
-        let limit = self.limits.voxels_per_box;
-        let voxels = resolved.view.stored_region(&request.region).voxels();
-        let voxels = voxels.saturating_mul(resolved.channels().count() as u64);
-        if !request.others.is_empty() && voxels > limit {
-            return Err(NoBox::TooLarge { voxels, limit });
-        }
         Ok(resolved)
     }
 }

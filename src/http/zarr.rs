@@ -21,7 +21,7 @@ use super::documents::{self, Document};
 use super::tiles::{described, is_confirmed};
 use super::{boxes, problem, range};
 use crate::base::paint::Kind;
-use crate::base::request::{VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
+use crate::base::request::{VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 use crate::catalog::NotFound;
 use crate::service::{Identified, TileError};
 
@@ -42,16 +42,6 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
             let identified = site.service.identify_chunk(catalog, wanted, place).await?;
             chunk(context, &wanted.token, identified).await
         }
-        ZarrPart::Properties => {
-            let image = site.service.image(catalog, &wanted.token, None).await?;
-            site.service.measure_windows(&image, context.demand()).await;
-            let name = ("webknossos", &wanted.token.token, wanted.version);
-            let (catalog, token, version) = (Arc::clone(catalog), wanted.token.clone(), wanted.version);
-            let built = documents::find(context, &name, image.dataset().measured(), move || {
-                Document::json(&webknossos::document(&catalog, &token, version)?)
-            });
-            Ok(built.await?.response(request, REVALIDATED, None))
-        }
         ZarrPart::Document(node, document) => {
             let image = site.service.image(catalog, &wanted.token, wanted.channel.as_ref()).await?;
             if *node == ZarrNode::Image && document.has_attributes() {
@@ -69,8 +59,12 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
             let lifetime = if is_whole { lifetime(&wanted.token, &REVALIDATED) } else { REVALIDATED };
             let name = ("zarr", &wanted.token.token, &wanted.channel, version, node, document);
             let (node, document) = (node.clone(), *document);
+            let (catalog, token) = (Arc::clone(catalog), wanted.token.clone());
             let built = documents::find(context, &name, measured, move || {
                 Document::json(&match version {
+                    _ if document == ZarrDocument::Properties => {
+                        webknossos::document(&catalog, &token, version)?
+                    }
                     ZarrVersion::V04 => v2::document(&image, &node, document)?,
                     ZarrVersion::V05 => v3::document(&image, &node)?,
                 })

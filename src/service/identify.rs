@@ -17,7 +17,6 @@ use crate::base::request::{
     BoxRequest, PrecomputedChunk, PrecomputedVolume, RangeRequest, TileRequest, VersionedToken, ZarrChunk,
     ZarrRequest,
 };
-use crate::base::units;
 use crate::catalog::{Catalog, Channel, Image, NoBox, NotFound, Origin, Precomputed, Resolved, ResolvedBox};
 use crate::render::imagej_has;
 use crate::render::plan::{AcceptedCodings, BoxEncoding, PixelKind};
@@ -114,10 +113,8 @@ impl TileService {
         let identified = self.unchanged_box(catalog, &request.token.token, resolved).await?;
         let bytes = identified.cutout().map_or(0, |(plan, encoding)| encoding.bytes(&plan));
         if format == BoxFormat::Tiff && bytes > MAX_TIFF {
-            let (bytes, most) = (units::bytes(bytes), units::bytes(MAX_TIFF));
-            return Err(TileError::TooLarge(format!(
-                "the box has {bytes}, and a TIFF file at most {most}; request a smaller box, or .npy"
-            )));
+            let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";
+            return Err(TileError::TooLarge(problem.to_owned()));
         }
         Ok(identified)
     }

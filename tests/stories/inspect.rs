@@ -269,7 +269,7 @@ fn a_server_says_the_same_of_a_file_without_its_folder() {
     let from = described["channels"][0]["voxel_size_from"].as_str().unwrap();
     assert!(from.starts_with("/raw"), "{from}");
     described.as_object_mut().unwrap().remove("configuration");
-    described["warnings"][0]["mend"] = json!("voltile pyramid made.h5 --rechunk made.rechunked.h5");
+    described["warnings"][0]["mend"] = json!("voltile pyramid made.h5");
     let server = place.serve(["made.h5"]);
     assert_eq!(server.json("/datasets/made/about.json"), described);
     assert_eq!(server.get("/datasets/other/about.json").status, 404);

@@ -50,8 +50,6 @@ pub enum ZarrPart {
     Document(ZarrNode, ZarrDocument),
     /// A chunk.
     Chunk(ZarrChunk),
-    /// `datasource-properties.json` of the dataset, for WEBKNOSSOS.
-    Properties,
 }
 
 /// A chunk of an array.
@@ -91,12 +89,14 @@ pub enum ZarrDocument {
     Consolidated,
     /// `zarr.json` (v3).
     Metadata,
+    /// `datasource-properties.json` of the dataset, for WEBKNOSSOS.
+    Properties,
 }
 
 impl ZarrDocument {
     /// Whether it contains the attributes of a group.
     pub fn has_attributes(self) -> bool {
-        matches!(self, ZarrDocument::Attributes | ZarrDocument::Consolidated | ZarrDocument::Metadata)
+        !matches!(self, ZarrDocument::Group | ZarrDocument::Array)
     }
 }
 
@@ -137,7 +137,8 @@ fn of_segments<'a>(segments: impl Iterator<Item = &'a str>) -> Result<ZarrReques
     // A token may itself end in `.ome.zarr`. Nothing in an image does, but labels, which are one segment further.
     if let [token, PROPERTIES] = image {
         let (token, channel) = (VersionedToken::new(token)?, None);
-        return Ok(ZarrRequest { version, token, channel, part: ZarrPart::Properties });
+        let part = ZarrPart::Document(ZarrNode::Image, ZarrDocument::Properties);
+        return Ok(ZarrRequest { version, token, channel, part });
     }
     let (token, channel, key) = match image {
         [token, channel, key @ ..] if stem(channel).is_some() => (*token, stem(channel), key),

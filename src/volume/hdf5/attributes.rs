@@ -88,36 +88,31 @@ impl Attributes {
     /// The attributes as text for people, by name; at most so many.
     pub fn in_words(&self, most: usize) -> BTreeMap<String, String> {
         let words = |name: &String| {
-            let held = self.location.as_ref()?.attr(name).ok()?;
-            let text = in_words(&held).unwrap_or_else(|| "a value of another type".to_owned());
+            let text = self.words(name)?;
             let cut = text.char_indices().nth(MAX_TEXT).map(|(end, _)| format!("{}…", &text[..end]));
             Some((name.clone(), cut.unwrap_or(text)))
         };
         self.names.iter().flatten().take(most).filter_map(words).collect()
     }
 
+    fn words(&self, name: &str) -> Option<String> {
+        let held = self.attribute(name)?;
+        // Imaris writes texts as arrays of characters.
+        if held.dtype().ok()?.to_descriptor().ok() == Some(TypeDescriptor::FixedAscii(1)) {
+            return self.text(name);
+        }
+        if held.size() > MAX_SHOWN {
+            return Some(format!("{} values", held.size()));
+        }
+        let numbers = || Some(joined(&self.exact_numbers(name)?));
+        let texts = || Some(joined(&self.texts(name)?));
+        let flag = || Some(self.flag(name)?.to_string());
+        Some(numbers().or_else(texts).or_else(flag).unwrap_or_else(|| "a value of another type".to_owned()))
+    }
+
     fn attribute(&self, name: &str) -> Option<Attribute> {
         self.has(name).then(|| self.location.as_ref()?.attr(name).ok()).flatten()
     }
-}
-
-/// Values as text for people; `None` if they are neither texts nor numbers.
-fn in_words(held: &Attribute) -> Option<String> {
-    let stored = held.dtype().ok()?.to_descriptor().ok()?;
-    // Imaris writes texts as arrays of characters.
-    let is_of_characters = stored == TypeDescriptor::FixedAscii(1);
-    let count = held.size();
-    if count > if is_of_characters { MAX_VALUES } else { MAX_SHOWN } {
-        return Some(format!("{count} values"));
-    }
-    Some(match stored {
-        TypeDescriptor::Integer(_) => joined(&held.read_raw::<i64>().ok()?),
-        TypeDescriptor::Unsigned(_) => joined(&held.read_raw::<u64>().ok()?),
-        TypeDescriptor::Boolean => joined(&held.read_raw::<bool>().ok()?),
-        TypeDescriptor::Float(_) | TypeDescriptor::Enum(_) => joined(&numbers(held)?),
-        _ if is_of_characters => texts(held)?.concat(),
-        _ => joined(&texts(held)?),
-    })
 }
 
 fn joined<T: ToString>(values: &[T]) -> String {
