@@ -26,7 +26,7 @@ def check(server: Voltile, channels: list[Channel], described: dict, report: Rep
         dataset = webknossos.Dataset.open(f"{server.base}/zarr/{version}/{channels[0].token}", read_only=True)
         for channel in channels:
             described = by_name[channel.name]
-            layer = dataset.layers.get(channel.name)
+            layer = dataset.layers.get(channel.name.lstrip("."))
             if layer is None:
                 has_none = described["dtype"] in ("bool", "float16") or (channel.kind == "rgb" and described["dtype"] != "uint8")
                 report.add(f"WEBKNOSSOS {version} {channel.token}/{channel.name}", has_none, "the layer is missing", "WEBKNOSSOS")
@@ -34,10 +34,11 @@ def check(server: Voltile, channels: list[Channel], described: dict, report: Rep
             sizes = {level["factor"][0]: level for level in described["levels"]}
             voxels = expected.levels(channel, described["levels"], 0)
             for mag in layer.mags.values():
-                level = sizes[mag.mag.x]
-                wanted, is_mean = voxels[level["level"]], level["path"] is None and channel.kind != "labels"
+                level = sizes.get(mag.mag.x)
+                wanted = voxels.get(level["level"]) if level else None
                 if wanted is None or math.prod(level["size"]) > wanted[0].size:
                     continue
+                is_mean = level["path"] is None and channel.kind != "labels"
 
                 def read(mag=mag, shape=wanted.shape) -> np.ndarray:
                     found = mag.read()

@@ -58,7 +58,8 @@ fn layer(arrays: &Multiscale<'_>, channel: &Channel, version: ZarrVersion) -> Op
         json!({"intensityRange": [start.min(end), start.max(end)], "isInverted": start > end})
     });
     Some(json!({
-        "name": channel.name.as_str(),
+        // Names of layers do not begin with a dot.
+        "name": channel.name.as_str().trim_start_matches('.'),
         "category": if channel.kind == Kind::Labels { "segmentation" } else { "color" },
         "boundingBox": {"topLeft": [0, 0, 0], "width": x, "height": y, "depth": z},
         "additionalAxes": axes.as_slice(),

@@ -332,10 +332,10 @@ export const stories = (world) => {
     async "The movie of an NWB file opens rather than its mean picture, and its time is in seconds"(visit) {
       await visit.open("#ophys");
       truth(/show=data$/.test(visit.hash()), `the movie is not shown: ${visit.hash()}`);
-      equal(await visit.text(".axis-t .when"), "0 s", "the time of the first frame");
+      equal(await visit.text(".player .when"), "0 s", "the time of the first frame");
       await visit.page.keyboard.press("t");
       await visit.settle();
-      equal(await visit.text(".axis-t .when"), "0.25 s", "the time of the second frame");
+      equal(await visit.text(".player .when"), "0.25 s", "the time of the second frame");
       await world.picture(visit, "ophys");
       await visit.page.keyboard.press("i");
       await visit.page.getByText("every 0.25 s").waitFor();

@@ -27,7 +27,7 @@ const TIFF = ["uint8", "int16", "uint16", "float32"];
 
 /** The channels that can be in one TIFF file with a channel, itself included: up to six. */
 const together = (channels: Channel[], channel: Channel): Channel[] => {
-  const of = ({ kind, dtype, times, offset, levels }: Channel) => JSON.stringify([kind, dtype, times, offset, levels.map(({ size, factor, path }) => [size, factor, !path])]);
+  const of = ({ kind, dtype, times, offset, levels }: Channel) => JSON.stringify([kind, dtype, times, offset ?? [0, 0, 0], levels.map(({ size, factor, path }) => [size, factor, !path])]);
   return channel.kind === "image" ? channels.filter((other) => of(other) === of(channel)).slice(0, MAX_TOGETHER) : [];
 };
 

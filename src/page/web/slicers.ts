@@ -15,7 +15,6 @@ class Slicer {
   private readonly range = h("input", { type: "range", min: "0", step: "1" });
   private readonly number = h("input", { type: "number" });
   private readonly total = h("span", { className: "total" });
-  private readonly note = h("span", { className: "when" });
   readonly element: HTMLElement;
   private first = 0;
 
@@ -29,16 +28,16 @@ class Slicer {
     });
     this.element = h("div", { className: `slicer ${className}`, title: says }, h("b", {}, label),
       iconButton("previous", `${says}: previous`, () => this.by(-1)), this.range,
-      iconButton("next", `${says}: next`, () => this.by(1)), this.number, this.total, this.note);
+      iconButton("next", `${says}: next`, () => this.by(1)), this.number, this.total);
   }
 
   private by(step: number): void {
     this.go(Math.min(Math.max(Number(this.range.value) + step, 0), Number(this.range.max)));
   }
 
-  show(value: number, count: number, first: number, note = ""): void {
-    this.note.textContent = note;
-    this.range.setAttribute("aria-valuetext", note ? `${value + first}, ${note}` : String(value + first));
+  /** `says`: what the position is besides its number. */
+  show(value: number, count: number, first: number, says = ""): void {
+    this.range.setAttribute("aria-valuetext", [value + first, says].filter((part) => part !== "").join(", "));
     this.first = first;
     this.range.max = String(count - 1);
     this.range.value = String(value);
@@ -58,6 +57,8 @@ export class Slicers {
   private readonly button = iconButton("play", "Play (k)", () => this.toggle());
   private readonly rate = h("select", { id: "rate", title: "Slices or time points a second", "aria-label": "Slices or time points a second" },
     ...RATES.map((rate) => h("option", { value: String(rate), selected: rate === 5 }, `${rate}/s`)));
+  /** When the time point was recorded. */
+  private readonly when = h("span", { className: "when" });
   private playing = 0;
   private due = 0;
   private series = false;
@@ -73,7 +74,7 @@ export class Slicers {
     };
     this.planes = { xy: slicer("xy"), xz: slicer("xz"), yz: slicer("yz") };
     this.time = new Slicer("t", "Time", "axis-t", (to) => change((view) => ({ ...view, time: to })));
-    this.player = h("div", { className: "player" }, this.button, this.rate);
+    this.player = h("div", { className: "player" }, this.button, this.rate, this.when);
     this.element.append(...Object.values(this.planes).map((one) => one.element), this.time.element);
   }
 
@@ -87,7 +88,8 @@ export class Slicers {
     }
     const on = channels.filter((channel) => isOn(view, channel));
     const times = on.map((channel) => channel.times ?? 1);
-    this.time.show(view.time, Math.max(1, ...times), 0, when(on, view.time));
+    this.when.textContent = when(on, view.time);
+    this.time.show(view.time, Math.max(1, ...times), 0, this.when.textContent);
     this.series = Math.max(1, ...times) > 1;
     this.player.hidden = !this.series && Object.values(this.planes).every((one) => one.element.hidden);
     this.now = { times: Math.max(1, ...times), size };
