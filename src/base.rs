@@ -11,4 +11,5 @@ pub mod request;
 pub(crate) mod shard;
 pub mod simd;
 pub(crate) mod tile;
+pub mod timing;
 pub(crate) mod units;

@@ -10,9 +10,11 @@
 
 pub(crate) mod access;
 pub(crate) mod advice;
+mod attributes;
 mod boxes;
 mod channel;
 mod chunks;
+mod colours;
 mod cost;
 mod describe;
 mod images;
@@ -43,8 +45,9 @@ use crate::config;
 use crate::geometry::{Level, LevelView, Placement, Xyz};
 use crate::metrics::DatasetCounters;
 use crate::store::{Location, Store};
-use crate::volume::hdf5::{ChunkStore, Files};
+use crate::volume::hdf5::{ChunkStore, Files, OpenFile};
 
+pub use attributes::FileAttributes;
 pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
@@ -122,6 +125,8 @@ pub struct Dataset {
     pub found_in: Option<PathBuf>,
     /// The folder of its file without symbolic links, and the path of that folder below the folder of the configuration.
     home: (PathBuf, PathBuf),
+    /// Its file; `None` if each channel has its own.
+    file: Option<OpenFile>,
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
     /// The channels by name.

@@ -138,6 +138,9 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     }
     let (layout, because, mut channels) = found;
     nexus::mark_default(&contents, &mut channels);
+    for channel in channels.iter_mut().filter(|channel| channel.voxel_size.is_some()) {
+        channel.voxel_size_from.get_or_insert_with(|| format!("the metadata of {layout}"));
+    }
     let unfollowed = contents.unfollowed();
     Ok(Discovery {
         layout,

@@ -77,8 +77,25 @@ impl Colour {
     pub const BY_POSITION: [Colour; 6] =
         [Colour::Cyan, Colour::Magenta, Colour::Yellow, Colour::Red, Colour::Green, Colour::Blue];
 
+    /// The colours of images that are shown together and have none of their own.
+    pub const TOGETHER: [Colour; 6] =
+        [Colour::Green, Colour::Magenta, Colour::Cyan, Colour::Yellow, Colour::Red, Colour::Blue];
+
+    /// The colour of a composite that is nearest to `#rrggbb`; `None` for greys.
+    pub fn nearest(code: &str) -> Option<Self> {
+        let parts = Self::code(code)?.map(u16::from);
+        let half = parts.into_iter().max()?;
+        let is_in = parts.map(|part| 2 * part > half);
+        Self::BY_POSITION.into_iter().find(|colour| colour.components() == Some(is_in))
+    }
+
+    /// Red, green and blue of `#rrggbb`.
+    pub fn code(code: &str) -> Option<Rgb> {
+        hexadecimal(code.strip_prefix('#')?)
+    }
+
     /// The letter in URLs, if it has one.
-    fn letter(self) -> Option<char> {
+    pub fn letter(self) -> Option<char> {
         Some(match self {
             Colour::Cyan => 'C',
             Colour::Magenta => 'M',

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::timing::Timing;
 use crate::geometry::{Plane, Xyz, at_level};
 
 /// Everything that is served: mounts, datasets, caches.
@@ -136,6 +137,10 @@ pub struct ChannelDescription {
     pub label: Option<String>,
     /// The colour given in the file, as `#rrggbb`.
     pub colour: Option<String>,
+    /// The colour of an image beside other images, as the letter in addresses of composites: the nearest to that of the
+    /// file, if it is free.
+    #[serde(default)]
+    pub composite_colour: Option<char>,
     /// `image`, `labels` or `rgb`.
     pub kind: String,
     /// Why it holds labels, if something in the file says so.
@@ -153,10 +158,16 @@ pub struct ChannelDescription {
     pub problem: Option<String>,
     /// The number of time points; absent if the channel is not a time series.
     pub times: Option<u64>,
+    /// When its time points were recorded, if the file says it.
+    #[serde(default)]
+    pub timing: Option<Timing>,
     /// The voxel size: x, y, z.
     pub voxel_size: Option<[f64; 3]>,
     /// The unit of `voxel_size`, if the file states it; `nm` if the size is configured.
     pub voxel_unit: Option<String>,
+    /// Where `voxel_size` was found.
+    #[serde(default)]
+    pub voxel_size_from: Option<String>,
     /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
     pub orthogonal: String,
     /// The formats in which it is not served, and why: `neuroglancer`.

@@ -32,7 +32,7 @@ pub struct Warning {
 }
 
 impl Inspection {
-    /// The description, with the costs added to each level, and warnings at the top level.
+    /// The description, with the costs added to each level, and attributes and warnings at the top level.
     pub fn json(&self, warnings: &[Warning]) -> Result<Value, serde_json::Error> {
         let mut value = serde_json::to_value(&self.description)?;
         for (number, costs) in self.costs.iter().enumerate() {
@@ -46,6 +46,7 @@ impl Inspection {
             }
         }
         if let Some(object) = value.as_object_mut() {
+            object.insert("attributes".to_owned(), json!(self.attributes));
             object.insert("warnings".to_owned(), json!(warnings));
         }
         Ok(value)

@@ -72,6 +72,8 @@ fn most_decoded(shape: &VolumeShape, size: Xyz<u64>) -> u64 {
 pub struct ResolvedBox {
     dataset: Arc<Dataset>,
     channel: Arc<Channel>,
+    /// The other channels, from which it reads the same box.
+    others: Vec<Arc<Channel>>,
     view: LevelView,
     time: u64,
     region: Region,
@@ -82,8 +84,7 @@ pub struct ResolvedBox {
 struct BoxRendering {
     rules: u32,
     encoding: BoxEncoding,
-    channel: Fingerprint,
-    made: Option<Fingerprint>,
+    channels: Vec<(Fingerprint, Option<Fingerprint>)>,
     dataset: DatasetStyle,
     level: Level,
     time: u64,
@@ -96,7 +97,16 @@ impl Catalog {
         let dataset = self.known(&request.token)?;
         let time = request.time.unwrap_or(0);
         let channel = dataset.channel_at(&request.channel, time)?;
-        dataset.cut(channel, time, request.level, request.region)
+        let mut resolved = dataset.cut(channel, time, request.level, request.region)?;
+        for name in &request.others {
+            let other = dataset.channel_at(name, time)?;
+            if !resolved.is_like(&dataset.cut(other, time, request.level, request.region)?) {
+                let (first, other) = (channel.name.clone(), name.clone());
+                return Err(NotFound::NotAlike { first, other }.into());
+            }
+            resolved.others.push(Arc::clone(other));
+        }
+        Ok(resolved)
     }
 }
 
@@ -120,7 +130,7 @@ impl Dataset {
         let decoded = |shape: &VolumeShape| decoded(shape, &stored);
         ensure_affordable(self.limits.voxels_per_box, channel, &view, stored.voxels(), decoded)?;
         let (dataset, channel) = (Arc::clone(self), Arc::clone(channel));
-        Ok(ResolvedBox { dataset, channel, view, time, region })
+        Ok(ResolvedBox { dataset, channel, others: Vec::new(), view, time, region })
     }
 }
 
@@ -152,9 +162,24 @@ fn ensure_affordable(
 }
 
 impl ResolvedBox {
-    /// The channel.
+    /// The channel, or the first of several.
     pub fn channel(&self) -> &Arc<Channel> {
         &self.channel
+    }
+
+    fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
+        std::iter::once(&self.channel).chain(&self.others)
+    }
+
+    /// Whether another box can be in one array with this box.
+    fn is_like(&self, other: &Self) -> bool {
+        let of = |one: &Self| {
+            let Self { dataset, channel, view, time, .. } = one;
+            let is_there = channel.is_there(view, dataset.style.scaling, *time);
+            let place = (*view, dataset.grid_offset(channel), is_there);
+            (channel.kind == Kind::Image, channel.voxel, channel.missing.in_words(), place)
+        };
+        of(self) == of(other) && self.channel.kind == Kind::Image
     }
 
     /// The dataset.
@@ -164,17 +189,17 @@ impl ResolvedBox {
 
     /// The origin of its voxels.
     pub fn origin(&self) -> Origin {
-        Origin::new(&self.dataset, vec![Arc::clone(&self.channel)])
+        Origin::new(&self.dataset, self.channels().cloned().collect())
     }
 
     /// The key of the box in an encoding: a digest of everything that determines its bytes.
     pub fn key(&self, encoding: BoxEncoding) -> TileKey {
-        let Self { dataset, channel, view, time, region } = self;
+        let Self { dataset, view, time, region, .. } = self;
+        let fingerprints = |channel: &Arc<Channel>| (channel.fingerprint, channel.made_fingerprint(view));
         TileKey::digest(&BoxRendering {
             rules: RULES,
             encoding,
-            channel: channel.fingerprint,
-            made: channel.made_fingerprint(view),
+            channels: self.channels().map(fingerprints).collect(),
             dataset: dataset.style,
             level: view.level,
             time: *time,
@@ -186,7 +211,8 @@ impl ResolvedBox {
     pub fn plan(&self, policy: ReadPolicy) -> Cutout {
         let is_there = self.channel.is_there(&self.view, self.dataset.style.scaling, self.time);
         Cutout {
-            components: self.channel.volumes(&self.view).to_vec(),
+            components: self.channels().flat_map(|channel| channel.volumes(&self.view)).cloned().collect(),
+            is_rgb: self.channel.kind == Kind::Rgb,
             voxel: self.channel.voxel,
             time: self.time,
             view: self.view,

@@ -10,6 +10,7 @@ use super::watch::Watch;
 use crate::base::name::Name;
 use crate::base::paint::{Kind, Window};
 use crate::base::tile::Fingerprint;
+use crate::base::timing::Timing;
 use crate::flow::stalls::Unresponsive;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::Paths;
@@ -42,10 +43,14 @@ pub struct Channel {
     pub times: u64,
     /// Whether it is a time series, possibly with a single time point.
     pub is_series: bool,
+    /// When its time points were recorded, if the file says it.
+    pub timing: Option<Timing>,
     /// The voxel size given in the file.
     pub voxel_size: Option<Xyz<f64>>,
     /// The unit of the voxel size, if the file states it.
     pub voxel_unit: Option<String>,
+    /// Where the voxel size was found in the file.
+    pub voxel_size_from: Option<String>,
     /// Why it holds labels, if something in the file says so.
     pub labels_because: Option<String>,
     /// The values that stand for missing data.
@@ -290,6 +295,7 @@ impl Channel {
             voxel_unit: self.voxel_unit.clone(),
             series: self.is_series,
             times: self.times,
+            timing: self.timing.clone(),
             missing: (0..self.times).filter(|time| !has(time)).collect(),
             scaling: scaling.name().to_owned(),
             origin: made::origin(&self.levels, &self.missing),

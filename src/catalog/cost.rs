@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{Catalog, Channel, Dataset, StoredLevel, images};
+use super::{Catalog, Channel, Dataset, FileAttributes, StoredLevel, images};
 use crate::base::axes::AxisName;
 use crate::base::description::DatasetDescription;
 use crate::geometry::{LevelView, Patch, Placement, Plane, TileAddress, patch};
@@ -27,6 +27,8 @@ pub struct Inspection {
     pub description: DatasetDescription,
     /// The costs by channel and level, in the order of the description.
     pub costs: Vec<Vec<LevelCost>>,
+    /// The attributes of its file.
+    pub attributes: FileAttributes,
 }
 
 /// The storage of a level and the cost of its tiles.
@@ -77,7 +79,7 @@ pub struct TileCost {
 }
 
 impl Catalog {
-    /// Describes a dataset with every stored level and its costs. Reads chunk indexes.
+    /// Describes a dataset with every stored level and its costs, and the attributes of its file. Reads chunk indexes.
     pub fn inspect(&self, dataset: &Dataset) -> Inspection {
         let mut description = self.describe_dataset(dataset);
         let channels = dataset.listed().zip(&mut description.channels);
@@ -89,7 +91,7 @@ impl Catalog {
                 costs(dataset, channel, &views, self.limits.voxels_per_box)
             })
             .collect();
-        Inspection { description, costs }
+        Inspection { description, costs, attributes: dataset.attributes() }
     }
 }
 

@@ -34,6 +34,11 @@ impl Catalog {
         // A file may have several identities, by symbolic links.
         let identities = dataset.listed().flat_map(|channel| channel.identities());
         let files: BTreeMap<_, (u64, i64)> = identities.filter_map(FileIdentity::length_and_time).collect();
+        let colours = dataset.composite_colours();
+        let channels = dataset.listed().map(|channel| {
+            let composite_colour = colours.get(&channel.name).and_then(|(colour, _)| colour.letter());
+            ChannelDescription { composite_colour, ..self.describe_channel(dataset, channel) }
+        });
         DatasetDescription {
             token: dataset.token.to_string(),
             folder: dataset.found_in.as_ref().map(|folder| folder.display().to_string()),
@@ -44,7 +49,7 @@ impl Catalog {
             layouts: dataset.layouts.clone(),
             scaling: dataset.style.scaling.name().to_owned(),
             offset: dataset.style.offset.into(),
-            channels: dataset.listed().map(|channel| self.describe_channel(dataset, channel)).collect(),
+            channels: channels.collect(),
         }
     }
 
@@ -66,6 +71,7 @@ impl Catalog {
             name: channel.name.to_string(),
             label: channel.label.clone(),
             colour: channel.colour.clone(),
+            composite_colour: None,
             kind: channel.kind.name().to_owned(),
             labels_because: channel.labels_because.clone().filter(|_| channel.kind == Kind::Labels),
             dtype: channel.voxel.name().to_owned(),
@@ -74,8 +80,13 @@ impl Catalog {
             histogram: None,
             problem: None,
             times: channel.is_series.then_some(channel.times),
+            timing: channel.timing.clone().filter(|_| channel.is_series),
             voxel_size: voxel_size.map(Xyz::into),
             voxel_unit: voxel_unit.flatten(),
+            voxel_size_from: match dataset.style.voxel_size {
+                Some(_) => Some("the configuration".to_owned()),
+                None => channel.voxel_size_from.clone(),
+            },
             orthogonal: match dataset.orthogonal(channel) {
                 Orthogonal::Isotropic(_) => "isotropic",
                 Orthogonal::Stored => "stored",

@@ -346,6 +346,7 @@ impl Opening {
             growing: settings.growing,
             found_in: settings.found_in.clone(),
             home: (folder.unwrap_or_default(), settings.below.clone()),
+            file,
             layouts,
             first: first_channel(&channels).map(|channel| channel.name.clone()),
             channels,
@@ -520,6 +521,8 @@ impl Opening {
             times: shape.times,
             voxel_size: found.voxel_size,
             voxel_unit: found.voxel_unit,
+            voxel_size_from: found.voxel_size_from,
+            timing: found.timing,
             fingerprint: Fingerprint::digest(&(
                 found.kind,
                 missing.in_words(),

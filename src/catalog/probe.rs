@@ -68,13 +68,14 @@ impl Trial {
         Self { file, allow_external, discover: false, paths: BTreeSet::new() }
     }
 
-    /// Opens the file and everything used of it, then performs deferred reads until `latest` at most. Ignores errors:
-    /// they are reported when the file is opened for use.
+    /// Opens the file and everything used of it, attributes for people included, then performs deferred reads until `latest`
+    /// at most. Ignores errors: they are reported when the file is opened for use.
     pub fn run(&self, latest: Instant, store: &Store) {
         let until = latest.min(Instant::now() + REHEARSAL);
         let (files, metrics) = (Files::new(store.clone()), Metrics::default());
         let opened =
             Catalog::open_among(files, &self.settings(), BTreeSet::new(), &metrics, &Activity::default());
+        opened.catalog.datasets().for_each(|dataset| drop(dataset.attributes()));
         let channels = opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values());
         let levels = channels.flat_map(|channel| channel.levels());
         let volumes: Vec<&Arc<dyn Volume>> = levels.flat_map(|level| &level.volumes).collect();

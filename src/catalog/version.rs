@@ -47,6 +47,7 @@ impl Catalog {
             growing: _,
             found_in: _,
             home: _,
+            file: _,
             layouts: _,
             channels,
             // Which channel is the first shows in the positions of all.
@@ -70,6 +71,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         voxel_unit,
         origin,
         times,
+        timing,
         is_series,
         window,
         made,
@@ -84,6 +86,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         offset: _,
         // Documents do not depend on these.
         file: _,
+        voxel_size_from: _,
         labels_because: _,
         is_default: _,
         surveyed: _,
@@ -96,7 +99,8 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
     };
     let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();
     let space = (voxel_size.map(bits), voxel_unit, dataset.placed(channel), origin.map(bits));
-    let times = is_series.then_some(times);
+    let timing = timing.as_ref().map(|timing| (timing.step.to_bits(), timing.uneven.len(), &timing.began));
+    let times = is_series.then_some((times, timing));
     Fingerprint::digest(&(name, label, colour, fingerprint, made, window, space, times))
 }
 

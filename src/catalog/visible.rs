@@ -14,8 +14,8 @@ use crate::render::plan;
 
 /// The maximum number of pixels whose voxels are read: of more, the next coarser level is read.
 const MAX_PIXELS: u64 = 1 << 22;
-/// The maximum number of tiles that are read. Of more, or if there is no coarser level, tiles are left out evenly.
-const MAX_TILES: u64 = 64;
+/// The maximum number of stored voxels that are read. If the tiles need more, tiles are left out evenly; one is always read.
+const MAX_VOXELS: u64 = 1 << 22;
 
 /// A request for the range of what is visible, with its names resolved.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ struct Rectangle {
     address: TileAddress,
     columns: Range<u64>,
     rows: Range<u64>,
+    /// The stored voxels that a whole tile reads.
+    voxels_per_tile: u64,
 }
 
 impl Catalog {
@@ -115,6 +117,7 @@ impl Rectangle {
             address: TileAddress { level: view.level, slice, ..request.address },
             columns: within(&request.columns, step[plane.column_axis()], columns),
             rows: within(&request.rows, step[row_axis], rows),
+            voxels_per_tile: view.voxels_per_tile(plane),
         }
     }
 
@@ -134,9 +137,10 @@ impl Rectangle {
         let (across, down) = (touched(&self.columns), touched(&self.rows));
         let width = across.end - across.start;
         let count = width.saturating_mul(down.end - down.start);
-        let step = count.div_ceil(MAX_TILES).max(self.pixels().div_ceil(MAX_PIXELS)).max(1);
-        (0..count.div_ceil(step)).map(move |number| {
-            let (row, column) = (down.start + number * step / width, across.start + number * step % width);
+        let step = count.saturating_mul(self.voxels_per_tile).div_ceil(MAX_VOXELS).clamp(1, count.max(1));
+        // A single tile is the one in the middle.
+        ((step - 1) / 2..count).step_by(step as usize).map(move |number| {
+            let (row, column) = (down.start + number / width, across.start + number % width);
             let address = TileAddress { row, column, ..self.address };
             (address, [part(&self.columns, column), part(&self.rows, row)])
         })

@@ -10,15 +10,13 @@ use clap::Args;
 use tempfile::Builder;
 
 use super::failure::Failure;
-use super::load::load_sound;
+use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::output;
 use super::sources::Sources;
 use crate::base::name::Name;
 use crate::base::request::VersionedToken;
-use crate::flow::activity::Activity;
 use crate::http::write_references;
-use crate::metrics::Metrics;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -37,8 +35,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
-    let (metrics, activity) = (Metrics::default(), Activity::default());
-    let (settings, catalog) = load_sound(log, &arguments.sources.layers()?, &metrics, &activity)?;
+    let Sound { settings, catalog, .. } = load_sound(log, &arguments.sources.layers()?)?;
     let tokens: Vec<&str> = catalog.datasets().map(|dataset| dataset.token.as_str()).collect();
     let only = if let [only] = tokens[..] { Some(only) } else { None };
     let several = || format!("there are several datasets; choose one with --token: {}", tokens.join(", "));

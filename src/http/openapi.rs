@@ -116,6 +116,8 @@ zarr zarr3_group /zarr/0.5/{token}.ome.zarr/zarr.json
     The image of a dataset in OME-Zarr 0.5. `/zarr/0.5/TOKEN/CHANNEL.ome.zarr/` is that of one channel.
 zarr zarr3_array /zarr/0.5/{token}.ome.zarr/{level}/zarr.json
     The array of a level in Zarr v3.
+zarr webknossos /zarr/0.5/{token}/datasource-properties.json
+    The dataset for WEBKNOSSOS: its layers are the images of single channels. Also below `/zarr/0.4/`.
 zarr zarr3_chunk /zarr/0.5/{token}.ome.zarr/{level}/c/{chunk}
     A chunk of a level: Zstandard.
 zarr references /references/{token}.json
@@ -142,7 +144,7 @@ descriptions path token string - The dataset
 voxels path token string - The dataset
 zarr path token string - The name of the dataset. `TOKEN/CHANNEL.ome.zarr` is the image of one channel.
 * path channel string - The name of the channel.
-voxels path channel string - The channel
+voxels path channel string - The channel; for `.tif` up to six, with commas between
 * path channels string c0:R,c1:G One to six channels with commas between, each NAME, or NAME:COLOUR with one of C M Y R G B.
 * path plane plane - The orientation.
 * path layers string c0:0:4095:1:fire,c1:100:900:0.5:00ff00 One to six layers with commas between, each CHANNEL:LO:HI:GAMMA:MAP. MAP is grey, inverted, fire, viridis, magma, cyanhot, or six hexadecimal digits.

@@ -9,6 +9,9 @@ mod omero;
 pub(super) mod references;
 mod v2;
 mod v3;
+mod webknossos;
+
+use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
@@ -19,7 +22,7 @@ use super::documents::{self, Document};
 use super::tiles::{described, is_confirmed};
 use super::{boxes, problem, range};
 use crate::base::paint::Kind;
-use crate::base::request::{VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
+use crate::base::request::{VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 use crate::catalog::NotFound;
 use crate::service::{Identified, TileError};
 
@@ -57,8 +60,12 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
             let lifetime = if is_whole { lifetime(&wanted.token, &REVALIDATED) } else { REVALIDATED };
             let name = ("zarr", &wanted.token.token, &wanted.channel, version, node, document);
             let (node, document) = (node.clone(), *document);
+            let (catalog, token) = (Arc::clone(catalog), wanted.token.clone());
             let built = documents::find(context, &name, measured, move || {
                 Document::json(&match version {
+                    _ if document == ZarrDocument::Properties => {
+                        webknossos::document(&catalog, &token, version)?
+                    }
                     ZarrVersion::V04 => v2::document(&image, &node, document)?,
                     ZarrVersion::V05 => v3::document(&image, &node)?,
                 })

@@ -84,6 +84,8 @@ impl Setup<'_> {
         }
         let about = self.sequence.setups.get(&self.number);
         let voxel = about.and_then(|setup| VoxelSize::xyz(&setup.voxel, setup.unit.as_deref()));
+        let voxel =
+            voxel.map(|voxel| voxel.found_in(|| "the XML file: voxelSize of the view setup".to_owned()));
         let channel = FoundChannel::new(Name::nearest(&self.group), levels).with_voxel(voxel);
         Ok(FoundChannel { label: about.and_then(|setup| setup.name.clone()), ..channel })
     }

@@ -172,6 +172,8 @@ impl Candidate {
     fn add_marks(&mut self, layout: &dyn Layout, about: &About<'_>) {
         let Some(mut found) = layout.marks(about) else { return };
         self.marked_by.extend(found.because.take().map(|because| (layout.name(), because)));
+        let place = || format!("{}, as {} describes it", about.path, layout.name());
+        found.voxel = found.voxel.map(|voxel| voxel.found_in(place));
         found.axes = found.axes.filter(|axes: &Axes| axes.rank() == about.rank());
         self.marks = std::mem::take(&mut self.marks).or(found);
     }

@@ -3,6 +3,7 @@
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
 use crate::base::paint::{Kind, Number, Window};
+use crate::base::timing::Timing;
 use crate::base::units;
 use crate::geometry::Xyz;
 use crate::volume::VoxelType;
@@ -33,6 +34,10 @@ pub struct FoundChannel {
     pub voxel_size: Option<Xyz<f64>>,
     /// The unit of the voxel size, if the file states it.
     pub voxel_unit: Option<String>,
+    /// Where the voxel size was found.
+    pub voxel_size_from: Option<String>,
+    /// When its time points were recorded.
+    pub timing: Option<Timing>,
     /// The position of its first voxel in the file's space, in the unit of the voxel size.
     pub origin: Option<Xyz<f64>>,
     /// The stored levels, finest first.
@@ -61,6 +66,8 @@ impl FoundChannel {
             missing,
             voxel_size,
             voxel_unit,
+            voxel_size_from: None,
+            timing: None,
             origin,
             levels,
             made,
@@ -75,8 +82,8 @@ impl FoundChannel {
     }
 
     pub(super) fn with_voxel(self, voxel: Option<VoxelSize>) -> Self {
-        let (voxel_size, voxel_unit) = voxel.map(|voxel| (voxel.size, voxel.unit)).unzip();
-        Self { voxel_size, voxel_unit: voxel_unit.flatten(), ..self }
+        let Some(VoxelSize { size, unit, from }) = voxel else { return self };
+        Self { voxel_size: Some(size), voxel_unit: unit, voxel_size_from: from, ..self }
     }
 }
 
@@ -177,6 +184,8 @@ impl View {
 pub(super) struct VoxelSize {
     pub size: Xyz<f64>,
     pub unit: Option<String>,
+    /// Where it was found.
+    pub from: Option<String>,
 }
 
 impl VoxelSize {
@@ -184,7 +193,12 @@ impl VoxelSize {
     pub(super) fn new(size: Xyz<f64>, unit: Option<&str>) -> Option<Self> {
         let usable = |edge: f64| edge.is_finite() && edge > 0.0;
         let unit = unit.map(str::trim).filter(|unit| !unit.is_empty()).map(units::usual);
-        (usable(size.x) && usable(size.y) && usable(size.z)).then_some(Self { size, unit })
+        (usable(size.x) && usable(size.y) && usable(size.z)).then_some(Self { size, unit, from: None })
+    }
+
+    /// The same size, found in a place; the place is kept if it is known already.
+    pub(super) fn found_in(self, place: impl FnOnce() -> String) -> Self {
+        Self { from: self.from.or_else(|| Some(place())), ..self }
     }
 
     /// From numbers in z, y, x order.

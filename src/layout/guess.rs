@@ -49,6 +49,7 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
         labels_because: marks.labels_because.or_else(|| finest.names_labels()),
         range: marks.range,
         missing: marks.missing,
+        timing: marks.timing,
         origin: marks.origin,
         remarks: marks.remarks,
         ..FoundChannel::new(name, levels).with_voxel(marks.voxel)

@@ -10,10 +10,13 @@ use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered, range};
 use crate::base::name::Name;
 use crate::base::paint::Window;
+use crate::base::timing::Timing;
 use crate::geometry::Xyz;
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 const LEVEL: &str = "ResolutionLevel ";
+/// The dates of longer series are not read.
+const MAX_DATES: u64 = 4096;
 
 pub(super) struct Imaris;
 
@@ -91,7 +94,16 @@ impl<'a> Tree<'a> {
         }
         let voxel = full.and_then(|size| voxel_size(self.file, size)).or_else(|| self.element_size(&levels));
         let channel = FoundChannel::new(Name::nearest(&format!("c{number}")), levels).with_voxel(voxel);
-        about(self.file, group, channel)
+        about(self.file, group, FoundChannel { timing: self.timing(), ..channel })
+    }
+
+    /// The dates of the time points: `TimePoint1` is that of the group `TimePoint 0`.
+    fn timing(&self) -> Option<Timing> {
+        let (last, _) = self.times.last().filter(|(last, _)| *last > 0 && *last < MAX_DATES)?;
+        let dates = self.file.attributes("/DataSetInfo/TimeInfo")?;
+        let dates: Option<Vec<String>> =
+            (1..=last + 1).map(|n| dates.text(&format!("TimePoint{n}"))).collect();
+        Timing::of_dates(&dates?)
     }
 
     /// A level; `None` if the channel lacks it. At each time point, a channel has all levels or none.
@@ -138,7 +150,8 @@ impl<'a> Tree<'a> {
     /// The attribute that BigDataProcessor 2 writes, in x, y, z order.
     fn element_size(&self, levels: &[FoundLevel]) -> Option<VoxelSize> {
         let finest = levels.first()?.paths.first()?;
-        VoxelSize::xyz(&self.file.attributes(finest)?.numbers("element_size_um")?, Some("µm"))
+        let voxel = VoxelSize::xyz(&self.file.attributes(finest)?.numbers("element_size_um")?, Some("µm"))?;
+        Some(voxel.found_in(|| format!("{finest}: element_size_um")))
     }
 }
 
@@ -191,8 +204,11 @@ fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     let hint = |name: &str| number(&format!("RecordingEntry{name}Spacing"));
     let hints = || Some(Xyz::new(hint("Sample")?, hint("Line")?, hint("Plane")?));
     let unit = image.text("Unit");
-    let voxel = |size: Option<Xyz<f64>>| VoxelSize::new(size?, unit.as_deref());
-    voxel(extents()).or_else(|| voxel(hints()))
+    let voxel = |size: Option<Xyz<f64>>, names: &str| {
+        let from = || format!("/DataSetInfo/Image: {names}");
+        Some(VoxelSize::new(size?, unit.as_deref())?.found_in(from))
+    };
+    voxel(extents(), "ExtMin, ExtMax").or_else(|| voxel(hints(), "RecordingEntry…Spacing"))
 }
 
 #[cfg(test)]

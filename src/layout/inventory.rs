@@ -11,6 +11,7 @@ use super::{FoundChannel, FoundLevel, Part, Paths};
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
 use crate::base::paint::{Kind, Number, Window};
+use crate::base::timing::Timing;
 use crate::geometry::Xyz;
 use crate::volume::hdf5::{OpenFile, View};
 use crate::volume::{Stamp, VoxelType};
@@ -71,6 +72,9 @@ pub struct ChannelRecord {
     pub series: bool,
     /// The number of time points.
     pub times: u64,
+    /// When they were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
     /// The missing time points.
     pub missing: Vec<u64>,
     /// What halving a level does to z: `zslices` or `isotropic`.
@@ -147,6 +151,7 @@ impl ChannelRecord {
         let voxel_size = self.voxel_size.map(Xyz::from);
         found.missing = self.missing_values.iter().filter_map(|text| number(text)).collect();
         found.origin = self.position.map(Xyz::from);
+        found.timing = self.timing.clone();
         let (label, colour, voxel_unit) = (self.label.clone(), self.colour.clone(), self.voxel_unit.clone());
         Some(FoundChannel { label, colour, range, voxel_size, voxel_unit, ..found })
     }

@@ -7,6 +7,7 @@
 use super::VoxelSize;
 use crate::base::axes::Axes;
 use crate::base::paint::{Kind, Number, Window};
+use crate::base::timing::Timing;
 use crate::geometry::Xyz;
 use crate::volume::{Values, VoxelType};
 
@@ -33,6 +34,8 @@ pub(super) struct Marks {
     /// The values that it declares as missing.
     pub missing: Vec<Number>,
     pub voxel: Option<VoxelSize>,
+    /// When its time points were recorded.
+    pub timing: Option<Timing>,
     /// The position of its first voxel in the file's space, in the unit of the voxel size.
     pub origin: Option<Xyz<f64>>,
     /// The display range.
@@ -70,6 +73,7 @@ impl Marks {
             values: self.values.or(later.values),
             missing: self.missing,
             voxel: self.voxel.or(later.voxel),
+            timing: self.timing.or(later.timing),
             origin: self.origin.or(later.origin),
             range: self.range.or(later.range),
             factor: self.factor.or(later.factor),

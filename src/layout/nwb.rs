@@ -15,6 +15,7 @@ use super::spacing::{Calibration, Spacing};
 use super::{Layout, VoxelSize, last_of};
 use crate::base::axes::{Axes, AxisName};
 use crate::base::paint::Kind;
+use crate::base::timing::Timing;
 use crate::volume::hdf5::OpenFile;
 
 const NAME: &str = "NWB";
@@ -63,6 +64,7 @@ fn series(about: &About<'_>) -> Option<Marks> {
         label: Some(last_of(about.group()).to_owned()),
         kind: is_colour.then_some(Kind::Rgb),
         voxel: voxel_size(about, &axes),
+        timing: timing(about),
         axes: Some(axes),
         ..Marks::because(format!("{} is the data of a {series}", about.path))
     })
@@ -98,6 +100,15 @@ fn image(about: &About<'_>) -> Option<Marks> {
         kind: is_colour.then_some(Kind::Rgb),
         ..Marks::because(format!("{} is a {kind}", about.path))
     })
+}
+
+/// By the rate in hertz, else by the seconds of each frame.
+fn timing(about: &About<'_>) -> Option<Timing> {
+    let rate = || about.file.attributes(&format!("{}/starting_time", about.group()))?.numbers("rate");
+    if let Some([rate]) = rate().as_deref() {
+        return Timing::even(1.0 / rate);
+    }
+    Timing::of_seconds(&about.file.numbers(&format!("{}/timestamps", about.group()))?)
 }
 
 fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {

@@ -57,7 +57,8 @@ pub(super) fn channels(
         let finest = pyramid.finest();
         let mut channel = channel(pyramid, name);
         if let (None, Some(Some(voxel))) = (channel.voxel_size, shared.get(&finest.size())) {
-            channel = channel.with_voxel(Some(voxel.clone()));
+            let from = voxel.from.as_ref().map(|from| format!("{from}: a volume with the same extents"));
+            channel = channel.with_voxel(Some(VoxelSize { from, ..voxel.clone() }));
         }
         one_for_each_component(channel, finest.components())
     });

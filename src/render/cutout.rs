@@ -42,11 +42,11 @@ fn encoded(voxels: Vec<u8>, plan: &Cutout, encoding: BoxEncoding) -> Result<Vec<
             chunk::encoded(voxels, plan, &format)
         }
         BoxEncoding::Segmentation(format) => chunk::segmentation(voxels, plan, format),
-        BoxEncoding::File(BoxFormat::Raw) => Ok(interleaved(voxels, plan)),
-        BoxEncoding::File(BoxFormat::Tiff) => imagej::hyperstack(&interleaved(voxels, plan), plan),
+        BoxEncoding::File(BoxFormat::Raw) => Ok(interleaved(voxels, plan, plan.voxel.stored_bytes())),
+        BoxEncoding::File(BoxFormat::Tiff) => imagej::hyperstack(voxels, plan),
         BoxEncoding::File(BoxFormat::Npy) => {
             let mut file = npy_header(plan);
-            file.extend(interleaved(voxels, plan));
+            file.extend(interleaved(voxels, plan, plan.voxel.stored_bytes()));
             Ok(file)
         }
     }
@@ -123,9 +123,9 @@ fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
     Ok(all)
 }
 
-/// Components last, as NumPy and imaging libraries expect colours.
-fn interleaved(voxels: Vec<u8>, plan: &Cutout) -> Vec<u8> {
-    let (count, width) = (plan.components.len(), plan.voxel.stored_bytes());
+/// So many bytes of each component in turn: of a voxel, as NumPy and imaging libraries expect colours, or of a section.
+fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
+    let count = plan.components.len();
     if count == 1 {
         return voxels;
     }

@@ -25,8 +25,10 @@ pub struct Plan {
 /// A box of voxels to read.
 #[derive(Debug, Clone)]
 pub struct Cutout {
-    /// The volumes of the stored level to read: one volume, or one each for red, green and blue.
+    /// The volumes of the stored level to read: one volume, one each for red, green and blue, or one for each channel.
     pub components: Vec<Arc<dyn Volume>>,
+    /// Whether they are red, green and blue.
+    pub is_rgb: bool,
     /// The type of their voxels.
     pub voxel: VoxelType,
     /// The time point.
@@ -194,6 +196,11 @@ impl PixelKind {
 }
 
 impl Cutout {
+    /// The number of channels; red, green and blue are one.
+    pub fn channels(&self) -> u64 {
+        if self.is_rgb { 1 } else { self.components.len() as u64 }
+    }
+
     /// The extents in C order: z, y, x, and the number of components if there are several.
     pub fn shape(&self) -> Vec<u64> {
         let size = self.region.size;
@@ -213,7 +220,7 @@ impl BoxEncoding {
         };
         let bytes = (plan.components.len() * voxel.stored_bytes()) as u64;
         // Of a narrow box, the directories of the pages are most of the file.
-        let pages = if *self == BoxEncoding::File(BoxFormat::Tiff) { own.z } else { 0 };
+        let pages = if *self == BoxEncoding::File(BoxFormat::Tiff) { own.z * plan.channels() } else { 0 };
         let directories = pages.saturating_mul(MAX_DIRECTORY);
         size.zip(own, u64::max).volume().saturating_mul(bytes).saturating_add(directories)
     }

@@ -21,6 +21,9 @@ use crate::catalog::{Catalog, Channel, Image, NoBox, NotFound, Origin, Precomput
 use crate::render::imagej_has;
 use crate::render::plan::{AcceptedCodings, BoxEncoding, PixelKind};
 
+/// The most bytes of a TIFF file, in which places are numbers of 32 bits.
+const MAX_TIFF: u64 = u32::MAX as u64;
+
 impl TileService {
     /// Resolves a request to a tile. Reads data only if the window of a channel has yet to be measured; the client
     /// then waits for that in the render queue.
@@ -107,7 +110,13 @@ impl TileService {
                 false => Err(NotFound::NotTiff { channel, dtype: voxel.name() }.into()),
             }
         });
-        self.unchanged_box(catalog, &request.token.token, resolved).await
+        let identified = self.unchanged_box(catalog, &request.token.token, resolved).await?;
+        let bytes = identified.cutout().map_or(0, |(plan, encoding)| encoding.bytes(&plan));
+        if format == BoxFormat::Tiff && bytes > MAX_TIFF {
+            let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";
+            return Err(TileError::TooLarge(problem.to_owned()));
+        }
+        Ok(identified)
     }
 
     /// Resolves a request for a chunk of Neuroglancer's precomputed format. Reads no data. The files of the dataset are

@@ -190,6 +190,15 @@ impl OpenFile {
         Some(Attributes::from_node(&found.object))
     }
 
+    /// The attributes of the object at `path`, and the names of the hard links in it if it is a group; `None` without a
+    /// message in the log if there is none, or if it cannot be opened.
+    pub fn object(&self, path: &str) -> Option<(Attributes, Vec<String>)> {
+        let follower = Follower { logs_refusals: false, ..self.follower() };
+        let found = follower.node(&self.file, path).ok()?.object;
+        let members = if let Node::Group(group) = &found { listing::members(group) } else { Vec::new() };
+        Some((Attributes::from_node(&found), members))
+    }
+
     /// The text of the small dataset at `path`, if it exists; several strings are concatenated.
     pub fn text(&self, path: &str) -> Option<String> {
         let (found, _) = self.follower().dataset(&self.file, path).ok()?;

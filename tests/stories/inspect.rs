@@ -252,9 +252,24 @@ fn a_server_says_the_same_of_a_file_without_its_folder() {
         let builder = file.new_dataset_builder().empty::<u8>().shape((600, 1024, 1024));
         let raw = builder.chunk((1, 512, 512)).deflate(1).create("raw").unwrap();
         raw.write_slice(&ndarray::Array3::<u8>::zeros((1, 512, 512)), s![..1, ..512, ..512]).unwrap();
+        made::numbers(&raw, "element_size_um", &[2.0, 0.5, 0.5]);
+        made::text(file, "sample", "mouse 7, µ-opioid");
+        made::text(file, "long", &"x".repeat(3000));
+        let settings = file.create_group("microscope/settings").unwrap();
+        made::characters(&settings, "objective", "Plan-Apochromat 63x");
+        made::numbers(&settings, "gain", &[7_i64]);
+        made::numbers(&settings, "curve", &[0.5; 100]);
     });
+    let attributes = json!({
+        "/": {"long": "x".repeat(2000) + "…", "sample": "mouse 7, µ-opioid"},
+        "/raw": {"element_size_um": "2, 0.5, 0.5"},
+        "/microscope/settings": {"curve": "100 values", "gain": "7", "objective": "Plan-Apochromat 63x"},
+    });
+    assert_eq!(described["attributes"], attributes);
+    let from = described["channels"][0]["voxel_size_from"].as_str().unwrap();
+    assert!(from.starts_with("/raw"), "{from}");
     described.as_object_mut().unwrap().remove("configuration");
-    described["warnings"][0]["mend"] = json!("voltile pyramid made.h5 --rechunk made.rechunked.h5");
+    described["warnings"][0]["mend"] = json!("voltile pyramid made.h5");
     let server = place.serve(["made.h5"]);
     assert_eq!(server.json("/datasets/made/about.json"), described);
     assert_eq!(server.get("/datasets/other/about.json").status, 404);

@@ -123,6 +123,9 @@ fn imaris(file: &hdf5::File) {
     {
         characters(&about, name, value);
     }
+    let times = file.create_group("DataSetInfo/TimeInfo").unwrap();
+    characters(&times, "TimePoint1", "2009-11-20 12:31:57.500");
+    characters(&times, "TimePoint2", "2009-11-20 12:33:27.500");
     let image = file.create_group("DataSetInfo/Image").unwrap();
     characters(&image, "Unit", "um");
     for (axis, extent) in ["0.7", "1.0", "1.0"].iter().enumerate() {
@@ -143,7 +146,10 @@ fn imaris_with_padding_names_colours_and_ranges() {
     assert_eq!((tubulin.label.as_deref(), tubulin.colour.as_deref()), (Some("tubulin"), Some("#ff8000")));
     assert_eq!(tubulin.range, Some(Window::Real { lo: 10.5, hi: 200.0 }));
     assert_eq!((voxel(tubulin), tubulin.voxel_unit.as_deref()), (Some([0.7 / 7.0, 0.2, 0.5]), Some("µm")));
+    assert_eq!(tubulin.voxel_size_from.as_deref(), Some("/DataSetInfo/Image: ExtMin, ExtMax"));
     assert_eq!(times(tubulin), [true, true]);
+    let timing = tubulin.timing.as_ref().unwrap();
+    assert_eq!((timing.step, timing.began.as_deref()), (90.0, Some("2009-11-20T12:31:57.500")));
     let factors: Vec<_> = levels(tubulin).into_iter().map(|(_, factor)| factor).collect();
     assert_eq!(factors, [Some([1, 1, 1]), Some([2, 2, 1])]);
     assert_eq!(value(&path, tubulin, CORNER.0), (SIZE, CORNER.1), "without the padding");

@@ -112,8 +112,8 @@ fn every_documented_path_answers_as_documented() {
         }
     }
     assert_eq!(
-        checked, 17,
-        "the list, a dataset, what is said of its file, a range, projects, info, two of the precomputed format, seven of OME-Zarr, two of health"
+        checked, 18,
+        "the list, a dataset, what is said of its file, a range, projects, info, two of the precomputed format, eight of OME-Zarr, two of health"
     );
 }
 

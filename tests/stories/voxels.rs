@@ -1,7 +1,7 @@
 //! Boxes of voxels for analysis: NumPy files and raw bytes, of any level, in the data's own type.
 
 use hdf5::H5Type;
-use ndarray::{Array3, Array4, s};
+use ndarray::{Array3, Array4, ArrayD, Dimension, IxDyn, s};
 
 use crate::common::wire::Answer;
 use crate::common::{Place, Server, fixture, made};
@@ -345,4 +345,50 @@ fn types_that_imagej_does_not_have_are_refused_and_colours_are_not() {
     assert!(refused.status == 404 && refused.problem().contains(".npy"), "{refused:?}");
     let (found, ..) = pages(&get(&server, "rgb/three/0/0-8_0-6_0-2.tif"));
     assert!(found.concat() == npy(&get(&server, "rgb/three/0/0-8_0-6_0-2.npy")).2);
+}
+
+#[test]
+fn several_channels_are_one_hyperstack() {
+    let place = Place::new();
+    let voxel = |channel: usize, at: &[usize]| (1000 * channel + 100 * at[0] + 10 * at[1] + at[2]) as u16;
+    let data = |channel: usize| ArrayD::from_shape_fn(IxDyn(&[4, 8, 9]), |at| voxel(channel, at.slice()));
+    made::file(&place.path("cells.h5"), |file| {
+        (0..3).for_each(|channel| drop(made::put(file, &format!("c{channel}"), &data(channel))));
+        made::put(file, "small", &made::zeros::<u16>(&[4, 8, 8]));
+        made::put(file, "bytes", &made::zeros::<u8>(&[4, 8, 9]));
+    });
+    let server = place.serve(["cells.h5"]);
+    let answer = get(&server, "cells/c0,c2/0/2-8_1-5_1-3.tif");
+    let (found, description, _) = pages(&answer);
+    let page = |channel: usize, z: usize| -> Vec<u8> {
+        (1..5).flat_map(|y| (2..8).flat_map(move |x| voxel(channel, &[z, y, x]).to_le_bytes())).collect()
+    };
+    // As in ImageJ, the channel changes faster than the slice.
+    assert_eq!(found, [page(0, 1), page(2, 1), page(0, 2), page(2, 2)]);
+    for line in ["images=4\n", "channels=2\n", "slices=2\n", "mode=composite\n"] {
+        assert!(description.contains(line), "{description}");
+    }
+    let problem = |path: &str| {
+        let refused = get(&server, path);
+        assert_eq!(refused.status, 404, "{path}");
+        refused.problem()
+    };
+    assert!(problem("cells/c0,small/0/0-1_0-1_0-1.tif").contains("cannot be in one file"));
+    assert!(problem("cells/c0,bytes/0/0-1_0-1_0-1.tif").contains("cannot be in one file"));
+    assert!(problem("cells/c0,c9/0/0-1_0-1_0-1.tif").contains("c9"));
+    assert!(problem("cells/c0,c1/0/0-1_0-1_0-1.npy").contains("one channel"));
+}
+
+#[test]
+fn a_hyperstack_that_its_places_cannot_count_is_refused_at_once() {
+    let place = Place::new();
+    made::file(&place.path("large.h5"), |file| {
+        let builder =
+            file.new_dataset_builder().empty::<u16>().shape((1, 1 << 17, 1 << 17)).chunk((1, 512, 512));
+        builder.create("raw").unwrap();
+    });
+    let limits = ["render.boxes=\"128GiB\"", "render.max_voxels_per_box=100000000000"];
+    let server = place.serve(["large.h5", "--set", limits[0], "--set", limits[1]]);
+    let refused = get(&server, "large/raw/0/0-65536_0-65536_0-1.tif");
+    assert!(refused.status == 413 && refused.problem().contains("TIFF"), "{refused:?}");
 }

@@ -11,7 +11,7 @@ use ndarray::{Array3, Array4, Array5, s};
 use serde_json::{Value, json};
 
 use crate::common::wire::{Answer, Connection};
-use crate::common::{Place, Server, fixture, volumes};
+use crate::common::{Place, Server, fixture, made, volumes};
 
 /// The versions, with their prefixes of chunk keys.
 const VERSIONS: [(&str, &str); 2] = [("0.4", ""), ("0.5", "c/")];
@@ -437,7 +437,7 @@ fn documents_describe_the_image() {
     assert_eq!(image["datasets"], json!([level]));
     let channels = &attributes["omero"]["channels"];
     let window = json!({"min": 0, "max": 65535, "start": 100, "end": 900});
-    for (place, label, colour, is_inverted) in [(0, "a", "00FFFF", false), (1, "b", "FF00FF", true)] {
+    for (place, label, colour, is_inverted) in [(0, "a", "00FF00", false), (1, "b", "FF00FF", true)] {
         let channel = &channels[place];
         assert_eq!((&channel["label"], &channel["color"]), (&json!(label), &json!(colour)));
         assert_eq!((&channel["window"], &channel["inverted"]), (&window, &json!(is_inverted)));
@@ -705,4 +705,72 @@ fn no_level_is_finer_than_the_one_before_along_any_axis() {
         info["scales"].as_array().unwrap().iter().map(|scale| reals(&scale["resolution"])).collect();
     assert!(are_ordered(&in_zarr) && are_ordered(&in_info), "{in_zarr:?} {in_info:?}");
     assert!(in_zarr.contains(&vec![1.0, 8.0, 8.0]) && in_info.contains(&vec![8.0, 8.0, 1.0]));
+}
+
+#[test]
+fn the_axis_of_time_has_the_seconds_of_the_file() {
+    let place = Place::new();
+    let film = |file: &hdf5::File, name: &str| {
+        let group = file.create_group(&format!("acquisition/{name}")).unwrap();
+        made::text(&group, "neurodata_type", "TwoPhotonSeries");
+        made::put(file, &format!("acquisition/{name}/data"), &made::zeros::<u8>(&[4, 30, 40]));
+        group
+    };
+    made::file(&place.path("ophys.nwb"), |file| {
+        made::text(file, "nwb_version", "2.6.0");
+        film(file, "even");
+        let start = made::put(file, "acquisition/even/starting_time", &made::zeros::<f64>(&[1]));
+        made::numbers(&start, "rate", &[8.0_f32]);
+        film(file, "uneven");
+        let seconds = ndarray::arr1(&[10.0, 11.0, 13.0, 16.0]).into_dyn();
+        made::put(file, "acquisition/uneven/timestamps", &seconds);
+    });
+    let server = place.serve(["ophys.nwb"]);
+    let described = server.json("/datasets.json");
+    let timing = |number: usize| described["datasets"][0]["channels"][number]["timing"].clone();
+    assert_eq!(timing(0), json!({"step": 0.125, "began": null}));
+    assert_eq!(timing(1), json!({"step": 2.0, "began": null, "uneven": [0.0, 1.0, 3.0, 6.0]}));
+    let scale = |channel: &str| {
+        let image = server.json(&format!("/zarr/0.5/ophys/{channel}.ome.zarr/zarr.json"));
+        let image = &image["attributes"]["ome"]["multiscales"][0];
+        (image["axes"][0].clone(), image["datasets"][0]["coordinateTransformations"][0]["scale"][0].clone())
+    };
+    let [even, uneven] = [0, 1].map(|number| described["datasets"][0]["channels"][number]["name"].clone());
+    assert_eq!(
+        scale(even.as_str().unwrap()),
+        (json!({"name": "t", "type": "time", "unit": "second"}), json!(0.125))
+    );
+    // OME-Zarr has no uneven steps.
+    assert_eq!(scale(uneven.as_str().unwrap()), (json!({"name": "t", "type": "time"}), json!(1.0)));
+}
+
+#[test]
+fn webknossos_is_told_of_every_channel() {
+    let place = Place::new();
+    let server = sample(&place);
+    for (version, format) in [("0.4", "zarr"), ("0.5", "zarr3")] {
+        let told = server.json(&format!("/zarr/{version}/sample/datasource-properties.json"));
+        assert_eq!(told["scale"], json!({"factor": [100.0, 100.0, 500.0], "unit": "nanometer"}));
+        let layers = told["dataLayers"].as_array().unwrap();
+        let names: Vec<&str> = layers.iter().map(|layer| layer["name"].as_str().unwrap()).collect();
+        assert!(names.starts_with(&["a", "b", "bytes", "cells"]), "{names:?}");
+        let a = &layers[0];
+        assert_eq!(
+            (&a["elementClass"], &a["category"], &a["dataFormat"]),
+            (&json!("uint16"), &json!("color"), &json!(format))
+        );
+        assert_eq!(a["additionalAxes"][0]["name"], "t");
+        assert_eq!(a["defaultViewConfiguration"]["intensityRange"], json!([100.0, 900.0]));
+        let mag = &a["mags"][0];
+        assert_eq!(
+            (&mag["mag"], &mag["axisOrder"]),
+            (&json!([1, 1, 1]), &json!({"t": 0, "z": 1, "y": 2, "x": 3}))
+        );
+        // The path is relative to the document's folder.
+        let path = mag["path"].as_str().unwrap().trim_start_matches("./");
+        let file = if version == "0.4" { ".zarray" } else { "zarr.json" };
+        assert_eq!(server.get(&format!("/zarr/{version}/sample/{path}/{file}")).status, 200);
+        assert_eq!(layers[3]["category"], "segmentation");
+    }
+    assert_eq!(server.get("/zarr/0.5/other/datasource-properties.json").status, 404);
 }

@@ -1,20 +1,24 @@
-//! Requests for boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`.
+//! Requests for boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`. Instead of one channel, a TIFF file may
+//! have several, with commas between.
 
+use super::malformed::MAX_CHANNELS;
 use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
 use crate::base::name::Name;
-use crate::base::paint::{BOX_FILES, BoxFile};
+use crate::base::paint::{BOX_FILES, BoxFile, BoxFormat};
 use crate::geometry::{Level, Region, Xyz};
 
 /// The literal first segment of paths of boxes.
 pub const VOXELS: &str = "voxels";
 
-/// A box of voxels of one channel, requested by name.
+/// A box of voxels, requested by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BoxRequest {
     /// The dataset.
     pub token: VersionedToken,
     /// The channel's name.
     pub channel: Name,
+    /// The names of the other channels of a TIFF file.
+    pub others: Vec<Name>,
     /// The time point, if the request names one.
     pub time: Option<u64>,
     /// The level.
@@ -31,9 +35,19 @@ impl BoxRequest {
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
         let [token, channel, level, file] = *segments else { return Err(Malformed::VoxelsShape) };
         let (region, written) = box_in(file).ok_or_else(|| Malformed::Box { text: file.to_owned() })?;
+        let mut channels = channel.split(',').map(Name::new);
+        let channel = channels.next().unwrap_or_else(|| Name::new(channel))?;
+        let others = channels.collect::<Result<Vec<_>, _>>()?;
+        if others.len() >= MAX_CHANNELS {
+            return Err(Malformed::TooManyChannels { count: others.len() + 1 });
+        }
+        if !others.is_empty() && written.format != BoxFormat::Tiff {
+            return Err(Malformed::OneChannel { suffix: written.suffix });
+        }
         let request = BoxRequest {
             token: VersionedToken::new(token)?,
-            channel: Name::new(channel)?,
+            channel,
+            others,
             time: time_in(query)?,
             level: level_of(number("level", level)?)?,
             region,
@@ -120,6 +134,14 @@ mod tests {
         }
         for path in ["/voxels", "/voxels/a/b/0-1_0-1_0-1.npy", "/voxels/a/b/c/0/0-1_0-1_0-1.npy"] {
             assert!(matches!(parsed(path), Some(Err(Malformed::VoxelsShape))), "{path}");
+        }
+        for (path, problem) in [
+            ("/voxels/a/b,c/0/0-1_0-1_0-1.npy", "one channel"),
+            ("/voxels/a/b,/0/0-1_0-1_0-1.tif", "is not a name"),
+            ("/voxels/a/b,c,d,e,f,g,h/0/0-1_0-1_0-1.tif", "7 channels are too many"),
+        ] {
+            let error = parsed(path).unwrap().unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
         }
         assert!(matches!(parsed("/voxels/a/b/64/0-1_0-1_0-1.npy"), Some(Err(Malformed::Level { .. }))));
         assert!(matches!(

@@ -24,6 +24,8 @@ pub enum Malformed {
         BOX_FILES.each_ref().map(|file| file.suffix).join(" or ")
     )]
     Box { text: String },
+    #[error("a file of the format {suffix} holds one channel; only .tif may hold several")]
+    OneChannel { suffix: &'static str },
     #[error(
         "a tile with a range and colours is at /view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png, the range of what is visible at /view/TOKEN/CHANNEL/range.json; this path has too few segments or too many"
     )]

@@ -14,7 +14,7 @@ use crate::geometry::Plane;
 use crate::store::Requests;
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
-    let Inspection { description, costs } = inspection;
+    let Inspection { description, costs, .. } = inspection;
     let mut out = String::new();
     for recognised in &description.layouts {
         let _ = writeln!(out, "layout     {}: {}", recognised.layout, escaped(&recognised.because));

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::omero;
 use crate::base::name::Name;
 use crate::base::request::ZarrVersion;
+use crate::base::timing::Timing;
 use crate::base::units::{MICROMETRE, in_nanometres};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
 use crate::geometry::Xyz;
@@ -48,34 +49,39 @@ fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Valu
 }
 
 /// The size of a voxel of level 0 and its unit.
-struct Space {
-    voxel: Xyz<f64>,
-    unit: Option<&'static str>,
+pub(super) struct Space {
+    pub voxel: Xyz<f64>,
+    pub unit: Option<&'static str>,
+    /// The seconds between time points, if they are evenly spaced.
+    step: Option<f64>,
 }
 
 impl Space {
     /// In the file's unit if that is nanometres, in micrometres if it is larger. A size without a known unit is only
     /// good for its ratios.
-    fn new(arrays: &Multiscale<'_>) -> Self {
+    pub fn new(arrays: &Multiscale<'_>) -> Self {
+        let timing = arrays.channels().first().and_then(|channel| channel.timing.as_ref());
+        let step = timing.and_then(Timing::even_step);
         let configured = arrays.dataset().style.voxel_size.map(|size| (size, Some("nm")));
         let in_file = arrays
             .channels()
             .first()
             .and_then(|channel| channel.voxel_size.map(|size| (size, channel.voxel_unit.as_deref())));
         let Some((voxel, unit)) = configured.or(in_file) else {
-            return Self { voxel: Xyz::all(1.0), unit: None };
+            return Self { voxel: Xyz::all(1.0), unit: None, step };
         };
         let (factor, unit) = match unit.and_then(in_nanometres) {
             None => (1.0, None),
             Some(nanometres) if nanometres < MICROMETRE => (nanometres, Some("nanometer")),
             Some(nanometres) => (nanometres / MICROMETRE, Some("micrometer")),
         };
-        Self { voxel: voxel.map(|size| size * factor), unit }
+        Self { voxel: voxel.map(|size| size * factor), unit, step }
     }
 }
 
 fn axes(arrays: &Multiscale<'_>, space: &Space) -> Vec<Value> {
     let axis = |letter: char| match letter {
+        't' if space.step.is_some() => json!({"name": "t", "type": "time", "unit": "second"}),
         't' => json!({"name": "t", "type": "time"}),
         'c' => json!({"name": "c", "type": "channel"}),
         letter => match space.unit {
@@ -93,13 +99,12 @@ fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &Space) -> Value 
     let offset = arrays.position().map(|offset| offset as f64);
     let centre = offset.zip(level.factor, |offset, factor| offset + (factor - 1) as f64 / 2.0);
     let translation = centre.zip(space.voxel, |centre, voxel| centre * voxel);
-    let chosen =
-        |value: Xyz<f64>, other: f64| arrays.axes().chosen(other, other, [value.z, value.y, value.x]);
+    let chosen = |value: Xyz<f64>, t: f64, c: f64| arrays.axes().chosen(t, c, [value.z, value.y, value.x]);
     json!({
         "path": level.level.number().to_string(),
         "coordinateTransformations": [
-            {"type": "scale", "scale": chosen(scale, 1.0)},
-            {"type": "translation", "translation": chosen(translation, 0.0)},
+            {"type": "scale", "scale": chosen(scale, space.step.unwrap_or(1.0), 1.0)},
+            {"type": "translation", "translation": chosen(translation, 0.0, 0.0)},
         ],
     })
 }

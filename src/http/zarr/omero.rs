@@ -20,28 +20,21 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
             components.map(|(label, colour)| channel(first, label, colour, true)).into()
         }
         Kind::Image => {
-            let is_alone = channels.len() == 1;
+            let together = arrays.dataset().composite_colours();
+            let own = |one: &Channel| match channels.len() {
+                1 => one.colour.as_deref().and_then(Colour::code),
+                _ => together.get(&one.name).map(|(_, rgb)| *rgb),
+            };
             let each = channels.iter().enumerate().map(|(place, one)| {
                 let label = one.label.as_deref().unwrap_or(one.name.as_str());
-                channel(one, label, &colour(one, place, is_alone), place < MAX_ACTIVE)
+                let [r, g, b]: Rgb = own(one).unwrap_or([u8::MAX; 3]);
+                channel(one, label, &format!("{r:02X}{g:02X}{b:02X}"), place < MAX_ACTIVE)
             });
             each.collect()
         }
     };
     let model = if channels.len() == 1 { "greyscale" } else { "color" };
     Some(json!({"name": name, "channels": channels, "rdefs": {"model": model}}))
-}
-
-/// The colour given in the file, else white for one channel, and that of its position for several.
-fn colour(channel: &Channel, place: usize, is_alone: bool) -> String {
-    let given = channel.colour.as_deref().and_then(|colour| colour.strip_prefix('#'));
-    if let Some(given) = given.filter(|given| given.len() == 6) {
-        return given.to_ascii_uppercase();
-    }
-    let by_position = Colour::BY_POSITION[place % Colour::BY_POSITION.len()];
-    let colour = if is_alone { Colour::White } else { by_position };
-    let [r, g, b]: Rgb = colour.of_shade(u8::MAX);
-    format!("{r:02X}{g:02X}{b:02X}")
 }
 
 fn channel(channel: &Channel, label: &str, colour: &str, is_active: bool) -> Value {

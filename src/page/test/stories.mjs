@@ -324,11 +324,26 @@ export const stories = (world) => {
       const film = (c) => made({ ...FILM, index: { t: 0, c }, at: pixels.map(([x, y]) => [x, y, 3]) });
       const [green, magenta] = [film(0), film(1)];
       await shows(visit, "xy", [175.25, 100.25], pixels, green.map(([g], i) => [magenta[i][0], g, magenta[i][0]]));
-      await visit.open("#ophys");
-      truth(visit.hash().endsWith("show=movie"), `the movie is not shown: ${visit.hash()}`);
       await visit.open("#empty");
       await visit.page.getByText("all voxels are 0").waitFor();
       await world.picture(visit, "empty");
+    },
+
+    async "The movie of an NWB file opens rather than its mean picture, and its time is in seconds"(visit) {
+      await visit.open("#ophys");
+      truth(/show=data$/.test(visit.hash()), `the movie is not shown: ${visit.hash()}`);
+      equal(await visit.text(".player .when"), "0 s", "the time of the first frame");
+      await visit.page.keyboard.press("t");
+      await visit.settle();
+      equal(await visit.text(".player .when"), "0.25 s", "the time of the second frame");
+      await world.picture(visit, "ophys");
+      await visit.page.keyboard.press("i");
+      await visit.page.getByText("every 0.25 s").waitFor();
+      await visit.page.fill("#attributes", "WHEEL movie");
+      await visit.page.getByText("awake mouse on a wheel").waitFor();
+      equal(await visit.page.getByText("nwb_version", { exact: true }).count(), 0, "attributes without the words");
+      await visit.page.fill("#attributes", "nothing has this");
+      await visit.page.getByText("No attribute has these words.").waitFor();
     },
 
     async "Labels lie over the image, as opaque as one likes, and nothing hides where there is none"(visit) {
@@ -784,6 +799,7 @@ export const stories = (world) => {
       equal(Buffer.compare(bytes.subarray(bytes.length - expected.length), Buffer.from(expected)), 0, "the voxels of the file");
       const [tif] = await Promise.all([visit.page.waitForEvent("download"), visit.page.click("a:text-is('.tif')")]);
       truth(/^(II\*\0|MM\0\*)/.test(readFileSync(await tif.path()).toString("latin1")), "the other file is no TIFF");
+      equal(await visit.page.getByText("channels", { exact: false }).and(visit.page.locator("a.button")).isVisible(), false, "a file of several channels");
       await visit.page.click("text=Copy as Python");
       await visit.page.waitForFunction(async () => (await navigator.clipboard.readText()).includes("zarr"));
       const code = await visit.page.evaluate(() => navigator.clipboard.readText());
@@ -867,6 +883,13 @@ export const stories = (world) => {
       await go("somewhere");
       await visit.page.waitForSelector("text=is no place");
       await world.picture(visit, "goto");
+    },
+
+    async "All visible channels are one TIFF file"(visit) {
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&show=first:G,second:M");
+      await visit.page.keyboard.press("d");
+      const [tif] = await Promise.all([visit.page.waitForEvent("download"), visit.page.click("a:text-is('.tif, 2 channels')")]);
+      truth(readFileSync(await tif.path()).toString("latin1").includes("channels=2\n"), "the file has no two channels");
     },
 
     async "About this file tells of layout, chunks, filters and voxel sizes"(visit) {

@@ -61,14 +61,7 @@ kind = "labels"
 offset = [300, 100, 2]
 
 [datasets.ophys]
-file = "test.h5"
-[datasets.ophys.channels.mean]
-path = "/mean"
-axes = "yx"
-[datasets.ophys.channels.movie]
-path = "/movie"
-axes = "tyx"
-window = "full"
+file = "ophys.nwb"
 
 [datasets.empty]
 file = "test.h5"
@@ -108,9 +101,17 @@ def make(folder: Path) -> None:
         file["part"] = file["ids"][2:7, 100:400, 300:700]
         file["film"] = random.integers(0, 3500, (4, 2, 6, 40, 70)).repeat(5, 3).repeat(5, 4).astype("u2")
         file["empty"] = np.zeros((3, 40, 50), "u2")
-        file["mean"] = random.integers(0, 3500, (20, 30)).repeat(10, 0).repeat(10, 1).astype("u2")
-        file["movie"] = random.integers(0, 3500, (5, 20, 30)).repeat(5, 1).repeat(5, 2).astype("u2")
         file["rgb"] = random.integers(0, 256, (6, 20, 35, 3)).repeat(10, 1).repeat(10, 2).astype("u1")
+    with h5py.File(folder / "ophys.nwb", "w") as file:
+        file.attrs["nwb_version"] = "2.6.0"
+        movie = file.create_group("acquisition/movie")
+        movie.attrs["neurodata_type"] = "TwoPhotonSeries"
+        movie.attrs["comments"] = "awake mouse on a wheel"
+        movie["data"] = random.integers(0, 3500, (5, 30, 20)).repeat(5, 1).repeat(5, 2).astype("u2")
+        movie["starting_time"] = 0.0
+        movie["starting_time"].attrs["rate"] = 4.0
+        file["processing/ophys/summary/mean"] = random.integers(0, 3500, (30, 20)).repeat(10, 0).repeat(10, 1).astype("f4")
+        file["processing/ophys/summary/mean"].attrs["neurodata_type"] = "GrayscaleImage"
     (folder / "secrets.txt").write_text("secret-of-the-browser-test/+\n")
     (folder / "voltile.toml").write_text(CONFIGURATION)
 

@@ -3,12 +3,15 @@
 import { addressOf, type Channel, type Dataset, explain, type PlaneName, sound } from "./data";
 import { h, sheet } from "./dom";
 import { PLANES } from "./geometry";
+import { when } from "./when";
 
 /** What the server's description has besides what the page always needs. */
 type About = Dataset & {
   layouts?: { layout: string; because: string }[];
   /** What is slow or wrong, and the command that mends it. */
   warnings?: { channel: string; problem: string; mend: string | null }[];
+  /** By path, and by name. */
+  attributes?: Record<string, Record<string, string>>;
 };
 
 /** A tile that reads more stored voxels than this is slow. */
@@ -32,9 +35,12 @@ function reason(channel: Channel, plane: PlaneName): string | null {
     "Chunks that are cubes make all planes fast: voltile pyramid --rechunk writes them.";
 }
 
+/** Longer texts are wrapped. */
+const LONG = 24;
+
 const table = (head: string[], rows: (string | number)[][]): HTMLElement =>
   h("table", {}, h("thead", {}, h("tr", {}, ...head.map((text) => h("th", { scope: "col" } as never, text)))),
-    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, String(cell)))))));
+    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", { className: String(cell).length > LONG ? "long" : "" }, String(cell)))))));
 
 function content(about: About): HTMLElement[] {
   const known = about.warnings?.map(({ channel, problem, mend }) => `${channel}: ${problem}${mend ? ` · ${mend}` : ""}`);
@@ -45,16 +51,35 @@ function content(about: About): HTMLElement[] {
     storage ? storage.filters.join(", ") || "none" : "",
   ]));
   const sizes = about.channels.map((channel) => [channel.label ?? channel.name, channel.labels_because ? `labels, because ${channel.labels_because}` : channel.kind,
-    channel.dtype, channel.voxel_size ? `${channel.voxel_size.map((size) => Number(size.toPrecision(6))).join(" × ")} ${channel.voxel_unit ?? ""}` : "not known", channel.times ?? ""]);
+    channel.dtype, channel.voxel_size ? `${channel.voxel_size.map((size) => Number(size.toPrecision(6))).join(" × ")} ${channel.voxel_unit ?? ""}` : "not known", channel.voxel_size_from ?? "",
+    [channel.times ?? "", channel.timing && `every ${Number(channel.timing.step.toPrecision(4))} s`, channel.timing?.began && `from ${when([channel], 0)}`].filter(Boolean).join(", ")]);
   const file = [about.folder && `in the folder ${about.folder}`, about.bytes && `${(about.bytes / 2 ** 20).toFixed(1)} MiB`,
     about.modified && `changed ${new Date(about.modified).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}`].filter(Boolean).join(" · ");
   return [
     ...(file ? [h("p", {}, file)] : []),
     ...(about.layouts ?? []).map(({ layout, because }) => h("p", {}, h("b", {}, layout), ` · ${because}`)),
     ...[...problems, ...slow].map((text) => h("p", { className: "warning" }, text)),
-    h("h3", {}, "Channels"), table(["Channel", "Kind", "Type", "Voxel, x × y × z", "Times"], sizes),
+    h("h3", {}, "Channels"), table(["Channel", "Kind", "Type", "Voxel, x × y × z", "Found in", "Times"], sizes),
     h("h3", {}, "Stored"), table(["Channel", "Level", "Size, x × y × z", "Path", "Chunks, slowest axis first", "Filters"], levels),
+    ...attributes(Object.entries(about.attributes ?? {})),
   ];
+}
+
+/** The attributes of each group and dataset, and a field that leaves those with its words. */
+function attributes(objects: [string, Record<string, string>][]): HTMLElement[] {
+  if (!objects.length) return [];
+  const list = h("div", {});
+  const show = (text: string) => {
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = objects.flatMap(([path, all]) => {
+      const rows = Object.entries(all).filter((row) => words.every((word) => [path, ...row].join(" ").toLowerCase().includes(word)));
+      return rows.length ? [h("h4", {}, path), table(["Attribute", "Value"], rows)] : [];
+    });
+    list.replaceChildren(...(found.length ? found : [h("p", {}, "No attribute has these words.")]));
+  };
+  show("");
+  const field = h("input", { type: "search", placeholder: "Search", "aria-label": "Search in the attributes", id: "attributes", oninput: () => show(field.value) });
+  return [h("h3", {}, "Attributes"), h("div", { className: "field" }, field), list];
 }
 
 export function aboutSheet(dataset: Dataset): HTMLDialogElement {

@@ -3,6 +3,7 @@
 import { addressOf, type Channel, type Dataset, timeOf, type Triple } from "./data";
 import { h, sheet } from "./dom";
 import { at, AXIS_NAMES } from "./geometry";
+import { MAX_TOGETHER } from "./view";
 import { boxAddress } from "./voxels";
 
 /** A box of a channel in voxels of level 0. */
@@ -23,6 +24,12 @@ const BYTES: Record<string, number> = {
   bool: 1, uint8: 1, int8: 1, uint16: 2, int16: 2, float16: 2, uint32: 4, int32: 4, float32: 4, uint64: 8, int64: 8, float64: 8,
 };
 const TIFF = ["uint8", "int16", "uint16", "float32"];
+
+/** The channels that can be in one TIFF file with a channel, itself included: up to six. */
+const together = (channels: Channel[], channel: Channel): Channel[] => {
+  const of = ({ kind, dtype, times, offset, levels }: Channel) => JSON.stringify([kind, dtype, times, offset ?? [0, 0, 0], levels.map(({ size, factor, path }) => [size, factor, !path])]);
+  return channel.kind === "image" ? channels.filter((other) => of(other) === of(channel)).slice(0, MAX_TOGETHER) : [];
+};
 
 /** A box at a level: its first voxel and its size. */
 export function atLevel(channel: Channel, level: number, { start, end }: Wanted): { start: Triple; size: Triple } {
@@ -61,7 +68,7 @@ export function boxSheet(
   })));
   const size = h("output", {});
   const link = (text: string) => h("a", { className: "button" }, text);
-  const [npy, tif] = [link(".npy"), link(".tif")];
+  const [npy, tif, all] = [link(".npy"), link(".tif"), link("")];
   const code = h("pre", { tabIndex: 0 });
 
   const begin = () => {
@@ -82,6 +89,11 @@ export function boxSheet(
     tif.href = address.replace(".raw", ".tif");
     const name = `${dataset.token}-${channel.name}-${box.start.join("_")}`;
     [npy.download, tif.download] = [`${name}.npy`, `${name}.tif`];
+    const joined = together(channels, channel);
+    all.href = address.replace(".raw", ".tif").replace(`/${channel.name}/`, `/${joined.map((one) => one.name).join()}/`);
+    all.download = `${dataset.token}-${box.start.join("_")}.tif`;
+    all.textContent = `.tif, ${joined.length} channels`;
+    all.hidden = joined.length < 2 || !TIFF.includes(channel.dtype);
     tif.hidden = !TIFF.includes(channel.dtype) || (channel.kind === "rgb" && channel.dtype !== "uint8");
     const voxels = box.size.reduce((all, length) => all * length, channel.kind === "rgb" ? 3 : 1);
     const bytes = voxels * (BYTES[channel.dtype] ?? 8);
@@ -94,7 +106,7 @@ export function boxSheet(
     h("label", { className: "field" }, "Level", levels),
     ...AXIS_NAMES.map((name, axis) => h("div", { className: "field" }, h("b", {}, name), ends[axis]?.[0], "to", ends[axis]?.[1])),
     h("div", { className: "field" }, size),
-    h("div", { className: "field buttons" }, npy, tif,
+    h("div", { className: "field buttons" }, npy, tif, all,
       button("Drag a rectangle", () => {
         dialog.close();
         events.drag();

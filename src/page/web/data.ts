@@ -25,6 +25,8 @@ export interface Channel {
   name: string;
   label: string | null;
   colour: string | null;
+  /** The letter of its colour beside other images. */
+  composite_colour?: "C" | "M" | "Y" | "R" | "G" | "B" | null;
   kind: "image" | "labels" | "rgb";
   /** Why it holds labels. */
   labels_because?: string | null;
@@ -32,10 +34,13 @@ export interface Channel {
   window: [number, number] | null;
   histogram?: Histogram | null;
   times: number | null;
+  /** The seconds between time points, and of each of them if they are uneven; the date of the first. */
+  timing?: { step: number; began: string | null; uneven?: number[] } | null;
   /** Why it could not be sampled. */
   problem?: string | null;
   voxel_size: Triple | null;
   voxel_unit: string | null;
+  voxel_size_from?: string | null;
   orthogonal?: "isotropic" | "stored";
   /** The formats that cannot hold the channel, and why. */
   left_out?: Record<string, string>;

@@ -83,9 +83,12 @@ export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: num
   const bare = series && metre === null; // OME-Zarr without a unit has none in Neuroglancer either
   const voxel = (first.voxel_size ?? [1, 1, 1]).map((size) => size * (bare ? 1 : (metre ?? 1e-9)));
   const time = Math.max(...channels.map((channel) => timeOf(channel, view.time) ?? 0));
+  // As OME-Zarr says: only even steps.
+  const timing = channels.find((channel) => channel.times !== null)?.timing;
+  const step = timing && !timing.uneven?.length ? timing.step : null;
   const state = {
     // Without them, Neuroglancer takes the scale for metres.
-    dimensions: { ...Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [voxel[axis], bare ? "" : "m"]])), ...(series ? { t: [1, ""] } : {}) },
+    dimensions: { ...Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [voxel[axis], bare ? "" : "m"]])), ...(series ? { t: step ? [step, "s"] : [1, ""] } : {}) },
     displayDimensions: AXIS_NAMES,
     layers,
     position: [...view.at.map((value, axis) => Math.floor(value) + (series ? 0 : 0.5) + at(dataset.offset, axis)), ...(series ? [time] : [])],

@@ -14,9 +14,6 @@ export type Parts = [number, number, number];
 
 export const PURE: Pure[] = ["", "C", "M", "Y", "R", "G", "B"];
 export const MAPS: MapName[] = ["inverted", "fire", "viridis", "magma", "cyanhot"];
-/** In the order in which channels that have no colour get one. */
-const ADDED: Pure[] = ["G", "M", "C", "Y", "R", "B"];
-
 export const NAMES: Record<Colour, string> = {
   "": "grey", C: "cyan", M: "magenta", Y: "yellow", R: "red", G: "green", B: "blue",
   inverted: "inverted grey", fire: "fire", viridis: "viridis", magma: "magma", cyanhot: "cyan hot",
@@ -28,8 +25,9 @@ const PARTS: Record<Pure, Parts> = {
 
 export const isMap = (colour: Colour): colour is MapName => MAPS.includes(colour as MapName);
 
-/** The colour that a channel gets beside channels with other colours. */
-export const unused = (taken: Colour[]): Pure => ADDED.find((colour) => !taken.includes(colour)) ?? "C";
+/** The colour that a channel gets beside channels with other colours: the server's, unless one has it already. */
+export const unused = (taken: Colour[], offered: Pure): Pure =>
+  [offered, ...PURE].find((colour) => colour !== "" && !taken.includes(colour)) ?? "C";
 
 const FILES: Partial<Record<Colour, Uint8Array>> = { cyanhot, fire, magma, viridis };
 

@@ -4,6 +4,7 @@ import { type Dataset, endOf, type PlaneName, type Triple } from "./data";
 import { h, icon, iconButton } from "./dom";
 import { at, AXES, AXIS_NAMES } from "./geometry";
 import { inSight, isOn, planesOf, stepped, type View } from "./view";
+import { when } from "./when";
 
 const RATES = [1, 2, 5, 10, 20];
 
@@ -34,7 +35,9 @@ class Slicer {
     this.go(Math.min(Math.max(Number(this.range.value) + step, 0), Number(this.range.max)));
   }
 
-  show(value: number, count: number, first: number): void {
+  /** `says`: what the position is besides its number. */
+  show(value: number, count: number, first: number, says = ""): void {
+    this.range.setAttribute("aria-valuetext", [value + first, says].filter((part) => part !== "").join(", "));
     this.first = first;
     this.range.max = String(count - 1);
     this.range.value = String(value);
@@ -54,6 +57,8 @@ export class Slicers {
   private readonly button = iconButton("play", "Play (k)", () => this.toggle());
   private readonly rate = h("select", { id: "rate", title: "Slices or time points a second", "aria-label": "Slices or time points a second" },
     ...RATES.map((rate) => h("option", { value: String(rate), selected: rate === 5 }, `${rate}/s`)));
+  /** When the time point was recorded. */
+  private readonly when = h("span", { className: "when" });
   private playing = 0;
   private due = 0;
   private series = false;
@@ -69,7 +74,7 @@ export class Slicers {
     };
     this.planes = { xy: slicer("xy"), xz: slicer("xz"), yz: slicer("yz") };
     this.time = new Slicer("t", "Time", "axis-t", (to) => change((view) => ({ ...view, time: to })));
-    this.player = h("div", { className: "player" }, this.button, this.rate);
+    this.player = h("div", { className: "player" }, this.button, this.rate, this.when);
     this.element.append(...Object.values(this.planes).map((one) => one.element), this.time.element);
   }
 
@@ -81,8 +86,10 @@ export class Slicers {
       slicer.show(Math.floor(at(view.at, axis)), at(size, axis), at(dataset.offset, axis));
       slicer.element.hidden ||= !planesOf(view.arrangement).includes(plane);
     }
-    const times = channels.filter((channel) => isOn(view, channel)).map((channel) => channel.times ?? 1);
-    this.time.show(view.time, Math.max(1, ...times), 0);
+    const on = channels.filter((channel) => isOn(view, channel));
+    const times = on.map((channel) => channel.times ?? 1);
+    this.when.textContent = when(on, view.time);
+    this.time.show(view.time, Math.max(1, ...times), 0, this.when.textContent);
     this.series = Math.max(1, ...times) > 1;
     this.player.hidden = !this.series && Object.values(this.planes).every((one) => one.element.hidden);
     this.now = { times: Math.max(1, ...times), size };

@@ -96,7 +96,7 @@ export function beginning(dataset: Dataset): View {
   return on.length > 1 ? coloured(dataset, view) : view;
 }
 
-/** Several images have different colours: those that are grey, have a map, or repeat a colour get an unused one. */
+/** Several images have different colours: those that are grey, have a map, or repeat a colour get the server's. */
 export function coloured(dataset: Dataset, view: View): View {
   const images = dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel));
   if (images.length < 2) return view;
@@ -106,7 +106,7 @@ export function coloured(dataset: Dataset, view: View): View {
   const taken = own.filter(keeps);
   images.forEach((channel, i) => {
     if (keeps(own[i] as Colour, i)) return;
-    const colour = unused(taken);
+    const colour = unused(taken, channel.composite_colour ?? "");
     taken.push(colour);
     shown[channel.name] = { ...(shown[channel.name] as Shown), colour };
   });

@@ -20,6 +20,7 @@ import { Pointer } from "./pointed";
 import { Slicers } from "./slicers";
 import { type Arrangement, confined, fromHash, inSight, isOn, planesOf, type Shown, stepped, toHash, type View } from "./view";
 import { boxAddress, readBox } from "./voxels";
+import { when } from "./when";
 
 const ARRANGEMENTS: [Arrangement, string][] = [
   ["xy", "xy"], ["xz", "xz"], ["yz", "yz"], ["all", "all three"],
@@ -355,7 +356,7 @@ export class Viewer {
       if (each.kind !== "image") return name;
       return `${name} (${NAMES[colour]}) ${(window ?? baseWindow(each)).join(" to ")}${gamma === 1 ? "" : `, gamma ${gamma}`}`;
     });
-    const time = view.time || inSight(dataset, view).some((each) => each.times) ? [`time ${view.time}`] : [];
+    const time = view.time || inSight(dataset, view).some((each) => each.times) ? [`time ${[view.time, when(inSight(dataset, view), view.time)].filter((part) => part !== "").join(", ")}`] : [];
     const caption = [dataset.token, `plane ${view.arrangement === "all" ? "xy, xz, yz" : view.arrangement}`, place, ...time, ...channels].join(" · ");
     return { choices, caption, name: dataset.token };
   }

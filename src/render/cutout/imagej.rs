@@ -1,5 +1,5 @@
-//! Boxes as hyperstacks of ImageJ: TIFF files with a page for each slice. ImageJ reads the voxel size from the resolution and
-//! the description of the first page.
+//! Boxes as hyperstacks of ImageJ: TIFF files with a page for each slice of each channel. ImageJ reads the voxel size from the
+//! resolution and the description of the first page.
 
 use std::fmt::Write;
 use std::io::Cursor;
@@ -8,6 +8,7 @@ use tiff::TiffResult;
 use tiff::encoder::{Rational, TiffEncoder};
 use tiff::tags::Tag;
 
+use super::interleaved;
 use crate::render::encode::EncodeError;
 use crate::render::plan::Cutout;
 use crate::volume::VoxelType;
@@ -21,15 +22,19 @@ pub fn imagej_has(voxel: VoxelType, is_rgb: bool) -> bool {
     }
 }
 
-/// Writes a box of voxels, given little-endian with colours last.
-pub(super) fn hyperstack(voxels: &[u8], plan: &Cutout) -> Result<Vec<u8>, EncodeError> {
-    pages(voxels, plan).map_err(|error| EncodeError::new(voxels.len(), error.to_string()))
+/// Writes a box of voxels, given little-endian with components first.
+pub(super) fn hyperstack(voxels: Vec<u8>, plan: &Cutout) -> Result<Vec<u8>, EncodeError> {
+    let voxel = plan.voxel.stored_bytes();
+    let section = (plan.region.size.x * plan.region.size.y) as usize * voxel;
+    let voxels = interleaved(voxels, plan, if plan.is_rgb { voxel } else { section });
+    pages(&voxels, plan).map_err(|error| EncodeError::new(voxels.len(), error.to_string()))
 }
 
 /// ImageJ reads only the first page, and expects the voxels of all pages after another.
 fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
-    let (size, samples) = (plan.region.size, plan.components.len());
-    let page = voxels.len() as u64 / size.z.max(1);
+    let (size, samples) = (plan.region.size, if plan.is_rgb { plan.components.len() } else { 1 });
+    let count = size.z * plan.channels();
+    let page = voxels.len() as u64 / count.max(1);
     // Of unsigned and signed integers, and of floats.
     let format: u16 = match plan.voxel {
         VoxelType::I16 => 2,
@@ -40,9 +45,9 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
     let mut file = Cursor::new(Vec::with_capacity(voxels.len()));
     let mut encoder = TiffEncoder::new(&mut file)?;
     let mut start = 0;
-    for z in 0..size.z {
+    for number in 0..count {
         let mut directory = encoder.image_directory()?;
-        if z == 0 {
+        if number == 0 {
             start = directory.write_data(voxels)?;
             directory.write_tag(Tag::ImageDescription, description(plan).as_str())?;
         }
@@ -54,7 +59,7 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
         directory.write_tag(Tag::SamplesPerPixel, samples as u16)?;
         directory.write_tag(Tag::Compression, 1u16)?;
         directory.write_tag(Tag::PhotometricInterpretation, photometric)?;
-        directory.write_tag(Tag::StripOffsets, u32::try_from(start + z * page)?)?;
+        directory.write_tag(Tag::StripOffsets, u32::try_from(start + number * page)?)?;
         directory.write_tag(Tag::StripByteCounts, u32::try_from(page)?)?;
         directory.write_tag(Tag::RowsPerStrip, size.y as u32)?;
         directory.write_tag(Tag::ResolutionUnit, 1u16)?;
@@ -69,9 +74,12 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
 
 /// What ImageJ writes into its own files.
 fn description(plan: &Cutout) -> String {
-    let slices = plan.region.size.z;
-    let mut text =
-        format!("ImageJ=1.54f\nimages={slices}\nslices={slices}\nhyperstack=true\nmode=grayscale\n");
+    let (slices, channels) = (plan.region.size.z, plan.channels());
+    let mode = if channels > 1 { "composite" } else { "grayscale" };
+    let mut text = format!(
+        "ImageJ=1.54f\nimages={}\nchannels={channels}\nslices={slices}\nhyperstack=true\nmode={mode}\n",
+        slices * channels
+    );
     if let Some((voxel, unit)) = &plan.voxel_size {
         // The tag has only ASCII; ImageJ understands this escape.
         let unit = unit.replace('µ', "\\u00B5");

@@ -1,5 +1,7 @@
 //! Reads attributes and small datasets as strings or numbers, whatever their stored type.
 
+use std::collections::BTreeMap;
+
 use hdf5::types::{FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
 use hdf5::{Attribute, Container, Location};
 
@@ -10,6 +12,11 @@ use crate::base::paint::Number;
 const MAX_VALUES: usize = 1 << 16;
 /// At most this many numbers are read of a table with a number for each slice.
 const MAX_IN_TABLES: usize = 1 << 24;
+
+/// Arrays of more values are not shown to people.
+const MAX_SHOWN: usize = 64;
+/// The length of a longer text that is shown to people, in characters.
+const MAX_TEXT: usize = 2000;
 
 /// The attributes of one object.
 #[derive(Debug, Default)]
@@ -78,9 +85,38 @@ impl Attributes {
         }
     }
 
+    /// The attributes as text for people, by name; at most so many.
+    pub fn in_words(&self, most: usize) -> BTreeMap<String, String> {
+        let words = |name: &String| {
+            let text = self.words(name)?;
+            let cut = text.char_indices().nth(MAX_TEXT).map(|(end, _)| format!("{}…", &text[..end]));
+            Some((name.clone(), cut.unwrap_or(text)))
+        };
+        self.names.iter().flatten().take(most).filter_map(words).collect()
+    }
+
+    fn words(&self, name: &str) -> Option<String> {
+        let held = self.attribute(name)?;
+        // Imaris writes texts as arrays of characters.
+        if held.dtype().ok()?.to_descriptor().ok() == Some(TypeDescriptor::FixedAscii(1)) {
+            return self.text(name);
+        }
+        if held.size() > MAX_SHOWN {
+            return Some(format!("{} values", held.size()));
+        }
+        let numbers = || Some(joined(&self.exact_numbers(name)?));
+        let texts = || Some(joined(&self.texts(name)?));
+        let flag = || Some(self.flag(name)?.to_string());
+        Some(numbers().or_else(texts).or_else(flag).unwrap_or_else(|| "a value of another type".to_owned()))
+    }
+
     fn attribute(&self, name: &str) -> Option<Attribute> {
         self.has(name).then(|| self.location.as_ref()?.attr(name).ok()).flatten()
     }
+}
+
+fn joined<T: ToString>(values: &[T]) -> String {
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn whole<T: Into<i128>>(numbers: Vec<T>) -> Vec<Number> {

@@ -268,6 +268,12 @@ pub(super) fn names(group: &Group) -> Vec<String> {
     links(group).into_iter().map(|(name, _)| name).collect()
 }
 
+/// The names of the hard links of a group, sorted.
+pub(super) fn members(group: &Group) -> Vec<String> {
+    let is_hard = |(name, link): (String, LinkType)| (link == LinkType::Hard).then_some(name);
+    links(group).into_iter().filter_map(is_hard).collect()
+}
+
 /// The links of a group, sorted by name.
 fn links(group: &Group) -> Vec<(String, LinkType)> {
     let mut links = Vec::new();
