@@ -49,6 +49,7 @@ mod precomputed;
 mod process;
 mod pyramid;
 mod reach;
+mod registered;
 mod reload;
 mod remote;
 mod replicas;
