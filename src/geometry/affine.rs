@@ -213,7 +213,9 @@ impl Transforms {
         let first = self.first()?.in_words(voxel, unit);
         match (self.vary(), first) {
             (true, Some(words)) => Some(format!("{words}; other time points have other transforms")),
-            (true, None) => Some("moved, or more, but for the first time points".to_owned()),
+            (true, None) => {
+                Some("nothing at the first time point; other time points have transforms".to_owned())
+            }
             (false, words) => words,
         }
     }
@@ -246,7 +248,8 @@ fn rotation(axes: [Vector; 3]) -> (Vector, f64) {
 
 /// The axis of space along which a unit vector runs, such as `-y`; `None` if it runs along none.
 fn along(direction: &Vector) -> Option<String> {
-    let place = direction.iter().position(|part| (part.abs() - 1.0).abs() <= CLOSE)?;
+    let is_only = |place: &usize| (0..3).all(|other| other == *place || direction[other].abs() <= CLOSE);
+    let place = (0..3).find(is_only)?;
     let sign = if direction[place] > 0.0 { '+' } else { '-' };
     Some(format!("{sign}{}", ['x', 'y', 'z'][place]))
 }

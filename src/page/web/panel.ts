@@ -63,9 +63,9 @@ export class Panel {
       ...(apart.length ? [h("h2", {}, "Different size"), h("p", {}, "Shown on their own.")] : []),
       ...apart.map((channel) => this.row(dataset, view, channel)),
       ...(first && elsewhere.length ? this.elsewhere(first) : []),
-      ...elsewhere.map((channel) => this.row(dataset, view, channel)),
       ...(this.inSpace && first?.transform && dataset.channels.length > 1
         ? [h("button", { type: "button", onclick: () => this.events.elsewhere() }, "All in Neuroglancer")] : []),
+      ...elsewhere.map((channel) => this.row(dataset, view, channel)),
     );
     if (focused) document.getElementById(focused)?.focus();
   }

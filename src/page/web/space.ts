@@ -55,12 +55,12 @@ export function arrange(dataset: Dataset): Dataset {
     else spaces.push([channel]);
   }
   for (const [space, channels] of spaces.entries()) {
-    const firsts = channels.map((channel) => between(channel, channels[0] as Channel)?.map(Math.round) ?? [0, 0, 0]);
-    const corner = ALL.map((axis) => Math.min(...firsts.map((first) => first[axis] ?? 0)));
-    channels.forEach((channel, i) => {
-      const begin = ALL.map((axis) => (firsts[i]?.[axis] ?? 0) - (corner[axis] ?? 0) - (channel.offset?.[axis] ?? 0)) as Triple;
-      Object.assign(channel, { space, begin });
+    const begins = channels.map((channel) => {
+      const first = between(channel, channels[0] as Channel) ?? [0, 0, 0];
+      return first.map((along, axis) => Math.round(along) - (channel.offset?.[axis] ?? 0)) as Triple;
     });
+    const corner = ALL.map((axis) => Math.min(...begins.map((begin) => begin[axis]))) as Triple;
+    channels.forEach((channel, i) => Object.assign(channel, { space, begin: begins[i]?.map((along, axis) => along - at(corner, axis)) }));
   }
   return dataset;
 }
