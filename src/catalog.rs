@@ -42,7 +42,7 @@ use crate::base::name::Name;
 use crate::base::paint::{DatasetStyle, Kind, Style};
 use crate::catalog::access::{Access, Grants};
 use crate::config;
-use crate::geometry::{Level, LevelView, Placement, Xyz};
+use crate::geometry::{Affine, Level, LevelView, Placement, Transforms, Xyz};
 use crate::metrics::DatasetCounters;
 use crate::store::{Location, Store};
 use crate::volume::hdf5::{ChunkStore, Files, OpenFile};
@@ -148,6 +148,8 @@ struct Derived {
     images: OnceLock<images::Images>,
     /// Its channels in Neuroglancer's format, or why they have none.
     precomputed: OnceLock<BTreeMap<Name, Result<Precomputed, String>>>,
+    /// Whether its files say where it lies in space.
+    registered: OnceLock<bool>,
 }
 
 fn listed(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &Arc<Channel>> {
@@ -231,6 +233,34 @@ impl Dataset {
     pub(crate) fn voxel_size(&self, channel: &Channel) -> Option<(Xyz<f64>, Option<String>)> {
         let configured = self.style.voxel_size.map(|size| (size, Some("nm".to_owned())));
         configured.or_else(|| Some((channel.voxel_size?, channel.voxel_unit.clone())))
+    }
+
+    /// Whether its files say more of where voxels lie in space than their size. A configured size replaces what they say.
+    fn is_registered(&self) -> bool {
+        let says_more = |channel: &Arc<Channel>| {
+            channel.transforms.in_words(channel.voxel_size, "").is_some() && channel.offset.is_none()
+        };
+        let any = || self.style.voxel_size.is_none() && self.channels.values().any(says_more);
+        *self.derived.registered.get_or_init(any)
+    }
+
+    /// Where a channel's voxels lie in space, in the unit of their size; unknown for every channel if no file says more than that
+    /// size. A channel with another place in the tiles of the dataset than its file says is there in space, too.
+    pub(crate) fn transforms(&self, channel: &Channel) -> Transforms {
+        let Some(first) = self.first_channel().filter(|_| self.is_registered()) else {
+            return Transforms::default();
+        };
+        let is_first = first.name == channel.name;
+        if (channel.offset.is_none() || is_first) && channel.transforms.first().is_some() {
+            return channel.transforms.clone();
+        }
+        let of = |channel: &Channel| (channel.voxel_size, channel.voxel_unit.clone());
+        let is_placed = channel.offset.is_some() || channel.kind == Kind::Labels;
+        let base = Some(&first.transforms).filter(|_| is_placed && !is_first && of(first) == of(channel));
+        let by_size = || Some(Affine::scaling(channel.voxel_size.unwrap_or(Xyz::all(1.0)))).into();
+        let distance = self.grid_offset(channel).zip(self.grid_offset(first), i64::saturating_sub);
+        let begin = distance.map(|voxels| voxels as f64);
+        base.cloned().unwrap_or_else(by_size).map(|transform| transform.beginning_at(begin))
     }
 
     /// The position of a channel in the tiles of the dataset.

@@ -6,11 +6,13 @@
 //! Extents and positions are `u64` voxels. Triples are [`Xyz`], whose fields are named, so that axes cannot be
 //! confused. Memory order, where it matters, is always z, y, x with x fastest.
 
+mod affine;
 mod levels;
 mod patch;
 mod ruler;
 mod space;
 
+pub use affine::{Affine, Transforms};
 pub use levels::{Level, LevelView, Scaling};
 pub use patch::{Orthogonal, Patch, Placement, RowRun, TileAddress, at_level, patch};
 pub use ruler::Ruler;

@@ -168,6 +168,9 @@ pub struct ChannelDescription {
     /// Where `voxel_size` was found.
     #[serde(default)]
     pub voxel_size_from: Option<String>,
+    /// Where its voxels lie in space, if a file of the dataset says more of that than the size of voxels.
+    #[serde(default)]
+    pub transform: Option<TransformDescription>,
     /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
     pub orthogonal: String,
     /// The formats in which it is not served, and why: `neuroglancer`.
@@ -182,6 +185,30 @@ pub struct ChannelDescription {
     pub missing: Vec<String>,
     /// The levels for viewers, finest first; the last one fits one tile.
     pub levels: Vec<LevelDescription>,
+}
+
+/// Where the voxels of a channel lie in space. Tiles and boxes are not resampled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TransformDescription {
+    /// From the index of a voxel (x, y, z at level 0; 0 is the centre of the first voxel) to its position x, y, z in the unit of
+    /// the voxel size: three rows of the factors of x, y and z and a shift. Of the first time point.
+    pub matrix: [[f64; 4]; 3],
+    /// What it does besides scaling by the voxel size; absent if nothing.
+    pub in_words: Option<String>,
+    /// The nanometres of its unit; 1 if they are unknown.
+    pub nanometres: f64,
+    /// The matrices, each from a time point on, if they differ between time points; only in `/datasets/TOKEN.json`.
+    #[serde(default)]
+    pub by_time: Vec<TimedMatrix>,
+}
+
+/// The matrix from a time point on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TimedMatrix {
+    /// The time point.
+    pub time: u64,
+    /// As that of the transform.
+    pub matrix: [[f64; 4]; 3],
 }
 
 impl DatasetDescription {

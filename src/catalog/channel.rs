@@ -12,14 +12,14 @@ use crate::base::paint::{Kind, Window};
 use crate::base::tile::Fingerprint;
 use crate::base::timing::Timing;
 use crate::flow::stalls::Unresponsive;
-use crate::geometry::{Level, LevelView, Scaling, Xyz};
+use crate::geometry::{Level, LevelView, Scaling, Transforms, Xyz};
 use crate::layout::Paths;
 use crate::layout::inventory::{ChannelRecord, range_text};
 use crate::store::{Location, Object};
 use crate::volume::hdf5::{FileIdentity, View};
 use crate::volume::{Missing, Part, ReadError, Volume, VoxelType};
 
-/// Voxel sizes that differ by less than this part are equal.
+/// Voxels that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;
 /// Channels that are further apart than this, in voxels, are not in one space.
 const FURTHEST: f64 = (1u64 << 32) as f64;
@@ -61,8 +61,8 @@ pub struct Channel {
     pub shows_stored_values: bool,
     /// The configured position of its first voxel in the tiles of its dataset.
     pub(super) offset: Option<Xyz<i64>>,
-    /// The position of its first voxel in the file's space, in the unit of the voxel size.
-    pub(super) origin: Option<Xyz<f64>>,
+    /// Where its voxels lie in the file's space, in the unit of the voxel size.
+    pub(super) transforms: Transforms,
     pub(super) levels: Vec<StoredLevel>,
     /// Levels precomputed by `voltile pyramid` from `levels`; none that `levels` has already.
     pub(super) made: Vec<StoredLevel>,
@@ -288,7 +288,7 @@ impl Channel {
             colour: self.colour.clone(),
             kind: self.kind.name().to_owned(),
             missing_values: self.missing.declared().map(|number| number.to_string()).collect(),
-            position: self.origin.map(Xyz::into),
+            transforms: self.transforms.iter().map(|(time, known)| (*time, known.rows())).collect(),
             dtype: self.voxel.name().to_owned(),
             range: self.window().as_ref().and_then(range_text),
             voxel_size: self.voxel_size.map(Xyz::into),
@@ -309,16 +309,14 @@ impl Channel {
     }
 
     /// The distance of its first voxel from that of another channel, in voxels; `None` if the file does not say it, or if
-    /// their voxels differ in size. Repeated voxels without a position begin where the other channel does.
+    /// their voxels differ in size or direction. Repeated voxels without a position begin where the other channel does.
     pub(super) fn distance_from(&self, other: &Channel) -> Option<Xyz<i64>> {
-        let (voxel, others) = (self.voxel_size?, other.voxel_size?);
-        let is_close = |a: f64, b: f64| (a - b).abs() <= CLOSE * a.abs();
-        let alike = voxel.zip(others, is_close) == Xyz::all(true) && self.voxel_unit == other.voxel_unit;
-        let (Some(own), Some(others)) = (self.origin, other.origin) else {
+        let (Some(own), Some(others)) = (self.transforms.first(), other.transforms.first()) else {
             return self.is_repeated().then(|| Xyz::all(0));
         };
-        let distance = own.zip(others, |own, other| own - other);
-        let voxels = distance.zip(voxel, |distance, voxel| (distance / voxel).round());
+        let between = others.inverse().after(own);
+        let voxels = between.translation().map(f64::round);
+        let alike = between.only_moves(CLOSE) && self.voxel_unit == other.voxel_unit;
         let is_sound = voxels.map(|count| count.abs() <= FURTHEST) == Xyz::all(true);
         (alike && is_sound).then(|| voxels.map(|count| count as i64))
     }

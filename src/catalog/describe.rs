@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{Catalog, Channel, Dataset, StoredLevel, source};
-use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
+use crate::base::description::{
+    ChannelDescription, DatasetDescription, LevelDescription, TimedMatrix, TransformDescription,
+};
 use crate::base::paint::{Kind, Window};
-use crate::geometry::{LevelView, Orthogonal, Plane, TILE, Xyz};
+use crate::base::units;
+use crate::geometry::{Affine, LevelView, Orthogonal, Plane, TILE, Xyz};
 use crate::volume::hdf5::FileIdentity;
 
 impl StoredLevel {
@@ -60,6 +63,11 @@ impl Catalog {
         let channels = description.channels.iter_mut().zip(dataset.listed());
         for ((description, channel), problem) in channels.zip(problems) {
             description.add_survey(channel);
+            let transforms = dataset.transforms(channel);
+            if let Some(transform) = description.transform.as_mut().filter(|_| transforms.vary()) {
+                let timed = |(time, known): &(u64, Affine)| TimedMatrix { time: *time, matrix: known.rows() };
+                transform.by_time = transforms.iter().map(timed).collect();
+            }
             description.problem = problem.clone();
         }
         description
@@ -87,6 +95,7 @@ impl Catalog {
                 Some(_) => Some("the configuration".to_owned()),
                 None => channel.voxel_size_from.clone(),
             },
+            transform: dataset.describe_transform(channel),
             orthogonal: match dataset.orthogonal(channel) {
                 Orthogonal::Isotropic(_) => "isotropic",
                 Orthogonal::Stored => "stored",
@@ -156,6 +165,16 @@ impl Dataset {
     pub fn middle_slice(&self, channel: &Channel, plane: Plane) -> u64 {
         let axis = plane.slice_axis();
         (channel.size()[axis] / 2).saturating_add_signed(self.position(channel)[axis])
+    }
+
+    fn describe_transform(&self, channel: &Channel) -> Option<TransformDescription> {
+        let (transforms, unit) = (self.transforms(channel), channel.voxel_unit.as_deref());
+        Some(TransformDescription {
+            matrix: transforms.first()?.rows(),
+            in_words: transforms.in_words(channel.voxel_size, unit.unwrap_or("of an unknown unit")),
+            nanometres: unit.and_then(units::in_nanometres).unwrap_or(1.0),
+            by_time: Vec::new(),
+        })
     }
 
     /// The URL path, relative to a mount, of a tile in the middle slice of a channel. `address`: the token, perhaps with the

@@ -143,6 +143,7 @@ fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<N
         let (own, others) = (of(first), of(other));
         first.is_like(other)
             && dataset.grid_offset(first) == dataset.grid_offset(other)
+            && dataset.transforms(first) == dataset.transforms(other)
             && own.len() == others.len()
             && own.iter().zip(others).all(|(own, other)| own.is_like(other))
     };

@@ -17,7 +17,7 @@ use crate::base::tile::Fingerprint;
 use crate::catalog::access::{Access, Grants, OpenedAccess};
 use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::flow::activity::Activity;
-use crate::geometry::{Level, Scaling};
+use crate::geometry::{Level, Scaling, Transforms};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
 use crate::metrics::Metrics;
 use crate::store::{Location, Store};
@@ -467,7 +467,7 @@ impl Opening {
         let known = Given { axes, fixed, kind, levels, stored_values };
         let channel = layout::channel_at(file, &path, name.clone(), &known)
             .map_err(|e| e.to_string())
-            .map(|found| FoundChannel { origin: None, ..found })
+            .map(|found| FoundChannel { transforms: Transforms::default(), ..found })
             .and_then(|found| self.channel(key, file, found, given, scaling));
         channel.map_err(|problem| self.fault(key, problem)).ok()
     }
@@ -506,7 +506,7 @@ impl Opening {
             file: file.location().clone(),
             window: window(given.window, &found, shape.voxel),
             offset: given.offset,
-            origin: found.origin,
+            transforms: found.transforms,
             is_default: found.is_default,
             shows_stored_values: found.shows_stored_values || given.stored_values,
             labels_because: given.kind.is_none().then_some(found.labels_because).flatten(),

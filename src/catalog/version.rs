@@ -11,7 +11,7 @@ use super::{Catalog, Channel, Dataset};
 use crate::base::name::Name;
 use crate::base::paint::Window;
 use crate::base::tile::Fingerprint;
-use crate::geometry::Xyz;
+use crate::geometry::{Affine, Xyz};
 
 /// The number of hexadecimal digits.
 const DIGITS: usize = 12;
@@ -69,7 +69,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         colour,
         voxel_size,
         voxel_unit,
-        origin,
+        transforms,
         times,
         timing,
         is_series,
@@ -98,7 +98,9 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
     };
     let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();
-    let space = (voxel_size.map(bits), voxel_unit, dataset.placed(channel), origin.map(bits));
+    let transform = |(time, known): &(u64, Affine)| (*time, known.rows().map(|row| row.map(f64::to_bits)));
+    let transforms: Vec<_> = transforms.iter().map(transform).collect();
+    let space = (voxel_size.map(bits), voxel_unit, dataset.placed(channel), transforms);
     let timing = timing.as_ref().map(|timing| (timing.step.to_bits(), timing.uneven.len(), &timing.began));
     let times = is_series.then_some((times, timing));
     Fingerprint::digest(&(name, label, colour, fingerprint, made, window, space, times))

@@ -6,7 +6,7 @@
 use super::{FoundChannel, FoundLevel};
 use crate::base::paint::Kind;
 use crate::base::units;
-use crate::geometry::{Level, Xyz};
+use crate::geometry::{Affine, Level, Xyz};
 
 /// Voxel sizes that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;
@@ -55,12 +55,12 @@ impl Ratio {
     }
 
     fn apply(&self, times: Xyz<u64>, labels: &mut FoundChannel, image: &FoundChannel) {
-        labels.origin = labels.origin.map(|origin| origin.map(|along| along * self.unit));
+        labels.transforms = labels.transforms.map(|transform| transform.in_unit(self.unit));
         (labels.voxel_size, labels.voxel_unit) = (image.voxel_size, image.voxel_unit.clone());
         if times == Xyz::all(1) {
             return;
         }
-        labels.origin = corner(times, labels, image).or(labels.origin);
+        labels.transforms = labels.transforms.map(|transform| finer(times, transform, image));
         labels.levels = repeated(times, &labels.levels);
         labels.made = labels.made.iter().filter_map(|level| coarser(times, level)).collect();
     }
@@ -75,21 +75,21 @@ impl Ratio {
     }
 }
 
-/// The position of the first repeated voxel. Files give the position of the corner of a voxel or that of its centre: if only
-/// the centres of repeated voxels coincide with those of the image, the latter.
-fn corner(times: Xyz<u64>, labels: &FoundChannel, image: &FoundChannel) -> Option<Xyz<f64>> {
-    let (origin, voxel) = (labels.origin?, image.voxel_size?);
-    let distance =
-        origin.zip(image.origin?, |own, other| own - other).zip(voxel, |along, voxel| along / voxel);
+/// The transform of repeated voxels. Files give the position of the corner of a voxel or that of its centre: if only the centres
+/// of repeated voxels coincide with those of the image, the latter.
+fn finer(times: Xyz<u64>, labels: &Affine, image: &FoundChannel) -> Affine {
+    let repeated = labels.divided(times.map(|times| times as f64));
+    let Some(image) = image.transforms.first() else { return repeated };
+    let distance = image.inverse().apply(labels.translation());
     let is_whole = |along: f64| (along - along.round()).abs() <= CLOSE * along.abs().max(1.0);
     let before = times.map(|times| (times - 1) as f64 / 2.0);
     let back = distance.zip(
         before,
         |along, before| {
-            if !is_whole(along) && is_whole(along - before) { before } else { 0.0 }
+            if !is_whole(along) && is_whole(along - before) { -before } else { 0.0 }
         },
     );
-    Some(origin.zip(back.zip(voxel, |back, voxel| back * voxel), |origin, back| origin - back))
+    repeated.beginning_at(back)
 }
 
 /// The levels of labels whose voxels are repeated: the finest one so, and those that are levels of the image too as stored.
@@ -124,14 +124,19 @@ mod tests {
             view: View::zyx(),
         };
         let levels = vec![level("/a", None), level("/b", Some([2, 2, 1])), level("/c", None)];
-        let (voxel_size, origin) = (Some(voxel.into()), Some(origin.into()));
+        let [x, y, z] = voxel;
+        let edges = [[x, 0.0, 0.0], [0.0, y, 0.0], [0.0, 0.0, z]];
         FoundChannel {
             kind,
-            voxel_size,
+            voxel_size: Some(voxel.into()),
             voxel_unit: Some(unit.to_owned()),
-            origin,
+            transforms: Affine::from_edges(edges, origin.into()).into(),
             ..FoundChannel::new(Name::nearest(name), levels)
         }
+    }
+
+    fn origin(labels: &FoundChannel) -> Xyz<f64> {
+        labels.transforms.first().unwrap().translation()
     }
 
     /// Labels after their alignment with an image of voxels of 4 × 4 × 40 nm at 100, 100, 400.
@@ -161,11 +166,12 @@ mod tests {
             [("/a", Some(one), [2, 2, 1]), ("/a", Some([2, 2, 1]), one), ("/b", Some([4, 4, 1]), one)]
         );
         assert_eq!(labels.voxel_size, Some(Xyz::new(4.0, 4.0, 40.0)));
-        assert_eq!((labels.origin, labels.remarks.len()), (Some(Xyz::new(140.0, 100.0, 400.0)), 0));
+        assert_eq!((origin(&labels), labels.remarks.len()), (Xyz::new(140.0, 100.0, 400.0), 0));
+        assert_eq!(labels.transforms.first().unwrap().lengths(), Xyz::new(4.0, 4.0, 40.0));
         let thirds = aligned([0.012, 0.012, 0.08], "µm", [0.1, 0.1, 0.4]);
         assert_eq!(levels(&thirds), [("/a", Some(one), [3, 3, 2])]);
         assert_eq!(thirds.voxel_unit.as_deref(), Some("nm"));
-        let origin = thirds.origin.unwrap();
+        let origin = origin(&thirds);
         assert!((origin.x - 100.0).abs() < 1e-9 && (origin.z - 400.0).abs() < 1e-9, "{origin:?}");
     }
 
@@ -174,12 +180,12 @@ mod tests {
         let labels = aligned([0.004, 0.004, 0.04], "µm", [0.108, 0.1, 0.4]);
         assert_eq!((levels(&labels).len(), labels.levels[0].view.repeat), (3, Xyz::all(1)));
         assert_eq!(labels.voxel_unit.as_deref(), Some("nm"));
-        assert!((labels.origin.unwrap().x - 108.0).abs() < 1e-9);
+        assert!((origin(&labels).x - 108.0).abs() < 1e-9);
     }
 
     #[test]
     fn positions_of_centres_are_told_from_those_of_corners() {
-        let at = |x| aligned([8.0, 8.0, 40.0], "nm", [x, 100.0, 400.0]).origin.unwrap().x;
+        let at = |x| origin(&aligned([8.0, 8.0, 40.0], "nm", [x, 100.0, 400.0])).x;
         assert_eq!((at(108.0), at(110.0), at(109.0)), (108.0, 108.0, 109.0));
     }
 

@@ -3,8 +3,8 @@
 //! Source: the authors' description (BigDataViewer, "HDF5 Image Data" in "About the BigDataViewer data
 //! format"). Each setup is a channel here. `/sNN/resolutions` has the factors in x, y, z order; `cells` are
 //! z, y, x. Older files, whose setups lack the attribute `dataType`, store unsigned 16-bit numbers as signed
-//! ones, bit for bit. A view missing at some time point is a gap. Names, voxel sizes and the number of time
-//! points are in an XML file next to the HDF5 file (see [`xml`]), which is optional.
+//! ones, bit for bit. A view missing at some time point is a gap. Names, voxel sizes, registrations and the
+//! number of time points are in an XML file next to the HDF5 file (see [`xml`]), which is optional.
 
 mod xml;
 
@@ -86,14 +86,17 @@ impl Setup<'_> {
         let voxel = about.and_then(|setup| VoxelSize::xyz(&setup.voxel, setup.unit.as_deref()));
         let voxel =
             voxel.map(|voxel| voxel.found_in(|| "the XML file: voxelSize of the view setup".to_owned()));
+        let size = voxel.as_ref().map(|voxel| voxel.size);
+        let (transforms, remark) = self.sequence.transforms(self.number, size);
+        let (label, remarks) = (about.and_then(|setup| setup.name.clone()), remark.into_iter().collect());
         let channel = FoundChannel::new(Name::nearest(&self.group), levels).with_voxel(voxel);
-        Ok(FoundChannel { label: about.and_then(|setup| setup.name.clone()), ..channel })
+        Ok(FoundChannel { label, transforms, remarks, ..channel })
     }
 
     /// The time points that have cells.
     fn times_present(&self) -> Vec<&(u64, String)> {
         let is_present = |(time, group): &&(u64, String)| {
-            !self.sequence.missing.contains(&(*time, self.number)) && self.file.has(&self.path(group, 0))
+            !self.sequence.missing.contains(&(self.number, *time)) && self.file.has(&self.path(group, 0))
         };
         self.times.iter().filter(is_present).collect()
     }

@@ -5,7 +5,7 @@ use crate::base::name::Name;
 use crate::base::paint::{Kind, Number, Window};
 use crate::base::timing::Timing;
 use crate::base::units;
-use crate::geometry::Xyz;
+use crate::geometry::{Transforms, Xyz};
 use crate::volume::VoxelType;
 use crate::volume::hdf5::View;
 
@@ -38,8 +38,8 @@ pub struct FoundChannel {
     pub voxel_size_from: Option<String>,
     /// When its time points were recorded.
     pub timing: Option<Timing>,
-    /// The position of its first voxel in the file's space, in the unit of the voxel size.
-    pub origin: Option<Xyz<f64>>,
+    /// Where its voxels lie in the file's space, in the unit of the voxel size.
+    pub transforms: Transforms,
     /// The stored levels, finest first.
     pub levels: Vec<FoundLevel>,
     /// Levels that `voltile pyramid` precomputed from these.
@@ -52,7 +52,7 @@ impl FoundChannel {
     /// An image with these levels and nothing else known.
     pub(super) fn new(name: Name, levels: Vec<FoundLevel>) -> Self {
         let (label, colour, kind) = (None, None, Kind::Image);
-        let (labels_because, range, voxel_size, voxel_unit, origin) = (None, None, None, None, None);
+        let (labels_because, range, voxel_size, voxel_unit) = (None, None, None, None);
         let (missing, made, remarks) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             name,
@@ -68,7 +68,7 @@ impl FoundChannel {
             voxel_unit,
             voxel_size_from: None,
             timing: None,
-            origin,
+            transforms: Transforms::default(),
             levels,
             made,
             remarks,

@@ -43,6 +43,7 @@ const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 /// A channel with these levels, described by its finest dataset.
 pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>) -> FoundChannel {
     let marks = finest.marks.clone();
+    let transforms = marks.transform().into();
     FoundChannel {
         label: marks.label,
         kind: finest.kind(),
@@ -50,7 +51,7 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
         range: marks.range,
         missing: marks.missing,
         timing: marks.timing,
-        origin: marks.origin,
+        transforms,
         remarks: marks.remarks,
         ..FoundChannel::new(name, levels).with_voxel(marks.voxel)
     }

@@ -11,7 +11,7 @@ use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered, range}
 use crate::base::name::Name;
 use crate::base::paint::Window;
 use crate::base::timing::Timing;
-use crate::geometry::Xyz;
+use crate::geometry::{Affine, Xyz};
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 const LEVEL: &str = "ResolutionLevel ";
@@ -93,8 +93,9 @@ impl<'a> Tree<'a> {
             levels.push(FoundLevel { factor: None, paths, view: View::zyx() });
         }
         let voxel = full.and_then(|size| voxel_size(self.file, size)).or_else(|| self.element_size(&levels));
+        let transforms = full.and_then(|size| position(self.file, size)).into();
         let channel = FoundChannel::new(Name::nearest(&format!("c{number}")), levels).with_voxel(voxel);
-        about(self.file, group, FoundChannel { timing: self.timing(), ..channel })
+        about(self.file, group, FoundChannel { transforms, timing: self.timing(), ..channel })
     }
 
     /// The dates of the time points: `TimePoint1` is that of the group `TimePoint 0`.
@@ -197,18 +198,36 @@ fn colour_code(text: &str) -> Option<String> {
 /// The physical extents of the image divided by its extents in voxels; if missing, the microscope's spacing.
 fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     let image = file.attributes("/DataSetInfo/Image")?;
-    let number = |name: &str| image.text(name)?.trim().parse::<f64>().ok();
-    let extent = |axis: u8| Some(number(&format!("ExtMax{axis}"))? - number(&format!("ExtMin{axis}"))?);
-    let extents =
-        || Some(Xyz::new(extent(0)?, extent(1)?, extent(2)?).zip(size, |extent, n| extent / n as f64));
-    let hint = |name: &str| number(&format!("RecordingEntry{name}Spacing"));
+    let hint = |name: &str| number(&image, &format!("RecordingEntry{name}Spacing"));
     let hints = || Some(Xyz::new(hint("Sample")?, hint("Line")?, hint("Plane")?));
     let unit = image.text("Unit");
     let voxel = |size: Option<Xyz<f64>>, names: &str| {
         let from = || format!("/DataSetInfo/Image: {names}");
         Some(VoxelSize::new(size?, unit.as_deref())?.found_in(from))
     };
-    voxel(extents(), "ExtMin, ExtMax").or_else(|| voxel(hints(), "RecordingEntry…Spacing"))
+    let extents = extents(&image, size).map(|(_, voxel)| voxel);
+    voxel(extents, "ExtMin, ExtMax").or_else(|| voxel(hints(), "RecordingEntry…Spacing"))
+}
+
+/// Where the image lies. Extents that begin at 0 say nothing of it.
+fn position(file: &OpenFile, size: Xyz<u64>) -> Option<Affine> {
+    let (corner, voxel) = extents(&file.attributes("/DataSetInfo/Image")?, size)?;
+    let begin = corner.zip(voxel, |corner, voxel| corner / voxel + 0.5);
+    Affine::new(Affine::scaling(voxel).beginning_at(begin).rows()).filter(|_| corner != Xyz::all(0.0))
+}
+
+/// The corner of the first voxel, and the size of a voxel.
+fn extents(image: &Attributes, size: Xyz<u64>) -> Option<(Xyz<f64>, Xyz<f64>)> {
+    let all = |end: &str| {
+        let along = |axis: u8| number(image, &format!("Ext{end}{axis}"));
+        Some(Xyz::new(along(0)?, along(1)?, along(2)?))
+    };
+    let (least, most) = (all("Min")?, all("Max")?);
+    Some((least, most.zip(least, |most, least| most - least).zip(size, |extent, n| extent / n as f64)))
+}
+
+fn number(image: &Attributes, name: &str) -> Option<f64> {
+    image.text(name)?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
 use crate::base::paint::{Kind, Number, Window};
 use crate::base::timing::Timing;
-use crate::geometry::Xyz;
+use crate::geometry::{Affine, Transforms, Xyz};
 use crate::volume::hdf5::{OpenFile, View};
 use crate::volume::{Stamp, VoxelType};
 
@@ -59,9 +59,9 @@ pub struct ChannelRecord {
     /// The values that stand for missing data, in integers or decimals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_values: Vec<String>,
-    /// The position of its first voxel in the unit of `voxel_size`: x, y, z.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub position: Option<[f64; 3]>,
+    /// The time points from which its transforms hold, and their rows, in the unit of `voxel_size`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transforms: Vec<(u64, [[f64; 4]; 3])>,
     /// The display range, in integers or decimals.
     pub range: Option<[String; 2]>,
     /// x, y, z.
@@ -150,8 +150,9 @@ impl ChannelRecord {
         found.made = self.levels.iter().filter(|level| level.made).map(level).collect();
         let voxel_size = self.voxel_size.map(Xyz::from);
         found.missing = self.missing_values.iter().filter_map(|text| number(text)).collect();
-        found.origin = self.position.map(Xyz::from);
         found.timing = self.timing.clone();
+        let known = self.transforms.iter().filter_map(|(time, rows)| Some((*time, Affine::new(*rows)?)));
+        found.transforms = Transforms::by_time(known);
         let (label, colour, voxel_unit) = (self.label.clone(), self.colour.clone(), self.voxel_unit.clone());
         Some(FoundChannel { label, colour, range, voxel_size, voxel_unit, ..found })
     }

@@ -3,9 +3,7 @@
 //! Source: `itkHDF5ImageIO`. A dataset is stored with x fastest, and a component axis behind it if a voxel has several.
 //! `Spacing` and `Origin` next to it are in x, y, z order and in millimetres. Three or four bytes for each voxel are a
 //! colour (ITK's own types of three and four bytes are RGB and RGBA pixels); other components are vectors.
-//! `Directions` next to them has a row for each axis, x first: the direction in which it runs in space. The axes are served
-//! as stored; where they are not those of space, a remark says how they run, and the position in space is of no use for
-//! placing other channels.
+//! `Directions` next to them has a row for each axis, x first: the direction in which it runs in space.
 
 use super::Layout;
 use super::contents::About;
@@ -18,10 +16,6 @@ use crate::volume::VoxelType;
 const NAME: &str = "ITK";
 const IMAGES: &str = "/ITKImage/";
 const DATA: &str = "VoxelData";
-/// The axes in ITK's order.
-const AXES: [&str; 4] = ["x", "y", "z", "t"];
-/// Directions that differ by less than this are equal.
-const CLOSE: f64 = 1e-6;
 
 pub(super) struct Itk;
 
@@ -45,10 +39,8 @@ impl Layout for Itk {
         let is_colour = has_components && about.is_colour();
         let because = format!("it has {}", about.path);
         let kind = is_colour.then_some(Kind::Rgb);
-        let turned = beside("Directions").and_then(|matrix| turned(&matrix, spacing.len()));
-        let origin = origin.filter(|_| turned.is_none());
-        let remarks = turned.into_iter().collect();
-        Some(Marks { axes: Some(axes), kind, voxel, origin, remarks, ..Marks::because(because) })
+        let directions = beside("Directions").and_then(|matrix| directions(&matrix, spacing.len()));
+        Some(Marks { axes: Some(axes), kind, voxel, origin, directions, ..Marks::because(because) })
     }
 
     fn is_exclusive(&self) -> bool {
@@ -71,33 +63,16 @@ fn axes(dimensions: usize, rank: usize) -> Option<Axes> {
     }
 }
 
-/// How the axes run in space, if not as usual; nothing if the matrix is not one of that many axes.
-fn turned(matrix: &[f64], axes: usize) -> Option<String> {
-    if axes == 0 || matrix.len() != axes * axes {
-        return None;
-    }
-    let each: Option<Vec<String>> = matrix.chunks_exact(axes).map(along).collect();
-    let usual = AXES.iter().take(axes).map(|axis| format!("+{axis}"));
-    match each {
-        Some(each) if each.iter().eq(&usual.collect::<Vec<_>>()) => None,
-        Some(each) => Some(format!(
-            "Directions: its axes {} run along {} in space (ITK's: +x is left, +y posterior, +z superior); they are drawn as \
-             stored",
-            AXES[..axes.min(AXES.len())].join(", "),
-            each.join(", ")
-        )),
-        None => Some("Directions: its axes are oblique in space; they are drawn as stored".to_owned()),
-    }
-}
-
-/// The axis of space along which a unit vector runs, such as `-y`; `None` if it runs along none.
-fn along(direction: &[f64]) -> Option<String> {
-    let is_close = |a: f64, b: f64| (a - b).abs() <= CLOSE;
-    let place = direction.iter().position(|part| is_close(part.abs(), 1.0))?;
-    let others = direction.iter().enumerate().filter(|(other, _)| *other != place);
-    let sign = if direction[place] > 0.0 { '+' } else { '-' };
-    let axis = AXES.get(place).filter(|_| others.clone().all(|(_, part)| is_close(*part, 0.0)))?;
-    Some(format!("{sign}{axis}"))
+/// The directions of x, y and z from the rows of a matrix of that many axes, of which time is the last. An axis that the image
+/// does not have runs as usual.
+fn directions(matrix: &[f64], axes: usize) -> Option<[[f64; 3]; 3]> {
+    let usual = |row: usize, column: usize| if row == column { 1.0 } else { 0.0 };
+    let part = |row: usize, column: usize| match row.max(column) < axes {
+        true => matrix[row * axes + column],
+        false => usual(row, column),
+    };
+    (matrix.len() == axes * axes)
+        .then(|| std::array::from_fn(|row| std::array::from_fn(|column| part(row, column))))
 }
 
 impl About<'_> {
@@ -112,17 +87,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_axes_that_are_not_those_of_space_are_remarked() {
-        let identity = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
-        assert_eq!(turned(&identity, 3), None);
-        assert_eq!(turned(&[1.0, 0.0, 0.0, 1.0], 2), None);
-        assert_eq!(turned(&identity, 2), None);
-        let flipped = turned(&[0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0], 3).unwrap();
-        assert!(
-            flipped.starts_with("Directions: its axes x, y, z run along -y, +x, +z in space"),
-            "{flipped}"
-        );
-        let oblique = turned(&[0.8, 0.6, -0.6, 0.8], 2).unwrap();
-        assert!(oblique.starts_with("Directions: its axes are oblique"), "{oblique}");
+    fn directions_are_those_of_the_axes_in_space() {
+        let turned = [0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+        assert_eq!(directions(&turned, 3), Some([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]));
+        let flat = directions(&[0.8, 0.6, -0.6, 0.8], 2);
+        assert_eq!(flat, Some([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]]));
+        let series = [
+            turned[..3].to_vec(),
+            vec![0.0],
+            turned[3..6].to_vec(),
+            vec![0.0],
+            turned[6..].to_vec(),
+            vec![0.0; 4],
+            vec![1.0],
+        ];
+        assert_eq!(directions(&series.concat(), 4), directions(&turned, 3));
+        assert_eq!(directions(&turned, 2), None);
     }
 }

@@ -8,7 +8,7 @@ use super::VoxelSize;
 use crate::base::axes::Axes;
 use crate::base::paint::{Kind, Number, Window};
 use crate::base::timing::Timing;
-use crate::geometry::Xyz;
+use crate::geometry::{Affine, Xyz};
 use crate::volume::{Values, VoxelType};
 
 /// What is known about a dataset without guessing.
@@ -38,6 +38,8 @@ pub(super) struct Marks {
     pub timing: Option<Timing>,
     /// The position of its first voxel in the file's space, in the unit of the voxel size.
     pub origin: Option<Xyz<f64>>,
+    /// The directions of its axes x, y and z in the file's space, if they are not those of space.
+    pub directions: Option<[[f64; 3]; 3]>,
     /// The display range.
     pub range: Option<Window>,
     /// The downsample factor relative to the finest level.
@@ -55,6 +57,15 @@ impl Marks {
     /// Marks that only say that a dataset is of a layout.
     pub fn because(reason: String) -> Self {
         Self { because: Some(reason), ..Self::default() }
+    }
+
+    /// Where its voxels lie in the file's space; `None` if the file does not say it.
+    pub fn transform(&self) -> Option<Affine> {
+        let edges = <[f64; 3]>::from(self.voxel.as_ref()?.size);
+        let usual = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        let directions = self.directions.unwrap_or(usual);
+        let edges = std::array::from_fn(|axis| directions[axis].map(|part| part * edges[axis]));
+        Affine::from_edges(edges, self.origin?)
     }
 
     /// These marks, completed by those of a later layout.
@@ -75,6 +86,7 @@ impl Marks {
             voxel: self.voxel.or(later.voxel),
             timing: self.timing.or(later.timing),
             origin: self.origin.or(later.origin),
+            directions: self.directions.or(later.directions),
             range: self.range.or(later.range),
             factor: self.factor.or(later.factor),
             remarks: self.remarks,

@@ -2,7 +2,8 @@
 //!
 //! Source: the MINC 2.0 file format reference (McConnell Brain Imaging Centre), libminc, and nibabel's reader. The attribute
 //! `dimorder` names the axes in storage order; `/minc-2.0/dimensions/xspace` etc. have the spacing in `step`, which
-//! is negative if an axis is reversed. Higher numbers than 0 are downsampled copies. The attribute `class` of
+//! is negative if an axis is reversed, the position of the first voxel along the axis in `start`, and where the axis points in
+//! `direction_cosines`. Higher numbers than 0 are downsampled copies. The attribute `class` of
 //! `/minc-2.0` is `label__` for labels.
 //!
 //! The tables `image-min` and `image-max` next to the image have the real values at the ends of `valid_range`, for each
@@ -15,7 +16,7 @@ use super::{FoundChannel, Layout, VoxelSize, plain, usual_axes};
 use crate::base::axes::{Axes, AxisName};
 use crate::base::paint::{Kind, Window};
 use crate::geometry::Xyz;
-use crate::volume::hdf5::{OpenError, OpenFile};
+use crate::volume::hdf5::{Attributes, OpenError, OpenFile};
 use crate::volume::{Scaling, Values};
 
 const ROOT: &str = "/minc-2.0";
@@ -36,11 +37,16 @@ impl Layout for Minc {
         let axes = order.or_else(|| usual_axes(about.rank()))?;
         let is_coloured = axes.position(AxisName::C).is_some();
         let marks = if is_labels(about) { Marks::labels("its class is label__") } else { Marks::default() };
+        let place = Place::read(about.file);
         let is_scaled = about.is_integer() && marks.kind.is_none() && !is_coloured;
         Some(Marks {
             because: Some(format!("it has {IMAGE}")),
             kind: marks.kind.or(is_coloured.then_some(Kind::Rgb)),
-            voxel: voxel_size(about.file),
+            voxel: place
+                .as_ref()
+                .and_then(|place| VoxelSize::new(place.steps.map(f64::abs), place.unit.as_deref())),
+            origin: place.as_ref().and_then(Place::origin),
+            directions: place.as_ref().map(Place::directions),
             values: is_scaled.then(|| scaling(about, &axes)).flatten().map(Values::scaled),
             axes: Some(axes),
             ..marks
@@ -69,11 +75,50 @@ fn axes(order: &str) -> Option<Axes> {
     Axes::new(&order.split(',').map(letter).collect::<Option<String>>()?).ok()
 }
 
-fn voxel_size(file: &OpenFile) -> Option<VoxelSize> {
-    let dimension = |axis: char| file.attributes(&format!("/minc-2.0/dimensions/{axis}space"));
-    let step = |axis| dimension(axis)?.numbers("step")?.first().map(|step| step.abs());
-    let unit = dimension('x').and_then(|x| x.text("units"));
-    VoxelSize::xyz(&[step('x')?, step('y')?, step('z')?], unit.as_deref())
+/// What the dimensions say of space, for x, y and z.
+struct Place {
+    steps: Xyz<f64>,
+    /// Unknown if a dimension has none.
+    starts: Option<[f64; 3]>,
+    cosines: [[f64; 3]; 3],
+    unit: Option<String>,
+}
+
+impl Place {
+    fn read(file: &OpenFile) -> Option<Self> {
+        let dimension = |axis: char| file.attributes(&format!("/minc-2.0/dimensions/{axis}space"));
+        let axes = Xyz::new(dimension('x')?, dimension('y')?, dimension('z')?);
+        let all = |name: &str| {
+            let of = |axis: &Attributes| axis.numbers(name)?.first().copied();
+            Some([of(&axes.x)?, of(&axes.y)?, of(&axes.z)?])
+        };
+        let cosines = |axis: &Attributes, usual: [f64; 3]| {
+            axis.numbers("direction_cosines").and_then(|cosines| cosines.try_into().ok()).unwrap_or(usual)
+        };
+        Some(Self {
+            steps: all("step")?.into(),
+            starts: all("start"),
+            cosines: [
+                cosines(&axes.x, [1.0, 0.0, 0.0]),
+                cosines(&axes.y, [0.0, 1.0, 0.0]),
+                cosines(&axes.z, [0.0, 0.0, 1.0]),
+            ],
+            unit: axes.x.text("units"),
+        })
+    }
+
+    /// The position of the first voxel: each start lies along its own axis.
+    fn origin(&self) -> Option<Xyz<f64>> {
+        let starts = self.starts?;
+        let along = |row: usize| (0..3).map(|axis| self.cosines[axis][row] * starts[axis]).sum();
+        Some(Xyz::new(along(0), along(1), along(2)))
+    }
+
+    /// Where indices grow.
+    fn directions(&self) -> [[f64; 3]; 3] {
+        let signs = <[f64; 3]>::from(self.steps.map(f64::signum));
+        std::array::from_fn(|axis| self.cosines[axis].map(|part| part * signs[axis]))
+    }
 }
 
 /// Whether the volume, or its image, is of the class of labels.

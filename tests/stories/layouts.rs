@@ -232,7 +232,9 @@ fn cremi_with_labels_at_an_offset() {
     assert_eq!([raw.kind, clefts.kind, ids.kind], [Kind::Image, Kind::Labels, Kind::Labels]);
     assert_eq!((voxel(raw), voxel(ids)), (Some([4.0, 4.0, 40.0]), Some([4.0, 4.0, 40.0])));
     assert_eq!(voxel(clefts), voxel(ids), "volumes of the same shape have the same voxel size");
-    let origin = |channel: &FoundChannel| channel.origin.map(|at| [at.x, at.y, at.z]);
+    let origin = |channel: &FoundChannel| {
+        channel.transforms.first().map(|first| <[f64; 3]>::from(first.translation()))
+    };
     assert_eq!(origin(ids), Some([24.0, 20.0, 40.0]), "in nanometres");
     assert_eq!(origin(raw), Some([0.0; 3]), "an image without an offset begins at 0");
     assert!(ids.remarks.is_empty() && raw.remarks.is_empty());

@@ -50,6 +50,7 @@ mod process;
 mod pyramid;
 mod reach;
 mod references;
+mod registered;
 mod reload;
 mod remote;
 mod replicas;

@@ -14,7 +14,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from ._client import Client, Error, quoted
 
@@ -53,8 +53,9 @@ class Neuroglancer:
         # Layers are drawn in their order, and an image hides what is below it.
         offered.sort(key=lambda known: bool(known["kind"] == "labels"))
         at = "" if time is None else f"@{time}"
+        url = f"precomputed://{BASE}neuroglancer/{quoted(dataset)}"
         layers = [
-            {"source": f"precomputed://{BASE}neuroglancer/{quoted(dataset)}/{quoted(known['name'])}{at}", **_layer(known, place)}
+            {"source": _source(f"{url}/{quoted(known['name'])}{at}", described, known, time or 0), **_layer(known, place)}
             for place, known in enumerate(offered)
         ]
         self._client, self._viewer = client, viewer
@@ -82,6 +83,27 @@ class Neuroglancer:
             f' const state = {state}.replaceAll("{BASE}", base);'
             f' document.getElementById("{name}").src = new URL({viewer}, base) + "#!" + encodeURIComponent(state); }})()</script>'
         )
+
+
+def _source(url: str, dataset: Dict[str, Any], channel: Dict[str, Any], time: int) -> Any:
+    """Where Neuroglancer finds a channel, and where it lies in space, in nanometres, if the files say that."""
+    transform = channel["transform"]
+    if transform is None:
+        return url
+    known = [each["matrix"] for each in transform["by_time"] if each["time"] <= time] or [transform["matrix"]]
+    nanometres, voxel = transform["nanometres"], channel["voxel_size"] or [1.0] * 3
+    # The centre of the first voxel in the source's own coordinates.
+    first = [(0.5 + sum(offsets)) * edge for *offsets, edge in zip(dataset["offset"], channel["offset"] or [0] * 3, voxel)]
+    rows = []
+    for *factors, shift in known[-1]:
+        factors = [factor / edge for factor, edge in zip(factors, voxel)]
+        rows.append([*factors, (shift - sum(factor * place for factor, place in zip(factors, first))) * nanometres])
+
+    def lengths(edges: List[float]) -> Dict[str, Any]:
+        return {name: [edge * 1e-9, "m"] for name, edge in zip("xyz", edges)}
+
+    source = lengths([edge * nanometres for edge in voxel])
+    return {"url": url, "transform": {"matrix": rows, "inputDimensions": source, "outputDimensions": lengths([1.0] * 3)}}
 
 
 def _layer(channel: Dict[str, Any], place: int) -> Dict[str, Any]:

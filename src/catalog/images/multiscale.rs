@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::array::ArrayLevel;
 use crate::base::paint::Kind;
 use crate::catalog::{Channel, Dataset, NotFound, StoredLevel};
-use crate::geometry::{Level, Region, Xyz};
+use crate::geometry::{Affine, Level, Region, Xyz};
 use crate::volume::VoxelType;
 
 /// The axes of an image, of t, c, z, y and x: y and x always exist.
@@ -33,6 +33,11 @@ impl ImageAxes {
     /// The letters of the axes that exist.
     pub fn letters(self) -> Vec<char> {
         self.chosen('t', 'c', ['z', 'y', 'x'])
+    }
+
+    /// Whether the axis z exists.
+    pub fn has_z(self) -> bool {
+        self.has_z
     }
 
     /// One value for each axis that exists: for t, c, and z, y and x.
@@ -74,6 +79,12 @@ impl<'a> Multiscale<'a> {
     /// The position of the first voxel in the dataset's space, in voxels of level 0.
     pub fn position(&self) -> Xyz<i64> {
         self.channels.first().map_or(self.dataset.style.offset, |first| self.dataset.position(first))
+    }
+
+    /// Where the voxels lie in the space of the file, at the first time point.
+    pub fn transform(&self) -> Option<Affine> {
+        let first = self.channels.first()?;
+        self.dataset.transforms(first).first().copied()
     }
 
     /// The channels, in the order of the axis c.

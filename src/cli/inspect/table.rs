@@ -52,6 +52,9 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
     if let Some(size) = channel.voxel_size {
         let _ = writeln!(out, "  voxel    {} (x × y × z)", voxel(size, channel.voxel_unit.as_deref()));
     }
+    if let Some(words) = channel.transform.as_ref().and_then(|transform| transform.in_words.as_ref()) {
+        let _ = writeln!(out, "  space    {}", escaped(words));
+    }
     if let Some([lo, hi]) = channel.window {
         let _ = writeln!(out, "  window   {lo} to {hi}");
     }

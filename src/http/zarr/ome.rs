@@ -8,7 +8,12 @@ use crate::base::request::ZarrVersion;
 use crate::base::timing::Timing;
 use crate::base::units::{MICROMETRE, in_nanometres};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
-use crate::geometry::Xyz;
+use crate::geometry::{Affine, Xyz};
+
+/// The attribute of groups, beside those of OME-Zarr, for what OME-Zarr cannot say.
+pub(super) const OWN: &str = "voltile";
+/// Parts of a voxel that are nothing.
+const CLOSE: f64 = 1e-3;
 
 /// The metadata of an image's group.
 pub(super) fn image(image: &Image, version: ZarrVersion) -> Value {
@@ -20,6 +25,7 @@ pub(super) fn image(image: &Image, version: ZarrVersion) -> Value {
         }
         value["omero"] = omero;
     }
+    add_own(&mut value, &arrays);
     value
 }
 
@@ -35,7 +41,23 @@ pub(super) fn label(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -
     if version == ZarrVersion::V04 {
         label["version"] = version.name().into();
     }
-    json!({"multiscales": [multiscale(arrays, name, version)], "image-label": label})
+    let mut value = json!({"multiscales": [multiscale(arrays, name, version)], "image-label": label});
+    add_own(&mut value, arrays);
+    value
+}
+
+/// Adds the affine transform from indices of level 0 to space, both in the order of the axes and in the form of OME-Zarr 0.6,
+/// if scale and translation do not say everything.
+fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
+    let Space { voxel, transform: Some(transform), .. } = Space::new(arrays) else { return };
+    let rest = transform.divided(voxel);
+    if rest.only_moves(CLOSE) {
+        return;
+    }
+    let spatial = |[x, y, z]: [Value; 3]| if arrays.axes().has_z() { vec![z, y, x] } else { vec![y, x] };
+    let row = |[x, y, z, shift]: [f64; 4]| [spatial([x, y, z].map(Value::from)), vec![shift.into()]].concat();
+    let affine = spatial(transform.rows().map(|numbers| row(numbers).into()));
+    value[OWN] = json!({"coordinateTransformations": [{"type": "affine", "affine": affine}]});
 }
 
 fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Value {
@@ -52,6 +74,8 @@ fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Valu
 pub(super) struct Space {
     pub voxel: Xyz<f64>,
     pub unit: Option<&'static str>,
+    /// Where voxels lie, in the same unit.
+    transform: Option<Affine>,
     /// The seconds between time points, if they are evenly spaced.
     step: Option<f64>,
 }
@@ -68,14 +92,15 @@ impl Space {
             .first()
             .and_then(|channel| channel.voxel_size.map(|size| (size, channel.voxel_unit.as_deref())));
         let Some((voxel, unit)) = configured.or(in_file) else {
-            return Self { voxel: Xyz::all(1.0), unit: None, step };
+            return Self { voxel: Xyz::all(1.0), unit: None, transform: arrays.transform(), step };
         };
         let (factor, unit) = match unit.and_then(in_nanometres) {
             None => (1.0, None),
             Some(nanometres) if nanometres < MICROMETRE => (nanometres, Some("nanometer")),
             Some(nanometres) => (nanometres / MICROMETRE, Some("micrometer")),
         };
-        Self { voxel: voxel.map(|size| size * factor), unit, step }
+        let transform = arrays.transform().map(|transform| transform.in_unit(factor));
+        Self { voxel: voxel.map(|size| size * factor), unit, transform, step }
     }
 }
 
@@ -96,9 +121,12 @@ fn axes(arrays: &Multiscale<'_>, space: &Space) -> Vec<Value> {
 /// that of the box of voxels it stands for.
 fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &Space) -> Value {
     let scale = level.factor.map(|factor| factor as f64).zip(space.voxel, |factor, voxel| factor * voxel);
-    let offset = arrays.position().map(|offset| offset as f64);
-    let centre = offset.zip(level.factor, |offset, factor| offset + (factor - 1) as f64 / 2.0);
-    let translation = centre.zip(space.voxel, |centre, voxel| centre * voxel);
+    let centre = level.factor.map(|factor| (factor - 1) as f64 / 2.0);
+    let in_tiles = || {
+        let offset = arrays.position().map(|offset| offset as f64);
+        offset.zip(centre, |offset, centre| offset + centre).zip(space.voxel, |centre, voxel| centre * voxel)
+    };
+    let translation = space.transform.map_or_else(in_tiles, |transform| transform.apply(centre));
     let chosen = |value: Xyz<f64>, t: f64, c: f64| arrays.axes().chosen(t, c, [value.z, value.y, value.x]);
     json!({
         "path": level.level.number().to_string(),

@@ -41,7 +41,12 @@ pub(super) fn document(image: &Image, node: &ZarrNode) -> Result<Value, NotFound
 
 fn group(mut ome: Value) -> Value {
     ome["version"] = ZarrVersion::V05.name().into();
-    json!({"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}})
+    let own = ome.as_object_mut().and_then(|ome| ome.remove(ome::OWN));
+    let mut attributes = json!({"ome": ome});
+    if let Some(own) = own {
+        attributes[ome::OWN] = own;
+    }
+    json!({"zarr_format": 3, "node_type": "group", "attributes": attributes})
 }
 
 /// Adds the documents of all label images and their arrays.

@@ -1,8 +1,12 @@
-//! The XML file next to a BigDataViewer HDF5 file: names, voxel sizes, time points, missing views.
+//! The XML file next to a BigDataViewer HDF5 file: names, voxel sizes, time points, missing views, registrations.
 //!
 //! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is `FILE.xml` next to
 //! `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5 file. Files that cannot be read
-//! or are something else are ignored: nothing in them is required. Affine transforms are not applied.
+//! or are something else are ignored: nothing in them is required.
+//!
+//! The `ViewTransform`s of a view are concatenated: the last of the list is applied first, to indices of voxels
+//! (`ViewRegistration.updateModel`). Usually it is the *calibration*, which makes voxels as long as they are thick: it scales by
+//! the voxel size, or (Multiview Reconstruction, BigStitcher) by the voxel size divided by the shortest edge of any setup's voxels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
 
+use crate::geometry::{Affine, Transforms, Xyz};
 use crate::store::{Location, Store};
 
 /// Larger files are not read.
@@ -18,6 +23,8 @@ const MAX_BYTES: u64 = 64 << 20;
 const MAX_TIMES: u64 = 1 << 16;
 /// At most this many entries of a folder are checked.
 const MAX_ENTRIES: usize = 1000;
+/// Ratios of lengths that differ by less than this part are equal.
+const CLOSE: f64 = 1e-3;
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sequence {
@@ -27,8 +34,19 @@ pub(super) struct Sequence {
     pub setups: BTreeMap<u64, ViewSetup>,
     /// The number of time points, counted from 0.
     pub times: u64,
-    /// The time point and setup of each missing view.
+    /// The setup and time point of each missing view.
     pub missing: BTreeSet<(u64, u64)>,
+    /// The registration of each setup and time point; `None` if it cannot be understood.
+    pub registrations: BTreeMap<(u64, u64), Option<Registration>>,
+}
+
+/// The transforms of a view.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Registration {
+    /// All of them, from indices of voxels to the space of the file.
+    whole: Affine,
+    /// The one that is applied first.
+    first: Affine,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -40,6 +58,25 @@ pub(super) struct ViewSetup {
 }
 
 impl Sequence {
+    /// Where a setup lies in space at each time point, in the unit of its voxel size, and a remark if the registration of a view
+    /// cannot be understood. Identities say nothing: programs write them for views that were never registered.
+    pub fn transforms(&self, setup: u64, voxel: Option<Xyz<f64>>) -> (Transforms, Option<String>) {
+        let of_setup = || self.registrations.range((setup, 0)..=(setup, u64::MAX));
+        let known = of_setup().filter_map(|((_, time), registration)| Some((*time, (*registration)?)));
+        let transforms = Transforms::by_time(known.map(|(time, known)| (time, known.in_unit_of(voxel))));
+        let is_identity = !transforms.vary()
+            && of_setup().flat_map(|(_, known)| known).all(|known| known.whole == Affine::IDENTITY);
+        let broken = of_setup().find(|(_, registration)| registration.is_none());
+        let remark = broken.map(|((_, time), _)| {
+            format!(
+                "{}: the registration of setup {setup} at time point {time} is left out; ViewTransforms with an affine of 12 \
+                 numbers that can be inverted are expected",
+                self.name
+            )
+        });
+        (if is_identity { Transforms::default() } else { transforms }, remark)
+    }
+
     /// The description in the XML file next to an HDF5 file, if there is one.
     pub fn beside(hdf5: &Location, store: &Store) -> Option<Self> {
         let hdf5 = match hdf5 {
@@ -53,6 +90,28 @@ impl Sequence {
         let own = hdf5.with_extension("xml");
         read(&own, |_| true)
             .or_else(|| others(hdf5, &own).find_map(|xml| read(&xml, |named| names(named, hdf5))))
+    }
+}
+
+impl Registration {
+    fn new(node: Node<'_, '_>) -> Option<Self> {
+        let mut whole = Affine::IDENTITY;
+        let mut first = whole;
+        for transform in children(Some(node), "ViewTransform") {
+            first = affine(transform)?;
+            whole = whole.after(&first);
+        }
+        Affine::new(whole.rows()).map(|whole| Self { whole, first })
+    }
+
+    /// From indices to the unit of the voxel size: the calibration tells how much of that the unit of the space is. If it does
+    /// not scale in proportion to the voxel size, the units are taken to be equal.
+    fn in_unit_of(&self, voxel: Option<Xyz<f64>>) -> Affine {
+        let ratios = voxel.map(|voxel| voxel.zip(self.first.lengths(), |edge, length| edge / length));
+        let is_close = |ratios: &Xyz<f64>| {
+            ratios.map(|ratio| (ratio - ratios.x).abs() <= CLOSE * ratios.x) == Xyz::all(true)
+        };
+        self.whole.in_unit(ratios.filter(is_close).map_or(1.0, |ratios| ratios.x))
     }
 }
 
@@ -83,7 +142,8 @@ fn read(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
 
 fn sequence(name: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
     let document = Document::parse(text).ok()?;
-    let sequence = child(document.root_element(), "SequenceDescription")?;
+    let root = document.root_element();
+    let sequence = child(root, "SequenceDescription")?;
     let hdf5 = child(sequence, "ImageLoader").and_then(|loader| text_of(loader, "hdf5"));
     if !is_wanted(hdf5.as_deref().unwrap_or_default()) {
         return None;
@@ -92,7 +152,10 @@ fn sequence(name: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<
         name: name.to_owned(),
         setups: children(child(sequence, "ViewSetups"), "ViewSetup").filter_map(setup).collect(),
         times: child(sequence, "Timepoints").map_or(0, times).min(MAX_TIMES),
-        missing: children(child(sequence, "MissingViews"), "MissingView").filter_map(missing).collect(),
+        missing: children(child(sequence, "MissingViews"), "MissingView").filter_map(view).collect(),
+        registrations: children(child(root, "ViewRegistrations"), "ViewRegistration")
+            .filter_map(|node| Some((view(node)?, Registration::new(node))))
+            .collect(),
     })
 }
 
@@ -105,8 +168,16 @@ fn setup(node: Node<'_, '_>) -> Option<(u64, ViewSetup)> {
     Some((number, ViewSetup { name: text_of(node, "name"), voxel: numbers.unwrap_or_default(), unit }))
 }
 
-fn missing(node: Node<'_, '_>) -> Option<(u64, u64)> {
-    Some((number(node.attribute("timepoint")?)?, number(node.attribute("setup")?)?))
+/// The setup and the time point of a view.
+fn view(node: Node<'_, '_>) -> Option<(u64, u64)> {
+    Some((number(node.attribute("setup")?)?, number(node.attribute("timepoint")?)?))
+}
+
+/// An affine transform: rows of four numbers.
+fn affine(node: Node<'_, '_>) -> Option<Affine> {
+    let numbers: Result<Vec<f64>, _> = text_of(node, "affine")?.split_whitespace().map(str::parse).collect();
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = numbers.ok()?[..] else { return None };
+    Affine::new([[a, b, c, d], [e, f, g, h], [i, j, k, l]])
 }
 
 /// One more than the last time point: of a range, a list, or a pattern such as "0-9, 12".
@@ -165,7 +236,7 @@ mod tests {
         let (name, unit) = (Some("nuclei".to_owned()), Some("µm".to_owned()));
         assert_eq!(sequence.setups[&0], ViewSetup { name, voxel: vec![0.5, 0.5, 2.0], unit });
         assert_eq!(sequence.setups[&3], ViewSetup::default());
-        assert_eq!((sequence.times, sequence.missing), (5, BTreeSet::from([(1, 3)])));
+        assert_eq!((sequence.times, sequence.missing), (5, BTreeSet::from([(3, 1)])));
     }
 
     #[test]

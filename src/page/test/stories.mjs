@@ -63,6 +63,68 @@ export const stories = (world) => {
     }
   };
 
+  /** Places around a middle, so many pixels apart, and how far each is away. */
+  const around = ([x, y], step) => Array.from({ length: 25 * 25 }, (_, i) => {
+    const away = [(i % 25) - 12, Math.floor(i / 25) - 12].map((count) => count * step);
+    return { place: [Math.floor(x) + away[0], Math.floor(y) + away[1]], away };
+  });
+
+  /** The centre of the light, in pixels from the middle. */
+  const middle = (colours, near) => {
+    const light = colours.map((colour) => Math.max(...colour));
+    const all = light.reduce((sum, one) => sum + one, 0);
+    truth(Math.max(...light) > 100, "there is no bead");
+    return [0, 1].map((axis) => light.reduce((sum, one, i) => sum + one * near[i].away[axis], 0) / all);
+  };
+
+  /** Waits for the brightest light in Neuroglancer's first panel. */
+  const light = async (tab, check, otherwise) => {
+    await tab.page.waitForSelector(".neuroglancer-rendered-data-panel");
+    for (const deadline = Date.now() + 30_000; ; await tab.page.waitForTimeout(200)) {
+      const { x, y, width, height } = await tab.page.locator(".neuroglancer-rendered-data-panel").first().boundingBox();
+      const colours = await tab.colours(around([x + width / 2, y + height / 2], 4).map(({ place }) => place));
+      if (check(Math.max(...colours.flat()))) return;
+      truth(Date.now() < deadline, otherwise);
+    }
+  };
+
+  /** Waits until a bead is in the middle of Neuroglancer's panels xy and xz, within a voxel of 4 pixels. */
+  const inTheMiddle = async (tab, what) => {
+    await tab.page.waitForSelector(".neuroglancer-rendered-data-panel");
+    for (const deadline = Date.now() + 30_000; ; await tab.page.waitForTimeout(400)) {
+      try {
+        const boxes = await tab.page.$$eval(".neuroglancer-rendered-data-panel", (all) =>
+          all.map((panel) => panel.getBoundingClientRect()).map(({ x, y, width, height }) => [x + width / 2, y + height / 2]));
+        equal(boxes.length, 4, "the number of panels");
+        for (const panel of [0, 1]) {
+          const near = around(boxes[panel], 4);
+          const away = middle(await tab.colours(near.map(({ place }) => place)), near);
+          truth(Math.hypot(...away) < 4, `the bead is ${away} pixels away in panel ${panel}, a voxel is 4`);
+        }
+        return;
+      } catch (error) {
+        if (Date.now() < deadline) continue;
+        await world.picture(tab, "no-bead");
+        throw new Error(`${what}: ${error.message}`);
+      }
+    }
+  };
+
+  /** Serves files of registered setups; the tale gets a page and where the beads are, in nanometres. */
+  const registered = async (visit, tale) => {
+    const folder = mkdtempSync(path.join(tmpdir(), "voltile-registered-"));
+    const beads = JSON.parse(world.write("registered", folder));
+    const server = await world.start(folder);
+    const other = await Visit.begin(visit.context.browser(), server);
+    try {
+      await tale(other, beads);
+      await other.end();
+    } finally {
+      await server.stop();
+      rmSync(folder, { recursive: true });
+    }
+  };
+
   return {
     async "The list shows every dataset with a picture, and a click opens one"(visit) {
       await visit.open("#");
@@ -507,6 +569,61 @@ export const stories = (world) => {
         await inPanels(visit, 1, near, (colours, at) => same(colours, made({ ...PYRAMID, at }), 1));
         await world.picture(visit, `neuroglancer-zarr-${version}`);
       }
+    },
+
+    async "One click shows all setups of registered files in Neuroglancer, each bead where it is in all of them"(visit) {
+      await registered(visit, async (other, beads) => {
+        for (const [file, time, setups] of [["angles", 0, 4], ["tiles", 0, 3], ["drift", 1, 2]]) {
+          await other.open(`#${file}?plane=xy&at=60.5,50.5,20.5&zoom=2&time=${time}`);
+          if (file === "angles") {
+            truth((await other.text(".panel")).includes("rotated by 45° about the axis 0, 1, 0; moved by"), "the panel does not say why");
+            await world.picture(other, "registered");
+          }
+          const tab = await other.opened(() => other.page.click("text=All in Neuroglancer"));
+          await tab.page.waitForURL(/#!/);
+          const state = JSON.parse(decodeURIComponent(new URL(tab.page.url()).hash.slice(2)));
+          equal(state.layers.filter((layer) => layer.visible !== false).length, setups, "the layers that are shown");
+          equal(JSON.stringify(state.dimensions.x), '[1e-9,"m"]', "the unit of space");
+          tab.forgiven = /icon\.svg|ERR_FAILED/; // of about:blank
+          for (const layer of state.layers) Object.assign(layer, { shaderControls: { normalized: { range: [100, 1000] } }, opacity: 1 });
+          Object.assign(state, { crossSectionScale: 125, layout: "4panel", showAxisLines: false, crossSectionBackgroundColor: "#000000" });
+          await tab.page.goto("about:blank");
+          const shows = async (wanted) => {
+            const layers = state.layers.map((layer) => ({ ...layer, visible: wanted(layer) }));
+            await tab.page.goto(`${other.server.address}neuroglancer/#!${encodeURIComponent(JSON.stringify({ ...state, layers }))}`);
+          };
+          for (const bead of beads.slice(0, 2)) {
+            state.position = [...bead, ...state.position.slice(3)];
+            for (const only of state.layers) {
+              await shows(() => false);
+              await light(tab, (most) => most < 30, "it is not dark");
+              await shows((layer) => layer === only);
+              await inTheMiddle(tab, `${only.name} of ${file} at ${bead}`);
+            }
+          }
+          await shows(() => true);
+          await light(tab, (most) => most > 100, "there is no bead");
+          await world.picture(tab, `neuroglancer-${file}`);
+          await tab.page.close();
+        }
+      });
+    },
+
+    async "Registered tiles lie over one another on the page, and have the slices that are stored"(visit) {
+      await registered(visit, async (other, [bead]) => {
+        // The box around all tiles begins 30, 20 and 3 voxels before the first.
+        const [x, y, z] = [bead[0] / 500 + 30.5, bead[1] / 500 + 20.5, Math.floor(bead[2] / 2000 + 3)];
+        for (const [setup, slice] of [["s00", 19], ["s01", 17], ["s02", 22]]) {
+          await other.open(`#tiles?plane=xy&at=${x},${y},${z}&zoom=4&show=${setup}::100:1000`);
+          truth((await other.page.getAttribute(".pane", "data-shown")).includes(`/xy/${slice}/`), `slice ${slice} of ${setup} is not shown`);
+          const box = await other.page.locator(".pane .canvas").boundingBox();
+          const near = around([box.width / 2, box.height / 2], 3);
+          const [across, down] = middle(await other.pixels("xy", near.map(({ place }) => place)), near);
+          truth(Math.hypot(across, down) < 4, `the bead of ${setup} is ${across}, ${down} pixels away, a voxel is 4`);
+        }
+        await other.open(`#tiles?plane=all&at=${x},${y},${z}&zoom=3&show=s00:R:100:1000,s01:G:100:1000,s02:B:100:1000`);
+        await world.picture(other, "registered-tiles");
+      });
     },
 
     async "Offsets shift numbers, and stored levels of odd sizes lie where they belong"(visit) {

@@ -3,6 +3,8 @@
     volumes.py make FOLDER         writes test.h5 and voltile.toml, which also serves the demo volume if DEMO is given
     volumes.py many FOLDER COUNT   writes voltile.toml with so many datasets
     volumes.py another FILE SEED   writes a small file
+    volumes.py registered FOLDER   writes angles.h5, tiles.h5 and drift.h5, with the XML files of Multiview Reconstruction and
+                                   BigStitcher: beads at known places of space; prints the places, in nanometres
     volumes.py ask < questions     a JSON list of questions; prints the list of answers
 
 A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, gamma, map, labels: bool}:
@@ -134,6 +136,80 @@ def another(file: Path, seed: int) -> None:
     new.rename(file)
 
 
+def affine(linear=np.eye(3), shift=(0, 0, 0)) -> np.ndarray:
+    return np.block([[np.asarray(linear, "f8"), np.reshape(shift, (3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]])
+
+
+def turned(axis: int, degrees: float) -> np.ndarray:
+    """A rotation about an axis of space."""
+    c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    matrix = np.eye(3)
+    matrix[i, i], matrix[i, j], matrix[j, i], matrix[j, j] = c, -s, s, c
+    return matrix
+
+
+MICROMETRE = 2  # the unit of space is the shortest edge of a voxel, 0.5 µm
+SIZE = (120, 100, 40)
+CENTRE = np.array([60.0, 50.0, 80.0])
+CALIBRATION = affine(np.diag([1, 1, 4]))
+BEADS = np.array([[58.0, 52.0, 78.0], [66.0, 41.0, 70.0], [49.0, 60.0, 91.0]])
+
+
+def about(centre: np.ndarray, linear: np.ndarray, shift=(0, 0, 0)) -> np.ndarray:
+    """A linear transform that keeps a point, and then moves."""
+    return affine(shift=centre + shift) @ affine(linear) @ affine(shift=-centre)
+
+
+def registered(folder: Path) -> None:
+    """Every voxel is the sum of the beads' light at its place, which is found with numpy's matrices alone."""
+    askew = affine([[1, 0.1, 0], [0, 1, 0.2], [0, 0, 1]], (-6, -12, 0))
+    angles = {
+        (0, 0): [CALIBRATION],
+        (1, 0): [affine(shift=(3.25, -4.5, 5)), about(CENTRE, turned(1, 45)), CALIBRATION],
+        (2, 0): [askew, about(CENTRE, turned(2, 200)), CALIBRATION],
+        (3, 0): [about(CENTRE, turned(0, 75) @ turned(1, -30)), affine(shift=(0.4, 0.3, -0.2)), CALIBRATION],
+    }
+    tiles = {(i, 0): [affine(shift=shift), CALIBRATION] for i, shift in enumerate([(0, 0, 0), (-30.3, 11.8, 8.4), (41, -20.4, -12)])}
+    drift = {
+        (0, 0): [CALIBRATION],
+        (0, 1): [affine(shift=(7.5, -5, 4)), CALIBRATION],
+        (1, 0): [about(CENTRE, turned(1, 60)), CALIBRATION],
+        (1, 1): [affine(shift=(-3, 2, 6)), about(CENTRE, turned(1, 60)), CALIBRATION],
+    }
+    for name, views in [("angles", angles), ("tiles", tiles), ("drift", drift)]:
+        write_registered(folder / f"{name}.h5", views)
+    print(json.dumps((BEADS * 1000 / MICROMETRE).tolist()))
+
+
+def write_registered(file: Path, views: dict) -> None:
+    index = np.stack([*np.meshgrid(*map(np.arange, SIZE), indexing="ij"), np.ones(SIZE)], -1)
+    with h5py.File(file, "w") as made:
+        for (setup, time), transforms in views.items():
+            place = (index @ np.linalg.multi_dot([np.eye(4), *transforms]).T)[..., :3]
+            light = sum(np.exp(-((place - bead) ** 2).sum(-1) / 2 / 2.5**2) for bead in BEADS)
+            made[f"t{time:05}/s{setup:02}/0/cells"] = (light * 1000).round().astype("u2").T
+            if f"s{setup:02}" not in made:
+                made[f"s{setup:02}/resolutions"], made[f"s{setup:02}/subdivisions"] = np.ones((1, 3)), np.full((1, 3), 16)
+    setups, times = (sorted({view[i] for view in views}) for i in (0, 1))
+    size = " ".join(map(str, SIZE))
+    voxel = "<voxelSize><unit>µm</unit><size>0.5 0.5 2.0</size></voxelSize>"
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>', '<SpimData version="0.2">', '<BasePath type="relative">.</BasePath>',
+        f'<SequenceDescription><ImageLoader format="bdv.hdf5"><hdf5 type="relative">{file.name}</hdf5></ImageLoader><ViewSetups>',
+        *(f"<ViewSetup><id>{i}</id><name>angle {i}</name><size>{size}</size>{voxel}</ViewSetup>" for i in setups),
+        f'</ViewSetups><Timepoints type="range"><first>0</first><last>{times[-1]}</last></Timepoints></SequenceDescription>',
+        "<ViewRegistrations>",
+    ]
+    for (setup, time), transforms in views.items():
+        lines.append(f'<ViewRegistration timepoint="{time}" setup="{setup}">')
+        for transform in transforms:
+            numbers = " ".join(map(repr, map(float, transform[:3].ravel())))
+            lines.append(f'<ViewTransform type="affine"><Name>one of them</Name><affine>{numbers}</affine></ViewTransform>')
+        lines.append("</ViewRegistration>")
+    file.with_suffix(".xml").write_text("\n".join([*lines, "</ViewRegistrations>", "</SpimData>"]))
+
+
 def label_colour(label: int) -> list[int]:
     k = (((label * 0x9E3779B97F4A7C15) % 2**64) >> 32) * 6
     sector, f = k >> 32, (157 * ((k >> 24) & 255)) // 255
@@ -181,5 +257,7 @@ if __name__ == "__main__":
         many(Path(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "another":
         another(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1] == "registered":
+        registered(Path(sys.argv[2]))
     else:
         print(json.dumps([answer(question) for question in json.load(sys.stdin)]))

@@ -60,6 +60,10 @@ function content(about: About): HTMLElement[] {
     ...(about.layouts ?? []).map(({ layout, because }) => h("p", {}, h("b", {}, layout), ` · ${because}`)),
     ...[...problems, ...slow].map((text) => h("p", { className: "warning" }, text)),
     h("h3", {}, "Channels"), table(["Channel", "Kind", "Type", "Voxel, x × y × z", "Found in", "Times"], sizes),
+    ...(about.channels.some((channel) => channel.transform?.in_words) ? [
+      h("h3", {}, "In space"),
+      table(["Channel", "Its voxels, besides their size"], about.channels.map((channel) => [channel.label ?? channel.name, channel.transform?.in_words ?? "as stored"])),
+    ] : []),
     h("h3", {}, "Stored"), table(["Channel", "Level", "Size, x × y × z", "Path", "Chunks, slowest axis first", "Filters"], levels),
     ...attributes(Object.entries(about.attributes ?? {})),
   ];

@@ -1,6 +1,11 @@
 // The server's JSON: its types, and requests with helpful error messages.
 
+import { arrange } from "./space";
+
 export type Triple = [number, number, number];
+/** The rows of x, y and z: the factors of x, y and z and a shift. */
+export type Matrix = [Row, Row, Row];
+type Row = [number, number, number, number];
 export type PlaneName = "xy" | "xz" | "yz";
 
 export interface Level {
@@ -41,12 +46,18 @@ export interface Channel {
   voxel_size: Triple | null;
   voxel_unit: string | null;
   voxel_size_from?: string | null;
+  /** Where its voxels lie in space, what is said of that, and the matrices from several time points on. */
+  transform?: { matrix: Matrix; in_words: string | null; nanometres: number; by_time?: { time: number; matrix: Matrix }[] } | null;
   orthogonal?: "isotropic" | "stored";
   /** The formats that cannot hold the channel, and why. */
   left_out?: Record<string, string>;
   /** The position of its first voxel in the tiles of the dataset, in voxels of level 0; null if it is not known. */
   offset?: Triple | null;
   levels: Level[];
+  /** Channels with the same number can be drawn over one another; only of registered datasets. Not the server's, as the next. */
+  space?: number;
+  /** Where its tiles begin among those of the other channels of the space, in voxels of level 0. */
+  begin?: Triple;
 }
 
 export interface Dataset {
@@ -102,12 +113,14 @@ export async function sound(response: Response): Promise<Response> {
 
 /** All datasets and mounts. */
 export async function loadSite(): Promise<Site> {
-  return (await (await sound(await fetch("datasets.json", { cache: "no-cache" }))).json()) as Site;
+  const site = (await (await sound(await fetch("datasets.json", { cache: "no-cache" }))).json()) as Site;
+  site.datasets.forEach(arrange);
+  return site;
 }
 
 /** One dataset with measured windows and histograms, which may take the server a moment. */
 export async function loadDataset(token: string): Promise<Dataset> {
-  return (await (await sound(await fetch(`datasets/${token}.json`))).json()) as Dataset;
+  return arrange((await (await sound(await fetch(`datasets/${token}.json`))).json()) as Dataset);
 }
 
 /** The range of what is visible: percentiles, null if there is nothing. */
@@ -118,13 +131,22 @@ export async function loadRange(address: string): Promise<{ low: number | null; 
 /** The time point of a channel that a time shows, which is its last one after its end; null if it has none. */
 export const timeOf = (channel: Channel, time: number): number | null => (channel.times === null ? null : Math.min(time, channel.times - 1));
 
-/** A channel's position in the tiles of its dataset, in voxels of a level. */
+/** Where a channel's tiles begin on the page, in voxels of level 0. */
+export const beginOf = (channel: Channel): Triple => channel.begin ?? [0, 0, 0];
+
+/** The position of a channel's first voxel on the page, in voxels of level 0. */
+export function firstOf(channel: Channel): Triple {
+  const along = (axis: 0 | 1 | 2) => (channel.offset?.[axis] ?? 0) + beginOf(channel)[axis];
+  return [along(0), along(1), along(2)];
+}
+
+/** A channel's position in its tiles, in voxels of a level. */
 export function shift(channel: Channel, level: Level): Triple {
   const along = (axis: 0 | 1 | 2) => Math.floor((channel.offset?.[axis] ?? 0) / level.factor[axis]);
   return [along(0), along(1), along(2)];
 }
 
-/** The end of a level in the tiles of its dataset, in voxels of the level: its size if it has no offset. */
+/** The end of a level in the channel's tiles, in voxels of the level: its size if it has no offset. */
 export function end(channel: Channel, level: Level | undefined): Triple {
   if (!level) return [1, 1, 1];
   const [x, y, z] = shift(channel, level);
@@ -134,11 +156,12 @@ export function end(channel: Channel, level: Level | undefined): Triple {
 /** The channels that can be shown together: those of the same extent, and those whose position is known. */
 export function companions(dataset: Dataset, channel: Channel): Channel[] {
   const extent = (one: Channel) => end(one, one.levels[0]).join();
+  if (channel.space !== undefined) return dataset.channels.filter((other) => other.space === channel.space);
   return dataset.channels.filter((other) => extent(other) === extent(channel) || (other.offset && channel.offset));
 }
 
 /** The end of all these channels, in voxels of level 0. */
 export function endOf(channels: Channel[]): Triple {
-  const longest = (axis: 0 | 1 | 2) => Math.max(1, ...channels.map((channel) => end(channel, channel.levels[0])[axis]));
+  const longest = (axis: 0 | 1 | 2) => Math.max(1, ...channels.map((channel) => beginOf(channel)[axis] + end(channel, channel.levels[0])[axis]));
   return [longest(0), longest(1), longest(2)];
 }

@@ -2,25 +2,36 @@
 //
 // The state is Neuroglancer's JSON (its `src/viewer.ts` and `src/layer`). Coordinates are voxels of the finest level,
 // offset included, which is also how the precomputed volumes count. A series is opened as OME-Zarr, which has a time axis; its
-// coordinates are those of the centres of voxels.
+// coordinates are those of the centres of voxels. Registered channels are placed in space, whose unit is the nanometre.
 
-import { addressOf, type Channel, type Dataset, type Site, timeOf } from "./data";
+import { addressOf, type Channel, type Dataset, firstOf, type Site, timeOf, type Triple } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
 import { baseWindow } from "./layers";
 import { metres } from "./scale";
 import { type Colour, isMap, paint, type Parts, stops } from "./paint";
-import { inSight, isOn, type Shown, type View } from "./view";
+import { place, sourceTransform } from "./space";
+import { coloured, inSight, isOn, type Shown, type View } from "./view";
 
 const LAYOUT: Record<View["arrangement"], string> = { xy: "xy", xz: "xz", yz: "yz", all: "4panel" };
+
+const NANOMETRE = 1e-9;
 
 /** The colours of a map that a shader has. */
 const STOPS = 17;
 
 const absolute = (path: string): string => new URL(path, location.href.split("#")[0]).href;
 
-/** The visible channels that Neuroglancer can show. */
+/** The channels that Neuroglancer can show of a view: the visible ones, and the other images that lie in the same space. */
 function offered(dataset: Dataset, view: View): Channel[] {
-  return inSight(dataset, view).filter((channel) => isOn(view, channel) && channel.left_out?.["neuroglancer"] === undefined);
+  const seen = inSight(dataset, view).filter((channel) => isOn(view, channel));
+  const others = dataset.channels.filter((channel) => channel.transform && channel.kind === "image" && !seen.includes(channel));
+  return [...seen, ...others].filter((channel) => channel.left_out?.["neuroglancer"] === undefined);
+}
+
+/** A view in which these channels are on, each image in a colour of its own. */
+function allOn(dataset: Dataset, view: View, channels: Channel[]): View {
+  const on = channels.map((channel) => [channel.name, { ...(view.shown[channel.name] as Shown), on: true }]);
+  return coloured(dataset, { ...view, shown: { ...view.shown, ...Object.fromEntries(on) } });
 }
 
 const vector = (parts: Parts): string => `vec3(${parts.map((part) => part.toFixed(3)).join(", ")})`;
@@ -59,41 +70,49 @@ export function labelColour(id: string): string {
   return `#${(wheel[Number(hash >> 32n)] ?? []).map((part) => part.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** A Neuroglancer address that shows the view; `ids` are labels in sight, by channel. Null if there is no Neuroglancer or nothing
- *  that it can show. */
-export function neuroglancer(site: Site, dataset: Dataset, view: View, zoom: number, ids: Map<string, string[]>): string | null {
-  const channels = offered(dataset, view);
+/** A Neuroglancer address that shows the view, or `all` images of a registered dataset; `ids` are labels in sight, by channel.
+ *  Null if there is no Neuroglancer or nothing that it can show. */
+export function neuroglancer(site: Site, dataset: Dataset, seen: View, zoom: number, ids: Map<string, string[]>, all = false): string | null {
+  const channels = offered(dataset, seen);
+  const view = all ? allOn(dataset, seen, channels) : seen;
   const first = channels[0];
   if (!site.neuroglancer || !first) return null;
   const series = channels.some((channel) => channel.times !== null);
-  // Neuroglancer draws its layers in their order, and an image hides what is below it.
-  const images = channels.filter((channel) => channel.kind !== "labels");
-  const layers = [...images, ...channels.filter((channel) => channel.kind === "labels")].map((channel) => {
-    const shown = view.shown[channel.name] as Shown;
-    const source = series
-      ? `zarr3://${absolute(`zarr/0.5/${addressOf(dataset)}/${channel.name}.ome.zarr`)}`
-      : `precomputed://${absolute(`neuroglancer/${addressOf(dataset)}/${channel.name}`)}`;
-    const drawn = channel.kind === "labels" ? labels(shown, !images.length, ids.get(channel.name) ?? []) : channel.kind === "rgb" ? { type: "image", shader: RGB } : image(channel, shown);
-    // Images are added, as on this page.
-    const blend = channel.kind !== "labels" && channel !== images[0] ? { blend: "additive" } : {};
-    return { name: channel.label ?? channel.name, source, ...drawn, ...blend };
-  });
-  // As the server has it: nanometres where the unit is unknown, and 1 where the size is.
-  const metre = metres(first.voxel_unit);
-  const bare = series && metre === null; // OME-Zarr without a unit has none in Neuroglancer either
-  const voxel = (first.voxel_size ?? [1, 1, 1]).map((size) => size * (bare ? 1 : (metre ?? 1e-9)));
   const time = Math.max(...channels.map((channel) => timeOf(channel, view.time) ?? 0));
   // As OME-Zarr says: only even steps.
   const timing = channels.find((channel) => channel.times !== null)?.timing;
   const step = timing && !timing.uneven?.length ? timing.step : null;
+  const t: [number, string] | null = series ? (step ? [step, "s"] : [1, ""]) : null;
+  // Neuroglancer draws its layers in their order, and an image hides what is below it.
+  const images = channels.filter((channel) => channel.kind !== "labels");
+  const layers = [...images, ...channels.filter((channel) => channel.kind === "labels")].map((channel) => {
+    const shown = view.shown[channel.name] as Shown;
+    const url = series
+      ? `zarr3://${absolute(`zarr/0.5/${addressOf(dataset)}/${channel.name}.ome.zarr`)}`
+      : `precomputed://${absolute(`neuroglancer/${addressOf(dataset)}/${channel.name}`)}`;
+    const begin = dataset.offset.map((offset, axis) => -0.5 - offset - at(channel.offset ?? [0, 0, 0], axis)) as Triple;
+    const transform = sourceTransform(channel, time, begin, t);
+    const source = transform ? { url, transform } : url;
+    const drawn = channel.kind === "labels" ? labels(shown, !images.length, ids.get(channel.name) ?? []) : channel.kind === "rgb" ? { type: "image", shader: RGB } : image(channel, shown);
+    // Images are added, as on this page.
+    const blend = channel.kind !== "labels" && channel !== images[0] ? { blend: "additive" } : {};
+    return { name: channel.label ?? channel.name, source, ...drawn, ...blend, ...(isOn(view, channel) ? {} : { visible: false }) };
+  });
+  // As the server has it: nanometres where the unit is unknown, and 1 where the size is.
+  const metre = metres(first.voxel_unit);
+  const bare = series && metre === null && !first.transform; // OME-Zarr without a unit has none in Neuroglancer either
+  const voxel = (first.voxel_size ?? [1, 1, 1]).map((size) => size * (bare ? 1 : (metre ?? NANOMETRE)));
+  const here = view.at.map((value, axis) => Math.floor(value) - at(firstOf(first), axis)) as Triple;
+  const inSpace = place(first, time, here);
+  const units = inSpace ? [NANOMETRE, NANOMETRE, NANOMETRE] : voxel;
   const state = {
     // Without them, Neuroglancer takes the scale for metres.
-    dimensions: { ...Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [voxel[axis], bare ? "" : "m"]])), ...(series ? { t: step ? [step, "s"] : [1, ""] } : {}) },
+    dimensions: { ...Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [units[axis], bare ? "" : "m"]])), ...(t ? { t } : {}) },
     displayDimensions: AXIS_NAMES,
     layers,
-    position: [...view.at.map((value, axis) => Math.floor(value) + (series ? 0 : 0.5) + at(dataset.offset, axis)), ...(series ? [time] : [])],
-    // Voxels per pixel; Neuroglancer counts in the smallest edge of a voxel.
-    crossSectionScale: (voxel[0] ?? 1) / Math.min(...voxel) / zoom,
+    position: [...(inSpace ?? view.at.map((value, axis) => Math.floor(value) + (series ? 0 : 0.5) + at(dataset.offset, axis))), ...(series ? [time] : [])],
+    // Voxels per pixel; Neuroglancer counts in the smallest unit.
+    crossSectionScale: (voxel[0] ?? 1) / Math.min(...units) / zoom,
     layout: LAYOUT[view.arrangement],
   };
   return `${new URL(site.neuroglancer, location.href.split("#")[0]).href}#!${encodeURIComponent(JSON.stringify(state))}`;

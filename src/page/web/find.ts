@@ -1,6 +1,6 @@
 // Looks for a label in the coarsest level, slab by slab.
 
-import { type Channel, type Dataset, shift, type Triple } from "./data";
+import { beginOf, type Channel, type Dataset, shift, type Triple } from "./data";
 import { at } from "./geometry";
 import { boxAddress, readBox } from "./voxels";
 
@@ -28,7 +28,7 @@ export async function findLabel(
     if (place === undefined) continue;
     const voxel: Triple = [place % columns, Math.floor(place / columns) % rows, z + Math.floor(place / columns / rows)];
     const first = shift(channel, level);
-    return voxel.map((value, axis) => (value + at(first, axis) + 0.5) * at(level.factor, axis)) as Triple;
+    return voxel.map((value, axis) => at(beginOf(channel), axis) + (value + at(first, axis) + 0.5) * at(level.factor, axis)) as Triple;
   }
   return null;
 }

@@ -2,10 +2,10 @@
 //
 // A point is x, y, z in voxels of level 0, relative to the first voxel of the dataset's first channel; voxel i extends
 // from i to i + 1. A grid's unit is a column of level 0; rows have the same height if the server draws square pixels.
-// All channels of a dataset share its tiles, in which a channel may begin later (its offset). The dataset's own offset
-// only changes the numbers shown to users and in URLs.
+// All channels of a dataset share its tiles, in which a channel may begin later (its offset); registered channels have tiles of
+// their own, which begin where space.ts puts them. The dataset's own offset only changes the numbers shown to users and in URLs.
 
-import { type Channel, end, type Level, type PlaneName, shift, type Triple } from "./data";
+import { beginOf, type Channel, end, endOf, type Level, type PlaneName, shift, type Triple } from "./data";
 
 export const TILE = 512;
 /** Minimum size of a tile pixel in screen pixels: at one half, the coarser level is exact. */
@@ -73,10 +73,16 @@ export class Grid {
   readonly height: number;
   readonly rowHeight: number;
   readonly levels: GridLevel[];
+  /** Where its tiles begin: the point, and its position in units. */
+  private readonly begin: Triple;
+  readonly left: number;
+  readonly top: number;
 
   /** `whole` is the end of all channels that are shown together. */
-  constructor(channel: Channel, readonly plane: PlaneName, whole: Triple = end(channel, channel.levels[0])) {
+  constructor(channel: Channel, readonly plane: PlaneName, whole: Triple = endOf([channel])) {
     this.rowHeight = rowHeight(channel, plane);
+    this.begin = beginOf(channel);
+    ({ x: this.left, y: this.top } = this.place(this.begin));
     const square = plane !== "xy" && channel.voxel_size !== null && channel.orthogonal !== "stored";
     this.levels = channel.levels.map((level) => this.level(channel, level, square, whole));
     const { column, row } = AXES[plane];
@@ -89,7 +95,7 @@ export class Grid {
     const voxel = channel.voxel_size;
     const { column, row, slice } = AXES[this.plane];
     const size = end(channel, each);
-    const last = at(end(channel, channel.levels[0]), slice) < at(whole, slice) ? Infinity : at(size, slice);
+    const last = at(endOf([channel]), slice) < at(whole, slice) ? Infinity : at(size, slice);
     const width = at(factor, column);
     // Square pixels follow the columns' factor; stored rows have the factor of their own axis.
     const height = square || this.plane === "xy" ? width : at(factor, row);
@@ -128,8 +134,8 @@ export class Grid {
   inside(level: number, column: number, row: number): Rectangle {
     const grid = this.levels[level];
     if (!grid) return { x: 0, y: 0, width: TILE, height: TILE };
-    const width = Math.min(grid.columns, this.width / grid.width) - column * TILE;
-    const height = Math.min(grid.rows, this.height / grid.height) - row * TILE;
+    const width = Math.min(grid.columns, (this.width - this.left) / grid.width) - column * TILE;
+    const height = Math.min(grid.rows, (this.height - this.top) / grid.height) - row * TILE;
     return { x: 0, y: 0, width: Math.min(TILE, width), height: Math.min(TILE, height) };
   }
 
@@ -139,8 +145,8 @@ export class Grid {
     const [width, height] = [grid?.width ?? 1, grid?.height ?? 1];
     const inside = this.inside(level, column, row);
     return {
-      x: column * TILE * width,
-      y: row * TILE * height,
+      x: this.left + column * TILE * width,
+      y: this.top + row * TILE * height,
       width: inside.width * width,
       height: inside.height * height,
     };
@@ -151,13 +157,15 @@ export class Grid {
     const { width = 1, height = 1 } = this.levels[level] ?? {};
     const { columns, rows } = this.tiles(level);
     const within = (value: number, count: number) => Math.min(Math.max(Math.floor(value), 0), count - 1);
-    return { column: within(x / width / TILE, columns), row: within(y / height / TILE, rows) };
+    return { column: within((x - this.left) / width / TILE, columns), row: within((y - this.top) / height / TILE, rows) };
   }
 
-  /** The slice of a level through a point. */
+  /** The slice of a level through a point; one after the last if the point is before the first. */
   private slice(level: number, point: Triple): number {
-    const { thickness = 1, slices = 1 } = this.levels[level] ?? {};
-    return Math.min(Math.floor(Math.floor(at(point, AXES[this.plane].slice)) / thickness), slices - 1);
+    const { thickness = 1, slices = 1, first, size } = this.levels[level] ?? {};
+    const { slice } = AXES[this.plane];
+    const number = Math.floor(Math.floor(at(point, slice) - at(this.begin, slice)) / thickness);
+    return number < 0 && first && size ? at(first, slice) + at(size, slice) : Math.min(number, slices - 1);
   }
 
   /** The number in URLs of the slice through a point. */

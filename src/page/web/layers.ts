@@ -5,7 +5,7 @@
 // handle moves, its channel is a grey layer of its own, whose 8 bits are stretched here. Image layers are added, as in mcfc;
 // labels are drawn on top.
 
-import { addressOf, type Channel, type Dataset, end, endOf, type Mount, type PlaneName, timeOf, type Triple } from "./data";
+import { addressOf, beginOf, type Channel, type Dataset, end, endOf, type Mount, type PlaneName, timeOf, type Triple } from "./data";
 import { type Box, Grid } from "./geometry";
 import { isMap, paintName, table } from "./paint";
 import type { Selection } from "./select";
@@ -110,11 +110,11 @@ function byColour(channels: Channel[], shown: (channel: Channel) => Shown): Chan
   return [...grey.map((channel) => [channel]), ...(others.length ? [others] : [])];
 }
 
-/** Groups of channels that the server can composite: the same levels and end, all or none with time, at most six. */
+/** Groups of channels that the server can composite: the same levels, begin and end, all or none with time, at most six. */
 function bundles(channels: Channel[]): Channel[][] {
   const alike = new Map<string, Channel[][]>();
   for (const channel of channels) {
-    const key = JSON.stringify([channel.times, channel.levels.map((level) => [level.factor, end(channel, level)])]);
+    const key = JSON.stringify([channel.times, beginOf(channel), channel.levels.map((level) => [level.factor, end(channel, level)])]);
     const found = alike.get(key) ?? [[]];
     if (found.at(-1)?.length === MAX_TOGETHER) found.push([]);
     found.at(-1)?.push(channel);
@@ -140,7 +140,7 @@ class Maker {
       const slice = grid.sliceNumber(level, view.at, dataset.offset);
       return `${path}/${this.plane}/${time}${slice}/${row}_${column}_${level}.png`;
     };
-    const key = [address(0, 0, 0), treatment.name, treatment.clear].join("|");
+    const key = [address(0, 0, 0), treatment.name, treatment.clear, beginOf(channel)].join("|");
     return { key, grid, address, treatment, selection: null, opacity: 1, adds: false };
   }
 

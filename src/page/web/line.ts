@@ -1,6 +1,6 @@
 // What is dragged on the picture: a rectangle, or a line with its length and the values along it.
 
-import { type Channel, type Dataset, shift, type Triple } from "./data";
+import { type Channel, type Dataset, firstOf, type Triple } from "./data";
 import { h, icon } from "./dom";
 import { at, AXES } from "./geometry";
 import { paint } from "./paint";
@@ -102,7 +102,7 @@ export async function profile(dataset: Dataset, view: View, plane: Pane["plane"]
   const read = async ({ one, first }: (typeof runs)[number]) => {
     const finest = one.channel.levels[0];
     if (!finest) return;
-    const begin = shift(one.channel, finest);
+    const begin = firstOf(one.channel);
     const here = places.slice(first, first + RUN).map((place) => place.map((value, axis) => value - at(begin, axis)) as Triple);
     const inside = here.map((place) => place.every((value, axis) => value >= 0 && value < at(finest.size, axis)));
     const within = here.filter((_, i) => inside[i]);

@@ -243,10 +243,10 @@ export class Pane {
     const level = own.best(this.zoom() * window.devicePixelRatio);
     const { width = 1, height = 1, columns = 1, rows = 1 } = own.levels[level] ?? {};
     const shown = this.viewer.viewport.getBounds(true);
-    const pixel = (units: number, size: number, most: number) => Math.min(Math.max(Math.round((units * grid.width) / size), 0), most);
+    const pixel = (units: number, begin: number, size: number, most: number) => Math.min(Math.max(Math.round((units * grid.width - begin) / size), 0), most);
     const box: [number, number, number, number] = [
-      pixel(shown.x, width, columns), pixel(shown.y, height, rows),
-      pixel(shown.x + shown.width, width, columns), pixel(shown.y + shown.height, height, rows),
+      pixel(shown.x, own.left, width, columns), pixel(shown.y, own.top, height, rows),
+      pixel(shown.x + shown.width, own.left, width, columns), pixel(shown.y + shown.height, own.top, height, rows),
     ];
     if (box[0] >= box[2] || box[1] >= box[3]) return null;
     return { level, slice: own.sliceNumber(level, scene.view.at, scene.dataset.offset), box };

@@ -14,6 +14,8 @@ export interface PanelEvents {
   change(to: (view: View) => View): void;
   /** The range of what is visible of a channel. */
   auto(channel: Channel): void;
+  /** All channels of a registered dataset are to be shown in Neuroglancer. */
+  elsewhere(): void;
   /** A label was typed that is to be looked for. */
   find(channel: Channel, id: string): void;
 }
@@ -34,8 +36,8 @@ export class Panel {
   private built = "";
   private windows = new Map<string, WindowControl>();
 
-  /** `adjust`: whether the server draws other ranges and colours than its own. */
-  constructor(private readonly adjust: boolean, private readonly events: PanelEvents) {}
+  /** `adjust`: whether the server draws other ranges and colours than its own; `inSpace`: whether there is a Neuroglancer. */
+  constructor(private readonly adjust: boolean, private readonly inSpace: boolean, private readonly events: PanelEvents) {}
 
   show(dataset: Dataset, view: View): void {
     const on = dataset.channels.map((channel) => [isOn(view, channel), view.shown[channel.name]?.colour, view.shown[channel.name]?.selected]);
@@ -51,12 +53,19 @@ export class Panel {
   private build(dataset: Dataset, view: View): void {
     const focused = document.activeElement?.id;
     const together = inSight(dataset, view);
-    const apart = dataset.channels.filter((channel) => !together.includes(channel));
+    const [first] = together;
+    const others = dataset.channels.filter((channel) => !together.includes(channel));
+    const elsewhere = others.filter((channel) => first?.space !== channel.space);
+    const apart = others.filter((channel) => !elsewhere.includes(channel));
     this.element.replaceChildren(
       h("h2", {}, "Channels"),
       ...together.map((channel) => this.row(dataset, view, channel)),
       ...(apart.length ? [h("h2", {}, "Different size"), h("p", {}, "Shown on their own.")] : []),
       ...apart.map((channel) => this.row(dataset, view, channel)),
+      ...(first && elsewhere.length ? this.elsewhere(first) : []),
+      ...(this.inSpace && first?.transform && dataset.channels.length > 1
+        ? [h("button", { type: "button", onclick: () => this.events.elsewhere() }, "All in Neuroglancer")] : []),
+      ...elsewhere.map((channel) => this.row(dataset, view, channel)),
     );
     if (focused) document.getElementById(focused)?.focus();
   }
@@ -77,6 +86,15 @@ export class Panel {
     });
   }
 
+  /** Why channels are not laid over the first, and what shows them together. */
+  private elsewhere(first: Channel): HTMLElement[] {
+    const all = this.inSpace ? " Neuroglancer shows all in one space." : "";
+    return [
+      h("h2", {}, "Turned or of another size"),
+      h("p", {}, `Slices are those of stored voxels, which lie askew to those of ${first.label ?? first.name}.${all}`),
+    ];
+  }
+
   private row(dataset: Dataset, view: View, channel: Channel): HTMLElement {
     const shown = view.shown[channel.name] as Shown;
     const onchange = () => this.events.change((now) => switched(dataset, now, channel));
@@ -86,7 +104,8 @@ export class Panel {
       h("span", {}, channel.label ?? channel.name),
       h("small", {}, channel.label && channel.label !== channel.name ? `${channel.name} · ${channel.dtype}` : channel.dtype));
     const alone = dataset.channels.filter((other) => other.kind === "image" && isOn(view, other)).length < 2;
-    const more = shown.on ? this.controls(channel, shown, alone) : [];
+    const said = channel.transform?.in_words;
+    const more = [...(said ? [h("p", { className: "reason" }, said)] : []), ...(shown.on ? this.controls(channel, shown, alone) : [])];
     return h("fieldset", { className: "channel", "data-channel": channel.name } as never, name, ...more);
   }
 

@@ -1,6 +1,6 @@
 // The values under the cursor: those of every visible channel at one voxel of the finest level.
 
-import { type Channel, type Dataset, shift, type Triple } from "./data";
+import { type Channel, type Dataset, firstOf, type Triple } from "./data";
 import { at } from "./geometry";
 import { boxAddress, readBox } from "./voxels";
 import { inSight, isOn, type View } from "./view";
@@ -67,7 +67,7 @@ export class Pointer {
 function voxelAt(channel: Channel, place: Triple): Triple | null {
   const finest = channel.levels[0];
   if (!finest) return null;
-  const first = shift(channel, finest);
+  const first = firstOf(channel);
   const voxel = place.map((value, axis) => value - at(first, axis)) as Triple;
   return voxel.every((value, axis) => value >= 0 && value < at(finest.size, axis)) ? voxel : null;
 }

@@ -6,7 +6,7 @@
 // may be empty; labels are NAME[:PERCENT[:ID[:alone]]], where ID is the selected label. Missing or invalid parts default to the
 // initial view.
 
-import { type Channel, companions, type Dataset, endOf, type PlaneName, shift, type Triple } from "./data";
+import { type Channel, companions, type Dataset, endOf, firstOf, type PlaneName, type Triple } from "./data";
 import { at, AXES, Grid, PLANES } from "./geometry";
 import { type Colour, isMap, MAPS, PURE, type Pure, unused } from "./paint";
 import type { Selection } from "./select";
@@ -117,7 +117,7 @@ export function coloured(dataset: Dataset, view: View): View {
 export function middle(channel: Channel | undefined): Triple {
   const finest = channel?.levels[0];
   if (!channel || !finest) return [0.5, 0.5, 0.5];
-  const first = shift(channel, finest);
+  const first = firstOf(channel);
   return finest.size.map((length, axis) => at(first, axis) + Math.floor(length / 2) + (length % 2 ? 0.5 : 0)) as Triple;
 }
 

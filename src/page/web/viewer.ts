@@ -2,7 +2,7 @@
 
 import { aboutSheet, slowness } from "./about";
 import { atLevel, boxSheet, type Wanted } from "./box";
-import { addressOf, type Channel, type Dataset, explain, loadDataset, loadRange, type PlaneName, shift, type Site, timeOf, type Triple } from "./data";
+import { addressOf, type Channel, type Dataset, explain, firstOf, loadDataset, loadRange, type PlaneName, type Site, timeOf, type Triple } from "./data";
 import { h, icon, iconButton, type IconName } from "./dom";
 import { neuroglancer, zarr } from "./elsewhere";
 import { findLabel } from "./find";
@@ -63,8 +63,9 @@ export class Viewer {
   constructor(private readonly site: Site, private dataset: Dataset, hash: string) {
     this.view = fromHash(dataset, hash);
     const change = (to: (view: View) => View) => this.change(to(this.view));
-    this.panel = new Panel(site.adjust === true, {
+    this.panel = new Panel(site.adjust === true, typeof site.neuroglancer === "string", {
       change,
+      elsewhere: () => void this.openNeuroglancer(true),
       auto: (channel) => void this.auto(channel),
       find: (channel, id) => void this.find(channel, id),
     });
@@ -368,7 +369,7 @@ export class Viewer {
     const [from, to] = wanted ?? [corner(0), corner(1)];
     const finest = channel.levels[0];
     if (!from || !to || !finest) return null;
-    const first = shift(channel, finest);
+    const first = firstOf(channel);
     const axis = AXES[pane.plane].slice;
     const clip = (value: number, i: number) => Math.min(Math.max(value - at(first, i), 0), at(finest.size, i));
     const start = from.map((value, i) => clip(Math.floor(Math.min(value, at(to, i))), i)) as Triple;
@@ -473,14 +474,14 @@ export class Viewer {
     this.set(value.channel, { selected: selected?.id === value.text ? null : { id: value.text, alone: selected?.alone ?? false } });
   }
 
-  private async openNeuroglancer(): Promise<void> {
+  private async openNeuroglancer(all = false): Promise<void> {
     const zoom = this.panes[0]?.zoom() ?? 1;
     if (!neuroglancer(this.site, this.dataset, this.view, zoom, new Map())) return this.notices.say("Neuroglancer cannot show any of these channels.");
     // At once, as a browser asks for it; the address follows when the labels in sight are known.
     const tab = window.open("about:blank", "_blank");
     if (!tab) return this.notices.say("The browser does not let this page open Neuroglancer.");
     tab.opener = null;
-    const address = neuroglancer(this.site, this.dataset, this.view, zoom, await this.labelsInSight());
+    const address = neuroglancer(this.site, this.dataset, this.view, zoom, await this.labelsInSight(), all);
     if (address) tab.location.replace(address);
   }
 
