@@ -66,6 +66,8 @@ class Soak:
         self.statuses: collections.Counter[str] = collections.Counter()
         self.distinct: set[str] = set()
         self.faults: list[tuple] = []
+        # When each request began, and how long it took.
+        self.times: list[tuple[float, float]] = []
         self.lock, self.over = threading.Lock(), threading.Event()
 
     def run(self, minutes: float, clients: int, disturb: Callable[[], None], look: Callable[[], str]) -> None:
@@ -101,6 +103,7 @@ class Soak:
                 status, body = str(answer.status), answer.read()
             except (OSError, http.client.HTTPException) as error:
                 status, body, connection = type(error).__name__, b"", None
+            took = time.monotonic() - began
             if status == "200":
                 shown, known = decoded(body), [*before, *volume.seen()]
                 is_right = any(numpy.array_equal(shown, tile(voxels, *where)) for voxels in known)
@@ -109,6 +112,7 @@ class Soak:
             with self.lock:
                 self.statuses[status] += 1
                 self.distinct.add(path)
+                self.times.append((began, took))
                 if not is_right:
                     self.faults.append((status, path, b"" if status == "200" else body[:200]))
 

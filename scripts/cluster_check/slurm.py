@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -118,8 +119,11 @@ class Cluster:
                 raise Refused(f"timed out waiting until {what}: {self.ask('squeue', check=False)}{self.logs()}")
             time.sleep(0.1)
 
-    def submit(self, script: Path, arguments: list[str], tasks: range | None, folder: Path) -> str:
+    def submit(
+        self, script: Path, arguments: list[str], tasks: range | None, folder: Path, after: str | None = None
+    ) -> str:  # fmt: skip
         array = [] if tasks is None else [f"--array={tasks[0]}-{tasks[-1]}"]
+        array += [f"--dependency=afterok:{after}", "--kill-on-invalid-dep=yes"] if after else []
         output = f"--output={self.place}/job-%A-%a.out"
         # The machine may be smaller than the script asks for.
         small = ["--cpus-per-task=1", "--mem=0"]
@@ -142,20 +146,41 @@ class Cluster:
         """Runs a script to its end, as an array if there are tasks; returns what went wrong."""
         return self.finished(self.submit(script, arguments, tasks, folder))
 
-    def run_with_a_kill(self, script: Path, arguments: list[str], tasks: range, folder: Path, begun) -> list[str]:
-        """Runs an array; the first task is stopped when `begun()`, and queued again."""
+    def run_with_a_kill(
+        self, script: Path, arguments: list[str], tasks: range, folder: Path, begun, assembles: bool = False
+    ) -> list[str]:  # fmt: skip
+        """Runs an array; the program of the first task is killed when `begun()`, and its script queues the task again.
+
+        If the script `assembles`, the job that does so is queued with the array."""
         job = self.submit(script, arguments, tasks, folder)
+        last = [self.submit(script, arguments, None, folder, job)] if assembles else []
         self.wait_until("the work has begun", begun)
-        # Too late if the task has ended already: then it is run once more, and finds everything done.
-        first = f"{job}_{tasks[0]}"
-        self.ask("scontrol", "requeue", first)
+        shard = f"--shard\0{tasks[0]}/{len(tasks)}\0"
+        found = [process for process in Path("/proc").glob("[0-9]*") if shard in command_line(process)]
+        if len(found) != 1:
+            raise Refused(f"{len(found)} programs make shard {tasks[0]} instead of one: {self.logs()}")
+        os.kill(int(found[0].name), signal.SIGKILL)
         # Slurm would start it again after two minutes; but not before all of it has been cleared away.
-        self.wait_until("it alone is queued", lambda: self.is_alone(job, tasks[0]))
+        self.wait_until("the killed task alone is queued", lambda: self.is_alone(job, tasks[0]))
         # Nor in the second in which its credential was revoked: the node would take it for the job that was killed.
-        self.ask("scontrol", "update", f"JobId={first}", "StartTime=now+2")
-        return self.finished(job)
+        self.ask("scontrol", "update", f"JobId={job}_{tasks[0]}", "StartTime=now+2")
+        return [why for number in (job, *last) for why in self.finished(number)]
+
+    def fail(self, script: Path, arguments: list[str], tasks: range, folder: Path) -> list[str]:
+        """Runs an array of which every task fails for good, with the job behind it; returns what went wrong."""
+        job = self.submit(script, arguments, tasks, folder)
+        last = self.submit(script, arguments, None, folder, job)
+        return self.finished(job) + self.finished(last)
 
     def is_alone(self, job: str, task: int) -> bool:
         states = dict(self.states(job))
         pending = states.pop(str(task), None) == "PENDING"
         return pending and all(state in OVER for state in states.values()) and self.is_ready()
+
+
+def command_line(process: Path) -> str:
+    """The command line of a process, words separated by NUL; empty if it has ended."""
+    try:
+        return (process / "cmdline").read_text(errors="replace")
+    except OSError:
+        return ""

@@ -207,6 +207,17 @@ class Lazily(Case):
             self.equal(server["series/colours"].dask().compute(), self.expected["colours"])
             self.assertEqual(server["series/colours"].zarr().shape, (3, 6, 50, 60))
 
+    def test_an_array_keeps_its_server(self):
+        for method in ("zarr", "dask"):
+            server = voltile.serve(FOLDER / "brain.h5")
+            process, array = server._program._process, getattr(server["raw"], method)()
+            del server
+            gc.collect()
+            self.equal(np.asarray(array[5]), self.expected["raw"][5])
+            del array
+            gc.collect()
+            self.assertEqual(process.wait(PATIENCE), 0)
+
 
 class Limits(Case):
     def read(self, **settings):

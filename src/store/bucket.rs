@@ -1,4 +1,4 @@
-//! A bucket: a client with connections and credentials of its own, which is replaced when the credentials may have changed.
+//! A bucket: a client with connections and credentials of its own, which is replaced when the credentials have changed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +13,15 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) type Client = Arc<dyn ObjectStore>;
 /// Makes a client with the current credentials.
-type Make = fn(&Address) -> Result<Client, StoreError>;
+type Make = fn(&Address) -> Result<Made, StoreError>;
+
+/// A client, and what it was made from.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub client: Client,
+    /// A digest of the credentials; `None` if a service gives them for a time.
+    pub credentials: Option<blake3::Hash>,
+}
 
 /// The bucket of an address.
 #[derive(Debug)]
@@ -21,48 +29,46 @@ pub(super) struct Bucket {
     /// The address of any object in the bucket.
     address: Address,
     make: Make,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    client: Client,
-    /// When the credentials were last read again.
-    renewed: Option<Instant>,
+    made: Mutex<Made>,
+    /// When refused credentials were last read again. Locked meanwhile.
+    renewed: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Bucket {
     pub fn open(address: &Address, make: Make) -> Result<Self, StoreError> {
-        let state = State { client: make(address)?, renewed: None };
-        Ok(Self { address: address.clone(), make, state: Mutex::new(state) })
+        let made = Mutex::new(make(address)?);
+        Ok(Self { address: address.clone(), make, made, renewed: tokio::sync::Mutex::default() })
     }
 
     pub fn client(&self) -> Client {
         Arc::clone(&self.lock().client)
     }
 
-    /// A client to try after `refused` was refused: its credentials may differ. `None` if the credentials of `refused` were
-    /// read a moment ago.
-    pub fn instead_of(&self, refused: &Client) -> Option<Client> {
-        let mut state = self.lock();
-        if Arc::ptr_eq(&state.client, refused) {
-            if state.renewed.is_some_and(|at| at.elapsed() < SHORTEST_INTERVAL) {
-                return None;
+    /// A client to try after `refused` was refused, with other credentials. `None` if they are as before, or were read a
+    /// moment ago.
+    pub async fn instead_of(self: &Arc<Self>, refused: &Client) -> Option<Client> {
+        let mut renewed = self.renewed.lock().await;
+        let is_due = renewed.is_none_or(|at| at.elapsed() >= SHORTEST_INTERVAL);
+        if is_due && Arc::ptr_eq(&self.client(), refused) {
+            *renewed = Some(Instant::now());
+            let bucket = Arc::clone(self);
+            if let Err(error) = tokio::task::spawn_blocking(move || bucket.renew(false)).await {
+                tracing::error!("the credentials for {} were not read again: {error}", self.address.server());
             }
-            self.replace(&mut state);
         }
-        Some(Arc::clone(&state.client))
+        Some(self.client()).filter(|client| !Arc::ptr_eq(client, refused))
     }
 
-    /// Reads the credentials again.
-    pub fn renew(&self) {
-        self.replace(&mut self.lock());
-    }
-
-    fn replace(&self, state: &mut State) {
-        state.renewed = Some(Instant::now());
+    /// Reads the credentials again, and makes a client of them; blocks. Unless it `is_told` to, it keeps one with equal
+    /// credentials, and its connections.
+    pub fn renew(&self, is_told: bool) {
         match (self.make)(&self.address) {
-            Ok(client) => state.client = client,
+            Ok(new) => {
+                let mut made = self.lock();
+                if is_told || new.credentials.is_none() || new.credentials != made.credentials {
+                    *made = new;
+                }
+            }
             Err(error) => {
                 tracing::warn!(
                     "the credentials for {} cannot be read again, and stay in use: {error}",
@@ -72,7 +78,47 @@ impl Bucket {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    fn made(credentials: Option<&[u8]>) -> Result<Made, StoreError> {
+        Ok(Made { client: Arc::new(InMemory::new()), credentials: credentials.map(blake3::hash) })
+    }
+
+    fn bucket(make: Make) -> Arc<Bucket> {
+        Arc::new(Bucket::open(&Address::parsed("s3://lab/a.h5").unwrap().unwrap(), make).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_client_is_kept_while_the_credentials_are_equal() {
+        let bucket = bucket(|_| made(Some(b"key")));
+        let client = bucket.client();
+        assert!(bucket.instead_of(&client).await.is_none());
+        assert!(Arc::ptr_eq(&bucket.client(), &client));
+        bucket.lock().credentials = Some(blake3::hash(b"an older key"));
+        bucket.renew(false);
+        assert!(bucket.instead_of(&client).await.is_some());
+        let client = bucket.client();
+        bucket.renew(true);
+        assert!(!Arc::ptr_eq(&bucket.client(), &client));
+    }
+
+    #[tokio::test]
+    async fn a_service_is_asked_for_other_credentials_but_not_again_at_once() {
+        let bucket = bucket(|_| made(None));
+        let client = bucket.client();
+        // Both were refused; the second waits for what the first finds.
+        let (first, second) = tokio::join!(bucket.instead_of(&client), bucket.instead_of(&client));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &client));
+        assert!(bucket.instead_of(&first).await.is_none());
     }
 }

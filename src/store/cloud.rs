@@ -8,13 +8,13 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use object_store::aws::AmazonS3Builder;
-use object_store::azure::MicrosoftAzureBuilder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{ClientOptions, Error, GetOptions, GetRange, GetResult, RetryConfig};
 
-use super::bucket::{Bucket, Client};
+use super::bucket::{Bucket, Client, Made};
 use super::error::StoreError;
 use super::profile;
 use super::transport::{CONNECTING, MAX_AT_ONCE, Part, RETRY, ROOM, Transport, WAITING, checked};
@@ -37,7 +37,7 @@ impl Cloud {
     async fn part(&self, range: Range<u64>, expected: Option<&Version>) -> Result<Part, StoreError> {
         let client = self.bucket.client();
         match self.ask(&client, &range, expected).await {
-            Err(refusal @ StoreError::Denied { .. }) => match self.bucket.instead_of(&client) {
+            Err(refusal @ StoreError::Denied { .. }) => match self.bucket.instead_of(&client).await {
                 Some(other) => self.ask(&other, &range, expected).await,
                 None => Err(refusal),
             },
@@ -95,7 +95,7 @@ impl Transport for Cloud {
 }
 
 /// A client for the bucket of an address, with the credentials as they are now.
-pub(super) fn client(address: &Address) -> Result<Client, StoreError> {
+pub(super) fn client(address: &Address) -> Result<Made, StoreError> {
     let bucket = match address.scheme() {
         Scheme::S3 => s3(address.bucket()),
         Scheme::Gs => google(address.bucket()),
@@ -104,15 +104,29 @@ pub(super) fn client(address: &Address) -> Result<Client, StoreError> {
     bucket.map_err(|e| settings(&e))
 }
 
-fn s3(bucket: &str) -> object_store::Result<Client> {
+/// A digest of credentials and of whether requests are signed at all; `None` if nothing is given: then a service gives them.
+fn digest(given: &[Option<String>]) -> Option<blake3::Hash> {
+    let is_given = given.iter().flatten().any(|value| value != "false");
+    is_given.then(|| blake3::hash(format!("{given:?}").as_bytes()))
+}
+
+fn s3(bucket: &str) -> object_store::Result<Made> {
     // `from_env` reads the client's options too; those that are set here are not among them.
     let builder =
         profile::aws(AmazonS3Builder::from_env(), bucket).with_bucket_name(bucket).with_retry(once());
     let allowed = std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
-    Ok(Arc::new(builder.with_client_options(options().with_allow_http(allowed)).build()?))
+    let keys = [
+        AmazonS3ConfigKey::AccessKeyId,
+        AmazonS3ConfigKey::SecretAccessKey,
+        AmazonS3ConfigKey::Token,
+        AmazonS3ConfigKey::SkipSignature,
+    ];
+    let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
+    let client = Arc::new(builder.with_client_options(options().with_allow_http(allowed)).build()?);
+    Ok(Made { client, credentials })
 }
 
-fn google(bucket: &str) -> object_store::Result<Client> {
+fn google(bucket: &str) -> object_store::Result<Made> {
     let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(once());
     let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
     if let Some(host) = &emulator {
@@ -120,16 +134,32 @@ fn google(bucket: &str) -> object_store::Result<Client> {
         builder = builder.with_config(GoogleConfigKey::BaseUrl, base);
         builder = builder.with_config(GoogleConfigKey::SkipSignature, "true");
     }
-    Ok(Arc::new(builder.with_client_options(options().with_allow_http(emulator.is_some())).build()?))
+    let path = builder.get_config_value(&GoogleConfigKey::ServiceAccount);
+    let file = path.and_then(|path| std::fs::read_to_string(path).ok()).or_else(profile::google);
+    let keys =
+        [GoogleConfigKey::ServiceAccountKey, GoogleConfigKey::BearerToken, GoogleConfigKey::SkipSignature];
+    let [key, token, unsigned] = keys.map(|key| builder.get_config_value(&key));
+    let credentials = digest(&[file, key, token, unsigned]);
+    let client =
+        Arc::new(builder.with_client_options(options().with_allow_http(emulator.is_some())).build()?);
+    Ok(Made { client, credentials })
 }
 
-fn azure(container: &str) -> object_store::Result<Client> {
+fn azure(container: &str) -> object_store::Result<Made> {
     let builder = profile::azure(MicrosoftAzureBuilder::from_env());
     let builder = builder.with_container_name(container).with_retry(once());
     // The emulator, and endpoints of private clouds, may lack encryption; credentials are signed, not sent.
     let allowed = std::env::var("AZURE_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"))
         || profile::azure_endpoint().is_some_and(|endpoint| endpoint.starts_with("http://"));
-    Ok(Arc::new(builder.with_client_options(options().with_allow_http(allowed)).build()?))
+    let keys = [
+        AzureConfigKey::AccessKey,
+        AzureConfigKey::SasKey,
+        AzureConfigKey::Token,
+        AzureConfigKey::SkipSignature,
+    ];
+    let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
+    let client = Arc::new(builder.with_client_options(options().with_allow_http(allowed)).build()?);
+    Ok(Made { client, credentials })
 }
 
 fn options() -> ClientOptions {

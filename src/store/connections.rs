@@ -57,10 +57,10 @@ impl Connections {
         Ok(bucket)
     }
 
-    /// Reads all credentials again.
+    /// Reads all credentials again; blocks.
     pub fn renew(&self) {
-        let known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        known.values().for_each(|bucket| bucket.renew());
+        let known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        known.values().for_each(|bucket| bucket.renew(true));
     }
 }
 

@@ -156,7 +156,9 @@ impl Folder {
             Err(error) => {
                 if let StoreError::Denied { .. } = error {
                     // The next operation uses other credentials, if there are any.
-                    drop(self.bucket.instead_of(&self.bucket.client()));
+                    let bucket = Arc::clone(&self.bucket);
+                    let renewed = async move { Ok(bucket.instead_of(&bucket.client()).await) };
+                    drop(self.shared.threads.wait(renewed));
                 }
                 (Err(FolderError::Failed(error)), permit.failed())
             }

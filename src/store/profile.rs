@@ -16,24 +16,29 @@ const AWS: [(&str, AmazonS3ConfigKey); 5] = [
 ];
 
 /// Adds what the profile of the AWS command line says (`AWS_PROFILE`, else `default`). The environment goes first.
-pub(super) fn aws(mut builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
+pub(super) fn aws(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
     let config = file("AWS_CONFIG_FILE", ".aws/config");
     let in_config = if profile == "default" { profile.clone() } else { format!("profile {profile}") };
-    // A key and its secret belong together: those of the environment are not completed from a file.
-    let has_key = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();
-    for (file, section) in [(credentials, profile.as_str()), (config, in_config.as_str())] {
-        for (name, key) in &AWS {
-            let is_credential = name.starts_with("aws_");
-            let is_set = builder.get_config_value(key).is_some() || (is_credential && has_key);
-            let value = file.as_ref().and_then(|file| setting(file, section, name));
-            if let Some(value) = value.filter(|_| !is_set) {
-                builder = builder.with_config(*key, value);
-            }
+    let builder = profiled(builder, credentials.as_deref(), &profile);
+    hosting(profiled(builder, config.as_deref(), &in_config), bucket)
+}
+
+/// Adds what a section of a file says, where nothing is set.
+fn profiled(mut builder: AmazonS3Builder, file: Option<&str>, section: &str) -> AmazonS3Builder {
+    let value = |name| file.and_then(|file| setting(file, section, name));
+    // A key and its secret belong together: neither is completed from elsewhere.
+    let is_set = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();
+    let gives_key = !is_set && value("aws_access_key_id").is_some();
+    for (name, key) in &AWS {
+        let is_free =
+            if name.starts_with("aws_") { gives_key } else { builder.get_config_value(key).is_none() };
+        if let Some(value) = value(name).filter(|_| is_free) {
+            builder = builder.with_config(*key, value);
         }
     }
-    hosting(builder, bucket)
+    builder
 }
 
 /// `object_store` takes an endpoint for that of the bucket if the bucket is to be in the host name. For others it is that of
@@ -49,6 +54,11 @@ fn hosting(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     // An error means that the endpoint cannot have a host.
     let _ = endpoint.set_host(Some(&host));
     builder.with_endpoint(endpoint.as_str().trim_end_matches('/'))
+}
+
+/// The text of the file with Google's credentials, if there is one.
+pub(super) fn google() -> Option<String> {
+    file("GOOGLE_APPLICATION_CREDENTIALS", ".config/gcloud/application_default_credentials.json")
 }
 
 /// Adds what the connection string of the Azure command line says. The other variables go first.
@@ -120,6 +130,31 @@ mod tests {
         assert_eq!(setting(file, "profile lab", "endpoint_url"), None);
         assert_eq!(setting(file, "profile other", "endpoint_url"), Some("other"));
         assert_eq!(setting(file, "lab", "region"), None);
+    }
+
+    #[test]
+    fn a_key_is_never_completed_by_the_secret_of_another_key() {
+        let whole = "[default]\naws_access_key_id = A\naws_secret_access_key = a\nregion = r\n";
+        let (only_key, only_secret) = (
+            "[default]\naws_access_key_id = B\n",
+            "[default]\naws_secret_access_key = b\naws_session_token = t\n",
+        );
+        let environment = AmazonS3Builder::new().with_access_key_id("E");
+        for (builder, first, expected) in [
+            (AmazonS3Builder::new(), only_key, (Some("B"), None)),
+            (AmazonS3Builder::new(), only_secret, (Some("A"), Some("a"))),
+            (AmazonS3Builder::new(), "", (Some("A"), Some("a"))),
+            (environment, only_secret, (Some("E"), None)),
+        ] {
+            let builder = profiled(profiled(builder, Some(first), "default"), Some(whole), "default");
+            let value = |key| builder.get_config_value(&key);
+            let found = (value(AmazonS3ConfigKey::AccessKeyId), value(AmazonS3ConfigKey::SecretAccessKey));
+            assert_eq!((found.0.as_deref(), found.1.as_deref()), expected, "{first}");
+            assert_eq!(
+                (value(AmazonS3ConfigKey::Token), value(AmazonS3ConfigKey::Region)),
+                (None, Some("r".to_owned()))
+            );
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ class Server(Mapping[str, Volume]):
     """The channels that a server serves: `server["CHANNEL"]` if it has one dataset, `server["DATASET/CHANNEL"]` always.
 
     Shows itself in Jupyter as voltile's page. A started server stops at the end of a `with` block, with `stop()`, when
-    nothing refers to it or its volumes any more, and with this Python.
+    nothing refers to it, its volumes or arrays made of them any more, and with this Python.
     """
 
     def __init__(self, client: Client, program: Optional[Program] = None):

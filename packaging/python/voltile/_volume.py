@@ -113,7 +113,10 @@ class Volume:
         """The level as a `zarr.Array`, with the axes t, c, z, y, x as far as the channel has them."""
         zarr = _package("zarr", "zarr")
         path = f"zarr/0.4/{quoted(self.dataset)}/{quoted(self.name)}.ome.zarr/{self._level['level']}"
-        return zarr.open_array(self._client.address + path, mode="r")
+        array = zarr.open_array(self._client.address + path, mode="r")
+        # The server runs for as long as something reads from it; slices and copies of the array share its store.
+        array.store.voltile = self._client
+        return array
 
     def dask(self) -> Any:
         """The volume as a `dask.array.Array`, whose blocks are read when they are computed."""
