@@ -84,7 +84,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         // Documents do not depend on these.
         file: _,
         labels_because: _,
-        is_default: _,
+        place: _,
         surveyed: _,
         watch: _,
     } = channel;

@@ -360,6 +360,8 @@ pub struct DatasetSettings {
     /// Where its file was found: the path of its folder below the one that is served. The dataset may then be left out if it
     /// cannot be opened. `None` if the file was named.
     pub found_in: Option<PathBuf>,
+    /// Whether all channels are listed, also those that lie beside the data.
+    pub lists_all: bool,
     /// Settings of channels. Empty: all as discovered.
     pub channels: BTreeMap<Name, ChannelSettings>,
 }
