@@ -142,7 +142,8 @@ fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
         let is_far = |distance: f64| distance > FILL_DISTANCE * (last - first);
         (last > first && below.into_iter().chain(above).all(is_far)).then_some(rest)
     };
-    both.filter_map(rest).next().unwrap_or(sorted)
+    // Values that differ much from each other are found one after the other.
+    both.filter_map(rest).next().map_or(sorted, without_fill)
 }
 
 /// Where runs of equal values end, counted from the end of the sample at which they begin; before them, where none do.

@@ -42,7 +42,7 @@ fn granule(path: &Path) {
         put(file, "navigation/longitude", &zeros::<f32>(&[40, 50]));
         text(&put(file, "navigation/where", &zeros::<f32>(&[40, 50])), "units", "degrees_north");
         put(file, "l2p_flags", &zeros::<i16>(&[40, 50]));
-        put(file, "scan_lines", &zeros::<f64>(&[40, 20]).mapv(|_: f64| 1.0));
+        put(file, "scan_lines", &zeros::<f64>(&[40, 20]));
         put(file, "trace", &zeros::<f32>(&[3, 5, 400]));
         put(file, "frames/trace", &zeros::<f32>(&[1, 7, 400]));
         put(file, "sst", &zeros::<f32>(&[40, 50]));
@@ -270,17 +270,8 @@ fn integers_named_in_a_part_of_a_word_are_labels_if_voxels_are_like_their_neighb
     file(&path, |file| {
         put(file, "PartitioningSchemeIds", &patches);
         put(file, "mySegmentation", &patches);
-        put(
-            file,
-            "LabelFree",
-            &patches
-                .mapv(|_| 0)
-                .indexed_iter()
-                .map(|(at, _)| (7 * at[1] + at[0]) as i32)
-                .collect::<ndarray::Array1<i32>>()
-                .into_shape_with_order(IxDyn(&[40, 40]))
-                .unwrap(),
-        );
+        let noise = ArrayD::from_shape_fn(IxDyn(&[40, 40]), |at| (7 * at[1] + at[0]) as i32);
+        put(file, "LabelFree", &noise);
         put(file, "Counts", &patches);
     });
     let labels: Vec<String> = found(&path)
@@ -306,7 +297,7 @@ fn channels_with_a_filter_that_cannot_be_decoded_stay_out_of_documents_of_chunks
     }
     let answer = server.get("/zarr/0.4/missing/filter.ome.zarr/.zattrs");
     assert!(answer.status == 404 && answer.text().contains("32016"), "{answer:?}");
-    assert_eq!(server.get("/precomputed/missing/filter/info").status, 404);
+    assert_eq!(server.get("/neuroglancer/missing/filter/info").status, 404);
 }
 
 #[test]
