@@ -35,23 +35,20 @@ const BESIDE: [(&[&str], bool); 2] = [
     ),
     (&["quality", "flag", "flags", "dqf", "qa", "qc"], true),
 ];
-/// Groups of drawings of the instrument, in lower case (EDAX).
+/// Groups of drawings of the instrument, in lower case (EDAX), which are declared as images.
 const DRAWINGS: &str = "/coordinate system/";
 
 impl Candidate {
     /// How likely it is what the file was written for.
     pub fn rank(&self) -> Rank {
         let name = words(last_of(&self.path));
-        let is_beside = || {
-            let named = BESIDE
-                .iter()
-                .any(|(known, whole)| has_word(&name, known) && (self.voxel.is_integer() || !whole));
-            named || self.path.to_lowercase().contains(DRAWINGS)
-        };
+        let is_named =
+            |(known, whole): &(&[&str], bool)| has_word(&name, known) && (self.voxel.is_integer() || !whole);
+        let is_drawing = || self.path.to_lowercase().contains(DRAWINGS);
         match self.marks.rank {
-            _ if !self.looks_like_a_volume() || self.is_trace() => Rank::Beside,
+            _ if !self.looks_like_a_volume() || self.is_trace() || is_drawing() => Rank::Beside,
             Some(rank) => rank,
-            None if is_beside() => Rank::Beside,
+            None if BESIDE.iter().any(is_named) => Rank::Beside,
             None => Rank::Ordinary,
         }
     }

@@ -384,7 +384,7 @@ impl StoredDataset {
             samples
         };
         let mut fill = one(voxel);
-        if let Some(known) = self.fill.get() {
+        if let Some(known) = self.fill.get().filter(|_| self.stored.complex.is_none()) {
             fill.bytes_mut().copy_from_slice(known.bytes());
             return Ok(fill);
         }
