@@ -67,7 +67,15 @@ fn volume(path: &Path, name: &str, budget: usize, activity: &Activity) -> Arc<dy
     let chunks = ChunkStore::new(budget, Metrics::default(), activity.clone());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new("zyx").unwrap();
-    let view = View { axes, fixed: Vec::new(), means: None, size: None, values: None, repeat: Xyz::all(1) };
+    let view = View {
+        axes,
+        fixed: Vec::new(),
+        means: None,
+        size: None,
+        values: None,
+        part: None,
+        repeat: Xyz::all(1),
+    };
     Arc::new(opener.open(&path.into()).unwrap().volume(name, &view).unwrap())
 }
 

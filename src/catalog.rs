@@ -153,8 +153,9 @@ struct Derived {
 }
 
 fn listed(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &Arc<Channel>> {
-    let first = channels.values().filter(|channel| channel.is_default);
-    first.chain(channels.values().filter(|channel| !channel.is_default))
+    let mut listed: Vec<_> = channels.values().collect();
+    listed.sort_by_key(|channel| channel.place);
+    listed.into_iter()
 }
 
 /// The channel whose tile grid counts for all: the first image in the order in which channels are listed, else the first
@@ -197,8 +198,8 @@ impl Dataset {
         self.channels.values().any(|channel| channel.file.is_remote())
     }
 
-    /// The channels in the order in which they are listed: first the one that its file says is to be shown first, then by
-    /// name.
+    /// The channels in the order in which they are listed: first what the file says is to be shown first, then what its
+    /// format declares as data, then the largest; those that are configured by path, and equals, by name.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Channel>> {
         listed(&self.channels)
     }

@@ -1,8 +1,8 @@
 //! Layouts: how programs arrange volumes in HDF5 files and describe them in attributes.
 //!
 //! A layout recognises a file and says which channels it holds: at which paths, with which axes, levels, time
-//! points, voxel size and names. It opens datasets to inspect them and reads no voxels. Layouts are tried in
-//! order; the plain one accepts every file. The configuration can override everything found.
+//! points, voxel size and names. It opens datasets to inspect them and reads no voxels, except a few of some
+//! integers, to see whether they are labels. Layouts are tried in order; the plain one accepts every file. The configuration can override everything found.
 //!
 //! One trait covers two kinds of layout. Some have their own scheme of paths (Imaris, BigDataViewer, …) and
 //! find their channels themselves. Others only add attributes to data at any path (ilastik, MATLAB, …): they
@@ -16,6 +16,7 @@ mod catmaid;
 mod chimera;
 mod contents;
 mod cremi;
+mod dclab;
 mod delmic;
 mod detector;
 mod dimensions;
@@ -46,11 +47,13 @@ mod nwb;
 mod openpmd;
 mod plain;
 mod pyramid;
+mod rank;
 mod segger;
 mod spacing;
 mod unopened;
 mod velox;
 mod voltile;
+mod words;
 
 use crate::base::name::Name;
 use crate::volume::hdf5::{OpenError, OpenFile};
@@ -59,7 +62,7 @@ use contents::{Candidate, Contents};
 
 pub(crate) use alignment::align;
 pub(in crate::layout) use contents::Layout;
-pub use found::{FoundChannel, FoundLevel, Part, Paths};
+pub use found::{FoundChannel, FoundLevel, Part, Paths, Rank};
 pub(in crate::layout) use found::{
     MAX_NUMBERED, VoxelSize, group_of, holds_ids, last_of, number_after, numbered, range, spatial, usual_axes,
 };
@@ -84,6 +87,7 @@ const LAYOUTS: &[&dyn Layout] = &[
     &ndstore::Ndstore,
     &n5::N5,
     &cremi::Cremi,
+    &dclab::Dclab,
     &flyem::FlyEm,
     &itk::Itk,
     &berkeley::Berkeley,
@@ -114,6 +118,8 @@ pub struct Discovery {
     pub because: String,
     /// Its channels.
     pub channels: Vec<FoundChannel>,
+    /// What lies beside the data of these channels, and is not listed.
+    pub beside: Vec<FoundChannel>,
     /// Links to other files that were not followed, each with the reason.
     pub remarks: Vec<String>,
     /// Why there may be no channels: datasets that cannot be opened, and links that were not followed.
@@ -141,13 +147,17 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     for channel in channels.iter_mut().filter(|channel| channel.voxel_size.is_some()) {
         channel.voxel_size_from.get_or_insert_with(|| format!("the metadata of {layout}"));
     }
+    // If there is nothing else, what lies beside the data is what the file was written for.
+    let has_data = channels.iter().any(|channel| channel.rank != Rank::Beside);
+    let beside = channels.extract_if(.., |channel| has_data && channel.rank == Rank::Beside).collect();
     let unfollowed = contents.unfollowed();
     Ok(Discovery {
         layout,
         because,
         channels,
+        beside,
         remarks: unopened::remarks(unfollowed),
-        lost: unopened::explanation(contents.unopened(), unfollowed),
+        lost: unopened::explanation(contents.unopened(), contents.set_aside(), unfollowed),
     })
 }
 

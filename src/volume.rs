@@ -5,6 +5,7 @@
 //! file. In a buffer of its own it is contiguous (x fastest): a box that is one voxel thick is therefore already the slice,
 //! row by row, in all three planes.
 
+mod complex;
 mod cost;
 pub mod hdf5;
 mod memory;
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ndarray::ShapeError;
 
+pub use complex::{ComplexPart, Polar};
 pub use cost::{Positions, ReadCost, Tally};
 pub use memory::MemoryVolume;
 pub use missing::Missing;

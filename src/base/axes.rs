@@ -89,6 +89,16 @@ impl Axes {
         self.0.iter().copied()
     }
 
+    /// The axes with these two names exchanged.
+    pub(crate) fn exchanged(&self, one: AxisName, other: AxisName) -> Self {
+        let exchanged = |axis| match axis {
+            _ if axis == one => other,
+            _ if axis == other => one,
+            _ => axis,
+        };
+        Axes(self.iter().map(exchanged).collect())
+    }
+
     /// The fastest axis.
     pub fn last(&self) -> Option<AxisName> {
         self.0.last().copied()

@@ -173,7 +173,7 @@ pub struct ChannelDescription {
     pub transform: Option<TransformDescription>,
     /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
     pub orthogonal: String,
-    /// The formats in which it is not served, and why: `neuroglancer`.
+    /// The formats in which it is not served, and why: `neuroglancer`, `zarr`.
     #[serde(default)]
     pub left_out: BTreeMap<String, String>,
     /// The position of its first voxel in the tiles of the dataset, in voxels of level 0: x, y, z. The dataset's own

@@ -1,5 +1,6 @@
 //! A channel: its stored levels, its window, and its fingerprint.
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -13,11 +14,11 @@ use crate::base::tile::Fingerprint;
 use crate::base::timing::Timing;
 use crate::flow::stalls::Unresponsive;
 use crate::geometry::{Level, LevelView, Scaling, Transforms, Xyz};
-use crate::layout::Paths;
 use crate::layout::inventory::{ChannelRecord, range_text};
+use crate::layout::{Paths, Rank};
 use crate::store::{Location, Object};
 use crate::volume::hdf5::{FileIdentity, View};
-use crate::volume::{Missing, Part, ReadError, Volume, VoxelType};
+use crate::volume::{ComplexPart, Missing, Part, ReadError, Volume, VoxelType};
 
 /// Voxels that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;
@@ -55,8 +56,9 @@ pub struct Channel {
     pub labels_because: Option<String>,
     /// The values that stand for missing data.
     pub missing: Missing,
-    /// Whether its file says that it is to be shown first.
-    pub is_default: bool,
+    /// Its place in the list of channels: how likely it is what its file was written for, its number of voxels, and which
+    /// part of complex numbers it shows.
+    pub(super) place: (Rank, Reverse<u64>, Option<ComplexPart>),
     /// Whether it shows stored values that stand for others.
     pub shows_stored_values: bool,
     /// The configured position of its first voxel in the tiles of its dataset.
@@ -208,6 +210,12 @@ impl Channel {
     /// How a level is derived from the levels found by the file's layout: stored, or from the nearest finer one.
     pub fn made_from(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
         made::view(&self.levels, level, scaling)
+    }
+
+    /// Why its voxels cannot be served in documents of chunks, which clients would request for ever: they cannot be decoded.
+    pub(super) fn undecodable(&self) -> Option<String> {
+        let filter = self.levels.iter().find_map(|level| level.storage.missing_filters.first())?;
+        Some(format!("it is stored with the filter {filter}, which this build cannot decode"))
     }
 
     /// Whether its own file lacks a level; sidecars are not considered.

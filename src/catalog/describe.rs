@@ -109,8 +109,9 @@ impl Catalog {
     }
 
     fn left_out(&self, dataset: &Dataset, channel: &Channel) -> BTreeMap<String, String> {
-        let precomputed = self.precomputed(dataset, channel).err();
-        precomputed.map(|reason| ("neuroglancer".to_owned(), reason)).into_iter().collect()
+        let formats =
+            [("neuroglancer", self.precomputed(dataset, channel).err()), ("zarr", channel.undecodable())];
+        formats.into_iter().filter_map(|(format, reason)| Some((format.to_owned(), reason?))).collect()
     }
 
     fn describe_levels(&self, dataset: &Dataset, channel: &Channel) -> Vec<LevelDescription> {

@@ -41,7 +41,12 @@ impl Catalog {
         let (dataset, channel) = (Arc::clone(dataset), channel.cloned());
         let image = Image { dataset, channel };
         if image.multiscale().levels().is_empty() {
-            return Err(NotFound::NoChunks { token: token.token.clone(), limit: self.limits.voxels_per_box });
+            let of = |name: &Name| image.dataset.channels.get(name)?.undecodable();
+            let all = || image.dataset.channels.values().find_map(|channel| channel.undecodable());
+            return Err(match image.channel.as_ref().map_or_else(all, of) {
+                Some(reason) => NotFound::NotZarr { name: image.name().clone(), reason },
+                None => NotFound::NoChunks { token: token.token.clone(), limit: self.limits.voxels_per_box },
+            });
         }
         Ok(image)
     }
@@ -117,8 +122,9 @@ impl Image {
 fn formed(dataset: &Dataset) -> Images {
     let limit = dataset.limits.voxels_per_box;
     let levels = |channel: &Channel| -> Vec<ArrayLevel> { chunks::levels(dataset, channel, limit) };
+    let decodable = dataset.channels.iter().filter(|(_, channel)| channel.undecodable().is_none());
     let channels: BTreeMap<Name, Vec<ArrayLevel>> =
-        dataset.channels.iter().map(|(name, channel)| (name.clone(), levels(channel))).collect();
+        decodable.map(|(name, channel)| (name.clone(), levels(channel))).collect();
     let members = members(dataset, &channels);
     let image = members.first().and_then(|name| Some((dataset.channels.get(name)?, channels.get(name)?)));
     let label = |(name, channel): (&Name, &Arc<Channel>)| {
@@ -132,7 +138,10 @@ fn formed(dataset: &Dataset) -> Images {
 /// The channels that form the dataset's image: those that are like its first intensity channel, or else its first RGB
 /// channel, or else its first channel.
 fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<Name> {
-    let of_kind = |kind: Kind| dataset.listed().find(move |channel| channel.kind == kind);
+    let of_kind = |kind: Kind| {
+        let decodable = dataset.listed().filter(|channel| levels.contains_key(&channel.name));
+        decodable.filter(move |channel| channel.kind == kind).next()
+    };
     let first = [Kind::Image, Kind::Rgb, Kind::Labels].into_iter().find_map(of_kind);
     let Some(first) = first else { return Vec::new() };
     if first.kind != Kind::Image {
@@ -141,7 +150,8 @@ fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<N
     let are_alike = |other: &&Arc<Channel>| {
         let of = |channel: &Channel| levels.get(&channel.name).map_or(&[][..], Vec::as_slice);
         let (own, others) = (of(first), of(other));
-        first.is_like(other)
+        levels.contains_key(&other.name)
+            && first.is_like(other)
             && dataset.grid_offset(first) == dataset.grid_offset(other)
             && dataset.transforms(first) == dataset.transforms(other)
             && own.len() == others.len()
@@ -178,7 +188,7 @@ fn label_levels(
     levels: &[ArrayLevel],
     limit: u64,
 ) -> Option<Vec<ArrayLevel>> {
-    let is_label = label.kind == Kind::Labels && image.kind != Kind::Labels;
+    let is_label = label.kind == Kind::Labels && image.kind != Kind::Labels && label.undecodable().is_none();
     let is_in_step = !label.is_series || (image.is_series && label.times == image.times);
     let is_in_place =
         label.size() == image.size() && dataset.grid_offset(label) == dataset.grid_offset(image);

@@ -11,7 +11,7 @@ use crate::base::tile::Fingerprint;
 use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 use crate::volume::hdf5::{FileIdentity, KeyOf, MissingFiles, OpenError, OpenFile, StoredDataset, View};
-use crate::volume::{Mapped, ReadError, Repeated, Series, Stack, Volume, VolumeShape};
+use crate::volume::{ComplexPart, Mapped, Polar, ReadError, Repeated, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
 const MAX_AUDITED: usize = 1000;
@@ -240,7 +240,14 @@ fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
 }
 
 fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
-    let stored = open_stored(file, paths, view)?;
+    let part = |part| open_stored(file, paths, &View { part: Some(part), ..view.clone() });
+    let stored = match view.part.filter(|part| part.is_computed()) {
+        Some(shown) => {
+            let parts = [part(ComplexPart::Real)?, part(ComplexPart::Imaginary)?];
+            Arc::new(Polar::new(parts, shown == ComplexPart::Phase))
+        }
+        None => open_stored(file, paths, view)?,
+    };
     let shown: Arc<dyn Volume> = match &view.values {
         Some(values) => Arc::new(Mapped::new(stored, values.clone())),
         None => stored,

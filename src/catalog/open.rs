@@ -1,5 +1,6 @@
 //! Opens a catalogue: builds datasets and channels from settings and files, and collects all faults.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -18,7 +19,7 @@ use crate::catalog::access::{Access, Grants, OpenedAccess};
 use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::flow::activity::Activity;
 use crate::geometry::{Level, Scaling, Transforms};
-use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths};
+use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths, Rank};
 use crate::metrics::Metrics;
 use crate::store::{Location, Store};
 use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, Kept, LinkPolicy, OpenFile, Opener};
@@ -401,10 +402,14 @@ impl Opening {
             Err(e) => return self.fault(&format!("{key}.file"), e.to_string()),
         };
         layouts.push(Recognised { layout: discovery.layout.to_owned(), because: discovery.because });
-        let names: Vec<String> = discovery.channels.iter().map(|channel| channel.name.to_string()).collect();
+        let mut all = discovery.channels;
+        let names: Vec<String> = all.iter().map(|channel| channel.name.to_string()).collect();
+        let is_wanted =
+            |channel: &FoundChannel| settings.lists_all || settings.channels.contains_key(&channel.name);
+        all.extend(discovery.beside.into_iter().filter(is_wanted));
         for name in settings.channels.iter().filter(|(_, given)| !is_spelled_out(given)).map(|(name, _)| name)
         {
-            if !names.contains(&name.to_string()) {
+            if !all.iter().any(|channel| channel.name == *name) {
                 let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                 let problem = format!(
                     "there is no such channel in {}; found there: {found}. Give its path, or one of these names",
@@ -420,7 +425,6 @@ impl Opening {
         } else {
             self.warnings.extend(discovery.remarks);
         }
-        let mut all = discovery.channels;
         for found in &mut all {
             let Some(given) = settings.channels.get(&found.name) else { continue };
             found.kind = given.kind.unwrap_or(found.kind);
@@ -467,7 +471,10 @@ impl Opening {
         let known = Given { axes, fixed, kind, levels, stored_values };
         let channel = layout::channel_at(file, &path, name.clone(), &known)
             .map_err(|e| e.to_string())
-            .map(|found| FoundChannel { transforms: Transforms::default(), ..found })
+            .map(|found| {
+                let transforms = Transforms::default();
+                FoundChannel { transforms, rank: Rank::default(), voxels: 0, ..found }
+            })
             .and_then(|found| self.channel(key, file, found, given, scaling));
         channel.map_err(|problem| self.fault(key, problem)).ok()
     }
@@ -506,8 +513,8 @@ impl Opening {
             file: file.location().clone(),
             window: window(given.window, &found, shape.voxel),
             offset: given.offset,
+            place: (found.rank, Reverse(found.voxels), found.part()),
             transforms: found.transforms,
-            is_default: found.is_default,
             shows_stored_values: found.shows_stored_values || given.stored_values,
             labels_because: given.kind.is_none().then_some(found.labels_because).flatten(),
             surveyed: OnceLock::new(),
@@ -544,7 +551,7 @@ fn is_discovered(settings: &DatasetSettings) -> bool {
 /// The image whose grid all channels have (see [`Dataset::first_channel`]).
 fn first_image(found: &[FoundChannel]) -> Option<&FoundChannel> {
     let images = found.iter().filter(|channel| channel.kind != Kind::Labels);
-    images.min_by_key(|image| (!image.is_default, &image.name))
+    images.min_by_key(|image| (image.rank, Reverse(image.voxels), image.part(), &image.name))
 }
 
 fn is_spelled_out(given: &ChannelSettings) -> bool {

@@ -88,6 +88,8 @@ pub enum NotFound {
         "no chunk of the dataset {token} would be smaller than render.max_voxels_per_box, which is {limit}; raise it"
     )]
     NoChunks { token: Name, limit: u64 },
+    #[error("{name} is not served as OME-Zarr: {reason}")]
+    NotZarr { name: Name, reason: String },
     #[error("the channel {channel} has no overview in the plane {plane}: its slices are too long and thin")]
     NoOverview { channel: Name, plane: Plane },
 }

@@ -2,10 +2,12 @@
 //!
 //! The sample is deterministic: the coarsest stored level at a few time points spread over the series, whole if that is
 //! little, else boxes spread evenly through it. Its size is bounded, so that a terabyte takes no longer than a gigabyte.
-//! Values that stand for missing data are left out, and so is a time point that is blank or far brighter or darker than
-//! all others: a series must not be dark because its first frame is a flash. For RGB data, the window is that of red;
+//! Values that stand for missing data are left out, also those that are likely to though they are not declared, and so is
+//! a time point that is blank or far brighter or darker than all others: a series must not be dark because its first frame
+//! is a flash. For RGB data, the window is that of red;
 //! percentiles and histogram cover all three components.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,7 @@ use crate::geometry::{Region, Xyz};
 use crate::volume::{Missing, Part, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
 
 /// The version of the rules by which samples are taken: statistics of other rules are not used.
-pub(super) const RULES: u32 = 1;
+pub(super) const RULES: u32 = 2;
 
 /// A level of at most this many voxels, at all sampled time points together, is read whole.
 const SMALL: u64 = 1 << 21;
@@ -38,6 +40,13 @@ const PERMILLE: usize = 1;
 const PERCENTILES: [usize; 5] = [PERMILLE, 10, 500, 990, 1000 - PERMILLE];
 /// The bins of a histogram.
 const BINS: usize = 256;
+
+/// One of so many values must be undeclared fill for it to matter.
+const SHARE_OF_FILL: usize = 100;
+/// How many times as far from all other values undeclared fill is as these span.
+const FILL_DISTANCE: f64 = 10.0;
+/// The maximum number of undeclared fill values at either end of the sample.
+const MAX_FILLS: usize = 3;
 
 /// A smaller part of the range of 8-bit data is stretched.
 const QUARTER: f64 = 255.0 / 4.0;
@@ -105,15 +114,55 @@ fn measured<'a, T: Voxel>(
         all.extend(present::<T>(volume, missing)?);
         if component == 0 {
             all.sort_unstable_by(by_value);
-            window = between(&all);
+            window = between(&telling(without_fill(&all)));
         }
     }
     all.sort_unstable_by(by_value);
+    let all = without_fill(&all);
     Ok(Survey {
         window: window.unwrap_or(full),
-        percentiles: percentiles(&all),
-        histogram: histogram(&all, full),
+        percentiles: percentiles(&telling(all)),
+        histogram: histogram(all, full),
     })
+}
+
+/// A sorted sample without undeclared fill: frequent values at its ends that are far from all others.
+fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
+    let is_frequent = |run: &&[T]| run.len() * SHARE_OF_FILL > sorted.len();
+    let runs = || sorted.chunk_by(|a, b| a == b);
+    let low = ends(runs().take(MAX_FILLS).take_while(is_frequent));
+    let high = ends(runs().rev().take(MAX_FILLS).take_while(is_frequent));
+    let both = low.iter().flat_map(|low| high.iter().map(move |high| (*low, *high))).skip(1);
+    let rest = |(low, high): (usize, usize)| {
+        let (below, rest) = sorted.split_at_checked(low)?;
+        let (rest, above) = rest.split_at_checked(rest.len().checked_sub(high)?)?;
+        let (first, last) = (rest.first()?.to_f64(), rest.last()?.to_f64());
+        let below = below.last().map(|fill| first - fill.to_f64());
+        let above = above.first().map(|fill| fill.to_f64() - last);
+        let is_far = |distance: f64| distance > FILL_DISTANCE * (last - first);
+        (last > first && below.into_iter().chain(above).all(is_far)).then_some(rest)
+    };
+    // Values that differ much from each other are found one after the other.
+    both.filter_map(rest).next().map_or(sorted, without_fill)
+}
+
+/// Where runs of equal values end, counted from the end of the sample at which they begin; before them, where none do.
+fn ends<'a, T: 'a>(runs: impl Iterator<Item = &'a [T]>) -> Vec<usize> {
+    let mut ends = vec![0];
+    for run in runs {
+        ends.push(ends.last().copied().unwrap_or(0) + run.len());
+    }
+    ends
+}
+
+/// The values of a sorted sample whose percentiles are the window: those of sparse floats without zeros.
+fn telling<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
+    let is_zero = |value: &T| value.to_f64() == 0.0;
+    let high = sorted.get(position(sorted.len().saturating_sub(1), 1000 - PERMILLE));
+    if T::IS_FLOAT && high.is_some_and(is_zero) && !sorted.iter().all(is_zero) {
+        return sorted.iter().copied().filter(|value| !is_zero(value)).collect();
+    }
+    Cow::Borrowed(sorted)
 }
 
 /// The finite values of a volume's sample that do not stand for missing data. An error only if nothing can be read: one
@@ -357,6 +406,35 @@ mod tests {
 
     fn of_one<T: Voxel>(volume: &dyn Volume, missing: &Missing, typed: Vec<T>) -> Survey {
         measured(std::iter::once(volume), typed, missing, Window::AsStored).unwrap()
+    }
+
+    #[test]
+    fn undeclared_fill_is_left_out_if_it_is_frequent_and_far_from_all_else() {
+        let rest = |fills: &[(i32, usize)], others: std::ops::Range<i32>| {
+            let fills = fills.iter().flat_map(|(value, count)| vec![*value; *count]);
+            let all = sorted(fills.chain(others).collect());
+            let rest = without_fill(&all);
+            (rest[0], rest[rest.len() - 1])
+        };
+        assert_eq!(rest(&[(-29_999, 50)], 0..1000), (0, 999));
+        assert_eq!(rest(&[(-29_999, 50), (-9_999, 20), (i32::MAX, 30)], 200..300), (200, 299));
+        assert_eq!(rest(&[(-29_999, 5)], 0..1000), (-29_999, 999), "rare");
+        assert_eq!(rest(&[(-5_000, 50)], 0..1000), (-5_000, 999), "near");
+        assert_eq!(rest(&[(0, 50), (255, 50)], 0..0), (0, 255), "of two values, none is fill");
+    }
+
+    #[test]
+    fn the_window_of_sparse_floats_is_that_of_their_other_values() {
+        let mut values = vec![0.0f32; 9990];
+        values.extend([2.0, 3.0, 4.0]);
+        let volume = MemoryVolume::of(VoxelType::F32, Xyz::new(9993, 1, 1), |at| values[at.x as usize]);
+        let found = of_one(&volume, &Missing::default(), Vec::<f32>::new());
+        assert_eq!(found.window, Window::Real { lo: 2.0, hi: 4.0 });
+        assert_eq!(found.histogram.unwrap().counts.iter().sum::<u64>(), 9993);
+        let volume =
+            MemoryVolume::of(VoxelType::U16, Xyz::new(9993, 1, 1), |at| values[at.x as usize] as u16);
+        let whole = of_one(&volume, &Missing::default(), Vec::<u16>::new());
+        assert_eq!(whole.window, Window::Whole { lo: 0, hi: 0 });
     }
 
     /// A series of 100 × 1 × 1 voxels, each 0 to 99 times the brightness of its time point.

@@ -88,7 +88,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         file: _,
         voxel_size_from: _,
         labels_because: _,
-        is_default: _,
+        place: _,
         surveyed: _,
         watch: _,
     } = channel;

@@ -4,6 +4,7 @@
 //! file that may become an HDF5 file without such a change is read each time: an empty file, or a file just written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
 use std::mem;
@@ -72,7 +73,7 @@ impl Folders {
     }
 
     /// The HDF5 files in the folders and up to `depth` folders below, those of each folder sorted by name, except those
-    /// known to be broken. Left out are hidden files and folders, levels made by `voltile pyramid`, trees of other formats,
+    /// known to be broken. Left out are hidden files and folders, levels made by `voltile pyramid`, parts of other files, trees of other formats,
     /// links to folders, and folders on other file systems. Logs what it cannot find or reach, and the search before could.
     pub fn files(&mut self, depth: usize) -> io::Result<Vec<PathBuf>> {
         let began = Instant::now();
@@ -260,7 +261,7 @@ impl Listing {
         }
         paths.sort();
         listing.folders.sort();
-        for path in paths.iter().filter(|path| !is_sidecar(path, &paths)) {
+        for path in paths.iter().filter(|path| !is_sidecar(path, &paths) && !is_part(path, &paths)) {
             let state = stamp_at(path);
             // A file that cannot be read now may be readable later.
             let (is_hdf5, is_settled) = look(path).unwrap_or((false, false));
@@ -281,6 +282,27 @@ impl Listing {
 fn is_sidecar(path: &Path, all: &[PathBuf]) -> bool {
     let other = path.with_extension("");
     sidecar_path(&other) == path && all.binary_search(&other).is_ok()
+}
+
+/// Whether the file holds data of another of these, which are sorted: frames of a detector's master file, or a channel and
+/// time point of BigDataProcessor.
+fn is_part(path: &Path, all: &[PathBuf]) -> bool {
+    let Some(name) = path.file_stem().and_then(OsStr::to_str) else { return false };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let of_detector = || {
+        let (run, number) = name.rsplit_once("_data_")?;
+        is_number(number).then(|| format!("{run}_master"))
+    };
+    let of_channel = || {
+        let (run, place) = name.split_once("--C")?;
+        let (channel, time) = place.split_once("--T")?;
+        (is_number(channel) && is_number(time)).then(|| run.to_owned())
+    };
+    of_detector().or_else(of_channel).is_some_and(|whole| {
+        let first = path.with_file_name(format!("{whole}."));
+        let next = all.get(all.partition_point(|other| *other < first));
+        next.is_some_and(|other| other.file_stem() == Some(OsStr::new(&whole)))
+    })
 }
 
 /// Whether a file is an HDF5 file, and if not, whether it is likely to stay so.

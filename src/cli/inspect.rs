@@ -26,6 +26,9 @@ pub(super) struct Arguments {
     /// The HDF5 file.
     #[arg(value_name = "FILE.h5")]
     file: PathBuf,
+    /// List all channels: also coordinates, flags, tables and what else lies beside the data.
+    #[arg(long)]
+    all: bool,
     /// Print JSON for programs.
     #[arg(long)]
     json: bool,
@@ -38,7 +41,9 @@ pub(super) struct Arguments {
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let file = super::sources::file(arguments.file.clone())?;
     let layers = Layers { files: vec![file.clone()], ..Layers::default() };
-    let loaded = load(log, config::load(&layers), &Metrics::default(), &Activity::default());
+    let mut read = config::load(&layers);
+    read.settings.datasets.values_mut().for_each(|dataset| dataset.lists_all = arguments.all);
+    let loaded = load(log, read, &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }

@@ -366,6 +366,8 @@ pub struct DatasetSettings {
     /// The path of its file's folder below the folder of the configuration; empty if the file lies elsewhere, or is named on
     /// the command line.
     pub below: PathBuf,
+    /// Whether all channels are listed, also those that lie beside the data.
+    pub lists_all: bool,
     /// Settings of channels. Empty: all as discovered.
     pub channels: BTreeMap<Name, ChannelSettings>,
 }

@@ -5,12 +5,38 @@ use crate::base::axes::{Axes, AxisName};
 /// The first of four axes is taken for channels, not time, if its extent is at most this.
 pub(super) const MAX_CHANNELS: u64 = 8;
 
+/// Whether a name or a unit is that of an axis of spectra.
+pub(super) fn is_spectral(text: &str) -> bool {
+    matches!(
+        text.trim().to_lowercase().replace('_', " ").as_str(),
+        "wavelength"
+            | "wavelengths"
+            | "wavenumber"
+            | "wavenumbers"
+            | "energy"
+            | "energies"
+            | "energy loss"
+            | "frequency"
+            | "frequencies"
+            | "raman shift"
+            | "spectrum"
+            | "spectral"
+            | "ev"
+            | "kev"
+            | "1/cm"
+            | "cm-1"
+            | "cm^-1"
+    )
+}
+
 /// The axis that a word names: a letter, a usual word, or a letter at the end of a longer name such as `R_x` or
 /// `tomo_zdim`.
 pub(super) fn axis_named(word: &str) -> Option<AxisName> {
     let word = word.trim().to_lowercase();
     let word = word.strip_prefix("dimensionscale").unwrap_or(&word);
-    usual(word).or_else(|| {
+    // As in `nx`, the number of positions along x.
+    let counted = || word.strip_prefix('n').and_then(usual);
+    usual(word).or_else(counted).or_else(|| {
         let (_, end) = word.rsplit_once('_')?;
         letter(end.strip_suffix("dim").unwrap_or(end))
     })
@@ -21,13 +47,15 @@ fn usual(word: &str) -> Option<AxisName> {
         "time" | "times" | "frame" | "frames" | "timepoint" | "month" | "months" | "date" => {
             Some(AxisName::T)
         }
-        "ch" | "channel" | "channels" | "wavelength" | "band" | "bands" | "rgb" | "rgba" => Some(AxisName::C),
+        "ch" | "channel" | "channels" | "band" | "bands" | "rgb" | "rgba" => Some(AxisName::C),
+        _ if is_spectral(word) => Some(AxisName::C),
         "zspace" | "depth" | "plane" | "planes" | "section" | "slice" | "slices" | "lev" | "level"
-        | "levels" | "plev" | "altitude" => Some(AxisName::Z),
-        "yspace" | "height" | "row" | "rows" | "lat" | "latitude" | "northing" => Some(AxisName::Y),
-        "xspace" | "width" | "column" | "columns" | "col" | "lon" | "longitude" | "easting" => {
-            Some(AxisName::X)
+        | "levels" | "plev" | "altitude" | "bottom_top" => Some(AxisName::Z),
+        "yspace" | "height" | "row" | "rows" | "lat" | "latitude" | "northing" | "south_north" | "j" => {
+            Some(AxisName::Y)
         }
+        "xspace" | "width" | "column" | "columns" | "col" | "cols" | "lon" | "longitude" | "easting"
+        | "west_east" | "i" => Some(AxisName::X),
         _ => letter(word.strip_suffix("dim").unwrap_or(word)),
     }
 }
@@ -67,7 +95,10 @@ mod tests {
         let letters: Option<String> =
             words.iter().map(|word| axis_named(word).map(AxisName::letter)).collect();
         assert_eq!(letters.as_deref(), Some("tczyxxyzx"));
-        for other in ["phony_dim_0", "bin_outer_angle", "", "Qx", "dim"] {
+        let counts =
+            ["ntimes", "nz", "nlat", "ni", "Energy"].map(axis_named).map(|axis| axis.map(AxisName::letter));
+        assert_eq!(counts.into_iter().collect::<Option<String>>().as_deref(), Some("tzyxc"));
+        for other in ["phony_dim_0", "bin_outer_angle", "", "Qx", "dim", "n", "name"] {
             assert_eq!(axis_named(other), None, "{other}");
         }
     }

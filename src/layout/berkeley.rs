@@ -6,7 +6,7 @@
 //! Prismatic's output, `R_x` runs along x and `R_y` along y; its third axis, the bins of the detector, is taken for z.
 
 use super::Layout;
-use super::axis_names::{axis_named, completed};
+use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
@@ -18,6 +18,7 @@ pub(super) struct Berkeley;
 /// The vector of one axis.
 struct Vector {
     axis: Option<AxisName>,
+    is_spectral: bool,
     spacing: Option<Spacing>,
 }
 
@@ -38,11 +39,13 @@ impl Layout for Berkeley {
             .collect();
         let names: Vec<_> = vectors.iter().map(|vector| vector.axis).collect();
         let axes = completed(&names, &about.dataset.shape).or_else(|| usual_axes(about.rank()))?;
+        let is_spectrum = vectors.iter().any(|vector| vector.is_spectral);
         let spacings: Vec<_> = vectors.into_iter().map(|vector| vector.spacing).collect();
         let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
         Some(Marks {
             named_by: Some(group.to_owned()),
             axes: Some(axes),
+            is_spectrum,
             voxel,
             origin,
             ..Marks::because(format!("{} has {}", last_of(group), vectors_in_words(first)))
@@ -65,7 +68,8 @@ fn vector(about: &About<'_>, place: usize, path: &str) -> Vector {
         let is_whole = positions.len() as u64 == extent || positions.len() == 2;
         Spacing::from_positions(&positions, Some(&unit)).filter(|_| is_whole)
     };
-    Vector { axis, spacing: spacing() }
+    let is_spectral = ["name", "units"].into_iter().filter_map(text).any(|text| is_spectral(&text));
+    Vector { axis, is_spectral, spacing: spacing() }
 }
 
 /// A unit as other programs write it; `None` if nothing is calibrated.

@@ -3,7 +3,7 @@
 //! Source: UCSF ChimeraX (`map_data/cmap`) and `cmapfile`, whose groups are `/map00000`, with `data00000`, …. The group's attributes are `name`, `step` and `origin` (x, y, z),
 //! `color`, and for series `time` and `channel`. All datasets of a group show the same image: in chunks of other shapes, or
 //! as a coarser level whose attribute `subsample_spacing` is its factor along x, y and z. `cmapfile` leaves out `time` and
-//! `channel` where they are 0. The unit is not stated.
+//! `channel` where they are 0. Five or more images of one size without these attributes are times. The unit is not stated.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +18,9 @@ use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 const NAME: &str = "Chimera map";
 /// Attributes of a group that no other program writes together with `step`.
 const OWN: [&str; 2] = ["chimera_map_version", "chimera_version"];
+
+/// Fewer images of one size are channels.
+const MIN_SERIES: usize = 5;
 
 pub(super) struct Chimera;
 
@@ -59,7 +62,10 @@ impl Layout for Chimera {
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let images = images(contents)?;
+        let mut images = images(contents)?;
+        if is_unmarked_series(&images) {
+            (0..).zip(&mut images).for_each(|(time, image)| image.time = Some(time));
+        }
         let is_series = images.iter().any(|image| image.time.is_some());
         let mut channels = if is_series { over_time(&images) } else { one_by_one(&images) };
         channels.iter_mut().for_each(|channel| channel.colour = colour(contents.file, channel));
@@ -96,6 +102,13 @@ fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<Image<'a>>, OpenError> {
     let mut images: Vec<Image<'a>> = groups.into_iter().map(image).collect();
     images.sort_by(|a, b| natural(a.group, b.group));
     Ok(images)
+}
+
+/// Whether images are a series although nothing says so: ChimeraX takes several of one size for that.
+fn is_unmarked_series(images: &[Image<'_>]) -> bool {
+    let size = |image: &Image<'_>| image.levels.first().map(|(_, finest)| finest.shape.clone());
+    let is_marked = images.iter().any(|image| image.time.is_some() || image.channel.is_some());
+    !is_marked && images.len() >= MIN_SERIES && images.windows(2).all(|pair| size(&pair[0]) == size(&pair[1]))
 }
 
 /// A channel for each image.

@@ -1,14 +1,15 @@
 //! What a layout is, and the contents of a file, read once for all layouts.
 //!
 //! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone can hold hundreds
-//! of thousands. Thumbnails, histograms and tables are distinguished from volumes here.
+//! of thousands. Thumbnails and what else is never a channel are set aside here; how likely the rest is to
+//! be the data is decided in [`super::rank`].
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use super::found::{FoundChannel, group_of, last_of};
+use super::found::{FoundChannel, Rank, group_of, last_of};
 use super::marks::Marks;
-use crate::base::axes::Axes;
+use crate::base::axes::{Axes, AxisName};
 use crate::base::name::natural;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink};
@@ -17,10 +18,6 @@ use crate::volume::hdf5::{Attributes, Listing, OpenError, OpenFile, Storage, Sto
 const MAX_LOOKED_AT: usize = 10_000;
 /// At most this many soft links to a dataset are followed to what describes it there.
 const MAX_ALIASES: usize = 16;
-/// Images have more rows and columns than this; two-dimensional datasets with fewer are tables.
-const MAX_COLUMNS: u64 = 16;
-/// Datasets whose extents except one are at most this are lists of small items, such as matrices.
-const MAX_COMPONENTS: u64 = 4;
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
 pub(super) trait Layout: Sync {
@@ -68,8 +65,18 @@ pub(super) struct Contents<'a> {
 struct Search {
     volumes: Vec<Candidate>,
     unopened: Vec<OpenError>,
+    aside: Vec<Aside>,
     unfollowed: Vec<UnfollowedLink>,
     aliases: Vec<(String, String)>,
+}
+
+/// A dataset that is never a channel.
+#[derive(Debug)]
+pub(super) struct Aside {
+    /// The number of its elements.
+    pub elements: u64,
+    /// Its path and why it is no channel, in words.
+    pub why: String,
 }
 
 /// A dataset as layouts see it.
@@ -86,6 +93,8 @@ pub(super) struct Candidate {
     pub path: String,
     pub shape: Vec<u64>,
     pub voxel: VoxelType,
+    /// Whether its elements are complex numbers.
+    pub is_complex: bool,
     pub marks: Marks,
     /// Whether its voxels are in other datasets.
     pub is_virtual: bool,
@@ -118,6 +127,11 @@ impl<'a> Contents<'a> {
         self.search.get().and_then(|search| search.as_ref().ok()).map_or(&[], |search| &search.unopened)
     }
 
+    /// The datasets that are never channels; nothing if there was no search.
+    pub fn set_aside(&self) -> &[Aside] {
+        self.search.get().and_then(|search| search.as_ref().ok()).map_or(&[], |search| &search.aside)
+    }
+
     /// The path by which a dataset was found, to which a soft link leads; the path itself if it is none, or if there was no
     /// search.
     pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
@@ -135,10 +149,13 @@ impl<'a> Contents<'a> {
         let dataset = self.file.dataset(path)?;
         let about = About { file: self.file, path, dataset: &dataset, attributes: dataset.attributes() };
         let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
+        let is_complex = dataset.stored.complex.is_some();
         let is_virtual = dataset.storage == Storage::Virtual;
         let (marks, marked_by) = Default::default();
-        let mut candidate = Candidate { path: path.to_owned(), shape, voxel, marks, is_virtual, marked_by };
+        let mut candidate =
+            Candidate { path: path.to_owned(), shape, voxel, is_complex, marks, is_virtual, marked_by };
         self.layouts.iter().for_each(|layout| candidate.add_marks(*layout, &about));
+        candidate.note_labels(self.file);
         Ok(candidate)
     }
 
@@ -174,7 +191,8 @@ impl Candidate {
         self.marked_by.extend(found.because.take().map(|because| (layout.name(), because)));
         let place = || format!("{}, as {} describes it", about.path, layout.name());
         found.voxel = found.voxel.map(|voxel| voxel.found_in(place));
-        found.axes = found.axes.filter(|axes: &Axes| axes.rank() == about.rank());
+        found.axes = found.axes.filter(|axes: &Axes| axes.rank() == about.rank() && has_plane(axes));
+        found.is_spectrum &= found.axes.is_some();
         self.marks = std::mem::take(&mut self.marks).or(found);
     }
 
@@ -192,16 +210,16 @@ impl Candidate {
         self.marked_by.iter().find(|(name, _)| *name == layout).map(|(_, because)| because.as_str())
     }
 
-    fn has_voxels(&self) -> bool {
-        !self.marks.is_aside && self.shape.iter().all(|extent| *extent > 0)
-    }
-
-    /// Whether it has rows and columns, unlike tables and lists.
-    pub fn looks_like_a_volume(&self) -> bool {
-        let mut extents = self.shape.clone();
-        extents.sort_unstable();
-        let second = extents.len().checked_sub(2).and_then(|place| extents.get(place)).copied().unwrap_or(0);
-        second > if self.shape.len() == 2 { MAX_COLUMNS } else { MAX_COMPONENTS }
+    /// What it is instead of a channel, if it is never one.
+    fn aside(&self) -> Option<&'static str> {
+        let size = self.size();
+        let is_thumbnail = || self.marks.rank != Some(Rank::Declared) && is_thumbnail(&self.path);
+        match self.marks.aside {
+            None if self.shape.contains(&0) => Some("an array without elements"),
+            None if (size.x, size.y) == (1, 1) => Some("pictures of 1 × 1 voxel"),
+            None if is_thumbnail() => Some("a thumbnail, by its name"),
+            aside => aside,
+        }
     }
 }
 
@@ -211,40 +229,50 @@ impl Search {
         let mut links: HashMap<&str, Vec<&str>> = HashMap::new();
         aliases.iter().for_each(|(link, path)| links.entry(path).or_default().push(link));
         datasets.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| natural(a, b)));
-        let (mut volumes, mut unopened) = (Vec::new(), Vec::new());
-        for path in datasets.iter().filter(|path| !lies_aside(path)).take(MAX_LOOKED_AT) {
+        let (mut volumes, mut unopened, mut aside) = (Vec::new(), Vec::new(), Vec::new());
+        for path in datasets.iter().filter(|path| !is_internal(path)).take(MAX_LOOKED_AT) {
             // Datasets that are not volumes, or cannot be opened, are other programs' data.
             match contents.candidate(path) {
-                Ok(mut candidate) if candidate.has_voxels() => {
+                Ok(mut candidate) => {
                     let links = links.get(path.as_str()).into_iter().flatten().take(MAX_ALIASES);
                     links.for_each(|link| candidate.add_marks_of_link(contents, link));
-                    volumes.push(candidate);
+                    match candidate.aside() {
+                        None => volumes.push(candidate),
+                        Some(what) => {
+                            let elements = candidate.shape.iter().product();
+                            aside.push(Aside { elements, why: format!("{path} is {what}") });
+                        }
+                    }
                 }
-                Ok(_) => {}
+                Err(OpenError::NotAVolume { elements, object, what, .. }) => {
+                    aside.push(Aside { elements, why: format!("{object}: {what}") });
+                }
                 Err(reason) => {
                     tracing::debug!("skipped: {reason}");
                     unopened.push(reason);
                 }
             }
         }
-        Ok(Self { volumes, unopened, unfollowed, aliases })
+        Ok(Self { volumes, unopened, aside, unfollowed, aliases })
     }
+}
+
+/// Whether two of the axes are in space: names of other axes do not help.
+fn has_plane(axes: &Axes) -> bool {
+    [AxisName::X, AxisName::Y, AxisName::Z].iter().filter(|axis| axes.position(**axis).is_some()).count() > 1
 }
 
 fn depth(path: &str) -> usize {
     path.matches('/').count()
 }
 
-/// Whether a path leads to data that programs store next to volumes.
-fn lies_aside(path: &str) -> bool {
-    path.split('/').any(|part| {
-        let part = part.to_ascii_lowercase();
-        part.starts_with("histogram")
-            || matches!(
-                part.as_str(),
-                "thumbnail" | "thumbnails" | "__data_types__" | "#refs#" | "#subsystem#"
-            )
-    })
+/// Whether a path leads to what a library keeps for itself.
+fn is_internal(path: &str) -> bool {
+    path.split('/').any(|part| matches!(part, "__DATA_TYPES__" | "#refs#" | "#subsystem#"))
+}
+
+fn is_thumbnail(path: &str) -> bool {
+    path.split('/').any(|part| matches!(part.to_ascii_lowercase().as_str(), "thumbnail" | "thumbnails"))
 }
 
 #[cfg(test)]
@@ -252,7 +280,8 @@ impl Candidate {
     /// A dataset without marks.
     pub fn unmarked(path: &str, shape: &[u64], voxel: VoxelType) -> Self {
         let (path, shape) = (path.to_owned(), shape.to_vec());
-        Self { path, shape, voxel, marks: Marks::default(), is_virtual: false, marked_by: Vec::new() }
+        let (is_complex, is_virtual) = (false, false);
+        Self { path, shape, voxel, is_complex, marks: Marks::default(), is_virtual, marked_by: Vec::new() }
     }
 }
 
@@ -260,25 +289,17 @@ impl Candidate {
 mod tests {
     use super::*;
 
-    fn candidate(shape: &[u64]) -> Candidate {
-        Candidate::unmarked("/a", shape, VoxelType::U8)
-    }
-
     #[test]
-    fn tables_and_lists_are_distinguished_from_volumes() {
-        for volume in [&[100, 200][..], &[1, 100, 200], &[2, 9, 100, 200], &[5, 5, 5], &[100, 200, 3]] {
-            assert!(candidate(volume).looks_like_a_volume(), "{volume:?}");
-        }
-        for other in [&[21_317, 2][..], &[2, 21_317], &[400, 12], &[1000, 3, 3], &[1, 1, 500]] {
-            assert!(!candidate(other).looks_like_a_volume(), "{other:?}");
-        }
-    }
-
-    #[test]
-    fn thumbnails_and_histograms_are_excluded_by_name() {
-        for aside in ["/Thumbnail/Data", "/a/Histogram1024", "/#refs#/b"] {
-            assert!(lies_aside(aside), "{aside}");
-        }
-        assert!(!lies_aside("/a/raw"));
+    fn thumbnails_and_single_pixels_are_no_channels_unless_they_are_declared() {
+        let aside = |path: &str, shape: &[u64], rank: Option<Rank>| {
+            let mut candidate = Candidate::unmarked(path, shape, VoxelType::U8);
+            candidate.marks.rank = rank;
+            candidate.aside().is_some()
+        };
+        assert!(aside("/Thumbnail/Data", &[256, 256], None));
+        assert!(!aside("/Thumbnail/Data", &[256, 256], Some(Rank::Declared)));
+        assert!(!aside("/Histogram1/data", &[148, 750], None));
+        assert!(aside("/spectrum", &[2048, 1, 1], None));
+        assert!(aside("/empty", &[0, 20, 30], None));
     }
 }

@@ -15,7 +15,7 @@ use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::unopened::named;
 use super::{
-    FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, group_of, guess, last_of, number_after,
+    FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, Rank, group_of, guess, last_of, number_after,
 };
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
@@ -71,14 +71,21 @@ pub(super) struct Stack<'a> {
 }
 
 impl Stack<'_> {
+    fn voxels(&self) -> u64 {
+        let frame = self.first.shape.iter().skip(1).product::<u64>();
+        self.parts.iter().map(|part| part.depth).sum::<u64>() * frame
+    }
+
     /// The channel that shows it.
     pub fn channel(self, name: Name) -> FoundChannel {
+        let voxels = self.voxels();
         let (paths, view) = (Paths::Parts(self.parts), self.first.view(View::zyx().axes));
         let level = FoundLevel { factor: None, paths, view };
         let mut channel = guess::described(name, self.first, vec![level]);
         if self.first.voxel == VoxelType::U32 && channel.missing.is_empty() {
             channel.missing.push(Number::Whole(BAD_PIXEL));
         }
+        (channel.rank, channel.voxels) = (Rank::Declared, voxels);
         channel.remarks.extend(self.remarks);
         channel
     }

@@ -5,11 +5,11 @@
 //! units such as `degrees_north` or `days since 1970-01-01`. Labels take precedence over scales, and what a scale says
 //! of itself over its name. Evenly spaced scales along x, y and z give the voxel size, in the units of the scales.
 
-use super::Layout;
-use super::axis_names::{axis_named, completed};
+use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
+use super::{Layout, Rank};
 use crate::base::axes::AxisName;
 use crate::volume::hdf5::{Attributes, Scale};
 
@@ -21,24 +21,48 @@ impl Layout for Dimensions {
     }
 
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let (has_labels, has_scales) =
-            (about.attributes.has("DIMENSION_LABELS"), about.attributes.has("DIMENSION_LIST"));
-        if !has_labels && !has_scales {
-            return None;
+        let own = &about.attributes;
+        if own.text("CLASS").as_deref() == Some("DIMENSION_SCALE") || is_coordinate(own) {
+            return Some(Marks { rank: Some(Rank::Beside), ..described(about).unwrap_or_default() });
         }
-        let labels = about.dataset.dimension_labels().unwrap_or_default();
-        let scales = if has_scales { about.dataset.scales().unwrap_or_default() } else { Vec::new() };
-        let scale = |place: usize| scales.get(place).and_then(Option::as_ref);
-        let name = |place: usize| {
-            labels.get(place).and_then(|label| axis_named(label)).or_else(|| axis_of(scale(place)?))
-        };
-        let names: Vec<Option<AxisName>> = (0..about.rank()).map(name).collect();
-        let axes = completed(&names, &about.dataset.shape)?;
-        let spacings: Vec<_> = (0..about.rank()).map(|place| spacing(scale(place)?)).collect();
-        let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
-        let because = format!("the dimensions of {} are named: {axes}", about.path);
-        Some(Marks { axes: Some(axes), voxel, origin, ..Marks::because(because) })
+        described(about)
     }
+}
+
+/// What the labels and scales of a dataset say.
+fn described(about: &About<'_>) -> Option<Marks> {
+    let (has_labels, has_scales) =
+        (about.attributes.has("DIMENSION_LABELS"), about.attributes.has("DIMENSION_LIST"));
+    if !has_labels && !has_scales {
+        return None;
+    }
+    let labels = about.dataset.dimension_labels().unwrap_or_default();
+    let scales = if has_scales { about.dataset.scales().unwrap_or_default() } else { Vec::new() };
+    let scale = |place: usize| scales.get(place).and_then(Option::as_ref);
+    let name = |place: usize| {
+        labels.get(place).and_then(|label| axis_named(label)).or_else(|| axis_of(scale(place)?))
+    };
+    let names: Vec<Option<AxisName>> = (0..about.rank()).map(name).collect();
+    let axes = completed(&names, &about.dataset.shape)?;
+    let spacings: Vec<_> = (0..about.rank()).map(|place| spacing(scale(place)?)).collect();
+    let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
+    let because = format!("the dimensions of {} are named: {axes}", about.path);
+    let is_spectrum =
+        labels.iter().any(|label| is_spectral(label)) || scales.iter().flatten().any(is_of_spectrum);
+    Some(Marks { axes: Some(axes), is_spectrum, voxel, origin, ..Marks::because(because) })
+}
+
+/// Whether a dataset holds coordinates in two or more dimensions, such as the longitude of each pixel.
+fn is_coordinate(attributes: &Attributes) -> bool {
+    let text = |name| attributes.text(name).map(|text| text.trim().to_lowercase());
+    let is_angle = |axis| matches!(axis, Some(AxisName::X | AxisName::Y));
+    is_angle(text("standard_name").and_then(|name| by_standard_name(&name)))
+        || is_angle(text("units").and_then(|units| by_units(&units)))
+}
+
+fn is_of_spectrum(scale: &Scale) -> bool {
+    let units = scale.attributes.text("units");
+    scale.names.iter().chain(&units).any(|text| is_spectral(text))
 }
 
 /// The axis that a scale says it is, else the one that it is named after.
@@ -53,15 +77,23 @@ fn stated(attributes: &Attributes) -> Option<AxisName> {
     text("axis")
         .and_then(letter)
         .or_else(|| by_standard_name(&text("standard_name")?))
+        .or_else(|| by_standard_name(&text("long_name")?))
         .or_else(|| by_units(&text("units")?))
         .or_else(|| matches!(text("positive")?.as_str(), "up" | "down").then_some(AxisName::Z))
 }
 
 fn by_standard_name(name: &str) -> Option<AxisName> {
     match name {
-        "longitude" | "grid_longitude" | "projection_x_coordinate" => Some(AxisName::X),
-        "latitude" | "grid_latitude" | "projection_y_coordinate" => Some(AxisName::Y),
+        "longitude" | "grid_longitude" | "projection_x_coordinate" | "projection_x_angular_coordinate" => {
+            Some(AxisName::X)
+        }
+        "latitude" | "grid_latitude" | "projection_y_coordinate" | "projection_y_angular_coordinate" => {
+            Some(AxisName::Y)
+        }
         "altitude" | "height" | "depth" | "air_pressure" | "model_level_number" => Some(AxisName::Z),
+        _ if name.starts_with("atmosphere_") || name.starts_with("ocean_") => {
+            name.ends_with("_coordinate").then_some(AxisName::Z)
+        }
         "time" | "forecast_reference_time" => Some(AxisName::T),
         _ => None,
     }
@@ -83,12 +115,15 @@ fn degrees(units: &str) -> Option<&str> {
     Some(rest.strip_prefix('_').unwrap_or(rest))
 }
 
-/// The spacing of a scale's coordinates. Degrees are degrees, whatever their direction.
+/// The spacing of a scale's coordinates, unpacked. Degrees are degrees, whatever their direction.
 fn spacing(scale: &Scale) -> Option<Spacing> {
     let units = scale.attributes.text("units").or_else(|| scale.attributes.text("UNIT"));
     let is_angle = units.as_ref().is_some_and(|units| degrees(&units.to_lowercase()).is_some());
     let unit = if is_angle { Some("degree") } else { units.as_deref() };
-    Spacing::from_positions(&scale.values, unit)
+    let number = |name| scale.attributes.numbers(name).and_then(|numbers| numbers.first().copied());
+    let (factor, offset) = (number("scale_factor").unwrap_or(1.0), number("add_offset").unwrap_or(0.0));
+    let positions: Vec<f64> = scale.values.iter().map(|stored| stored * factor + offset).collect();
+    Spacing::from_positions(&positions, unit)
 }
 
 #[cfg(test)]

@@ -26,7 +26,9 @@ impl Layout for FlyEm {
         match about.path {
             _ if about.attributes.has("MATLAB_class") => None,
             STACK => Some(stack(about)),
-            TRANSFORMS if about.file.has(STACK) => Some(Marks { is_aside: true, ..Marks::default() }),
+            TRANSFORMS if about.file.has(STACK) => {
+                Some(Marks { aside: Some("a table of bodies"), ..Marks::default() })
+            }
             _ => None,
         }
     }

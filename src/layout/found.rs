@@ -6,8 +6,22 @@ use crate::base::paint::{Kind, Number, Window};
 use crate::base::timing::Timing;
 use crate::base::units;
 use crate::geometry::{Transforms, Xyz};
-use crate::volume::VoxelType;
 use crate::volume::hdf5::View;
+use crate::volume::{ComplexPart, VoxelType};
+
+/// How likely a dataset is what its file was written for. Channels are listed in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Rank {
+    /// The file says that it is to be shown first; at most one channel.
+    First,
+    /// The format declares it as the signal or as an image.
+    Declared,
+    /// Nothing is known.
+    #[default]
+    Ordinary,
+    /// It lies beside the data: coordinates, flags, tables. Not listed if there is anything else.
+    Beside,
+}
 
 /// A channel found in a file.
 #[derive(Debug, Clone)]
@@ -20,8 +34,10 @@ pub struct FoundChannel {
     pub colour: Option<String>,
     /// What its values mean.
     pub kind: Kind,
-    /// Whether the file says that it is to be shown first; at most one channel.
-    pub is_default: bool,
+    /// How likely it is what the file was written for.
+    pub rank: Rank,
+    /// The number of voxels at full resolution, at all time points; 0 if it is not known.
+    pub voxels: u64,
     /// Whether it shows stored values that stand for others, which another channel shows.
     pub shows_stored_values: bool,
     /// Why it holds labels, if something other than its name says so.
@@ -59,7 +75,8 @@ impl FoundChannel {
             label,
             colour,
             kind,
-            is_default: false,
+            rank: Rank::default(),
+            voxels: 0,
             shows_stored_values: false,
             labels_because,
             range,
@@ -73,6 +90,11 @@ impl FoundChannel {
             made,
             remarks,
         }
+    }
+
+    /// What of complex numbers it shows.
+    pub(crate) fn part(&self) -> Option<ComplexPart> {
+        self.levels.first()?.view.part
     }
 
     /// Shows stored values although they stand for others.
@@ -170,7 +192,15 @@ pub(super) const MAX_NUMBERED: u64 = 1 << 20;
 impl View {
     /// A dataset with these axes and nothing special.
     pub(super) fn from_axes(axes: Axes) -> Self {
-        Self { axes, fixed: Vec::new(), means: None, size: None, values: None, repeat: Xyz::all(1) }
+        Self {
+            axes,
+            fixed: Vec::new(),
+            means: None,
+            size: None,
+            values: None,
+            part: None,
+            repeat: Xyz::all(1),
+        }
     }
 
     /// A dataset that holds one volume in z, y, x order.

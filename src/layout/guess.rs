@@ -1,16 +1,25 @@
-//! What is guessed of a dataset where its marks say nothing: axes by rank and extents as in ilastik, labels by name.
+//! What is guessed of a dataset where its marks say nothing: axes by rank and extents as in ilastik, labels and colour by
+//! name.
 
 use super::axis_names::MAX_CHANNELS;
 use super::contents::Candidate;
-use super::found::{FoundChannel, FoundLevel, spatial};
+use super::found::{FoundChannel, FoundLevel, last_of, spatial};
+use super::words::{has_word, words};
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
 use crate::base::paint::Kind;
-use crate::geometry::Xyz;
-use crate::volume::hdf5::View;
+use crate::geometry::{Region, Xyz};
+use crate::volume::hdf5::{OpenFile, View};
+use crate::volume::{ComplexPart, ReadRequest, Samples, Volume, VoxelType, with_samples};
 
 /// A last axis with at most this extent is taken for channels.
 const MAX_COMPONENTS: u64 = 4;
+/// An axis with more positions than this does not hold channels, but a spectrum.
+const MAX_CHANNELS_SHOWN: u64 = 64;
+/// Images in colour have at least as many rows and columns.
+const MIN_COLOURED: u64 = 16;
+/// The edge of the square in which voxels are compared with their neighbours.
+const COMPARED: u64 = 256;
 
 /// Words in a path that mark integer data as labels.
 const LABEL_WORDS: [&str; 22] = [
@@ -40,11 +49,22 @@ const LABEL_WORDS: [&str; 22] = [
 /// Words in the last component of a path that mark images, whatever the enclosing groups are called.
 const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 
+/// Words that mark integer data as labels, in names that are one word to [`LABEL_WORDS`], if its voxels are like labels.
+const LIKELY_LABEL_WORDS: [&str; 5] = ["label", "labels", "seg", "segmentation", "ids"];
+/// Words in the last component of a path that mark bytes with three or four components as colour.
+const COLOUR_WORDS: [&str; 8] = ["color", "colors", "colour", "colours", "rgb", "rgba", "image", "images"];
+
 /// A channel with these levels, described by its finest dataset.
 pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>) -> FoundChannel {
-    let marks = finest.marks.clone();
+    let mut marks = finest.marks.clone();
     let transforms = marks.transform().into();
+    let is_colour = finest.kind() == Kind::Rgb;
+    marks.remarks.extend(
+        (is_colour && finest.extent(AxisName::C) == 4).then(|| "its opacity is not drawn".to_owned()),
+    );
     FoundChannel {
+        rank: finest.rank(),
+        voxels: finest.shape.iter().product(),
         label: marks.label,
         kind: finest.kind(),
         labels_because: marks.labels_because.or_else(|| finest.names_labels()),
@@ -58,21 +78,76 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
 }
 
 impl Candidate {
-    /// Its marked axes, else those guessed from its shape.
+    /// Its marked axes, else those guessed from its shape. The positions of a spectrum are sections if there are no others.
     pub fn axes(&self) -> Axes {
+        let axes = self.stated_axes();
+        let is_flat = along(&self.shape, &axes, AxisName::Z) == 1;
+        if is_flat && self.is_spectrum() { axes.exchanged(AxisName::C, AxisName::Z) } else { axes }
+    }
+
+    fn stated_axes(&self) -> Axes {
         self.marks.axes.clone().unwrap_or_else(|| guessed(&self.shape))
+    }
+
+    /// Whether its axis of channels holds a spectrum instead.
+    fn is_spectrum(&self) -> bool {
+        let channels = along(&self.shape, &self.stated_axes(), AxisName::C);
+        channels > if self.marks.is_spectrum { 1 } else { MAX_CHANNELS_SHOWN }
     }
 
     /// Its marked kind, else the one suggested by its name.
     pub fn kind(&self) -> Kind {
-        let named =
-            || if self.voxel.is_integer() && names_labels(&self.path) { Kind::Labels } else { Kind::Image };
+        let named = || match self.voxel {
+            _ if self.voxel.is_integer() && names_labels(&self.path) => Kind::Labels,
+            VoxelType::U8 if self.is_named_colour() => Kind::Rgb,
+            _ => Kind::Image,
+        };
         self.marks.kind.unwrap_or_else(named)
+    }
+
+    /// Whether its name and its shape are those of an image in colour.
+    fn is_named_colour(&self) -> bool {
+        let size = self.size();
+        self.axes().last() == Some(AxisName::C)
+            && matches!(self.shape.last(), Some(3 | 4))
+            && size.x.min(size.y) >= MIN_COLOURED
+            && has_word(&words(last_of(&self.path)), &COLOUR_WORDS)
+    }
+
+    /// Marks integers as labels if a word of the name suggests it and most voxels are like their neighbours. Reads a
+    /// square of voxels then; one that cannot be read is no reason.
+    pub fn note_labels(&mut self, file: &OpenFile) {
+        let is_open = self.voxel.is_integer() && self.marks.kind.is_none() && self.kind() == Kind::Image;
+        let is_named = || has_word(&words(last_of(&self.path)), &LIKELY_LABEL_WORDS);
+        if is_open && is_named() && self.is_patchy(file).unwrap_or(false) {
+            self.marks.kind = Some(Kind::Labels);
+            let because = format!(
+                "a word of its path {} names labels, and most voxels are like their neighbours",
+                self.path
+            );
+            self.marks.labels_because = Some(because);
+        }
+    }
+
+    /// Whether at least half of the voxels in the middle of the volume are equal to their neighbours along x.
+    fn is_patchy(&self, file: &OpenFile) -> Option<bool> {
+        let volume = file.volume(&self.path, &self.view(self.axes())).ok()?;
+        let whole = volume.shape().size;
+        let size = Xyz { z: 1, ..whole.map(|extent| extent.min(COMPARED)) };
+        let start = whole.zip(size, |extent, size| (extent - size) / 2);
+        let mut square = Samples::default();
+        volume.read(&ReadRequest::new(0, Region { start, size }), &mut square).ok()?;
+        let (equal, all) = with_samples!(&square, voxels => {
+            let pairs = voxels.chunks_exact(size.x as usize).flat_map(|row| row.windows(2));
+            pairs.fold((0, 0), |(equal, all), pair| (equal + usize::from(pair[0] == pair[1]), all + 1))
+        });
+        Some(all > 0 && 2 * equal >= all)
     }
 
     /// How its dataset is interpreted.
     pub fn view(&self, axes: Axes) -> View {
-        View { means: self.marks.means, values: self.marks.values.clone(), ..View::from_axes(axes) }
+        let part = self.is_complex.then_some(ComplexPart::Magnitude);
+        View { means: self.marks.means, values: self.marks.values.clone(), part, ..View::from_axes(axes) }
     }
 
     /// Serves stored values as they are if the configuration contradicts what they stand for: scales belong to axes, and
@@ -96,15 +171,35 @@ impl Candidate {
         spatial(&self.shape, &self.axes())
     }
 
-    /// The extent of its channel axis.
-    pub fn components(&self) -> u64 {
-        self.axes().position(AxisName::C).and_then(|position| self.shape.get(position)).copied().unwrap_or(1)
+    /// The extent along an axis.
+    fn extent(&self, axis: AxisName) -> u64 {
+        along(&self.shape, &self.axes(), axis)
     }
+
+    /// How many channels it is shown as.
+    pub fn components(&self) -> u64 {
+        if self.is_spectrum() { 1 } else { self.extent(AxisName::C) }
+    }
+
+    /// What is not shown of a spectrum whose positions are not sections.
+    pub fn hidden_spectrum(&self) -> Option<String> {
+        let positions = Some(self.extent(AxisName::C)).filter(|extent| self.is_spectrum() && *extent > 1)?;
+        Some(format!(
+            "its axis c has {positions} positions, the first of which is shown; `path` with `index = {{ c = … }}` shows \
+             another"
+        ))
+    }
+}
+
+/// The extent along an axis; 1 if it is not stored.
+fn along(shape: &[u64], axes: &Axes, axis: AxisName) -> u64 {
+    axes.position(axis).and_then(|position| shape.get(position)).copied().unwrap_or(1)
 }
 
 /// Whether a path names labels: in its last component, or in a group unless the last component names an
 /// image.
 fn names_labels(path: &str) -> bool {
+    // Other than in `words`, capitals do not begin a word.
     let has = |part: &str, known: &[&str]| {
         let mut words = part.split(|c: char| !c.is_ascii_alphabetic());
         words.any(|word| known.contains(&word.to_ascii_lowercase().as_str()))

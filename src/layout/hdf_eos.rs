@@ -6,7 +6,7 @@
 
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, usual_axes};
+use super::{Layout, Rank, usual_axes};
 
 const NAME: &str = "HDF-EOS5";
 
@@ -22,7 +22,9 @@ impl Layout for HdfEos {
         let ["", "HDFEOS", "GRIDS" | "SWATHS", _, "Data Fields" | "Geolocation Fields", _] = parts[..] else {
             return None;
         };
+        let rank = (parts.get(4) == Some(&"Geolocation Fields")).then_some(Rank::Beside);
         Some(Marks {
+            rank,
             axes: usual_axes(about.rank()).filter(|_| !about.attributes.has("DIMENSION_LABELS")),
             ..Marks::because(format!("{} is a field of HDF-EOS5", about.path))
         })

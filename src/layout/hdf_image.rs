@@ -5,9 +5,9 @@
 //! to which `PALETTE` refers; or intensities (`IMAGE_GRAYSCALE`). Palettes are red, green, blue in bytes, a row for each
 //! index; other colour models are not known here.
 
-use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
+use super::{Layout, Rank};
 use crate::base::axes::Axes;
 use crate::base::paint::Kind;
 use crate::volume::Values;
@@ -22,11 +22,12 @@ impl Layout for HdfImage {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let text = |name| about.attributes.text(name).map(|text| text.trim().to_owned());
         match text("CLASS")?.as_str() {
-            "PALETTE" => return Some(Marks { is_aside: true, ..Marks::default() }),
+            "PALETTE" => return Some(Marks { aside: Some("a palette"), ..Marks::default() }),
             "IMAGE" => {}
             _ => return None,
         }
-        let marks = Marks::because(format!("{} has the attribute CLASS: IMAGE", about.path));
+        let because = format!("{} has the attribute CLASS: IMAGE", about.path);
+        let marks = Marks { rank: Some(Rank::Declared), ..Marks::because(because) };
         let marks = match (text("IMAGE_SUBCLASS")?.as_str(), about.rank()) {
             ("IMAGE_TRUECOLOR", 3) => Marks { kind: Some(Kind::Rgb), axes: interlaced(about), ..marks },
             ("IMAGE_INDEXED", 2) => {

@@ -4,7 +4,7 @@
 //! `scale`, `offset`, `units` and `navigate`, in the order of the array's axes. Axes that hyperspy does not navigate belong
 //! to one signal: the two of an image are y, x. The positions of a spectrum are taken for z.
 
-use super::axis_names::{axis_named, completed};
+use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
@@ -19,6 +19,7 @@ pub(super) struct Hyperspy;
 struct DataAxis {
     name: Option<AxisName>,
     is_navigated: bool,
+    is_spectral: bool,
     spacing: Option<Spacing>,
 }
 
@@ -39,6 +40,7 @@ impl Layout for Hyperspy {
         let axes = completed(&names, &about.dataset.shape)
             .or_else(|| by_navigation(&navigated))
             .or_else(|| usual_axes(about.rank()))?;
+        let is_spectrum = found.iter().any(|axis| axis.is_spectral);
         let spacings: Vec<_> = found.into_iter().map(|axis| axis.spacing).collect();
         let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
         let title = about.file.attributes(&format!("{group}/metadata/General"));
@@ -47,6 +49,7 @@ impl Layout for Hyperspy {
             named_by: Some(group.to_owned()).filter(|group| last_of(group) != "__unnamed__"),
             label: title,
             axes: Some(axes),
+            is_spectrum,
             voxel,
             origin,
             ..Marks::because(format!("it has {group}/axis-0"))
@@ -60,8 +63,10 @@ fn axis(about: &About<'_>, place: usize) -> Option<DataAxis> {
     let units = own.text("units").filter(|units| is_defined(units));
     // Without a unit, the scale is that of the array's indices.
     let spacing = || Some(Spacing::new(number("scale")?, number("offset"), Some(units.as_deref()?)));
+    let name = own.text("name").filter(|name| is_defined(name));
     Some(DataAxis {
-        name: own.text("name").filter(|name| is_defined(name)).and_then(|name| axis_named(&name)),
+        name: name.as_deref().and_then(axis_named),
+        is_spectral: name.iter().chain(&units).any(|text| is_spectral(text)),
         is_navigated: own.flag("navigate").unwrap_or(false),
         spacing: spacing(),
     })

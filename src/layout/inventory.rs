@@ -242,6 +242,9 @@ impl View {
         if let Some(values) = &self.values {
             words.push_str(&format!(" standing for {}", values.digest()));
         }
+        if let Some(part) = self.part {
+            words.push_str(&format!(" {}", part.name()));
+        }
         if self.repeat != Xyz::all(1) {
             words.push_str(&format!(" repeated {}", self.repeat));
         }

@@ -4,7 +4,7 @@
 //! If several layouts describe the same property of a dataset, the first layout wins. The rest is guessed in
 //! [`super::plain`].
 
-use super::VoxelSize;
+use super::{Rank, VoxelSize};
 use crate::base::axes::Axes;
 use crate::base::paint::{Kind, Number, Window};
 use crate::base::timing::Timing;
@@ -16,13 +16,17 @@ use crate::volume::{Values, VoxelType};
 pub(super) struct Marks {
     /// Why the dataset is of the layout; `None` if it could be of any.
     pub because: Option<String>,
-    /// Whether it is not a volume, whatever its shape.
-    pub is_aside: bool,
+    /// What it is instead of a volume, whatever its shape: it is never a channel.
+    pub aside: Option<&'static str>,
+    /// How likely it is what the file was written for, unless it is small.
+    pub rank: Option<Rank>,
     /// The path to derive its name from, if its own is less informative.
     pub named_by: Option<String>,
     /// Its name in the file.
     pub label: Option<String>,
     pub axes: Option<Axes>,
+    /// Whether its axis of channels holds a spectrum.
+    pub is_spectrum: bool,
     /// What its values mean.
     pub kind: Option<Kind>,
     /// Why it holds labels, as in "labels, because …".
@@ -74,9 +78,11 @@ impl Marks {
         self.missing.extend(later.missing);
         Self {
             because: self.because.or(later.because),
-            is_aside: self.is_aside || later.is_aside,
+            aside: self.aside.or(later.aside),
+            rank: self.rank.or(later.rank),
             named_by: self.named_by.or(later.named_by),
             label: self.label.or(later.label),
+            is_spectrum: self.is_spectrum || (self.axes.is_none() && later.is_spectrum),
             axes: self.axes.or(later.axes),
             kind: self.kind.or(later.kind),
             labels_because: self.labels_because.or(later.labels_because),

@@ -23,8 +23,9 @@ impl Layout for Matlab {
         let class = about.attributes.text("MATLAB_class")?;
         let is_numeric = !matches!(class.as_str(), "char" | "cell" | "struct" | "function_handle");
         let because = format!("{} has the attribute MATLAB_class", last_of(about.path));
+        let is_aside = !is_numeric || about.attributes.has("MATLAB_empty");
         Some(Marks {
-            is_aside: !is_numeric || about.attributes.has("MATLAB_empty"),
+            aside: is_aside.then_some("text, a cell array, a structure or an empty array of MATLAB"),
             axes: Some(axes(&about.dataset.shape)),
             means: (class == "logical").then_some(VoxelType::Bool),
             ..Marks::because(because)

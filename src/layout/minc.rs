@@ -3,8 +3,8 @@
 //! Source: the MINC 2.0 file format reference (McConnell Brain Imaging Centre), libminc, and nibabel's reader. The attribute
 //! `dimorder` names the axes in storage order; `/minc-2.0/dimensions/xspace` etc. have the spacing in `step`, which
 //! is negative if an axis is reversed, the position of the first voxel along the axis in `start`, and where the axis points in
-//! `direction_cosines`. Higher numbers than 0 are downsampled copies. The attribute `class` of
-//! `/minc-2.0` is `label__` for labels.
+//! `direction_cosines`. Higher numbers than 0 are downsampled copies. The attribute `class` of `/minc-2.0` is `label__` for
+//! labels. Vectors of three unsigned bytes are colours, others three channels.
 //!
 //! The tables `image-min` and `image-max` next to the image have the real values at the ends of `valid_range`, for each
 //! position along some of the leading axes. Where they differ between positions, integers are scaled to real values, as in
@@ -35,7 +35,7 @@ impl Layout for Minc {
         }
         let order = about.attributes.text("dimorder").and_then(|order| axes(&order));
         let axes = order.or_else(|| usual_axes(about.rank()))?;
-        let is_coloured = axes.position(AxisName::C).is_some();
+        let is_coloured = axes.last() == Some(AxisName::C) && about.is_colour();
         let marks = if is_labels(about) { Marks::labels("its class is label__") } else { Marks::default() };
         let place = Place::read(about.file);
         let is_scaled = about.is_integer() && marks.kind.is_none() && !is_coloured;
@@ -162,6 +162,7 @@ fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
 fn strides(axes: &Axes, shape: &[u64], length: usize) -> Option<(usize, Xyz<usize>)> {
     let product = |count: &usize| shape[..*count].iter().product::<u64>() == length as u64;
     let leading = (0..=shape.len()).find(product)?;
+    axes.position(AxisName::C).is_none_or(|place| place >= leading).then_some(())?;
     let along = |axis: AxisName| match axes.position(axis) {
         Some(place) if place < leading => shape[place + 1..leading].iter().product::<u64>() as usize,
         _ => 0,

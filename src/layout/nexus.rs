@@ -7,11 +7,11 @@
 //! Axes whose names say nothing of x and y are taken in order: the last two of images are y, x. The distance of positions
 //! and their `units` give the voxel size.
 
-use super::axis_names::{axis_named, completed};
+use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use super::{FoundChannel, Layout};
+use super::{FoundChannel, Layout, Rank};
 use crate::base::axes::AxisName;
 use crate::volume::hdf5::{Attributes, OpenFile};
 
@@ -40,7 +40,10 @@ impl Layout for Nexus {
         let calibration = axes.as_ref().map(|axes| Calibration::new(axes, &about.dataset.shape, &spacings));
         let Calibration { voxel, origin } = calibration.unwrap_or_default();
         let because = format!("{} is the signal of an NXdata group", about.path);
-        Some(Marks { axes, voxel, origin, ..Marks::because(because) })
+        let rank = Some(Rank::Declared);
+        let is_spectrum =
+            (0..about.rank()).filter_map(|place| name(about, &group, place)).any(|name| is_spectral(&name));
+        Some(Marks { rank, axes, is_spectrum, voxel, origin, ..Marks::because(because) })
     }
 }
 
@@ -57,9 +60,9 @@ pub(super) fn mark_default(contents: &Contents<'_>, channels: &mut [FoundChannel
     let is_within = |channel: &FoundChannel| shows(channel, &|path| super::group_of(path) == group);
     let place = channels.iter().position(is_signal).or_else(|| channels.iter().position(is_within));
     if let Some(channel) = place.and_then(|place| channels.get_mut(place)) {
-        channel.is_default = true;
+        channel.rank = Rank::First;
     }
-    channels.sort_by_key(|channel| !channel.is_default);
+    channels.sort_by_key(|channel| channel.rank != Rank::First);
 }
 
 /// Whether a dataset is what its group plots.

@@ -4,22 +4,21 @@
 //! known for only one of several volumes with the same extents applies to all. Layouts that only mark datasets find their
 //! channels through this module.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::f64::consts::PI;
 
 use super::contents::{Candidate, Contents};
 use super::detector::{self, Joined};
 use super::guess::described;
 use super::names::names;
 use super::pyramid::{Pyramid, pyramids};
-use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize};
+use super::{FoundChannel, FoundLevel, Layout, Paths, Rank, VoxelSize};
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
-use crate::base::paint::Kind;
+use crate::base::paint::{Kind, Window};
 use crate::geometry::Xyz;
+use crate::volume::ComplexPart;
 use crate::volume::hdf5::{OpenError, View};
-
-/// A channel axis yields at most this many channels.
-const MAX_SERVED: u64 = 1000;
 
 pub(super) struct Plain;
 
@@ -42,17 +41,18 @@ pub(super) fn channels(
     let mut volumes: Vec<&Candidate> = contents.volumes()?.iter().filter(|volume| wanted(volume)).collect();
     let Joined { stacks, taken } = detector::joined(contents, &volumes);
     volumes.retain(|volume| !taken.contains(volume.path.as_str()));
-    let mut pyramids = pyramids(&volumes);
-    // If there is nothing larger, small datasets are what the file was written for.
-    if !stacks.is_empty() || pyramids.iter().any(|pyramid| pyramid.finest().looks_like_a_volume()) {
-        pyramids.retain(|pyramid| pyramid.finest().looks_like_a_volume());
-    }
+    let (data, beside): (Vec<_>, Vec<_>) =
+        pyramids(&volumes).into_iter().partition(|pyramid| pyramid.finest().rank() != Rank::Beside);
     let stacked = stacks.iter().map(|stack| stack.named_by.as_str());
-    let paths: Vec<&str> = stacked.chain(pyramids.iter().map(Pyramid::named_by)).collect();
+    let mut paths: Vec<&str> = stacked.chain(data.iter().map(Pyramid::named_by)).collect();
+    let mut named = names(&paths);
+    // The names of the data do not depend on what lies beside them.
+    paths.extend(beside.iter().map(Pyramid::named_by));
+    named.extend(names(&paths).split_off(named.len()));
+    let pyramids: Vec<_> = data.into_iter().chain(beside).collect();
     let shared = shared_voxels(&pyramids);
-    let mut names = names(&paths);
-    let others = names.split_off(stacks.len());
-    let stacked = stacks.into_iter().zip(names).map(|(stack, name)| stack.channel(name));
+    let others = named.split_off(stacks.len());
+    let stacked = stacks.into_iter().zip(named).map(|(stack, name)| stack.channel(name));
     let others = pyramids.iter().zip(others).flat_map(|(pyramid, name)| {
         let finest = pyramid.finest();
         let mut channel = channel(pyramid, name);
@@ -60,9 +60,11 @@ pub(super) fn channels(
             let from = voxel.from.as_ref().map(|from| format!("{from}: a volume with the same extents"));
             channel = channel.with_voxel(Some(VoxelSize { from, ..voxel.clone() }));
         }
-        one_for_each_component(channel, finest.components())
+        let channels = one_for_each_component(channel, finest.components());
+        channels.into_iter().flat_map(one_for_each_part)
     });
-    Ok(stacked.chain(others).collect())
+    let mut known = HashSet::new();
+    Ok(stacked.chain(others).filter(|channel| known.insert(channel.name.clone())).collect())
 }
 
 /// Voxel sizes by extents: volumes with equal extents show the same space. `None` for contradictory sizes.
@@ -88,7 +90,9 @@ fn channel(pyramid: &Pyramid<'_>, name: Name) -> FoundChannel {
         paths: Paths::One(volume.path.clone()),
         view: view.clone(),
     };
-    described(name, finest, pyramid.levels().map(level).collect())
+    let mut channel = described(name, finest, pyramid.levels().map(level).collect());
+    channel.remarks.extend(finest.hidden_spectrum());
+    channel
 }
 
 /// Splits a channel axis into one channel per position: `name_0`, `name_1`, …
@@ -102,7 +106,27 @@ fn one_for_each_component(channel: FoundChannel, count: u64) -> Vec<FoundChannel
         channel.levels.iter_mut().for_each(|level| level.view.fixed.push((AxisName::C, index)));
         channel
     };
-    (0..count.min(MAX_SERVED)).map(component).collect()
+    (0..count).map(component).collect()
+}
+
+/// Splits complex numbers into one channel per part: `name_magnitude`, …; only the magnitude if they have a channel axis.
+fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
+    let view = channel.levels.first().map(|level| &level.view);
+    if view.is_none_or(|view| view.part.is_none() || view.axes.position(AxisName::C).is_some()) {
+        return vec![channel];
+    }
+    let part = |(index, part): (u64, ComplexPart)| {
+        let mut channel = channel.clone();
+        channel.name = Name::nearest(&format!("{}_{}", channel.name, part.name()));
+        channel.range = (part == ComplexPart::Phase).then_some(Window::Real { lo: -PI, hi: PI });
+        for level in &mut channel.levels {
+            level.view.part = Some(part);
+            // The part in the configuration.
+            level.view.fixed.push((AxisName::C, index));
+        }
+        channel
+    };
+    (0..).zip(ComplexPart::ALL).map(part).collect()
 }
 
 /// What the configuration says about a channel; the rest is detected.
@@ -127,7 +151,13 @@ pub(super) fn channel_of(mut volume: Candidate, name: Name, given: &Given) -> Fo
     if given.stored_values {
         volume.marks.values = None;
     }
-    let view = View { fixed: given.fixed.clone(), ..volume.view(axes) };
+    let mut view = View { fixed: given.fixed.clone(), ..volume.view(axes) };
+    if let Some((_, index)) = given.fixed.iter().find(|(axis, _)| *axis == AxisName::C)
+        && view.part.is_some()
+        && view.axes.position(AxisName::C).is_none()
+    {
+        view.part = ComplexPart::ALL.get(*index as usize).copied();
+    }
     let one = [(volume.path.clone(), Some(Xyz::all(1)))];
     let levels = if given.levels.is_empty() { &one[..] } else { &given.levels };
     let level = |(path, factor): &(String, Option<Xyz<u64>>)| FoundLevel {

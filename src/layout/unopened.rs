@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::contents::Aside;
 use crate::volume::hdf5::{OpenError, UnfollowedLink};
 
 /// A message names at most this many links.
@@ -18,11 +19,19 @@ pub(super) fn remarks(links: &[UnfollowedLink]) -> Vec<String> {
     remarks
 }
 
-/// What explains that a file holds no volume: links that were not followed, and datasets that cannot be opened, of which
-/// one is named. `None` if there is neither. Datasets that are no volumes explain something only if there are no links.
-pub(super) fn explanation(unopened: &[OpenError], links: &[UnfollowedLink]) -> Option<String> {
-    let explains = |reason: &&OpenError| links.is_empty() || !matches!(reason, OpenError::NotAVolume { .. });
-    let unopened: Vec<&OpenError> = unopened.iter().filter(explains).collect();
+/// What explains that a file holds no volume: links that were not followed, datasets that cannot be opened, of which one is
+/// named, and the largest of those that are never channels. `None` if there are none. The last explain something only if
+/// there are no links.
+pub(super) fn explanation(
+    unopened: &[OpenError],
+    aside: &[Aside],
+    links: &[UnfollowedLink],
+) -> Option<String> {
+    let largest = aside.iter().rev().max_by_key(|aside| aside.elements).filter(|_| links.is_empty());
+    let aside = largest.map(|largest| match aside.len() {
+        1 => largest.why.clone(),
+        number => format!("{} (the largest of {number} datasets, none of which is a volume)", largest.why),
+    });
     let closed = unopened.first().map(|reason| match unopened.len() {
         1 => reason.to_string(),
         number => format!("{reason} (the first of {number} that cannot be opened)"),
@@ -37,7 +46,7 @@ pub(super) fn explanation(unopened: &[OpenError], links: &[UnfollowedLink]) -> O
         let reasons = named(others.iter().map(|link| link.reason.to_string()));
         format!("its data may be where links lead that were not followed: {reasons}")
     });
-    let all: Vec<String> = missing.into_iter().chain(others).chain(closed).collect();
+    let all: Vec<String> = missing.into_iter().chain(others).chain(closed).chain(aside).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
@@ -69,7 +78,7 @@ mod tests {
     #[test]
     fn a_thousand_links_are_one_short_message() {
         let links: Vec<UnfollowedLink> = (0..1000).map(|number| link(number % 500, true)).collect();
-        let explanation = explanation(&[], &links).unwrap();
+        let explanation = explanation(&[], &[], &links).unwrap();
         assert!(explanation.ends_with("6.h5, 7.h5 and 492 more"), "{explanation}");
         let remarks = remarks(&links);
         assert_eq!((remarks.len(), remarks[8].as_str()), (9, "992 other links were not followed"));
@@ -77,24 +86,24 @@ mod tests {
 
     #[test]
     fn datasets_that_are_no_volumes_explain_nothing_if_links_were_not_followed() {
-        let list = OpenError::NotAVolume {
-            file: Path::new("/m.h5").into(),
-            object: "/times".to_owned(),
-            what: "its shape is [1]".to_owned(),
-        };
-        let told = |links: &[UnfollowedLink]| explanation(std::slice::from_ref(&list), links).unwrap();
-        assert_eq!(told(&[]), "/times in /m.h5: its shape is [1]");
-        assert_eq!(told(&[link(1, true)]), "its data is in linked files that are missing: 1.h5");
+        let aside = |elements, why: &str| Aside { elements, why: why.to_owned() };
+        let aside =
+            [aside(1, "/a: its shape is []"), aside(9, "/b is a palette"), aside(9, "/c is a palette")];
+        let told = |aside: &[Aside], links: &[UnfollowedLink]| explanation(&[], aside, links).unwrap();
+        assert_eq!(told(&aside[..1], &[]), "/a: its shape is []");
+        let largest = "/b is a palette (the largest of 3 datasets, none of which is a volume)";
+        assert_eq!(told(&aside, &[]), largest);
+        assert_eq!(told(&aside, &[link(1, true)]), "its data is in linked files that are missing: 1.h5");
     }
 
     #[test]
     fn missing_files_are_told_from_forbidden_ones() {
-        let explanation = explanation(&[], &[link(1, true), link(2, false)]).unwrap();
+        let explanation = explanation(&[], &[], &[link(1, true), link(2, false)]).unwrap();
         assert!(
             explanation.starts_with("its data is in linked files that are missing: 1.h5; "),
             "{explanation}"
         );
         assert!(explanation.contains("\"2.h5\", which is elsewhere"), "{explanation}");
-        assert_eq!(super::explanation(&[], &[]), None);
+        assert_eq!(super::explanation(&[], &[], &[]), None);
     }
 }

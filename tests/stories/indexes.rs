@@ -143,6 +143,7 @@ impl Case {
                 means: None,
                 size: None,
                 values: None,
+                part: None,
                 repeat: Xyz::all(1),
             };
             let volume = file.volume(&self.name, &view).unwrap();

@@ -117,7 +117,7 @@ fn dimension_labels_name_the_axes() {
         let data = put(file, "imaging", &zeros::<u16>(&[3, 2, 5, 7, 2]));
         label(&data, &["t", "z", "y", "x", "c"]);
         numbers(&data, "element_size_um", &[2.0, 0.5, 0.25]);
-        label(&put(file, "words", &zeros::<u16>(&SMALL)), &["row", "Time", "column"]);
+        label(&put(file, "words", &zeros::<u16>(&[20, 5, 30])), &["row", "Time", "column"]);
         label(&put(file, "half", &zeros::<u16>(&SMALL)), &["x", "", "z"]);
     });
     let found = found(&path);
@@ -414,7 +414,7 @@ fn plain_files_have_volumes_levels_and_other_datasets() {
         put(file, "seg_0", &zeros::<u32>(&[9, 81, 100]));
         put(file, "pyramid/level_0", &zeros::<u8>(&[9, 81, 100]));
         put(file, "pyramid/level_1", &zeros::<u8>(&[5, 41, 50]));
-        put(file, "rgb", &zeros::<u8>(&[81, 100, 3]));
+        put(file, "vectors", &zeros::<u8>(&[81, 100, 3]));
         put(file, "centroids", &zeros::<f64>(&[3000, 3]));
         put(file, "matrices", &zeros::<f64>(&[3000, 4, 4]));
         put(file, "histogram", &zeros::<u64>(&[256, 256]));
@@ -423,15 +423,15 @@ fn plain_files_have_volumes_levels_and_other_datasets() {
     let found = found(&path);
     assert_eq!(
         (found.layout, names(&found)),
-        ("plain", vec!["raw", "rgb_0", "rgb_1", "rgb_2", "seg_0", "pyramid"])
+        ("plain", vec!["histogram", "raw", "seg_0", "vectors_0", "vectors_1", "vectors_2", "pyramid"])
     );
     let expected = [("/raw", Some([1, 1, 1])), ("/raw_2", Some([2, 2, 1])), ("/raw_4", Some([4, 4, 1]))];
-    assert_eq!(levels(&found.channels[0]), expected);
+    assert_eq!(levels(&found.channels[1]), expected);
     assert_eq!(
-        levels(&found.channels[5]),
+        levels(&found.channels[6]),
         [("/pyramid/level_0", Some([1, 1, 1])), ("/pyramid/level_1", None)]
     );
-    assert_eq!(found.channels[4].kind, Kind::Labels);
+    assert_eq!(found.channels[2].kind, Kind::Labels);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod confinement;
 mod connections;
 mod damage;
 mod descriptions;
+mod discovery;
 mod events;
 mod fairness;
 mod faults;

@@ -48,6 +48,9 @@ pub struct PrecomputedScale {
 impl PrecomputedEncoding {
     /// How a channel's voxels are encoded; otherwise why the format cannot encode them.
     pub(super) fn choose(channel: &Channel) -> Result<Self, String> {
+        if let Some(reason) = channel.undecodable() {
+            return Err(reason);
+        }
         let (voxel, is_segmentation) = (channel.voxel, channel.kind == Kind::Labels);
         let refused = |instead: &str| {
             Err(format!("it has no {} for images; {instead}, or use another format", voxel.name()))

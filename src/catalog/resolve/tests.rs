@@ -53,6 +53,7 @@ fn samples() -> Fingerprint {
         means: Some(VoxelType::Bool),
         size: Some(Xyz::new(5, 6, 7)),
         values: Some(Values::palette(vec![[1, 2, 3]])),
+        part: None,
         repeat: Xyz::all(1),
     };
     let [path, missing] = [Some("a".to_owned()), None];

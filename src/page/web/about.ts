@@ -7,7 +7,6 @@ import { when } from "./when";
 
 /** What the server's description has besides what the page always needs. */
 type About = Dataset & {
-  layouts?: { layout: string; because: string }[];
   /** What is slow or wrong, and the command that mends it. */
   warnings?: { channel: string; problem: string; mend: string | null }[];
   /** By path, and by name. */

@@ -71,6 +71,8 @@ export interface Dataset {
   folder?: string | null;
   bytes?: number | null;
   modified?: number | null;
+  /** The layouts recognised in its files; empty if all channels are configured. */
+  layouts?: { layout: string; because: string }[];
   channels: Channel[];
 }
 

@@ -70,18 +70,29 @@ function nearest(colour: string | null): Pure {
 
 const voxels = (channel: Channel): number => (channel.levels[0]?.size ?? []).reduce((all, length) => all * length, channel.times ?? 1);
 
-/** The channels that open together: the largest image, and what was recorded with it, whose place in the file differs in numbers
- *  only. Nothing else of a file with images of other kinds (a segmentation's probabilities). */
+/** Of complex numbers, only the magnitude opens. */
+const PART = /_(phase|real|imaginary)$/;
+
+/** The channels that open together: the first image (of a configured dataset, whose channels are sorted by name, the largest), and
+ *  what was recorded with it, whose place in the file differs in numbers only. Nothing else of a file with images of other kinds (a
+ *  segmentation's probabilities). */
 function opened(dataset: Dataset): Channel[] {
-  const images = dataset.channels.filter((channel) => channel.kind !== "labels");
+  const images = dataset.channels.filter((channel) => channel.kind !== "labels" && !PART.test(channel.name));
   const most = Math.max(...images.map(voxels));
-  const first = images.find((channel) => voxels(channel) === most) ?? dataset.channels[0];
+  const largest = images.find((channel) => voxels(channel) === most);
+  const first = (dataset.layouts?.length ? images[0] : largest) ?? dataset.channels[0];
   if (first?.kind !== "image") return first ? [first] : [];
   const kind = (channel: Channel) => JSON.stringify([channel.kind, channel.dtype, channel.times, channel.levels[0]?.path?.replace(/\d+/g, "#")]);
-  const alike = companions(dataset, first).filter((channel) => kind(channel) === kind(first));
+  const alike = companions(dataset, first).filter((channel) => kind(channel) === kind(first) && images.includes(channel));
   const together = first.levels[0]?.path ? alike.slice(0, MAX_TOGETHER) : [first];
   // Many directions or moments in one array are not colours.
   return alike.length > MAX_TOGETHER && !alike.every((channel) => channel.colour) ? [first] : together;
+}
+
+/** The first plane in which a channel is more than a line. */
+function filled(channel: Channel | undefined): PlaneName {
+  const size = channel?.levels[0]?.size;
+  return PLANES.find((plane) => size && at(size, AXES[plane].column) > 1 && at(size, AXES[plane].row) > 1) ?? "xy";
 }
 
 /** The initial view: the images of the file that belong together, centred, with the whole plane visible. */
@@ -92,7 +103,7 @@ export function beginning(dataset: Dataset): View {
     const colour = channel.kind === "image" ? nearest(channel.colour) : "";
     shown[channel.name] = { on: on.includes(channel), colour, window: null, gamma: 1, held: null, opacity: 0.4, selected: null };
   }
-  const view: View = { arrangement: "xy", at: middle(on[0]), zoom: 0, time: 0, shown };
+  const view: View = { arrangement: filled(on[0]), at: middle(on[0]), zoom: 0, time: 0, shown };
   return on.length > 1 ? coloured(dataset, view) : view;
 }
 

@@ -1,5 +1,6 @@
 //! An open dataset: its type, shape and storage, and reading boxes of it through the library.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -71,7 +72,7 @@ pub struct StoredDataset {
     pub file: Arc<StoredFile>,
     /// The path by which it was opened.
     pub path: String,
-    /// The extents, slowest axis first.
+    /// The extents, slowest axis first; of complex numbers, without the two parts of each.
     pub shape: Vec<u64>,
     /// The element type.
     pub stored: StoredType,
@@ -99,7 +100,7 @@ pub struct StoredDataset {
     declared_fill: OnceLock<Option<Vec<u8>>>,
     /// The path in its file, along hard links.
     object: Arc<str>,
-    /// The size of an element in the file, in bytes.
+    /// The size of an element in the file, or of each part of a complex one, in bytes.
     pub(super) element_bytes: u64,
 }
 
@@ -115,7 +116,7 @@ impl StoredDataset {
         let shape: Vec<u64> = handle.get_shape().map_err(library)?.into_iter().map(|n| n as u64).collect();
         if !(2..=5).contains(&shape.len()) {
             let what = format!("its shape is {shape:?}; a volume has 2 to 5 axes");
-            return Err(OpenError::not_a_volume(&file.location, path, what));
+            return Err(OpenError::not_a_volume(&file.location, path, &shape, what));
         }
         let bytes = shape.iter().try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
         if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
@@ -124,7 +125,13 @@ impl StoredDataset {
         let stored = library::stored_type(handle)
             .map_err(library)?
             .ok_or_else(|| "its elements are not numbers of at most 64 bits".to_owned())
-            .map_err(|what| OpenError::not_a_volume(&file.location, path, what))?;
+            .map_err(|what| OpenError::not_a_volume(&file.location, path, &shape, what))?;
+        let is_complex = stored.complex.is_some();
+        if is_complex && shape.len() == RANK {
+            let what =
+                format!("it has complex numbers along {RANK} axes; at most {} are supported", RANK - 1);
+            return Err(OpenError::not_a_volume(&file.location, path, &shape, what));
+        }
         let storage = storage(handle).map_err(library)?;
         let chunked = matches!(storage, Storage::Chunked { .. });
         let filters = library::filters(handle).map_err(library)?;
@@ -133,20 +140,25 @@ impl StoredDataset {
         let Audited { files, raw, missing } = audited;
         let object: Arc<str> = handle.name().into();
         let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files)));
-        let element_bytes = handle.dtype().map_err(library)?.size() as u64;
+        let parts = if is_complex { 2 } else { 1 };
+        let element_bytes = handle.dtype().map_err(library)?.size() as u64 / parts;
         file.handles.keep(&object, handle).map_err(library)?;
+        // The parts of complex numbers lie along a last axis that the library does not know.
+        let numbers = |extents: &[u64]| [extents, if is_complex { &[2] } else { &[] }].concat();
         let pieces = match storage {
             Storage::Contiguous { address: Some(address) } if file.bytes.is_remote() && stored.plain => {
-                Some(Pieces::new(address, &shape, stored.voxel.stored_bytes() as u64))
+                Some(Pieces::new(address, &numbers(&shape), stored.voxel.stored_bytes() as u64))
             }
             _ => None,
         };
-        let grid = match (&storage, &pieces) {
-            (Storage::Chunked { chunk }, _) => Grid::new(&shape, chunk),
-            (_, Some(pieces)) => pieces.grid(),
-            _ => Grid::new(&shape, &shape),
+        let (elements, grid) = match (&storage, &pieces) {
+            (Storage::Chunked { chunk }, _) => {
+                (Grid::new(&shape, chunk), Grid::new(&numbers(&shape), &numbers(chunk)))
+            }
+            (_, Some(pieces)) => (pieces.grid(), pieces.grid()),
+            _ => (Grid::new(&shape, &shape), Grid::new(&numbers(&shape), &numbers(&shape))),
         };
-        let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), grid);
+        let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), elements);
         let (path, fill) = (path.to_owned(), OnceLock::new());
         Ok(Self {
             file,
@@ -219,8 +231,19 @@ impl StoredDataset {
     pub(super) fn chunk_shape(&self) -> Position {
         match &self.storage {
             Storage::Chunked { .. } => *self.grid.chunk(),
-            _ => padded(self.shape.last().map_or(&[], std::slice::from_ref), 1),
+            _ => padded(&self.grid.shape()[RANK - 1 - self.axes_of_parts()..], 1),
         }
+    }
+
+    /// The number of axes for the parts of an element: one if it is a complex number.
+    fn axes_of_parts(&self) -> usize {
+        usize::from(self.stored.complex.is_some())
+    }
+
+    /// The places of the axes that the library knows, in a position.
+    fn own_axes(&self) -> Range<usize> {
+        let end = RANK - self.axes_of_parts();
+        end - self.shape.len().min(end)..end
     }
 
     /// Whether it is read in chunks, or in pieces as if they were chunks.
@@ -287,12 +310,16 @@ impl StoredDataset {
         // The library does not touch voxels that were never written and have no fill value; the buffer may still
         // contain another tile's voxels.
         into.bytes_mut().fill(0);
-        let own = RANK - self.shape.len().min(RANK)..;
+        let own = self.own_axes();
         let (start, count) = (&stored.start[own.clone()], &stored.count[own]);
+        let parts = stored.start[RANK - 1] as usize..;
+        let members = self.stored.complex.and_then(|names| names.get(parts)).unwrap_or_default();
+        let members: Vec<&str> = members.iter().take(stored.count[RANK - 1] as usize).copied().collect();
         // The library opens the raw files of virtual sources by name: compared before and after the read.
         self.ensure_unchanged()?;
         let failures = self.file.admission.failures();
-        let read = |handle| library::read_box(&handle, self.stored.voxel, start, count, into.bytes_mut());
+        let voxel = self.stored.voxel;
+        let read = |handle| library::read_box(&handle, voxel, &members, start, count, into.bytes_mut());
         let read = self.handle().and_then(read);
         // Checked before the library's error: it does not report that a file has changed.
         self.ensure_unchanged()?;
@@ -357,7 +384,7 @@ impl StoredDataset {
             samples
         };
         let mut fill = one(voxel);
-        if let Some(known) = self.fill.get() {
+        if let Some(known) = self.fill.get().filter(|_| self.stored.complex.is_none()) {
             fill.bytes_mut().copy_from_slice(known.bytes());
             return Ok(fill);
         }
@@ -463,7 +490,7 @@ impl StoredDataset {
 
     /// A chunk's position in the grid, for messages: one number for each axis of the dataset.
     pub(super) fn chunk_name(&self, at: &Position) -> String {
-        format!("{:?}", &at[RANK - self.shape.len().min(RANK)..])
+        format!("{:?}", &at[self.own_axes()])
     }
 
     fn ensure_filters(&self) -> Result<(), ReadError> {

@@ -35,6 +35,8 @@ pub enum OpenError {
         object: String,
         /// What it is instead.
         what: String,
+        /// The number of its elements.
+        elements: u64,
     },
     /// A part of the path does not exist.
     #[error("{object} in {file}: there is no {name:?}")]
@@ -65,8 +67,9 @@ impl OpenError {
         OpenError::Missing { file: file.clone(), object: object.to_owned(), name: name.to_owned() }
     }
 
-    pub(super) fn not_a_volume(file: &Location, object: &str, what: String) -> Self {
-        OpenError::NotAVolume { file: file.clone(), object: object.to_owned(), what }
+    pub(super) fn not_a_volume(file: &Location, object: &str, shape: &[u64], what: String) -> Self {
+        let elements = shape.iter().fold(1, |product: u64, extent| product.saturating_mul(*extent));
+        OpenError::NotAVolume { file: file.clone(), object: object.to_owned(), what, elements }
     }
 
     pub(super) fn object(file: &Location, object: &str, problem: String) -> Self {

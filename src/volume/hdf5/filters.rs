@@ -78,6 +78,8 @@ const FILTERS: &[Filter] = &[
     Filter { id: 32004, name: "lz4", parse: |_| boxed(Plain(lz4::decode)) },
     Filter { id: 32008, name: "bitshuffle", parse: |values| boxed(bitshuffle::Parameters::new(values)?) },
     Filter { id: 32015, name: "zstd", parse: |_| boxed(Plain(zstd::decode)) },
+    Filter { id: 32022, name: "bitgroom", parse: |_| boxed(Rounded) },
+    Filter { id: 32023, name: "granular_bitround", parse: |_| boxed(Rounded) },
     Filter { id: 32026, name: "blosc2", parse: |_| boxed(blosc::Frame) },
 ];
 
@@ -90,6 +92,7 @@ const NAMES: &[(i32, &str)] = &[
     (32016, "B3D"),
     (32017, "SZ"),
     (32018, "FCIDECOMP (JPEG-LS)"),
+    (32019, "JPEG"),
     (32024, "SZ3"),
     (32028, "SPERR"),
     (32029, "HTJ2K (JPEG 2000)"),
@@ -106,6 +109,28 @@ struct Plain(fn(&[u8], usize) -> Result<Vec<u8>, Broken>);
 impl Decoder for Plain {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
         self.0(bytes, limit)
+    }
+}
+
+/// The decoder of filters that round values when they are written, which nothing undoes.
+#[derive(Debug)]
+struct Rounded;
+
+impl Decoder for Rounded {
+    fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
+        self.decode_first(Cow::Borrowed(bytes), limit, limit).map(Cow::into_owned)
+    }
+
+    fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, _needed: usize) -> Result<Bytes<'a>, Broken> {
+        if bytes.len() > limit { Err("it is longer than a chunk".into()) } else { Ok(bytes) }
+    }
+
+    fn bound(&self, before: usize, _size: usize) -> usize {
+        before
+    }
+
+    fn needed_for(&self, needed: usize, _size: usize) -> usize {
+        needed
     }
 }
 

@@ -16,13 +16,13 @@ mod link;
 use std::ffi::{CString, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 
-use hdf5::{Dataset, File, Group, Result, from_id, globals, sync::sync};
+use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
 use hdf5_sys::h5d::{H5Dopen2, H5Dread, H5Dwrite_chunk};
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
 use hdf5_sys::h5o::H5Oexists_by_name;
 use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
-use hdf5_sys::h5t::H5Tconvert;
+use hdf5_sys::h5t::{self as t, H5Tconvert};
 
 pub(super) use address::{Superblock, header_address, superblock};
 pub(super) use chunk::{RawChunk, is_extensible_array, is_version_1_btree, read_chunk};
@@ -116,16 +116,19 @@ pub(super) fn finds(file: &File, path: &str) -> Result<bool> {
 
 /// Reads a box of a dataset in stored order, as `voxel` in native byte order.
 ///
-/// `start` and `count` have one number per stored axis. `into` must be exactly as long as the box.
+/// `start` and `count` have one number per stored axis. Of complex numbers, the members of these names are read, one after
+/// the other; no names are given for other elements. `into` must be exactly as long as the box.
 pub(super) fn read_box(
     dataset: &Dataset,
     voxel: VoxelType,
+    members: &[&str],
     start: &[u64],
     count: &[u64],
     into: &mut [u8],
 ) -> Result<()> {
-    let memory_type = native(voxel)?;
-    let needed = count.iter().product::<u64>() as usize * memory_type.size();
+    let number = native(voxel)?;
+    let compound = (!members.is_empty()).then(|| compound(&number, members)).transpose()?;
+    let needed = count.iter().product::<u64>() as usize * number.size() * members.len().max(1);
     let space = dataset.space()?;
     if start.len() != space.ndim() || count.len() != space.ndim() || into.len() != needed {
         return Err(format!("a box of {needed} bytes does not fit a buffer of {}", into.len()).into());
@@ -143,8 +146,23 @@ pub(super) fn read_box(
             ))?;
             let memory = Id::new(s::H5Screate_simple(count.len() as i32, count.as_ptr(), std::ptr::null()))?;
             let buffer: *mut c_void = into.as_mut_ptr().cast();
-            let (from, id) = (space.id(), memory_type.id());
+            let (from, id) = (space.id(), compound.as_ref().map_or(number.id(), |compound| compound.0));
             hdf5::h5check(H5Dread(dataset.id(), id, memory.0, from, p::H5P_DEFAULT, buffer)).map(|_| ())
+        }
+    })
+}
+
+/// A type in memory with members of one type and these names, one after the other.
+fn compound(number: &Datatype, members: &[&str]) -> Result<Id> {
+    sync(|| {
+        // SAFETY: plain calls on open types, with zero-terminated names; each member lies within the type.
+        unsafe {
+            let whole = Id::new(t::H5Tcreate(t::H5T_class_t::H5T_COMPOUND, number.size() * members.len()))?;
+            for (place, member) in members.iter().enumerate() {
+                let name = c_name(member)?;
+                hdf5::h5check(t::H5Tinsert(whole.0, name.as_ptr(), place * number.size(), number.id()))?;
+            }
+            Ok(whole)
         }
     })
 }

@@ -189,6 +189,8 @@ impl StoredDataset {
         meter: Meter<'_>,
     ) -> Result<Chunk, ReadError> {
         match stored {
+            // Each part of complex numbers has a fill value of its own.
+            Stored::Nothing if self.stored.complex.is_some() => self.read_whole(&chunk.at, voxel, false),
             Stored::Nothing => Ok(Chunk::never_written(
                 *self.grid.chunk(),
                 self.fill_value(self.grid.origin(&chunk.at), voxel)?,
@@ -214,17 +216,21 @@ impl StoredDataset {
                 meter.decoded_chunk(began.elapsed());
                 Ok(chunk)
             }
-            Stored::InLibrary => meter.read_in_library(|| self.decode_through_library(&chunk.at, voxel)),
+            Stored::InLibrary => meter.read_in_library(|| self.read_whole(&chunk.at, voxel, true)),
         }
     }
 
-    fn decode_through_library(&self, at: &Position, voxel: VoxelType) -> Result<Chunk, ReadError> {
+    /// Reads a chunk through the library; one that was never written needs no filters.
+    fn read_whole(&self, at: &Position, voxel: VoxelType, is_written: bool) -> Result<Chunk, ReadError> {
         let start = self.grid.origin(at);
         let room = |axis: usize| self.grid.shape()[axis] - start[axis];
         let count: Position = std::array::from_fn(|axis| room(axis).min(self.grid.chunk()[axis]));
         let mut samples = Samples::default();
         samples.reset(voxel, count.iter().product::<u64>() as usize);
-        self.read_box(&StoredBox { start, count }, &mut samples)?;
+        match is_written {
+            true => self.read_box(&StoredBox { start, count }, &mut samples)?,
+            false => self.read_unfiltered_box(&StoredBox { start, count }, &mut samples)?,
+        }
         Ok(Chunk::new(count, samples))
     }
 

@@ -26,7 +26,7 @@ impl StoredDataset {
     }
 
     pub(super) fn tally(&self) -> Result<Tally, ReadError> {
-        let all = product(&self.shape).saturating_mul(self.element_bytes);
+        let all = product(self.grid.shape()).saturating_mul(self.element_bytes);
         let one = Tally { datasets: 1, ..Tally::default() };
         Ok(match &self.storage {
             Storage::Chunked { .. } => {

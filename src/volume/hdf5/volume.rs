@@ -31,9 +31,9 @@ use crate::metrics::Meter;
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
-    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, Decode, NoReferences, Positions, ReadCost, ReadError,
-    ReadRequest, Samples, StoredArray, StoredChunk, StoredPart, TakePart, Tally, Tzyx, Values, Volume,
-    VolumeShape, VoxelType, Yields,
+    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, ComplexPart, Decode, NoReferences, Positions, ReadCost,
+    ReadError, ReadRequest, Samples, StoredArray, StoredChunk, StoredPart, TakePart, Tally, Tzyx, Values,
+    Volume, VolumeShape, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
@@ -49,6 +49,8 @@ pub struct View {
     pub size: Option<Xyz<u64>>,
     /// What the stored values stand for, if not for themselves. Applied by the catalogue, on top of the dataset's volume.
     pub values: Option<Values>,
+    /// What of complex numbers is shown; `None` for other elements. Magnitude and phase are computed by the catalogue.
+    pub part: Option<ComplexPart>,
     /// How often each voxel is repeated along each axis, so that it fills the voxels of a finer volume. Applied last.
     pub repeat: Xyz<u64>,
 }
@@ -56,9 +58,12 @@ pub struct View {
 impl Hash for View {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.axes, &self.fixed, self.means, self.size, &self.values).hash(state);
-        // The keys of all other volumes are as they were before voxels could be repeated.
+        // The keys of all other volumes are as they were before voxels could be repeated, and complex.
         if self.repeat != Xyz::all(1) {
             self.repeat.hash(state);
+        }
+        if let Some(part) = self.part {
+            part.hash(state);
         }
     }
 }
@@ -102,7 +107,11 @@ impl Hdf5Volume {
             return Err(wrong(format!("its shape {shape:?} and the axes \"{axes}\" differ in rank")));
         }
         let mut roles = [Role::Fixed(0); RANK];
-        let own = view.axes.iter().map(|axis| role(axis, &view.fixed)).collect::<Vec<_>>();
+        let mut own = view.axes.iter().map(|axis| role(axis, &view.fixed)).collect::<Vec<_>>();
+        if dataset.stored.complex.is_some() {
+            let part = view.part.ok_or_else(|| wrong(ComplexPart::EXPECTED.to_owned()))?;
+            own.push(Role::Fixed(u64::from(part == ComplexPart::Imaginary)));
+        }
         roles.iter_mut().rev().zip(own.iter().rev()).for_each(|(place, role)| *place = *role);
         for ((axis, role), extent) in view.axes.iter().zip(&own).zip(&dataset.shape) {
             if let Role::Fixed(index) = role

@@ -20,7 +20,17 @@ pub struct StoredType {
     pub significant: Option<SignificantBits>,
     /// Whether the byte order is big-endian.
     pub big_endian: bool,
+    /// The names of the real and the imaginary part of complex numbers, which are two floats of the type `voxel`.
+    pub complex: Option<&'static [&'static str; 2]>,
 }
+
+/// The names of the parts of a complex number: h5py and PyTables; MATLAB and others; Velox.
+const COMPLEX: [[&str; 2]; 4] = [
+    ["r", "i"],
+    ["real", "imag"],
+    ["realFloatHalfEven", "imagFloatHalfEven"],
+    ["realFloatHalfOdd", "imagFloatHalfOdd"],
+];
 
 /// The element type of a dataset; `None` if it is not numeric.
 pub(in crate::volume::hdf5) fn stored_type(dataset: &Dataset) -> Result<Option<StoredType>> {
@@ -43,9 +53,36 @@ pub(in crate::volume::hdf5) fn stored_type(dataset: &Dataset) -> Result<Option<S
                     _ => stored,
                 }))
             }
+            t::H5T_class_t::H5T_COMPOUND => complex_type(&own),
             _ => Ok(None),
         }
     })
+}
+
+/// The type of a compound of two floats, one after the other, whose names are those of a complex number.
+fn complex_type(own: &Id) -> Result<Option<StoredType>> {
+    // SAFETY: plain calls on an open compound type.
+    let (count, size) = unsafe { (t::H5Tget_nmembers(own.0), t::H5Tget_size(own.0)) };
+    let names = [member_name(own, 0), member_name(own, 1)];
+    let known = COMPLEX.iter().find(|known| names.iter().flatten().eq(*known));
+    let Some(known) = known.filter(|_| count == 2) else { return Ok(None) };
+    // SAFETY: as above; there are two members.
+    let (parts, second) = unsafe {
+        let part = |index| Id::new(t::H5Tget_member_type(own.0, index));
+        ([part(0)?, part(1)?], t::H5Tget_member_offset(own.0, 1))
+    };
+    // SAFETY: plain call on an open type.
+    let is_float = |part: &Id| unsafe { t::H5Tget_class(part.0) } == t::H5T_class_t::H5T_FLOAT;
+    if !parts.iter().all(is_float) {
+        return Ok(None);
+    }
+    let [real, imaginary] = parts.each_ref().map(float_type);
+    let is_packed = |real: &StoredType| {
+        let width = real.voxel.stored_bytes();
+        real.plain && real.voxel != VoxelType::F16 && (second, size) == (width, 2 * width)
+    };
+    let stored = real.filter(|real| imaginary == Some(*real) && is_packed(real));
+    Ok(stored.map(|real| StoredType { complex: Some(known), ..real }))
 }
 
 /// The layout of a number: (size in bytes, significant bits if not all are, whether big-endian).
@@ -76,7 +113,7 @@ fn integer_type(own: &Id) -> Option<StoredType> {
         _ => return None,
     };
     let plain = matches!(size, 1 | 2 | 4 | 8);
-    Some(StoredType { voxel, plain, significant, big_endian })
+    Some(StoredType { voxel, plain, significant, big_endian, complex: None })
 }
 
 fn float_type(own: &Id) -> Option<StoredType> {
@@ -103,24 +140,27 @@ fn float_type(own: &Id) -> Option<StoredType> {
     let plain = part.is_none() && (fields, bias) == ieee;
     // The library converts other 16-bit float formats to 32 bits.
     let voxel = if voxel == VoxelType::F16 && !plain { VoxelType::F32 } else { voxel };
-    Some(StoredType { voxel, plain, significant: None, big_endian })
+    Some(StoredType { voxel, plain, significant: None, big_endian, complex: None })
 }
 
 /// Whether an enumeration is a boolean as stored by h5py and the `hdf5` crate: FALSE and TRUE.
 fn is_bool(own: &Id) -> bool {
-    let member = |index| {
-        // SAFETY: the library allocates the zero-terminated name, which is checked for null and freed by the library.
-        unsafe {
-            let name = t::H5Tget_member_name(own.0, index);
-            if name.is_null() {
-                return None;
-            }
-            let owned = text(name);
-            H5free_memory(name.cast());
-            owned.ok()
-        }
-    };
     // SAFETY: plain call on an open enumeration.
     let count = unsafe { t::H5Tget_nmembers(own.0) };
-    count == 2 && member(0).as_deref() == Some("FALSE") && member(1).as_deref() == Some("TRUE")
+    let is_named = |index, name| member_name(own, index).as_deref() == Some(name);
+    count == 2 && is_named(0, "FALSE") && is_named(1, "TRUE")
+}
+
+/// The name of a member of an enumeration or a compound.
+fn member_name(own: &Id, index: u32) -> Option<String> {
+    // SAFETY: the library allocates the zero-terminated name, which is checked for null and freed by the library.
+    unsafe {
+        let name = t::H5Tget_member_name(own.0, index);
+        if name.is_null() {
+            return None;
+        }
+        let owned = text(name);
+        H5free_memory(name.cast());
+        owned.ok()
+    }
 }

@@ -36,7 +36,15 @@ fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
     let chunks = ChunkStore::new(budget, Metrics::default(), crate::flow::activity::Activity::default());
     let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
     let axes = Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap();
-    let view = View { axes, fixed: Vec::new(), means: None, size: None, values: None, repeat: Xyz::all(1) };
+    let view = View {
+        axes,
+        fixed: Vec::new(),
+        means: None,
+        size: None,
+        values: None,
+        part: None,
+        repeat: Xyz::all(1),
+    };
     opener.open(&path.into()).unwrap().volume(name, &view).unwrap()
 }
 

@@ -28,7 +28,7 @@ fn dataset(path: &Path, name: &str) -> StoredDataset {
 }
 
 fn index(dataset: &StoredDataset) -> ChunkIndex {
-    ChunkIndex::new(Arc::clone(&dataset.file), dataset.handle().unwrap().name().into(), dataset.grid)
+    ChunkIndex::new(Arc::clone(&dataset.file), dataset.handle().unwrap().name().into(), grid(dataset))
 }
 
 fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
@@ -69,7 +69,7 @@ impl InMemory {
 
     fn entries(&self, dataset: &StoredDataset) -> Result<Vec<Entry>, IndexError> {
         let tree = self.tree(dataset)?.unwrap();
-        self.with(dataset, |metadata| entries(metadata, &tree, &dataset.grid, None))
+        self.with(dataset, |metadata| entries(metadata, &tree, &grid(dataset), None))
     }
 
     /// The byte of the file that the root begins at.
@@ -90,6 +90,12 @@ impl InMemory {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// The grid of its elements, as the library knows it.
+fn grid(dataset: &StoredDataset) -> Grid {
+    let Storage::Chunked { chunk } = &dataset.storage else { panic!("it has chunks") };
+    Grid::new(&dataset.shape, chunk)
 }
 
 /// Compares a dataset's own index with the library's; whether it is a tree.

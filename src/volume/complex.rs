@@ -1,0 +1,109 @@
+//! Complex numbers: the volumes of their parts, of which two are computed from the others.
+
+use std::sync::Arc;
+
+use ndarray::ArrayViewMut3;
+
+use super::{BoxMut, Members, Part, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel};
+use crate::base::paint::Number;
+use crate::geometry::Region;
+
+/// What is shown of complex numbers, in the order in which it is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ComplexPart {
+    /// The absolute value.
+    Magnitude,
+    /// The angle in radians, from −π to π.
+    Phase,
+    /// The real part.
+    Real,
+    /// The imaginary part.
+    Imaginary,
+}
+
+impl ComplexPart {
+    /// All of them: the position of each is its index in the configuration.
+    pub const ALL: [ComplexPart; 4] = [Self::Magnitude, Self::Phase, Self::Real, Self::Imaginary];
+    /// The error if none is chosen.
+    pub(super) const EXPECTED: &str = "of complex numbers, the index c is 0 (magnitude), 1 (phase), 2 (real part) or 3 \
+        (imaginary part)";
+
+    /// The name, as in names of channels.
+    pub fn name(self) -> &'static str {
+        match self {
+            ComplexPart::Magnitude => "magnitude",
+            ComplexPart::Phase => "phase",
+            ComplexPart::Real => "real",
+            ComplexPart::Imaginary => "imaginary",
+        }
+    }
+
+    /// Whether it is computed from the real and the imaginary part, which are stored.
+    pub fn is_computed(self) -> bool {
+        matches!(self, ComplexPart::Magnitude | ComplexPart::Phase)
+    }
+}
+
+/// The magnitude or the phase of the numbers that two volumes hold the parts of.
+#[derive(Debug)]
+pub struct Polar {
+    shape: VolumeShape,
+    /// The real and the imaginary part.
+    parts: [Arc<dyn Volume>; 2],
+    is_phase: bool,
+}
+
+impl Polar {
+    /// The phase, or the magnitude, of numbers with this real and this imaginary part.
+    pub fn new(parts: [Arc<dyn Volume>; 2], is_phase: bool) -> Self {
+        let coding = Err("its voxels are computed from complex numbers".to_owned());
+        let shape = VolumeShape { coding, fill: None, ..parts[0].shape().clone() };
+        Self { shape, parts, is_phase }
+    }
+
+    fn compute<T: Voxel>(&self, real: &[T], imaginary: &[T], mut into: ArrayViewMut3<'_, T>) {
+        for (place, (real, imaginary)) in into.iter_mut().zip(real.iter().zip(imaginary)) {
+            let (real, imaginary) = (real.to_f64(), imaginary.to_f64());
+            let value = if self.is_phase { imaginary.atan2(real) } else { real.hypot(imaginary) };
+            *place = T::nearest(Number::Real(value));
+        }
+    }
+}
+
+impl Volume for Polar {
+    fn shape(&self) -> &VolumeShape {
+        &self.shape
+    }
+
+    fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
+        let (mut real, mut imaginary) = (Samples::default(), Samples::default());
+        self.parts[0].read(request, &mut real)?;
+        self.parts[1].read(request, &mut imaginary)?;
+        match (&real, &imaginary, into) {
+            (Samples::F32(real), Samples::F32(imaginary), BoxMut::F32(into)) => {
+                self.compute(real, imaginary, into)
+            }
+            (Samples::F64(real), Samples::F64(imaginary), BoxMut::F64(into)) => {
+                self.compute(real, imaginary, into)
+            }
+            _ => {
+                let problem = "its parts are not floats of one type".to_owned();
+                return Err(ReadError::Damaged { place: "a volume of complex numbers".to_owned(), problem });
+            }
+        }
+        Ok(())
+    }
+
+    fn members(&self) -> Members<'_> {
+        // Both parts are in the same dataset.
+        Box::new(std::iter::once(Ok(Arc::clone(&self.parts[0]))))
+    }
+
+    fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
+        Ok(vec![Part { volume: Arc::clone(&self.parts[0]), time, region: *region }])
+    }
+
+    fn existing(&self, time: u64, region: &Region) -> Vec<Region> {
+        self.parts[0].existing(time, region)
+    }
+}
