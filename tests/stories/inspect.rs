@@ -262,7 +262,7 @@ fn a_server_says_the_same_of_a_file_without_its_folder() {
     });
     let attributes = json!({
         "/": {"long": "x".repeat(2000) + "…", "sample": "mouse 7, µ-opioid"},
-        "/raw": {"element_size_um": "2, 0.5, 0.5"},
+        "/raw": {"element_size_um": "2.0, 0.5, 0.5"},
         "/microscope/settings": {"curve": "100 values", "gain": "7", "objective": "Plan-Apochromat 63x"},
     });
     assert_eq!(described["attributes"], attributes);
