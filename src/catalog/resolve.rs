@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Catalog, Channel, Dataset, Origin};
+use super::{Catalog, Channel, Dataset, Names, Origin};
 use crate::base::color::Colour;
 use crate::base::name::Name;
 use crate::base::paint::{DatasetStyle, Kind, Style, Window};
@@ -79,6 +79,10 @@ pub enum NotFound {
         "no chunk of the dataset {token} would be smaller than render.max_voxels_per_box, which is {limit}; raise it"
     )]
     NoChunks { token: Name, limit: u64 },
+    #[error(
+        "the channel {channel} has no table of names; the setting `names` of a channel of labels gives it one"
+    )]
+    NoNames { channel: Name },
     #[error("the channel {channel} has no overview in the plane {plane}: its slices are too long and thin")]
     NoOverview { channel: Name, plane: Plane },
 }
@@ -267,6 +271,12 @@ impl Dataset {
             return Err(NotFound::Time { channel: name.clone(), time, times: channel.times });
         }
         Ok(channel)
+    }
+
+    /// The table with the names of a channel's labels.
+    pub fn names(&self, channel: &Name) -> Result<&Arc<Names>, NotFound> {
+        let names = self.channel_at(channel, 0)?.names.as_ref();
+        names.ok_or_else(|| NotFound::NoNames { channel: channel.clone() })
     }
 
     /// How a level of a channel is derived.

@@ -59,6 +59,7 @@ path = "/part"
 axes = "zyx"
 kind = "labels"
 offset = [300, 100, 2]
+names = "part.csv"
 
 [datasets.ophys]
 file = "test.h5"
@@ -111,6 +112,8 @@ def make(folder: Path) -> None:
         file["mean"] = random.integers(0, 3500, (20, 30)).repeat(10, 0).repeat(10, 1).astype("u2")
         file["movie"] = random.integers(0, 3500, (5, 20, 30)).repeat(5, 1).repeat(5, 2).astype("u2")
         file["rgb"] = random.integers(0, 256, (6, 20, 35, 3)).repeat(10, 1).repeat(10, 2).astype("u1")
+    regions = [f"{label * 1000003},Region {'ABCDEFG'[label]}\n" for label in range(7)]
+    (folder / "part.csv").write_text("id,name\n" + "".join(regions))
     (folder / "secrets.txt").write_text("secret-of-the-browser-test/+\n")
     (folder / "voltile.toml").write_text(CONFIGURATION)
 

@@ -12,13 +12,15 @@ mod driver;
 mod element;
 mod handle;
 mod link;
+mod strings;
 
 use std::ffi::{CString, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 
-use hdf5::{Dataset, File, Group, Result, from_id, globals, sync::sync};
+use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
 use hdf5_sys::h5d::{H5Dopen2, H5Dread, H5Dwrite_chunk};
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
+use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5o::H5Oexists_by_name;
 use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
@@ -33,6 +35,7 @@ pub(super) use creation::{
 pub use element::StoredType;
 pub(super) use element::stored_type;
 pub(super) use link::{Link, link};
+pub(super) use strings::read_strings;
 
 use self::handle::{Id, c_name, native};
 use super::admission::Admission;
@@ -124,14 +127,41 @@ pub(super) fn read_box(
     count: &[u64],
     into: &mut [u8],
 ) -> Result<()> {
-    let memory_type = native(voxel)?;
-    let needed = count.iter().product::<u64>() as usize * memory_type.size();
-    let space = dataset.space()?;
-    if start.len() != space.ndim() || count.len() != space.ndim() || into.len() != needed {
+    read_as(dataset, &native(voxel)?, start, count, into)
+}
+
+/// Like [`read_box`], as elements of any type that contains no pointers.
+pub(super) fn read_as(
+    dataset: &Dataset,
+    memory: &Datatype,
+    start: &[u64],
+    count: &[u64],
+    into: &mut [u8],
+) -> Result<()> {
+    let needed = count.iter().product::<u64>() as usize * memory.size();
+    if start.len() != dataset.ndim() || count.len() != dataset.ndim() || into.len() != needed {
         return Err(format!("a box of {needed} bytes does not fit a buffer of {}", into.len()).into());
     }
+    // SAFETY: rank and buffer length were checked.
+    unsafe { read_into(dataset, memory, start, count, p::H5P_DEFAULT, into.as_mut_ptr().cast()) }
+}
+
+/// Reads a box of a dataset as elements of the type `memory`, with the property list `transfer`.
+///
+/// # Safety
+///
+/// `start` and `count` have one number per stored axis, and `into` has room for the box.
+unsafe fn read_into(
+    dataset: &Dataset,
+    memory: &Datatype,
+    start: &[u64],
+    count: &[u64],
+    transfer: hid_t,
+    into: *mut c_void,
+) -> Result<()> {
+    let space = dataset.space()?;
     sync(|| {
-        // SAFETY: rank and buffer length were checked; the library rejects a box outside the dataset.
+        // SAFETY: guaranteed by the caller; the library rejects a box outside the dataset.
         unsafe {
             hdf5::h5check(s::H5Sselect_hyperslab(
                 space.id(),
@@ -141,10 +171,9 @@ pub(super) fn read_box(
                 count.as_ptr(),
                 std::ptr::null(),
             ))?;
-            let memory = Id::new(s::H5Screate_simple(count.len() as i32, count.as_ptr(), std::ptr::null()))?;
-            let buffer: *mut c_void = into.as_mut_ptr().cast();
-            let (from, id) = (space.id(), memory_type.id());
-            hdf5::h5check(H5Dread(dataset.id(), id, memory.0, from, p::H5P_DEFAULT, buffer)).map(|_| ())
+            let box_of = Id::new(s::H5Screate_simple(count.len() as i32, count.as_ptr(), std::ptr::null()))?;
+            let (id, space) = (dataset.id(), space.id());
+            hdf5::h5check(H5Dread(id, memory.id(), box_of.0, space, transfer, into)).map(|_| ())
         }
     })
 }
