@@ -103,7 +103,7 @@ pub(super) fn segment_properties(labels: &Labels) -> Value {
     let mut has_tags = false;
     for column in &labels.properties {
         let (id, cells): (_, Vec<String>) = (&column.name, cells(column));
-        let tags = || if has_tags { None } else { tags(id, &cells) };
+        let tags = || if has_tags || column.is_number { None } else { tags(id, &cells) };
         properties.push(if let Some(data_type) = data_type(&cells).filter(|_| column.is_number) {
             let numbers: Vec<Value> = cells.iter().map(|cell| value(cell, true)).collect();
             json!({ "id": id, "type": "number", "data_type": data_type, "values": numbers })
@@ -142,6 +142,6 @@ fn tags(id: &str, cells: &[String]) -> Option<Value> {
     let all: Vec<String> = all.into_iter().collect();
     let place = |cell| all.binary_search(&tag(cell)?).ok();
     let values: Vec<Vec<usize>> = cells.iter().map(|cell| place(cell).into_iter().collect()).collect();
-    let repeat = all.len() < cells.len() && all.len() <= MAX_TAGS;
+    let repeat = all.len() < cells.iter().filter_map(tag).count() && all.len() <= MAX_TAGS;
     repeat.then(|| json!({ "id": id, "type": "tags", "tags": all, "values": values }))
 }
