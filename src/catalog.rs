@@ -20,6 +20,7 @@ mod describe;
 mod images;
 mod levels;
 mod made;
+mod names;
 mod open;
 mod origin;
 mod overview;
@@ -45,7 +46,7 @@ use crate::config;
 use crate::geometry::{Affine, Level, LevelView, Placement, Transforms, Xyz};
 use crate::metrics::DatasetCounters;
 use crate::store::{Location, Store};
-use crate::volume::hdf5::{ChunkStore, Files, OpenFile};
+use crate::volume::hdf5::{ChunkStore, Files, LinkPolicy, OpenFile, Opener};
 
 pub use attributes::FileAttributes;
 pub use boxes::{NoBox, ResolvedBox};
@@ -53,6 +54,7 @@ pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
 pub use images::{ArrayLevel, Image, ImageAxes, Multiscale};
 pub use made::sidecar_path;
+pub use names::{Column, Labels, Names};
 pub use open::{Opened, Reopened};
 pub use origin::Origin;
 pub use overview::Overview;
@@ -94,6 +96,15 @@ pub enum Closed {
 struct Stores {
     files: Arc<Files>,
     chunks: ChunkStore,
+}
+
+impl Stores {
+    /// Opens files whose links may leave their folder if they are `external`, and which may grow.
+    fn opener(&self, external: bool, growing: bool) -> Opener {
+        let policy = if external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
+        let Self { files, chunks } = self.clone();
+        Opener { files, chunks, policy, growing }
+    }
 }
 
 /// The most views that are kept: requests rarely present more than one secret.
@@ -177,10 +188,12 @@ impl Dataset {
         self.channels.values().any(|channel| channel.has_changed())
     }
 
-    /// How many windows and statistics of its channels are known. The number never falls: channels are sampled once.
+    /// How many windows and statistics of its channels are known, and how often tables of names have been read. The number
+    /// never falls: channels are sampled once.
     pub fn measured(&self) -> usize {
         let measured = |channel: &Arc<Channel>| {
-            usize::from(channel.window().is_some()) + usize::from(channel.surveyed().is_some())
+            let names = channel.names.as_ref().map_or(0, |names| names.reads());
+            usize::from(channel.window().is_some()) + usize::from(channel.surveyed().is_some()) + names
         };
         self.channels.values().map(measured).sum()
     }

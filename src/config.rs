@@ -36,7 +36,7 @@ pub use reader::Fault;
 pub use redis::{NotARedisAddress, RedisAddress};
 pub use settings::{
     AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, IdentityRule,
-    LevelSettings, Log, LogFormat, Mount, Render, Server, Settings, Tls, Verify,
+    LevelSettings, Log, LogFormat, Mount, NamesSettings, Render, Server, Settings, Tls, Verify,
 };
 
 use std::path::Path;

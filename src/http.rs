@@ -20,6 +20,7 @@ mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod health;
+mod labels;
 mod listen;
 mod listeners;
 mod neuroglancer;
@@ -162,10 +163,13 @@ async fn found(context: &Context<'_>) -> HttpResponse {
         "/metrics" => metrics(context),
         "/openapi.json" => Box::pin(openapi::document(context)).await,
         "/projects.json" => Box::pin(viewers::projects(context)).await,
-        _ => match (described(path, ".json"), described(path, "/about.json")) {
-            (Some(token), _) => Box::pin(descriptions::one(context, token)).await,
-            (None, Some(token)) => Box::pin(descriptions::about(context, token)).await,
-            (None, None) => below_mounts(context).await,
+        _ => match (described(path, ".json"), described(path, "/about.json"), labels::requested(path)) {
+            (Some(token), _, _) => Box::pin(descriptions::one(context, token)).await,
+            (None, Some(token), _) => Box::pin(descriptions::about(context, token)).await,
+            (None, None, Some((token, channel))) => {
+                Box::pin(in_time(context, labels::page(context, token, channel))).await
+            }
+            (None, None, None) => below_mounts(context).await,
         },
     }
 }

@@ -16,7 +16,8 @@
 //!               timeouts, limits on their number and bandwidth · TLS, Unix sockets, sockets of the service manager
 //! 8   service   TileService: identify, then fetch; the boundary between async code and the render threads · the render queue ·
 //!               reloading, reopening changed files, trials of new ones · verifying chunks while idle · prefetching
-//! 7   catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan · access: who may see what
+//! 7   catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan · access: who may see what ·
+//!               names of labels
 //! 6   layout    the file layouts of programs and instruments: Imaris, BigDataViewer, ilastik, …, and plain files
 //! 6   render    plan: what to read and how to paint it · slice → downsample → window → composite → encode
 //! 5   volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
@@ -122,7 +123,7 @@
 //! the range of what is visible is computed, on at most half of the render threads; 32 MiB of
 //! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; 12 MiB for each
 //! eviction from the disk cache; 1 MiB of log lines; about 3 MiB for each of eight connections to Redis; up to
-//! 12 MiB for an overview of a slice; 64 MiB of documents; less than 1 MiB for each connection besides the tile being sent
+//! 12 MiB for an overview of a slice; 64 MiB of documents; up to 1 GiB for each table of names; less than 1 MiB for each connection besides the tile being sent
 //! (pipelined requests stay in the system's buffers); 20 KiB for each idle dataset of one channel, and half a MiB for each of
 //! the 8 files that stay open in libhdf5. Mapped files take addresses, not memory. Making pyramids has limits of its own: see
 //! [`tools::pyramid`].

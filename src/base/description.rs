@@ -173,9 +173,12 @@ pub struct ChannelDescription {
     pub transform: Option<TransformDescription>,
     /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
     pub orthogonal: String,
-    /// The formats in which it is not served, and why: `neuroglancer`, `zarr`.
+    /// The formats in which it is not served, and why: `neuroglancer`, `zarr`, `segment_properties`.
     #[serde(default)]
     pub left_out: BTreeMap<String, String>,
+    /// Whether its labels have names, at `/datasets/TOKEN/CHANNEL/labels.json`.
+    #[serde(default)]
+    pub names: bool,
     /// The position of its first voxel in the tiles of the dataset, in voxels of level 0: x, y, z. The dataset's own
     /// offset is to be added for slice numbers. Absent if it is not known: then it begins where the first channel does.
     #[serde(default)]

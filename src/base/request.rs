@@ -19,7 +19,9 @@ pub use adjust::{Adjustment, adjustments};
 pub use boxes::{BoxRequest, VOXELS};
 use malformed::MAX_CHANNELS;
 pub use malformed::Malformed;
-pub use precomputed::{NEUROGLANCER, PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
+pub use precomputed::{
+    NEUROGLANCER, PrecomputedChunk, PrecomputedFile, PrecomputedVolume, SEGMENT_PROPERTIES,
+};
 pub use view::{RangeRequest, VIEW, ViewRequest};
 pub use zarr::{
     LABELS, OME_ZARR, REFERENCES, ZARR, ZarrChunk, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::made;
+use super::names::Names;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
 use super::watch::Watch;
@@ -73,6 +74,8 @@ pub struct Channel {
     pub(super) surveyed: OnceLock<Arc<Survey>>,
     /// Detects changes of its files.
     pub(super) watch: Arc<Watch>,
+    /// The table with names and properties of its labels.
+    pub names: Option<Arc<Names>>,
     /// Identifies its voxels and their meaning.
     pub fingerprint: Fingerprint,
 }

@@ -1,13 +1,15 @@
 //! Describes the datasets, channels and levels of a catalogue, for JSON and the command line.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{Catalog, Channel, Dataset, StoredLevel, source};
+use super::{Catalog, Channel, Dataset, StoredLevel, names, source};
 use crate::base::description::{
     ChannelDescription, DatasetDescription, LevelDescription, TimedMatrix, TransformDescription,
 };
 use crate::base::paint::{Kind, Window};
 use crate::base::units;
+use crate::config::{Fault, NamesSettings};
 use crate::geometry::{Affine, LevelView, Orthogonal, Plane, TILE, Xyz};
 use crate::volume::hdf5::FileIdentity;
 
@@ -102,15 +104,42 @@ impl Catalog {
             }
             .to_owned(),
             left_out: self.left_out(dataset, channel),
+            names: channel.names.is_some(),
             offset: dataset.placed(channel).map(Xyz::into),
             missing: channel.missing.declared().map(|number| number.to_string()).collect(),
             levels: self.describe_levels(dataset, channel),
         }
     }
 
+    /// The table of names that is obviously meant for the labels of a channel; `None` if none is, or if it has one. Opens its
+    /// file.
+    pub fn proposed_names(&self, dataset: &Dataset, channel: &Channel) -> Option<NamesSettings> {
+        let is_labels = |channel: &Channel| channel.kind == Kind::Labels;
+        let others = dataset.listed().any(|other| is_labels(other) && other.name != channel.name);
+        let opener = || self.stores.opener(false, false).open(&channel.file).ok();
+        let file = (is_labels(channel) && channel.names.is_none()).then(opener).flatten()?;
+        names::propose(&file, channel.name.as_str(), others)
+    }
+
+    /// What is wrong with tables of names. Reads them.
+    pub fn names_faults(&self) -> Vec<Fault> {
+        let channels =
+            self.datasets().flat_map(|dataset| dataset.channels.values().map(move |it| (dataset, it)));
+        let fault = |(dataset, channel): (&Arc<Dataset>, &Arc<Channel>)| {
+            let names = channel.names.as_ref()?;
+            let key = format!("datasets.{}.channels.{}.names", dataset.token, channel.name);
+            Some(Fault { key, problem: format!("{}: {}", names.place(), names.read().err()?) })
+        };
+        channels.filter_map(fault).collect()
+    }
+
     fn left_out(&self, dataset: &Dataset, channel: &Channel) -> BTreeMap<String, String> {
-        let formats =
-            [("neuroglancer", self.precomputed(dataset, channel).err()), ("zarr", channel.undecodable())];
+        let labels = channel.names.as_ref().and_then(|names| names.known()?.too_many());
+        let formats = [
+            ("neuroglancer", self.precomputed(dataset, channel).err()),
+            ("segment_properties", labels),
+            ("zarr", channel.undecodable()),
+        ];
         formats.into_iter().filter_map(|(format, reason)| Some((format.to_owned(), reason?))).collect()
     }
 

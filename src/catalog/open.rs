@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
+use super::names::Names;
 use super::stored::StoredLevel;
 use super::watch::Watch;
 use super::{Catalog, Closed, Dataset, Derived, Limits, Stores, first_channel};
@@ -22,7 +23,7 @@ use crate::geometry::{Level, Scaling, Transforms};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths, Rank};
 use crate::metrics::Metrics;
 use crate::store::{Location, Store};
-use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, Kept, LinkPolicy, OpenFile, Opener};
+use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, Kept, OpenFile, Opener};
 use crate::volume::{Missing, VoxelType};
 
 /// A catalogue, and the problems found while opening it.
@@ -316,9 +317,7 @@ impl Opening {
 
     fn whole_dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
         let key = format!("datasets.{token}");
-        let policy = if settings.allow_external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
-        let Stores { files, chunks } = self.stores.clone();
-        let opener = Opener { files, chunks, policy, growing: settings.growing };
+        let opener = self.stores.opener(settings.allow_external, settings.growing);
         let file = settings.file.as_ref().and_then(|file| self.file(&opener, file, &format!("{key}.file")));
         let (mut channels, mut layouts) = (BTreeMap::new(), Vec::new());
         if let Some(file) = &file
@@ -500,6 +499,11 @@ impl Opening {
         if found.kind == Kind::Labels && !shape.voxel.is_integer() {
             return Err(format!("labels must be integers; its voxels are {}", shape.voxel.name()));
         }
+        let names = given.names.as_ref().map(|names| match found.kind {
+            Kind::Labels => Names::open(names, file).map(Arc::new),
+            other => Err(format!("only labels have names; its kind is {}", other.name())),
+        });
+        let names = names.transpose().map_err(|problem| format!("names: {problem}"))?;
         let (kind, voxel) = (found.kind, shape.voxel);
         // A component of a colour may have any value.
         let declared = given.missing.as_ref().unwrap_or(&found.missing);
@@ -519,6 +523,7 @@ impl Opening {
             labels_because: given.kind.is_none().then_some(found.labels_because).flatten(),
             surveyed: OnceLock::new(),
             watch: Arc::new(Watch::over(files)),
+            names,
             is_series: found.levels.iter().any(is_series),
             name: found.name,
             label: found.label,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Catalog, Dataset};
+use super::{Catalog, Dataset, names};
 use crate::base::name::Name;
 use crate::config::{ChannelSettings, DatasetSettings, Settings};
 use crate::flow::activity::Activity;
@@ -39,6 +39,8 @@ pub struct Trial {
     pub discover: bool,
     /// The datasets named in the configuration.
     pub paths: BTreeSet<String>,
+    /// The tables of names.
+    pub tables: BTreeSet<String>,
 }
 
 impl Trial {
@@ -57,6 +59,8 @@ impl Trial {
                 let trial = trials.entry(key).or_insert_with_key(Self::nothing);
                 trial.discover |= discover;
                 trial.paths.extend(given.into_iter().flat_map(paths).cloned());
+                let names = given.and_then(|given| given.names.as_ref());
+                trial.tables.extend(names.and_then(|names| names.path.clone()));
             }
         }
         trials.into_values().collect()
@@ -65,7 +69,7 @@ impl Trial {
     /// A trial that only opens the file.
     fn nothing((file, allow_external): &(Location, bool)) -> Self {
         let (file, allow_external) = (file.clone(), *allow_external);
-        Self { file, allow_external, discover: false, paths: BTreeSet::new() }
+        Self { file, allow_external, discover: false, paths: BTreeSet::new(), tables: BTreeSet::new() }
     }
 
     /// Opens the file and everything used of it, attributes for people included, then performs deferred reads until `latest`
@@ -76,6 +80,9 @@ impl Trial {
         let opened =
             Catalog::open_among(files, &self.settings(), BTreeSet::new(), &metrics, &Activity::default());
         opened.catalog.datasets().for_each(|dataset| drop(dataset.attributes()));
+        if let Ok(file) = opened.catalog.stores.opener(self.allow_external, true).open(&self.file) {
+            self.tables.iter().for_each(|path| names::try_out(&file, path, until));
+        }
         let channels = opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values());
         let levels = channels.flat_map(|channel| channel.levels());
         let volumes: Vec<&Arc<dyn Volume>> = levels.flat_map(|level| &level.volumes).collect();

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Closed;
-use super::{Catalog, Channel, Dataset, Origin};
+use super::{Catalog, Channel, Closed, Dataset, Names, Origin};
 use crate::base::color::Colour;
 use crate::base::name::Name;
 use crate::base::paint::{DatasetStyle, Kind, Style, Window};
@@ -90,6 +89,10 @@ pub enum NotFound {
     NoChunks { token: Name, limit: u64 },
     #[error("{name} is not served as OME-Zarr: {reason}")]
     NotZarr { name: Name, reason: String },
+    #[error(
+        "the channel {channel} has no table of names; the setting `names` of a channel of labels gives it one"
+    )]
+    NoNames { channel: Name },
     #[error("the channel {channel} has no overview in the plane {plane}: its slices are too long and thin")]
     NoOverview { channel: Name, plane: Plane },
 }
@@ -279,6 +282,12 @@ impl Dataset {
             return Err(NotFound::Time { channel: name.clone(), time, times: channel.times });
         }
         Ok(channel)
+    }
+
+    /// The table with the names of a channel's labels.
+    pub fn names(&self, channel: &Name) -> Result<&Arc<Names>, NotFound> {
+        let names = self.channel_at(channel, 0)?.names.as_ref();
+        names.ok_or_else(|| NotFound::NoNames { channel: channel.clone() })
     }
 
     /// How a level of a channel is derived.

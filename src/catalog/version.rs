@@ -91,6 +91,8 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         place: _,
         surveyed: _,
         watch: _,
+        // Documents that depend on it are revalidated at each use.
+        names: _,
     } = channel;
     let window = match window {
         ChannelWindow::Known(window) => WindowVersion::Known(*window),

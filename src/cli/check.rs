@@ -26,6 +26,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     // A server would serve what is left; here they count as faults.
     loaded.faults.append(&mut loaded.undecodable);
     loaded.faults.append(&mut loaded.incomplete);
+    loaded.faults.extend(loaded.catalog.names_faults());
     loaded.faults.sort();
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));

@@ -51,7 +51,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let catalog = loaded.catalog;
     let mut text = String::new();
     for dataset in catalog.datasets() {
-        let configuration = configuration::configuration(dataset, &file);
+        let configuration = configuration::configuration(&catalog, dataset, &file);
         let inspection = catalog.inspect(dataset);
         let warnings = advice::warnings(&inspection, &file);
         text = if arguments.json {

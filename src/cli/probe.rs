@@ -508,7 +508,13 @@ mod tests {
     use super::*;
 
     fn trial(path: &Path) -> Trial {
-        Trial { file: path.into(), allow_external: false, discover: true, paths: Default::default() }
+        Trial {
+            file: path.into(),
+            allow_external: false,
+            discover: true,
+            paths: Default::default(),
+            tables: Default::default(),
+        }
     }
 
     fn refused_where(program: &Path) -> Vec<(Location, String)> {

@@ -7,7 +7,7 @@ use config::{Value, ValueKind};
 
 use super::keys::{Key, Shape, default, needed, optional};
 use super::reader::{Entry, Notes, Section, Setting, keys, located};
-use super::settings::{ChannelSettings, DatasetSettings, LevelSettings, Settings};
+use super::settings::{ChannelSettings, DatasetSettings, LevelSettings, NamesSettings, Settings};
 use super::values::{self, Parsed};
 use crate::base::axes::AxisName;
 use crate::base::name::Name;
@@ -148,6 +148,7 @@ fn channel(base: &Path) -> Vec<Setting<ChannelSettings>> {
                  Default: false.",
             )
             .sets(values::flag, |s| &mut s.stored_values),
+        names(base),
     ]
 }
 
@@ -179,6 +180,41 @@ fn levels() -> Setting<ChannelSettings> {
             }
             let read = |entry| level(entry, &table, section.notes());
             channel.levels = entries.into_iter().filter_map(read).collect();
+        })
+}
+
+/// A text file, or a table that says where the columns are.
+fn names(base: &Path) -> Setting<ChannelSettings> {
+    let file = values::path_below(base);
+    let table: Vec<Setting<NamesSettings>> = vec![
+        optional("file", "\"cells.csv\"")
+            .doc("A CSV or TSV file.")
+            .sets(values::path_below(base), |s| &mut s.file),
+        optional("path", "\"/table\"")
+            .doc("Or a table in the channel's HDF5 file: a compound dataset, or a group of datasets.")
+            .sets(values::path, |s| &mut s.path),
+        optional("id", "\"id\"")
+            .doc("The column of ids. Default: one that is called id, or so.")
+            .sets(values::path, |s| &mut s.id),
+        optional("name", "\"name\"")
+            .doc("The column of names. Default: one that is called name, or so.")
+            .sets(values::path, |s| &mut s.name),
+    ];
+    Key::new("names", Shape::Inline("\"cells.csv\"", keys(&table)))
+        .doc("Names and properties of labels: a CSV or TSV file, or { path = \"/table\" } in the HDF5 file.")
+        .reads(move |section, channel: &mut ChannelSettings| {
+            let Some(value) = section.get("names") else { return };
+            let mut names = NamesSettings::default();
+            if !matches!(value.kind, ValueKind::Table(_)) {
+                section.set("names", &file, &mut names.file);
+            } else {
+                let given = section.below("names", &table, &mut names);
+                if given.has("file") == given.has("path") {
+                    let problem = "either file or path is expected: a text file, or a table in the HDF5 file";
+                    section.fault("names", problem);
+                }
+            }
+            channel.names = Some(names);
         })
 }
 

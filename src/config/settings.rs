@@ -402,6 +402,21 @@ pub struct ChannelSettings {
     pub missing: Option<Vec<Number>>,
     /// Whether stored values are served although they stand for others.
     pub stored_values: bool,
+    /// The table with names and properties of labels.
+    pub names: Option<NamesSettings>,
+}
+
+/// Where the names and properties of labels are: a text file, or a table in the channel's HDF5 file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NamesSettings {
+    /// The CSV or TSV file.
+    pub file: Option<PathBuf>,
+    /// The compound dataset, or the group of datasets of equal length.
+    pub path: Option<String>,
+    /// The column of ids; `None`: one that has a usual name.
+    pub id: Option<String>,
+    /// The column of names; `None`: one that has a usual name, if there is one.
+    pub name: Option<String>,
 }
 
 /// One level of an explicit pyramid.

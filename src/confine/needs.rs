@@ -42,6 +42,10 @@ impl Needs {
                     Location::Object(_) => needs.and_store(),
                 };
             }
+            let names = dataset.channels.values().filter_map(|channel| channel.names.as_ref()?.file.as_ref());
+            for names in names {
+                needs = needs.and_file(names);
+            }
             if dataset.allow_external && needs.anywhere.is_none() {
                 needs.anywhere = Some(token.to_string());
             }

@@ -71,10 +71,16 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
         Ok(dataset) => dataset,
         Err(problem) => return *problem,
     };
-    let problems = match context.site.service.sample_all(dataset, context.demand()).await {
+    let mut problems = match context.site.service.sample_all(dataset, context.demand()).await {
         Ok(problems) => problems,
         Err(busy) => return problem::response(&busy.into()),
     };
+    // Labels are not sampled, so that there is no other problem.
+    for (channel, problem) in dataset.listed().zip(&mut problems) {
+        if let Some(names) = &channel.names {
+            *problem = names.get().await.err();
+        }
+    }
     let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));
     // Problems may differ at the next request.
     let (name, measured) = (("dataset.json", dataset.token.clone(), problems.clone()), dataset.measured());

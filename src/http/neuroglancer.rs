@@ -5,6 +5,8 @@
 
 mod info;
 
+use std::sync::Arc;
+
 use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
 
@@ -12,9 +14,11 @@ use super::body::Pieces;
 use super::caching::{REVALIDATED, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
+use super::labels::segment_properties;
 use super::tiles::{described, is_confirmed};
 use super::{boxes, codings, cors, problem};
 use crate::base::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
+use crate::catalog::NotFound;
 use crate::render::plan::Coding;
 use crate::service::TileError;
 pub(super) use info::VolumeInfo;
@@ -25,6 +29,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
         None => return problem::not_found(&context.site.nothing_here()),
         Some(Err(malformed)) => Err(malformed.into()),
         Some(Ok(PrecomputedFile::Info(volume))) => description(context, &volume).await,
+        Some(Ok(PrecomputedFile::SegmentProperties(volume))) => properties(context, &volume).await,
         Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(context, &wanted).await,
     };
     context.site.service.use_pause();
@@ -33,12 +38,32 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 
 async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
     let precomputed = context.site.service.precomputed(&context.catalog, volume).await?;
-    // Chunk shapes change if a file is rewritten: a cached copy must be revalidated.
-    let fresh = lifetime(&volume.token, &REVALIDATED);
-    let name = ("precomputed", &volume.token.token, &volume.channel);
-    let info =
-        documents::find(context, &name, 0, move || Document::json(&VolumeInfo::new(&precomputed))).await;
-    Ok(info?.response(context.request, fresh, None))
+    let dataset = context.catalog.known(&volume.token)?;
+    let names = dataset.names(&volume.channel).ok();
+    // What is wrong with a table is told where it is asked for, and in the description of the dataset.
+    let labels = match names {
+        Some(names) => names.get().await.ok(),
+        None => None,
+    };
+    let has_properties = labels.is_some_and(|labels| labels.too_many().is_none());
+    // Chunk shapes change if a file is rewritten, and names come and go: a cached copy must be revalidated.
+    let fresh = if names.is_some() { REVALIDATED } else { lifetime(&volume.token, &REVALIDATED) };
+    let name = ("precomputed", &volume.token.token, &volume.channel, has_properties);
+    let build = move || Document::json(&VolumeInfo::new(&precomputed, has_properties));
+    Ok(documents::find(context, &name, 0, build).await?.response(context.request, fresh, None))
+}
+
+/// The names and properties of the labels of a channel, which are those of all time points.
+async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
+    let names = Arc::clone(context.catalog.known(&volume.token)?.names(&volume.channel)?);
+    let labels = names.get().await.map_err(TileError::Document)?;
+    let channel = volume.channel.clone();
+    if let Some(reason) = labels.too_many() {
+        return Err(NotFound::NotPrecomputed { channel, reason }.into());
+    }
+    let name = ("segment_properties", &volume.token.token, channel, names.reads());
+    let build = move || Document::json(&segment_properties(&labels));
+    Ok(documents::find(context, &name, 0, build).await?.response(context.request, REVALIDATED, None))
 }
 
 async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpResponse, TileError> {

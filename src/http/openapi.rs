@@ -84,6 +84,8 @@ descriptions dataset /datasets/{token}.json
     One dataset, with windows, percentiles and histograms of its channels, which are measured at the first request.
 descriptions about /datasets/{token}/about.json
     What `voltile inspect --json` says of the file: the description, the cost of tiles of each level, and warnings. Reads chunk indexes.
+descriptions labels /datasets/{token}/{channel}/labels.json
+    Names and properties of labels, if the channel has a table of them: a page in the order of ids, or what is searched for.
 descriptions document_path /openapi.json
     This document.
 voxels voxels /voxels/{token}/{channel}/{level}/{box}
@@ -98,6 +100,8 @@ neuroglancer precomputed_info /neuroglancer/{token}/{channel}/info
     A channel in Neuroglancer's precomputed format; the first time point of a time series.
 neuroglancer precomputed_info_at_time /neuroglancer/{token}/{channel}@{time}/info
     A channel at a time point in Neuroglancer's precomputed format.
+neuroglancer segment_properties /neuroglancer/{token}/{channel}/segment_properties/info
+    Names and properties of labels, if the channel has a table of at most 500,000. Also of `{channel}@{time}`.
 neuroglancer precomputed_chunk /neuroglancer/{token}/{channel}/{level}/{x0}-{x1}_{y0}-{y1}_{z0}-{z1}
     A chunk of the channel, also of `{channel}@{time}`. A stored chunk is passed through if it has the form that is asked for.
 zarr zarr_attributes /zarr/0.4/{token}.ome.zarr/.zattrs
@@ -166,6 +170,10 @@ viking_tile path slice count - The position along z, in voxels of the level.
 * path z1 integer - The first position after the chunk along z.
 * path box string 0-64_0-64_0-1.npy `x0-x1_y0-y1_z0-z1` in voxels of the level, ends exclusive, and its format: {formats}
 * path chunk string - The position in the chunk grid, slowest axis first, with `/` between: `T/C/Z/Y/X`, without the axes that the image lacks.
+labels query id count - The id of the only label that is asked for.
+labels query search string - Text that a name or another text of the label contains, in upper or lower case.
+labels query after count - The page begins after this id.
+labels query count count 100 The number of labels in the page, at most 1000.
 range query plane plane xy The orientation.
 range query slice count 0 The index along the axis perpendicular to the plane, in voxels of the level.
 range query time count - The time point; the first without it.
@@ -256,6 +264,12 @@ fn responses(tag: &str, id: &str) -> Vec<(u16, Response)> {
         "about" => {
             vec![json("The description, with additions", serde_json::Value::schema()), known(), no_dataset()]
         }
+        "labels" => vec![
+            json("A page of labels", serde_json::Value::schema()),
+            known(),
+            problem(404, UNKNOWN),
+            problem(500, "The table of names is wrong: the row, the column, and what is expected"),
+        ],
         "document_path" => vec![plain(200, "OpenAPI 3.1")],
         "projects" => {
             let projects = ArrayBuilder::new().items(schema("CatmaidProject"));
@@ -292,7 +306,7 @@ fn responses(tag: &str, id: &str) -> Vec<(u16, Response)> {
         "precomputed_chunk" => precomputed_chunk_responses(),
         "zarr_chunk" | "zarr3_chunk" => zarr_chunk_responses(),
         _ if tag == "zarr" => zarr_responses(),
-        _ if tag == "neuroglancer" => precomputed_responses(),
+        _ if tag == "neuroglancer" => precomputed_responses(id),
         _ => tile_responses(),
     }
 }
@@ -343,9 +357,12 @@ fn voxel_responses() -> Vec<(u16, Response)> {
     ]
 }
 
-fn precomputed_responses() -> Vec<(u16, Response)> {
+fn precomputed_responses(id: &str) -> Vec<(u16, Response)> {
     vec![
-        json("The levels and their chunk shapes", schema("VolumeInfo")),
+        match id {
+            "segment_properties" => json("Neuroglancer's segment properties", serde_json::Value::schema()),
+            _ => json("The levels and their chunk shapes", schema("VolumeInfo")),
+        },
         plain(304, "`If-None-Match` names the ETag"),
         problem(404, "The path is malformed, or names something unknown, or the format has no such voxels"),
         problem(500, "A file has changed and is being reopened"),

@@ -35,6 +35,7 @@ mod references;
 mod reused_buffer;
 mod significant;
 mod stored_chunk;
+mod table;
 mod tally;
 mod unfiltered;
 mod volume;
@@ -57,6 +58,7 @@ pub use library::{FilterSpec, look_beside_files};
 pub use links::{LinkPolicy, MissingFiles};
 pub use listing::{Listing, UnfollowedLink};
 pub use significant::SignificantBits;
+pub use table::{StoredColumn, TakeCell};
 pub use volume::{Hdf5Volume, View};
 pub use writer::{PackError, WriteError, Writer, pack};
 
@@ -215,6 +217,11 @@ impl OpenFile {
     pub fn table(&self, path: &str) -> Option<Vec<f64>> {
         let (found, _) = self.follower().dataset(&self.file, path).ok()?;
         attributes::many_numbers(&found.object)
+    }
+
+    /// The columns of the table at `path`, a compound dataset or a group of datasets: those of numbers or strings.
+    pub fn columns(&self, path: &str) -> Result<Vec<StoredColumn>, OpenError> {
+        table::columns(&self.follower(), &self.file, path)
     }
 
     /// Opens the dataset at `path` as a volume.

@@ -30,6 +30,7 @@ mod hosts;
 mod http;
 mod indexes;
 mod inspect;
+mod labels;
 mod layouts;
 mod layouts_genuine;
 mod layouts_more;

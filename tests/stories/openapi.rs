@@ -6,6 +6,7 @@ use crate::common::{Place, Server, fixture};
 use serde_json::{Value, json};
 
 fn served(place: &Place) -> Server {
+    place.write("names.csv", "id,name,kind,size\n1,a,x,2.5\n2,b,x,\n");
     let [series, wide, voxels] = ["series.h5", "wide.h5", "voxels.h5"].map(fixture);
     place.write(
         "voltile.toml",
@@ -13,6 +14,7 @@ fn served(place: &Place) -> Server {
             "[[server.mounts]]\ntile_service = \"ndtilecache\"\n\
              [[server.mounts]]\ntile_service = \"slides\"\ncontent_type = \"image/png\"\nadjustable = true\n\
              [datasets.series]\nfile = {series:?}\n[datasets.series.channels.first]\npath = \"/data\"\naxes = \"tczyx\"\n\
+             [datasets.series.channels.ids]\npath = \"/ids\"\nkind = \"labels\"\nnames = \"names.csv\"\n\
              [datasets.wide]\nfile = {wide:?}\n[datasets.voxels]\nfile = {voxels:?}\nvoxel_size = [1, 2, 3]\n"
         ),
     );
@@ -25,7 +27,8 @@ fn document(server: &Server) -> Value {
 
 /// A path with valid values for its parameters.
 fn filled(path: &str) -> String {
-    let mut path = path.to_owned();
+    let has_names = path.ends_with("/labels.json") || path.contains("/segment_properties/");
+    let mut path = if has_names { path.replace("{channel}", "ids") } else { path.to_owned() };
     for (name, value) in [
         ("tile_service", "ndtilecache"),
         ("token", "series"),
@@ -112,8 +115,8 @@ fn every_documented_path_answers_as_documented() {
         }
     }
     assert_eq!(
-        checked, 18,
-        "the list, a dataset, what is said of its file, a range, projects, info, two of the precomputed format, eight of OME-Zarr, two of health"
+        checked, 20,
+        "the list, a dataset, what is said of its file, labels, a range, projects, info, three of the precomputed format, eight of OME-Zarr, two of health"
     );
 }
 

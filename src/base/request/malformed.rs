@@ -35,7 +35,7 @@ pub enum Malformed {
     )]
     Layer { item: String },
     #[error(
-        "the precomputed format is at /neuroglancer/TOKEN/CHANNEL/info and /neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1, with CHANNEL@T for time point T; there is no other file"
+        "the precomputed format is at /neuroglancer/TOKEN/CHANNEL/info, /neuroglancer/TOKEN/CHANNEL/segment_properties/info and /neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1, with CHANNEL@T for time point T; there is no other file"
     )]
     PrecomputedShape,
     #[error(

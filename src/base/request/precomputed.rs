@@ -1,5 +1,6 @@
-//! Paths of Neuroglancer's precomputed format: `/neuroglancer/TOKEN/CHANNEL/info` and
-//! `/neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1`; `CHANNEL@T` is time point T of a series.
+//! Paths of Neuroglancer's precomputed format: `/neuroglancer/TOKEN/CHANNEL/info`,
+//! `/neuroglancer/TOKEN/CHANNEL/segment_properties/info` and `/neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1`;
+//! `CHANNEL@T` is time point T of a series.
 
 use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
 use crate::base::name::Name;
@@ -9,6 +10,8 @@ use crate::geometry::{Level, Xyz};
 pub const NEUROGLANCER: &str = "neuroglancer";
 /// The file that describes a volume.
 const INFO: &str = "info";
+/// The folder of names and properties of labels.
+pub const SEGMENT_PROPERTIES: &str = "segment_properties";
 
 /// One volume of the precomputed format: a channel at a time point.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,6 +41,8 @@ pub struct PrecomputedChunk {
 pub enum PrecomputedFile {
     /// The description of a volume.
     Info(PrecomputedVolume),
+    /// Names and properties of labels.
+    SegmentProperties(PrecomputedVolume),
     /// A chunk.
     Chunk(PrecomputedChunk),
 }
@@ -55,6 +60,9 @@ fn of_segments(segments: &[&str]) -> Result<PrecomputedFile, Malformed> {
     let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     match *segments {
         [token, channel, INFO] => Ok(PrecomputedFile::Info(volume(token, channel)?)),
+        [token, channel, SEGMENT_PROPERTIES, INFO] => {
+            Ok(PrecomputedFile::SegmentProperties(volume(token, channel)?))
+        }
         [token, channel, level, chunk] => Ok(PrecomputedFile::Chunk(PrecomputedChunk {
             volume: volume(token, channel)?,
             level: level_of(number("level", level)?)?,
@@ -113,6 +121,8 @@ mod tests {
             panic!("it is an info file");
         };
         assert_eq!((info.token.token.as_str(), info.channel.as_str(), info.time), ("brain", "raw", Some(12)));
+        let properties = PrecomputedFile::parse("brain/raw@12/segment_properties/info");
+        assert_eq!(properties, Some(Ok(PrecomputedFile::SegmentProperties(info))));
         let chunk = chunk("brain/raw%403/2/0-64_-64-0_-96--32");
         assert_eq!((chunk.volume.time, chunk.level.number()), (Some(3), 2));
         assert_eq!(chunk.bounds, Xyz::new((0, 64), (-64, 0), (-96, -32)));

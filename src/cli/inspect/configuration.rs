@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use crate::base::paint::Kind;
-use crate::catalog::{Channel, Dataset, SpelledOut};
+use crate::catalog::{Catalog, Channel, Dataset, SpelledOut};
 use crate::cli::output::is_control;
+use crate::config::NamesSettings;
 use crate::geometry::Xyz;
 use crate::store::Location;
 
 /// The equivalent configuration, with every guess spelled out so that it can be changed.
-pub(super) fn configuration(dataset: &Dataset, file: &Location) -> String {
+pub(super) fn configuration(catalog: &Catalog, dataset: &Dataset, file: &Location) -> String {
     let token = key(dataset.token.as_str());
     let mut out = format!("[datasets.{token}]\nfile = {}\n", quoted(&file.to_string()));
     for channel in dataset.listed() {
@@ -19,6 +20,8 @@ pub(super) fn configuration(dataset: &Dataset, file: &Location) -> String {
             key(channel.name.as_str()),
             channel_keys(dataset, channel)
         );
+        let names = catalog.proposed_names(dataset, channel);
+        out.push_str(&names.map(|names| names_key(&names)).unwrap_or_default());
     }
     out
 }
@@ -52,6 +55,13 @@ fn channel_keys(dataset: &Dataset, channel: &Channel) -> String {
         out.push_str("window = \"auto\"\n");
     }
     out
+}
+
+fn names_key(names: &NamesSettings) -> String {
+    let file = names.file.as_ref().map(|file| file.display().to_string());
+    let keys = [("file", &file), ("path", &names.path), ("id", &names.id), ("name", &names.name)];
+    let given = keys.iter().filter_map(|(key, value)| Some(format!("{key} = {}", quoted(value.as_deref()?))));
+    format!("names = {{ {} }}\n", given.collect::<Vec<_>>().join(", "))
 }
 
 /// A TOML key, unquoted if possible.

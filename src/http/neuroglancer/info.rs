@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::base::request::SEGMENT_PROPERTIES;
 use crate::catalog::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 
 /// The block shape of `compressed_segmentation`.
@@ -22,6 +23,9 @@ pub struct VolumeInfo {
     num_channels: usize,
     /// The levels, finest first.
     scales: Vec<ScaleInfo>,
+    /// The folder with names and properties of labels; absent if they have none, or too many for Neuroglancer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    segment_properties: Option<&'static str>,
 }
 
 /// A level in the precomputed format.
@@ -45,7 +49,7 @@ struct ScaleInfo {
 }
 
 impl VolumeInfo {
-    pub(super) fn new(precomputed: &Precomputed) -> Self {
+    pub(super) fn new(precomputed: &Precomputed, has_properties: bool) -> Self {
         let encoding = precomputed.encoding;
         Self {
             kind: "neuroglancer_multiscale_volume",
@@ -53,6 +57,7 @@ impl VolumeInfo {
             data_type: encoding.data_type(),
             num_channels: precomputed.components,
             scales: precomputed.scales.iter().map(|scale| ScaleInfo::new(scale, encoding)).collect(),
+            segment_properties: has_properties.then_some(SEGMENT_PROPERTIES),
         }
     }
 }

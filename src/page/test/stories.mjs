@@ -442,6 +442,30 @@ export const stories = (world) => {
       await visit.page.waitForFunction(() => !document.querySelector(".status").textContent.includes("pyramid"));
     },
 
+    async "The name of a label is shown under the cursor, and Go to finds labels by their names"(visit) {
+      await visit.open("#placed?plane=xy&at=500.25,250.25,4.5&zoom=1&show=em,part:100");
+      const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+      for (const pixel of [[421, 333], [650, 180]]) {
+        const [[x, y]] = await visit.places("xy", [500.25, 250.25], [pixel]);
+        const [id] = made({ ...PYRAMID, path: "/ids", values: true, at: [[...pixel, 4]] });
+        await visit.page.mouse.move(box.x + x + 0.5, box.y + y + 0.5);
+        const shown = `part ${id} Region ${"ABCDEFG"[id / 1000003]}`;
+        await visit.page.waitForFunction((wanted) => document.querySelector(".status").textContent.includes(wanted), shown);
+      }
+      await visit.page.keyboard.press("g");
+      await visit.page.fill("#goto", "gion d");
+      await world.picture(visit, "goto-names");
+      await visit.page.getByRole("button", { name: "Region D · 3000009" }).click();
+      await visit.page.waitForFunction(() => location.hash.includes("part:100:3000009") && !location.hash.includes("at=500.25"));
+      await visit.settle();
+      // The first label that is found is taken by Enter.
+      await visit.page.keyboard.press("g");
+      await visit.page.fill("#goto", "REGION E");
+      await visit.page.getByRole("button", { name: "Region E" }).waitFor();
+      await visit.page.keyboard.press("Enter");
+      await visit.page.waitForFunction(() => location.hash.includes("part:100:4000012"));
+    },
+
     async "A selected label stays, the others are dimmed or hidden, and a link keeps that"(visit) {
       await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:100");
       const pixels = spread([600, 500]).map(([x, y]) => [x + 300, y + 50]);

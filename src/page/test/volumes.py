@@ -61,6 +61,7 @@ path = "/part"
 axes = "zyx"
 kind = "labels"
 offset = [300, 100, 2]
+names = "part.csv"
 
 [datasets.ophys]
 file = "ophys.nwb"
@@ -104,6 +105,8 @@ def make(folder: Path) -> None:
         file["film"] = random.integers(0, 3500, (4, 2, 6, 40, 70)).repeat(5, 3).repeat(5, 4).astype("u2")
         file["empty"] = np.zeros((3, 40, 50), "u2")
         file["rgb"] = random.integers(0, 256, (6, 20, 35, 3)).repeat(10, 1).repeat(10, 2).astype("u1")
+    regions = [f"{label * 1000003},Region {'ABCDEFG'[label]}\n" for label in range(7)]
+    (folder / "part.csv").write_text("id,name\n" + "".join(regions))
     with h5py.File(folder / "ophys.nwb", "w") as file:
         file.attrs["nwb_version"] = "2.6.0"
         movie = file.create_group("acquisition/movie")

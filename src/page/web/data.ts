@@ -51,6 +51,8 @@ export interface Channel {
   orthogonal?: "isotropic" | "stored";
   /** The formats that cannot hold the channel, and why. */
   left_out?: Record<string, string>;
+  /** Whether its labels have names. */
+  names?: boolean;
   /** The position of its first voxel in the tiles of the dataset, in voxels of level 0; null if it is not known. */
   offset?: Triple | null;
   levels: Level[];

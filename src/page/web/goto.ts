@@ -1,8 +1,9 @@
 // "Go to": one field for a position, a slice, a label, or a link of this page or of Neuroglancer.
 
-import type { Channel, Dataset, PlaneName, Triple } from "./data";
+import { type Channel, type Dataset, explain, type PlaneName, type Triple } from "./data";
 import { h, sheet } from "./dom";
 import { at, AXES } from "./geometry";
+import { type Named, searchNames } from "./names";
 import { metres } from "./scale";
 import { isLabel } from "./view";
 
@@ -67,19 +68,51 @@ export function parse(text: string, dataset: Dataset, channel: Channel | undefin
   return placed(numbers);
 }
 
-/** The field; `go` may throw, and what it says is shown. */
-export function gotoSheet(go: (text: string) => void): HTMLDialogElement {
+/** How long typing pauses before names are searched, in milliseconds. */
+const PAUSE = 200;
+
+/** The field; `go` may throw, and what it says is shown. Labels with names are searched meanwhile, and `choose` gets one of them. */
+export function gotoSheet(go: (text: string) => void, dataset: Dataset, choose: (label: Named) => void): HTMLDialogElement {
+  const hasNames = dataset.channels.some((channel) => channel.names);
+  const examples = hasNames ? `${EXAMPLES} · the name of a label` : EXAMPLES;
   const field = h("input", { type: "text", id: "goto", autofocus: true, autocomplete: "off", "aria-describedby": "goto-says", "aria-label": "Go to" });
-  const says = h("p", { id: "goto-says", className: "reason", role: "status" }, EXAMPLES);
+  const says = h("p", { id: "goto-says", className: "reason", role: "status" }, examples);
+  const list = h("ul", { className: "found", "aria-label": "Labels with such a name" });
+  let [found, ending, timer] = [[] as Named[], new AbortController(), 0];
+  const take = (label: Named) => {
+    choose(label);
+    dialog.close();
+  };
+  const search = async () => {
+    const { signal } = ending;
+    try {
+      found = await searchNames(dataset, field.value.trim(), signal);
+    } catch (error) {
+      if (!signal.aborted) says.textContent = explain(error);
+      return;
+    }
+    const button = (label: Named) => h("button", { type: "button", onclick: () => take(label) }, `${label.name} · ${label.id}`);
+    list.replaceChildren(...found.map((label) => h("li", {}, button(label))));
+  };
+  const oninput = () => {
+    window.clearTimeout(timer);
+    ending.abort();
+    [found, ending] = [[], new AbortController()];
+    list.replaceChildren();
+    // Numbers are places.
+    if (hasNames && /\p{L}/u.test(field.value)) timer = window.setTimeout(() => void search(), PAUSE);
+  };
   const onsubmit = (event: Event) => {
     event.preventDefault();
     try {
       go(field.value);
       dialog.close();
     } catch (error) {
-      says.textContent = error instanceof Error ? error.message : String(error);
+      if (found[0]) take(found[0]);
+      else says.textContent = explain(error);
     }
   };
-  const dialog = sheet("Go to", h("form", { className: "field", onsubmit }, field, h("button", { type: "submit" }, "Go")), says);
+  const dialog = sheet("Go to", h("form", { className: "field", onsubmit, oninput }, field, h("button", { type: "submit" }, "Go")), list, says);
+  dialog.addEventListener("close", () => ending.abort());
   return dialog;
 }

@@ -2,6 +2,7 @@
 
 import { type Channel, type Dataset, firstOf, type Triple } from "./data";
 import { at } from "./geometry";
+import { nameOf } from "./names";
 import { boxAddress, readBox } from "./voxels";
 import { inSight, isOn, type View } from "./view";
 
@@ -12,6 +13,8 @@ const REST = 60;
 export interface Pointed {
   channel: Channel;
   text: string;
+  /** The name of a label; empty if it has none. */
+  name: string;
 }
 
 export class Pointer {
@@ -37,14 +40,17 @@ export class Pointer {
     this.voxel = key;
     if (!key) return;
     const addresses = here.map(({ channel, voxel }) => boxAddress(dataset, channel, view.time, 0, voxel, [1, 1, 1]));
-    this.timer = window.setTimeout(() => void this.read(here.map(({ channel }) => channel), addresses), REST);
+    this.timer = window.setTimeout(() => void this.read(dataset, here.map(({ channel }) => channel), addresses), REST);
   }
 
-  private async read(channels: Channel[], addresses: string[]): Promise<void> {
+  private async read(dataset: Dataset, channels: Channel[], addresses: string[]): Promise<void> {
     const { signal } = this.ending;
     const read = async (channel: Channel, address: string) => {
       const values = await readBox(address, signal);
-      return { channel, text: Array.from(values, (value) => String(typeof value === "number" ? tidy(value) : value)).join() };
+      const text = Array.from(values, (value) => String(typeof value === "number" ? tidy(value) : value)).join();
+      // A table of names that is wrong must not hide the value; "About this file" says what is wrong.
+      const name = await nameOf(dataset, channel, text, signal).catch(() => "");
+      return { channel, text, name };
     };
     // A value that cannot be read is left out: the picture reports what is wrong with the data.
     const found = await Promise.allSettled(channels.map((channel, i) => read(channel, addresses[i] as string)));

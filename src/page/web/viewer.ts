@@ -193,7 +193,7 @@ export class Viewer {
     const point = this.panes.map((pane) => pane.pointed()).find((each) => each !== null) ?? null;
     const place = point ?? this.view.at;
     this.pointer.at(this.dataset, this.view, point);
-    const values = this.pointer.values.map(({ channel, text }) => ` · ${channel.label ?? channel.name} ${text}`).join("");
+    const values = this.pointer.values.map(({ channel, text, name }) => ` · ${channel.label ?? channel.name} ${text}${name && ` ${name}`}`).join("");
     const size = this.dataset.channels[0]?.levels[0]?.size;
     const parts = AXIS_NAMES.map((name, axis) => `${name} ${Math.floor(at(place, axis)) + at(this.dataset.offset, axis)}`);
     const zoom = this.panes[0]?.zoom() ?? 1;
@@ -278,7 +278,7 @@ export class Viewer {
       picture: () => this.openSheet(pictureSheet(this.pictureOf(), (error) => this.notices.say(explain(error)))),
       voxels: () => this.openVoxels(null),
       line: () => (this.line ? this.endDrag() : this.startLine()),
-      goto: () => this.openSheet(gotoSheet((text) => this.goTo(text))),
+      goto: () => this.openSheet(gotoSheet((text) => this.goTo(text), this.dataset, ({ channel, id }) => this.goToLabel(channel, id))),
       about: () => this.openSheet(aboutSheet(this.dataset)),
       play: () => this.slicers.toggle(),
       escape: () => {
@@ -321,9 +321,13 @@ export class Viewer {
     if (target.kind !== "label") return;
     const channel = dataset.channels.find((each) => each.kind === "labels" && isOn(view, each)) ?? dataset.channels.find((each) => each.kind === "labels");
     if (!channel) throw new Error("No channel of this dataset has labels.");
-    const shown = view.shown[channel.name] as Shown;
-    this.set(channel, { on: true, selected: { id: target.id, alone: shown.selected?.alone ?? false } });
-    void this.find(channel, target.id);
+    this.goToLabel(channel, target.id);
+  }
+
+  private goToLabel(channel: Channel, id: string): void {
+    const shown = this.view.shown[channel.name] as Shown;
+    this.set(channel, { on: true, selected: { id, alone: shown.selected?.alone ?? false } });
+    void this.find(channel, id);
   }
 
   /** The pictures that can be made of the view. */

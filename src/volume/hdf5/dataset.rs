@@ -524,7 +524,7 @@ fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
 
 /// Whether a dataset's data is in its own file. Data in other files is not read for its description: they have not been
 /// audited.
-fn is_own(dataset: &Dataset) -> bool {
+pub(super) fn is_own(dataset: &Dataset) -> bool {
     matches!(storage(dataset), Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact))
 }
 

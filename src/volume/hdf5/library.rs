@@ -12,6 +12,7 @@ mod driver;
 mod element;
 mod handle;
 mod link;
+mod strings;
 
 use std::ffi::{CString, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -19,6 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use hdf5::{Dataset, Datatype, File, Group, Result, from_id, globals, sync::sync};
 use hdf5_sys::h5d::{H5Dopen2, H5Dread, H5Dwrite_chunk};
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
+use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5o::H5Oexists_by_name;
 use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
@@ -33,6 +35,7 @@ pub(super) use creation::{
 pub use element::StoredType;
 pub(super) use element::stored_type;
 pub(super) use link::{Link, link};
+pub(super) use strings::read_strings;
 
 use self::handle::{Id, c_name, native};
 use super::admission::Admission;
@@ -127,14 +130,42 @@ pub(super) fn read_box(
     into: &mut [u8],
 ) -> Result<()> {
     let number = native(voxel)?;
-    let compound = (!members.is_empty()).then(|| compound(&number, members)).transpose()?;
-    let needed = count.iter().product::<u64>() as usize * number.size() * members.len().max(1);
-    let space = dataset.space()?;
-    if start.len() != space.ndim() || count.len() != space.ndim() || into.len() != needed {
+    let memory = if members.is_empty() { number } else { compound(&number, members)? };
+    read_as(dataset, &memory, start, count, into)
+}
+
+/// Like [`read_box`], as elements of any type that contains no pointers.
+pub(super) fn read_as(
+    dataset: &Dataset,
+    memory: &Datatype,
+    start: &[u64],
+    count: &[u64],
+    into: &mut [u8],
+) -> Result<()> {
+    let needed = count.iter().product::<u64>() as usize * memory.size();
+    if start.len() != dataset.ndim() || count.len() != dataset.ndim() || into.len() != needed {
         return Err(format!("a box of {needed} bytes does not fit a buffer of {}", into.len()).into());
     }
+    // SAFETY: rank and buffer length were checked.
+    unsafe { read_into(dataset, memory, start, count, p::H5P_DEFAULT, into.as_mut_ptr().cast()) }
+}
+
+/// Reads a box of a dataset as elements of the type `memory`, with the property list `transfer`.
+///
+/// # Safety
+///
+/// `start` and `count` have one number per stored axis, and `into` has room for the box.
+unsafe fn read_into(
+    dataset: &Dataset,
+    memory: &Datatype,
+    start: &[u64],
+    count: &[u64],
+    transfer: hid_t,
+    into: *mut c_void,
+) -> Result<()> {
+    let space = dataset.space()?;
     sync(|| {
-        // SAFETY: rank and buffer length were checked; the library rejects a box outside the dataset.
+        // SAFETY: guaranteed by the caller; the library rejects a box outside the dataset.
         unsafe {
             hdf5::h5check(s::H5Sselect_hyperslab(
                 space.id(),
@@ -144,23 +175,23 @@ pub(super) fn read_box(
                 count.as_ptr(),
                 std::ptr::null(),
             ))?;
-            let memory = Id::new(s::H5Screate_simple(count.len() as i32, count.as_ptr(), std::ptr::null()))?;
-            let buffer: *mut c_void = into.as_mut_ptr().cast();
-            let (from, id) = (space.id(), compound.as_ref().map_or(number.id(), |compound| compound.0));
-            hdf5::h5check(H5Dread(dataset.id(), id, memory.0, from, p::H5P_DEFAULT, buffer)).map(|_| ())
+            let box_of = Id::new(s::H5Screate_simple(count.len() as i32, count.as_ptr(), std::ptr::null()))?;
+            let (id, space) = (dataset.id(), space.id());
+            hdf5::h5check(H5Dread(id, memory.id(), box_of.0, space, transfer, into)).map(|_| ())
         }
     })
 }
 
 /// A type in memory with members of one type and these names, one after the other.
-fn compound(number: &Datatype, members: &[&str]) -> Result<Id> {
+fn compound(number: &Datatype, members: &[&str]) -> Result<Datatype> {
     sync(|| {
         // SAFETY: plain calls on open types, with zero-terminated names; each member lies within the type.
         unsafe {
-            let whole = Id::new(t::H5Tcreate(t::H5T_class_t::H5T_COMPOUND, number.size() * members.len()))?;
+            let size = number.size() * members.len();
+            let whole: Datatype = from_id(hdf5::h5check(t::H5Tcreate(t::H5T_class_t::H5T_COMPOUND, size))?)?;
             for (place, member) in members.iter().enumerate() {
                 let name = c_name(member)?;
-                hdf5::h5check(t::H5Tinsert(whole.0, name.as_ptr(), place * number.size(), number.id()))?;
+                hdf5::h5check(t::H5Tinsert(whole.id(), name.as_ptr(), place * number.size(), number.id()))?;
             }
             Ok(whole)
         }

@@ -1,0 +1,33 @@
+//! Tables of labels in HDF5 files.
+
+use super::table::{Labels, Unsorted, places};
+use crate::volume::hdf5::{OpenFile, StoredColumn};
+
+/// Reads the table at a path. Errors name the row, counted from 0, and the column. `id` and `name`: the columns of ids and of
+/// names, if they are known.
+pub(super) fn read(
+    file: &OpenFile,
+    path: &str,
+    id: Option<&str>,
+    name: Option<&str>,
+) -> Result<Labels, String> {
+    let unreadable = |error| {
+        tracing::warn!("{error}");
+        "it cannot be opened; the log says why".to_owned()
+    };
+    let mut columns = file.columns(path).map_err(unreadable)?;
+    let (place, _) = places(&names(&columns), id, name)?;
+    // Groups may also hold lists of other lengths.
+    let rows = columns.get(place).map_or(0, |column| column.rows);
+    columns.retain(|column| column.rows == rows);
+    let mut table = Unsorted::new(&names(&columns), id, name, 0)?;
+    for (place, column) in columns.iter().enumerate() {
+        column.read(&mut |cell| table.push(place, cell))?;
+    }
+    table.sorted()
+}
+
+/// The names of columns.
+pub(super) fn names(columns: &[StoredColumn]) -> Vec<&str> {
+    columns.iter().map(|column| column.name.as_str()).collect()
+}

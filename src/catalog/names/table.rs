@@ -1,0 +1,199 @@
+//! A table of labels in memory: found by id, listed in pages, searched by text.
+
+use memchr::memmem::Finder;
+
+/// The most memory that the ids and cells of a table take, in bytes.
+const MAX_BYTES: usize = 1 << 30;
+/// The most columns.
+const MAX_COLUMNS: usize = 256;
+/// Neuroglancer is given the names of at most this many labels: it loads all of them at once.
+const MAX_SEGMENTS: usize = 500_000;
+/// What the column of ids may be called, the most telling name first. ilastik, NWB and BrainGlobe use these.
+pub(super) const IDS: [&str; 8] =
+    ["id", "ids", "label_id", "labelimage_oid", "segment_id", "cell_id", "object_id", "label"];
+/// What the column of names may be called, likewise.
+const NAMES: [&str; 8] =
+    ["name", "names", "label_name", "predicted class", "class", "cell_type", "acronym", "label"];
+
+/// Labels with names and properties, in the order of their ids.
+#[derive(Debug)]
+pub struct Labels {
+    ids: Vec<u64>,
+    /// The row of each id in the columns; empty if the rows are in the order of the ids.
+    rows: Vec<u32>,
+    /// The column of names, if there is one.
+    pub names: Option<Column>,
+    /// The columns other than those of ids and names.
+    pub properties: Vec<Column>,
+}
+
+/// A column of a table: a text for each row.
+#[derive(Debug, Default)]
+pub struct Column {
+    /// The name of the column.
+    pub name: String,
+    /// Whether each cell is a number or empty.
+    pub is_number: bool,
+    all: String,
+    /// The end of each cell. [`MAX_BYTES`] fits 32 bits.
+    ends: Vec<u32>,
+}
+
+/// A table that is being read: columns one after the other, or row by row.
+pub(super) struct Unsorted {
+    ids: Vec<u64>,
+    columns: Vec<Column>,
+    /// The numbers of the columns of ids and of names.
+    places: (usize, Option<usize>),
+    /// The number of the first row, for errors.
+    first: usize,
+    bytes: usize,
+}
+
+/// The columns of ids and of names among the columns of a table. `id` and `name`: what they are called, if that is known.
+pub(super) fn places(
+    columns: &[&str],
+    id: Option<&str>,
+    name: Option<&str>,
+) -> Result<(usize, Option<usize>), String> {
+    let find = |wanted: &str| columns.iter().position(|column| column.eq_ignore_ascii_case(wanted));
+    let named = |wanted: &str| {
+        let problem = "Say which are meant: names = { …, id = \"…\", name = \"…\" }";
+        find(wanted).ok_or_else(|| {
+            format!("it has no column {wanted}; its columns are {}. {problem}", columns.join(", "))
+        })
+    };
+    let id = match id {
+        Some(id) => named(id)?,
+        None => IDS.into_iter().find_map(find).ok_or(()).or_else(|()| named(&IDS.join(" or ")))?,
+    };
+    let usual = || NAMES.into_iter().filter_map(find).find(|place| *place != id);
+    Ok((id, name.map(named).transpose()?.or_else(usual).filter(|place| *place != id)))
+}
+
+impl Unsorted {
+    pub fn new(header: &[&str], id: Option<&str>, name: Option<&str>, first: usize) -> Result<Self, String> {
+        if header.len() > MAX_COLUMNS {
+            return Err(format!("it has {} columns; at most {MAX_COLUMNS} are read", header.len()));
+        }
+        let places = places(header, id, name)?;
+        let column = |name: &&str| Column { name: (*name).to_owned(), is_number: true, ..Column::default() };
+        let columns = header.iter().map(column).collect();
+        Ok(Self { ids: Vec::new(), columns, places, first, bytes: 0 })
+    }
+
+    /// Adds the next cell of a column.
+    pub fn push(&mut self, place: usize, cell: &[u8]) -> Result<(), String> {
+        let Some(column) = self.columns.get_mut(place) else { return Ok(()) };
+        let row = self.first + if place == self.places.0 { self.ids.len() } else { column.ends.len() };
+        let wrong = |problem: String| format!("row {row}, column {:?}: {problem}", column.name);
+        let Ok(cell) = str::from_utf8(cell) else {
+            return Err(wrong("it is not UTF-8; write the table with texts in UTF-8".to_owned()));
+        };
+        self.bytes += cell.len() + size_of::<u64>();
+        if self.bytes > MAX_BYTES {
+            return Err(wrong(format!("up to here the table takes {} MiB, the limit", MAX_BYTES >> 20)));
+        }
+        if place == self.places.0 {
+            let expected =
+                || format!("{cell:?} is not an id: a whole number from 0 to {} is expected", u64::MAX);
+            self.ids.push(parsed_id(cell).ok_or_else(|| wrong(expected()))?);
+            return Ok(());
+        }
+        column.is_number &= cell.trim().is_empty() || cell.trim().parse::<f64>().is_ok();
+        column.all.push_str(cell);
+        column.ends.push(column.all.len() as u32);
+        Ok(())
+    }
+
+    /// The whole table, in which each id occurs once.
+    pub fn sorted(self) -> Result<Labels, String> {
+        let Self { ids, mut columns, places: (id, name), first, .. } = self;
+        let names = name.map(|name| columns.remove(name));
+        columns.remove(id - usize::from(name.is_some_and(|name| name < id)));
+        let mut labels = Labels { ids, rows: Vec::new(), names, properties: columns };
+        if !labels.ids.is_sorted() {
+            let mut order: Vec<(u64, u32)> = std::mem::take(&mut labels.ids).into_iter().zip(0..).collect();
+            order.sort_unstable();
+            (labels.ids, labels.rows) = order.into_iter().unzip();
+        }
+        let Some(rank) = labels.ids.windows(2).position(|pair| pair.first() == pair.last()) else {
+            return Ok(labels);
+        };
+        let (id, row, before) = (labels.id(rank), labels.row(rank + 1) + first, labels.row(rank) + first);
+        Err(format!(
+            "row {row}, column of ids: {id} is the id of row {before}, too; each id is expected once"
+        ))
+    }
+}
+
+/// A whole number, perhaps with a decimal point and zeros, as programs write it that take it for a float.
+fn parsed_id(cell: &str) -> Option<u64> {
+    let (whole, zeros) = cell.trim().split_once('.').unwrap_or((cell.trim(), ""));
+    whole.parse().ok().filter(|_| zeros.bytes().all(|digit| digit == b'0'))
+}
+
+impl Column {
+    /// The cell of a row.
+    pub fn get(&self, row: usize) -> &str {
+        let end = |row: usize| self.ends.get(row).map_or(0, |end| *end as usize);
+        self.all.get(row.checked_sub(1).map_or(0, end)..end(row)).unwrap_or_default()
+    }
+}
+
+impl Labels {
+    /// How many labels there are.
+    pub fn count(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Why Neuroglancer is not given the names, if so.
+    pub fn too_many(&self) -> Option<String> {
+        let count = self.count();
+        let reason =
+            || format!("{count} labels have names, and Neuroglancer is given at most {MAX_SEGMENTS}");
+        (count > MAX_SEGMENTS).then(reason)
+    }
+
+    /// The id of the label with that rank among all ids.
+    pub fn id(&self, rank: usize) -> u64 {
+        self.ids.get(rank).copied().unwrap_or_default()
+    }
+
+    /// The rank of an id among all ids.
+    pub fn find(&self, id: u64) -> Option<usize> {
+        self.ids.binary_search(&id).ok()
+    }
+
+    /// The row of the label with that rank, in all columns.
+    pub fn row(&self, rank: usize) -> usize {
+        self.rows.get(rank).map_or(rank, |row| *row as usize)
+    }
+
+    /// The ranks of at most `most` labels of which a text contains `wanted`, whatever the case, with ids above `after`; and
+    /// whether there are more.
+    pub fn page(&self, after: Option<u64>, most: usize, wanted: &str) -> (Vec<usize>, bool) {
+        let first = after.map_or(0, |id| self.ids.partition_point(|known| *known <= id));
+        let wanted = wanted.to_lowercase();
+        let (finder, mut lower) = (Finder::new(&wanted), String::new());
+        let mut contains = |text: &str| {
+            lower.clear();
+            lower.push_str(text);
+            if text.is_ascii() {
+                lower.make_ascii_lowercase();
+            } else {
+                lower = text.to_lowercase();
+            }
+            finder.find(lower.as_bytes()).is_some()
+        };
+        let of_texts = self.properties.iter().filter(|column| !column.is_number);
+        let texts: Vec<&Column> = self.names.iter().chain(of_texts).collect();
+        let matches = |rank: &usize| {
+            wanted.is_empty() || texts.iter().any(|column| contains(column.get(self.row(*rank))))
+        };
+        let mut found: Vec<usize> = (first..self.count()).filter(matches).take(most + 1).collect();
+        let has_more = found.len() > most;
+        found.truncate(most);
+        (found, has_more)
+    }
+}

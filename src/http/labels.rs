@@ -1,0 +1,147 @@
+//! Names and properties of labels: `/datasets/TOKEN/CHANNEL/labels.json`, in pages and searched, and Neuroglancer's
+//! `segment_properties`.
+
+use std::collections::BTreeSet;
+
+use actix_web::HttpResponse;
+use serde_json::{Map, Value, json};
+use url::form_urlencoded;
+
+use super::caching::REVALIDATED;
+use super::context::Context;
+use super::documents::Document;
+use super::{DATASETS, descriptions, problem};
+use crate::base::name::Name;
+use crate::base::request::Malformed;
+use crate::catalog::{Column, Dataset, Labels};
+use crate::service::TileError;
+
+/// The labels of a page, unless the request says how many.
+const USUAL_COUNT: u64 = 100;
+/// The most labels of a page.
+const MAX_COUNT: u64 = 1000;
+/// The most tags.
+const MAX_TAGS: usize = 1024;
+
+/// The token and the channel in `/datasets/TOKEN/CHANNEL/labels.json`.
+pub(super) fn requested(path: &str) -> Option<(&str, &str)> {
+    let (token, channel) = path.strip_prefix(DATASETS)?.strip_suffix("/labels.json")?.split_once('/')?;
+    (!channel.contains('/')).then_some((token, channel))
+}
+
+/// The response with a page of the labels of a channel.
+pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> HttpResponse {
+    match descriptions::named(context, token) {
+        Ok(dataset) => match found(context, dataset, channel).await {
+            Ok(page) => page.response(context.request, REVALIDATED, None),
+            Err(error) => problem::response(&error),
+        },
+        Err(problem) => *problem,
+    }
+}
+
+async fn found(context: &Context<'_>, dataset: &Dataset, channel: &str) -> Result<Document, TileError> {
+    let names = dataset.names(&Name::new(channel).map_err(Malformed::from)?)?;
+    let query = context.request.query_string();
+    let (id, after) = (number(query, "id")?, number(query, "after")?);
+    let most = number(query, "count")?.unwrap_or(USUAL_COUNT).clamp(1, MAX_COUNT) as usize;
+    let search = given(query, "search").unwrap_or_default();
+    let labels = names.get().await.map_err(TileError::Document)?;
+    let page = move || {
+        let (ranks, has_more) = match id {
+            Some(id) => (labels.find(id).into_iter().collect(), false),
+            None => labels.page(after, most, &search),
+        };
+        let next = ranks.last().filter(|_| has_more).map(|rank| labels.id(*rank).to_string());
+        let page: Vec<Value> = ranks.iter().map(|rank| label(&labels, *rank)).collect();
+        Document::json(&json!({ "total": labels.count(), "labels": page, "next": next }))
+    };
+    tokio::task::spawn_blocking(page).await.map_err(|error| TileError::Document(error.to_string()))?
+}
+
+/// The value of a parameter in a query.
+fn given(query: &str, parameter: &str) -> Option<String> {
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    pairs.find(|(name, _)| name == parameter).map(|(_, value)| value.into_owned())
+}
+
+fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {
+    let expected = "a whole number that fits in 64 bits";
+    let parse =
+        |value: String| value.parse().map_err(|_| Malformed::Parameter { parameter, value, expected });
+    given(query, parameter).map(parse).transpose()
+}
+
+/// A label. Its id is a text, as JavaScript's numbers cannot hold all ids.
+fn label(labels: &Labels, rank: usize) -> Value {
+    let cell = |column: &Column| (column.name.clone(), value(column.get(labels.row(rank)), column.is_number));
+    let properties: Map<String, Value> = labels.properties.iter().map(cell).collect();
+    let name = labels.names.as_ref().map_or("", |names| names.get(labels.row(rank)));
+    json!({ "id": labels.id(rank).to_string(), "name": name, "properties": properties })
+}
+
+/// A cell: a text, or a number, which is null if it is missing.
+fn value(cell: &str, is_number: bool) -> Value {
+    if !is_number {
+        return cell.into();
+    }
+    let real = || cell.trim().parse::<f64>().map_or(Value::Null, Value::from);
+    cell.trim().parse::<i64>().map_or_else(|_| real(), Value::from)
+}
+
+/// Neuroglancer's segment properties, inline. Names are labels, the column `description` is the description, and the first
+/// column of texts that repeat is that of tags, as there may be only one; other texts are strings. So are numbers of which
+/// some are missing: the format has no gaps.
+pub(super) fn segment_properties(labels: &Labels) -> Value {
+    let ranks = 0..labels.count();
+    let cells = |column: &Column| ranks.clone().map(|rank| column.get(labels.row(rank)).to_owned()).collect();
+    let mut properties = Vec::new();
+    if let Some(names) = &labels.names {
+        let names: Vec<String> = cells(names);
+        properties.push(json!({ "id": "name", "type": "label", "values": names }));
+    }
+    let mut has_tags = false;
+    for column in &labels.properties {
+        let (id, cells): (_, Vec<String>) = (&column.name, cells(column));
+        let tags = || if has_tags || column.is_number { None } else { tags(id, &cells) };
+        properties.push(if let Some(data_type) = data_type(&cells).filter(|_| column.is_number) {
+            let numbers: Vec<Value> = cells.iter().map(|cell| value(cell, true)).collect();
+            json!({ "id": id, "type": "number", "data_type": data_type, "values": numbers })
+        } else if id.eq_ignore_ascii_case("description") {
+            json!({ "id": id, "type": "description", "values": cells })
+        } else if let Some(tags) = tags() {
+            has_tags = true;
+            tags
+        } else {
+            json!({ "id": id, "type": "string", "values": cells })
+        });
+    }
+    let ids: Vec<String> = ranks.clone().map(|rank| labels.id(rank).to_string()).collect();
+    json!({ "@type": "neuroglancer_segment_properties", "inline": { "ids": ids, "properties": properties } })
+}
+
+/// The type of numbers in Neuroglancer; `None` if some are missing or infinite.
+fn data_type(cells: &[String]) -> Option<&'static str> {
+    let all = |is_right: fn(&str) -> bool| cells.iter().all(|cell| is_right(cell.trim()));
+    if all(|cell| cell.parse::<i32>().is_ok()) {
+        return Some("int32");
+    }
+    if all(|cell| cell.parse::<u32>().is_ok()) {
+        return Some("uint32");
+    }
+    all(|cell| cell.parse().is_ok_and(f64::is_finite)).then_some("float32")
+}
+
+/// Texts as tags, which have no spaces and do not begin with #; `None` if all differ, or too many.
+fn tags(id: &str, cells: &[String]) -> Option<Value> {
+    let tag = |cell: &String| {
+        let words: Vec<&str> = cell.trim_start_matches('#').split_whitespace().collect();
+        (!words.is_empty()).then(|| words.join("_"))
+    };
+    let all: BTreeSet<String> = cells.iter().filter_map(tag).collect();
+    let all: Vec<String> = all.into_iter().collect();
+    let place = |cell| all.binary_search(&tag(cell)?).ok();
+    let values: Vec<Vec<usize>> = cells.iter().map(|cell| place(cell).into_iter().collect()).collect();
+    let repeat = all.len() < cells.iter().filter_map(tag).count() && all.len() <= MAX_TAGS;
+    repeat.then(|| json!({ "id": id, "type": "tags", "tags": all, "values": values }))
+}

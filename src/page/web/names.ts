@@ -1,0 +1,32 @@
+// Names of labels: of one label, and of those whose name contains a text.
+
+import { addressOf, type Channel, type Dataset, sound } from "./data";
+
+/** A label with a name, and its channel. */
+export interface Named {
+  channel: Channel;
+  id: string;
+  name: string;
+}
+
+/** The most labels that a search shows. */
+const MAX_FOUND = 8;
+
+async function ask(dataset: Dataset, channel: Channel, query: Record<string, string>, signal: AbortSignal): Promise<Named[]> {
+  const address = `datasets/${addressOf(dataset)}/${channel.name}/labels.json?${new URLSearchParams(query)}`;
+  const page = (await (await sound(await fetch(address, { signal }))).json()) as { labels: { id: string; name: string }[] };
+  return page.labels.map(({ id, name }) => ({ channel, id, name }));
+}
+
+/** The name of a label; empty if it has none. */
+export async function nameOf(dataset: Dataset, channel: Channel, id: string, signal: AbortSignal): Promise<string> {
+  if (!channel.names || !/^\d+$/.test(id)) return "";
+  return (await ask(dataset, channel, { id }, signal))[0]?.name ?? "";
+}
+
+/** The labels of all channels whose name, or another text of theirs, contains a text. */
+export async function searchNames(dataset: Dataset, text: string, signal: AbortSignal): Promise<Named[]> {
+  const channels = dataset.channels.filter((channel) => channel.names);
+  const found = await Promise.all(channels.map((channel) => ask(dataset, channel, { search: text, count: String(MAX_FOUND) }, signal)));
+  return found.flat().slice(0, MAX_FOUND);
+}

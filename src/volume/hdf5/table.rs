@@ -1,0 +1,176 @@
+//! Tables: the fields of a compound dataset, or the datasets of a group, all of one axis. They are read in blocks of rows.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor};
+use hdf5::{Dataset, Datatype};
+
+use super::file::StoredFile;
+use super::links::{Follower, Node};
+use super::{OpenError, dataset, library, library_lock, listing};
+use crate::flow::stalls;
+
+/// The bytes of a block of rows, if its chunks are not larger.
+const BLOCK: usize = 4 << 20;
+/// The most bytes of a chunk, and of the texts of variable length in a block.
+const MAX_BYTES: usize = 64 << 20;
+/// The most datasets of a group that are looked at.
+const MAX_DATASETS: usize = 256;
+
+/// A column of a table.
+#[derive(Debug)]
+pub struct StoredColumn {
+    /// The name of the field or of the dataset.
+    pub name: String,
+    /// The number of rows.
+    pub rows: u64,
+    /// Whether its cells are strings rather than numbers.
+    pub is_text: bool,
+    file: Arc<StoredFile>,
+    dataset: Dataset,
+    /// The type of a cell in memory.
+    cell: TypeDescriptor,
+    is_field: bool,
+    /// The number of rows that are read together.
+    block: usize,
+}
+
+/// Takes the cells of a column as texts, one after the other; an error ends the reading.
+pub type TakeCell<'a> = dyn FnMut(&[u8]) -> Result<(), String> + 'a;
+
+/// The columns of the table at a path whose cells are numbers or strings.
+pub(super) fn columns(
+    follower: &Follower<'_>,
+    file: &Arc<StoredFile>,
+    path: &str,
+) -> Result<Vec<StoredColumn>, OpenError> {
+    let Node::Group(group) = follower.node(file, path)?.object else {
+        let (found, _) = follower.dataset(file, path)?;
+        let fields = of_dataset(&found.file, &found.object);
+        return fields.map_err(|error| OpenError::object(&file.location, path, error.to_string()));
+    };
+    let named = listing::names(&group).into_iter().take(MAX_DATASETS).filter_map(|name| {
+        let (found, _) = follower.dataset(file, &format!("{path}/{name}")).ok()?;
+        let column = of_dataset(&found.file, &found.object).ok()?.pop().filter(|column| !column.is_field)?;
+        Some(StoredColumn { name, ..column })
+    });
+    Ok(named.collect())
+}
+
+/// The columns of one dataset: its fields, or itself.
+fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<StoredColumn>> {
+    let [rows] = *dataset.shape() else { return Err("it has not one axis".into()) };
+    let stored = dataset.dtype()?;
+    let (bytes, chunk) =
+        (stored.size().max(1), dataset.chunk().map_or(1, |chunk| chunk.iter().product::<usize>().max(1)));
+    if !dataset::is_own(dataset) || bytes.saturating_mul(chunk) > MAX_BYTES {
+        return Err("its data is in other files, or its chunks are too large".into());
+    }
+    let (fields, is_field) = match stored.to_descriptor()? {
+        TypeDescriptor::Compound(CompoundType { fields, .. }) => (fields, true),
+        own => (vec![CompoundField::new("", own, 0, 0)], false),
+    };
+    let column = |CompoundField { name, ty, .. }: CompoundField| {
+        use TypeDescriptor as Type;
+        let (cell, is_text) = match ty {
+            Type::Integer(_) | Type::Boolean | Type::Enum(_) => (Type::Integer(IntSize::U8), false),
+            Type::Unsigned(_) => (Type::Unsigned(IntSize::U8), false),
+            Type::Float(FloatSize::U4 | FloatSize::U8) => (ty, false),
+            Type::FixedAscii(_) | Type::FixedUnicode(_) | Type::VarLenAscii | Type::VarLenUnicode => {
+                (ty, true)
+            }
+            _ => return None,
+        };
+        let block = (BLOCK / bytes.max(cell.size())).next_multiple_of(chunk).max(chunk);
+        let (file, dataset) = (Arc::clone(file), dataset.clone());
+        Some(StoredColumn { name, rows: rows as u64, is_text, file, dataset, cell, is_field, block })
+    };
+    Ok(fields.into_iter().filter_map(column).collect())
+}
+
+impl StoredColumn {
+    /// Reads all cells. Errors do not name the file.
+    pub fn read(&self, take: &mut TakeCell<'_>) -> Result<(), String> {
+        for start in (0..self.rows).step_by(self.block) {
+            let wrong = |problem: String| format!("row {start}, column {:?}: {problem}", self.name);
+            let count = (self.rows - start).min(self.block as u64);
+            let stuck = stalls::ensure_answer([&**self.file.bytes.path()]);
+            stuck.map_err(|error| wrong(error.to_string()))?;
+            let _working = stalls::working_on(self.file.bytes.path());
+            let cells =
+                self.cells(start, count).map_err(|error| wrong(format!("it cannot be read: {error}")))?;
+            self.file.bytes.ensure_unchanged(&self.name).map_err(|error| error.public())?;
+            self.write(&cells, take)?;
+        }
+        Ok(())
+    }
+
+    /// The cells of some rows, and where strings of variable length are.
+    fn cells(&self, start: u64, count: u64) -> hdf5::Result<Cells> {
+        let (name, cell, size) = (&self.name, &self.cell, self.cell.size());
+        let fields = vec![CompoundField::new(name, cell.clone(), 0, 0)];
+        let whole = TypeDescriptor::Compound(CompoundType { fields, size });
+        let _library = library_lock::lock().map_err(|error| error.to_string())?;
+        let memory = Datatype::from_descriptor(if self.is_field { &whole } else { cell })?;
+        if matches!(cell, TypeDescriptor::VarLenAscii | TypeDescriptor::VarLenUnicode) {
+            return library::read_strings(&self.dataset, &memory, start, count, MAX_BYTES)
+                .map(Cells::Strings);
+        }
+        let mut bytes = vec![0; count as usize * size];
+        library::read_as(&self.dataset, &memory, &[start], &[count], &mut bytes)?;
+        Ok(Cells::Fixed(bytes))
+    }
+
+    fn write(&self, cells: &Cells, take: &mut TakeCell<'_>) -> Result<(), String> {
+        let bytes = match cells {
+            Cells::Strings(strings) => return strings.iter().try_for_each(|string| take(string)),
+            Cells::Fixed(bytes) => bytes.chunks_exact(self.cell.size()),
+        };
+        let mut text = String::new();
+        for cell in bytes {
+            text.clear();
+            let written = match (&self.cell, <[u8; 8]>::try_from(cell), <[u8; 4]>::try_from(cell)) {
+                (TypeDescriptor::Integer(_), Ok(word), _) => write!(text, "{}", i64::from_ne_bytes(word)),
+                (TypeDescriptor::Unsigned(_), Ok(word), _) => write!(text, "{}", u64::from_ne_bytes(word)),
+                (TypeDescriptor::Float(_), Ok(word), _) => write!(text, "{}", f64::from_ne_bytes(word)),
+                (TypeDescriptor::Float(_), _, Ok(word)) => write!(text, "{}", f32::from_ne_bytes(word)),
+                _ => {
+                    // A string of fixed length ends at the first zero byte, and may be padded with spaces.
+                    take(cell.split(|byte| *byte == 0).next().unwrap_or_default().trim_ascii_end())?;
+                    continue;
+                }
+            };
+            written.map_err(|error| error.to_string())?;
+            take(text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Cells as they were read.
+enum Cells {
+    Strings(Vec<Vec<u8>>),
+    Fixed(Vec<u8>),
+}
+
+#[cfg(test)]
+mod tests {
+    use hdf5::types::VarLenUnicode;
+
+    use super::*;
+
+    #[test]
+    fn strings_take_no_more_memory_than_allowed() {
+        let place = tempfile::tempdir().unwrap();
+        let file = hdf5::File::create(place.path().join("a.h5")).unwrap();
+        let texts =
+            ["short", "", "much longer than the rest"].map(|text| text.parse::<VarLenUnicode>().unwrap());
+        let stored = file.new_dataset_builder().with_data(&texts).create("texts").unwrap();
+        let memory = stored.dtype().unwrap();
+        let read = |most| library::read_strings(&stored, &memory, 0, 3, most);
+        assert_eq!(read(1000).unwrap(), texts.map(|text| text.as_bytes().to_vec()));
+        assert!(read(40).is_err());
+        assert!(library::read_strings(&stored, &memory, 1, 3, 1000).is_err(), "it ends after three");
+    }
+}
