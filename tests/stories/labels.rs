@@ -227,10 +227,7 @@ fn settings_of_names_that_cannot_be_meant_are_faults() {
         ("names = { file = \"cells.csv\", path = \"/table\" }", "either file or path is expected"),
         ("names = { file = \"cells.csv\", column = \"x\" }", "names.column: there is no such key"),
         ("names = 7", "a path in quotes is expected"),
-        (
-            "names = { file = \"cells.csv\", name = \"title\" }",
-            "it has no column title; its columns are id",
-        ),
+        ("names = { file = \"cells.csv\", name = \"title\" }", "it has no column title; its columns are id"),
     ] {
         let check = place(settings, "").run(["check"]);
         assert_ne!(check.code, 0, "{settings}");

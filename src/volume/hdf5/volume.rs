@@ -31,9 +31,9 @@ use crate::metrics::Meter;
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
-    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, ComplexPart, Decode, NoReferences, Positions, ReadCost,
-    ReadError, ReadRequest, Samples, StoredArray, StoredChunk, StoredPart, TakePart, Tally, Tzyx, Values,
-    Volume, VolumeShape, VoxelType, Yields,
+    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, ComplexPart, Decode, NoReferences, Positions,
+    ReadCost, ReadError, ReadRequest, Samples, StoredArray, StoredChunk, StoredPart, TakePart, Tally, Tzyx,
+    Values, Volume, VolumeShape, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
