@@ -138,7 +138,7 @@ fn packed_coordinates_are_unpacked_before_they_are_a_voxel_size() {
     let channel = only(&path);
     let [x, y, _] = voxel(&channel).unwrap();
     assert!((x - 0.00028).abs() < 1e-9 && (y - 0.00028).abs() < 1e-9, "{x} {y}");
-    assert!((channel.origin.unwrap().x + 0.101).abs() < 1e-6);
+    assert!((channel.transforms.first().unwrap().translation().x + 0.101).abs() < 1e-6);
     assert_eq!(channel.voxel_unit.as_deref(), Some("rad"));
 }
 
