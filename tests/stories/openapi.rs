@@ -10,7 +10,8 @@ fn served(place: &Place) -> Server {
     place.write(
         "voltile.toml",
         &format!(
-            "[[server.mounts]]\ntile_service = \"ndtilecache\"\n\
+            "[server]\nreferences = \"https://data.example.org/\"\n\
+             [[server.mounts]]\ntile_service = \"ndtilecache\"\n\
              [[server.mounts]]\ntile_service = \"slides\"\ncontent_type = \"image/png\"\nadjustable = true\n\
              [datasets.series]\nfile = {series:?}\n[datasets.series.channels.first]\npath = \"/data\"\naxes = \"tczyx\"\n\
              [datasets.wide]\nfile = {wide:?}\n[datasets.voxels]\nfile = {voxels:?}\nvoxel_size = [1, 2, 3]\n"
@@ -112,8 +113,8 @@ fn every_documented_path_answers_as_documented() {
         }
     }
     assert_eq!(
-        checked, 17,
-        "the list, a dataset, what is said of its file, a range, projects, info, two of the precomputed format, seven of OME-Zarr, two of health"
+        checked, 18,
+        "the list, a dataset, what is said of its file, a range, projects, info, two of the precomputed format, seven of OME-Zarr, references, two of health"
     );
 }
 
