@@ -310,11 +310,10 @@ pub trait Volume: Send + Sync + fmt::Debug {
     }
 
     /// Hands out where its stored chunks lie and how they are coded, of all time points, for programs that read them without
-    /// HDF5. Reads chunk indexes and no voxels.
-    fn references(&self, _take: &mut TakePart<'_>) -> Result<(), NoReferences> {
-        let problem = self.shape().coding.as_ref().err().cloned();
-        let problem = problem.unwrap_or_else(|| "it is not stored in chunks".to_owned());
-        Err(NoReferences::Unmapped { dataset: None, problem })
+    /// HDF5. Reads chunk indexes and no voxels. `path`: of its first dataset, for errors.
+    fn references(&self, path: &str, _take: &mut TakePart<'_>) -> Result<(), NoReferences> {
+        let problem = self.shape().coding.clone().err().unwrap_or_else(|| "it is not stored".to_owned());
+        Err(NoReferences::unmapped(path, problem))
     }
 
     /// Does everything that happens on a first read (reads the index, one voxel), starting nothing new after `until`.
@@ -394,12 +393,11 @@ pub enum NoReferences {
     Write(#[from] io::Error),
     /// Programs that know nothing of HDF5 cannot read them.
     #[error(
-        "the dataset {} cannot be read without HDF5: {problem}; `voltile pyramid FILE --rechunk OUT.h5` writes a copy that can",
-        dataset.as_deref().unwrap_or_default()
+        "the dataset {dataset} cannot be read without HDF5: {problem}; `voltile pyramid FILE --rechunk OUT.h5` writes a copy that can"
     )]
     Unmapped {
-        /// The path of the dataset; `None` if the volume does not know it.
-        dataset: Option<String>,
+        /// The path of the dataset.
+        dataset: String,
         /// What is in the way; "it" is the dataset.
         problem: String,
     },
@@ -408,16 +406,7 @@ pub enum NoReferences {
 impl NoReferences {
     /// Programs that know nothing of HDF5 cannot read the chunks of a dataset.
     pub fn unmapped(dataset: &str, problem: impl Into<String>) -> Self {
-        NoReferences::Unmapped { dataset: Some(dataset.to_owned()), problem: problem.into() }
-    }
-
-    /// This error with the path of the dataset, unless it names one already.
-    #[must_use]
-    pub fn of(self, path: &str) -> Self {
-        match self {
-            NoReferences::Unmapped { dataset: None, problem } => NoReferences::unmapped(path, problem),
-            other => other,
-        }
+        NoReferences::Unmapped { dataset: dataset.to_owned(), problem: problem.into() }
     }
 }
 

@@ -491,6 +491,8 @@ fn wrong_values_of_the_server_are_refused() {
         ("server.neuroglancer", "\"neuroglancer.example.org\""),
         ("server.neuroglancer", "\"https://a.org/#!{}\""),
         ("server.neuroglancer", "\"javascript://a.org\""),
+        ("server.references", "\"https://me:word@a.org/\""),
+        ("server.references", "\"https://a.org/?signature\""),
         ("server.trusted_proxies", "\"127.0.0.1\""),
         ("server.trusted_proxies", "[\"localhost\"]"),
         ("server.trusted_proxies", "[\"127.0.0.1\", \"10.0.0.1/8\"]"),

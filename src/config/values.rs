@@ -361,9 +361,10 @@ pub(super) fn public_folder(value: &Value) -> Parsed<Option<String>> {
     let has_user = |text: &str| text.split('/').nth(2).is_some_and(|host| host.contains('@'));
     let is_good = |text: &str| is_address(text, &["https", "http", "s3", "gs", "az"]) && !has_user(text);
     let text = text_of(value).filter(|text| is_good(text)).map(|text| text.trim_end_matches('/'));
+    // What was typed may hold a password, and is not repeated.
     text.map(|text| Some(format!("{text}/"))).ok_or_else(|| {
-        let right = "an address such as \"https://data.example.org/\" or \"s3://bucket/folder/\", without a query or a password,";
-        expected(right, value)
+        let right = "\"https://data.example.org/\" or \"s3://bucket/folder/\"";
+        format!("an address such as {right} is expected, without a query and a password")
     })
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Document {
     /// How many windows and statistics were known when it was requested.
     pub measured: usize,
     /// Memory that is held until it is sent; never of one that is kept.
-    held: Option<Arc<Held>>,
+    pub held: Option<Arc<Held>>,
 }
 
 /// The documents of a site.
@@ -94,11 +94,6 @@ impl Document {
     pub fn new(content_type: &'static str, parts: Vec<Bytes>) -> Self {
         let digest = TileKey::digest(&("document", content_type, &parts));
         Self { content_type, parts: parts.into(), digest, measured: 0, held: None }
-    }
-
-    /// This document with memory that is held until it is sent.
-    pub fn holding(self, held: Arc<Held>) -> Self {
-        Self { held: Some(held), ..self }
     }
 
     /// Its length in bytes, without the server's address.

@@ -140,9 +140,9 @@ impl Volume for Series {
         }
     }
 
-    fn references(&self, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
+    fn references(&self, path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
         for time in (0..self.shape.times).filter(|time| self.shape.has(*time)) {
-            self.volume(time)?.references(&mut |part: StoredPart<'_>| {
+            self.volume(time)?.references(path, &mut |part: StoredPart<'_>| {
                 if part.array.chunk[0] > 1 {
                     return Err(NoReferences::unmapped(part.dataset, "its chunks hold several time points"));
                 }

@@ -125,10 +125,10 @@ impl Volume for Stack {
         self.present_pieces(region).map(|piece| piece.within_stack).collect()
     }
 
-    fn references(&self, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
+    fn references(&self, path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
         for part in (0..self.ends.len()).filter(|part| self.parts.shape().has(*part as u64)) {
             let start = [0, self.start(part), 0, 0];
-            self.parts.volume(part as u64)?.references(&mut |part| take(moved(part, start)?))?;
+            self.parts.volume(part as u64)?.references(path, &mut |part| take(moved(part, start)?))?;
         }
         Ok(())
     }

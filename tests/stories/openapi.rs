@@ -11,7 +11,8 @@ fn served(place: &Place) -> Server {
     place.write(
         "voltile.toml",
         &format!(
-            "[[server.mounts]]\ntile_service = \"ndtilecache\"\n\
+            "[server]\nreferences = \"https://data.example.org/\"\n\
+             [[server.mounts]]\ntile_service = \"ndtilecache\"\n\
              [[server.mounts]]\ntile_service = \"slides\"\ncontent_type = \"image/png\"\nadjustable = true\n\
              [datasets.series]\nfile = {series:?}\n[datasets.series.channels.first]\npath = \"/data\"\naxes = \"tczyx\"\n\
              [datasets.series.channels.ids]\npath = \"/ids\"\nkind = \"labels\"\nnames = \"names.csv\"\n\
@@ -115,8 +116,8 @@ fn every_documented_path_answers_as_documented() {
         }
     }
     assert_eq!(
-        checked, 20,
-        "the list, a dataset, what is said of its file, labels, a range, projects, info, three of the precomputed format, eight of OME-Zarr, two of health"
+        checked, 21,
+        "the list, a dataset, what is said of its file, labels, a range, projects, info, three of the precomputed format, eight of OME-Zarr, references, two of health"
     );
 }
 

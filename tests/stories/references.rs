@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use hdf5::ChunkInfo;
-use ndarray::{Array3, s};
+use hdf5::dataset::ChunkInfo;
+use ndarray::{Array3, arr2, s};
 use serde_json::{Value, json};
 
 use crate::common::objects::ObjectServer;
@@ -161,7 +161,7 @@ fn what_cannot_be_read_without_hdf5_is_named_with_the_cure_and_nothing_is_writte
 }
 
 #[test]
-fn sections_in_raw_files_and_time_points_in_linked_files_lead_to_these_files() {
+fn time_points_in_linked_files_lead_to_these_files() {
     let place = Place::new();
     for part in 0..2 {
         let planes = Array3::from_elem((3, 20, 30), 1 + part as u8);
@@ -170,6 +170,7 @@ fn sections_in_raw_files_and_time_points_in_linked_files_lead_to_these_files() {
         });
     }
     made::file(&place.path("series.h5"), |file| {
+        made::put(file, "s00/resolutions", &arr2(&[[1.0, 1.0, 1.0]]).into_dyn());
         for part in 0..2 {
             let group = file.create_group(&format!("t0000{part}/s00/0")).unwrap();
             group.link_external(&format!("part{part}.h5"), "/raw", "cells").unwrap();

@@ -60,7 +60,7 @@ async fn found(context: &Context<'_>, prefix: &str, image: &str) -> Result<HttpR
         bytes.shrink_to_fit();
         Ok(Document::new("application/json", vec![bytes.into()]))
     });
-    let document = document.await?;
+    let mut document = document.await?;
     // Documents of this size may not be kept, so that each request would hold its own.
     let held = site.service.boxes().hold(context.demand().client, document.length() as u64).now_or_never();
     let Some(held) = held else {
@@ -68,7 +68,8 @@ async fn found(context: &Context<'_>, prefix: &str, image: &str) -> Result<HttpR
     };
     let held = held.map_err(|_| too_large())?;
     held.shrink_to(document.length());
-    Ok(document.holding(Arc::new(held)).response(request, REVALIDATED, None))
+    document.held = Some(Arc::new(held));
+    Ok(document.response(request, REVALIDATED, None))
 }
 
 fn too_large() -> TileError {
@@ -149,10 +150,12 @@ impl References<'_> {
         level: &ArrayLevel,
         channels: &[&StoredLevel],
     ) -> Result<(), NoReferences> {
+        let unlike = "its chunks have another shape or coding than those of other channels or time points";
+        let elsewhere = "a file of it lies outside of the dataset's folder, or its name is no text";
         let mut array: Option<Value> = None;
         let volumes = channels.iter().flat_map(|one| one.volumes().iter().map(|volume| (one.path(), volume)));
         for (c, (path, volume)) in (0..).zip(volumes) {
-            let taken = volume.references(&mut |part| {
+            volume.references(path, &mut |part| {
                 let own = zarray(arrays, level, part.array);
                 let unmapped = |problem: &str| NoReferences::unmapped(part.dataset, problem);
                 match &array {
@@ -162,22 +165,19 @@ impl References<'_> {
                         array = Some(own);
                     }
                     Some(first) if *first == own => {}
-                    Some(_) => return Err(unmapped("its chunks have another shape or coding than those of the other channels and time points")),
+                    Some(_) => return Err(unmapped(unlike)),
                 }
                 if arrays.axes().times.is_none() && part.array.chunk[0] > 1 {
                     return Err(unmapped("its chunks hold several time points"));
                 }
-                let address = self.address(part.file).ok_or_else(|| {
-                    unmapped("one of its files lies outside of the folder of the dataset's own file, or its name is no text")
-                })?;
+                let address = self.address(part.file).ok_or_else(|| unmapped(elsewhere))?;
                 for StoredChunk { place: [t, z, y, x], offset, length } in part.chunks {
                     let place_of_axes = arrays.axes().chosen(t, c, [z, y, x]);
                     let key: Vec<String> = place_of_axes.iter().map(u64::to_string).collect();
                     self.entry(&format!("{place}{}", key.join(".")), &(&address, offset, length))?;
                 }
                 Ok(())
-            });
-            taken.map_err(|error| error.of(path))?;
+            })?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::dataset::{Storage, StoredDataset};
 use super::filters;
-use super::grid::{Grid, Position};
+use super::grid::Grid;
 use super::library::FilterSpec;
 use crate::store::Location;
 use crate::volume::NoReferences;
@@ -32,13 +32,10 @@ impl StoredDataset {
         if !self.stored.plain || self.stored.significant.is_some() {
             return Err("its numbers are packed".to_owned());
         }
-        let unknown = |filter| {
-            format!(
-                "it is stored with the filter {}, which numcodecs does not have",
-                filters::describe(filter)
-            )
-        };
-        self.filters.iter().map(|filter| codec(filter).ok_or_else(|| unknown(filter))).collect()
+        let known = |filter| codec(filter).ok_or_else(|| filters::describe(filter));
+        let codecs: Result<_, String> = self.filters.iter().map(known).collect();
+        codecs
+            .map_err(|filter| format!("it is stored with the filter {filter}, which numcodecs does not have"))
     }
 
     /// Its stored chunks, by the files in which they lie. Reads the chunk index.
@@ -57,9 +54,8 @@ impl StoredDataset {
             })?,
             Storage::Chunked { .. } => {
                 let entries = self.entries()?;
-                let is_other = |(at, entry): &(Position, _)| !self.is_coded_alike(at, *entry);
-                let coded = entries.iter().map(|entry| (self.grid.numbered(entry.number), *entry));
-                if let Some((at, _)) = { coded }.find(is_other) {
+                let mut coded = entries.iter().map(|entry| (self.grid.numbered(entry.number), *entry));
+                if let Some((at, _)) = coded.find(|(at, entry)| !self.is_coded_alike(at, *entry)) {
                     let problem =
                         format!("its chunk {} is not coded as all its filters say", self.chunk_name(&at));
                     return Err(NoReferences::unmapped(&self.path, problem));

@@ -440,15 +440,11 @@ impl Hdf5Volume {
 
     /// The place in the volume's grid of a chunk of the dataset's grid; `None` if the volume does not show it.
     fn in_volume(&self, at: &Position) -> Option<Tzyx> {
-        let mut place = [0; 4];
-        for (role, at) in self.roles.iter().zip(at) {
-            match rank(*role) {
-                Some(axis) => place[axis] = *at,
-                None if *role != Role::Fixed(*at) => return None,
-                None => {}
-            }
-        }
-        Some(place)
+        let mut roles = self.roles.iter().zip(at);
+        let is_shown = roles.clone().all(|(role, at)| !matches!(role, Role::Fixed(own) if own != at));
+        let t = roles.find_map(|(role, at)| (*role == Role::Time).then_some(*at));
+        let Xyz { x, y, z } = self.spatial(at, 0);
+        is_shown.then_some([t.unwrap_or(0), z, y, x])
     }
 
     /// The position in the file of the chunk at `place` in the grid; `None` beyond the volume, if chunks have no common
@@ -539,7 +535,7 @@ impl Volume for Hdf5Volume {
         self.dataset.is_written(&self.stored_box(time, region))
     }
 
-    fn references(&self, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
+    fn references(&self, _path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
         let dataset = self.dataset.as_ref();
         let unmapped = |problem| NoReferences::unmapped(&dataset.path, problem);
         let _working = dataset.work().map_err(ReadError::from)?;
