@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use fastrand::Rng;
 use serde::Serialize;
 
-use super::row::Course;
 use super::target::{Space, Target};
 use crate::base::request::TileRequest;
 use crate::geometry::{Axis, TileAddress, Xyz};
@@ -60,6 +59,21 @@ impl Pattern {
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(pattern, ..)| *pattern == self).map_or("", |(_, name, _)| name)
     }
+}
+
+/// The tiles that a row measures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Course {
+    /// The dataset.
+    pub token: String,
+    /// The channel.
+    pub channel: String,
+    /// The plane, or several joined by `+`.
+    pub plane: String,
+    /// The level.
+    pub level: u8,
+    /// The order in which tiles were requested.
+    pub pattern: Pattern,
 }
 
 /// What one row measures.

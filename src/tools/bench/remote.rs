@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::pattern::{Pattern, cases};
-use super::row::{Course, Limits, RemoteRow, Turn};
+use super::pattern::{Course, Pattern, cases};
+use super::row::{Limits, RemoteRow, Turn};
 use super::sample::Percentiles;
 use super::server_work::ServerWork;
 use super::target::Target;

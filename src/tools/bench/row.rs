@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::pattern::Pattern;
+use super::pattern::Course;
 use super::sample::Percentiles;
 use super::server_work::{ReadTimes, ServerWork};
 use crate::base::description::StorageDescription;
@@ -83,21 +83,6 @@ pub struct Subject {
     /// The file.
     #[serde(skip)]
     pub file: Location,
-}
-
-/// The tiles that a row measures.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Course {
-    /// The dataset.
-    pub token: String,
-    /// The channel.
-    pub channel: String,
-    /// The plane, or several joined by `+`.
-    pub plane: String,
-    /// The level.
-    pub level: u8,
-    /// The order in which tiles were requested.
-    pub pattern: Pattern,
 }
 
 /// The measurements of one pattern.

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::row::{Course, Row, State};
+use super::pattern::Course;
+use super::row::{Row, State};
 
 /// From this share of linear scaling on, more threads are said to help.
 const SCALES: f64 = 0.75;

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use bytesize::ByteSize;
 use serde::Serialize;
 
-use super::row::{Course, Row, Stages, State, Subject};
+use super::pattern::Course;
+use super::row::{Row, Stages, State, Subject};
 use super::server_work::ReadTimes;
 use crate::catalog::{TileCost, advice};
 use crate::geometry::{Axis, Plane, Xyz};
