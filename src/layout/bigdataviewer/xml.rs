@@ -62,8 +62,10 @@ impl Sequence {
     /// cannot be understood. Identities say nothing: programs write them for views that were never registered.
     pub fn transforms(&self, setup: u64, voxel: Option<Xyz<f64>>) -> (Transforms, Option<String>) {
         let of_setup = || self.registrations.range((setup, 0)..=(setup, u64::MAX));
-        let known = of_setup().filter_map(|((_, time), registration)| Some((*time, (*registration)?)));
-        let transforms = Transforms::by_time(known.map(|(time, known)| (time, known.in_unit_of(voxel))));
+        let placed = |((_, time), known): (&(u64, u64), &Option<Registration>)| {
+            Some((*time, known.as_ref()?.in_unit_of(voxel)?))
+        };
+        let transforms = Transforms::by_time(of_setup().filter_map(placed));
         let is_identity = !transforms.vary()
             && of_setup().flat_map(|(_, known)| known).all(|known| known.whole == Affine::IDENTITY);
         let broken = of_setup().find(|(_, registration)| registration.is_none());
@@ -105,13 +107,13 @@ impl Registration {
     }
 
     /// From indices to the unit of the voxel size: the calibration tells how much of that the unit of the space is. If it does
-    /// not scale in proportion to the voxel size, the units are taken to be equal.
-    fn in_unit_of(&self, voxel: Option<Xyz<f64>>) -> Affine {
+    /// not scale in proportion to the voxel size, the units are taken to be equal. `None` if numbers are too large.
+    fn in_unit_of(&self, voxel: Option<Xyz<f64>>) -> Option<Affine> {
         let ratios = voxel.map(|voxel| voxel.zip(self.first.lengths(), |edge, length| edge / length));
         let is_close = |ratios: &Xyz<f64>| {
             ratios.map(|ratio| (ratio - ratios.x).abs() <= CLOSE * ratios.x) == Xyz::all(true)
         };
-        self.whole.in_unit(ratios.filter(is_close).map_or(1.0, |ratios| ratios.x))
+        Affine::new(self.whole.in_unit(ratios.filter(is_close).map_or(1.0, |ratios| ratios.x)).rows())
     }
 }
 
