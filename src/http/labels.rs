@@ -74,9 +74,9 @@ fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed
 
 /// A label. Its id is a text, as JavaScript's numbers cannot hold all ids.
 fn label(labels: &Labels, rank: usize) -> Value {
-    let cell = |column: &Column| (column.name.clone(), value(column.get(labels.row(rank)), column.is_number));
+    let cell = |column: &Column| (column.name.clone(), value(column.get(rank), column.is_number));
     let properties: Map<String, Value> = labels.properties.iter().map(cell).collect();
-    let name = labels.names.as_ref().map_or("", |names| names.get(labels.row(rank)));
+    let name = labels.names.as_ref().map_or("", |names| names.get(rank));
     json!({ "id": labels.id(rank).to_string(), "name": name, "properties": properties })
 }
 
@@ -94,7 +94,7 @@ fn value(cell: &str, is_number: bool) -> Value {
 /// some are missing: the format has no gaps.
 pub(super) fn segment_properties(labels: &Labels) -> Value {
     let ranks = 0..labels.count();
-    let cells = |column: &Column| ranks.clone().map(|rank| column.get(labels.row(rank)).to_owned()).collect();
+    let cells = |column: &Column| ranks.clone().map(|rank| column.get(rank).to_owned()).collect();
     let mut properties = Vec::new();
     if let Some(names) = &labels.names {
         let names: Vec<String> = cells(names);

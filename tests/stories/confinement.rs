@@ -229,7 +229,7 @@ fn a_trial_child_has_no_privileges_and_a_filter_of_system_calls() {
     let place = place();
     let folder = place.path("data");
     let trial = json!({"Trial": {
-        "file": place.path("data/planes.h5"), "allow_external": false, "discover": true, "paths": ["/raw"],
+        "file": place.path("data/planes.h5"), "allow_external": false, "discover": true, "paths": ["/raw"], "tables": [],
     }});
     let mut child =
         TrialChild::start(&place, &json!({"confined": true, "read": [folder], "memory": 1 << 30}));

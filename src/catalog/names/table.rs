@@ -19,15 +19,13 @@ const NAMES: [&str; 8] =
 #[derive(Debug)]
 pub struct Labels {
     ids: Vec<u64>,
-    /// The row of each id in the columns; empty if the rows are in the order of the ids.
-    rows: Vec<u32>,
     /// The column of names, if there is one.
     pub names: Option<Column>,
     /// The columns other than those of ids and names.
     pub properties: Vec<Column>,
 }
 
-/// A column of a table: a text for each row.
+/// A column of a table: a text for each label.
 #[derive(Debug, Default)]
 pub struct Column {
     /// The name of the column.
@@ -100,27 +98,29 @@ impl Unsorted {
             self.ids.push(parsed_id(cell).ok_or_else(|| wrong(expected()))?);
             return Ok(());
         }
-        column.is_number &= cell.trim().is_empty() || cell.trim().parse::<f64>().is_ok();
-        column.all.push_str(cell);
-        column.ends.push(column.all.len() as u32);
+        let is_number = |cell: &str| cell.is_empty() || cell.parse::<f64>().is_ok();
+        column.is_number = column.is_number && is_number(cell.trim());
+        column.push(cell);
         Ok(())
     }
 
     /// The whole table, in which each id occurs once.
     pub fn sorted(self) -> Result<Labels, String> {
-        let Self { ids, mut columns, places: (id, name), first, .. } = self;
-        let names = name.map(|name| columns.remove(name));
+        let Self { mut ids, mut columns, places: (id, name), first, .. } = self;
+        let mut names = name.map(|name| columns.remove(name));
         columns.remove(id - usize::from(name.is_some_and(|name| name < id)));
-        let mut labels = Labels { ids, rows: Vec::new(), names, properties: columns };
-        if !labels.ids.is_sorted() {
-            let mut order: Vec<(u64, u32)> = std::mem::take(&mut labels.ids).into_iter().zip(0..).collect();
+        let mut rows: Vec<u32> = Vec::new();
+        if !ids.is_sorted() {
+            let mut order: Vec<(u64, u32)> = ids.into_iter().zip(0..).collect();
             order.sort_unstable();
-            (labels.ids, labels.rows) = order.into_iter().unzip();
+            (ids, rows) = order.into_iter().unzip();
+            names.iter_mut().chain(&mut columns).for_each(|column| column.arrange(&rows));
         }
-        let Some(rank) = labels.ids.windows(2).position(|pair| pair.first() == pair.last()) else {
-            return Ok(labels);
+        let Some(rank) = ids.windows(2).position(|pair| pair.first() == pair.last()) else {
+            return Ok(Labels { ids, names, properties: columns });
         };
-        let (id, row, before) = (labels.id(rank), labels.row(rank + 1) + first, labels.row(rank) + first);
+        let row = |rank: usize| first + rows.get(rank).map_or(rank, |row| *row as usize);
+        let (id, before, row) = (ids.get(rank).copied().unwrap_or_default(), row(rank), row(rank + 1));
         Err(format!(
             "row {row}, column of ids: {id} is the id of row {before}, too; each id is expected once"
         ))
@@ -134,10 +134,24 @@ fn parsed_id(cell: &str) -> Option<u64> {
 }
 
 impl Column {
-    /// The cell of a row.
-    pub fn get(&self, row: usize) -> &str {
-        let end = |row: usize| self.ends.get(row).map_or(0, |end| *end as usize);
-        self.all.get(row.checked_sub(1).map_or(0, end)..end(row)).unwrap_or_default()
+    /// The cell of the label with that rank among all ids.
+    pub fn get(&self, rank: usize) -> &str {
+        let end = |rank: usize| self.ends.get(rank).map_or(0, |end| *end as usize);
+        self.all.get(rank.checked_sub(1).map_or(0, end)..end(rank)).unwrap_or_default()
+    }
+
+    fn push(&mut self, cell: &str) {
+        self.all.push_str(cell);
+        self.ends.push(self.all.len() as u32);
+    }
+
+    /// Brings the cells into another order.
+    fn arrange(&mut self, rows: &[u32]) {
+        let (all, ends) = (String::with_capacity(self.all.len()), Vec::with_capacity(rows.len()));
+        let mut arranged =
+            Self { name: std::mem::take(&mut self.name), is_number: self.is_number, all, ends };
+        rows.iter().for_each(|row| arranged.push(self.get(*row as usize)));
+        *self = arranged;
     }
 }
 
@@ -165,11 +179,6 @@ impl Labels {
         self.ids.binary_search(&id).ok()
     }
 
-    /// The row of the label with that rank, in all columns.
-    pub fn row(&self, rank: usize) -> usize {
-        self.rows.get(rank).map_or(rank, |row| *row as usize)
-    }
-
     /// The ranks of at most `most` labels of which a text contains `wanted`, whatever the case, with ids above `after`; and
     /// whether there are more.
     pub fn page(&self, after: Option<u64>, most: usize, wanted: &str) -> (Vec<usize>, bool) {
@@ -188,9 +197,8 @@ impl Labels {
         };
         let of_texts = self.properties.iter().filter(|column| !column.is_number);
         let texts: Vec<&Column> = self.names.iter().chain(of_texts).collect();
-        let matches = |rank: &usize| {
-            wanted.is_empty() || texts.iter().any(|column| contains(column.get(self.row(*rank))))
-        };
+        let matches =
+            |rank: &usize| wanted.is_empty() || texts.iter().any(|column| contains(column.get(*rank)));
         let mut found: Vec<usize> = (first..self.count()).filter(matches).take(most + 1).collect();
         let has_more = found.len() > most;
         found.truncate(most);
