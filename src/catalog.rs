@@ -37,6 +37,7 @@ mod watch;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::base::description::Recognised;
 use crate::base::name::Name;
@@ -46,7 +47,7 @@ use crate::config;
 use crate::geometry::{Affine, Level, LevelView, Placement, Transforms, Xyz};
 use crate::metrics::DatasetCounters;
 use crate::store::{Location, Store};
-use crate::volume::hdf5::{ChunkStore, Files, LinkPolicy, OpenFile, Opener};
+use crate::volume::hdf5::{ChunkStore, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
 
 pub use attributes::FileAttributes;
 pub use boxes::{NoBox, ResolvedBox};
@@ -100,7 +101,7 @@ struct Stores {
 
 impl Stores {
     /// Opens files whose links may leave their folder if they are `external`, and which may grow.
-    fn opener(&self, external: bool, growing: bool) -> Opener {
+    fn opener(&self, external: bool, growing: Option<bool>) -> Opener {
         let policy = if external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
         let Self { files, chunks } = self.clone();
         Opener { files, chunks, policy, growing }
@@ -130,8 +131,10 @@ pub struct Dataset {
     pub token: Name,
     /// What its settings decide about pixels.
     pub style: DatasetStyle,
-    /// Whether its files are still being written: it is served as of the last time they were opened.
+    /// Whether a file of it may grow: it is served as of the last time that was opened.
     pub growing: bool,
+    /// Whether a file of it is being written now: it is marked so and has changed lately, or it is configured.
+    pub live: bool,
     /// The path of its file's folder below a served folder, if the file was found there.
     pub found_in: Option<PathBuf>,
     /// The folder of its file without symbolic links, and the path of that folder below the folder of the configuration.
@@ -169,6 +172,17 @@ fn listed(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &Arc<
     listed.into_iter()
 }
 
+/// How long after its last change a file that is marked as being written counts as live.
+const LIVE: Duration = Duration::from_secs(60);
+
+fn growing(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &FileIdentity> {
+    channels.values().flat_map(|channel| channel.identities()).filter(|file| file.is_growing())
+}
+
+fn is_written(channels: &BTreeMap<Name, Arc<Channel>>) -> bool {
+    growing(channels).any(|file| file.was_modified_within(LIVE))
+}
+
 /// The channel whose tile grid counts for all: the first image in the order in which channels are listed, else the first
 /// channel.
 fn first_channel(channels: &BTreeMap<Name, Arc<Channel>>) -> Option<&Arc<Channel>> {
@@ -186,6 +200,11 @@ impl Dataset {
     pub fn find_change(&self) -> bool {
         self.channels.values().for_each(|channel| channel.check());
         self.channels.values().any(|channel| channel.has_changed())
+    }
+
+    /// Whether a file that is marked as being written has changed within the last minute.
+    pub fn is_written(&self) -> bool {
+        is_written(&self.channels)
     }
 
     /// How many windows and statistics of its channels are known, and how often tables of names have been read. The number

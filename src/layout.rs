@@ -120,7 +120,8 @@ pub struct Discovery {
     pub channels: Vec<FoundChannel>,
     /// What lies beside the data of these channels, and is not listed.
     pub beside: Vec<FoundChannel>,
-    /// Links to other files that were not followed, each with the reason.
+    /// Links to other files that were not followed, and datasets of a file that is being written that cannot be opened, each
+    /// with the reason.
     pub remarks: Vec<String>,
     /// Why there may be no channels: datasets that cannot be opened, and links that were not followed.
     pub lost: Option<String>,
@@ -151,12 +152,17 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let has_data = channels.iter().any(|channel| channel.rank != Rank::Beside);
     let beside = channels.extract_if(.., |channel| has_data && channel.rank == Rank::Beside).collect();
     let unfollowed = contents.unfollowed();
+    let mut remarks = unopened::remarks(unfollowed);
+    // In any other file, datasets that cannot be opened are those of other programs.
+    if file.identity().is_growing() {
+        remarks.extend(unopened::unreadable(contents.unopened()));
+    }
     Ok(Discovery {
         layout,
         because,
         channels,
         beside,
-        remarks: unopened::remarks(unfollowed),
+        remarks,
         lost: unopened::explanation(contents.unopened(), contents.set_aside(), unfollowed),
     })
 }

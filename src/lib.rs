@@ -47,6 +47,7 @@
 //! - *chunk*: the unit in which HDF5 stores and compresses. *Prefix decode*: decoding a chunk only up to the last voxel
 //!   wanted. *Finishing*: decoding the rest of it later, which verifies its checksum.
 //! - *flight*: the making of a value that others wait for (single-flight); it *lands* when the value is there.
+//! - *live*: of a dataset whose file is being written in SWMR mode. *Final*: of voxels that appending to it does not change.
 //! - *generation*: the state of a file between two changes. *Reopening*: replacing a dataset by its next generation.
 //! - *trial*: opening a file in a child process first. *Tier*: a store of encoded tiles outside of memory:
 //!   the *disk cache*, a directory; or a cache that several servers share.
@@ -72,7 +73,9 @@
 //! - **No async thread reads a file.** Voxels are read on the render threads; checks for changed files, and
 //!   lookups in the tiers, run on threads for blocking work. The render queue is bounded.
 //! - **No tile is made from two generations of a file**: every read is followed by a check of length and modification time
-//!   (`volume::hdf5::bytes`), also those of libhdf5, which reads through a file driver of ours.
+//!   (`volume::hdf5::bytes`), also those of libhdf5, which reads through a file driver of ours. Files that grow are the
+//!   exception: of these, the chunks that one state of the chunk index names are read as they are now. While a dataset is
+//!   live, what is not complete yet enters no cache ([`volume::Volume::is_final`]).
 //! - **No number from a URL is used as an index** before a [`geometry::Patch`] has clipped it to a level.
 //! - **The renderer knows no names, settings or caches**, and `config` opens no files.
 //! - **libhdf5 opens no other file by itself**: paths are followed step by step, and the target of each link must lie below

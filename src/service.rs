@@ -37,7 +37,7 @@ pub use client::{Client, Demand, Urgency};
 pub use error::{ErrorKind, TileError};
 pub use fetch::Warmed;
 pub use health::{Health, Part};
-pub use identified::Identified;
+pub use identified::{Identified, Keeping};
 pub use live::Changes;
 pub use pool::RenderPool;
 pub use queue::Busy;

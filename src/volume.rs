@@ -263,6 +263,13 @@ pub trait Volume: Send + Sync + fmt::Debug {
         self.parts(time, region).map_or(true, |parts| parts.iter().any(may_be))
     }
 
+    /// Whether no voxel of a box will change by what is appended to its file while that is being written; false if that is not
+    /// known. Reads nothing.
+    fn is_final(&self, time: u64, region: &Region) -> bool {
+        let is_final = |part: &Part| part.volume.is_final(part.time, &part.region);
+        self.parts(time, region).is_ok_and(|parts| parts.iter().all(is_final))
+    }
+
     /// Starts to fetch the stored bytes that a box needs and that are not cached; nothing if they lie in a local file.
     /// May block while the chunk index is read, but not for the bytes.
     fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {

@@ -132,7 +132,7 @@ fn written<T: hdf5::H5Type>(
     File::open(&path).unwrap().read_exact_at(&mut bytes, chunk.addr).unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
     let opener =
-        Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
+        Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None };
     (opener.open(&path.into()).unwrap().dataset("raw").unwrap().filters.clone(), bytes)
 }
 

@@ -94,9 +94,12 @@ pub struct MountDescription {
 pub struct DatasetDescription {
     /// The token.
     pub token: String,
-    /// The version: addresses that begin with TOKEN@VERSION instead of TOKEN never change their content.
+    /// The version: addresses that begin with TOKEN@VERSION instead of TOKEN never change their content. Absent if it is live.
     #[serde(default)]
     pub version: Option<String>,
+    /// Whether its file is being written: it grows.
+    #[serde(default)]
+    pub live: bool,
     /// What the addresses in documents begin with: the token, or TOKEN@VERSION if so configured.
     #[serde(default)]
     pub address: Option<String>,

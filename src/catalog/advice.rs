@@ -149,13 +149,15 @@ fn weight(tile: &TileCost) -> u64 {
         .saturating_add(tile.cost.reads.saturating_mul(MAX_BYTES / MAX_READS))
 }
 
-fn cost_text(tile: &TileCost) -> String {
+/// What a tile takes to be read, such as `3 reads of 1.0 MiB that inflate to 2.0 MiB`.
+pub fn cost_text(tile: &TileCost) -> String {
     let cost = tile.cost;
     let inflated = match cost.bytes_inflated {
         0 => String::new(),
         bytes => format!(" that inflate to {}", ByteSize(bytes)),
     };
-    format!("{} reads of {}{inflated}", cost.reads, ByteSize(cost.bytes_read))
+    let reads = if cost.reads == 1 { "one read".to_owned() } else { format!("{} reads", cost.reads) };
+    format!("{reads} of {}{inflated}", ByteSize(cost.bytes_read))
 }
 
 fn names(planes: &[Plane]) -> String {

@@ -173,6 +173,14 @@ impl Channel {
         }
     }
 
+    /// Takes the sample of the channel as it was before it grew, until it has grown to twice the size: otherwise its window
+    /// would change with each slice.
+    pub(super) fn sample_like(&self, before: &Channel) {
+        let size = |channel: &Channel| (channel.size().volume() * channel.times).checked_ilog2();
+        let is_alike = (self.kind, self.voxel, size(self)) == (before.kind, before.voxel, size(before));
+        before.surveyed().filter(|_| is_alike).inspect(|survey| self.keep(survey));
+    }
+
     /// Whether its voxels are bytes that are shown as stored unless they cover little of their range.
     pub fn is_of_bytes(&self) -> bool {
         matches!(self.window, ChannelWindow::OfBytes { .. })

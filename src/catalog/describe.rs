@@ -49,7 +49,8 @@ impl Catalog {
             folder: dataset.found_in.as_ref().map(|folder| folder.display().to_string()),
             bytes: files.values().map(|(length, _)| *length).reduce(u64::saturating_add),
             modified: files.values().map(|(_, modified)| *modified).max(),
-            version: Some(self.version(dataset).to_string()),
+            version: (!dataset.live).then(|| self.version(dataset).to_string()),
+            live: dataset.live,
             address: Some(self.address(dataset)),
             layouts: dataset.layouts.clone(),
             scaling: dataset.style.scaling.name().to_owned(),
@@ -116,7 +117,7 @@ impl Catalog {
     pub fn proposed_names(&self, dataset: &Dataset, channel: &Channel) -> Option<NamesSettings> {
         let is_labels = |channel: &Channel| channel.kind == Kind::Labels;
         let others = dataset.listed().any(|other| is_labels(other) && other.name != channel.name);
-        let opener = || self.stores.opener(false, false).open(&channel.file).ok();
+        let opener = || self.stores.opener(false, None).open(&channel.file).ok();
         let file = (is_labels(channel) && channel.names.is_none()).then(opener).flatten()?;
         names::propose(&file, channel.name.as_str(), others)
     }

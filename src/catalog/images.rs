@@ -139,8 +139,7 @@ fn formed(dataset: &Dataset) -> Images {
 /// channel, or else its first channel.
 fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<Name> {
     let of_kind = |kind: Kind| {
-        let decodable = dataset.listed().filter(|channel| levels.contains_key(&channel.name));
-        decodable.filter(move |channel| channel.kind == kind).next()
+        dataset.listed().find(|channel| channel.kind == kind && levels.contains_key(&channel.name))
     };
     let first = [Kind::Image, Kind::Rgb, Kind::Labels].into_iter().find_map(of_kind);
     let Some(first) = first else { return Vec::new() };

@@ -10,7 +10,7 @@ use super::made::{Sidecars, Wanted};
 use super::names::Names;
 use super::stored::StoredLevel;
 use super::watch::Watch;
-use super::{Catalog, Closed, Dataset, Derived, Limits, Stores, first_channel};
+use super::{Catalog, Closed, Dataset, Derived, LIVE, Limits, Stores, first_channel, growing, is_written};
 use crate::base::axes::AxisName;
 use crate::base::description::Recognised;
 use crate::base::name::Name;
@@ -76,10 +76,11 @@ impl Catalog {
     }
 
     /// The tokens of the datasets that must be opened to serve `settings`: all but those with the same settings as `before`
-    /// and unchanged files. Accesses the file system for every file.
+    /// and unchanged files. Those that grow are reopened by themselves. Accesses the file system for every file.
     pub fn to_open(&self, settings: &Settings, before: &Settings) -> Vec<Name> {
         let is_as_before = |token: &Name, wanted: &DatasetSettings| {
-            let is_current = self.dataset(token).is_some_and(|dataset| !dataset.find_change());
+            let is_current =
+                self.dataset(token).is_some_and(|dataset| dataset.growing || !dataset.find_change());
             is_current && before.datasets.get(token) == Some(wanted)
         };
         let changed = settings.datasets.iter().filter(|(token, wanted)| !is_as_before(token, wanted));
@@ -268,6 +269,8 @@ impl Opening {
             views,
         };
         self.warnings.extend(catalog.unknown_names());
+        self.warnings
+            .extend(catalog.datasets().filter(|dataset| dataset.growing && !dataset.live).map(left_open));
         catalog.stores.files.save_metadata();
         let Self { faults, undecodable, incomplete, unopened, warnings, .. } = self;
         let unreachable = self.unreachable.into_values().flatten().collect();
@@ -281,11 +284,14 @@ impl Opening {
         self.stores.files.forget(before.map(FileIdentity::location));
         let others = std::mem::take(&mut self.left_out);
         let mut dataset = self.dataset(&known.token, settings);
+        let is_live = dataset.as_ref().is_some_and(|dataset| dataset.live);
         for (name, channel) in dataset.iter_mut().flat_map(|dataset| &mut dataset.channels) {
             let same = known.channels.get(name);
             let same = same.filter(|same| same.fingerprint == channel.fingerprint && !same.has_changed());
             if let Some(same) = same {
                 *channel = Arc::clone(same);
+            } else if is_live {
+                known.channels.get(name).inspect(|before| channel.sample_like(before));
             }
         }
         let left_out = std::mem::replace(&mut self.left_out, others);
@@ -299,6 +305,9 @@ impl Opening {
     fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Option<Dataset> {
         let before = self.faults.len();
         let dataset = self.whole_dataset(token, settings);
+        if settings.found_in.is_some() && self.faults.len() == before {
+            self.refuse_incomplete(&dataset);
+        }
         if self.faults.len() == before {
             return Some(dataset);
         }
@@ -313,6 +322,18 @@ impl Opening {
         }
         self.unopened.extend(self.faults.drain(before..).map(|fault| (token.clone(), fault)));
         None
+    }
+
+    /// Makes it a fault if the end of a file is missing and was written lately: the file is being copied, or written by a
+    /// program that does not let others read meanwhile.
+    fn refuse_incomplete(&mut self, dataset: &Dataset) {
+        let files = dataset.channels.values().flat_map(|channel| channel.identities());
+        for file in files.filter(|file| file.was_modified_within(LIVE)) {
+            if let Some(what) = self.stores.files.truncation(file.location()) {
+                let problem = format!("{}: {what}; it is tried again when it has changed", file.location());
+                return self.fault(&format!("datasets.{}.file", dataset.token), problem);
+            }
+        }
     }
 
     fn whole_dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
@@ -343,7 +364,8 @@ impl Opening {
         Dataset {
             token: token.clone(),
             style: settings.style,
-            growing: settings.growing,
+            growing: settings.growing == Some(true) || growing(&channels).next().is_some(),
+            live: settings.growing == Some(true) || is_written(&channels),
             found_in: settings.found_in.clone(),
             home: (folder.unwrap_or_default(), settings.below.clone()),
             file,
@@ -546,6 +568,15 @@ impl Opening {
         channel.recall();
         Ok(channel)
     }
+}
+
+/// What is said of a dataset whose file is marked as being written, and does not change.
+fn left_open(dataset: &Arc<Dataset>) -> String {
+    format!(
+        "datasets.{}: its file is marked as being written in SWMR mode, but has not changed for a minute; it is served as any \
+         other. If no program writes it, the last one has crashed: remove the mark with `h5clear -s`",
+        dataset.token
+    )
 }
 
 /// Whether to discover the file's channels: none are configured, or some of them only adjust discovered ones.

@@ -40,8 +40,19 @@ impl Origin {
         self.channels.iter().flat_map(|channel| channel.files())
     }
 
+    /// Whether voxels may be appended to, or written again, while they are read: it is live, or was found to be a moment ago.
+    pub fn may_grow(&self) -> bool {
+        let Dataset { live, growing, .. } = *self.dataset;
+        live || (growing && self.channels.iter().any(|channel| channel.has_changed()))
+    }
+
+    /// Whether its voxels are seen through windows that were measured.
+    pub fn is_measured(&self) -> bool {
+        self.channels.iter().any(|channel| channel.is_measured() || channel.is_of_bytes())
+    }
+
     /// Has the files checked for changes, unless that was done recently, and returns whether one has changed. Changes to a
-    /// growing dataset do not count: it is reopened at intervals. Does not block.
+    /// growing dataset do not count: these are followed at intervals. Does not block.
     pub async fn has_changed(&self) -> Result<bool, Unresponsive> {
         for channel in &self.channels {
             channel.check_soon().await?;

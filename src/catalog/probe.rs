@@ -80,7 +80,7 @@ impl Trial {
         let opened =
             Catalog::open_among(files, &self.settings(), BTreeSet::new(), &metrics, &Activity::default());
         opened.catalog.datasets().for_each(|dataset| drop(dataset.attributes()));
-        if let Ok(file) = opened.catalog.stores.opener(self.allow_external, true).open(&self.file) {
+        if let Ok(file) = opened.catalog.stores.opener(self.allow_external, Some(true)).open(&self.file) {
             self.tables.iter().for_each(|path| names::try_out(&file, path, until));
         }
         let channels = opened.catalog.datasets().flat_map(|dataset: &Arc<Dataset>| dataset.channels.values());
@@ -109,7 +109,7 @@ impl Trial {
         let of_file = DatasetSettings {
             allow_external: self.allow_external,
             // Otherwise a file that is being written would be refused.
-            growing: true,
+            growing: Some(true),
             ..DatasetSettings::of_file(self.file.clone())
         };
         let named =

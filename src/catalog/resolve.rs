@@ -33,6 +33,10 @@ pub enum NotFound {
         "the dataset {token} has the version {current} now; {version} is outdated, or never was one. Its addresses are in /datasets.json"
     )]
     Version { token: Name, version: Name, current: Name },
+    #[error(
+        "the dataset {token} is being written and has no versions, such as {version}, until that ends; leave out the version"
+    )]
+    Live { token: Name, version: Name },
     #[error("the dataset {token} has no channel {channel}; {known}")]
     Channel { token: Name, channel: Name, known: String },
     #[error("the channel {channel} has {times} time points, numbered from 0; there is no {time}")]
@@ -179,6 +183,9 @@ impl Catalog {
             None => NotFound::Token { token: token.clone(), known: known("datasets", self.datasets.keys()) },
         })?;
         match version {
+            Some(version) if dataset.live => {
+                Err(NotFound::Live { token: token.clone(), version: version.clone() })
+            }
             Some(version) if version != self.version(dataset) => Err(NotFound::Version {
                 token: token.clone(),
                 version: version.clone(),

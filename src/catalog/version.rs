@@ -34,7 +34,7 @@ impl Catalog {
 
     /// The dataset in addresses that documents contain: with its version if that is configured.
     pub fn address(&self, dataset: &Dataset) -> String {
-        match self.names_versions {
+        match self.names_versions && !dataset.live {
             true => format!("{}@{}", dataset.token, self.version(dataset)),
             false => dataset.token.to_string(),
         }
@@ -44,6 +44,8 @@ impl Catalog {
         let Dataset {
             token: _,
             style,
+            // Documents do not name the versions of live datasets.
+            live: _,
             growing: _,
             found_in: _,
             home: _,

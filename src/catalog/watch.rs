@@ -114,7 +114,9 @@ impl Watch {
             None => self.unchanged_at.store(began + 1, Ordering::Release),
             Some(file) => {
                 self.changed.store(true, Ordering::Release);
-                tracing::warn!("{} has changed since it was opened", file.path().display());
+                if !file.is_growing() {
+                    tracing::warn!("{} has changed since it was opened", file.path().display());
+                }
             }
         }
     }

@@ -10,9 +10,10 @@ use serde_json::json;
 use super::failure::Failure;
 use super::load::listed;
 use super::log::Log;
+use super::sources::Configured;
 use super::{output, tiers};
 use crate::base::name::Name;
-use crate::config::{self, Layers};
+use crate::config;
 use crate::tier::{Contents, Directory, TierError};
 
 #[derive(Debug, Args)]
@@ -49,12 +50,8 @@ struct Place {
     /// The cache directory, instead of the configured directory.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set"])]
     directory: Option<PathBuf>,
-    /// The configuration file; default: ./voltile.toml if it exists.
-    #[arg(long, value_name = "FILE.toml")]
-    config: Option<PathBuf>,
-    /// Set one key, such as cache.directory=cache; may be repeated.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    configured: Configured,
 }
 
 /// The cache directory of a command.
@@ -71,8 +68,7 @@ impl Place {
         let (path, budget) = match self.directory.clone() {
             Some(path) => (path, None),
             None => {
-                let (config, set) = (self.config.clone(), self.set.clone());
-                let loaded = config::load(&Layers { config, set, ..Layers::of_process() }.or_default_file());
+                let loaded = config::load(&self.configured.layers().or_default_file());
                 if !loaded.faults.is_empty() {
                     return Err(Failure::Usage(listed(&loaded.faults)));
                 }

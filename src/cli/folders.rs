@@ -42,14 +42,22 @@ fn stamp_at(path: &Path) -> Option<Stamp> {
     path.metadata().ok().map(|about| stamp(&about))
 }
 
+/// The state of a file, and whether it counts as still being written.
+type State = (Stamp, bool);
+
+fn state_of(path: &Path) -> Option<State> {
+    let about = path.metadata().ok()?;
+    Some((stamp(&about), is_younger(&about, FILE_SETTLES)))
+}
+
 /// The folders to serve, and the files in them that could not be opened.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     folders: Vec<PathBuf>,
     /// The contents of these folders, and of all folders below, at the last search.
     listings: HashMap<PathBuf, Listing>,
-    /// Files that are not tried again until they change, with the reason.
-    broken: BTreeMap<PathBuf, (Stamp, String)>,
+    /// Files that are not tried again until they change or count as written, with the reason.
+    broken: BTreeMap<PathBuf, (State, String)>,
     /// What the last search could not find or reach.
     remarks: BTreeSet<String>,
     /// How long the last search took.
@@ -83,7 +91,7 @@ impl Folders {
         remarks.difference(&self.remarks).for_each(|remark| tracing::warn!("{remark}"));
         (self.listings, self.remarks, self.took) = (listings, remarks, began.elapsed());
         let found: HashSet<&PathBuf> = files.iter().collect();
-        self.broken.retain(|path, (stamp, _)| found.contains(path) && stamp_at(path) == Some(*stamp));
+        self.broken.retain(|path, (state, _)| found.contains(path) && state_of(path) == Some(*state));
         files.retain(|path| !self.broken.contains_key(path));
         Ok(files)
     }
@@ -95,8 +103,8 @@ impl Folders {
 
     /// Notes that a file could not be opened. It is tried again when it has changed.
     pub fn note_broken(&mut self, path: &Path, problem: String) {
-        if let Some(stamp) = stamp_at(path) {
-            self.broken.insert(path.to_owned(), (stamp, problem));
+        if let Some(state) = state_of(path) {
+            self.broken.insert(path.to_owned(), (state, problem));
         }
     }
 

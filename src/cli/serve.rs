@@ -67,7 +67,7 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     layers.bind = arguments.bind;
     if arguments.demo {
         layers.files.push(demo::default_path(std::env::var_os)?.into());
-        layers.config = arguments.sources.config;
+        layers.config = arguments.sources.configured.config;
     }
     // Before the first thread.
     choose_log_format(log, &config::load(&layers));

@@ -18,12 +18,25 @@ pub(super) struct Sources {
     /// object storage (s3://, gs://, az://) or on a web server (https://).
     #[arg(value_name = "FILE.h5 | FOLDER")]
     pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub configured: Configured,
+}
+
+/// The sources of the settings other than files.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Configured {
     /// The configuration file; default: ./voltile.toml if it exists and no FILE is given.
     #[arg(long, value_name = "FILE.toml")]
     pub config: Option<PathBuf>,
     /// Set one key, such as render.threads=4; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+impl Configured {
+    pub fn layers(&self) -> Layers {
+        Layers { config: self.config.clone(), set: self.set.clone(), ..Layers::of_process() }
+    }
 }
 
 impl Sources {
@@ -35,10 +48,9 @@ impl Sources {
 
     /// The layers of settings, before folders are searched.
     pub fn with_folders(&self) -> Result<(Layers, Folders), Failure> {
-        let (config, set) = (self.config.clone(), self.set.clone());
         let files = self.files.iter().cloned().map(file).collect::<Result<_, _>>()?;
-        let mut layers = Layers { config, files, set, memory: memory::available(), ..Layers::of_process() }
-            .or_default_file();
+        let mut layers =
+            Layers { files, memory: memory::available(), ..self.configured.layers() }.or_default_file();
         let folders = Folders::among(&mut layers.files);
         layers.folders = folders.paths().to_vec();
         Ok((layers, folders))

@@ -13,9 +13,9 @@ use indicatif::{HumanCount, HumanDuration};
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
 use super::log::Log;
-use super::sources::Sources;
+use super::sources::{Configured, Sources};
 use super::tiers::{directory_tier, shared_tiers};
-use super::{output, signals};
+use super::{choices, output, signals};
 use crate::base::description::DatasetDescription;
 use crate::base::shard::Shard;
 use crate::base::units::bytes;
@@ -39,12 +39,8 @@ pub(super) struct Arguments {
     /// ndtilecache's prefetch: LEVEL/X1,X2/Y1,Y2/Z1,Z2
     #[arg(value_name = "URL|FILE.h5|TOKEN CUTOUT")]
     targets: Vec<String>,
-    /// Without a server: the configuration file; default: ./voltile.toml if it exists and nothing is named.
-    #[arg(long, value_name = "FILE.toml")]
-    config: Option<PathBuf>,
-    /// Without a server: set one key, such as cache.chunks="4 GiB"; may be repeated.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    configured: Configured,
     /// Without a server: the cache directory to render into; default: cache.directory. Tiles are also written to
     /// cache.store, if it is set.
     #[arg(long, value_name = "DIR")]
@@ -129,11 +125,10 @@ fn in_process(
     stop: &Stop,
 ) -> Result<(), Failure> {
     let mut layers =
-        Sources { files: target.files.clone(), config: arguments.config.clone(), set: arguments.set.clone() }
-            .layers()?;
+        Sources { files: target.files.clone(), configured: arguments.configured.clone() }.layers()?;
     if arguments.demo {
         layers.files.push(super::serve::demo_volume()?.into());
-        layers.config = arguments.config.clone();
+        layers.config = arguments.configured.config.clone();
     }
     let Sound { settings, catalog, metrics, activity } = load_sound(log, &layers)?;
     let directory = arguments.into.as_ref().or(settings.cache.directory.as_ref());
@@ -228,16 +223,12 @@ fn refuse_local(arguments: &Arguments, target: &Target) -> Result<(), Failure> {
     }
     let local = [
         ("--into", arguments.into.is_some()),
-        ("--config", arguments.config.is_some()),
-        ("--set", !arguments.set.is_empty()),
+        ("--config", arguments.configured.config.is_some()),
+        ("--set", !arguments.configured.set.is_empty()),
         ("--demo", arguments.demo),
     ];
-    match local.iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((option, _)) => Err(Failure::Usage(format!(
-            "{option} cannot be used with a server, which has its own files, settings and cache directory"
-        ))),
-    }
+    let why = "cannot be used with a server, which has its own files, settings and cache directory";
+    choices::refuse(&local, why).map_err(Failure::Usage)
 }
 
 /// The tiers that tiles are written to; at least one of them must keep tiles across restarts.
@@ -248,15 +239,13 @@ fn tiers(
     store: &Store,
 ) -> Result<Vec<Tier>, Failure> {
     let problem = match directory {
-        None if settings.cache.store.is_none() => {
-            "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or cache.store"
-        }
-        Some(_) if settings.cache.disk == 0 => "cache.disk is 0: no tiles can be stored in a directory",
-        _ => "",
+        None if settings.cache.store.is_none() => Some(
+            "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or cache.store",
+        ),
+        Some(_) if settings.cache.disk == 0 => Some("cache.disk is 0: no tiles can be stored in a directory"),
+        _ => None,
     };
-    if !problem.is_empty() {
-        return Err(Failure::Usage(problem.to_owned()));
-    }
+    problem.map_or(Ok(()), |problem| Err(Failure::Usage(problem.to_owned())))?;
     let mut tiers = Vec::new();
     if let Some(path) = directory {
         let directory = Directory::open(path).map_err(super::tiers::unusable)?;

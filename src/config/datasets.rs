@@ -71,10 +71,10 @@ fn dataset(base: &Path) -> Vec<Setting<DatasetSettings>> {
         default("allow_external", "false")
             .doc("Whether links may leave the directory of the file that names them.")
             .sets(values::flag, |s| &mut s.allow_external),
-        default("growing", "false")
+        optional("growing", "true")
             .doc(
-                "Whether the file is still being written: it is checked every two seconds, and reopened if \
-                 it has changed.",
+                "Whether the file is still being written, and served as last seen meanwhile. Default: as its \
+                 mark says (SWMR).",
             )
             .sets(values::flag, |s| &mut s.growing),
         channels(base),

@@ -357,9 +357,9 @@ pub struct DatasetSettings {
     pub style: DatasetStyle,
     /// Whether links may leave the directory of the file that names them.
     pub allow_external: bool,
-    /// Whether its files are still being written: they are reopened every two seconds, and served in between
-    /// as last seen.
-    pub growing: bool,
+    /// Whether its files are still being written: they are reopened when they have changed, and served in between as last
+    /// seen. `None`: those that are marked as being written.
+    pub growing: Option<bool>,
     /// Where its file was found: the path of its folder below the one that is served. The dataset may then be left out if it
     /// cannot be opened. `None` if the file was named.
     pub found_in: Option<PathBuf>,

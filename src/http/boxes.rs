@@ -9,23 +9,28 @@ use bytes::Bytes;
 use super::context::Context;
 use super::problem;
 use crate::flow::trace::Stage;
-use crate::service::{Held, Identified, TileError};
+use crate::service::{Held, Identified, Keeping, TileError};
 
-/// A box, and the memory that is held for it until it is sent; the response with the error if there is none.
+/// A box, the memory that is held for it until it is sent, and for how long it may be kept; the response with the error if
+/// there is none.
 pub(super) async fn fetch(
     context: &Context<'_>,
     identified: Identified,
-) -> Result<(Bytes, Arc<Held>), HttpResponse> {
+) -> Result<(Bytes, Arc<Held>, Keeping), HttpResponse> {
     held(context, identified).await.map_err(|error| problem::response(&error))
 }
 
-async fn held(context: &Context<'_>, identified: Identified) -> Result<(Bytes, Arc<Held>), TileError> {
+async fn held(
+    context: &Context<'_>,
+    identified: Identified,
+) -> Result<(Bytes, Arc<Held>, Keeping), TileError> {
     let (service, demand, trace) = (&context.site.service, context.demand(), &context.record.trace);
     let bytes = identified.cutout().map_or(0, |(plan, encoding)| encoding.bytes(&plan));
     let began = Instant::now();
     let held = Arc::new(service.boxes().hold(demand.client, bytes).await?);
     trace.add(Stage::Queue, began.elapsed());
-    let whole = service.fetch(&identified.holding(Arc::clone(&held)), demand, trace).await?.bytes;
+    let identified = identified.holding(Arc::clone(&held));
+    let whole = service.fetch(&identified, demand, trace).await?.bytes;
     held.shrink_to(whole.len());
-    Ok((whole, held))
+    Ok((whole, held, identified.keeping()))
 }

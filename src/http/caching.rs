@@ -4,16 +4,29 @@ use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderValue};
 
 use crate::base::request::VersionedToken;
+use crate::service::Keeping;
 
 /// The `Cache-Control` of what an address names: what is there at the address of a version never changes.
 pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
     if dataset.version.is_some() { IMMUTABLE } else { otherwise.clone() }
 }
 
+/// The `Cache-Control` of an answer.
+pub(super) fn kept(keeping: Keeping, dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
+    match keeping {
+        Keeping::AsConfigured => lifetime(dataset, otherwise),
+        Keeping::Revalidated => REVALIDATED,
+        Keeping::No => NO_STORE,
+    }
+}
+
 /// For a year, as long as makes sense.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 /// To be revalidated at each use.
 pub(super) const REVALIDATED: HeaderValue = HeaderValue::from_static("no-cache");
+
+/// Not to be kept at all.
+pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Whether `If-None-Match` is `*`, which names every existing representation.
 pub(super) fn is_any(request: &HttpRequest) -> bool {

@@ -11,7 +11,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
 
 use super::body::Pieces;
-use super::caching::{REVALIDATED, lifetime};
+use super::caching::{REVALIDATED, kept, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
 use super::labels::segment_properties;
@@ -72,13 +72,14 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpR
     context.record.set_dataset(&identified);
     let (etag, coding) =
         (identified.key().etag(), identified.cutout().map(|(_, encoding)| encoding.coding()));
+    let fresh = |keeping| kept(keeping, &wanted.volume.token, &site.cache_control);
     let mut response = if is_confirmed(site, request, &identified, &etag) {
-        described(HttpResponse::NotModified(), site, etag, &wanted.volume.token).finish()
+        described(HttpResponse::NotModified(), etag, fresh(identified.keeping())).finish()
     } else {
         match boxes::fetch(context, identified).await {
             Err(problem) => problem,
-            Ok((chunk, held)) => {
-                let mut response = described(HttpResponse::Ok(), site, etag, &wanted.volume.token);
+            Ok((chunk, held, keeping)) => {
+                let mut response = described(HttpResponse::Ok(), etag, fresh(keeping));
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
                     response.insert_header((header::CONTENT_ENCODING, HeaderValue::from_static(coding)));

@@ -4,13 +4,13 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::body::Pieces;
-use super::caching::{is_known, lifetime};
+use super::caching::{is_known, kept};
 use super::context::Context;
 use super::problem;
 use super::site::Site;
-use crate::base::request::{TilePath, VersionedToken, adjustments};
+use crate::base::request::{TilePath, adjustments};
 use crate::config::Mount;
-use crate::service::{Identified, TileError, Urgency};
+use crate::service::{Identified, Keeping, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
 pub(super) async fn answer(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> HttpResponse {
@@ -34,8 +34,9 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     };
     record.set_dataset(&identified);
     let etag = identified.key().etag();
+    let fresh = || kept(identified.keeping(), &wanted.token, &site.cache_control);
     if is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), site, etag, &wanted.token).finish());
+        return Ok(described(HttpResponse::NotModified(), etag, fresh()).finish());
     }
     let tile = site.service.fetch(&identified, demand, &record.trace).await?;
     // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor for prefetches.
@@ -44,15 +45,17 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     }
     // A body of known length gets a Content-Length, even if HEAD omits the body.
     let content_type = HeaderValue::from_static(mount.content_type.name());
-    Ok(described(HttpResponse::Ok(), site, etag, &wanted.token)
+    Ok(described(HttpResponse::Ok(), etag, fresh())
         .content_type(content_type)
         .body(Pieces::from_whole(tile.bytes)))
 }
 
 /// Whether the client's copy is current, which is counted. A copy with voxels of a corrupt chunk is not confirmed:
-/// rendering it again reports the error.
+/// rendering it again reports the error. Nor is a copy of what is not complete yet.
 pub(super) fn is_confirmed(site: &Site, request: &HttpRequest, identified: &Identified, etag: &str) -> bool {
-    let is_confirmed = is_known(request, etag) && !site.service.is_suspect(identified);
+    let is_confirmed = is_known(request, etag)
+        && !site.service.is_suspect(identified)
+        && identified.keeping() != Keeping::No;
     if is_confirmed {
         site.service.metrics().not_modified.inc();
     }
@@ -62,11 +65,10 @@ pub(super) fn is_confirmed(site: &Site, request: &HttpRequest, identified: &Iden
 /// With the headers of something that is cached: its ETag, and how long it may be kept without asking.
 pub(super) fn described(
     mut response: HttpResponseBuilder,
-    site: &Site,
     etag: String,
-    dataset: &VersionedToken,
+    fresh: HeaderValue,
 ) -> HttpResponseBuilder {
     response.insert_header((header::ETAG, etag));
-    response.insert_header((header::CACHE_CONTROL, lifetime(dataset, &site.cache_control)));
+    response.insert_header((header::CACHE_CONTROL, fresh));
     response
 }

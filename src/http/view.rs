@@ -4,6 +4,7 @@
 use actix_web::HttpResponse;
 
 use super::body::Pieces;
+use super::caching::kept;
 use super::context::Context;
 use super::problem;
 use super::tiles::{described, is_confirmed};
@@ -30,11 +31,12 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     };
     record.set_dataset(&identified);
     let etag = identified.key().etag();
+    let fresh = || kept(identified.keeping(), &token, &site.cache_control);
     if is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), site, etag, &token).finish());
+        return Ok(described(HttpResponse::NotModified(), etag, fresh()).finish());
     }
     let made = site.service.fetch(&identified, demand, &record.trace).await?;
-    Ok(described(HttpResponse::Ok(), site, etag, &token)
+    Ok(described(HttpResponse::Ok(), etag, fresh())
         .content_type(content_type)
         .body(Pieces::from_whole(made.bytes)))
 }

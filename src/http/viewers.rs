@@ -12,8 +12,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use actix_web::http::header::HeaderValue;
 
+use super::caching::NO_STORE;
 use super::context::Context;
 use super::documents::{self, BASE, Document};
 use super::escape::{in_json, in_markup};
@@ -98,8 +98,6 @@ pub(super) async fn projects(context: &Context<'_>) -> HttpResponse {
     })
     .await
 }
-
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// A document with absolute URLs, below the public address that the client used.
 async fn addressed(

@@ -4,6 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderName, HeaderValue};
 
 use super::body::Pieces;
+use super::caching::kept;
 use super::context::Context;
 use super::tiles::{described, is_confirmed};
 use super::{boxes, problem};
@@ -27,14 +28,16 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     context.record.set_dataset(&identified);
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), site, etag, &wanted.token).finish());
+        let fresh = kept(identified.keeping(), &wanted.token, &site.cache_control);
+        return Ok(described(HttpResponse::NotModified(), etag, fresh).finish());
     }
     let about = identified.cutout().map(|(cutout, _)| (cutout.shape(), cutout.voxel));
-    let (voxels, held) = match boxes::fetch(context, identified).await {
+    let (voxels, held, keeping) = match boxes::fetch(context, identified).await {
         Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };
-    let mut response = described(HttpResponse::Ok(), site, etag, &wanted.token);
+    let fresh = kept(keeping, &wanted.token, &site.cache_control);
+    let mut response = described(HttpResponse::Ok(), etag, fresh);
     response.content_type(file.content_type);
     if let Some((shape, voxel)) = about
         && file.is_bare

@@ -14,9 +14,8 @@ mod webknossos;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use actix_web::http::header;
 
-use super::caching::{REVALIDATED, is_any, lifetime};
+use super::caching::{REVALIDATED, is_any, kept, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
 use super::tiles::{described, is_confirmed};
@@ -85,20 +84,19 @@ async fn chunk(
     let etag = identified.key().etag();
     // The name of a chunk says nothing of its shape and coding, which change with the file: a cached copy must be
     // revalidated, as the metadata must, unless it is that of a version.
-    let fresh = (header::CACHE_CONTROL, lifetime(dataset, &REVALIDATED));
+    let fresh = |keeping| kept(keeping, dataset, &REVALIDATED);
     // `*` matches only a chunk that exists, which is not known yet.
     if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), site, etag, dataset).insert_header(fresh).finish());
+        return Ok(described(HttpResponse::NotModified(), etag, fresh(identified.keeping())).finish());
     }
-    let (chunk, held) = match boxes::fetch(context, identified).await {
+    let (chunk, held, keeping) = match boxes::fetch(context, identified).await {
         Ok(fetched) => fetched,
         Err(problem) => return Ok(problem),
     };
     if chunk.is_empty() {
         return Err(NotFound::Unwritten.into());
     }
-    let mut response = described(HttpResponse::Ok(), site, etag.clone(), dataset);
-    response.insert_header(fresh);
+    let mut response = described(HttpResponse::Ok(), etag.clone(), fresh(keeping));
     response.content_type("application/octet-stream");
     Ok(range::respond(request, response, &etag, chunk, Some(held)))
 }

@@ -19,6 +19,12 @@ pub(super) fn remarks(links: &[UnfollowedLink]) -> Vec<String> {
     remarks
 }
 
+/// A remark for each of the first datasets that cannot be opened; not for those that are no volumes.
+pub(super) fn unreadable(unopened: &[OpenError]) -> impl Iterator<Item = String> {
+    let unreadable = unopened.iter().filter(|reason| !matches!(reason, OpenError::NotAVolume { .. }));
+    unreadable.take(MAX_NAMED).map(ToString::to_string)
+}
+
 /// What explains that a file holds no volume: links that were not followed, datasets that cannot be opened, of which one is
 /// named, and the largest of those that are never channels. `None` if there are none. The last explain something only if
 /// there are no links.

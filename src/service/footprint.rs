@@ -52,6 +52,11 @@ impl Footprint {
         self.0.iter().any(|part| part.volume.may_be_refused(part.time, &part.region))
     }
 
+    /// Whether nothing of it will change by what is appended to its files.
+    pub fn is_final(&self) -> bool {
+        self.0.iter().all(|part| part.volume.is_final(part.time, &part.region))
+    }
+
     /// The chunks that are not verified yet, or are corrupt; `None` if that is not known.
     pub fn unverified(&self) -> Option<Vec<ChunkId>> {
         let each = self.0.iter().map(|part| part.volume.unverified(part.time, &part.region));

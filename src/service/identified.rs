@@ -19,6 +19,17 @@ pub struct Identified {
     pub(super) what: What,
 }
 
+/// For how long an answer may be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// As configured.
+    AsConfigured,
+    /// It must be revalidated at each use: a live dataset may get another window.
+    Revalidated,
+    /// Not at all: not all of its voxels have been written, as far as is known.
+    No,
+}
+
 #[derive(Debug)]
 pub(super) enum What {
     /// One of the shared black tiles: the address lies outside all volumes.
@@ -62,6 +73,18 @@ impl Identified {
             *held = Some(memory);
         }
         self
+    }
+
+    /// For how long it may be kept. Of a live dataset, that is known once it was fetched.
+    pub fn keeping(&self) -> Keeping {
+        if !self.origin.may_grow() {
+            return Keeping::AsConfigured;
+        }
+        match self.footprint().is_some_and(|footprint| footprint.is_final()) {
+            true if matches!(self.what, What::Box(..)) || !self.origin.is_measured() => Keeping::AsConfigured,
+            true => Keeping::Revalidated,
+            false => Keeping::No,
+        }
     }
 
     /// What is read and how it is encoded, if it is a box of voxels.

@@ -16,7 +16,7 @@ use super::client::Urgency;
 use super::identified::{Identified, What};
 use super::prepare::{gathered, in_words};
 use super::tile_service::TileService;
-use super::work::{Purpose, weighed};
+use super::work::Purpose;
 use crate::base::request::TileRequest;
 use crate::base::tile::Tile;
 use crate::flow::cache::Lookup;
@@ -182,12 +182,12 @@ impl TileService {
         let work = |purpose, yields| self.work(&identified, purpose, yields, None);
         let Some(ahead) = work(Purpose::Neighbour, Yields::ToRequests) else { return };
         if let Some(tile) = ahead.find() {
-            return flight.land(Ok(weighed(tile)));
+            return flight.land(Ok(ahead.weighed(tile)));
         }
         match self.pool.activity().prefetch(|| ahead.make()) {
             Ok(tile) => {
                 self.metrics.neighbours.inc();
-                flight.land(Ok(weighed(tile)));
+                flight.land(Ok(ahead.weighed(tile)));
             }
             // The prefetch was interrupted or failed, which is ignored unless a request has joined the flight since.
             // For that request the tile is rendered normally, so that an error is counted and reported as usual.
@@ -196,7 +196,7 @@ impl TileService {
                 if let Some(flight) = flight.still_wanted()
                     && let Some(wanted) = work(Purpose::Request(Urgency::Wanted), Yields::Never)
                 {
-                    flight.land(wanted.make().map(weighed));
+                    flight.land(wanted.make().map(|tile| wanted.weighed(tile)));
                 }
             }
         }

@@ -17,7 +17,7 @@ use super::footprint::Footprint;
 use super::job::FlightJob;
 use super::pool::{JobValue, RenderPool, Ticket};
 use super::queue::Busy;
-use super::work::{TileWork, weighed};
+use super::work::TileWork;
 use crate::base::name::Name;
 use crate::base::tile::{Tile, TileKey};
 use crate::flow::cache::{Abandoned, Flight, Interest};
@@ -116,7 +116,7 @@ impl Preparation {
         };
         drop(place);
         match prepared {
-            Ok(Some(tile)) => flight.land(Ok(weighed(tile))),
+            Ok(Some(tile)) => flight.land(Ok(work.weighed(tile))),
             Ok(None) => {
                 // The ticket stands for all waiters: dropping it would withdraw the job.
                 let _ticket = self.queue(work, flight, demand);

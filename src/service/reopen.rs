@@ -15,7 +15,7 @@ use super::health::Health;
 use super::live::LiveCatalog;
 use super::trials::{Shown, Trial, Trials};
 use crate::base::name::Name;
-use crate::catalog::Closed;
+use crate::catalog::{Closed, Dataset};
 use crate::config::Settings;
 use crate::flow::stalls::Stalls;
 use crate::store::Location;
@@ -27,8 +27,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause before a dataset whose store did not answer is tried again for the first time.
 const UNREACHABLE: Duration = Duration::from_secs(1);
-/// The interval at which a growing dataset is checked, and reopened if its files have changed.
-const GROWING: Duration = Duration::from_secs(2);
+/// The pause before a live dataset is checked again, and reopened if its files have changed: at least this, and twice as long
+/// as it took.
+const LIVE: Duration = Duration::from_millis(200);
+/// The same pause of a dataset that is marked as being written and has not changed for a minute.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// The capacity of the channel to the thread that schedules attempts.
 const MAX_ANNOUNCED: usize = 64;
@@ -124,7 +127,7 @@ struct Schedule {
     sender: Weak<SyncSender<Message>>,
     due: BTreeMap<Name, Attempt>,
     running: BTreeMap<Name, Attempt>,
-    /// When each dataset was last reopened or found unchanged; growing datasets are not recorded.
+    /// When each dataset was last reopened or found unchanged; those that grow are not recorded.
     opened: BTreeMap<Name, Instant>,
 }
 
@@ -166,14 +169,14 @@ impl Schedule {
         }
     }
 
-    /// Schedules the growing datasets, and those whose store did not answer, unless they are scheduled.
+    /// Schedules the datasets that may grow, and those whose store did not answer, unless they are scheduled.
     fn follow(&mut self) {
-        let (catalog, settings) = self.reopening.live.with_settings();
-        let growing = settings.datasets.iter().filter(|(_, dataset)| dataset.growing);
+        let catalog = self.reopening.live.get();
+        let growing = catalog.datasets().filter(|dataset| dataset.growing);
         let is_unreachable = |closed: &Closed| matches!(closed, Closed::Unreachable(_));
         let unreachable = catalog.closed().iter().filter(|(_, closed)| is_unreachable(closed));
         let unreachable = unreachable.map(|(token, _)| (token, UNREACHABLE));
-        for (token, pause) in growing.map(|(token, _)| (token, GROWING)).chain(unreachable) {
+        for (token, pause) in growing.map(|dataset| (&dataset.token, LIVE)).chain(unreachable) {
             if !self.running.contains_key(token) {
                 self.due.entry(token.clone()).or_insert_with(|| Attempt::after(pause));
             }
@@ -220,19 +223,23 @@ impl Schedule {
 
     fn ended(&mut self, token: Name, result: Result<(), String>) {
         let Some(attempt) = self.running.remove(&token) else { return };
-        let (_, settings) = self.reopening.live.with_settings();
-        let is_growing = settings.datasets.get(&token).is_some_and(|dataset| dataset.growing);
+        let catalog = self.reopening.live.get();
+        let growing = catalog.dataset(&token).filter(|dataset| dataset.growing);
+        let pause =
+            growing.map(|dataset| if dataset.live { LIVE.max(2 * attempt.at.elapsed()) } else { QUIET });
         self.health.set_dataset(&token, result.as_ref().err().cloned());
-        match result {
-            Ok(()) if is_growing => _ = self.due.insert(token, Attempt::after(GROWING)),
-            Ok(()) => _ = self.opened.insert(token, Instant::now()),
-            Err(problem) => {
-                if attempt.problem.as_ref() != Some(&problem) {
+        match (result, pause) {
+            (Ok(()), Some(pause)) => _ = self.due.insert(token, Attempt::after(pause)),
+            (Ok(()), None) => _ = self.opened.insert(token, Instant::now()),
+            (Err(problem), _) => {
+                // A writer may have been in the middle of a change.
+                let is_first = pause.is_some() && attempt.pause.is_zero();
+                if !is_first && attempt.problem.as_ref() != Some(&problem) {
                     tracing::warn!("the dataset {token} cannot be opened yet: {problem}");
                 }
-                let pause =
-                    if is_growing { GROWING } else { (2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE) };
-                self.due.insert(token, Attempt { pause, problem: Some(problem), ..Attempt::after(pause) });
+                let problem = Some(problem).filter(|_| !is_first);
+                let pause = pause.unwrap_or((2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE));
+                self.due.insert(token, Attempt { pause, problem, ..Attempt::after(pause) });
             }
         }
     }
@@ -257,7 +264,10 @@ impl Reopening {
             return Ok(());
         };
         let is_to_open = match known {
-            Some(dataset) => dataset.find_change(),
+            Some(dataset) => {
+                let is_quiet = dataset.live && settings.growing.is_none() && !dataset.is_written();
+                dataset.find_change() || is_quiet
+            }
             None => catalog.closed().contains_key(token),
         };
         if !is_to_open {
@@ -277,15 +287,25 @@ impl Reopening {
             let faults: Vec<String> = reopened.faults.iter().map(ToString::to_string).collect();
             return Err(faults.join("; "));
         }
-        reopened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        if let Some(next) = reopened.dataset {
-            self.live.put(next, known);
+        // A live dataset is reopened every second.
+        if known.is_none_or(|known| !known.live) {
+            reopened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         }
-        match known {
-            None if catalog.closed().get(token) == Some(&Closed::Waiting) => {}
-            None => tracing::info!("the dataset {token} was opened: its store answers"),
-            Some(_) if settings.growing => {}
-            Some(_) => tracing::info!("the dataset {token} was reopened because its files have changed"),
+        let next = reopened.dataset.inspect(|next| self.live.put(Arc::clone(next), known));
+        let is_live = |dataset: &Arc<Dataset>| dataset.live;
+        match (known, next.as_ref().is_some_and(is_live)) {
+            (None, _) if catalog.closed().get(token) == Some(&Closed::Waiting) => {}
+            (None, _) => tracing::info!("the dataset {token} was opened: its store answers"),
+            (Some(before), true) if before.live => {}
+            (Some(_), true) => tracing::info!("the dataset {token} is live: its file is being written"),
+            (Some(before), false) if before.live => {
+                tracing::info!(
+                    "the dataset {token} is not live any more: its file is closed, or does not change"
+                );
+            }
+            (Some(_), false) => {
+                tracing::info!("the dataset {token} was reopened because its files have changed");
+            }
         }
         Ok(())
     }

@@ -54,7 +54,8 @@ impl TileWork {
 
     /// Whether tiers keep it.
     fn is_kept(&self) -> bool {
-        self.drawing.is_kept() && self.purpose != Purpose::Request(Urgency::View)
+        // The keys of a live dataset change with each slice.
+        self.drawing.is_kept() && !self.origin.may_grow() && self.purpose != Purpose::Request(Urgency::View)
     }
 
     /// The tile, if a tier has it. Blocks.
@@ -105,6 +106,13 @@ impl TileWork {
         }
     }
 
+    /// A tile that was made, with its weight in bytes against the cache's budget. No budget has room for what is not complete.
+    pub fn weighed(&self, tile: Tile) -> (Tile, usize) {
+        let is_final = !self.origin.may_grow() || self.footprint.is_final();
+        let weight = if is_final { tile.weight() } else { usize::MAX };
+        (tile, weight)
+    }
+
     /// What a job does that is queued now.
     pub fn into_job(self: Arc<Self>) -> impl FnMut() -> Result<(Tile, usize), TileError> {
         let mut queued = Some(Instant::now());
@@ -112,13 +120,7 @@ impl TileWork {
             if let (Some(trace), Some(queued)) = (self.drawing.trace(), queued.take()) {
                 trace.add(Stage::Queue, queued.elapsed());
             }
-            self.make().map(weighed)
+            self.make().map(|tile| self.weighed(tile))
         }
     }
-}
-
-/// A tile, with its weight in bytes against the cache's budget.
-pub(super) fn weighed(tile: Tile) -> (Tile, usize) {
-    let weight = tile.weight();
-    (tile, weight)
 }

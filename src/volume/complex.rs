@@ -81,10 +81,10 @@ impl Volume for Polar {
         self.parts[1].read(request, &mut imaginary)?;
         match (&real, &imaginary, into) {
             (Samples::F32(real), Samples::F32(imaginary), BoxMut::F32(into)) => {
-                self.compute(real, imaginary, into)
+                self.compute(real, imaginary, into);
             }
             (Samples::F64(real), Samples::F64(imaginary), BoxMut::F64(into)) => {
-                self.compute(real, imaginary, into)
+                self.compute(real, imaginary, into);
             }
             _ => {
                 let problem = "its parts are not floats of one type".to_owned();

@@ -75,8 +75,8 @@ pub struct Opener {
     pub chunks: ChunkStore,
     /// Which other files a file may refer to.
     pub policy: LinkPolicy,
-    /// Whether the files may be appended to while they are open.
-    pub growing: bool,
+    /// Whether the files may be appended to while they are open; `None`: those that are marked as being written.
+    pub growing: Option<bool>,
 }
 
 impl Opener {

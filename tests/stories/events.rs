@@ -9,13 +9,13 @@ use crate::common::volumes::{self, Stored};
 use crate::common::{PATIENCE, Place, Server, wait_until};
 
 /// An open stream of events.
-struct Events {
+pub struct Events {
     stream: TcpStream,
     seen: String,
 }
 
 impl Events {
-    fn of(server: &Server, prefix: &str) -> Self {
+    pub fn of(server: &Server, prefix: &str) -> Self {
         use std::io::Write;
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -33,7 +33,7 @@ impl Events {
         length > 0
     }
 
-    fn wait_for(&mut self, text: &str) {
+    pub fn wait_for(&mut self, text: &str) {
         while !self.seen.contains(text) {
             assert!(self.read(), "the stream ended: {}", self.seen);
         }

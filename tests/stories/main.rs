@@ -36,6 +36,7 @@ mod layouts_genuine;
 mod layouts_more;
 mod links;
 mod listening;
+mod live;
 mod load;
 mod makers;
 mod manual;

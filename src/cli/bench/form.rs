@@ -16,7 +16,7 @@ use clap::Args;
 use crate::base::name::Name;
 use crate::base::request::ChannelChoice;
 use crate::cli::choices;
-use crate::cli::sources::Sources;
+use crate::cli::sources::{Configured, Sources};
 use crate::cli::warm;
 use crate::geometry::{Level, Plane};
 use crate::tools::bench::{Bounds, Choice, Limits, Pattern, State};
@@ -44,12 +44,8 @@ pub(in crate::cli) struct Arguments {
     /// benchmark, TOKEN CHANNEL LEVEL of the --server
     #[arg(value_name = "FILE.h5|URL")]
     what: Vec<PathBuf>,
-    /// The configuration file; default: ./voltile.toml if it exists and nothing else is named.
-    #[arg(long, value_name = "FILE.toml")]
-    config: Option<PathBuf>,
-    /// Set one key, such as cache.chunks=64MiB; may be repeated.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    configured: Configured,
     /// Only this dataset; may be repeated.
     #[arg(long, value_name = "TOKEN", value_delimiter = ',', value_parser = warm::name)]
     token: Vec<Name>,
@@ -151,11 +147,9 @@ impl Arguments {
     }
 
     fn of_files(&self) -> Result<Plan, String> {
-        if !self.clients.is_empty() {
-            return Err("--clients is for a server; files are measured with --threads".to_owned());
-        }
-        let (files, config, set) = (self.what.clone(), self.config.clone(), self.set.clone());
-        let sources = Sources { files, config, set };
+        let clients = [("--clients", !self.clients.is_empty())];
+        choices::refuse(&clients, "is for a server; files are measured with --threads")?;
+        let sources = Sources { files: self.what.clone(), configured: self.configured.clone() };
         let (states, threads) = (
             chosen(&self.state, &State::ALL.iter().map(|(state, ..)| *state).collect::<Vec<_>>()),
             sorted(&self.threads),
@@ -172,14 +166,12 @@ impl Arguments {
     /// `named`: TOKEN CHANNEL LEVEL as in ndtilecache's benchmark, whose defaults are then used.
     fn of_server(&self, url: String, named: Option<(Name, Name, Level)>) -> Result<Plan, String> {
         let of_files = [
-            ("--threads", self.threads.is_empty()),
-            ("--state", self.state.is_empty()),
-            ("--config", self.config.is_none()),
-            ("--set", self.set.is_empty()),
+            ("--threads", !self.threads.is_empty()),
+            ("--state", !self.state.is_empty()),
+            ("--config", self.configured.config.is_some()),
+            ("--set", !self.configured.set.is_empty()),
         ];
-        if let Some((flag, _)) = of_files.iter().find(|(_, absent)| !absent) {
-            return Err(format!("{flag} is for files; for a server use --clients"));
-        }
+        choices::refuse(&of_files, "is for files; for a server use --clients")?;
         if named.is_some() && !(self.token.is_empty() && self.channel.is_empty() && self.level.is_none()) {
             return Err(
                 "TOKEN CHANNEL LEVEL cannot be combined with --token, --channel or --level".to_owned()

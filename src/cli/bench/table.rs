@@ -39,20 +39,20 @@ pub(super) fn heading(row: &Row, subject: Option<&Subject>) -> String {
             let _ = write!(text, ", {kind} {chunk}, {filters}");
         }
     }
-    format!("{text}\n{}", line(&ROW, |column| column.1.to_owned(), ""))
+    format!("{text}\n{}", line(&ROW, |(_, title, ..)| (*title).to_owned(), ""))
 }
 
 /// One row.
 pub(super) fn row(row: &Row) -> String {
     let failed = if row.failed == 0 { String::new() } else { format!("   {} failed", row.failed) };
-    line(&ROW, |column| column.3(row), &failed)
+    line(&ROW, |(.., text)| text(row), &failed)
 }
 
 /// The heading of the rows of a level with one number of clients.
 pub(super) fn remote_heading(row: &RemoteRow) -> String {
     let Course { token, channel, level, .. } = &row.course;
     let clients = if row.clients == 1 { "1 client".to_owned() } else { format!("{} clients", row.clients) };
-    let titles = line(&REMOTE_ROW, |column| column.1.to_owned(), "");
+    let titles = line(&REMOTE_ROW, |(_, title, ..)| (*title).to_owned(), "");
     format!("\n{token} {channel}, level {level}, {clients}\n{titles}")
 }
 
@@ -64,7 +64,7 @@ pub(super) fn remote_row(row: &RemoteRow) -> String {
         others.push(format!("{} without a response", row.unanswered));
     }
     let others = if others.is_empty() { String::new() } else { format!("   {}", others.join(", ")) };
-    line(&REMOTE_ROW, |column| column.3(row), &others)
+    line(&REMOTE_ROW, |(.., text)| text(row), &others)
 }
 
 /// A column: the space before it, its title, its width, negative if it is aligned to the left, and what it shows of a row.
@@ -110,8 +110,9 @@ const REMOTE_ROW: [Column<RemoteRow>; 14] = [
 /// The texts of all columns, and what follows them.
 fn line<R>(columns: &[Column<R>], text: impl Fn(&Column<R>) -> String, rest: &str) -> String {
     let cell = |column: &Column<R>| {
-        let (gap, text, width) = (column.0, text(column), column.2.unsigned_abs());
-        if column.2 < 0 { format!("{gap}{text:<width$}") } else { format!("{gap}{text:>width$}") }
+        let ((gap, _, width, _), text) = (column, text(column));
+        let places = width.unsigned_abs();
+        if *width < 0 { format!("{gap}{text:<places$}") } else { format!("{gap}{text:>places$}") }
     };
     columns.iter().map(cell).collect::<String>() + rest + "\n"
 }

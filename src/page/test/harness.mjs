@@ -7,6 +7,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 export const PATIENCE = 60_000;
@@ -26,6 +27,19 @@ export function ask(python, questions) {
 
 /** Makes other files: `volumes.py` with these arguments. */
 export const write = (python, ...words) => execFileSync(python, [volumes, ...words]);
+
+/** Writes a file as a microscope does: its slices as they are flushed, and their number when it is closed. */
+export function microscope(python, file, seconds) {
+  const child = spawn(python, [volumes, "microscope", file, String(seconds)], { stdio: ["ignore", "pipe", "inherit"] });
+  const slices = [];
+  const lines = createInterface(child.stdout);
+  const begun = new Promise((resolve) => lines.on("line", (line) => {
+    slices.push(JSON.parse(line));
+    resolve();
+  }));
+  const closed = new Promise((resolve) => child.on("close", () => resolve(slices.length)));
+  return { slices, begun, closed };
+}
 
 /** Runs lines of Python that end with voxels in a variable `voxels`; their shape and values. */
 export function run(python, code) {

@@ -12,7 +12,7 @@ import { parseArgs } from "node:util";
 
 import { chromium } from "playwright-core";
 
-import { ask, makeVolumes, run, serve, start, Visit, write } from "./harness.mjs";
+import { ask, makeVolumes, microscope, run, serve, start, Visit, write } from "./harness.mjs";
 import { OPTIONS, stories } from "./stories.mjs";
 
 const MAX_BYTES = 180_000;
@@ -94,6 +94,7 @@ const world = {
   ask: (questions) => ask(options.python, questions),
   start: (...words) => start(options.voltile, words),
   write: (...words) => write(options.python, ...words),
+  microscope: (...words) => microscope(options.python, ...words),
   runPython: readsZarr && ((code) => run(readsZarr, code)),
   picture: (visit, name) => visit.page.screenshot({ path: path.join(options.out, `${name}.png`) }),
 };

@@ -875,6 +875,80 @@ export const stories = (world) => {
       }
     },
 
+    async "The newest slice of a file that is being written comes to the screen by itself"(visit) {
+      const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
+      const file = path.join(folder, "live.h5");
+      const { slices, begun, closed } = world.microscope(file, 12);
+      await begun;
+      const server = await world.start(file, "--set", "datasets.live.channels.raw.window=full");
+      const other = await Visit.begin(visit.context.browser(), server);
+      try {
+        await other.open("#live");
+        const { page } = other;
+        await page.click("text=Follow newest");
+        // The colours in the middle, each with the time when it came.
+        await page.evaluate(() => {
+          window.seen = [];
+          const one = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+          const look = () => {
+            const canvas = document.querySelector(".pane canvas");
+            one.drawImage(canvas, canvas.width >> 1, canvas.height >> 1, 1, 1, 0, 0, 1, 1);
+            const [colour] = one.getImageData(0, 0, 1, 1).data;
+            if (window.seen.at(-1)?.[0] !== colour) window.seen.push([colour, Date.now()]);
+            requestAnimationFrame(look);
+          };
+          look();
+        });
+        const began = Date.now();
+        await page.waitForTimeout(2000);
+        equal(await page.getAttribute(".follow", "aria-pressed"), "true", "it follows");
+        await world.picture(other, "following");
+        const count = await closed;
+        await page.waitForFunction((colour) => window.seen.at(-1)?.[0] === colour, slices.at(-1)[1]);
+        const seen = await page.evaluate(() => window.seen);
+        const numbers = new Map(slices.map(([number, colour]) => [colour, number]));
+        const delays = slices.filter(([, , flushed]) => flushed > began).map(([number, , flushed]) =>
+          seen.find(([colour, at]) => at >= flushed && numbers.get(colour) >= number)[1] - flushed).sort((a, b) => a - b);
+        truth(delays.length > 10, `only ${delays.length} slices came`);
+        console.log(`measured: ${count} slices; each on the screen ${Math.round(delays[delays.length >> 1])} ms after its flush (median), at most ${Math.round(delays.at(-1))} ms`);
+        await page.waitForFunction(() => document.querySelector(".follow").hidden);
+        await other.settle();
+        await page.waitForFunction((text) => document.querySelector(".axis-z .total").textContent === text, `of 0–${count - 1}`);
+        await page.keyboard.press(",");
+        await page.waitForFunction((colour) => window.seen.at(-1)[0] === colour, slices.at(-2)[1]);
+        await other.end();
+      } finally {
+        await server.stop();
+        rmSync(folder, { recursive: true });
+      }
+    },
+
+    async "Following ends when a person goes to another slice"(visit) {
+      const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
+      const file = path.join(folder, "live.h5");
+      const { begun, closed } = world.microscope(file, 6);
+      await begun;
+      const server = await world.start(file, "--set", "datasets.live.channels.raw.window=full");
+      const other = await Visit.begin(visit.context.browser(), server);
+      try {
+        await other.open("#live");
+        const { page } = other;
+        await page.keyboard.press("l");
+        await page.waitForFunction(() => document.querySelector(".follow").getAttribute("aria-pressed") === "true");
+        await page.waitForTimeout(700);
+        await page.keyboard.press(",");
+        equal(await page.getAttribute(".follow", "aria-pressed"), "false", "it follows");
+        const place = await page.inputValue(".axis-z input[type=number]");
+        await closed;
+        await page.waitForFunction(() => document.querySelector(".follow").hidden);
+        equal(await page.inputValue(".axis-z input[type=number]"), place, "the slice");
+        await other.end();
+      } finally {
+        await server.stop();
+        rmSync(folder, { recursive: true });
+      }
+    },
+
     async "Where the server grants no stream, the page asks now and then"(visit) {
       const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
       world.write("another", path.join(folder, "one.h5"), "9");

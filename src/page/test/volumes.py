@@ -5,6 +5,7 @@
     volumes.py another FILE SEED   writes a small file
     volumes.py registered FOLDER   writes angles.h5, tiles.h5 and drift.h5, with the XML files of Multiview Reconstruction and
                                    BigStitcher: beads at known places of space; prints the places, in nanometres
+    volumes.py microscope FILE SECONDS  appends a slice every 100 ms; prints the number, colour and time of each when it is flushed
     volumes.py ask < questions     a JSON list of questions; prints the list of answers
 
 A question is {file, path, axes, index, at: [[x, y, z], ...], box: [x, y, z], window: [lo, hi] | null, gamma, map, labels: bool}:
@@ -16,6 +17,7 @@ of [red, green, blue], or of values as text if `values` is true. The rules are t
 import json
 import math
 import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -213,6 +215,24 @@ def write_registered(file: Path, views: dict) -> None:
     file.with_suffix(".xml").write_text("\n".join([*lines, "</ViewRegistrations>", "</SpimData>"]))
 
 
+def microscope(file: Path, seconds: float) -> None:
+    """Slices of one colour each, appended in SWMR mode; times are in milliseconds since 1970."""
+    end = time.time() + seconds
+    with h5py.File(file, "w", libver="latest") as made:
+        shape, chunks = (0, 2048, 2048), (1, 512, 512)
+        raw = made.create_dataset("raw", shape, "u1", maxshape=(None, *shape[1:]), chunks=chunks, compression="gzip")
+        made.swmr_mode = True
+        number = 0
+        while time.time() < end:
+            colour = (37 * number + 11) % 251
+            raw.resize(number + 1, axis=0)
+            raw[number] = np.full(shape[1:], colour, "u1")
+            raw.flush()
+            print(json.dumps([number, colour, time.time() * 1000]), flush=True)
+            number += 1
+            time.sleep(0.1)
+
+
 def label_colour(label: int) -> list[int]:
     k = (((label * 0x9E3779B97F4A7C15) % 2**64) >> 32) * 6
     sector, f = k >> 32, (157 * ((k >> 24) & 255)) // 255
@@ -262,5 +282,7 @@ if __name__ == "__main__":
         another(Path(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "registered":
         registered(Path(sys.argv[2]))
+    elif sys.argv[1] == "microscope":
+        microscope(Path(sys.argv[2]), float(sys.argv[3]))
     else:
         print(json.dumps([answer(question) for question in json.load(sys.stdin)]))

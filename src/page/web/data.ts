@@ -68,6 +68,8 @@ export interface Dataset {
   address?: string;
   /** Changes with what its addresses answer. */
   version?: string | null;
+  /** Whether its file is being written: it grows. */
+  live?: boolean;
   offset: Triple;
   /** The name of the folder of its files, their size, and when they changed (milliseconds since 1970). */
   folder?: string | null;

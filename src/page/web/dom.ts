@@ -32,6 +32,7 @@ const ICONS = {
   goto: "M12 21s7-6 7-11a7 7 0 0 0-14 0c0 5 7 11 7 11zM12 8v4M10 10h4",
   about: "M12 3a9 9 0 1 0 .1 0zM12 11v6M12 7v.1",
   play: "M7 5l12 7-12 7z",
+  follow: "M5 5l8 7-8 7zM18 5v14",
   pause: "M8 5v14M16 5v14",
   more: "M5 12v.1M12 12v.1M19 12v.1",
   close: "M6 6l12 12M18 6L6 18",

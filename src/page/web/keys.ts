@@ -23,6 +23,7 @@ export interface Actions {
   goto(): void;
   about(): void;
   play(): void;
+  follow(): void;
   panel(): void;
   escape(): void;
   help(): void;
@@ -86,6 +87,7 @@ export const KEYS: Key[] = [
   key("m", "measure along a line", (actions) => actions.line()),
   key("Escape", "end measuring, stop playing", (actions) => actions.escape()),
   key("k", "play along time or slices, stop", (actions) => actions.play()),
+  key("l", "follow the newest slice or time point of a file that is being written, stop", (actions) => actions.follow()),
   key("i", "about this file", (actions) => actions.about()),
   key("c", "copy the link to this view", (actions) => actions.link()),
   key("e", "save the view as a picture", (actions) => actions.picture()),

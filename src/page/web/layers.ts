@@ -6,7 +6,7 @@
 // labels are drawn on top.
 
 import { addressOf, beginOf, type Channel, type Dataset, end, endOf, type Mount, type PlaneName, timeOf, type Triple } from "./data";
-import { type Box, Grid } from "./geometry";
+import { at, type Box, Grid } from "./geometry";
 import { isMap, paintName, table } from "./paint";
 import type { Selection } from "./select";
 import { type Held, inSight, isOn, MAX_TOGETHER, type Shown, type View } from "./view";
@@ -25,6 +25,8 @@ export interface Treatment {
 export interface Layer {
   /** Layers with equal keys show the same. */
   key: string;
+  /** What tells tiles from earlier ones at the same address, which a live dataset may have. */
+  revision: string;
   grid: Grid;
   address(level: number, row: number, column: number): string;
   treatment: Treatment;
@@ -140,8 +142,19 @@ class Maker {
       const slice = grid.sliceNumber(level, view.at, dataset.offset);
       return `${path}/${this.plane}/${time}${slice}/${row}_${column}_${level}.png`;
     };
-    const key = [address(0, 0, 0), treatment.name, treatment.clear, beginOf(channel)].join("|");
-    return { key, grid, address, treatment, selection: null, opacity: 1, adds: false };
+    const revision = dataset.live ? this.revision(channel, grid, point) : "";
+    const key = [address(0, 0, 0), treatment.name, treatment.clear, beginOf(channel), revision].join("|");
+    return { key, revision, grid, address, treatment, selection: null, opacity: 1, adds: false };
+  }
+
+  /** The windows; and the state of the file, if the newest slice or time point is shown, which may not be complete. */
+  private revision(channel: Channel, grid: Grid, point: number | null): string {
+    const { dataset, view } = this.scene;
+    const thickness = grid.levels.at(-1)?.thickness ?? 1;
+    const slice = (z: number) => Math.floor(z / thickness);
+    const isLast = this.plane !== "xy" || slice(at(view.at, 2)) >= slice(at(this.whole, 2) - 1);
+    const isNewest = point === null ? isLast : point + 1 === channel.times;
+    return JSON.stringify([dataset.channels.map((each) => each.window), ...(isNewest ? [dataset.modified, dataset.bytes] : [])]);
   }
 
   /** The path of the server's ordinary tiles. */

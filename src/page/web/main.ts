@@ -72,18 +72,23 @@ function follow(first: Site): void {
   const changed = async (restarted: boolean) => {
     const before = site;
     try {
-      const now = await loadSite();
-      renew(now, before);
-      site = now;
+      site = await loadSite();
+      renew(site, before);
     } catch {
       return; // the stream comes back, and with it the next change
     }
+    const now = named(site);
     if (shown instanceof List) shown.update(site);
-    else if (version(named(before)) !== version(named(site))) route(site);
+    else if (version(named(before)) !== version(now)) {
+      if (shown instanceof Viewer && now && shown.canTake(now)) shown.take(now);
+      else route(site);
+    }
     else if (restarted && shown) shown.retry();
   };
   window.addEventListener("hashchange", () => route(site));
-  new Live((restarted) => void changed(restarted));
+  // One after the other, so that an older answer does not come last.
+  let last = Promise.resolve();
+  new Live((restarted) => (last = last.then(() => changed(restarted))));
 }
 
 async function begin(): Promise<void> {

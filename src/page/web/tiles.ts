@@ -121,8 +121,8 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 
   override getTileHashKey(_level: number, _column: number, _row: number, url: string): string {
-    const { treatment: { name, clear }, selection } = this.layer;
-    return [url, name, clear, selection?.id ?? "", selection?.alone ?? ""].join("|");
+    const { treatment: { name, clear }, revision, selection } = this.layer;
+    return [url, revision, name, clear, selection?.id ?? "", selection?.alone ?? ""].join("|");
   }
 
   override hasTransparency(): boolean {

@@ -141,6 +141,14 @@ export function confined(view: View, dataset: Dataset): View {
   return { ...view, at: point, time: Math.min(Math.max(view.time, 0), times - 1) };
 }
 
+/** The view at the last time point of a series, else at the last slice along z. */
+export function newest(view: View, dataset: Dataset): View {
+  const channels = inSight(dataset, view);
+  const times = channels.filter((channel) => isOn(view, channel)).map((channel) => channel.times ?? 0);
+  if (times.some((count) => count > 0)) return { ...view, time: Math.max(...times) - 1 };
+  return { ...view, at: [view.at[0], view.at[1], at(endOf(channels), 2) - 0.5] };
+}
+
 /** The zoom that fits a whole plane into a box. */
 export function fitting(grid: Grid, width: number, height: number): number {
   return Math.min(Math.min(width / grid.width, height / grid.height) * 0.96, MAX_ZOOM) || 1;

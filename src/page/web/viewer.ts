@@ -18,7 +18,7 @@ import { Panel, switched } from "./panel";
 import { type PictureOf, pictureSheet, type Plane } from "./picture";
 import { Pointer } from "./pointed";
 import { Slicers } from "./slicers";
-import { type Arrangement, confined, fromHash, inSight, isOn, planesOf, type Shown, stepped, toHash, type View } from "./view";
+import { type Arrangement, confined, fromHash, inSight, isOn, newest, planesOf, type Shown, stepped, toHash, type View } from "./view";
 import { boxAddress, readBox } from "./voxels";
 import { when } from "./when";
 
@@ -47,6 +47,10 @@ export class Viewer {
   private readonly explained = new Set<PlaneName>();
   private line: LinePanel | null = null;
   private drag: Drag | null = null;
+  /** Whether the newest slice or time point of a live dataset is shown as it comes. */
+  private following = false;
+  /** How many voxels the live dataset had when its channels were sampled last. */
+  private sampled = 0;
   /** What the line was measured in. */
   private lineOf = "";
   private readonly ending = new AbortController();
@@ -56,6 +60,7 @@ export class Viewer {
   private readonly panel: Panel;
   private readonly slicers: Slicers;
   private readonly help = helpDialog();
+  private readonly follow = h("button", { type: "button", className: "follow", title: "Follow the newest slice or time point (l)", onclick: () => this.actions.follow() }, icon("follow"), "Follow newest");
   private readonly pointer = new Pointer(() => this.tell());
   private readonly planes: [Arrangement, HTMLButtonElement][];
   private readonly actions = this.makeActions();
@@ -73,7 +78,7 @@ export class Viewer {
     this.planes = ARRANGEMENTS.map(([name, text]) => [name, h("button", { type: "button", onclick: () => this.actions.arrange(name) }, text)]);
     this.element = h("main", { className: "viewer" }, this.bar(),
       h("div", { className: "stage" }, this.box, this.panel.element, this.notices.element),
-      h("footer", {}, this.slicers.element, this.slicers.player, this.status), this.help);
+      h("footer", {}, this.slicers.element, this.slicers.player, this.follow, this.status), this.help);
     if (window.matchMedia("(max-width: 44rem)").matches) this.element.classList.add("no-panel");
   }
 
@@ -130,8 +135,33 @@ export class Viewer {
   /** Applies what the server has measured since. */
   private measured(dataset: Dataset): void {
     if (this.ending.signal.aborted) return;
-    this.dataset = { ...dataset, address: this.dataset.address };
+    const found = new Map(dataset.channels.map((channel) => [channel.name, channel]));
+    // A live dataset may have grown since.
+    const channels = this.dataset.channels.map((channel) => ({ ...channel, ...found.get(channel.name), levels: channel.levels, times: channel.times }));
+    this.dataset = { ...this.dataset, channels };
     this.show();
+  }
+
+  /** Whether it can go on with what has become of its dataset. */
+  canTake(dataset: Dataset): boolean {
+    const names = (one: Dataset) => JSON.stringify(one.channels.map((channel) => [channel.name, channel.kind, channel.times === null]));
+    return this.dataset.live === true && names(dataset) === names(this.dataset);
+  }
+
+  /** Shows what has become of a live dataset. */
+  take(dataset: Dataset): void {
+    const known = new Map(this.dataset.channels.map((channel) => [channel.name, channel]));
+    const channels = dataset.channels.map((channel) => {
+      const { window = null, histogram = null } = known.get(channel.name) ?? {};
+      return { ...channel, window: channel.window ?? window, histogram: channel.histogram ?? histogram };
+    });
+    const voxels = dataset.channels.reduce((all, { levels, times }) => all + (levels[0]?.size ?? []).reduce((one, length) => one * length, times ?? 1), 0);
+    const unmeasured = dataset.channels.some((channel) => channel.window === null && channel.kind === "image");
+    this.dataset = { ...dataset, channels };
+    this.change(this.following ? newest(this.view, this.dataset) : this.view);
+    if (!unmeasured && dataset.live && voxels < 2 * this.sampled) return;
+    this.sampled = voxels;
+    loadDataset(dataset.token).then((measured) => this.measured(measured), () => undefined);
   }
 
   private arrange(): void {
@@ -163,6 +193,8 @@ export class Viewer {
   private change(view: View, leads?: Pane): void {
     const arranged = view.arrangement !== this.view.arrangement;
     this.view = confined(view, this.dataset);
+    const { time, at: [, , z] } = newest(this.view, this.dataset);
+    this.following &&= this.dataset.live === true && time === this.view.time && Math.floor(z) === Math.floor(this.view.at[2]);
     if (arranged) this.arrange();
     this.show(leads);
   }
@@ -173,6 +205,8 @@ export class Viewer {
     this.panes.forEach((pane) => pane.show(this.fitted(scene), pane === leads));
     this.panel.show(dataset, view);
     this.slicers.show(dataset, view);
+    this.follow.hidden = !dataset.live;
+    this.follow.setAttribute("aria-pressed", String(this.following));
     this.planes.forEach(([name, button]) => button.setAttribute("aria-pressed", String(name === view.arrangement)));
     this.tell();
     this.measureAgain();
@@ -281,6 +315,12 @@ export class Viewer {
       goto: () => this.openSheet(gotoSheet((text) => this.goTo(text), this.dataset, ({ channel, id }) => this.goToLabel(channel, id))),
       about: () => this.openSheet(aboutSheet(this.dataset)),
       play: () => this.slicers.toggle(),
+      follow: () => {
+        if (!this.dataset.live) return this.notices.say("The file is not being written: it has no newer slices.");
+        this.slicers.stop();
+        this.following = !this.following;
+        this.change(this.following ? newest(this.view, this.dataset) : this.view);
+      },
       escape: () => {
         this.element.querySelectorAll("details").forEach((menu) => (menu.open = false));
         this.endDrag();

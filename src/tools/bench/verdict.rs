@@ -188,17 +188,8 @@ impl<'a> Evidence<'a> {
     /// Why so much is read, if that is the bottleneck.
     fn because(&self) -> String {
         let Some((plane, tile)) = self.planes.first() else { return String::new() };
-        let cost = tile.cost;
-        let inflated = match cost.bytes_inflated {
-            0 => String::new(),
-            bytes => format!(" that inflate to {}", ByteSize(bytes)),
-        };
-        let takes = format!(
-            "a tile in {plane} takes {} of {}{inflated}, for {} of voxels",
-            if cost.reads == 1 { "one read".to_owned() } else { format!("{} reads", cost.reads) },
-            ByteSize(cost.bytes_read),
-            ByteSize(tile.bytes_wanted)
-        );
+        let (cost, wanted) = (advice::cost_text(tile), ByteSize(tile.bytes_wanted));
+        let takes = format!("a tile in {plane} takes {cost}, for {wanted} of voxels");
         let storage = self.subject.storage.as_ref();
         match (self.limit, storage.map(|storage| &storage.chunk)) {
             (Limit::ChunkShape, Some(Some(chunk))) => {

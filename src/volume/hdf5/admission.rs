@@ -102,7 +102,7 @@ mod tests {
         for name in ["own", "part", "other"] {
             fs::write(path(name), name).unwrap();
         }
-        let admission = Admission::new(Arc::new(FileBytes::open(&path("own"), false).unwrap()));
+        let admission = Admission::new(Arc::new(FileBytes::open(&path("own"), None).unwrap()));
         admission.admit(path("part"), FileIdentity::of_path(&path("part")).unwrap());
         assert!(admission.open(&path("own")).is_ok() && admission.open(&path("./part")).is_ok());
         assert!(admission.open(&path("other")).is_err());

@@ -15,6 +15,8 @@ const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
 const SUPERBLOCK: usize = 52;
 /// The flag of a file that is being written in single-writer/multiple-readers mode, in superblocks of version 3.
 const SWMR_WRITING: u8 = 4;
+/// The flag of a file that is open for writing, in superblocks of version 3.
+const WRITING: u8 = 1;
 /// How far the superblock is looked for in files that may be none. Only few files have longer user blocks.
 const NEAR: u64 = 4097;
 /// How many bytes are compared with [`FORMATS`].
@@ -104,6 +106,24 @@ pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
     end.checked_sub(base)?.checked_add(place)
 }
 
+/// Whether a file is being written in SWMR mode, by its superblock. A writer that crashed leaves this mark.
+pub(super) fn is_marked_as_written(read: ReadAt<'_>) -> io::Result<bool> {
+    marks(read).map(|marks| marks & SWMR_WRITING != 0)
+}
+
+/// Whether a file is being written, and not in SWMR mode, by its superblock.
+pub(super) fn is_open_elsewhere(read: ReadAt<'_>) -> bool {
+    marks(read).is_ok_and(|marks| marks & (WRITING | SWMR_WRITING) == WRITING)
+}
+
+/// What a superblock says of those who write the file; nothing in versions before 3.
+fn marks(read: ReadAt<'_>) -> io::Result<u8> {
+    let Some(place) = superblock_at(read, NEAR)? else { return Ok(0) };
+    let mut bytes = [0; 12];
+    read(&mut bytes, place)?;
+    Ok(if bytes[8] == 3 { bytes[11] } else { 0 })
+}
+
 /// Why a file is no HDF5 file; `None` if it is one, or cannot be read.
 pub(super) fn why_foreign(read: ReadAt<'_>, length: u64) -> Option<String> {
     if length == 0 {
@@ -162,6 +182,24 @@ mod tests {
             _ => vec![version, size, 8, 0],
         };
         [SIGNATURE.to_vec(), head, address(base), address(u64::MAX), address(end), vec![0; 16]].concat()
+    }
+
+    #[test]
+    fn files_that_are_being_written_are_told_by_their_marks() {
+        let marked = |version: u8, flags: u8| {
+            let mut bytes = superblock(version, 8, 0, 9000);
+            bytes[11] = flags;
+            let read = |into: &mut [u8], position: u64| {
+                into.copy_from_slice(&bytes[position as usize..position as usize + into.len()]);
+                Ok(into.len())
+            };
+            (is_marked_as_written(&read).unwrap(), is_open_elsewhere(&read))
+        };
+        assert_eq!(
+            (marked(3, 5), marked(3, 1), marked(3, 0)),
+            ((true, false), (false, true), (false, false))
+        );
+        assert_eq!((marked(2, 5), marked(0, 5)), ((false, false), (false, false)), "a reserved byte");
     }
 
     #[test]

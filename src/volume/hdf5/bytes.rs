@@ -34,6 +34,8 @@ use crate::volume::ReadError;
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// The tick of file systems that store whole seconds, or every other second (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
+/// How often a file that goes on changing is waited for, for a tick each time.
+const MAX_WAITS: usize = 5;
 
 /// The most bytes that one system call reads.
 const PIECE: usize = 8 << 20;
@@ -44,7 +46,6 @@ pub(super) struct FileBytes {
     source: Source,
     path: Arc<Path>,
     identity: FileIdentity,
-    growing: bool,
 }
 
 #[derive(Debug)]
@@ -61,12 +62,13 @@ enum Source {
 }
 
 impl FileBytes {
-    /// Opens the file at `resolved`, a path without symbolic links. If `growing`, the file may become longer and its
-    /// modification time newer without counting as changed.
+    /// Opens the file at `resolved`, a path without symbolic links. If it is `growing`, it may become longer and its
+    /// modification time newer without counting as changed; if that is not given, it is growing if it is marked as being
+    /// written in SWMR mode.
     ///
     /// Fails if the path is not, or no longer, that of the opened file, for example because it was replaced by a
     /// symbolic link.
-    pub fn open(resolved: &Path, growing: bool) -> io::Result<Self> {
+    pub fn open(resolved: &Path, growing: Option<bool>) -> io::Result<Self> {
         let path: Arc<Path> = resolved.into();
         let reading = || stalls::reading(&path, library_lock::is_held_here());
         let mut busy = reading();
@@ -76,15 +78,21 @@ impl FileBytes {
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(resolved)?;
         let mut metadata = file.metadata()?;
         ensure_regular(&metadata, resolved)?;
-        if !growing && let Some(rest) = rest_of_tick(&metadata) {
+        let is_growing = match growing {
+            Some(known) => known,
+            None => beginning::is_marked_as_written(&|into, at| file.read_at(into, at))?,
+        };
+        for _ in 0..if growing == Some(true) { 0 } else { MAX_WAITS } {
+            let Some(rest) = rest_of_tick(&metadata) else { break };
             drop(busy);
-            std::thread::sleep(rest);
+            std::thread::sleep(if is_growing { rest.min(CLOCK_TICK) } else { rest });
             busy = reading();
             metadata = file.metadata()?;
         }
         let identity = FileIdentity::new(resolved, &metadata);
+        let identity = if is_growing { identity.growing() } else { identity };
         let lies_there = identity.path().canonicalize()? == identity.path();
-        let is_same = if growing {
+        let is_same = if is_growing {
             identity.path().symlink_metadata().is_ok_and(|there| identity.is_of_grown(&there))
         } else {
             identity.is_current()
@@ -93,7 +101,7 @@ impl FileBytes {
             return Err(io::Error::other("it changed while it was being opened; try again"));
         }
         drop(busy);
-        Ok(Self { source: Source::File { file, mapped: Mapped::default() }, path, identity, growing })
+        Ok(Self { source: Source::File { file, mapped: Mapped::default() }, path, identity })
     }
 
     /// The bytes of an object.
@@ -103,14 +111,14 @@ impl FileBytes {
             path: identity.path().into(),
             identity,
             source: Source::Object { object, failure: Mutex::default() },
-            growing: false,
         }
     }
 
     /// Opens the file with this identity; fails if there is another one at its path.
     pub fn open_as(identity: &FileIdentity, growing: bool) -> io::Result<Self> {
-        let opened = Self::open(identity.path(), growing)?;
-        let bytes = Self { identity: identity.clone(), ..opened };
+        let opened = Self::open(identity.path(), Some(growing))?;
+        let identity = if growing { identity.clone().growing() } else { identity.clone() };
+        let bytes = Self { identity, ..opened };
         bytes.unchanged_length()?.map(|_| bytes).ok_or_else(changed_error)
     }
 
@@ -136,7 +144,7 @@ impl FileBytes {
     }
 
     pub fn is_growing(&self) -> bool {
-        self.growing
+        self.identity.is_growing()
     }
 
     /// The current length of the file; fails if it has changed since it was opened. `place` is for errors.
@@ -282,8 +290,11 @@ impl FileBytes {
         };
         let _reading = self.reading();
         let metadata = file.metadata()?;
-        let is_same =
-            if self.growing { self.identity.is_of_grown(&metadata) } else { self.identity.is_of(&metadata) };
+        let is_same = if self.is_growing() {
+            self.identity.is_of_grown(&metadata)
+        } else {
+            self.identity.is_of(&metadata)
+        };
         Ok(is_same.then_some(metadata.len()))
     }
 }
@@ -353,7 +364,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().canonicalize().unwrap().join("a");
         fs::write(&path, bytes).unwrap();
-        let file = FileBytes::open(&path, false).unwrap();
+        let file = FileBytes::open(&path, Some(false)).unwrap();
         (place, path, file)
     }
 
@@ -385,11 +396,11 @@ mod tests {
         let (place, path, _) = opened(b"0123456789");
         let link = place.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(FileBytes::open(&link, false).is_err());
-        assert!(FileBytes::open(Path::new("/dev/zero"), false).is_err());
+        assert!(FileBytes::open(&link, None).is_err());
+        assert!(FileBytes::open(Path::new("/dev/zero"), None).is_err());
         let fifo = place.path().join("fifo");
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        assert!(FileBytes::open(&fifo, false).is_err());
+        assert!(FileBytes::open(&fifo, None).is_err());
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn first_of(samples: Samples) -> Samples {
     first
 }
 
-/// The cache key: the dataset's id, the chunk's number, and the type that its voxels were decoded to.
+/// The cache key: the id of what the chunk holds, its number, and the type that its voxels were decoded to.
 type ChunkKey = (Fingerprint, u64, VoxelType);
 
 /// The cache of decoded chunks; clones share it.
@@ -268,7 +268,7 @@ impl ChunkRequest<'_> {
     }
 
     fn key(&self) -> ChunkKey {
-        (self.dataset.id, self.dataset.grid.number(&self.at), self.voxel)
+        (self.dataset.content_id(&self.at), self.dataset.grid.number(&self.at), self.voxel)
     }
 }
 

@@ -88,6 +88,10 @@ pub struct StoredDataset {
     pub(super) pipeline: Option<Pipeline>,
     /// Identifies its chunks in the cache; the same whenever this generation of it is opened.
     pub(super) id: Fingerprint,
+    /// Identifies it in the file, if that grows, from one generation to the next.
+    lasting: Option<Fingerprint>,
+    /// Along which axes it grows, if its file does.
+    grows: [bool; RANK],
     /// Whether chunks at the edge of the dataset are unfiltered.
     pub(super) edges_are_plain: bool,
     pub(super) grid: Grid,
@@ -140,6 +144,8 @@ impl StoredDataset {
         let Audited { files, raw, missing } = audited;
         let object: Arc<str> = handle.name().into();
         let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files)));
+        let lasting = file.lasting.map(|file| Fingerprint::digest(&(file, &*object)));
+        let grows = growing_axes(&shape, &handle.space().map_err(library)?.maxdims());
         let parts = if is_complex { 2 } else { 1 };
         let element_bytes = handle.dtype().map_err(library)?.size() as u64 / parts;
         file.handles.keep(&object, handle).map_err(library)?;
@@ -171,6 +177,8 @@ impl StoredDataset {
             filters,
             pipeline,
             id,
+            lasting,
+            grows,
             edges_are_plain,
             grid,
             pieces,
@@ -262,6 +270,34 @@ impl StoredDataset {
     /// The index entry of a chunk that was written, if the index has been read.
     pub(super) fn known_entry(&self, at: &Position) -> Option<Entry> {
         self.index.known_entry(self.grid.number(at))
+    }
+
+    /// Identifies what a chunk holds: together with the chunk's number, the same in each generation of a growing file unless
+    /// the chunk may have changed in between.
+    pub(super) fn content_id(&self, at: &Position) -> Fingerprint {
+        match (self.lasting, self.final_entry(at)) {
+            (Some(lasting), Some(entry)) => Fingerprint::digest(&(lasting, entry.address, entry.length)),
+            _ => self.id,
+        }
+    }
+
+    /// The index entry of a chunk that was written as a whole, if the index has been read. The last chunks that were written
+    /// along an axis along which the dataset grows may be written again.
+    fn final_entry(&self, at: &Position) -> Option<Entry> {
+        let furthest = self.index.furthest()?;
+        let may_change = (0..RANK).any(|axis| self.grows[axis] && at[axis] >= furthest[axis]);
+        self.known_entry(at).filter(|_| !may_change)
+    }
+
+    /// Whether a chunk may be written again, as far as is known.
+    pub(super) fn may_change(&self, at: &Position) -> bool {
+        self.lasting.is_some() && self.final_entry(at).is_none()
+    }
+
+    /// Whether no voxel of a box will change by what is appended to the file; false if that is not known. Does not block.
+    pub(super) fn is_final(&self, stored: &StoredBox) -> bool {
+        let is_written = || self.grid.chunks_of(stored).all(|at| !self.may_change(&at));
+        self.lasting.is_none() || (matches!(self.storage, Storage::Chunked { .. }) && is_written())
     }
 
     /// Reads the chunk index now instead of at the first read; gives up at `until`.
@@ -509,6 +545,17 @@ impl StoredDataset {
         let end = last.saturating_add(1).saturating_mul(self.element_bytes).saturating_add(address);
         self.file.bytes.ensure_reaches(end, &self.place())
     }
+}
+
+/// The axes along which a dataset of this shape and these limits grows: those along which it may be extended; the slowest if it
+/// was created in its full shape.
+fn growing_axes(shape: &[u64], most: &[Option<usize>]) -> [bool; RANK] {
+    let may_grow = |(extent, most): (&u64, &Option<usize>)| most.is_none_or(|most| most as u64 > *extent);
+    let mut axes: Vec<u64> = shape.iter().zip(most).map(|both| u64::from(may_grow(both))).collect();
+    if axes.iter().all(|grows| *grows == 0) {
+        axes.iter_mut().take(1).for_each(|slowest| *slowest = 1);
+    }
+    padded(&axes, 0).map(|grows| grows > 0)
 }
 
 /// The scale that a dataset refers to.

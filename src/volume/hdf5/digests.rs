@@ -199,7 +199,7 @@ mod tests {
     use std::time::SystemTime;
 
     fn id(digests: &Digests, path: &Path) -> ContentId {
-        digests.identify(&FileBytes::open(&path.canonicalize().unwrap(), false).unwrap()).unwrap()
+        digests.identify(&FileBytes::open(&path.canonicalize().unwrap(), None).unwrap()).unwrap()
     }
 
     fn written(path: &Path, text: &str, seconds: u64) {

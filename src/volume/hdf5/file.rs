@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::admission::{Admission, locked};
@@ -14,6 +15,7 @@ use super::digests::Digests;
 use super::handles::{LastUsed, OnDemand};
 use super::identity::{ContentId, FileIdentity};
 use super::{OpenError, library_lock};
+use crate::base::tile::Fingerprint;
 use crate::flow::stalls;
 use crate::store::{Location, Store};
 
@@ -29,18 +31,31 @@ pub struct StoredFile {
     pub(super) admission: Arc<Admission>,
     /// Its bytes, for direct reads and for the library's file driver.
     pub(super) bytes: Arc<FileBytes>,
+    /// Identifies the file from one generation to the next as long as it only grows; `None` if it does not grow.
+    pub(super) lasting: Option<Fingerprint>,
 }
 
 impl StoredFile {
-    fn open(location: Location, growing: bool, files: &Files) -> Result<Self, OpenError> {
+    fn open(
+        location: Location,
+        growing: Option<bool>,
+        before: Option<&Self>,
+        files: &Files,
+    ) -> Result<Self, OpenError> {
         let unreadable = |problem: String| OpenError::File { file: location.clone(), problem };
         let bytes = files.identified(&location, growing);
         let bytes = bytes.map_err(|e| unreadable(e.to_string()))?;
         let bytes = Arc::new(bytes);
         let admission = Admission::new(Arc::clone(&bytes));
-        let handles = OnDemand::open(&admission, growing, &files.last_used);
+        let handles = OnDemand::open(&admission, bytes.is_growing(), &files.last_used);
         let handles = handles.map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
-        Ok(Self { location, truncation: truncation(&bytes), handles, admission, bytes })
+        let lasting = bytes.is_growing().then(|| {
+            let before = before.filter(|before| bytes.identity().has_grown_from(before.identity()));
+            before
+                .and_then(|before| before.lasting)
+                .unwrap_or_else(|| Fingerprint::digest(&("growing", bytes.identity())))
+        });
+        Ok(Self { location, truncation: truncation(&bytes), handles, admission, bytes, lasting })
     }
 
     /// Whether it is an object in a store.
@@ -63,11 +78,18 @@ fn not_hdf5(bytes: &FileBytes, error: &hdf5::Error) -> String {
     if let Some(failure) = bytes.failure("its metadata") {
         return failure.to_string();
     }
-    let foreign = beginning::why_foreign(&|into, at| bytes.read_at(into, at), bytes.identity().length());
+    let read = |into: &mut [u8], at| bytes.read_at(into, at);
+    let foreign = beginning::why_foreign(&read, bytes.identity().length());
     foreign
+        .or_else(|| beginning::is_open_elsewhere(&read).then(|| OPEN_ELSEWHERE.to_owned()))
         .or_else(|| truncation(bytes))
         .unwrap_or_else(|| format!("it cannot be opened as an HDF5 file ({error})"))
 }
+
+/// Why a file cannot be opened that is marked as being written, and not in SWMR mode.
+const OPEN_ELSEWHERE: &str = "it is being written by a program that does not let others read meanwhile; it is served when \
+    that program has closed it, or if it writes in SWMR mode. If no program writes it, the last one has crashed: remove the \
+    mark with `h5clear -s`";
 
 /// How much is missing of a file that ends before its superblock says, in words. Nothing is missing while it grows.
 ///
@@ -86,8 +108,8 @@ fn truncation(bytes: &FileBytes) -> Option<String> {
 #[derive(Debug)]
 pub struct Files {
     store: Store,
-    /// By resolved location, and whether the file may be growing.
-    open: Mutex<HashMap<(Location, bool), Slot>>,
+    /// By resolved location, and whether the file is growing, if that is known.
+    open: Mutex<HashMap<(Location, Option<bool>), Slot>>,
     /// By resolved location, with the reason.
     refused: Mutex<HashMap<Location, String>>,
     most: usize,
@@ -164,14 +186,14 @@ impl Files {
 
     /// Opens a file, and identifies its contents if keys are to be made from these. A growing file has no digest: all of
     /// it would be read again whenever it has grown.
-    fn identified(&self, file: &Location, growing: bool) -> io::Result<FileBytes> {
+    fn identified(&self, file: &Location, growing: Option<bool>) -> io::Result<FileBytes> {
         let bytes = match file {
             Location::Path(path) => FileBytes::open(path, growing)?,
             Location::Object(address) => {
                 FileBytes::of_object(self.store.open(address).map_err(io::Error::other)?)
             }
         };
-        match self.digests.as_ref().filter(|_| !growing) {
+        match self.digests.as_ref().filter(|_| !bytes.is_growing()) {
             // A store tells its version, and the address is the same everywhere. Not every store's tags tell one object
             // from another.
             Some(_) if bytes.is_remote() => {
@@ -187,7 +209,7 @@ impl Files {
     }
 
     /// The identity of a file that the library does not open, at a path without symbolic links.
-    pub(super) fn identity(&self, resolved: &Path, growing: bool) -> io::Result<FileIdentity> {
+    pub(super) fn identity(&self, resolved: &Path, growing: Option<bool>) -> io::Result<FileIdentity> {
         if self.digests.is_none() {
             return FileIdentity::of_path(resolved);
         }
@@ -196,12 +218,15 @@ impl Files {
 
     /// What is missing at the end of a file that is open, in words; its location is without symbolic links.
     pub fn truncation(&self, file: &Location) -> Option<String> {
-        let slot = locked(&self.open).get(&(file.clone(), false)).cloned();
-        slot?.lock().upgrade()?.truncation.clone()
+        let open = locked(&self.open);
+        let slots = [None, Some(false)].map(|growing| open.get(&(file.clone(), growing)).cloned());
+        drop(open);
+        slots.into_iter().flatten().find_map(|slot| slot.lock().upgrade()?.truncation.clone())
     }
 
-    /// Opens a file, unless it is open in its current generation. `growing` if it may be appended to while it is open.
-    pub fn open(&self, file: &Location, growing: bool) -> Result<Arc<StoredFile>, OpenError> {
+    /// Opens a file, unless it is open in its current generation. It is `growing` if it may be appended to while it is open;
+    /// `None`: if it is marked so.
+    pub fn open(&self, file: &Location, growing: Option<bool>) -> Result<Arc<StoredFile>, OpenError> {
         let resolved =
             file.resolved().map_err(|e| OpenError::File { file: file.clone(), problem: e.to_string() })?;
         self.open_resolved(resolved, growing)
@@ -212,14 +237,17 @@ impl Files {
     pub fn forget<'a>(&self, files: impl IntoIterator<Item = &'a Location>) {
         let files: HashSet<&Location> = files.into_iter().collect();
         self.refused().retain(|file, _| !files.contains(file));
-        locked(&self.open).retain(|(file, _), slot| slot.is_in_use() && !files.contains(file));
+        locked(&self.open).retain(|(file, _), slot| {
+            slot.0.is_forgotten.fetch_or(files.contains(file), Ordering::Relaxed);
+            slot.is_in_use()
+        });
     }
 
     /// Like [`Files::open`], for a location without symbolic links; follows none.
     pub(super) fn open_resolved(
         &self,
         resolved: Location,
-        growing: bool,
+        growing: Option<bool>,
     ) -> Result<Arc<StoredFile>, OpenError> {
         if let Some(problem) = self.refused().get(&resolved).cloned() {
             return Err(OpenError::File { file: resolved, problem });
@@ -230,10 +258,12 @@ impl Files {
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the meantime.
         let mut file = slot.lock();
-        if let Some(file) = file.upgrade().filter(|file| file.identity().is_current()) {
-            return Ok(file);
+        let before = file.upgrade();
+        let is_forgotten = slot.0.is_forgotten.swap(false, Ordering::Relaxed);
+        if let Some(same) = before.as_ref().filter(|file| !is_forgotten && file.identity().is_current()) {
+            return Ok(Arc::clone(same));
         }
-        let opened = Arc::new(StoredFile::open(resolved, growing, self)?);
+        let opened = Arc::new(StoredFile::open(resolved, growing, before.as_deref(), self)?);
         *file = Arc::downgrade(&opened);
         if let Some(kept) = locked(&self.kept).upgrade() {
             locked(&kept.0).push(Arc::clone(&opened));
@@ -242,7 +272,7 @@ impl Files {
     }
 
     /// The slot of a file, perhaps a new one; an error if too many files are open.
-    fn slot(&self, key: (Location, bool)) -> Result<Slot, OpenError> {
+    fn slot(&self, key: (Location, Option<bool>)) -> Result<Slot, OpenError> {
         let mut open = locked(&self.open);
         if let Some(slot) = open.get(&key) {
             return Ok(slot.clone());
@@ -264,11 +294,18 @@ impl Files {
 
 /// One file of [`Files`], as long as anything uses it.
 #[derive(Debug, Clone, Default)]
-struct Slot(Arc<Mutex<Weak<StoredFile>>>);
+struct Slot(Arc<InSlot>);
+
+#[derive(Debug, Default)]
+struct InSlot {
+    file: Mutex<Weak<StoredFile>>,
+    /// Whether the file is to be opened again when it is next needed.
+    is_forgotten: AtomicBool,
+}
 
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, Weak<StoredFile>> {
-        locked(&self.0)
+        locked(&self.0.file)
     }
 
     /// Whether the file is being opened, or open.

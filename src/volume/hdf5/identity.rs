@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use super::library_lock;
 use crate::base::tile::Fingerprint;
@@ -61,6 +62,8 @@ impl Hash for KeyOf<'_> {
 pub struct FileIdentity {
     location: Location,
     state: State,
+    /// Whether it was opened as a file that is being written: it may grow while it is open.
+    growing: bool,
     /// `None`: unknown, or keys are not made from it.
     content: Option<ContentId>,
 }
@@ -131,7 +134,24 @@ impl FileIdentity {
     }
 
     fn in_state(location: Location, state: State) -> Self {
-        Self { location, state, content: None }
+        Self { location, state, growing: false, content: None }
+    }
+
+    /// This identity, of a file that may grow while it is open.
+    pub(super) fn growing(self) -> Self {
+        Self { growing: true, ..self }
+    }
+
+    /// Whether the file may grow while it is open, because it is being written.
+    pub fn is_growing(&self) -> bool {
+        self.growing
+    }
+
+    /// Whether the file was modified within this time before now, as far as its clock says.
+    pub fn was_modified_within(&self, time: Duration) -> bool {
+        let (seconds, _) = self.modified();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        seconds.saturating_add_unsigned(time.as_secs()) >= since.as_secs().cast_signed()
     }
 
     /// This identity with a digest of the contents, from which keys are then made.
@@ -204,9 +224,14 @@ impl FileIdentity {
 
     /// Whether this metadata is that of the same file, unchanged or grown.
     pub(super) fn is_of_grown(&self, metadata: &std::fs::Metadata) -> bool {
-        let now = FileState::from_metadata(metadata);
         let State::File(then) = &self.state else { return false };
-        (then.device, then.inode) == (now.device, now.inode) && then.length <= now.length
+        then.grows_to(&FileState::from_metadata(metadata))
+    }
+
+    /// Whether it is the same file as `before`, which has grown since, or not changed.
+    pub(super) fn has_grown_from(&self, before: &Self) -> bool {
+        let (State::File(now), State::File(then)) = (&self.state, &before.state) else { return false };
+        then.grows_to(now)
     }
 
     /// Evicts the file from the page cache, except for mapped pages.
@@ -222,6 +247,10 @@ impl FileIdentity {
 }
 
 impl FileState {
+    fn grows_to(&self, now: &Self) -> bool {
+        (self.device, self.inode) == (now.device, now.inode) && self.length <= now.length
+    }
+
     fn from_metadata(metadata: &std::fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -330,6 +359,18 @@ mod tests {
         assert!(identity.is_current());
         fs::write(&path, "here").unwrap();
         assert!(!identity.is_current());
+    }
+
+    #[test]
+    fn files_that_changed_lately_are_told() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.h5");
+        fs::write(&path, "now").unwrap();
+        let lately =
+            |path: &Path| FileIdentity::of_path(path).unwrap().was_modified_within(Duration::from_secs(60));
+        assert!(lately(&path));
+        touch(&path, 1000);
+        assert!(!lately(&path));
     }
 
     #[test]

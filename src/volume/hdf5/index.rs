@@ -26,7 +26,7 @@ use self::metadata::Metadata;
 use self::rotation::Rotation;
 use self::spot_check::SpotCheck;
 use super::file::StoredFile;
-use super::grid::Grid;
+use super::grid::{Grid, Position, RANK};
 use super::library::{self, Superblock};
 use super::library_lock;
 use crate::volume::ReadError;
@@ -39,6 +39,7 @@ pub(super) struct ChunkIndex {
     object: Arc<str>,
     grid: Grid,
     entries: OnceLock<Vec<Entry>>,
+    furthest: OnceLock<Position>,
     filling: Mutex<()>,
 }
 
@@ -49,7 +50,8 @@ fn find(entries: &[Entry], number: u64) -> Option<Entry> {
 impl ChunkIndex {
     /// Reads nothing yet.
     pub fn new(file: Arc<StoredFile>, object: Arc<str>, grid: Grid) -> Self {
-        Self { file, object, grid, entries: OnceLock::new(), filling: Mutex::default() }
+        let (entries, furthest, filling) = Default::default();
+        Self { file, object, grid, entries, furthest, filling }
     }
 
     /// The entry of a chunk; `None` if it was never written.
@@ -60,6 +62,15 @@ impl ChunkIndex {
     /// The entry of a chunk that was written, if the index has been read.
     pub fn known_entry(&self, number: u64) -> Option<Entry> {
         find(self.entries.get()?, number)
+    }
+
+    /// The furthest position of a written chunk along each axis, if the index has been read.
+    pub fn furthest(&self) -> Option<&Position> {
+        let entries = self.entries.get()?;
+        Some(self.furthest.get_or_init(|| {
+            let places = entries.iter().map(|entry| self.grid.numbered(entry.number));
+            places.fold([0; RANK], |most, at| std::array::from_fn(|axis| most[axis].max(at[axis])))
+        }))
     }
 
     /// All stored chunks, sorted by number.

@@ -61,6 +61,11 @@ pub(super) struct End {
     passed: Vec<FileIdentity>,
 }
 
+/// Said of what cannot be opened in a file that is being written.
+const NO_READERS: &str = ". While a file is being written in SWMR mode, the HDF5 library may not open contiguous datasets whose \
+    first voxels were written after that began (HDF5 issue 5251): store it in chunks, write it before, or wait until the writer has \
+    closed the file";
+
 /// Which files an external link may lead to, and what else is done with them.
 enum Leave<'a> {
     /// To files that the policy allows.
@@ -73,8 +78,8 @@ enum Leave<'a> {
 pub(super) struct Follower<'a> {
     pub files: &'a Files,
     pub policy: LinkPolicy,
-    /// Whether the files may be appended to while they are open.
-    pub growing: bool,
+    /// Whether the files may be appended to while they are open; `None`: those that are marked as being written.
+    pub growing: Option<bool>,
     /// Whether references that the policy forbids are logged: a layout that only looks for an object treats any error as
     /// absence.
     pub logs_refusals: bool,
@@ -209,7 +214,8 @@ impl Follower<'_> {
         let End { file, group, name, passed } = self.walk(file, path, leave)?;
         let Some(name) = name else { return Ok(Found { file, object: Node::Group(group), passed }) };
         let wrong = |what: &str, e: hdf5::Error| {
-            OpenError::object(&file.location, path, format!("it cannot be opened as a {what} ({e})"))
+            let known = if file.bytes.is_growing() { NO_READERS } else { "" };
+            OpenError::object(&file.location, path, format!("it cannot be opened as a {what} ({e}){known}"))
         };
         let object = if is_dataset(&group, &name) {
             Node::Dataset(library::open_dataset(&group, &name).map_err(|e| wrong("dataset", e))?)

@@ -4,7 +4,8 @@
 //! library in one step.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prometheus_client::metrics::counter::Counter;
@@ -18,6 +19,10 @@ use super::index::Entry;
 use crate::metrics::Meter;
 use crate::store::Gathering;
 use crate::volume::{ChunkCoding, ReadError, Samples, VoxelType};
+
+/// How often a chunk is read again that cannot be decoded and may be being written, and the pause before.
+const MAX_AGAIN: usize = 5;
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// A position in the chunk grid, and the index entry of the chunk there.
 #[derive(Debug, Clone, Copy)]
@@ -203,7 +208,17 @@ impl StoredDataset {
                     usize::try_from(wanted).unwrap_or(usize::MAX).saturating_mul(self.stored_bytes());
                 let dims = self.extents(&chunk.at);
                 let whole = dims.iter().product::<u64>() as usize * self.stored_bytes();
-                let decoded = pipeline.decode(bytes, mask, whole, wanted).map_err(|error| {
+                let mut decoded = pipeline.decode(bytes, mask, whole, wanted);
+                // A chunk that is written again where it lies may be read while that happens.
+                for _ in 0..if self.may_change(&chunk.at) { MAX_AGAIN } else { 0 } {
+                    if decoded.is_ok() {
+                        break;
+                    }
+                    thread::sleep(AGAIN);
+                    let again = self.file.bytes.fetch(entry.address, entry.length as usize, &self.place())?;
+                    decoded = pipeline.decode(&again, mask, whole, wanted);
+                }
+                let decoded = decoded.map_err(|error| {
                     self.file.bytes.forget(&(entry.address..entry.end()));
                     let problem = format!("chunk {}: {error}", self.chunk_name(&chunk.at));
                     let place = self.place();

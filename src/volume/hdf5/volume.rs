@@ -487,6 +487,10 @@ impl Volume for Hdf5Volume {
         self.chunks.touches_refused(&self.dataset, &self.stored_box(time, region))
     }
 
+    fn is_final(&self, time: u64, region: &Region) -> bool {
+        self.dataset.is_final(&self.stored_box(time, region))
+    }
+
     fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
         if !self.shape.is_remote || self.shape.access != Access::Cached {
             return Ok(Gathering::none());

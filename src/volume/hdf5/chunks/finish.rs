@@ -87,7 +87,8 @@ impl ChunkStore {
         }
         let mut place = *at;
         place[axis] = before;
-        let previous = self.cache.peek(&(dataset.id, dataset.grid.number(&place), wanted.voxel));
+        let previous =
+            self.cache.peek(&(dataset.content_id(&place), dataset.grid.number(&place), wanted.voxel));
         previous.is_some_and(|chunk| chunk.whole && !chunk.constant)
     }
 
@@ -155,7 +156,7 @@ impl ChunkStore {
         let Unfinished { dataset, at, voxel, request } = chunk;
         // The file is closed: the chunk is given up.
         let Some(dataset) = dataset.upgrade() else { return true };
-        let key = (dataset.id, work.id.number, voxel);
+        let key = (dataset.content_id(&at), work.id.number, voxel);
         let meter = Meter::new(&self.metrics, None);
         let whole = dataset.locate(at).and_then(|located| {
             let stored = dataset.fetch(&located, meter)?;

@@ -19,7 +19,7 @@ use crate::volume::hdf5::{ChunkStore, LinkPolicy, OpenFile, Opener, Storage, Sto
 
 fn open(path: &Path) -> Option<OpenFile> {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: false };
+    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None };
     opener.open(&path.into()).ok()
 }
 
