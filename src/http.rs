@@ -163,14 +163,17 @@ async fn found(context: &Context<'_>) -> HttpResponse {
         "/metrics" => metrics(context),
         "/openapi.json" => Box::pin(openapi::document(context)).await,
         "/projects.json" => Box::pin(viewers::projects(context)).await,
-        _ => match (described(path, ".json"), described(path, "/about.json"), labels::requested(path)) {
-            (Some(token), _, _) => Box::pin(descriptions::one(context, token)).await,
-            (None, Some(token), _) => Box::pin(descriptions::about(context, token)).await,
-            (None, None, Some((token, channel))) => {
-                Box::pin(in_time(context, labels::page(context, token, channel))).await
+        _ => {
+            let labels = path.strip_prefix(DATASETS).and_then(labels::requested);
+            match (described(path, ".json"), described(path, "/about.json"), labels) {
+                (Some(token), _, _) => Box::pin(descriptions::one(context, token)).await,
+                (None, Some(token), _) => Box::pin(descriptions::about(context, token)).await,
+                (None, None, Some((token, channel))) => {
+                    Box::pin(in_time(context, labels::page(context, token, channel))).await
+                }
+                (None, None, None) => below_mounts(context).await,
             }
-            (None, None, None) => below_mounts(context).await,
-        },
+        }
     }
 }
 

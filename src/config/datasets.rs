@@ -200,7 +200,8 @@ fn names(base: &Path) -> Setting<ChannelSettings> {
             .doc("The column of names. Default: one that is called name, or so.")
             .sets(values::path, |s| &mut s.name),
     ];
-    Key::new("names", Shape::Inline("\"cells.csv\"", keys(&table)))
+    let example = "{ file = \"cells.csv\", id = \"id\", name = \"name\" }";
+    Key::new("names", Shape::InlineTable(example, keys(&table)))
         .doc("Names and properties of labels: a CSV or TSV file, or { path = \"/table\" } in the HDF5 file.")
         .reads(move |section, channel: &mut ChannelSettings| {
             let Some(value) = section.get("names") else { return };

@@ -561,7 +561,8 @@ fn the_example_unchanged_gives_the_defaults_and_one_dataset() {
     let typed = typed(&example());
     let settings = typed.settings();
     let file = typed.directory.path().join("data/kasthuri11.h5");
-    let datasets = BTreeMap::from([(name("kasthuri11"), DatasetSettings::of_file(file))]);
+    let dataset = DatasetSettings { below: "data".into(), ..DatasetSettings::of_file(file) };
+    let datasets = BTreeMap::from([(name("kasthuri11"), dataset)]);
     assert_eq!(settings, Settings { datasets, ..Settings::default() });
 }
 

@@ -360,12 +360,13 @@ pub(super) fn viewer(value: &Value) -> Parsed<Option<String>> {
 pub(super) fn public_folder(value: &Value) -> Parsed<Option<String>> {
     let has_user = |text: &str| text.split('/').nth(2).is_some_and(|host| host.contains('@'));
     let is_good = |text: &str| is_address(text, &["https", "http", "s3", "gs", "az"]) && !has_user(text);
-    let text = text_of(value).filter(|text| is_good(text)).map(|text| text.trim_end_matches('/'));
-    // What was typed may hold a password, and is not repeated.
-    text.map(|text| Some(format!("{text}/"))).ok_or_else(|| {
-        let right = "\"https://data.example.org/\" or \"s3://bucket/folder/\"";
-        format!("an address such as {right} is expected, without a query and a password")
-    })
+    let right = "an address such as \"https://data.example.org/\" or \"s3://bucket/folder/\"";
+    match text_of(value) {
+        Some(text) if is_good(text) => Ok(Some(format!("{}/", text.trim_end_matches('/')))),
+        // It may hold a password, and is not repeated.
+        Some(_) => Err(format!("{right} is expected, without a query and a password")),
+        None => Err(expected(right, value)),
+    }
 }
 
 /// Whether it is an address with one of these schemes, without a query and a fragment.

@@ -10,7 +10,7 @@ use url::form_urlencoded;
 use super::caching::REVALIDATED;
 use super::context::Context;
 use super::documents::Document;
-use super::{DATASETS, descriptions, problem};
+use super::{descriptions, problem};
 use crate::base::name::Name;
 use crate::base::request::Malformed;
 use crate::catalog::{Column, Dataset, Labels};
@@ -23,9 +23,9 @@ const MAX_COUNT: u64 = 1000;
 /// The most tags.
 const MAX_TAGS: usize = 1024;
 
-/// The token and the channel in `/datasets/TOKEN/CHANNEL/labels.json`.
+/// The token and the channel in `TOKEN/CHANNEL/labels.json`.
 pub(super) fn requested(path: &str) -> Option<(&str, &str)> {
-    let (token, channel) = path.strip_prefix(DATASETS)?.strip_suffix("/labels.json")?.split_once('/')?;
+    let (token, channel) = path.strip_suffix("/labels.json")?.split_once('/')?;
     (!channel.contains('/')).then_some((token, channel))
 }
 

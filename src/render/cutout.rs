@@ -9,7 +9,7 @@ mod segmentation;
 use bytes::Bytes;
 
 pub use self::imagej::imagej_has;
-use self::little_endian::append;
+use self::little_endian::{append, interleaved};
 use super::drawing::{Drawing, RenderError, Scratch};
 use super::encode::EncodeError;
 use crate::base::paint::BoxFormat;
@@ -121,22 +121,6 @@ fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
         }
     }
     Ok(all)
-}
-
-/// So many bytes of each component in turn: of a voxel, as NumPy and imaging libraries expect colours, or of a section.
-fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
-    let count = plan.components.len();
-    if count == 1 {
-        return voxels;
-    }
-    let component = voxels.len() / count;
-    let mut all = Vec::with_capacity(voxels.len());
-    for at in (0..component).step_by(width) {
-        for c in 0..count {
-            all.extend_from_slice(&voxels[c * component + at..][..width]);
-        }
-    }
-    all
 }
 
 /// The header of an `.npy` file, format version 1.0 (numpy.lib.format).

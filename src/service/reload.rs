@@ -66,7 +66,8 @@ impl TileService {
         for token in pending {
             match served(&token) {
                 Some(known) => _ = settings.datasets.insert(token, known.clone()),
-                None => _ = waiting.insert(token),
+                None if catalog.closed().contains_key(&token) => _ = waiting.insert(token),
+                None => _ = settings.datasets.remove(&token),
             }
         }
         let opened = catalog.reload(&settings, &before, &to_open, waiting, refused);

@@ -113,7 +113,7 @@ fn an_idle_dataset_takes_little_memory() {
         volumes::planes(&place.path("one.h5"), 3, 1, Stored::Gzip);
         copies(&place.path("one.h5"), &folder, count);
         let server = place.serve(["data"]);
-        assert_eq!(listed(&server), count);
+        wait_until("all files are open", || listed(&server) == count);
         memory(&server)
     };
     let each = (of(MANY) - of(FEW)) / (MANY - FEW) as u64;

@@ -8,7 +8,7 @@ use tiff::TiffResult;
 use tiff::encoder::{Rational, TiffEncoder};
 use tiff::tags::Tag;
 
-use super::interleaved;
+use super::little_endian::interleaved;
 use crate::render::encode::EncodeError;
 use crate::render::plan::Cutout;
 use crate::volume::VoxelType;

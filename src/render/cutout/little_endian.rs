@@ -3,6 +3,7 @@
 use bytemuck::cast_slice;
 use half::f16;
 
+use crate::render::plan::Cutout;
 use crate::volume::{Samples, VoxelType, with_samples};
 
 /// Appends voxels as they are stored in files of their type, little-endian. Means of floats are rounded to it.
@@ -26,4 +27,20 @@ pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
             }
         }),
     }
+}
+
+/// So many bytes of each component in turn: of a voxel, as NumPy and imaging libraries expect colours, or of a section.
+pub(super) fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
+    let count = plan.components.len();
+    if count == 1 {
+        return voxels;
+    }
+    let component = voxels.len() / count;
+    let mut all = Vec::with_capacity(voxels.len());
+    for at in (0..component).step_by(width) {
+        for c in 0..count {
+            all.extend_from_slice(&voxels[c * component + at..][..width]);
+        }
+    }
+    all
 }
