@@ -358,12 +358,12 @@ impl Catalog {
     /// Takes the datasets that wait to be opened from `before` if they have been opened there, with the same settings.
     pub fn taking(mut self, before: &Self, is_same: impl Fn(&Name) -> bool) -> Self {
         let is_alike = self.style == before.style && self.limits == before.limits;
-        let opened = self.closed.extract_if(.., |token, closed| {
-            let is_open = is_alike && before.datasets.contains_key(token);
-            is_open && *closed == Closed::Waiting && is_same(token)
-        });
-        let opened = opened.filter_map(|(token, _)| Some((before.datasets.get(&token)?.clone(), token)));
-        self.datasets.extend(opened.map(|(dataset, token)| (token, dataset)));
+        for (token, dataset) in before.datasets.iter().filter(|_| is_alike) {
+            if self.closed.get(token) == Some(&Closed::Waiting) && is_same(token) {
+                self.closed.remove(token);
+                self.datasets.insert(token.clone(), Arc::clone(dataset));
+            }
+        }
         self
     }
 

@@ -33,11 +33,33 @@ def check(report: Report, place: Path, args) -> None:
     package = built("deb", args.release)
     contents(report, package, place / "contents")
     lintian(report, package)
+    release, sources = system()
     chroot = Chroot(place / "chroot")
-    if why := chroot.make(package):
+    names = [re.split(r"[ (|:]", wanted.strip())[0] for wanted in depends(package).split(",")]
+    if not sources or "VERSION_CODENAME" not in release:
+        report.skip("installation, upgrade and purge", "this system's package sources are not known")
+    elif why := chroot.make(release["VERSION_CODENAME"], names, *sources):
         report.skip("installation, upgrade and purge", why)
     else:
         life(report, place, package, chroot, args)
+
+
+def system() -> tuple[dict[str, str], list[Path]]:
+    """What this system's os-release says, and the files that name its own sources of packages."""
+    release = dict(re.findall(r'(?m)^(\w+)="?([^"\n]*)"?$', Path("/etc/os-release").read_text()))
+    sources = [Path("/etc/apt") / name for name in (f"sources.list.d/{release.get('ID')}.sources", "sources.list")]
+    return release, [path for path in sources if path.is_file()]
+
+
+def depends(package: Path) -> str:
+    """What a package says that it needs."""
+    return run("dpkg-deb", "--field", package, "Depends").stdout
+
+
+def glibc(program: Path) -> tuple[int, ...]:
+    """The oldest version of glibc that has all functions that a program calls."""
+    versions = re.findall(r"\bGLIBC_([0-9.]+)", run("readelf", "--version-info", program).stdout)
+    return max(tuple(map(int, version.split("."))) for version in versions)
 
 
 def built(kind: str, is_release: bool) -> Path:
@@ -58,6 +80,9 @@ def contents(report: Report, package: Path, place: Path) -> None:
     report.add("it contains the unit, and no other", len(units) == 1, str(units))
     report.add("all belongs to root", all(line.split()[1] in ("root/root", "0/0") for line in listed.splitlines()), listed)
     report.ran("it can be unpacked", run("dpkg-deb", "--raw-extract", package, place))
+    said, needed = re.search(r"\blibc6 \(>= ([0-9.]+)\)", depends(package)), glibc(place / "usr" / "bin" / "voltile")
+    is_right = said is not None and tuple(map(int, said[1].split("."))) >= needed
+    report.add(f"it says that it needs glibc {'.'.join(map(str, needed))}", is_right, depends(package))
     conffiles = (place / "DEBIAN" / "conffiles").read_text().split()
     report.add("the configuration is a conffile", conffiles == [f"/{CONFIGURATION}"], str(conffiles))
     for script in ("postinst", "prerm", "postrm"):
@@ -165,21 +190,14 @@ class Chroot:
     def __init__(self, path: Path):
         self.path = path
 
-    def make(self, package: Path) -> str | None:
-        """Makes it, with what the package depends on; or says why that is impossible."""
+    def make(self, release: str, packages: list[str], *sources: object) -> str | None:
+        """Makes it, with packages; or says why that is impossible."""
         if os.getuid() != 0:
             return "a chroot needs root"
         if not find("mmdebstrap") or not find("unshare"):
             return "mmdebstrap or unshare is not installed"
-        release = dict(re.findall(r'(?m)^(\w+)="?([^"\n]*)"?$', Path("/etc/os-release").read_text()))
-        sources = [Path("/etc/apt") / name for name in (f"sources.list.d/{release.get('ID')}.sources", "sources.list")]
-        sources = [path for path in sources if path.is_file()]
-        if not sources or "VERSION_CODENAME" not in release:
-            return "this system's package sources are not known"
-        depends = run("dpkg-deb", "--field", package, "Depends").stdout
-        names = [re.split(r"[ (|:]", wanted.strip())[0] for wanted in depends.split(",")]
-        options = ["--quiet", "--variant=minbase", f"--include={','.join(names)}"]
-        done = run("mmdebstrap", *options, release["VERSION_CODENAME"], self.path, *sources)
+        options = ["--quiet", "--variant=minbase", f"--include={','.join(packages)}"]
+        done = run("mmdebstrap", *options, release, self.path, *sources)
         return f"mmdebstrap could not make a chroot: {done.stdout[-500:]}" if done.returncode else None
 
     def command(self, *words: object, user: str = "root") -> list[str]:
@@ -190,7 +208,7 @@ class Chroot:
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f"{mounts} && exec {inside}"]
 
     def run(self, *words: object, user: str = "root") -> subprocess.CompletedProcess:
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+        environment = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
         return run(*self.command(*words, user=user), env=environment)
 
     def dpkg(self, *words: object) -> subprocess.CompletedProcess:

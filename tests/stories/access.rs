@@ -23,7 +23,7 @@ fn served(place: &Place, server: &str) -> Server {
     place.write(
         "voltile.toml",
         &format!(
-            "[server]\n{server}\n[[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"brain\", \"raw-*\"]\n\
+            "[server]\nreferences = \"https://data.example.org/\"\n{server}\n[[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"brain\", \"raw-*\"]\n\
              [[access]]\nsecrets = \"guests.txt\"\ndatasets = [\"raw-1\"]\n{datasets}"
         ),
     );
@@ -45,11 +45,15 @@ fn addresses(token: &str) -> Vec<String> {
         format!("{MOUNT}/viking/{token}/volume/raw/0/X0_Y0.png"),
         format!("{MOUNT}/{token}/raw/xy/0/small.png"),
         format!("/datasets/{token}.json"),
+        format!("/datasets/{token}/about.json"),
+        format!("/datasets/{token}/raw/labels.json"),
         format!("/voxels/{token}/raw/0/0-1_0-1_0-1.npy"),
         format!("/neuroglancer/{token}/raw/info"),
         format!("/neuroglancer/{token}/raw/0/0-1_0-1_0-1"),
         format!("/zarr/0.4/{token}.ome.zarr/.zattrs"),
         format!("/zarr/0.5/{token}/raw.ome.zarr/zarr.json"),
+        format!("/zarr/0.5/{token}/datasource-properties.json"),
+        format!("/references/{token}.json"),
         format!("/ndtilecache/tilecache/viking/{token}/volume.vikingxml"),
     ];
     all.extend(below);

@@ -24,10 +24,11 @@ def path() -> str:
     """The program `voltile`, which the wheel has installed beside this package; VOLTILE_PROGRAM names another one."""
     if named := os.environ.get("VOLTILE_PROGRAM"):
         return named
-    # Of the environment, of the user (pip install --user), and of a folder (pip install --target).
+    # Of the environment, of the user (pip install --user), of a folder (pip install --target), and of Debian's own Python,
+    # which installs below /usr/local and does not say so.
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     user = sysconfig.get_path("scripts", f"{os.name}_user")
-    places = [sysconfig.get_path("scripts"), user, os.path.join(here, "bin"), os.path.join(sys.prefix, "bin")]
+    places = [sysconfig.get_path("scripts"), user, os.path.join(here, "bin"), os.path.normpath(f"{here}/../../../bin")]
     programs = [os.path.join(place, "voltile") for place in places]
     for program in programs:
         if os.access(program, os.X_OK):

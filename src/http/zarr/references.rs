@@ -130,7 +130,9 @@ impl References<'_> {
         let stored: Vec<(&ArrayLevel, Vec<&StoredLevel>)> =
             arrays.levels().iter().filter_map(|level| Some((level, arrays.stored(level)?))).collect();
         let is_stored = |dataset: &Value| {
-            stored.iter().any(|(level, _)| dataset["path"] == level.level.number().to_string())
+            stored
+                .iter()
+                .any(|(level, _)| dataset["path"].as_str() == Some(&level.level.number().to_string()))
         };
         if let Some(Value::Array(datasets)) = attributes.pointer_mut("/multiscales/0/datasets") {
             datasets.retain(is_stored);

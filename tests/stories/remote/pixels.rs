@@ -10,7 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::Remote;
-use crate::common::objects::ObjectServer;
+use crate::common::objects::{Fault, ObjectServer};
 use crate::common::picture::Picture;
 use crate::common::wire::Connection;
 use crate::common::{MOUNT, Place, Server, fixture, fixture_json, made};
@@ -271,10 +271,9 @@ fn files_of_all_formats_are_the_same_from_a_web_server() {
     compare(&served, &local);
 }
 
-#[test]
-fn a_bigdataviewer_file_has_the_names_and_sizes_of_the_xml_next_to_it() {
-    let remote = Remote::new();
-    made::file(&remote.path("cells.h5"), |file| {
+/// Writes a BigDataViewer file with one setup.
+fn cells(path: &Path) {
+    made::file(path, |file| {
         made::put(file, "s00/resolutions", &ndarray::arr2(&[[1.0, 1.0, 1.0]]).into_dyn());
         made::put(file, "s00/subdivisions", &ndarray::arr2(&[[16, 16, 16]]).into_dyn());
         made::put(
@@ -283,6 +282,12 @@ fn a_bigdataviewer_file_has_the_names_and_sizes_of_the_xml_next_to_it() {
             &cube((20, 30, 40)).mapv(|voxel| (voxel % 1000) as i16).into_dyn(),
         );
     });
+}
+
+#[test]
+fn a_bigdataviewer_file_has_the_names_and_sizes_of_the_xml_next_to_it() {
+    let remote = Remote::new();
+    cells(&remote.path("cells.h5"));
     let xml = r#"<?xml version="1.0"?><SpimData version="0.2"><SequenceDescription>
         <ImageLoader format="bdv.hdf5"><hdf5 type="relative">cells.h5</hdf5></ImageLoader>
         <ViewSetups><ViewSetup><id>0</id><name>nuclei</name><size>40 30 20</size>
@@ -296,6 +301,28 @@ fn a_bigdataviewer_file_has_the_names_and_sizes_of_the_xml_next_to_it() {
     let channel = &described["datasets"][0]["channels"][0];
     assert!(channel.to_string().contains("nuclei") && channel.to_string().contains("0.25"), "{channel}");
     compare(&served, &local);
+}
+
+#[test]
+fn a_bigdataviewer_file_without_an_xml_is_served_and_its_store_has_not_failed() {
+    let remote = Remote::new();
+    cells(&remote.path("cells.h5"));
+    let local = remote.place.serve([remote.path("cells.h5")]);
+    // A bucket that may not be listed refuses what is not there.
+    for is_refused in [false, true] {
+        if is_refused {
+            remote.objects.break_down("cells.xml", Fault::Status(403, String::new()));
+        }
+        remote.objects.take_asked();
+        let served = remote.serve(&["cells.h5"], &[]);
+        compare(&served, &local);
+        let statuses = remote.objects.take_asked().into_iter().filter(|asked| asked.path == "cells.xml");
+        let statuses: Vec<u16> = statuses.map(|asked| asked.status).collect();
+        assert_eq!(statuses, [if is_refused { 403 } else { 404 }]);
+        assert_eq!(served.problems(), [""; 0]);
+        assert_eq!(served.count("voltile_store_retries_total"), 0);
+        assert_eq!(served.count("voltile_store_failures_total"), u64::from(is_refused));
+    }
 }
 
 #[test]
