@@ -90,7 +90,7 @@ class Reading(Case):
             self.equal(np.asarray(volume), voxels)
 
     def test_every_type_in_either_byte_order_is_native(self):
-        names = [name for name in self.expected if name.endswith(("_little", "_big")) or name == "flags"]
+        names = [name for name in self.expected if name.endswith(("_little", "_big")) or name == "booleans"]
         self.assertEqual(len(names), 23)
         for name in names:
             volume = self.server[f"types/{name}"]
@@ -136,7 +136,7 @@ class Reading(Case):
         self.equal(half[-1, -1, -1], self.expected["raw_2"][-1, -1, -1])
         self.equal(self.server["brain/ids"].level(1)[::-1], self.expected["ids_2"][::-1])
         self.assertEqual((self.raw.voxel_size, half.voxel_size, half.voxel_unit), ((30, 7.5, 6), (30, 15, 12), "nm"))
-        self.assertIsNone(self.server["types/flags"].voxel_size)
+        self.assertIsNone(self.server["types/booleans"].voxel_size)
         with self.assertRaisesRegex(IndexError, r"there is no level 2 of raw; the levels are \[0, 1\]"):
             self.raw.level(2)
 

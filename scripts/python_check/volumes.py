@@ -33,9 +33,9 @@ def make(folder: Path) -> None:
                 voxels = (voxels % 4000 / 8 - 100 if type_[0] == "f" else voxels).astype(order + type_)
                 file.create_dataset(f"{type_}_{name}", data=voxels, chunks=(2, 16, 32))
                 expected[f"{type_}_{name}"] = voxels.astype(type_)
-        flags = pattern(shape) % 3 == 0
-        file.create_dataset("flags", data=flags, chunks=(2, 16, 32))
-        expected["flags"] = flags
+        booleans = pattern(shape) % 3 == 0
+        file.create_dataset("booleans", data=booleans, chunks=(2, 16, 32))
+        expected["booleans"] = booleans
     with h5py.File(folder / "series.h5", "w") as file:
         expected["series"] = (pattern((3, 6, 50, 60)) % 60000).astype("u2")
         expected["colours"] = (pattern((6, 50, 60, 3)) % 256).astype("u1")

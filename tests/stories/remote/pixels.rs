@@ -307,7 +307,6 @@ fn a_bigdataviewer_file_has_the_names_and_sizes_of_the_xml_next_to_it() {
 fn a_bigdataviewer_file_without_an_xml_is_served_and_its_store_has_not_failed() {
     let remote = Remote::new();
     cells(&remote.path("cells.h5"));
-    let local = remote.place.serve([remote.path("cells.h5")]);
     // A bucket that may not be listed refuses what is not there.
     for is_refused in [false, true] {
         if is_refused {
@@ -315,13 +314,18 @@ fn a_bigdataviewer_file_without_an_xml_is_served_and_its_store_has_not_failed() 
         }
         remote.objects.take_asked();
         let served = remote.serve(&["cells.h5"], &[]);
-        compare(&served, &local);
         let statuses = remote.objects.take_asked().into_iter().filter(|asked| asked.path == "cells.xml");
         let statuses: Vec<u16> = statuses.map(|asked| asked.status).collect();
-        assert_eq!(statuses, [if is_refused { 403 } else { 404 }]);
-        assert_eq!(served.problems(), [""; 0]);
+        // A trial may ask before the server does.
+        assert!((1..=2).contains(&statuses.len()), "{statuses:?}");
+        let expected = if is_refused { 403 } else { 404 };
+        assert!(statuses.iter().all(|status| *status == expected), "{statuses:?}");
+        let problems = served.problems();
+        assert_eq!(problems.len(), usize::from(is_refused), "{problems:?}");
+        assert!(problems.iter().all(|problem| problem.contains("cells.xml cannot be read")), "{problems:?}");
         assert_eq!(served.count("voltile_store_retries_total"), 0);
         assert_eq!(served.count("voltile_store_failures_total"), u64::from(is_refused));
+        compare(&served, &remote.place.serve([remote.path("cells.h5")]));
     }
 }
 
