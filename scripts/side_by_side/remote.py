@@ -1,15 +1,17 @@
 """Rows of files on a server that is a round trip of 20 ms away, against a local disk and Python's ways to read them.
 
-Cold random xy tiles of 64 chunks, and a scroll through 128 slices. How many requests they cost is tested by the stories.
+Cold random xy tiles of 64 chunks, the first of them of a server that starts, and a scroll through 128 slices. How many requests they cost is tested by the stories.
 """
 
 import contextlib
 import random
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import fsspec
 import h5py
@@ -22,21 +24,24 @@ from . import servers
 from .rows import Bench, Row, Sample
 from .servers import Server, fetch, free_port
 from .tiles import SIDE, Tile, compare
+from .volumes import CUBE
 
 DELAY = 0.020
 TILES, SCROLL = 8, 128
 # The least that each has to take for a cold tile, in times of voltile.
 PEERS = {"h5py by fsspec": 8, "h5py by remfile": None, "zarr-python by kerchunk": 3}
+AGAIN = "voltile, second start"
+FIRST = dict.fromkeys(PEERS, 1) | {AGAIN: None}
 
 
 @contextlib.contextmanager
-def far(bench: Bench) -> Iterator[str]:
-    """The address of the volume."""
+def far(bench: Bench, token: str = "gzip") -> Iterator[str]:
+    """The address of a volume."""
     port = free_port()
     command = [sys.executable, "-B", "-m", "side_by_side.far", bench.volumes.folder, port, DELAY]
     with Server("far", port, command, bench.setting.work) as server:
         server.wait_for_port(port)
-        yield f"http://127.0.0.1:{port}/gzip.h5"
+        yield f"http://127.0.0.1:{port}/{token}.h5"
 
 
 def voltile(bench: Bench, name: str, file: object, *sets: str) -> Server:
@@ -61,13 +66,36 @@ def cold(bench: Bench, name: str, turn: int) -> Sample:
         for tile in places(bench, turn):
             began = time.monotonic()
             if name in PEERS:
-                rows, columns = (slice(at * SIDE, (at + 1) * SIDE) for at in (tile.row, tile.column))
-                found = np.asarray(image[tile.number, rows, columns])
+                found = part(image, tile)
             else:
                 found = fetch(server, tile.path("gzip"))
             times.append(time.monotonic() - began)
             compare(name, found, file, tile)
     return Sample(1000 * statistics.median(times[1:]))
+
+
+def first(token: str, bench: Bench, name: str, turn: int) -> Sample:
+    """Milliseconds to the first tile: of a server that starts and finds the range of the values, once or for the second time
+    with a cache directory; or of Python, which opens the file."""
+    file, tile = bench.volumes.file(token), replace(places(bench, turn)[0], number=turn % CUBE[0])
+    with far(bench, token) as address, tempfile.TemporaryDirectory(dir=bench.setting.work) as folder:
+        for _ in range(2 if name == AGAIN else 1):
+            began = time.monotonic()
+            if name in PEERS:
+                found = part(opened(name, address), tile)
+                took = time.monotonic() - began
+                continue
+            with servers.voltile("voltile", replace(bench.setting, files=[address]), f"cache.directory={folder}") as server:
+                found = fetch(server, tile.path(token))
+                took = time.monotonic() - began
+        compare(name, found, file, tile)
+    return Sample(1000 * took)
+
+
+def part(image, tile: Tile) -> np.ndarray:
+    """The voxels of a tile."""
+    rows, columns = (slice(at * SIDE, (at + 1) * SIDE) for at in (tile.row, tile.column))
+    return np.asarray(image[tile.number, rows, columns])
 
 
 def opened(name: str, address: str):
@@ -99,5 +127,7 @@ def scroll(bench: Bench, name: str, turn: int) -> Sample:
 def rows() -> list[Row]:
     return [
         Row("cold", "cold tile of 64 chunks", cold, PEERS, "ms"),
+        Row("first", "first tile, default format", partial(first, "gzip"), FIRST, "ms"),
+        Row("first-latest", "first tile, latest format", partial(first, "latest"), FIRST, "ms"),
         Row("scroll", f"scroll of {SCROLL} slices", scroll, {"local disk": 0.6}, "s"),
     ]

@@ -1,7 +1,8 @@
 """The volumes of the benchmark: generated once, identical on every machine, kept in target/bench-volumes.
 
 One image (membranes, texture, sensor noise: like electron microscopy) in three layouts, and a volume made from real data.
-`gzip`, `plain` and `real` have 64x64x64 chunks, `contiguous` is not chunked. Chunks are compressed here on all cores and
+`gzip`, `plain` and `real` have 64x64x64 chunks, `contiguous` is not chunked. `latest` has the first slices of `gzip` in
+HDF5's latest format. Chunks are compressed here on all cores and
 written with write_direct_chunk, which is several times faster than compression by HDF5.
 """
 
@@ -51,6 +52,7 @@ def make(folder: Path, is_small: bool, real: Path) -> Volumes:
     if not 1.3 < known["ratio"] < 1.5:
         raise SystemExit(f"the compression ratio of the gzip volume is {known['ratio']:.2f}, expected about 1.4")
     make_real(wanted, real)
+    make_latest(wanted)
     return Volumes(wanted.folder, wanted.shape, known["ratio"])
 
 
@@ -104,6 +106,17 @@ def make_pictures(volumes: Volumes) -> None:
             put(pool, sets["gzip"], slab, first)
     for file in files.values():
         file.close()
+
+
+def make_latest(volumes: Volumes) -> None:
+    path = volumes.file("latest")
+    if path.is_file() and path.stat().st_mtime >= volumes.file("gzip").stat().st_mtime:
+        return
+    shape = (CUBE[0], *volumes.shape[1:])
+    with h5py.File(volumes.file("gzip")) as source, h5py.File(path, "w", libver="latest") as file:
+        image = file.create_dataset("image", shape, "u1", chunks=CUBE, compression=LEVEL)
+        for where in product(*(range(0, extent, edge) for extent, edge in zip(shape, CUBE))):
+            image.id.write_direct_chunk(where, source["image"].id.read_direct_chunk(where)[1])
 
 
 def pieces(slab: np.ndarray) -> Iterator[tuple[tuple[int, int, int], bytes]]:

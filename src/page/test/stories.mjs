@@ -902,6 +902,8 @@ export const stories = (world) => {
         const began = Date.now();
         await page.waitForTimeout(2000);
         equal(await page.getAttribute(".follow", "aria-pressed"), "true", "it follows");
+        // The first slice has one value, but there will be others.
+        equal(await page.inputValue("#highest-raw"), "255", "its range can be chosen");
         await world.picture(other, "following");
         const count = await closed;
         await page.waitForFunction((colour) => window.seen.at(-1)?.[0] === colour, slices.at(-1)[1]);

@@ -105,18 +105,18 @@ export class Panel {
       h("small", {}, channel.label && channel.label !== channel.name ? `${channel.name} · ${channel.dtype}` : channel.dtype));
     const alone = dataset.channels.filter((other) => other.kind === "image" && isOn(view, other)).length < 2;
     const said = channel.transform?.in_words;
-    const more = [...(said ? [h("p", { className: "reason" }, said)] : []), ...(shown.on ? this.controls(channel, shown, alone) : [])];
+    const more = [...(said ? [h("p", { className: "reason" }, said)] : []), ...(shown.on ? this.controls(channel, shown, alone, dataset.live === true) : [])];
     return h("fieldset", { className: "channel", "data-channel": channel.name } as never, name, ...more);
   }
 
-  private controls(channel: Channel, shown: Shown, alone: boolean): HTMLElement[] {
+  private controls(channel: Channel, shown: Shown, alone: boolean, live: boolean): HTMLElement[] {
     if (channel.kind === "labels") {
       const because = channel.labels_because ? [h("p", { className: "reason" }, `labels, because ${channel.labels_because}`)] : [];
       return [...because, this.opacity(channel, shown), ...this.selection(channel, shown)];
     }
     if (channel.kind === "rgb") return [];
     const colours = this.colours(channel, shown, alone && this.adjust);
-    return isMeasured(channel) ? [colours, this.window(channel)] : [colours];
+    return isMeasured(channel) ? [colours, this.window(channel, live)] : [colours];
   }
 
   /** The colours of a channel, with maps if it is alone. */
@@ -161,11 +161,12 @@ export class Panel {
     return [label, h("label", { className: "field" }, alone, "Hide the others")];
   }
 
-  private window(channel: Channel): HTMLElement {
+  private window(channel: Channel, live: boolean): HTMLElement {
     const only = channel.histogram ? onlyValue(channel.histogram) : null;
-    if (only !== null) return h("p", { className: "reason" }, `all voxels are ${only}`);
+    if (only !== null && !live) return h("p", { className: "reason" }, `all voxels are ${only}`);
     if (!this.adjust) return h("p", { className: "reason" }, `${baseWindow(channel).join(" to ")}`);
-    const control = new WindowControl(channel, {
+    // What is written next may have other values.
+    const control = new WindowControl(only === null ? channel : { ...channel, histogram: null }, {
       chosen: (part, moves) => this.stretch(channel, part, moves),
       auto: () => this.events.auto(channel),
     });
