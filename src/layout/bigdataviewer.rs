@@ -27,7 +27,9 @@ impl Layout for BigDataViewer {
     fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
         let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
         let (_, setup) = setups(contents).into_iter().next()?;
-        Some(format!("it has the groups {time} and {setup}/resolutions"))
+        let beside = Sequence::beside(contents.file.location(), contents.file.store());
+        let xml = beside.map(|sequence| format!(", and {} next to it", sequence.name)).unwrap_or_default();
+        Some(format!("it has the groups {time} and {setup}/resolutions{xml}"))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
