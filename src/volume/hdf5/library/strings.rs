@@ -11,7 +11,7 @@ use super::read_into;
 
 /// Where the library puts strings.
 struct Arena {
-    /// The bytes that may still be allocated.
+    /// The bytes that strings may still take, each with its entry in the list.
     left: usize,
     strings: Vec<Box<[u8]>>,
 }
@@ -58,7 +58,8 @@ pub(in crate::volume::hdf5) fn read_strings(
 unsafe extern "C" fn allocate(size: usize, arena: *mut c_void) -> *mut c_void {
     // SAFETY: guaranteed by the caller.
     let arena = unsafe { &mut *arena.cast::<Arena>() };
-    let Some(left) = arena.left.checked_sub(size) else { return ptr::null_mut() };
+    let taken = size.saturating_add(size_of::<Box<[u8]>>());
+    let Some(left) = arena.left.checked_sub(taken) else { return ptr::null_mut() };
     arena.left = left;
     let mut string = vec![0; size + 1].into_boxed_slice();
     let start = string.as_mut_ptr();
