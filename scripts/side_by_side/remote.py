@@ -1,6 +1,7 @@
 """Rows of files on a server that is a round trip of 20 ms away, against a local disk and Python's ways to read them.
 
-Cold random xy tiles of 64 chunks, the first of them of a server that starts, and a scroll through 128 slices. How many requests they cost is tested by the stories.
+Cold random xy tiles of 64 chunks, the first tile of a server that starts, and a scroll through 128 slices. How many requests
+they cost is tested by the stories.
 """
 
 import contextlib

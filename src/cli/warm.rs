@@ -245,7 +245,9 @@ fn tiers(
         Some(_) if settings.cache.disk == 0 => Some("cache.disk is 0: no tiles can be stored in a directory"),
         _ => None,
     };
-    problem.map_or(Ok(()), |problem| Err(Failure::Usage(problem.to_owned())))?;
+    if let Some(problem) = problem {
+        return Err(Failure::Usage(problem.to_owned()));
+    }
     let mut tiers = Vec::new();
     if let Some(path) = directory {
         let directory = Directory::open(path).map_err(super::tiers::unusable)?;

@@ -110,19 +110,36 @@ export const stories = (world) => {
     }
   };
 
-  /** Serves files of registered setups; the tale gets a page and where the beads are, in nanometres. */
-  const registered = async (visit, tale) => {
-    const folder = mkdtempSync(path.join(tmpdir(), "voltile-registered-"));
-    const beads = JSON.parse(world.write("registered", folder));
-    const server = await world.start(folder);
+  /** Serves files of a folder, which is removed afterwards; the tale gets a page. */
+  const servedFrom = async (visit, folder, words, tale) => {
+    const server = await world.start(...words);
     const other = await Visit.begin(visit.context.browser(), server);
     try {
-      await tale(other, beads);
+      await tale(other);
       await other.end();
     } finally {
       await server.stop();
       rmSync(folder, { recursive: true });
     }
+  };
+
+  /** Serves files of registered setups; the tale gets a page and where the beads are, in nanometres. */
+  const registered = async (visit, tale) => {
+    const folder = mkdtempSync(path.join(tmpdir(), "voltile-registered-"));
+    const beads = JSON.parse(world.write("registered", folder));
+    await servedFrom(visit, folder, [folder], (other) => tale(other, beads));
+  };
+
+  /** Serves a file that a microscope writes for some seconds; the tale gets its page, and the slices as they are written. */
+  const written = async (visit, seconds, tale) => {
+    const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
+    const file = path.join(folder, "live.h5");
+    const { slices, begun, closed } = world.microscope(file, seconds);
+    await begun;
+    await servedFrom(visit, folder, [file, "--set", "datasets.live.channels.raw.window=full"], async (other) => {
+      await other.open("#live");
+      await tale(other, slices, closed);
+    });
   };
 
   return {
@@ -876,14 +893,7 @@ export const stories = (world) => {
     },
 
     async "The newest slice of a file that is being written comes to the screen by itself"(visit) {
-      const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
-      const file = path.join(folder, "live.h5");
-      const { slices, begun, closed } = world.microscope(file, 12);
-      await begun;
-      const server = await world.start(file, "--set", "datasets.live.channels.raw.window=full");
-      const other = await Visit.begin(visit.context.browser(), server);
-      try {
-        await other.open("#live");
+      await written(visit, 12, async (other, slices, closed) => {
         const { page } = other;
         await page.click("text=Follow newest");
         // The colours in the middle, each with the time when it came.
@@ -918,23 +928,11 @@ export const stories = (world) => {
         await page.waitForFunction((text) => document.querySelector(".axis-z .total").textContent === text, `of 0–${count - 1}`);
         await page.keyboard.press(",");
         await page.waitForFunction((colour) => window.seen.at(-1)[0] === colour, slices.at(-2)[1]);
-        await other.end();
-      } finally {
-        await server.stop();
-        rmSync(folder, { recursive: true });
-      }
+      });
     },
 
     async "Following ends when a person goes to another slice"(visit) {
-      const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
-      const file = path.join(folder, "live.h5");
-      const { begun, closed } = world.microscope(file, 6);
-      await begun;
-      const server = await world.start(file, "--set", "datasets.live.channels.raw.window=full");
-      const other = await Visit.begin(visit.context.browser(), server);
-      try {
-        await other.open("#live");
-        const { page } = other;
+      await written(visit, 6, async ({ page }, _slices, closed) => {
         await page.keyboard.press("l");
         await page.waitForFunction(() => document.querySelector(".follow").getAttribute("aria-pressed") === "true");
         await page.waitForTimeout(700);
@@ -944,11 +942,7 @@ export const stories = (world) => {
         await closed;
         await page.waitForFunction(() => document.querySelector(".follow").hidden);
         equal(await page.inputValue(".axis-z input[type=number]"), place, "the slice");
-        await other.end();
-      } finally {
-        await server.stop();
-        rmSync(folder, { recursive: true });
-      }
+      });
     },
 
     async "Where the server grants no stream, the page asks now and then"(visit) {
