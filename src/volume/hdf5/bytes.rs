@@ -78,16 +78,16 @@ impl FileBytes {
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(resolved)?;
         let mut metadata = file.metadata()?;
         ensure_regular(&metadata, resolved)?;
-        let is_growing = match growing {
-            Some(known) => known,
-            None => beginning::is_marked_as_written(&|into, at| file.read_at(into, at))?,
-        };
+        let is_marked = || beginning::is_marked_as_written(&|into, at| file.read_at(into, at));
+        let mut is_growing = growing.map_or_else(is_marked, Ok)?;
         for _ in 0..if growing == Some(true) { 0 } else { MAX_WAITS } {
             let Some(rest) = rest_of_tick(&metadata) else { break };
             drop(busy);
             std::thread::sleep(if is_growing { rest.min(CLOCK_TICK) } else { rest });
             busy = reading();
             metadata = file.metadata()?;
+            // After the metadata: a writer that closes the file from now on changes them.
+            is_growing = growing.map_or_else(is_marked, Ok)?;
         }
         let identity = FileIdentity::new(resolved, &metadata);
         let identity = if is_growing { identity.growing() } else { identity };
@@ -359,6 +359,7 @@ mod tests {
     use super::*;
     use std::fs;
     use std::path::PathBuf;
+    use std::thread;
 
     fn opened(bytes: &[u8]) -> (tempfile::TempDir, PathBuf, FileBytes) {
         let place = tempfile::tempdir().unwrap();
@@ -388,6 +389,36 @@ mod tests {
             fs::write(&path, b"9876543210").unwrap();
             assert!(matches!(file.read_exact_at(&mut [0; 4], 0, "here"), Err(ReadError::Changed { .. })));
             assert!(file.read_at(&mut [0; 4], 0).is_err());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_closed_while_it_is_opened_is_not_taken_for_one_that_is_written() {
+        let place = tempfile::tempdir().unwrap();
+        for number in 0..40 {
+            let path = place.path().canonicalize().unwrap().join(number.to_string());
+            let superblock =
+                |marks| [b"\x89HDF\r\n\x1a\n\x03\x08\x08".as_slice(), &[marks], &[0; 40]].concat();
+            fs::write(&path, superblock(5)).unwrap();
+            let closing = thread::spawn({
+                let path = path.clone();
+                move || {
+                    thread::sleep(Duration::from_micros(250 * number));
+                    fs::OpenOptions::new()
+                        .write(true)
+                        .open(path)
+                        .unwrap()
+                        .write_at(&superblock(0), 0)
+                        .unwrap();
+                }
+            });
+            let opened = FileBytes::open(&path, None);
+            closing.join().unwrap();
+            // It is noticed that it has changed, if it was not closed when it was opened.
+            assert!(
+                opened.is_err()
+                    || opened.is_ok_and(|file| !(file.is_growing() && file.identity().is_current()))
+            );
         }
     }
 
