@@ -55,11 +55,10 @@ fn made(path: &Path) -> Vec<&'static str> {
     new().create("contiguous").unwrap();
     new().chunk(cube).create("bare").unwrap();
     new().chunk(cube).deflate(4).create("gzip").unwrap();
-    new().chunk(cube).lzf().create("lzf").unwrap();
     new().chunk((1, SIDE, SIDE)).deflate(4).create("planes").unwrap();
     let wide = data.mapv(|v| u16::from(v) * 16);
     file.new_dataset_builder().with_data(&wide).chunk(cube).shuffle().deflate(4).create("wide").unwrap();
-    vec!["contiguous", "bare", "gzip", "lzf", "planes", "wide"]
+    vec!["contiguous", "bare", "gzip", "planes", "wide"]
 }
 
 /// A volume with a chunk cache of `budget` bytes.

@@ -53,10 +53,9 @@ fn put<T: H5Type>(
 type Layout = (&'static str, fn(&Path));
 
 /// Every layout and kind of storage.
-const LAYOUTS: [Layout; 7] = [
+const LAYOUTS: [Layout; 6] = [
     ("64³ gzip", |path| plain(path, |builder| builder.chunk((64, 64, 64)).deflate(4))),
     ("64³", |path| plain(path, |builder| builder.chunk((64, 64, 64)))),
-    ("64³ lzf", |path| plain(path, |builder| builder.chunk((64, 64, 64)).lzf())),
     ("(1,512,512) gzip", |path| plain(path, |builder| builder.chunk((1, SIDE, SIDE)).deflate(4))),
     ("contiguous", |path| plain(path, |builder| builder)),
     ("BigDataViewer", big_data_viewer),

@@ -30,7 +30,7 @@ use std::borrow::Cow;
 
 pub(super) use self::decoder::Broken;
 pub(in crate::volume::hdf5::filters) use self::decoder::{Bytes, Decoder, compressed};
-use super::library::FilterSpec;
+use super::library::{self, FilterSpec, ForeignFilter};
 use crate::volume::ReadError;
 
 /// Why the bytes of a chunk could not be decoded.
@@ -61,27 +61,57 @@ struct Filter {
     id: i32,
     name: &'static str,
     /// Its decoder, given a dataset's parameters; `None` if these are not supported.
-    parse: fn(&[u32]) -> Option<Box<dyn Decoder>>,
+    parse: Parse,
+    /// Makes the library decode with it, too.
+    register: fn() -> hdf5::Result<()>,
 }
+
+type Parse = fn(&[u32]) -> Option<Box<dyn Decoder>>;
 
 /// All of them. Tests compare the README's list and the corpora of the fuzz target with this one.
 const FILTERS: &[Filter] = &[
-    Filter { id: DEFLATE, name: "deflate", parse: |_| boxed(deflate::Deflate) },
-    Filter { id: 2, name: "shuffle", parse: |values| boxed(shuffle::Shuffle::new(values)) },
-    Filter { id: 3, name: "fletcher32", parse: |_| boxed(fletcher32::Fletcher32) },
-    Filter { id: 4, name: "szip", parse: |values| boxed(szip::Parameters::new(values)?) },
-    Filter { id: 5, name: "nbit", parse: |values| boxed(nbit::Parameters::new(values)?) },
-    Filter { id: 6, name: "scaleoffset", parse: |values| boxed(scaleoffset::Parameters::new(values)?) },
-    Filter { id: 307, name: "bzip2", parse: |_| boxed(Plain(bzip2::decode)) },
-    Filter { id: 32000, name: "lzf", parse: |_| boxed(Plain(lzf::decode)) },
-    Filter { id: 32001, name: "blosc", parse: |_| boxed(Plain(blosc::decode)) },
-    Filter { id: 32004, name: "lz4", parse: |_| boxed(Plain(lz4::decode)) },
-    Filter { id: 32008, name: "bitshuffle", parse: |values| boxed(bitshuffle::Parameters::new(values)?) },
-    Filter { id: 32015, name: "zstd", parse: |_| boxed(Plain(zstd::decode)) },
-    Filter { id: 32022, name: "bitgroom", parse: |_| boxed(Rounded) },
-    Filter { id: 32023, name: "granular_bitround", parse: |_| boxed(Rounded) },
-    Filter { id: 32026, name: "blosc2", parse: |_| boxed(blosc::Frame) },
+    filter::<DEFLATE>("deflate", |_| boxed(deflate::Deflate)),
+    filter::<2>("shuffle", |values| boxed(shuffle::Shuffle::new(values))),
+    filter::<3>("fletcher32", |_| boxed(fletcher32::Fletcher32)),
+    filter::<4>("szip", |values| boxed(szip::Parameters::new(values)?)),
+    filter::<5>("nbit", |values| boxed(nbit::Parameters::new(values)?)),
+    filter::<6>("scaleoffset", |values| boxed(scaleoffset::Parameters::new(values)?)),
+    filter::<307>("bzip2", |_| boxed(Plain(bzip2::decode))),
+    filter::<32000>("lzf", |_| boxed(Plain(lzf::decode))),
+    filter::<32001>("blosc", |_| boxed(Plain(blosc::decode))),
+    filter::<32004>("lz4", |_| boxed(Plain(lz4::decode))),
+    filter::<32008>("bitshuffle", |values| boxed(bitshuffle::Parameters::new(values)?)),
+    filter::<32015>("zstd", |_| boxed(Plain(zstd::decode))),
+    filter::<32022>("bitgroom", |_| boxed(Rounded)),
+    filter::<32023>("granular_bitround", |_| boxed(Rounded)),
+    filter::<32026>("blosc2", |_| boxed(blosc::Frame)),
 ];
+
+const fn filter<const ID: i32>(name: &'static str, parse: Parse) -> Filter {
+    Filter { id: ID, name, parse, register: library::register::<Numbered<ID>> }
+}
+
+/// The least number of a filter that is not the library's own.
+const FOREIGN: i32 = 256;
+
+/// Makes the library decode with these filters what it reads itself, as far as they are not its own.
+pub(super) fn register() -> hdf5::Result<()> {
+    FILTERS.iter().filter(|filter| filter.id >= FOREIGN).try_for_each(|filter| (filter.register)())
+}
+
+/// The filter with this number, for the library.
+struct Numbered<const ID: i32>;
+
+impl<const ID: i32> ForeignFilter for Numbered<ID> {
+    const ID: i32 = ID;
+
+    /// The library does not say how long a chunk is: up to 64 MiB, or 16 times as long as it is stored, is decoded.
+    fn decode(parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>> {
+        let filter = FILTERS.iter().find(|filter| filter.id == ID)?;
+        let limit = stored.len().saturating_mul(16).max(64 << 20);
+        (filter.parse)(parameters)?.decode(stored, limit).ok()
+    }
+}
 
 const DEFLATE: i32 = 1;
 

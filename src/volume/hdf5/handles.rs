@@ -14,7 +14,7 @@ use hdf5::{Dataset, File, Group, Result};
 use lru::LruCache;
 
 use super::admission::{Admission, locked};
-use super::library;
+use super::{filters, library};
 
 /// How many files stay open in the library.
 const MAX_FILES: usize = 8;
@@ -31,6 +31,7 @@ pub(super) struct Handles {
 
 impl Handles {
     fn open(admission: &Admission) -> Result<Arc<Self>> {
+        filters::register()?;
         let file = library::open_file(admission)?;
         Ok(Arc::new(Self { file, datasets: Mutex::new(LruCache::new(MAX_DATASETS)) }))
     }

@@ -10,6 +10,7 @@ mod chunk;
 mod creation;
 mod driver;
 mod element;
+mod filter;
 mod handle;
 mod link;
 mod strings;
@@ -34,6 +35,7 @@ pub(super) use creation::{
 };
 pub use element::StoredType;
 pub(super) use element::stored_type;
+pub(super) use filter::{ForeignFilter, register};
 pub(super) use link::{Link, link};
 pub(super) use strings::read_strings;
 

@@ -17,7 +17,7 @@ use crate::common::{MOUNT, Place, Server, fixture, fixture_json, made};
 use crate::fixtures::{list, wrong_tile, wrongs};
 
 /// The data of these lies in other files, which are read from local disks only.
-const IN_PARTS: [&str; 4] = ["blocks", "external_raw", "missing", "virtual"];
+const IN_PARTS: [&str; 5] = ["blocks", "external_raw", "missing", "virtual", "virtual_filters"];
 
 /// A configuration of the fixtures in which each file is an address; without [`IN_PARTS`].
 fn configuration(name: &str, base: &str) -> String {

@@ -56,6 +56,28 @@ fn every_filter_is_undone() {
     }
 }
 
+/// Stores a chunk in a file, and has the library read it.
+fn read_by_library<T: hdf5::H5Type + bytemuck::Pod>(fixture: &Fixture) -> Vec<u8> {
+    let place = tempfile::tempdir().unwrap();
+    let file = hdf5::File::create(place.path().join("chunk.h5")).unwrap();
+    let filter = |(id, values): &(i32, &[u32])| hdf5::filters::Filter::user(*id, values);
+    let builder =
+        file.new_dataset_builder().set_filters(&fixture.filters.iter().map(filter).collect::<Vec<_>>());
+    let dataset = builder.chunk(fixture.count).empty::<T>().shape(fixture.count).create("raw").unwrap();
+    library::write_chunk(&dataset, &[0], &fixture.stored()).unwrap();
+    bytemuck::cast_slice(&dataset.read_raw::<T>().unwrap()).to_vec()
+}
+
+#[test]
+fn the_library_undoes_those_that_it_does_not_have_with_ours() {
+    register().unwrap();
+    let has_foreign = |fixture: &&Fixture| fixture.filters.iter().all(|(id, _)| *id >= FOREIGN || *id == 2);
+    for fixture in FIXTURES.iter().filter(has_foreign) {
+        let read = if fixture.width == 4 { read_by_library::<u32> } else { read_by_library::<u16> };
+        assert_eq!(read(fixture), voxels(fixture.count, fixture.width), "{}", fixture.name);
+    }
+}
+
 #[test]
 fn a_chunk_that_is_cut_or_has_a_wrong_bit_is_an_error_or_wrong_but_no_panic() {
     for fixture in FIXTURES {
