@@ -20,7 +20,7 @@ from pathlib import Path
 from checks.runner import ROOT
 from checks.servers import Refused, run
 
-from . import agree, remote, report, rows, volumes
+from . import agree, bulk, remote, report, rows, volumes
 from .rows import Bench, Row
 from .servers import Setting
 from .tiles import Wrong
@@ -28,6 +28,7 @@ from .tiles import Wrong
 TARGET = ROOT / "target"
 REAL = ROOT.parent / "shared" / "data" / "em" / "flyem_medulla_520x520x64.h5"
 PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy", "fsspec", "remfile", "kerchunk", "zarr")
+PACKAGES += ("hidefix", "tensorstore", "zarrs")
 # The tables by the marks between which they are written.
 ABOUT = {
     "side-by-side": """## Side by side, over HTTP
@@ -44,6 +45,10 @@ Time per tile on one thread, page cache warm, by `voltile bench FILE` and by cri
 
 One file on a web server of this machine whose answers take {1000 * remote.DELAY:.0f} ms longer. Python's times are without
 drawing.""",
+    "scale": """## Whole volumes, many people, many files
+
+Real data is mirrored to the volume's size. Libraries read the same bytes from an HDF5 file, or as a Zarr array from files or
+from nginx; whoever reads chunks has to decode them.""",
 }
 
 
@@ -52,6 +57,7 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--agree", action="store_const", dest="mark", const="agree", help="compare voltile bench with criterion")
     add("--remote", action="store_const", dest="mark", const="remote", help="files on a server 20 ms away, also read by Python")
+    add("--scale", action="store_const", dest="mark", const="scale", help="whole volumes, many people, many files")
     add("--against", type=Path, metavar="BINARY", help="compare with another voltile only, such as the last release")
     add("--rounds", type=int, default=5, help="number of rounds (default: 5)")
     add("--seconds", type=int, default=2, help="duration of a measurement; doubled for slow rows (default: 2)")
@@ -69,7 +75,7 @@ def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
-    every = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows}[options.mark]()
+    every = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows, "scale": bulk.rows}[options.mark]()
     if options.against:
         every = [replace(row, peers={"against": None}) for row in every if row.subject == "voltile"]
     chosen = [row for row in every if not options.only or options.only.search(row.key)]
