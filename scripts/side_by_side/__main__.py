@@ -20,7 +20,7 @@ from pathlib import Path
 from checks.runner import ROOT
 from checks.servers import Refused, run
 
-from . import agree, bulk, remote, report, rows, volumes
+from . import agree, bulk, limits, people, remote, report, rows, volumes
 from .rows import Bench, Row
 from .servers import Setting
 from .tiles import Wrong
@@ -75,7 +75,7 @@ def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
-    every = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows, "scale": bulk.rows}[options.mark]()
+    every = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows, "scale": scale}[options.mark]()
     if options.against:
         every = [replace(row, peers={"against": None}) for row in every if row.subject == "voltile"]
     chosen = [row for row in every if not options.only or options.only.search(row.key)]
@@ -93,6 +93,10 @@ def main() -> int:
     for fault in faults:
         print(f"WRONG: {fault}", file=sys.stderr)
     return 1 if faults else 0
+
+
+def scale() -> list[Row]:
+    return [*bulk.rows(), *people.rows(), *limits.rows()]
 
 
 def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, report.Results], list[str]]:

@@ -1,0 +1,145 @@
+"""Rows of people who scroll at the same time, each with a viewport of 2x2 tiles through one of twenty datasets.
+
+Every tenth of a second the next slice is due. Each tile of a viewport has a connection of its own, and each person an
+address, as different computers have. A connection asks for the newest slice that is due; the ones that it had no time for
+count as late, as do tiles that arrive later than 200 ms after their slice was due. The datasets are hard links to one volume,
+so they share the page cache, but no other. The people are a process of their own (`python -m side_by_side.people`).
+"""
+
+import asyncio
+import json
+import math
+import os
+import random
+import resource
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import product
+
+import uvloop
+from checks.runner import ROOT
+
+from . import tiles
+from .rows import Bench, Row, Sample, check_some
+from .servers import MIB, running
+from .tiles import SIDE, Wrong
+
+TOKEN = "real"
+DATASETS, RATE, LATEST = 20, 10, 0.2
+WARM, SECONDS = 4, 10
+ACCEPTED, MANY = 5, 50  # percent late; people of the other figure
+
+
+def most(bench: Bench, name: str, turn: int) -> Sample:
+    """How many people there can be until ACCEPTED percent of their tiles are late."""
+    fits, late = 0, 1
+    while too_late(bench, name, turn, late) <= ACCEPTED:
+        fits, late = late, late * 2
+    while late - fits > max(1, fits // 10):
+        middle = (fits + late) // 2
+        fits, late = (middle, late) if too_late(bench, name, turn, middle) <= ACCEPTED else (fits, middle)
+    return Sample(fits)
+
+
+def too_late(bench: Bench, name: str, turn: int, people: int) -> float:
+    """Percent."""
+    return crowd(bench, name, turn, people).value
+
+
+def crowd(bench: Bench, name: str, turn: int, people: int) -> Sample:
+    """The percentage of late tiles."""
+    source, folder = bench.volumes.file(TOKEN), bench.volumes.folder / "people"
+    folder.mkdir(exist_ok=True)
+    files = [folder / f"{TOKEN}{number}.h5" for number in range(DATASETS)]
+    for file in files:
+        if not file.exists():
+            os.link(source, file)
+    cache = DATASETS * math.prod(bench.volumes.shape) // 10
+    setting = replace(bench.setting, files=files, tiles=cache // 8, chunks=cache * 7 // 8)
+    with running(name, setting) as server:
+        for file in files:
+            check_some(server, file, tiles.cold("xz", bench.volumes.shape, turn)[:1])
+        command = [sys.executable, "-B", "-m", "side_by_side.people", server.port, people, turn, json.dumps(bench.volumes.shape)]
+        options = {"capture_output": True, "text": True, "cwd": ROOT / "scripts"}
+        done = subprocess.run([str(word) for word in command], **options)
+    if done.returncode:
+        raise Wrong(f"{name}: {done.stderr.strip()[-400:]}")
+    found = json.loads(done.stdout)
+    print(f"    {name}, {people} people: {found['late']:.1f} % late", flush=True)
+    return Sample(found["late"], {"% of a core by people": found["cores"] * 100})
+
+
+# What follows runs in the process of the people.
+
+
+class Count:
+    def __init__(self, start: float):
+        self.start, self.end = start + WARM, start + WARM + SECONDS
+        self.tiles = self.late = 0
+
+    def add(self, due: float, is_late: bool) -> None:
+        if self.start <= due < self.end:
+            self.tiles, self.late = self.tiles + 1, self.late + is_late
+
+
+async def look(port: int, person: int, corner: tuple[int, int], first: int, slices: int, start: float, count: Count) -> None:
+    """One tile of a viewport that goes through all slices cyclically, beginning with `first` at the time `start`."""
+    loop, buffer = asyncio.get_running_loop(), memoryview(bytearray(SIDE * SIDE * 2))
+    with socket.socket() as connection:
+        connection.setblocking(False)
+        connection.bind((f"127.0.1.{person + 1}", 0))
+        await loop.sock_connect(connection, ("127.0.0.1", port))
+        step = 0
+        while start + step / RATE < count.end:
+            await asyncio.sleep(start + step / RATE - loop.time())
+            newest = max(step, int((loop.time() - start) * RATE + 1e-6))
+            for skipped in range(step, newest):
+                count.add(start + skipped / RATE, True)
+            tile = tiles.Tile("xy", (first + newest) % slices, *corner)
+            await fetch(loop, connection, tile.path(f"{TOKEN}{person % DATASETS}"), buffer)
+            due, step = start + newest / RATE, newest + 1
+            count.add(due, loop.time() - due > LATEST)
+
+
+async def fetch(loop: asyncio.AbstractEventLoop, connection: socket.socket, path: str, buffer: memoryview) -> None:
+    """Requests a tile, and forgets it."""
+    await loop.sock_sendall(connection, f"GET {path} HTTP/1.1\r\nHost: people\r\n\r\n".encode())
+    got = 0
+    while (end := buffer.obj.find(b"\r\n\r\n", 0, got)) < 0:
+        got += await loop.sock_recv_into(connection, buffer[got:])
+    head = bytes(buffer[:end]).lower()
+    if not head.startswith(b"http/1.1 200"):
+        raise Wrong(f"{path}: {head.decode()}")
+    left = int(head.partition(b"content-length:")[2].split(None, 1)[0]) - (got - end - 4)
+    while left:
+        left -= await loop.sock_recv_into(connection, buffer[:left])
+
+
+async def scrolling(port: int, people: int, seed: int, shape: tiles.Shape) -> dict[str, float]:
+    chance, loop = random.Random(seed), asyncio.get_running_loop()
+    slices, rows, columns = tiles.sides("xy", shape)
+    start = loop.time() + 0.5
+    count, looks = Count(start), []
+    for person in range(people):
+        row, column = chance.randrange(rows - 1), chance.randrange(columns - 1)
+        first, phase = chance.randrange(slices), chance.random() / RATE
+        for down, across in product(range(2), range(2)):
+            looks.append(look(port, person, (row + down, column + across), first, slices, start + phase, count))
+    await asyncio.gather(*looks)
+    use = resource.getrusage(resource.RUSAGE_SELF)
+    return {"late": 100 * count.late / count.tiles, "cores": (use.ru_utime + use.ru_stime) / (WARM + SECONDS)}
+
+
+def rows() -> list[Row]:
+    title = f"people who scroll 2×2 tiles at {RATE} slices/s through {DATASETS} datasets, cache a tenth of these"
+    return [
+        Row("people", f"{title}: how many until {ACCEPTED} % of tiles are later than 200 ms", most, {"expert": 2}, "people", TOKEN),
+        Row("people-late", f"{MANY} such people: late tiles", lambda *told: crowd(*told, MANY), {"expert": None}, "%", TOKEN),
+    ]
+
+
+if __name__ == "__main__":
+    numbers = [int(word) for word in sys.argv[1:4]]
+    print(json.dumps(uvloop.run(scrolling(*numbers, tuple(json.loads(sys.argv[4]))))))
