@@ -96,7 +96,7 @@ def main() -> int:
 
 
 def scale() -> list[Row]:
-    return [*bulk.rows(), *people.rows(), *limits.rows()]
+    return [*bulk.rows(), *people.rows(), *limits.rows(), rows.cost_row()]
 
 
 def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, report.Results], list[str]]:
