@@ -28,7 +28,7 @@ from .tiles import Wrong
 TARGET = ROOT / "target"
 REAL = ROOT.parent / "shared" / "data" / "em" / "flyem_medulla_520x520x64.h5"
 PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy", "fsspec", "remfile", "kerchunk", "zarr")
-PACKAGES += ("hidefix", "tensorstore", "zarrs")
+PACKAGES += ("zarrs", "tensorstore", "hidefix")
 # The tables by the marks between which they are written.
 ABOUT = {
     "side-by-side": """## Side by side, over HTTP
@@ -75,7 +75,8 @@ def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
-    every = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows, "scale": scale}[options.mark]()
+    groups = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows, "scale": scale}
+    every = groups[options.mark]()
     if options.against:
         every = [replace(row, peers={"against": None}) for row in every if row.subject == "voltile"]
     chosen = [row for row in every if not options.only or options.only.search(row.key)]

@@ -1,9 +1,9 @@
 """Rows of people who scroll at the same time, each with a viewport of 2x2 tiles through one of twenty datasets.
 
 Every tenth of a second the next slice is due. Each tile of a viewport has a connection of its own, and each person an
-address, as different computers have. A connection asks for the newest slice that is due; the ones that it had no time for
-count as late, as do tiles that arrive later than 200 ms after their slice was due. The datasets are hard links to one volume,
-so they share the page cache, but no other. The people are a process of their own (`python -m side_by_side.people`).
+address, as different computers have. A connection asks for the newest slice that is due. Tiles of slices that it had no time
+for are late, and so are tiles that arrive more than 200 ms after their slice was due. The datasets are hard links to one
+volume: they share the system's page cache, and no other cache. The people are a process of their own.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ import uvloop
 from checks.runner import ROOT
 
 from . import tiles
-from .rows import Bench, Row, Sample, check_some
-from .servers import MIB, running
+from .rows import Bench, Row, Sample, check_some, spent
+from .servers import running
 from .tiles import SIDE, Wrong
 
 TOKEN = "real"
@@ -34,22 +34,22 @@ ACCEPTED, MANY = 5, 50  # percent late; people of the other figure
 
 def most(bench: Bench, name: str, turn: int) -> Sample:
     """How many people there can be until ACCEPTED percent of their tiles are late."""
+
+    def is_too_late(people: int) -> bool:
+        return crowd(bench, name, turn, people)["% late"] > ACCEPTED
+
     fits, late = 0, 1
-    while too_late(bench, name, turn, late) <= ACCEPTED:
+    while not is_too_late(late):
         fits, late = late, late * 2
     while late - fits > max(1, fits // 10):
         middle = (fits + late) // 2
-        fits, late = (middle, late) if too_late(bench, name, turn, middle) <= ACCEPTED else (fits, middle)
-    return Sample(fits)
+        fits, late = (fits, middle) if is_too_late(middle) else (middle, late)
+    notes = crowd(bench, name, turn, MANY)
+    return Sample(fits, {f"{note} with {MANY}": value for note, value in notes.items()})
 
 
-def too_late(bench: Bench, name: str, turn: int, people: int) -> float:
-    """Percent."""
-    return crowd(bench, name, turn, people).value
-
-
-def crowd(bench: Bench, name: str, turn: int, people: int) -> Sample:
-    """The percentage of late tiles."""
+def crowd(bench: Bench, name: str, turn: int, people: int) -> dict[str, float]:
+    """The percentage of late tiles, and what server and load use."""
     source, folder = bench.volumes.file(TOKEN), bench.volumes.folder / "people"
     folder.mkdir(exist_ok=True)
     files = [folder / f"{TOKEN}{number}.h5" for number in range(DATASETS)]
@@ -61,20 +61,24 @@ def crowd(bench: Bench, name: str, turn: int, people: int) -> Sample:
     with running(name, setting) as server:
         for file in files:
             check_some(server, file, tiles.cold("xz", bench.volumes.shape, turn)[:1])
-        command = [sys.executable, "-B", "-m", "side_by_side.people", server.port, people, turn, json.dumps(bench.volumes.shape)]
-        options = {"capture_output": True, "text": True, "cwd": ROOT / "scripts"}
-        done = subprocess.run([str(word) for word in command], **options)
+        command = [sys.executable, "-B", "-m", "side_by_side.people", server.port, people, turn, *bench.volumes.shape]
+        before = spent(server)
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=ROOT / "scripts")
+        used = spent(server) - before
     if done.returncode:
         raise Wrong(f"{name}: {done.stderr.strip()[-400:]}")
     found = json.loads(done.stdout)
-    print(f"    {name}, {people} people: {found['late']:.1f} % late", flush=True)
-    return Sample(found["late"], {"% of a core by people": found["cores"] * 100})
+    load = {"% late": found["late"], "s used": used, "s used by people": found["spent"]}
+    print(f"    {name}, {people} people: " + ", ".join(f"{value:.2f} {note}" for note, value in load.items()), flush=True)
+    return load
 
 
 # What follows runs in the process of the people.
 
 
 class Count:
+    """Tiles of slices that were due while it was measured."""
+
     def __init__(self, start: float):
         self.start, self.end = start + WARM, start + WARM + SECONDS
         self.tiles = self.late = 0
@@ -129,17 +133,15 @@ async def scrolling(port: int, people: int, seed: int, shape: tiles.Shape) -> di
             looks.append(look(port, person, (row + down, column + across), first, slices, start + phase, count))
     await asyncio.gather(*looks)
     use = resource.getrusage(resource.RUSAGE_SELF)
-    return {"late": 100 * count.late / count.tiles, "cores": (use.ru_utime + use.ru_stime) / (WARM + SECONDS)}
+    return {"late": 100 * count.late / count.tiles, "spent": use.ru_utime + use.ru_stime}
 
 
 def rows() -> list[Row]:
-    title = f"people who scroll 2×2 tiles at {RATE} slices/s through {DATASETS} datasets, cache a tenth of these"
-    return [
-        Row("people", f"{title}: how many until {ACCEPTED} % of tiles are later than 200 ms", most, {"expert": 2}, "people", TOKEN),
-        Row("people-late", f"{MANY} such people: late tiles", lambda *told: crowd(*told, MANY), {"expert": None}, "%", TOKEN),
-    ]
+    title = f"people who scroll 2×2 tiles at {RATE} slices/s through {DATASETS} datasets, of which the caches hold a tenth, "
+    title += f"until {ACCEPTED} % of tiles are later than {1000 * LATEST:.0f} ms"
+    return [Row("people", title, most, {"expert": 2}, "people", TOKEN)]
 
 
 if __name__ == "__main__":
-    numbers = [int(word) for word in sys.argv[1:4]]
-    print(json.dumps(uvloop.run(scrolling(*numbers, tuple(json.loads(sys.argv[4]))))))
+    port, people, seed, *shape = map(int, sys.argv[1:])
+    print(json.dumps(uvloop.run(scrolling(port, people, seed, shape))))
