@@ -49,7 +49,7 @@ def most(bench: Bench, name: str, turn: int) -> Sample:
 
 
 def crowd(bench: Bench, name: str, turn: int, people: int) -> dict[str, float]:
-    """The percentage of late tiles, and what server and load use."""
+    """The percentage of late tiles, and what a tile costs the server and whom it is for."""
     source, folder = bench.volumes.file(TOKEN), bench.volumes.folder / "people"
     folder.mkdir(exist_ok=True)
     files = [folder / f"{TOKEN}{number}.h5" for number in range(DATASETS)]
@@ -68,7 +68,8 @@ def crowd(bench: Bench, name: str, turn: int, people: int) -> dict[str, float]:
     if done.returncode:
         raise Wrong(f"{name}: {done.stderr.strip()[-400:]}")
     found = json.loads(done.stdout)
-    load = {"% late": found["late"], "s used": used, "s used by people": found["spent"]}
+    each = 1000 / found["answers"]
+    load = {"% late": found["late"], "ms cpu for a tile": used * each, "ms cpu of the person": found["spent"] * each}
     print(f"    {name}, {people} people: " + ", ".join(f"{value:.2f} {note}" for note, value in load.items()), flush=True)
     return load
 
@@ -81,7 +82,7 @@ class Count:
 
     def __init__(self, start: float):
         self.start, self.end = start + WARM, start + WARM + SECONDS
-        self.tiles = self.late = 0
+        self.tiles = self.late = self.answers = 0
 
     def add(self, due: float, is_late: bool) -> None:
         if self.start <= due < self.end:
@@ -103,7 +104,7 @@ async def look(port: int, person: int, corner: tuple[int, int], first: int, slic
                 count.add(start + skipped / RATE, True)
             tile = tiles.Tile("xy", (first + newest) % slices, *corner)
             await fetch(loop, connection, tile.path(f"{TOKEN}{person % DATASETS}"), buffer)
-            due, step = start + newest / RATE, newest + 1
+            due, step, count.answers = start + newest / RATE, newest + 1, count.answers + 1
             count.add(due, loop.time() - due > LATEST)
 
 
@@ -133,7 +134,7 @@ async def scrolling(port: int, people: int, seed: int, shape: tiles.Shape) -> di
             looks.append(look(port, person, (row + down, column + across), first, slices, start + phase, count))
     await asyncio.gather(*looks)
     use = resource.getrusage(resource.RUSAGE_SELF)
-    return {"late": 100 * count.late / count.tiles, "spent": use.ru_utime + use.ru_stime}
+    return {"late": 100 * count.late / count.tiles, "answers": count.answers, "spent": use.ru_utime + use.ru_stime}
 
 
 def rows() -> list[Row]:
