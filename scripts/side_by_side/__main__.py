@@ -65,7 +65,7 @@ def arguments() -> argparse.Namespace:
     add("--list", action="store_true", help="list the rows and exit")
     add("--small", action="store_true", help="smoke test with volumes of a sixteenth; the figures mean little")
     add("--report", type=Path, help="output file (default: benches/RESULTS.md; none with --small, --only or --against)")
-    add("--volumes", type=Path, default=TARGET / "bench-volumes", help="folder, takes 4 GiB (default: %(default)s)")
+    add("--volumes", type=Path, default=TARGET / "bench-volumes", help="folder, takes 4 or 5 GiB (default: %(default)s)")
     add("--voltile", type=Path, default=TARGET / "release" / "voltile", help="the binary (default: built first)")
     parser.set_defaults(mark="side-by-side")
     return parser.parse_args()
