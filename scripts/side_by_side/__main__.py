@@ -20,7 +20,7 @@ from pathlib import Path
 from checks.runner import ROOT
 from checks.servers import Refused, run
 
-from . import agree, remote, report, rows, volumes
+from . import agree, bulk, limits, people, remote, report, rows, volumes
 from .rows import Bench, Row
 from .servers import Setting
 from .tiles import Wrong
@@ -28,6 +28,7 @@ from .tiles import Wrong
 TARGET = ROOT / "target"
 REAL = ROOT.parent / "shared" / "data" / "em" / "flyem_medulla_520x520x64.h5"
 PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy", "fsspec", "remfile", "kerchunk", "zarr")
+PACKAGES += ("zarrs", "tensorstore", "hidefix")
 # The tables by the marks between which they are written.
 ABOUT = {
     "side-by-side": """## Side by side, over HTTP
@@ -44,6 +45,10 @@ Time per tile on one thread, page cache warm, by `voltile bench FILE` and by cri
 
 One file on a web server of this machine whose answers take {1000 * remote.DELAY:.0f} ms longer. Python's times are without
 drawing.""",
+    "scale": """## Whole volumes, many people, many files
+
+Real data is mirrored to the volume's size. Libraries read the same bytes from an HDF5 file, or as a Zarr array from files or
+from nginx; whoever reads chunks has to decode them.""",
 }
 
 
@@ -52,6 +57,7 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--agree", action="store_const", dest="mark", const="agree", help="compare voltile bench with criterion")
     add("--remote", action="store_const", dest="mark", const="remote", help="files on a server 20 ms away, also read by Python")
+    add("--scale", action="store_const", dest="mark", const="scale", help="whole volumes, many people, many files")
     add("--against", type=Path, metavar="BINARY", help="compare with another voltile only, such as the last release")
     add("--rounds", type=int, default=5, help="number of rounds (default: 5)")
     add("--seconds", type=int, default=2, help="duration of a measurement; doubled for slow rows (default: 2)")
@@ -59,7 +65,7 @@ def arguments() -> argparse.Namespace:
     add("--list", action="store_true", help="list the rows and exit")
     add("--small", action="store_true", help="smoke test with volumes of a sixteenth; the figures mean little")
     add("--report", type=Path, help="output file (default: benches/RESULTS.md; none with --small, --only or --against)")
-    add("--volumes", type=Path, default=TARGET / "bench-volumes", help="folder, takes 4 GiB (default: %(default)s)")
+    add("--volumes", type=Path, default=TARGET / "bench-volumes", help="folder, takes 4 or 5 GiB (default: %(default)s)")
     add("--voltile", type=Path, default=TARGET / "release" / "voltile", help="the binary (default: built first)")
     parser.set_defaults(mark="side-by-side")
     return parser.parse_args()
@@ -69,7 +75,8 @@ def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
-    every = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows}[options.mark]()
+    groups = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows, "scale": scale}
+    every = groups[options.mark]()
     if options.against:
         every = [replace(row, peers={"against": None}) for row in every if row.subject == "voltile"]
     chosen = [row for row in every if not options.only or options.only.search(row.key)]
@@ -87,6 +94,10 @@ def main() -> int:
     for fault in faults:
         print(f"WRONG: {fault}", file=sys.stderr)
     return 1 if faults else 0
+
+
+def scale() -> list[Row]:
+    return [*bulk.rows(), *people.rows(), *limits.rows(), rows.cost_row()]
 
 
 def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, report.Results], list[str]]:

@@ -127,10 +127,10 @@ def scroll(bench: Bench, name: str, turn: int, token: str) -> Sample:
         return asked(server, seconds, lambda: load.wrk(server, bench.setting.work, paths, 4, seconds))
 
 
-def hits(bench: Bench, name: str, turn: int, connections: int) -> Sample:
+def hits(bench: Bench, name: str, turn: int, connections: int, token: str = "gzip") -> Sample:
     """One cached tile; nginx and writev send a PNG made by voltile."""
-    path, tile = bench.volumes.file("gzip"), tiles.cold("xy", bench.volumes.shape, turn)[0]
-    setting, where, seconds = bench.set("gzip"), tile.path("gzip"), bench.seconds
+    path, tile = bench.volumes.file(token), tiles.cold("xy", bench.volumes.shape, turn)[0]
+    setting, where, seconds = bench.set(token), tile.path(token), bench.seconds
     if name in ("nginx", "writev"):
         with running("voltile", setting) as server:
             setting, where = replace(setting, published={"/tile.png": fetch(server, where)}), "/tile.png"
@@ -139,6 +139,12 @@ def hits(bench: Bench, name: str, turn: int, connections: int) -> Sample:
         compare(name, body, path, tile)
         ask = partial(load.wrk, server, bench.setting.work, [[where]], connections, seconds, len(body))
         return asked(server, seconds, ask)
+
+
+def cost(bench: Bench, name: str, turn: int) -> Sample:
+    """Processor time in ms of a cached tile of real data."""
+    found = hits(bench, name, turn, CLIENTS, "real")
+    return Sample(found.notes["ms cpu"], {"/s": found.value})
 
 
 def passed(bench: Bench, name: str, turn: int, token: str, form: str) -> Sample:
@@ -181,6 +187,11 @@ def scroll_row(token: str, title: str, peers: dict[str, float | None]) -> Row:
 def hits_row(connections: int, peers: dict[str, float | None]) -> Row:
     peers = {**peers, "nginx": 1.1, "writev": 0.9}
     return Row(f"hits-{connections}", f"hits, {connections} connections", partial(hits, connections=connections), peers)
+
+
+def cost_row() -> Row:
+    title = f"processor time of a cached tile of real data, {CLIENTS} connections"
+    return Row("hit-cost", title, cost, {"nginx": None, "writev": None}, "ms", "real")
 
 
 def passed_row(token: str, form: str, title: str, peers: dict[str, float | None]) -> Row:
