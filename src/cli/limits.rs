@@ -31,11 +31,10 @@ pub(super) fn share_arenas() {
     }
 }
 
-/// The number of data files that may be open at once: each takes two descriptors, and half of all descriptors
-/// are for clients.
+/// The number of data files that may be open at once: each takes a descriptor, and half of all descriptors are for clients.
 pub(super) fn most_files() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(limit / 4).unwrap_or(usize::MAX)
+    usize::try_from(limit / 2).unwrap_or(usize::MAX)
 }
 
 /// Descriptors used for neither data files nor clients: logs, the cache directory, libraries, trial children.
@@ -46,8 +45,7 @@ const FOR_EACH_WORKER: usize = 4;
 /// How many descriptors client connections may take: the half not used by data files, minus a reserve.
 pub(super) fn most_connections(workers: usize) -> usize {
     const LEAST: usize = 16;
-    let half = most_files().saturating_mul(2);
-    half.saturating_sub(RESERVE.saturating_add(FOR_EACH_WORKER.saturating_mul(workers))).max(LEAST)
+    most_files().saturating_sub(RESERVE.saturating_add(FOR_EACH_WORKER.saturating_mul(workers))).max(LEAST)
 }
 
 /// The memory of the machine in bytes. Not from `/proc/meminfo`, which a service manager may hide.
