@@ -183,6 +183,24 @@ fn spectral(path: &Path, shape: &[usize], axes: &[&str]) -> FoundChannel {
         for (place, name) in axes.iter().enumerate() {
             let group = file.create_group(&format!("Experiments/map/axis-{place}")).unwrap();
             text(&group, "name", name);
+#[test]
+fn signed_integers_that_stand_for_unsigned_ones_are_served_as_these() {
+    let place = Place::new();
+    file(&place.path("height.nc"), |file| {
+        let height = put(file, "height", &ArrayD::from_shape_fn(IxDyn(&[20, 30]), |at| at[1] as i16 - 2));
+        text(&height, "_Unsigned", "true");
+        numbers(&height, "_FillValue", &[-1_i16]);
+    });
+    let server = place.serve(["height.nc"]);
+    let described = server.json("/datasets/height.json");
+    let channel = &described["channels"][0];
+    assert_eq!((&channel["dtype"], &channel["missing"]), (&json!("uint16"), &json!([65535])));
+    assert_eq!(
+        server.get("/voxels/height/height/0/0-3_0-1_0-1.raw").body[..],
+        [0xfe, 0xff, 0xff, 0xff, 0, 0]
+    );
+}
+
             text(&group, "units", if name.len() > 1 { "nm" } else { "µm" });
             numbers(&group, "scale", &[0.5]);
         }
