@@ -157,7 +157,7 @@ fn dimensions_called_nx_and_ntimes_and_coordinates_with_a_standard_name_tell_the
     });
     let found = found(&path);
     let all: Vec<String> = found.channels.iter().map(axes).collect();
-    assert_eq!((names(&found), all), (vec!["rain", "snow"], vec!["xyt".to_owned(), "xy".to_owned()]));
+    assert_eq!((names(&found), all.join(" ")), (vec!["rain", "snow", "swath"], "xyt xy yxt".to_owned()));
 }
 
 #[test]
@@ -213,6 +213,11 @@ fn the_positions_of_a_spectrum_are_slices_or_a_remark_names_them() {
     let place = Place::new();
     let path = place.path("lumi.hspy");
     let map = spectral(&path, &[20, 30, 33], &["y", "x", "Wavelength"]);
+        for (name, count) in [("scan_line", 20), ("ground_pixel", 30)] {
+            positions(file, name, count);
+        }
+        let swath = ["scan_line", "ground_pixel", "ntimes"];
+        scale(file, &put(file, "swath", &zeros::<f32>(&[20, 30, 3])), &swath);
     assert_eq!((axes(&map).as_str(), size(&path, &map), map.remarks.len()), ("yxz", [30, 20, 33], 0));
     let stack = spectral(&path, &[9, 20, 30, 33], &["z", "y", "x", "Wavelength"]);
     assert_eq!((axes(&stack).as_str(), size(&path, &stack)), ("zyxc", [30, 20, 9]));
