@@ -148,9 +148,9 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     for channel in channels.iter_mut().filter(|channel| channel.voxel_size.is_some()) {
         channel.voxel_size_from.get_or_insert_with(|| format!("the metadata of {layout}"));
     }
-    // If there is nothing else, what lies beside the data is what the file was written for.
-    let has_data = channels.iter().any(|channel| channel.rank != Rank::Beside);
-    let beside = channels.extract_if(.., |channel| has_data && channel.rank == Rank::Beside).collect();
+    // If there is nothing else, tables are what the file was written for, and else what lies beside the data.
+    let likeliest = channels.iter().map(|channel| channel.rank).min().unwrap_or_default();
+    let beside = channels.extract_if(.., |channel| channel.rank > likeliest.max(Rank::Ordinary)).collect();
     let unfollowed = contents.unfollowed();
     let mut remarks = unopened::remarks(unfollowed);
     // In any other file, datasets that cannot be opened are those of other programs.

@@ -49,8 +49,8 @@ fn usual(word: &str) -> Option<AxisName> {
         }
         "ch" | "channel" | "channels" | "band" | "bands" | "rgb" | "rgba" => Some(AxisName::C),
         _ if is_spectral(word) => Some(AxisName::C),
-        "zspace" | "depth" | "plane" | "planes" | "section" | "slice" | "slices" | "lev" | "level"
-        | "levels" | "plev" | "altitude" | "bottom_top" => Some(AxisName::Z),
+        "zspace" | "depth" | "plane" | "planes" | "section" | "slice" | "slices" | "layer" | "layers"
+        | "lev" | "level" | "levels" | "plev" | "altitude" | "bottom_top" => Some(AxisName::Z),
         "yspace" | "height" | "row" | "rows" | "lat" | "latitude" | "northing" | "south_north" | "j" => {
             Some(AxisName::Y)
         }
@@ -67,7 +67,8 @@ fn letter(word: &str) -> Option<AxisName> {
 }
 
 /// The axes of these names, if all are known. If x and y are, one other axis may be unknown: it is taken for z, else for
-/// channels if there are few of them, else for time.
+/// channels if there are few of them, else for time. If two axes are unknown and no other is x or y, they are y, x: rows
+/// and columns have many names, such as (scan line, pixel, band).
 pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axes> {
     let mut names = names.to_vec();
     let is_known = |names: &[Option<AxisName>], axis| names.contains(&Some(axis));
@@ -78,6 +79,11 @@ pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axe
             let few = shape.get(place).is_some_and(|extent| *extent <= MAX_CHANNELS);
             let rest = if few { [AxisName::C, AxisName::T] } else { [AxisName::T, AxisName::C] };
             names[place] = std::iter::once(AxisName::Z).chain(rest).find(|axis| !is_known(&names, *axis));
+        }
+        [y, x]
+            if names.len() > 2 && ![AxisName::X, AxisName::Y].iter().any(|axis| is_known(&names, *axis)) =>
+        {
+            (names[y], names[x]) = (Some(AxisName::Y), Some(AxisName::X));
         }
         _ => return None,
     }
@@ -114,5 +120,16 @@ mod tests {
         assert_eq!(axes(&[None, None, Some(Y), Some(X)], &[9, 9, 9, 9]), None);
         assert_eq!(axes(&[None, Some(Y), Some(Z)], &[9, 9, 9]), None);
         assert_eq!(axes(&[Some(X), Some(X)], &[9, 9]), None);
+    }
+
+    #[test]
+    fn two_unknown_axes_are_rows_and_columns_if_no_others_are() {
+        use AxisName::{C, T, X, Z};
+        let axes = |names: &[Option<AxisName>]| completed(names, &[9, 9, 9, 9]).map(|axes| axes.to_string());
+        assert_eq!(axes(&[None, None, Some(C)]).as_deref(), Some("yxc"));
+        assert_eq!(axes(&[Some(T), None, None, Some(Z)]).as_deref(), Some("tyxz"));
+        for open in [&[None, None][..], &[None, None, Some(X)], &[None, None, None, Some(T)]] {
+            assert_eq!(axes(open), None, "{open:?}");
+        }
     }
 }

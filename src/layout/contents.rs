@@ -217,6 +217,7 @@ impl Candidate {
         match self.marks.aside {
             None if self.shape.contains(&0) => Some("an array without elements"),
             None if (size.x, size.y) == (1, 1) => Some("pictures of 1 × 1 voxel"),
+            None if self.shape.iter().filter(|extent| **extent > 1).count() < 2 => Some("a list"),
             None if is_thumbnail() => Some("a thumbnail, by its name"),
             aside => aside,
         }
@@ -228,9 +229,14 @@ impl Search {
         let Listing { mut datasets, unfollowed, aliases } = contents.file.datasets()?;
         let mut links: HashMap<&str, Vec<&str>> = HashMap::new();
         aliases.iter().for_each(|(link, path)| links.entry(path).or_default().push(link));
-        datasets.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| natural(a, b)));
+        let place = |path: &str| (is_in_a_cell(path), depth(path));
+        datasets.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| natural(a, b)));
         let (mut volumes, mut unopened, mut aside) = (Vec::new(), Vec::new(), Vec::new());
         for path in datasets.iter().filter(|path| !is_internal(path)).take(MAX_LOOKED_AT) {
+            let has_others = volumes.first().is_some_and(|first: &Candidate| !is_in_a_cell(&first.path));
+            if has_others && is_in_a_cell(path) {
+                break;
+            }
             // Datasets that are not volumes, or cannot be opened, are other programs' data.
             match contents.candidate(path) {
                 Ok(mut candidate) => {
@@ -266,9 +272,15 @@ fn depth(path: &str) -> usize {
     path.matches('/').count()
 }
 
-/// Whether a path leads to what a library keeps for itself.
+/// Whether a path leads to what a library keeps for itself, such as the indexes of PyTables.
 fn is_internal(path: &str) -> bool {
-    path.split('/').any(|part| matches!(part, "__DATA_TYPES__" | "#refs#" | "#subsystem#"))
+    let is_of_pytables = |part: &str| part.starts_with("_i_") || part.starts_with("_p_");
+    path.split('/').any(|part| matches!(part, "__DATA_TYPES__" | "#subsystem#") || is_of_pytables(part))
+}
+
+/// Whether a path leads to what is in cell arrays of MATLAB, which may be of any number, and is used if there is nothing else.
+fn is_in_a_cell(path: &str) -> bool {
+    path.starts_with("/#refs#/")
 }
 
 fn is_thumbnail(path: &str) -> bool {
@@ -301,5 +313,6 @@ mod tests {
         assert!(!aside("/Histogram1/data", &[148, 750], None));
         assert!(aside("/spectrum", &[2048, 1, 1], None));
         assert!(aside("/empty", &[0, 20, 30], None));
+        assert!(aside("/list", &[1, 300, 1], None));
     }
 }

@@ -92,7 +92,7 @@ fn by_standard_name(name: &str) -> Option<AxisName> {
         }
         "altitude" | "height" | "depth" | "air_pressure" | "model_level_number" => Some(AxisName::Z),
         _ if name.starts_with("atmosphere_") || name.starts_with("ocean_") => {
-            name.ends_with("_coordinate").then_some(AxisName::Z)
+            name.contains("_coordinate").then_some(AxisName::Z)
         }
         "time" | "forecast_reference_time" => Some(AxisName::T),
         _ => None,
@@ -129,6 +129,14 @@ fn spacing(scale: &Scale) -> Option<Spacing> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn coordinates_of_terrain_following_models_are_heights() {
+        for name in ["ocean_s_coordinate_g2", "atmosphere_hybrid_height_coordinate"] {
+            assert_eq!(by_standard_name(name), Some(AxisName::Z), "{name}");
+        }
+        assert_eq!(by_standard_name("ocean_mixed_layer_thickness"), None);
+    }
 
     #[test]
     fn units_of_coordinates_name_their_axis() {

@@ -19,7 +19,9 @@ pub enum Rank {
     /// Nothing is known.
     #[default]
     Ordinary,
-    /// It lies beside the data: coordinates, flags, tables. Not listed if there is anything else.
+    /// It has the shape of a table, a list or a trace. Only listed if there is nothing more likely.
+    Table,
+    /// It lies beside the data: coordinates, flags, drawings. Only listed if there is nothing else.
     Beside,
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Source: Unidata, "NetCDF Users Guide", Appendix A "Attribute Conventions", and the "CF Metadata Conventions", sections
 //! 2.5.1 (missing data), 3.5 (flags) and 8.1 (packed data). `_FillValue` and `missing_value` stand for missing data.
-//! `flag_values` with `flag_meanings` are categories. `scale_factor` and `add_offset` are stated, and not applied. HDF-EOS
+//! `_Unsigned` says that signed integers stand for unsigned ones. `flag_values` with `flag_meanings` are categories. `scale_factor` and `add_offset` are stated, and not applied. HDF-EOS
 //! and other programs write the same attributes. The dimensions are read by [`super::dimensions`].
 
 use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
 use crate::base::paint::Number;
+use crate::volume::VoxelType;
 use crate::volume::hdf5::Attributes;
 
 /// Attributes that only libnetcdf writes.
@@ -29,10 +30,13 @@ impl Layout for Netcdf {
         let is_flags = about.is_integer() && own.has("flag_values") && own.has("flag_meanings");
         let flags =
             if is_flags { Marks::labels("it has flag_values and flag_meanings") } else { Marks::default() };
+        let is_unsigned = own.text("_Unsigned").is_some_and(|text| text == "true");
+        let means = about.dataset.stored.voxel.unsigned().filter(|_| is_unsigned);
         Some(Marks {
             because,
+            means,
             label: own.text("long_name").filter(|name| !name.trim().is_empty()),
-            missing: missing(own),
+            missing: missing(own).into_iter().map(|number| as_type(number, means)).collect(),
             remarks: packing(own).into_iter().collect(),
             ..flags
         })
@@ -43,6 +47,16 @@ impl Layout for Netcdf {
 pub(super) fn missing(attributes: &Attributes) -> Vec<Number> {
     let values = |name: &&str| attributes.exact_numbers(name);
     ["_FillValue", "missing_value"].iter().filter_map(values).flatten().collect()
+}
+
+/// A number as it is in an unsigned type of the same size, if there is one.
+fn as_type(number: Number, unsigned: Option<VoxelType>) -> Number {
+    match (number, unsigned) {
+        (Number::Whole(whole), Some(voxel)) => {
+            Number::Whole(whole.rem_euclid(1 << (8 * voxel.stored_bytes())))
+        }
+        _ => number,
+    }
 }
 
 /// A remark on packed data.

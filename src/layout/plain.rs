@@ -42,7 +42,7 @@ pub(super) fn channels(
     let Joined { stacks, taken } = detector::joined(contents, &volumes);
     volumes.retain(|volume| !taken.contains(volume.path.as_str()));
     let (data, beside): (Vec<_>, Vec<_>) =
-        pyramids(&volumes).into_iter().partition(|pyramid| pyramid.finest().rank() != Rank::Beside);
+        pyramids(&volumes).into_iter().partition(|pyramid| pyramid.finest().rank() < Rank::Table);
     let stacked = stacks.iter().map(|stack| stack.named_by.as_str());
     let mut paths: Vec<&str> = stacked.chain(data.iter().map(Pyramid::named_by)).collect();
     let mut named = names(&paths);

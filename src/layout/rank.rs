@@ -3,8 +3,8 @@
 
 use super::Rank;
 use super::contents::Candidate;
-use super::last_of;
 use super::words::{has_word, words};
+use super::{group_of, last_of};
 use crate::base::axes::AxisName;
 
 /// Images have more rows and columns than this; two-dimensional datasets with fewer are tables.
@@ -33,24 +33,38 @@ const BESIDE: [(&[&str], bool); 2] = [
         ],
         false,
     ),
-    (&["quality", "flag", "flags", "dqf", "qa", "qc"], true),
+    (&["quality", "qual", "flag", "flags", "dqf", "qa", "qc", "qf"], true),
 ];
+/// The flags of a detector's pixels, as NeXus calls them.
+const PIXEL_FLAGS: &str = "pixel mask";
+/// Names that say nothing: the group has the name (ODIM's `/dataset1/quality1/data`).
+const NAMELESS: [&str; 3] = ["data", "value", "values"];
 /// Groups of drawings of the instrument, in lower case (EDAX), which are declared as images.
 const DRAWINGS: &str = "/coordinate system/";
 
 impl Candidate {
     /// How likely it is what the file was written for.
     pub fn rank(&self) -> Rank {
-        let name = words(last_of(&self.path));
-        let is_named =
-            |(known, whole): &(&[&str], bool)| has_word(&name, known) && (self.voxel.is_integer() || !whole);
         let is_drawing = || self.path.to_lowercase().contains(DRAWINGS);
         match self.marks.rank {
-            _ if !self.looks_like_a_volume() || self.is_trace() || is_drawing() => Rank::Beside,
-            Some(rank) => rank,
-            None if BESIDE.iter().any(is_named) => Rank::Beside,
-            None => Rank::Ordinary,
+            Some(Rank::Beside) => Rank::Beside,
+            None if self.is_named_beside() => Rank::Beside,
+            _ if is_drawing() => Rank::Beside,
+            _ if !self.looks_like_a_volume() || self.is_trace() => Rank::Table,
+            rank => rank.unwrap_or_default(),
         }
+    }
+
+    /// Whether its name is that of coordinates or flags.
+    fn is_named_beside(&self) -> bool {
+        let named_by = match last_of(&self.path) {
+            last if NAMELESS.contains(&last.to_lowercase().as_str()) => last_of(group_of(&self.path)),
+            last => last,
+        };
+        let name = words(named_by);
+        let is_integer = self.voxel.is_integer();
+        BESIDE.iter().any(|(known, whole)| has_word(&name, known) && (is_integer || !whole))
+            || (is_integer && name.join(" ").contains(PIXEL_FLAGS))
     }
 
     /// Whether it has rows and columns, unlike tables and lists.
@@ -85,19 +99,34 @@ mod tests {
             assert_eq!(rank("/a", volume, VoxelType::U8), Rank::Ordinary, "{volume:?}");
         }
         for other in [&[21_317, 2][..], &[2, 21_317], &[400, 12], &[1000, 3, 3], &[1, 1, 500], &[1, 7, 500]] {
-            assert_eq!(rank("/a", other, VoxelType::U8), Rank::Beside, "{other:?}");
+            assert_eq!(rank("/a", other, VoxelType::U8), Rank::Table, "{other:?}");
         }
+        assert_eq!(rank("/lat_bnds", &[400, 2], VoxelType::F64), Rank::Beside);
     }
 
     #[test]
     fn coordinates_flags_and_drawings_lie_beside_the_data() {
-        for path in ["/nav_lat", "/XLONG", "/Geolocation/Longitude", "/Coordinate System/Schematic 1"] {
+        for path in [
+            "/nav_lat",
+            "/XLONG",
+            "/Geolocation/Longitude",
+            "/Coordinate System/Schematic 1",
+            "/latitude/data",
+        ] {
             assert_eq!(rank(path, &[100, 200], VoxelType::F32), Rank::Beside, "{path}");
         }
-        for path in ["/l2p_flags", "/qualityFlag", "/DQF"] {
+        for path in [
+            "/l2p_flags",
+            "/qualityFlag",
+            "/DQF",
+            "/ssh_qual",
+            "/QF1_VIIRS",
+            "/quality1/data",
+            "/detector/pixel_mask",
+        ] {
             assert_eq!(rank(path, &[100, 200], VoxelType::U8), Rank::Beside, "{path}");
         }
-        for path in ["/Image Quality", "/plateau", "/long_exposure"] {
+        for path in ["/Image Quality", "/plateau", "/long_exposure", "/quality/band1", "/mask"] {
             assert_eq!(rank(path, &[100, 200], VoxelType::F32), Rank::Ordinary, "{path}");
         }
     }

@@ -50,6 +50,17 @@ impl VoxelType {
         !matches!(self, VoxelType::F16 | VoxelType::F32 | VoxelType::F64)
     }
 
+    /// The unsigned type of the size of a signed one.
+    pub fn unsigned(self) -> Option<VoxelType> {
+        match self {
+            VoxelType::I8 => Some(VoxelType::U8),
+            VoxelType::I16 => Some(VoxelType::U16),
+            VoxelType::I32 => Some(VoxelType::U32),
+            VoxelType::I64 => Some(VoxelType::U64),
+            _ => None,
+        }
+    }
+
     /// The whole range of an integer type; [0, 1] for floats and booleans.
     pub fn full_window(self) -> Window {
         let (lo, hi) = match self {

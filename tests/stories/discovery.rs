@@ -82,6 +82,47 @@ fn what_lies_beside_the_data_is_served_if_it_is_configured_or_there_is_nothing_e
 }
 
 #[test]
+fn pictures_come_before_labels_of_any_size_and_flags_are_known_by_the_name_of_their_group() {
+    let place = Place::new();
+    file(&place.path("scan.h5"), |file| {
+        put(file, "data/mask", &zeros::<u8>(&[9, 40, 50]));
+        put(file, "data/raw", &zeros::<u8>(&[9, 30, 30]));
+        put(file, "detector/pixel_mask", &zeros::<u32>(&[40, 50]));
+        put(file, "quality1/data", &zeros::<u8>(&[40, 50]));
+    });
+    let inspect = place.run(["inspect", "scan.h5", "--json"]);
+    assert_eq!(listed(&serde_json::from_str(&inspect.out).unwrap()), ["raw", "mask"]);
+}
+
+#[test]
+fn tables_are_listed_without_their_coordinates_if_there_is_nothing_else() {
+    let place = Place::new();
+    let path = place.path("table.nc");
+    file(&path, |file| {
+        put(file, "lat_bnds", &zeros::<f64>(&[400, 2]));
+        put(file, "rain", &zeros::<f64>(&[400, 5]));
+        put(file, "_i_table/sorted", &zeros::<f64>(&[400, 1024]));
+    });
+    assert_eq!(names(&found(&path)), ["rain"]);
+}
+
+#[test]
+fn cells_of_matlab_are_searched_if_there_is_no_other_volume() {
+    let place = Place::new();
+    let path = place.path("cells.mat");
+    let written = |variable: &str| {
+        file(&path, |file| {
+            for name in ["#refs#/b", variable] {
+                text(&put(file, name, &zeros::<u8>(&[40, 50])), "MATLAB_class", "uint8");
+            }
+        });
+        names(&found(&path)).iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(written("#refs#/c"), ["b", "c"]);
+    assert_eq!(written("stack"), ["stack"]);
+}
+
+#[test]
 fn a_declared_signal_is_never_set_aside_by_its_name() {
     let place = Place::new();
     let path = place.path("lrmecs.nxs");
@@ -143,6 +184,24 @@ fn packed_coordinates_are_unpacked_before_they_are_a_voxel_size() {
 }
 
 #[test]
+fn signed_integers_that_stand_for_unsigned_ones_are_served_as_these() {
+    let place = Place::new();
+    file(&place.path("height.nc"), |file| {
+        let height = put(file, "height", &ArrayD::from_shape_fn(IxDyn(&[20, 30]), |at| at[1] as i16 - 2));
+        text(&height, "_Unsigned", "true");
+        numbers(&height, "_FillValue", &[-1_i16]);
+    });
+    let server = place.serve(["height.nc"]);
+    let described = server.json("/datasets/height.json");
+    let channel = &described["channels"][0];
+    assert_eq!((&channel["dtype"], &channel["missing"]), (&json!("uint16"), &json!(["65535"])));
+    assert_eq!(
+        server.get("/voxels/height/height/0/0-3_0-1_0-1.raw").body[..],
+        [0xfe, 0xff, 0xff, 0xff, 0, 0]
+    );
+}
+
+#[test]
 fn dimensions_called_nx_and_ntimes_and_coordinates_with_a_standard_name_tell_the_axes() {
     let place = Place::new();
     let path = place.path("grid.nc");
@@ -154,10 +213,15 @@ fn dimensions_called_nx_and_ntimes_and_coordinates_with_a_standard_name_tell_the
         text(&file.dataset("b").unwrap(), "long_name", "latitude");
         scale(file, &put(file, "rain", &zeros::<f32>(&[30, 20, 3])), &["nx", "ny", "ntimes"]);
         scale(file, &put(file, "snow", &zeros::<f32>(&[30, 20])), &["a", "b"]);
+        for (name, count) in [("scan_line", 20), ("ground_pixel", 30)] {
+            positions(file, name, count);
+        }
+        let swath = ["scan_line", "ground_pixel", "ntimes"];
+        scale(file, &put(file, "swath", &zeros::<f32>(&[20, 30, 3])), &swath);
     });
     let found = found(&path);
     let all: Vec<String> = found.channels.iter().map(axes).collect();
-    assert_eq!((names(&found), all), (vec!["rain", "snow"], vec!["xyt".to_owned(), "xy".to_owned()]));
+    assert_eq!((names(&found), all.join(" ")), (vec!["rain", "snow", "swath"], "xyt xy yxt".to_owned()));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn numbered_parts_of_a_detector_are_one_stack_in_every_plane() {
     put(&file, "entry/instrument/detector/detectorSpecific/flatfield", &zeros::<f32>(&[ROWS, COLUMNS]));
     file.close().unwrap();
     let discovery = found(&place.path("master.h5"));
-    assert_eq!((discovery.layout, names(&discovery)), ("detector", vec!["data", "flatfield", "pixel_mask"]));
+    assert_eq!((discovery.layout, names(&discovery)), ("detector", vec!["data", "flatfield"]));
     assert_eq!(discovery.remarks, [""; 0]);
     let server = place.serve(["master.h5"]);
     assert_eq!(size(&server, "master", "data"), stack_of(12));
@@ -582,7 +582,6 @@ fn masters_of_real_detectors_are_stacks_as_h5py_reads_them() {
     const EIGER: &str = "82742472f77cdfadd291f96ae60bd383ca56353afc74420998ef4b9dafef8205";
     for (channel, expected) in [
         ("test_00_master/data", "96a12deebdc8a3421e923d2fc00a649326f0b5167b48ffd231941a415777308c"),
-        ("test_00_master/pixel_mask", "8123c216413f82bbaa0339c27a43d9822c2a043e20662b27c97874429b996e9a"),
         ("test_00_master/flatfield", "c55fb48abc008ef495bd4a882549123eb75a3607f926a8321a8d822c708be6ad"),
         ("eig_master/data", EIGER),
         ("eig_vds/data", EIGER),

@@ -43,7 +43,7 @@ pub struct View {
     pub axes: Axes,
     /// Axes of which only one position is read, and that position.
     pub fixed: Vec<(AxisName, u64)>,
-    /// The type of the voxels, if it differs from the stored one (`u16` stored as `i16`, bool as `u8`).
+    /// The type of the voxels, if it differs from the stored one (unsigned integers stored as signed ones, bool as `u8`).
     pub means: Option<VoxelType>,
     /// The extent of the data, if the dataset is padded.
     pub size: Option<Xyz<u64>>,
@@ -678,7 +678,7 @@ fn volume_shape(
     }
     let stored = dataset.stored.voxel;
     let voxel = match (stored, view.means) {
-        (VoxelType::I16, Some(VoxelType::U16)) => VoxelType::U16,
+        (signed, Some(unsigned)) if signed.unsigned() == Some(unsigned) => unsigned,
         (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
         _ => stored,
     };
