@@ -20,13 +20,14 @@ from pathlib import Path
 from checks.runner import ROOT
 from checks.servers import Refused, run
 
-from . import agree, bulk, limits, people, remote, report, rows, volumes
+from . import agree, bulk, chart, limits, people, remote, report, rows, volumes
 from .rows import Bench, Row
 from .servers import Setting
 from .tiles import Wrong
 
 TARGET = ROOT / "target"
 REAL = ROOT.parent / "shared" / "data" / "em" / "flyem_medulla_520x520x64.h5"
+CHART = ROOT / "fixtures" / "speed.svg"
 PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy", "fsspec", "remfile", "kerchunk", "zarr")
 PACKAGES += ("zarrs", "tensorstore", "hidefix")
 # The tables by the marks between which they are written.
@@ -45,6 +46,9 @@ Time per tile on one thread, page cache warm, by `voltile bench FILE` and by cri
 
 One file on a web server of this machine whose answers take {1000 * remote.DELAY:.0f} ms longer. Python's times are without
 drawing.""",
+    "headline": """## The headline figures
+
+Of README's chart: random tiles of real and of uncompressed data, a scroll, and how long one client waits for a tile.""",
     "scale": """## Whole volumes, many people, many files
 
 Real data is mirrored to the volume's size. Libraries read the same bytes from an HDF5 file, or as a Zarr array from files or
@@ -57,6 +61,7 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--agree", action="store_const", dest="mark", const="agree", help="compare voltile bench with criterion")
     add("--remote", action="store_const", dest="mark", const="remote", help="files on a server 20 ms away, also read by Python")
+    add("--headline", action="store_const", dest="mark", const="headline", help="the figures of README's chart, and the chart")
     add("--scale", action="store_const", dest="mark", const="scale", help="whole volumes, many people, many files")
     add("--against", type=Path, metavar="BINARY", help="compare with another voltile only, such as the last release")
     add("--rounds", type=int, default=5, help="number of rounds (default: 5)")
@@ -75,7 +80,8 @@ def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
-    groups = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows, "scale": scale}
+    groups = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows}
+    groups |= {"scale": scale, "headline": headline}
     every = groups[options.mark]()
     if options.against:
         every = [replace(row, peers={"against": None}) for row in every if row.subject == "voltile"]
@@ -98,6 +104,10 @@ def main() -> int:
 
 def scale() -> list[Row]:
     return [*bulk.rows(), *people.rows(), *limits.rows(), rows.cost_row()]
+
+
+def headline() -> list[Row]:
+    return [row for row in rows.rows(REAL.is_file()) if row.key in chart.TITLES]
 
 
 def measure(bench: Bench, chosen: list[Row], rounds: int) -> tuple[dict[str, report.Results], list[str]]:
@@ -134,6 +144,8 @@ def write(options: argparse.Namespace, chosen: list[Row], results: dict, about: 
     is_part = options.small or options.only or options.against
     if to := options.report or (None if is_part else ROOT / "benches" / "RESULTS.md"):
         report.write(to, text, options.mark)
+        if options.mark == "headline":
+            chart.draw(results, CHART)
         print(f"written: {to}")
 
 
