@@ -48,7 +48,7 @@ One file on a web server of this machine whose answers take {1000 * remote.DELAY
 drawing.""",
     "headline": """## The headline figures
 
-Of README's chart: random tiles of real and of uncompressed data, a scroll, and how long one client waits for a tile.""",
+Of README's chart: random tiles of real and of uncompressed data for 8 clients, for one client, and a scroll.""",
     "scale": """## Whole volumes, many people, many files
 
 Real data is mirrored to the volume's size. Libraries read the same bytes from an HDF5 file, or as a Zarr array from files or

@@ -8,10 +8,10 @@ from .report import Results, figure
 
 # What each row is called in the chart, with its unit.
 TITLES = {
-    "real-xy": ("random tiles of a gzip volume", "tiles/s"),
+    "real-xy": ("random tiles of a gzip volume, 8 clients", "tiles/s"),
     "real-scroll": ("scrolling through it", "tiles/s"),
     "plain-xy": ("random tiles of an uncompressed volume", "tiles/s"),
-    "alone-xy": ("one client waits for a tile", "ms (shorter is better)"),
+    "alone-xy": ("random tiles of a gzip volume, one client", "tiles/s"),
 }
 NAMES = {"lab": "FastAPI and h5py", "expert": "optimised Python", "voltile": "voltile"}
 WIDTH, BAR, GAP, HEAD, LEFT, RIGHT = 720, 16, 6, 30, 150, 110
