@@ -57,9 +57,9 @@ pub struct Channel {
     pub labels_because: Option<String>,
     /// The values that stand for missing data.
     pub missing: Missing,
-    /// Its place in the list of channels: how likely it is what its file was written for, whether it holds labels, its number
-    /// of voxels, and which part of complex numbers it shows.
-    pub(super) place: (Rank, bool, Reverse<u64>, Option<ComplexPart>),
+    /// Its place in the list of channels: how likely it is what its file was written for, its number of voxels, and which
+    /// part of complex numbers it shows.
+    pub(super) place: (Rank, Reverse<u64>, Option<ComplexPart>),
     /// Whether it shows stored values that stand for others.
     pub shows_stored_values: bool,
     /// The configured position of its first voxel in the tiles of its dataset.

@@ -539,7 +539,7 @@ impl Opening {
             file: file.location().clone(),
             window: window(given.window, &found, shape.voxel),
             offset: given.offset,
-            place: (found.rank, found.kind == Kind::Labels, Reverse(found.voxels), found.part()),
+            place: (found.rank, Reverse(found.voxels), found.part()),
             transforms: found.transforms,
             shows_stored_values: found.shows_stored_values || given.stored_values,
             labels_because: given.kind.is_none().then_some(found.labels_because).flatten(),
