@@ -82,16 +82,15 @@ fn what_lies_beside_the_data_is_served_if_it_is_configured_or_there_is_nothing_e
 }
 
 #[test]
-fn pictures_come_before_labels_of_any_size_and_flags_are_known_by_the_name_of_their_group() {
+fn flags_are_known_by_the_name_of_their_group() {
     let place = Place::new();
     file(&place.path("scan.h5"), |file| {
-        put(file, "data/mask", &zeros::<u8>(&[9, 40, 50]));
         put(file, "data/raw", &zeros::<u8>(&[9, 30, 30]));
         put(file, "detector/pixel_mask", &zeros::<u32>(&[40, 50]));
         put(file, "quality1/data", &zeros::<u8>(&[40, 50]));
     });
     let inspect = place.run(["inspect", "scan.h5", "--json"]);
-    assert_eq!(listed(&serde_json::from_str(&inspect.out).unwrap()), ["raw", "mask"]);
+    assert_eq!(listed(&serde_json::from_str(&inspect.out).unwrap()), ["raw"]);
 }
 
 #[test]
