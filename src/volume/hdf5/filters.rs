@@ -105,10 +105,11 @@ struct Numbered<const ID: i32>;
 impl<const ID: i32> ForeignFilter for Numbered<ID> {
     const ID: i32 = ID;
 
-    /// The library does not say how long a chunk is: up to 64 MiB, or 16 times as long as it is stored, is decoded.
+    /// The library does not say how long a chunk is: up to 64 MiB, or 16 times as long as it is stored, is decoded. At most
+    /// 1 GiB: decoders allocate what they may fill, and the process ends if it cannot have that.
     fn decode(parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>> {
         let filter = FILTERS.iter().find(|filter| filter.id == ID)?;
-        let limit = stored.len().saturating_mul(16).max(64 << 20);
+        let limit = stored.len().saturating_mul(16).clamp(64 << 20, 1 << 30);
         (filter.parse)(parameters)?.decode(stored, limit).ok()
     }
 }
