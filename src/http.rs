@@ -44,6 +44,7 @@ use std::sync::Arc;
 use actix_web::http::Method;
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
+use futures_util::FutureExt;
 
 use crate::base::name::Name;
 use crate::base::request::{NEUROGLANCER, REFERENCES, TilePath, VIEW, VOXELS, ZARR, first_segment};
@@ -106,18 +107,22 @@ async fn below_base(
 }
 
 /// Answers a request for a render if it is done in time. Otherwise it is given up, unless another request waits for it.
-async fn in_time(context: &Context<'_>, answer: impl Future<Output = HttpResponse>) -> HttpResponse {
+///
+/// Not an `async fn`, whose future would have room for the answer's future twice.
+fn in_time(
+    context: &Context<'_>,
+    answer: impl Future<Output = HttpResponse>,
+) -> impl Future<Output = HttpResponse> {
     let Context { site, .. } = context;
-    match tokio::time::timeout(site.deadline, answer).await {
-        Ok(response) => response,
-        Err(_) => {
+    tokio::time::timeout(site.deadline, answer).map(|answered| {
+        answered.unwrap_or_else(|_| {
             site.service.metrics().overdue.inc();
             problem::busy(&format!(
                 "it was not rendered within {} (render.deadline); request it again later",
                 humantime::format_duration(site.deadline)
             ))
-        }
-    }
+        })
+    })
 }
 
 async fn found(context: &Context<'_>) -> HttpResponse {

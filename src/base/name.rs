@@ -40,6 +40,10 @@ impl Name {
 /// Compares texts as people sort them: numbers in them by their value, so that `_2` comes before `_10`. Texts that differ
 /// only in leading zeros are not equal.
 pub(crate) fn natural(a: &str, b: &str) -> Ordering {
+    // Most comparisons are of a name that is looked up, and its equal.
+    if a == b {
+        return Ordering::Equal;
+    }
     alphanumeric_sort::compare_str(a, b).then_with(|| a.cmp(b))
 }
 

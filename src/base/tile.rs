@@ -18,10 +18,9 @@ pub struct Fingerprint([u8; 16]);
 impl Fingerprint {
     /// The digest of everything that a value's `Hash` covers.
     pub fn digest(value: &impl Hash) -> Self {
-        let mut digest = Digest(blake3::Hasher::new());
+        let mut digest = Digest(Vec::with_capacity(256));
         value.hash(&mut digest);
-        let mut fingerprint = [0; 16];
-        digest.0.finalize_xof().fill(&mut fingerprint);
+        let [fingerprint, _] = bytemuck::cast::<[u8; 32], [[u8; 16]; 2]>(blake3::hash(&digest.0).into());
         Fingerprint(fingerprint)
     }
 }
@@ -93,12 +92,13 @@ impl fmt::Debug for TileKey {
     }
 }
 
-/// Feeds the output of `Hash` into a digest wide enough to rule out collisions.
-struct Digest(blake3::Hasher);
+/// The bytes of a value, for a digest wide enough to rule out collisions. They are digested at once: a key has some sixty
+/// parts of a few bytes, each of which would cost as much as sixty bytes.
+struct Digest(Vec<u8>);
 
 impl Hasher for Digest {
     fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+        self.0.extend_from_slice(bytes);
     }
 
     /// Unused: the digest does not fit in 64 bits.

@@ -71,7 +71,9 @@ impl Watch {
         if self.is_known_at(moment) {
             return Ok(());
         }
-        tokio::time::timeout(PATIENCE, self.check_in_turn(moment)).await.map_err(|_| Unresponsive(PATIENCE))
+        // On the heap, as it is rare: the futures of most requests have room for this one.
+        let checked = Box::pin(tokio::time::timeout(PATIENCE, self.check_in_turn(moment))).await;
+        checked.map_err(|_| Unresponsive(PATIENCE))
     }
 
     async fn check_in_turn(self: &Arc<Self>, moment: u64) {

@@ -17,7 +17,10 @@ use std::thread;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::LogFormat;
 use crate::flow::queue::Queue;
@@ -47,18 +50,18 @@ impl Log {
     }
 
     /// A log that takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the former, in the syntax of
-    /// `EnvFilter`.
+    /// [`Targets`].
     pub fn install() -> Self {
         let log = Self::new();
         let (writer, panics) = (log.clone(), log.clone());
-        let filter =
-            EnvFilter::try_from_env("VOLTILE_LOG").unwrap_or_else(|_| EnvFilter::new("warn,voltile=info"));
+        let wanted = std::env::var("VOLTILE_LOG").ok().and_then(|wanted| wanted.parse().ok());
+        let default = || Targets::new().with_default(Level::WARN).with_target("voltile", Level::INFO);
         // Otherwise a line that cannot be written is reported by a macro that panics for the same reason.
         let lines =
-            tracing_subscriber::fmt().log_internal_errors(false).with_ansi(io::stderr().is_terminal());
-        let lines =
-            lines.event_format(format::Chosen::new(Arc::clone(&log.0.is_json))).with_env_filter(filter);
-        lines.with_writer(move || writer.clone()).init();
+            tracing_subscriber::fmt::layer().log_internal_errors(false).with_ansi(io::stderr().is_terminal());
+        let lines = lines.event_format(format::Chosen::new(Arc::clone(&log.0.is_json)));
+        let lines = lines.with_writer(move || writer.clone()).with_filter(wanted.unwrap_or_else(default));
+        tracing_subscriber::registry().with(lines).init();
         std::panic::set_hook(Box::new(move |panic| {
             panics.push(panics.panic_line(panic), Some(Duration::ZERO));
         }));

@@ -30,16 +30,19 @@ pub struct Xyz<T> {
 
 impl<T> Xyz<T> {
     /// A triple from values in x, y, z order.
+    #[inline]
     pub fn new(x: T, y: T, z: T) -> Self {
         Self { x, y, z }
     }
 
     /// Applies `f` along every axis.
+    #[inline]
     pub fn map<U>(self, f: impl Fn(T) -> U) -> Xyz<U> {
         Xyz::new(f(self.x), f(self.y), f(self.z))
     }
 
     /// Combines two triples axis by axis.
+    #[inline]
     pub fn zip<U, V>(self, other: Xyz<U>, f: impl Fn(T, U) -> V) -> Xyz<V> {
         Xyz::new(f(self.x, other.x), f(self.y, other.y), f(self.z, other.z))
     }
@@ -47,6 +50,7 @@ impl<T> Xyz<T> {
 
 impl<T: Copy> Xyz<T> {
     /// The same value along every axis.
+    #[inline]
     pub fn all(value: T) -> Self {
         Self::new(value, value, value)
     }

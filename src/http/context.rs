@@ -68,8 +68,10 @@ impl<'r> Context<'r> {
     /// The dataset in the path that has not been opened yet, although its turn will come.
     pub fn waits_for(&self) -> Option<Name> {
         let closed = self.catalog.closed();
-        let mut segments = self.path.split('/').filter(|_| !closed.is_empty());
-        segments.find_map(|segment| {
+        if closed.is_empty() {
+            return None;
+        }
+        self.path.split('/').find_map(|segment| {
             let token = VersionedToken::new(segment.strip_suffix(".json").unwrap_or(segment)).ok()?.token;
             (closed.get(&token) == Some(&Closed::Waiting)).then_some(token)
         })

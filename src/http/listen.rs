@@ -156,7 +156,8 @@ impl Shared {
     ) -> impl ServiceFactory<Admitted, Config = (), Response = (), Error = DispatchError, InitError = ()> + use<>
     {
         let served = async |site: web::Data<LiveSite>, request: HttpRequest, payload| {
-            followed(&request, payload, answer(site, request.clone())).await
+            let followed = followed(&request, payload);
+            followed(answer(site, request).await)
         };
         let app = App::new().app_data(self.site.clone()).default_service(web::to(served));
         let app = if is_tls { app.app_data(Tls) } else { app }.into_factory();

@@ -28,7 +28,7 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     }
     let demand = context.demand();
     let identified = if is_overview {
-        site.service.identify_overview(catalog, &wanted, demand).await?
+        Box::pin(site.service.identify_overview(catalog, &wanted, demand)).await?
     } else {
         site.service.identify(catalog, &wanted, demand).await?
     };

@@ -56,6 +56,7 @@ impl TileService {
         tile
     }
 
+    /// Waiting is on the heap, so that the future of a hit is small.
     async fn find_or_render(
         &self,
         identified: &Identified,
@@ -83,7 +84,7 @@ impl TileService {
                 trace.set_outcome(Outcome::Wait);
                 self.metrics.tile_waits.inc();
                 let _ticket = self.pool.join(JobValue::tile(key, demand), demand);
-                self.landed(identified.origin.files(), waiter).await
+                Box::pin(self.landed(identified.origin.files(), waiter)).await
             }
             Lookup::Lead(flight) => {
                 trace.set_outcome(Outcome::Miss);
@@ -92,7 +93,7 @@ impl TileService {
                 let work =
                     self.work(identified, purpose, yields, Some(Arc::clone(trace))).ok_or(Abandoned)?;
                 let _ticket = self.preparation.launch(work, flight, demand);
-                self.landed(identified.origin.files(), waiter).await
+                Box::pin(self.landed(identified.origin.files(), waiter)).await
             }
         }
     }

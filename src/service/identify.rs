@@ -39,7 +39,7 @@ impl TileService {
             // The tile's own chunks arrive together with those of the samples.
             let (own, place) = (Footprint::new(&[resolved.plan()]), in_words(origin.token()));
             let ahead = self.preparation.fetch(own, &place);
-            try_join(self.measure_all(resolved.unmeasured(), demand), ahead).await?;
+            Box::pin(try_join(self.measure_all(resolved.unmeasured(), demand), ahead)).await?;
         }
         Ok(Identified::new(origin, self.what(resolved)))
     }

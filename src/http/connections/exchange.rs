@@ -40,16 +40,15 @@ impl Exchange {
     }
 }
 
-/// Awaits the answer to a request, and lets the stream of its connection follow its progress.
-pub(in crate::http) async fn followed(
+/// Lets the stream of a request's connection follow the progress of the answer, which is passed to the returned function.
+pub(in crate::http) fn followed(
     request: &HttpRequest,
     payload: web::Payload,
-    answer: impl Future<Output = HttpResponse>,
-) -> HttpResponse<Followed> {
+) -> impl FnOnce(HttpResponse) -> HttpResponse<Followed> + use<> {
     let exchange = request.conn_data::<Exchange>().cloned().unwrap_or_default();
     exchange.set(Stage::Answering);
     let is_last = !matches!(payload.into_inner(), Payload::None);
-    answer.await.map_body(|_, body| Followed { body, exchange, is_last })
+    move |answer| answer.map_body(|_, body| Followed { body, exchange, is_last })
 }
 
 /// The body of a response, whose end the stream must know.

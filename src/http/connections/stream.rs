@@ -21,6 +21,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -47,10 +48,11 @@ pub(in crate::http) struct SequentialStream<S> {
     input: Vec<u8>,
     head: Head,
     phase: Phase,
-    /// For the one timeout that applies, if any: polled only where it does.
+    /// When the one timeout that applies ends, if any; see [`Self::poll_deadline`].
+    deadline: Instant,
     timer: Pin<Box<Sleep>>,
     throttle: Throttle,
-    /// While waiting for a request: whether the timer is set for the head timeout rather than the idle timeout.
+    /// While waiting for a request: whether the deadline is that of the head timeout rather than of the idle timeout.
     awaits_head: bool,
     /// Whether the client currently reads nothing.
     is_stalled: bool,
@@ -86,20 +88,23 @@ impl Head {
     /// How many of these bytes belong to the head, and whether it ends with them: after an empty line.
     fn extend(&mut self, bytes: &[u8]) -> (usize, bool) {
         self.is_tls |= self.length == 0 && bytes.first() == Some(&TLS_HANDSHAKE);
-        let end = bytes.iter().position(|byte| {
-            let is_end = *byte == b'\n' && self.is_at_line_start;
-            self.is_at_line_start = *byte == b'\n' || (*byte == b'\r' && self.is_at_line_start);
-            is_end
-        });
-        let length = end.map_or(bytes.len(), |end| end + 1);
+        let (mut length, mut is_complete) = (0, false);
+        while length < bytes.len() && !is_complete {
+            let newline = memchr(b'\n', &bytes[length..]);
+            let line = &bytes[length..newline.map_or(bytes.len(), |at| length + at)];
+            let is_empty = self.is_at_line_start && line.iter().all(|byte| *byte == b'\r');
+            self.is_at_line_start = is_empty || newline.is_some();
+            is_complete = is_empty && newline.is_some();
+            length += line.len() + usize::from(newline.is_some());
+        }
         self.length += length;
-        (length, end.is_some())
+        (length, is_complete)
     }
 }
 
 impl<S> SequentialStream<S> {
     pub fn new(socket: S, admission: Admission) -> Self {
-        let timer = Box::pin(sleep_until(Instant::now() + admission.all.limits.head));
+        let deadline = Instant::now() + admission.all.limits.head;
         let throttle = admission.all.bandwidth.throttle(admission.connection.client);
         Self {
             socket,
@@ -108,7 +113,8 @@ impl<S> SequentialStream<S> {
             input: Vec::new(),
             head: Head::default(),
             phase: Phase::Receiving,
-            timer,
+            deadline,
+            timer: Box::pin(sleep_until(deadline)),
             throttle,
             awaits_head: true,
             is_stalled: false,
@@ -122,8 +128,23 @@ impl<S> SequentialStream<S> {
         self.exchange.clone()
     }
 
-    fn set_timer(&mut self, timeout: Duration) {
-        self.timer.as_mut().reset(Instant::now() + timeout);
+    fn set_deadline(&mut self, timeout: Duration) {
+        self.deadline = Instant::now() + timeout;
+    }
+
+    /// Ready at the deadline. The timer may be set for an earlier time, and is set again when that comes: each request
+    /// moves the deadline, and setting a timer is slow.
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.timer.deadline() > self.deadline {
+            self.timer.as_mut().reset(self.deadline);
+        }
+        loop {
+            ready!(self.timer.as_mut().poll(context));
+            if self.timer.deadline() == self.deadline {
+                return Poll::Ready(());
+            }
+            self.timer.as_mut().reset(self.deadline);
+        }
     }
 
     /// Closes the connection if it has been evicted. A request in progress is answered first, unless its client does not
@@ -144,10 +165,6 @@ impl<S> SequentialStream<S> {
 
     /// Passes on bytes of the head.
     fn pass_on(&mut self, buffer: &mut ReadBuf<'_>) {
-        if !self.awaits_head {
-            self.awaits_head = true;
-            self.set_timer(self.admission.all.limits.head);
-        }
         let most = self.input.len().min(buffer.remaining());
         let (length, is_complete) = self.head.extend(&self.input[..most]);
         if self.head.length > LONGEST_HEAD {
@@ -158,6 +175,8 @@ impl<S> SequentialStream<S> {
         if is_complete {
             self.admission.set_activity(Activity::Busy);
             self.phase = Phase::Answering { is_end_seen: false };
+        } else if !std::mem::replace(&mut self.awaits_head, true) {
+            self.set_deadline(self.admission.all.limits.head);
         }
     }
 
@@ -196,9 +215,9 @@ impl<S> SequentialStream<S> {
     fn poll_stalled<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if !std::mem::replace(&mut self.is_stalled, true) {
             self.admission.set_activity(Activity::Stalled(Instant::now()));
-            self.set_timer(self.admission.all.limits.write);
+            self.set_deadline(self.admission.all.limits.write);
         }
-        ready!(self.timer.as_mut().poll(context));
+        ready!(self.poll_deadline(context));
         self.admission.all.metrics.write_timeout.inc();
         Poll::Ready(Err(ErrorKind::TimedOut.into()))
     }
@@ -230,14 +249,15 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
         self.exchange.set(Stage::Unanswered);
         self.head = Head::default();
         self.awaits_head = false;
-        self.admission.set_activity(Activity::Idle(Instant::now()));
-        self.set_timer(self.admission.all.limits.idle);
+        let now = Instant::now();
+        self.admission.set_activity(Activity::Idle(now));
+        self.deadline = now + self.admission.all.limits.idle;
         // actix-http has read before it wrote: have it read again, unless there is nothing yet to be read.
         let is_waiting = !self.is_last
             && self.input.is_empty()
             && self.poll_receive(context)?.is_pending()
             && !self.is_ended
-            && self.timer.as_mut().poll(context).is_pending();
+            && self.poll_deadline(context).is_pending();
         if !is_waiting {
             context.waker().wake_by_ref();
         }
@@ -260,7 +280,7 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
                 Poll::Ready(Ok(())) => continue,
                 Poll::Ready(Err(error)) => self.fail(error)?,
                 Poll::Pending if self.is_ended => self.phase = Phase::Over,
-                Poll::Pending if self.timer.as_mut().poll(context).is_ready() => self.time_out(),
+                Poll::Pending if self.poll_deadline(context).is_ready() => self.time_out(),
                 Poll::Pending => return Poll::Pending,
             }
             return Poll::Ready(Ok(()));
@@ -296,7 +316,7 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
                 Poll::Pending => {
                     let is_sending = self.is_last || unread > 0;
                     let is_patient = is_sending && !self.admission.is_evicted(context.waker());
-                    break self.is_ended || !is_patient || self.timer.as_mut().poll(context).is_ready();
+                    break self.is_ended || !is_patient || self.poll_deadline(context).is_ready();
                 }
             }
         };
@@ -314,7 +334,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
                     Poll::Ready(ended) => ended?,
                     Poll::Pending => return self.poll_stalled(context),
                 }
-                self.set_timer(LINGER);
+                self.set_deadline(LINGER);
                 self.admission.set_activity(Activity::Idle(Instant::now()));
                 0
             }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use hdf5::plist::DatasetCreate;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::VarLenArray;
 use hdf5::{Dataset, ObjectReference1, ReferencedObject};
@@ -136,11 +137,12 @@ impl StoredDataset {
                 format!("it has complex numbers along {RANK} axes; at most {} are supported", RANK - 1);
             return Err(OpenError::not_a_volume(&file.location, path, &shape, what));
         }
-        let storage = storage(handle).map_err(library)?;
+        let creation = handle.dcpl().map_err(library)?;
+        let storage = storage(handle, &creation).map_err(library)?;
         let chunked = matches!(storage, Storage::Chunked { .. });
-        let filters = library::filters(handle).map_err(library)?;
+        let filters = library::filters(&creation).map_err(library)?;
         let pipeline = Pipeline::new(&filters);
-        let edges_are_plain = chunked && library::edge_chunks_are_plain(handle).map_err(library)?;
+        let edges_are_plain = chunked && library::edge_chunks_are_plain(&creation).map_err(library)?;
         let Audited { files, raw, missing } = audited;
         let object: Arc<str> = handle.name().into();
         let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files)));
@@ -435,7 +437,7 @@ impl StoredDataset {
     pub(super) fn declared_fill(&self) -> Option<&[u8]> {
         if self.declared_fill.get().is_none() {
             let _library = library_lock::lock().ok()?;
-            let read = || library::fill_value(&self.handle().ok()?, self.stored.voxel).ok();
+            let read = || library::fill_value(&self.handle().ok()?.dcpl().ok()?, self.stored.voxel).ok();
             return self.declared_fill.get_or_init(read).as_deref();
         }
         self.declared_fill.get()?.as_deref()
@@ -572,22 +574,23 @@ fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
 /// Whether a dataset's data is in its own file. Data in other files is not read for its description: they have not been
 /// audited.
 pub(super) fn is_own(dataset: &Dataset) -> bool {
-    matches!(storage(dataset), Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact))
+    let storage = dataset.dcpl().and_then(|creation| storage(dataset, &creation));
+    matches!(storage, Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact))
 }
 
 fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn storage(handle: &Dataset) -> hdf5::Result<Storage> {
-    Ok(match handle.layout() {
+fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> {
+    Ok(match creation.layout() {
         Layout::Compact => Storage::Compact,
         Layout::Virtual => Storage::Virtual,
         Layout::Chunked => {
-            let chunk = handle.chunk().ok_or("its chunks have no shape")?;
+            let chunk = creation.chunk().ok_or("its chunks have no shape")?;
             Storage::Chunked { chunk: chunk.into_iter().map(|n| (n as u64).max(1)).collect() }
         }
-        Layout::Contiguous if !library::raw_files(handle)?.is_empty() => Storage::External,
+        Layout::Contiguous if !library::raw_files(creation)?.is_empty() => Storage::External,
         Layout::Contiguous => Storage::Contiguous { address: handle.offset() },
     })
 }

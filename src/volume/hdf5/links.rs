@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hdf5::plist::DatasetCreate;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::{Dataset, Group, LocationType};
 
@@ -337,14 +338,15 @@ impl Follower<'_> {
             return Err(wrong("virtual datasets are nested too deeply; is there a loop?".to_owned()));
         }
         audit.files.insert(found.file.identity().clone());
+        let creation = found.object.dcpl().map_err(|e| wrong(e.to_string()))?;
         if found.file.bytes.is_remote() {
-            let refused = refuse_parts(&found.object).map(|()| Vec::new()).map_err(wrong);
+            let refused = refuse_parts(&creation).map(|()| Vec::new()).map_err(wrong);
             if let (Err(error), true) = (&refused, self.logs_refusals) {
                 tracing::warn!("{error}");
             }
             return refused;
         }
-        let raw = self.raw_files(found)?;
+        let raw = self.raw_files(found, &creation)?;
         if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {
             return Err(wrong(
                 "its raw files cannot be located (look_beside_files was not called)".to_owned(),
@@ -354,11 +356,11 @@ impl Follower<'_> {
         let missing = raw.iter().map(|raw| &raw.identity).filter(|raw| !raw.exists());
         audit.missing.raw.extend(missing.map(|raw| raw.path().to_owned()));
         audit.files.extend(raw.iter().filter_map(|raw| raw.alias.clone()));
-        if found.object.layout() != Layout::Virtual {
+        if creation.layout() != Layout::Virtual {
             return Ok(raw);
         }
         audit.holders.push(Arc::clone(&found.file));
-        for (file, dataset) in library::virtual_sources(&found.object).map_err(|e| wrong(e.to_string()))? {
+        for (file, dataset) in library::virtual_sources(&creation).map_err(|e| wrong(e.to_string()))? {
             match self.audit_mapping(found, &file, &dataset, audit, depth) {
                 // If all files are allowed, a source that cannot be audited is left to fail when it is read.
                 Err(_) if self.policy == LinkPolicy::Anywhere => {}
@@ -369,10 +371,10 @@ impl Follower<'_> {
     }
 
     /// The raw files of a dataset. Missing ones are included; reading them is an error.
-    fn raw_files(&self, found: &Found<Dataset>) -> Result<Vec<RawFile>, OpenError> {
+    fn raw_files(&self, found: &Found<Dataset>, creation: &DatasetCreate) -> Result<Vec<RawFile>, OpenError> {
         let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
-        let raw_files = library::raw_files(&found.object).map_err(|e| wrong(e.to_string()))?;
+        let raw_files = library::raw_files(creation).map_err(|e| wrong(e.to_string()))?;
         let raw_file = |raw: library::RawFileEntry| {
             let target = found.file.folder().join(&raw.name);
             let target_path = target.clone();
@@ -539,10 +541,10 @@ fn prepend(ahead: &mut VecDeque<String>, target: &str) {
 }
 
 /// Fails if the data of a dataset in a store lies elsewhere: in raw files, or in the sources of a virtual dataset.
-fn refuse_parts(dataset: &Dataset) -> Result<(), String> {
-    let what = match dataset.layout() {
+fn refuse_parts(creation: &DatasetCreate) -> Result<(), String> {
+    let what = match creation.layout() {
         Layout::Virtual => "it is a virtual dataset",
-        _ if library::raw_files(dataset).map_err(|e| e.to_string())?.is_empty() => return Ok(()),
+        _ if library::raw_files(creation).map_err(|e| e.to_string())?.is_empty() => return Ok(()),
         _ => "its data is in external raw files",
     };
     Err(format!(

@@ -1,14 +1,16 @@
-//! Reads a dataset's creation properties: its filters, raw files and virtual sources.
+//! Reads a dataset's creation properties: its filters, raw files and virtual sources. The library makes the list of them
+//! anew whenever it is asked for, which takes long: each opening asks once or twice.
 
 use std::ffi::{CStr, c_char};
 
-use hdf5::{Dataset, Result, sync::sync};
+use hdf5::plist::DatasetCreate;
+use hdf5::{Result, sync::sync};
 use hdf5_sys::h5::hsize_t;
-use hdf5_sys::h5d::{H5D_fill_time_t, H5D_fill_value_t, H5Dget_create_plist};
+use hdf5_sys::h5d::{H5D_fill_time_t, H5D_fill_value_t};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p as p;
 
-use super::handle::{Id, LONGEST_NAME, native, text};
+use super::handle::{LONGEST_NAME, native, text};
 use crate::volume::VoxelType;
 
 /// One filter of a dataset's pipeline.
@@ -24,34 +26,23 @@ pub struct FilterSpec {
     pub available: bool,
 }
 
-/// A dataset creation property list.
-struct Creation(Id);
-
-impl Creation {
-    fn read(dataset: &Dataset) -> Result<Self> {
-        // SAFETY: the dataset is open.
-        sync(|| Id::new(unsafe { H5Dget_create_plist(dataset.id()) })).map(Creation)
-    }
-}
-
 /// The filters of a dataset, in the order in which they were applied.
-pub(in crate::volume::hdf5) fn filters(dataset: &Dataset) -> Result<Vec<FilterSpec>> {
-    let creation = Creation::read(dataset)?;
+pub(in crate::volume::hdf5) fn filters(creation: &DatasetCreate) -> Result<Vec<FilterSpec>> {
     sync(|| {
         // SAFETY: plain call on an open identifier.
-        let count = unsafe { hdf5::h5check(p::H5Pget_nfilters(creation.0.0))? };
-        (0..count as u32).map(|index| filter(&creation, index)).collect()
+        let count = unsafe { hdf5::h5check(p::H5Pget_nfilters(creation.id()))? };
+        (0..count as u32).map(|index| filter(creation, index)).collect()
     })
 }
 
-fn filter(creation: &Creation, index: u32) -> Result<FilterSpec> {
+fn filter(creation: &DatasetCreate, index: u32) -> Result<FilterSpec> {
     let (mut values, mut name) = ([0u32; 64], [0 as c_char; 128]);
     let (mut count, mut flags, mut config) = (values.len(), 0, 0);
     // SAFETY: the lengths are those of the buffers; the library may report a larger count but does not write beyond
     // them.
     unsafe {
         let id = hdf5::h5check(p::H5Pget_filter2(
-            creation.0.0,
+            creation.id(),
             index,
             &mut flags,
             &mut count,
@@ -72,31 +63,30 @@ fn filter(creation: &Creation, index: u32) -> Result<FilterSpec> {
 }
 
 /// Whether chunks that extend beyond the edge of the dataset are stored unfiltered.
-pub(in crate::volume::hdf5) fn edge_chunks_are_plain(dataset: &Dataset) -> Result<bool> {
+pub(in crate::volume::hdf5) fn edge_chunks_are_plain(creation: &DatasetCreate) -> Result<bool> {
     const DONT_FILTER_PARTIAL_CHUNKS: u32 = 2;
-    let creation = Creation::read(dataset)?;
     let mut options = 0;
     // SAFETY: `options` is ours; only called for chunked datasets.
-    sync(|| unsafe { hdf5::h5check(p::H5Pget_chunk_opts(creation.0.0, &mut options)) })?;
+    sync(|| unsafe { hdf5::h5check(p::H5Pget_chunk_opts(creation.id(), &mut options)) })?;
     Ok(options & DONT_FILTER_PARTIAL_CHUNKS != 0)
 }
 
 /// The value of elements that were never written, as one voxel of type `voxel` in native byte order. Zero if the dataset
 /// has none, or is never filled: the same as voltile shows.
-pub(in crate::volume::hdf5) fn fill_value(dataset: &Dataset, voxel: VoxelType) -> Result<Vec<u8>> {
-    let (creation, memory_type) = (Creation::read(dataset)?, native(voxel)?);
+pub(in crate::volume::hdf5) fn fill_value(creation: &DatasetCreate, voxel: VoxelType) -> Result<Vec<u8>> {
+    let memory_type = native(voxel)?;
     let mut value = vec![0; memory_type.size()];
     let mut status = H5D_fill_value_t::H5D_FILL_VALUE_ERROR;
     let mut time = H5D_fill_time_t::H5D_FILL_TIME_ERROR;
     sync(|| {
         // SAFETY: the buffer has the size of one element of the requested type; the others are ours.
         unsafe {
-            hdf5::h5check(p::H5Pfill_value_defined(creation.0.0, &mut status))?;
-            hdf5::h5check(p::H5Pget_fill_time(creation.0.0, &mut time))?;
+            hdf5::h5check(p::H5Pfill_value_defined(creation.id(), &mut status))?;
+            hdf5::h5check(p::H5Pget_fill_time(creation.id(), &mut time))?;
             let is_filled = time != H5D_fill_time_t::H5D_FILL_TIME_NEVER;
             if is_filled && status != H5D_fill_value_t::H5D_FILL_VALUE_UNDEFINED {
                 let to = value.as_mut_ptr().cast();
-                hdf5::h5check(p::H5Pget_fill_value(creation.0.0, memory_type.id(), to))?;
+                hdf5::h5check(p::H5Pget_fill_value(creation.id(), memory_type.id(), to))?;
             }
         }
         Ok(value)
@@ -115,23 +105,22 @@ pub(in crate::volume::hdf5) struct RawFileEntry {
 }
 
 /// The raw files of a dataset, in order.
-pub(in crate::volume::hdf5) fn raw_files(dataset: &Dataset) -> Result<Vec<RawFileEntry>> {
-    let creation = Creation::read(dataset)?;
+pub(in crate::volume::hdf5) fn raw_files(creation: &DatasetCreate) -> Result<Vec<RawFileEntry>> {
     sync(|| {
         // SAFETY: plain call on an open identifier.
-        let count = unsafe { hdf5::h5check(p::H5Pget_external_count(creation.0.0))? };
-        (0..count as u32).map(|index| raw_file(&creation, index)).collect()
+        let count = unsafe { hdf5::h5check(p::H5Pget_external_count(creation.id()))? };
+        (0..count as u32).map(|index| raw_file(creation, index)).collect()
     })
 }
 
-fn raw_file(creation: &Creation, index: u32) -> Result<RawFileEntry> {
+fn raw_file(creation: &DatasetCreate, index: u32) -> Result<RawFileEntry> {
     let mut name = vec![0 as c_char; LONGEST_NAME];
     let (mut offset, mut size): (_, hsize_t) = (0, 0);
     // SAFETY: the library copies at most `length` bytes, possibly without a terminating zero.
     unsafe {
         let length = name.len();
         hdf5::h5check(p::H5Pget_external(
-            creation.0.0,
+            creation.id(),
             index,
             length,
             name.as_mut_ptr(),
@@ -149,13 +138,12 @@ fn raw_file(creation: &Creation, index: u32) -> Result<RawFileEntry> {
 }
 
 /// The (file, dataset) names of the sources of a virtual dataset, as stored in its header.
-pub(in crate::volume::hdf5) fn virtual_sources(dataset: &Dataset) -> Result<Vec<(String, String)>> {
-    let creation = Creation::read(dataset)?;
+pub(in crate::volume::hdf5) fn virtual_sources(creation: &DatasetCreate) -> Result<Vec<(String, String)>> {
     sync(|| {
         let mut count = 0;
         // SAFETY: `count` is ours; only called for virtual datasets.
-        unsafe { hdf5::h5check(p::H5Pget_virtual_count(creation.0.0, &mut count))? };
-        let name = |index, get: VirtualName| virtual_name(&creation, index, get);
+        unsafe { hdf5::h5check(p::H5Pget_virtual_count(creation.id(), &mut count))? };
+        let name = |index, get: VirtualName| virtual_name(creation, index, get);
         (0..count)
             .map(|index| {
                 Ok((name(index, p::H5Pget_virtual_filename)?, name(index, p::H5Pget_virtual_dsetname)?))
@@ -166,15 +154,15 @@ pub(in crate::volume::hdf5) fn virtual_sources(dataset: &Dataset) -> Result<Vec<
 
 type VirtualName = unsafe extern "C" fn(hid_t, usize, *mut c_char, usize) -> isize;
 
-fn virtual_name(creation: &Creation, index: usize, get: VirtualName) -> Result<String> {
+fn virtual_name(creation: &DatasetCreate, index: usize, get: VirtualName) -> Result<String> {
     // SAFETY: the first call returns the length; the buffer has one more byte, for the terminating zero.
     unsafe {
-        let length = hdf5::h5check(get(creation.0.0, index, std::ptr::null_mut(), 0))? as usize;
+        let length = hdf5::h5check(get(creation.id(), index, std::ptr::null_mut(), 0))? as usize;
         if length > LONGEST_NAME {
             return Err("the name of a virtual dataset's source is too long".into());
         }
         let mut name = vec![0 as c_char; length + 1];
-        hdf5::h5check(get(creation.0.0, index, name.as_mut_ptr(), name.len()))?;
+        hdf5::h5check(get(creation.id(), index, name.as_mut_ptr(), name.len()))?;
         text(name.as_ptr())
     }
 }
