@@ -165,7 +165,7 @@ fn copy<F, T>(from: &ArrayView3<'_, F>, into: ArrayViewMut3<'_, T>, voxel: impl 
     for (from, mut into) in from.rows().into_iter().zip(into.rows_mut()) {
         match (from.to_slice(), into.as_slice_mut()) {
             (Some(from), Some(into)) => {
-                into.iter_mut().zip(from).for_each(|(into, from)| *into = voxel(from))
+                into.iter_mut().zip(from).for_each(|(into, from)| *into = voxel(from));
             }
             _ => into.iter_mut().zip(from).for_each(|(into, from)| *into = voxel(from)),
         }
