@@ -102,7 +102,9 @@ pub struct StoredDataset {
     pub(super) raw: Vec<RawFile>,
     index: ChunkIndex,
     fill: OnceLock<Samples>,
-    declared_fill: OnceLock<Option<Vec<u8>>>,
+    /// The fill value that it declares, as one voxel of its stored type in native byte order; zero if it declares none,
+    /// `None` if it cannot be read.
+    pub(super) declared_fill: Option<Vec<u8>>,
     /// The path in its file, along hard links.
     object: Arc<str>,
     /// The size of an element in the file, or of each part of a complex one, in bytes.
@@ -168,6 +170,7 @@ impl StoredDataset {
         };
         let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), elements);
         let (path, fill) = (path.to_owned(), OnceLock::new());
+        let declared_fill = library::fill_value(&creation, stored.voxel).ok();
         Ok(Self {
             file,
             files,
@@ -187,7 +190,7 @@ impl StoredDataset {
             raw,
             index,
             fill,
-            declared_fill: OnceLock::new(),
+            declared_fill,
             object,
             element_bytes,
         })
@@ -430,17 +433,6 @@ impl StoredDataset {
         // Another thread may have been first, with the same value.
         let _ = self.fill.set(fill.clone());
         Ok(fill)
-    }
-
-    /// The fill value that the dataset declares, as one voxel of its stored type in native byte order; zero if it declares
-    /// none, `None` if it cannot be read. Takes the library's lock once.
-    pub(super) fn declared_fill(&self) -> Option<&[u8]> {
-        if self.declared_fill.get().is_none() {
-            let _library = library_lock::lock().ok()?;
-            let read = || library::fill_value(&self.handle().ok()?.dcpl().ok()?, self.stored.voxel).ok();
-            return self.declared_fill.get_or_init(read).as_deref();
-        }
-        self.declared_fill.get()?.as_deref()
     }
 
     /// Whether any element of a box is allocated in the file; if it is none, all have the fill value.

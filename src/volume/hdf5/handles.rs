@@ -25,6 +25,7 @@ const MAX_DATASETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 #[derive(Debug)]
 pub(super) struct Handles {
     pub file: File,
+    root: Group,
     /// By their paths along hard links.
     datasets: Mutex<LruCache<String, Dataset>>,
 }
@@ -33,14 +34,15 @@ impl Handles {
     fn open(admission: &Admission) -> Result<Arc<Self>> {
         filters::register()?;
         let file = library::open_file(admission)?;
-        Ok(Arc::new(Self { file, datasets: Mutex::new(LruCache::new(MAX_DATASETS)) }))
+        let root = file.group("/")?;
+        Ok(Arc::new(Self { file, root, datasets: Mutex::new(LruCache::new(MAX_DATASETS)) }))
     }
 
     fn dataset(&self, path: &str) -> Result<Dataset> {
         if let Some(known) = locked(&self.datasets).get(path) {
             return Ok(known.clone());
         }
-        let dataset = library::open_dataset(&self.file.group("/")?, path)?;
+        let dataset = library::open_dataset(&self.root, path)?;
         self.keep(path, &dataset);
         Ok(dataset)
     }
@@ -109,7 +111,7 @@ impl OnDemand {
 
     /// The root group.
     pub fn root(&self) -> Result<Group> {
-        self.get()?.file.group("/")
+        Ok(self.get()?.root.clone())
     }
 
     /// A dataset, by its path along hard links.

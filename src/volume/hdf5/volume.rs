@@ -532,7 +532,7 @@ impl Volume for Hdf5Volume {
     }
 
     fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
-        if self.dataset.declared_fill().is_none() {
+        if self.dataset.declared_fill.is_none() {
             return Ok(true);
         }
         let _working = self.dataset.work()?;
@@ -722,7 +722,7 @@ fn rank(role: Role) -> Option<usize> {
 
 /// The fill value that the dataset declares, as one voxel.
 fn fill(dataset: &StoredDataset, voxel: VoxelType) -> Option<Samples> {
-    let bytes = dataset.declared_fill()?;
+    let bytes = dataset.declared_fill.as_deref()?;
     let mut fill = Samples::default();
     fill.reset(voxel, 1);
     (fill.bytes().len() == bytes.len()).then(|| fill.bytes_mut().copy_from_slice(bytes))?;
