@@ -137,7 +137,8 @@ async fn found(context: &Context<'_>) -> HttpResponse {
         record.set_form(Form::Page);
         return Box::pin(page::simple(context)).await;
     }
-    // On the heap, so that the future of every tile is not as large as these.
+    // Each on the heap, like that of a tile: up to 1 KiB, the allocator takes the future of a request from what its thread has
+    // freed; for more, it takes a lock that all threads share.
     match first_segment(path) {
         (VOXELS, rest) => {
             record.set_form(Form::Box);
@@ -204,7 +205,7 @@ async fn below_mounts(context: &Context<'_>) -> HttpResponse {
         Some(Ok(path)) => match site.mount(&path) {
             Some(mount) => {
                 context.record.set_form(if path.is_overview() { Form::Overview } else { Form::Tile });
-                in_time(context, tiles::answer(context, mount, &path)).await
+                Box::pin(in_time(context, tiles::answer(context, mount, &path))).await
             }
             None => problem::not_found(&site.unknown_mount(path.tile_service)),
         },
