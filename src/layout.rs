@@ -58,7 +58,7 @@ mod words;
 use crate::base::name::Name;
 use crate::volume::hdf5::{OpenError, OpenFile};
 
-use contents::{Candidate, Contents};
+use contents::{Candidate, Contents, NamedLayout};
 
 pub(crate) use alignment::align;
 pub(in crate::layout) use contents::Layout;
@@ -69,44 +69,44 @@ pub(in crate::layout) use found::{
 pub use plain::Given;
 pub(crate) use unopened::named;
 
-/// The layouts, most specific first; marks of earlier ones take precedence. Tests compare the lists of the README and of
+/// The layouts by name, most specific first; marks of earlier ones take precedence. Tests compare the lists of the README and of
 /// `docs/makers.md` with this one.
-const LAYOUTS: &[&dyn Layout] = &[
-    &voltile::Voltile,
-    &matlab::Matlab,
-    &imaris::Imaris,
-    &bigdataviewer::BigDataViewer,
-    &luxendo::Luxendo,
-    &luxendo::main_file::MainFile,
-    &fiji::Fiji,
-    &catmaid::Catmaid,
-    &minc::Minc,
-    &nwb::Nwb,
-    &velox::Velox,
-    &detector::Detector,
-    &ndstore::Ndstore,
-    &n5::N5,
-    &cremi::Cremi,
-    &dclab::Dclab,
-    &flyem::FlyEm,
-    &itk::Itk,
-    &berkeley::Berkeley,
-    &hyperspy::Hyperspy,
-    &eman::Eman,
-    &chimera::Chimera,
-    &segger::Segger,
-    &delmic::Delmic,
-    &dream3d::Dream3d,
-    &dream3d::simplnx::Simplnx,
-    &openpmd::OpenPmd,
-    &hdf_eos::HdfEos,
-    &nexus::Nexus,
-    &ilastik::Ilastik,
-    &hdf_image::HdfImage,
-    &netcdf::Netcdf,
-    &dimensions::Dimensions,
-    &element_size::ElementSize,
-    &plain::Plain,
+const LAYOUTS: &[NamedLayout] = &[
+    ("voltile", &voltile::Voltile),
+    ("MATLAB 7.3", &matlab::Matlab),
+    ("Imaris", &imaris::Imaris),
+    ("BigDataViewer", &bigdataviewer::BigDataViewer),
+    ("Luxendo", &luxendo::Luxendo),
+    ("Luxendo main file", &luxendo::main_file::MainFile),
+    ("Fiji HDF5", &fiji::Fiji),
+    ("CATMAID", &catmaid::Catmaid),
+    ("MINC 2", &minc::Minc),
+    ("NWB", &nwb::Nwb),
+    ("Velox EMD", &velox::Velox),
+    ("detector", &detector::Detector),
+    ("ndstore export", &ndstore::Ndstore),
+    ("N5 in HDF5", &n5::N5),
+    ("CREMI", &cremi::Cremi),
+    ("dclab", &dclab::Dclab),
+    ("FlyEM/gala", &flyem::FlyEm),
+    ("ITK", &itk::Itk),
+    ("Berkeley EMD", &berkeley::Berkeley),
+    ("hyperspy", &hyperspy::Hyperspy),
+    ("EMAN2", &eman::Eman),
+    (chimera::NAME, &chimera::Chimera),
+    ("Segger", &segger::Segger),
+    ("Delmic", &delmic::Delmic),
+    ("DREAM.3D", &dream3d::Dream3d),
+    ("simplnx", &dream3d::simplnx::Simplnx),
+    ("openPMD", &openpmd::OpenPmd),
+    ("HDF-EOS5", &hdf_eos::HdfEos),
+    ("NeXus", &nexus::Nexus),
+    ("ilastik", &ilastik::Ilastik),
+    ("HDF5 image", &hdf_image::HdfImage),
+    ("netCDF", &netcdf::Netcdf),
+    ("dimension labels", &dimensions::Dimensions),
+    ("PlantSeg/Fiji", &element_size::ElementSize),
+    ("plain", &plain::Plain),
 ];
 
 /// What was found in a file.
@@ -131,15 +131,14 @@ pub struct Discovery {
 pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let contents = Contents::new(file, LAYOUTS);
     let mut found = ("none", "no layout fits".to_owned(), Vec::new());
-    for layout in LAYOUTS {
-        if let Some(because) = layout.recognise(&contents) {
-            let is_shown =
-                |volume: &Candidate| !layout.is_exclusive() || volume.marked_by(layout.name()).is_some();
+    for (name, layout) in LAYOUTS {
+        if let Some(because) = layout.recognise(name, &contents) {
+            let is_shown = |volume: &Candidate| !layout.is_exclusive() || volume.marked_by(name).is_some();
             let channels = match layout.channels(&contents)? {
                 Some(channels) => channels,
                 None => plain::channels(&contents, is_shown)?,
             };
-            found = (layout.name(), because, channels);
+            found = (*name, because, channels);
             break;
         }
     }
@@ -182,9 +181,9 @@ mod tests {
         words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
     }
 
-    fn names_all(text: &str, layout: &dyn Layout) -> bool {
+    fn names_all(text: &str, layout: &str) -> bool {
         let known = words(text);
-        words(layout.name()).iter().all(|word| known.contains(word))
+        words(layout).iter().all(|word| known.contains(word))
     }
 
     #[test]
@@ -193,10 +192,10 @@ mod tests {
         let rows = manual.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).skip(1);
         let rows: Vec<&str> = rows.collect();
         for row in &rows {
-            assert!(LAYOUTS.iter().any(|layout| names_all(row, *layout)), "{row} is not a layout");
+            assert!(LAYOUTS.iter().any(|(layout, _)| names_all(row, layout)), "{row} is not a layout");
         }
-        for layout in LAYOUTS.iter().filter(|layout| !["voltile", "plain"].contains(&layout.name())) {
-            assert!(rows.iter().any(|row| names_all(row, *layout)), "there is no row for {}", layout.name());
+        for (layout, _) in LAYOUTS.iter().filter(|(layout, _)| !["voltile", "plain"].contains(layout)) {
+            assert!(rows.iter().any(|row| names_all(row, layout)), "there is no row for {layout}");
         }
     }
 
@@ -205,9 +204,8 @@ mod tests {
         let readme = include_str!("../README.md");
         let list = readme.split("- **Layouts are recognised**: ").nth(1).unwrap();
         let list = words(list.split("\n- ").next().unwrap());
-        for layout in LAYOUTS {
-            let name = words(layout.name());
-            assert!(list.contains(&name[0]), "{} is not listed", layout.name());
+        for (layout, _) in LAYOUTS {
+            assert!(list.contains(&words(layout)[0]), "{layout} is not listed");
         }
     }
 }

@@ -37,12 +37,13 @@ mod web;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::flow::cache::Cache;
+use crate::flow::lock;
 use crate::metrics::StoreMetrics;
 use crate::store::address::Address;
 use connections::Connections;
@@ -113,7 +114,7 @@ impl Store {
 
     /// Opens the object at an address; blocks until its first bytes have arrived.
     pub fn open(&self, address: &Address) -> Result<Arc<Object>, StoreError> {
-        let tried = self.known().tried.remove(address);
+        let tried = lock(&self.0.known).tried.remove(address);
         if let Some(tried) = tried.filter(|tried| tried.is_fresh()) {
             return Ok(tried);
         }
@@ -148,7 +149,7 @@ impl Store {
 
     /// The servers that do not answer, with what happened last, and the open objects that they refuse.
     pub fn unreachable(&self) -> Vec<String> {
-        let known = self.known();
+        let known = lock(&self.0.known);
         let hosts = known.hosts.values().filter_map(|host| host.problem());
         // Of an object that is not open, whoever wanted to open it tells.
         let open = known.sources.values().filter(|source| Arc::strong_count(source) > 1);
@@ -173,7 +174,7 @@ impl Store {
     }
 
     fn source(&self, address: &Address) -> Result<Arc<Source>, StoreError> {
-        let Known { hosts, sources, .. } = &mut *self.known();
+        let Known { hosts, sources, .. } = &mut *lock(&self.0.known);
         if let Some(source) = sources.get(address) {
             return Ok(Arc::clone(source));
         }
@@ -185,10 +186,6 @@ impl Store {
         let source = Arc::new(Source { address, shared, transport, host, known: Mutex::default() });
         sources.insert(source.address.clone(), Arc::clone(&source));
         Ok(source)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The parent's side of a [`Relay`]: has a request answered in the background. The address is `None` if the child
@@ -217,12 +214,12 @@ impl Store {
     }
 
     async fn part(&self, wanted: &Wanted, address: &Address) -> Result<Part, StoreError> {
-        let known = self.known().tried.get(address).cloned();
+        let known = lock(&self.0.known).tried.get(address).cloned();
         let object = match known {
             Some(known) => known,
             None => {
                 let opened = Object::open(self.source(address)?).await?;
-                self.known().tried.insert(address.clone(), Arc::clone(&opened));
+                lock(&self.0.known).tried.insert(address.clone(), Arc::clone(&opened));
                 opened
             }
         };

@@ -250,11 +250,9 @@ pub trait Volume: Send + Sync + fmt::Debug {
 
     /// The chunks in a box that are not verified yet, or are corrupt; `None` if that is not known. Reads nothing.
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
-        let mut all = Vec::new();
-        for part in self.parts(time, region).ok()? {
-            all.extend(part.volume.unverified(part.time, &part.region)?);
-        }
-        Some(all)
+        let parts = self.parts(time, region).ok()?;
+        let each = parts.iter().map(|part| part.volume.unverified(part.time, &part.region));
+        Some(each.collect::<Option<Vec<_>>>()?.concat())
     }
 
     /// Whether a chunk in a box is known to be corrupt; also true if nothing is known. Reads nothing.
@@ -373,11 +371,9 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// The byte ranges of the stored chunks that a box lies in, whether or not they are cached; `None` of local files, and
     /// of data whose bytes are not located before they are read.
     fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
-        let mut all = Vec::new();
-        for part in self.parts(time, region).ok()? {
-            all.extend(part.volume.located(part.time, &part.region)?);
-        }
-        Some(all)
+        let parts = self.parts(time, region).ok()?;
+        let each = parts.iter().map(|part| part.volume.located(part.time, &part.region));
+        Some(each.collect::<Option<Vec<_>>>()?.concat())
     }
 
     /// The cost of reading all voxels at these positions, estimated from its tally; `None` if unknown.

@@ -1,6 +1,6 @@
 //! Confines `voltile serve` to what its configuration needs, and says so in the log.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::failure::Failure;
 use crate::config::Settings;
@@ -33,12 +33,9 @@ pub(super) fn of_server<'a>(
     }
     let allowed = confine::server(&needs);
     for folder in allowed.missing() {
-        tracing::warn!("{}: files in it can be served only after a restart", missing(folder));
+        let folder = folder.display();
+        tracing::warn!("the folder {folder} does not exist: files in it can be served only after a restart");
     }
     tracing::info!("{allowed}");
     Ok(allowed)
-}
-
-fn missing(folder: &Path) -> String {
-    format!("the folder {} does not exist", folder.display())
 }

@@ -4,8 +4,10 @@
 //! closed, attempts are permitted. When too many have failed it opens: none is permitted, except one probe after each
 //! pause. A probe that succeeds closes it again.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use super::lock;
 
 /// When a breaker opens, and when it is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl Breaker {
     }
 
     fn probe_at(&self, now: Instant) -> Option<Permit<'_>> {
-        match &mut *self.lock() {
+        match &mut *lock(&self.state) {
             State::Open { until, probing, .. } if !*probing && now >= *until => {
                 *probing = true;
                 Some(Permit { breaker: self, is_probe: true })
@@ -80,12 +82,12 @@ impl Breaker {
 
     /// Whether attempts are refused.
     pub fn is_open(&self) -> bool {
-        matches!(*self.lock(), State::Open { .. })
+        matches!(*lock(&self.state), State::Open { .. })
     }
 
     /// Whether an attempt or a probe would be permitted now.
     pub fn permits(&self) -> bool {
-        match *self.lock() {
+        match *lock(&self.state) {
             State::Closed { .. } => true,
             State::Open { until, probing, .. } => !probing && Instant::now() >= until,
         }
@@ -93,16 +95,12 @@ impl Breaker {
 
     /// The time until a probe is due; `None` while the breaker is closed or being probed.
     pub fn until_probe(&self) -> Option<Duration> {
-        match *self.lock() {
+        match *lock(&self.state) {
             State::Open { until, probing: false, .. } => {
                 Some(until.saturating_duration_since(Instant::now()))
             }
             _ => None,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,7 +108,7 @@ impl Permit<'_> {
     /// Reports a success. Returns whether it closes the breaker.
     pub fn succeeded(mut self) -> bool {
         let is_probe = std::mem::take(&mut self.is_probe);
-        let mut state = self.breaker.lock();
+        let mut state = lock(&self.breaker.state);
         match &mut *state {
             State::Closed { balance } => {
                 *balance = balance.saturating_sub(1);
@@ -133,7 +131,7 @@ impl Permit<'_> {
     fn failed_at(mut self, now: Instant) -> bool {
         let is_probe = std::mem::take(&mut self.is_probe);
         let rule = self.breaker.rule;
-        let mut state = self.breaker.lock();
+        let mut state = lock(&self.breaker.state);
         match &mut *state {
             State::Closed { balance } if *balance + 1 < rule.failures => {
                 *balance += 1;
@@ -158,7 +156,7 @@ impl Drop for Permit<'_> {
     /// A probe that was not made may be made by another.
     fn drop(&mut self) {
         if self.is_probe
-            && let State::Open { probing, .. } = &mut *self.breaker.lock()
+            && let State::Open { probing, .. } = &mut *lock(&self.breaker.state)
         {
             *probing = false;
         }

@@ -11,12 +11,14 @@
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+
+use super::lock;
 
 /// The flight ended without a value: its job was abandoned or panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -149,7 +151,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     ///
     /// The value that a flight delivers to waiters is not checked: it may not suffice, and they must look up again.
     pub fn lookup_if(&self, key: &K, suffices: impl FnOnce(&V) -> bool) -> Lookup<K, V, E> {
-        let mut state = self.lock();
+        let mut state = lock(&self.shared.state);
         match state.slots.get_mut(key) {
             Some(Slot::Ready { value, .. }) if suffices(value) => return Lookup::Ready(value.clone()),
             Some(Slot::Flying(waiters)) => {
@@ -168,18 +170,18 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// The value if it is ready, marked as recently used; starts no flight.
     pub fn get(&self, key: &K) -> Option<V> {
-        ready(self.lock().slots.get(key))
+        ready(lock(&self.shared.state).slots.get(key))
     }
 
     /// The value if it is ready, without marking it as recently used; starts no flight.
     pub fn peek(&self, key: &K) -> Option<V> {
-        ready(self.lock().slots.peek(key))
+        ready(lock(&self.shared.state).slots.peek(key))
     }
 
     /// Replaces a ready value for which `is_worse` holds, without marking it as recently used. False if there is
     /// none, or if `weight` exceeds the budget.
     pub fn replace_if(&self, key: &K, value: V, weight: usize, is_worse: impl FnOnce(&V) -> bool) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.shared.state);
         let old = match state.slots.peek_mut(key) {
             Some(slot @ Slot::Ready { .. }) if weight <= self.shared.budget => match slot {
                 Slot::Ready { value: old, .. } if is_worse(old) => {
@@ -202,7 +204,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// Removes a ready value for which `is_wrong` holds.
     pub fn remove_if(&self, key: &K, is_wrong: impl FnOnce(&V) -> bool) {
-        let mut state = self.lock();
+        let mut state = lock(&self.shared.state);
         let wrong = matches!(state.slots.peek(key), Some(Slot::Ready { value, .. }) if is_wrong(value));
         let removed = if wrong { state.slots.pop(key) } else { None };
         if let Some(Slot::Ready { weight, .. }) = &removed {
@@ -215,7 +217,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// Removes every value; flights continue.
     pub fn clear(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.shared.state);
         let slots = std::mem::replace(&mut state.slots, LruCache::unbounded());
         let (flying, ready): (Vec<_>, Vec<_>) =
             slots.into_iter().partition(|(_, slot)| matches!(slot, Slot::Flying(_)));
@@ -228,17 +230,12 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         // Freeing large values takes time: not under the lock.
         drop(ready);
     }
-
-    /// Ignores poisoning: nothing panics while the state is inconsistent.
-    fn lock(&self) -> MutexGuard<'_, State<K, V, E>> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// Adds a waiter, for the leader's own client.
     pub fn join(&self) -> Waiter<V, E> {
-        match self.cache.lock().slots.get_mut(&self.key) {
+        match lock(&self.cache.shared.state).slots.get_mut(&self.key) {
             Some(Slot::Flying(waiters)) => waiters.add(),
             // Never: the slot is in flight until this flight ends.
             _ => Waiter { result: oneshot::channel().1, _share: self.interest.join() },
@@ -255,7 +252,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// Both happen under one lock, so nobody can join in between.
     pub fn still_wanted(mut self) -> Option<Self> {
         let wanted = {
-            let mut state = self.cache.lock();
+            let mut state = lock(&self.cache.shared.state);
             let wanted = match state.slots.get_mut(&self.key) {
                 Some(Slot::Flying(waiters)) => {
                     waiters.senders.retain(|waiter| !waiter.is_closed());
@@ -275,7 +272,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// Ends the flight: caches a value with its weight in bytes, and sends the result to every waiter.
     pub fn land(mut self, result: Result<(V, usize), E>) {
         let waiters = {
-            let mut state = self.cache.lock();
+            let mut state = lock(&self.cache.shared.state);
             let waiters = state.end_flight(&self.key);
             if let Ok((value, weight)) = &result {
                 state.keep(self.key.clone(), value.clone(), *weight, self.cache.shared.budget);
@@ -295,7 +292,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Drop for Flight<K, V, E> {
     fn drop(&mut self) {
         if !self.landed {
-            self.cache.lock().end_flight(&self.key);
+            lock(&self.cache.shared.state).end_flight(&self.key);
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::lock;
+
 /// Items in order, each with a weight.
 pub(crate) struct Queue<T> {
     capacity: usize,
@@ -54,7 +56,7 @@ impl<T> Queue<T> {
 
     /// Accepts no more items.
     pub fn close(&self) {
-        self.lock().is_closed = true;
+        lock(&self.state).is_closed = true;
         self.changed.notify_all();
     }
 
@@ -65,7 +67,7 @@ impl<T> Queue<T> {
 
     /// Removes the items that wait; returns their number.
     pub fn clear(&self) -> usize {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let items = std::mem::take(&mut state.items);
         state.weight -= items.iter().map(|(_, weight)| weight).sum::<usize>();
         self.changed.notify_all();
@@ -78,7 +80,7 @@ impl<T> Queue<T> {
         holds: impl Fn(&State<T>) -> bool,
     ) -> MutexGuard<'_, State<T>> {
         let until = patience.map(|patience| Instant::now() + patience);
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while !holds(&state) {
             state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => break,
@@ -90,15 +92,11 @@ impl<T> Queue<T> {
         }
         state
     }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<T> Drop for Room<'_, T> {
     fn drop(&mut self) {
-        self.queue.lock().weight -= self.weight;
+        lock(&self.queue.state).weight -= self.weight;
         self.queue.changed.notify_all();
     }
 }

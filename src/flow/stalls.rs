@@ -11,10 +11,12 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+
+use super::lock;
 
 /// How long a read may take before its file is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -78,7 +80,7 @@ pub struct BusyWith(Option<(Arc<Thread>, Option<Busy>)>);
 impl Drop for BusyWith {
     fn drop(&mut self) {
         if let Some((thread, before)) = self.0.take() {
-            *thread.lock() = before;
+            *lock(&thread.busy) = before;
         }
     }
 }
@@ -95,7 +97,7 @@ pub fn working_on(file: &Arc<Path>) -> BusyWith {
 
 fn busy(file: &Arc<Path>, reads_since: Option<Instant>, in_library: bool) -> BusyWith {
     let busy = |thread: &Arc<Thread>| {
-        let before = thread.lock().replace(Busy { file: Arc::clone(file), reads_since, in_library });
+        let before = lock(&thread.busy).replace(Busy { file: Arc::clone(file), reads_since, in_library });
         (Arc::clone(thread), before)
     };
     BusyWith(THREAD.with_borrow(|thread| thread.as_ref().map(busy)))
@@ -125,7 +127,7 @@ impl Stalls {
     /// Watches the calling thread from now on; whether it `renders`, or helps one that does.
     pub fn watch_thread(&self, renders: bool) {
         let thread = Arc::new(Thread { stalls: Arc::clone(&self.0), renders, busy: Mutex::default() });
-        self.threads().push(Arc::downgrade(&thread));
+        lock(&self.0.threads).push(Arc::downgrade(&thread));
         THREAD.set(Some(thread));
     }
 
@@ -133,12 +135,12 @@ impl Stalls {
     /// there are `most`.
     pub fn look(&self, most: usize) -> usize {
         let mut stuck = Stuck::default();
-        let mut threads = self.threads();
+        let mut threads = lock(&self.0.threads);
         threads.retain(|thread| thread.strong_count() > 0);
         let busy: Vec<(bool, Busy)> = threads
             .iter()
             .filter_map(Weak::upgrade)
-            .filter_map(|t| Some((t.renders, t.lock().clone()?)))
+            .filter_map(|t| Some((t.renders, lock(&t.busy).clone()?)))
             .collect();
         drop(threads);
         for (_, busy) in busy.iter().filter(|(_, busy)| busy.is_overdue()) {
@@ -179,16 +181,6 @@ impl Stalls {
         let _ = self.0.stuck.subscribe().wait_for(is_held_up).await.is_ok();
         Unresponsive(PATIENCE)
     }
-
-    fn threads(&self) -> MutexGuard<'_, Vec<Weak<Thread>>> {
-        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Thread {
-    fn lock(&self) -> MutexGuard<'_, Option<Busy>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Busy {
@@ -212,7 +204,7 @@ mod tests {
     /// Makes this thread's read look as if it had begun long ago.
     fn age() {
         THREAD.with_borrow(|thread| {
-            if let Some(busy) = thread.as_ref().unwrap().lock().as_mut() {
+            if let Some(busy) = lock(&thread.as_ref().unwrap().busy).as_mut() {
                 busy.reads_since = busy.reads_since.and_then(|since| since.checked_sub(PATIENCE));
             }
         });
@@ -233,7 +225,7 @@ mod tests {
         drop(read);
         assert!(stalls.look(1) == 0 && answers(&slow) && ensure_library_answers().is_ok());
         drop(working);
-        assert!(THREAD.with_borrow(|thread| thread.as_ref().unwrap().lock().is_none()));
+        assert!(THREAD.with_borrow(|thread| lock(&thread.as_ref().unwrap().busy).is_none()));
     }
 
     #[test]

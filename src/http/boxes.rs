@@ -3,24 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use actix_web::HttpResponse;
 use bytes::Bytes;
 
 use super::context::Context;
-use super::problem;
 use crate::flow::trace::Stage;
 use crate::service::{Held, Identified, Keeping, TileError};
 
-/// A box, the memory that is held for it until it is sent, and for how long it may be kept; the response with the error if
-/// there is none.
+/// A box, the memory that is held for it until it is sent, and for how long it may be kept.
 pub(super) async fn fetch(
-    context: &Context<'_>,
-    identified: Identified,
-) -> Result<(Bytes, Arc<Held>, Keeping), HttpResponse> {
-    held(context, identified).await.map_err(|error| problem::response(&error))
-}
-
-async fn held(
     context: &Context<'_>,
     identified: Identified,
 ) -> Result<(Bytes, Arc<Held>, Keeping), TileError> {

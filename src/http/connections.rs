@@ -15,12 +15,13 @@ mod tests;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::flow::lock;
 use crate::metrics;
 use bandwidth::Bandwidth;
 pub(super) use exchange::followed;
@@ -99,7 +100,7 @@ impl Connections {
     /// Unix socket has no address.
     pub fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Admission> {
         let client = address.map(counted_as);
-        let mut open = self.open();
+        let mut open = lock(&self.open);
         let of_client = open.iter().filter(|connection| connection.client == client).count();
         let has_place = (client.is_none()
             || of_client < self.limits.for_each_client
@@ -125,16 +126,12 @@ impl Connections {
         self.metrics.evicted.inc();
         true
     }
-
-    fn open(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Connection {
     /// Connections of lower rank are evicted first; those without a rank are never evicted.
     fn rank(&self) -> Option<(u8, Instant)> {
-        match self.state().activity {
+        match lock(&self.state).activity {
             Activity::Idle(since) => Some((0, since)),
             Activity::Stalled(since) if since.elapsed() >= STALLED => Some((1, since)),
             Activity::Stalled(_) | Activity::Busy => None,
@@ -143,17 +140,13 @@ impl Connection {
 
     /// Makes the connection close itself, at once or after the response in progress.
     fn evict(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.is_evicted = true;
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -179,12 +172,12 @@ pub(super) struct Admission {
 
 impl Admission {
     fn set_activity(&self, activity: Activity) {
-        self.connection.state().activity = activity;
+        lock(&self.connection.state).activity = activity;
     }
 
     /// Whether the connection is to be closed; if not, the task will be woken when it is.
     fn is_evicted(&self, waker: &Waker) -> bool {
-        let mut state = self.connection.state();
+        let mut state = lock(&self.connection.state);
         state.waker.get_or_insert_with(|| waker.clone()).clone_from(waker);
         state.is_evicted
     }
@@ -209,7 +202,7 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.all.open().retain(|connection| !Arc::ptr_eq(connection, &self.connection));
+        lock(&self.all.open).retain(|connection| !Arc::ptr_eq(connection, &self.connection));
         self.all.metrics.open.dec();
     }
 }

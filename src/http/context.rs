@@ -7,20 +7,20 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use actix_web::HttpRequest;
 use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 
-use super::client;
 use super::record::Record;
 use super::site::Site;
+use super::{client, problem};
 use crate::base::name::Name;
 use crate::base::request::VersionedToken;
 use crate::catalog::access::{Access, Grants};
 use crate::catalog::{Catalog, Closed};
-use crate::service::Demand;
+use crate::service::{Demand, TileError};
 
 /// The path segment before a secret.
 pub(super) const SECRET: &str = "/k/";
@@ -75,6 +75,12 @@ impl<'r> Context<'r> {
             let token = VersionedToken::new(segment.strip_suffix(".json").unwrap_or(segment)).ok()?.token;
             (closed.get(&token) == Some(&Closed::Waiting)).then_some(token)
         })
+    }
+
+    /// The response to what was found. The pause that follows a request can be used for other work.
+    pub fn response(&self, found: Result<HttpResponse, TileError>) -> HttpResponse {
+        self.site.service.use_pause();
+        found.unwrap_or_else(|error| problem::response(&error))
     }
 
     /// Whether no dataset is hidden from the request, whatever its name.

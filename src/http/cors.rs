@@ -58,14 +58,10 @@ pub(super) fn add_to_vary(headers: &mut HeaderMap, names: &'static str) {
 /// The response to OPTIONS, the same for every path.
 pub(super) fn preflight(request: &HttpRequest) -> HttpResponse {
     let mut response = HttpResponse::NoContent();
-    let fixed: [(HeaderName, &str); 3] = [
-        (header::ALLOW, ALLOWED),
-        (header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED),
-        (header::ACCESS_CONTROL_MAX_AGE, REMEMBERED),
-    ];
-    fixed.into_iter().for_each(|header| {
-        response.insert_header(header);
-    });
+    response
+        .insert_header((header::ALLOW, ALLOWED))
+        .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED))
+        .insert_header((header::ACCESS_CONTROL_MAX_AGE, REMEMBERED));
     if let Some(wanted) = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
         response.insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone()));
     }

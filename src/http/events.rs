@@ -89,12 +89,11 @@ fn event(name: &str, data: &impl Serialize) -> Option<Bytes> {
 
 /// `/events`
 pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
+    let mut response = HttpResponse::Ok();
+    response.content_type("text/event-stream").insert_header((header::CACHE_CONTROL, "no-store"));
     if context.request.method() == Method::HEAD {
         // A body that never ends would keep the connection from all further requests, although none of it is sent.
-        return HttpResponse::Ok()
-            .content_type("text/event-stream")
-            .insert_header((header::CACHE_CONTROL, "no-store"))
-            .finish();
+        return response.finish();
     }
     let Some(seat) = context.site.listeners.enter(context.demand().client) else {
         return problem::busy(&format!("there are {MAX_LISTENERS} listeners at this address, the maximum"));
@@ -119,9 +118,5 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
         };
         Some((Ok::<Bytes, Infallible>(next), (None, listener)))
     });
-    HttpResponse::Ok()
-        .content_type("text/event-stream")
-        .insert_header((header::CACHE_CONTROL, "no-store"))
-        .insert_header(("X-Accel-Buffering", "no"))
-        .streaming(events)
+    response.insert_header(("X-Accel-Buffering", "no")).streaming(events)
 }

@@ -32,8 +32,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
         Some(Ok(PrecomputedFile::SegmentProperties(volume))) => properties(context, &volume).await,
         Some(Ok(PrecomputedFile::Chunk(wanted))) => chunk(context, &wanted).await,
     };
-    context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::response(&error))
+    context.response(answered)
 }
 
 async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
@@ -77,7 +76,7 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpR
         described(HttpResponse::NotModified(), etag, fresh(identified.keeping())).finish()
     } else {
         match boxes::fetch(context, identified).await {
-            Err(problem) => problem,
+            Err(error) => problem::response(&error),
             Ok((chunk, held, keeping)) => {
                 let mut response = described(HttpResponse::Ok(), etag, fresh(keeping));
                 response.content_type("application/octet-stream");

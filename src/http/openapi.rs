@@ -9,7 +9,7 @@ use utoipa::openapi::path::{
 };
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder};
 use utoipa::openapi::{
-    Content, HeaderBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema, Type,
+    Content, HeaderBuilder, Ref, RefOr, Required, ResponseBuilder, Responses, Schema, Type,
 };
 use utoipa::{OpenApi, PartialSchema};
 
@@ -194,9 +194,7 @@ fn paths() -> Paths {
         let operation = operation.summary(pair.get(1).map(|summary| summary.trim()));
         let parameters = parameters(tag, id, path);
         let operation = operation.parameters((!parameters.is_empty()).then_some(parameters));
-        let operation = responses(tag, id).into_iter().fold(operation, |operation, (status, response)| {
-            operation.response(status.to_string(), response)
-        });
+        let operation = operation.responses(responses(tag, id));
         paths.paths.insert(path.to_owned(), PathItem::new(HttpMethod::Get, operation));
     }
     paths
@@ -249,208 +247,125 @@ fn type_of(kind: &str) -> RefOr<Schema> {
     }
 }
 
-fn responses(tag: &str, id: &str) -> Vec<(u16, Response)> {
-    let known = || plain(304, "`If-None-Match` names the ETag");
-    let no_dataset = || problem(404, "There is no such dataset");
-    let no_host = || problem(400, "The host is missing or malformed");
-    let too_long = || problem(500, "The document would be larger than 16 MiB");
-    let readiness = || schema("ReadinessDescription");
-    match id {
-        "datasets" => vec![json("All datasets", schema("SiteDescription")), known()],
-        "dataset" => {
-            let whole = "The dataset; a channel that cannot be read has a `problem`";
-            vec![json(whole, schema("DatasetDescription")), known(), no_dataset(), problem(503, QUEUE_FULL)]
+/// The responses: the tags or names of the paths that have it, its status, its body, and its description. A later line replaces
+/// one of the same status.
+const RESPONSES: &str = "\
+tiles,view 200 png The PNG
+tiles,view 304 - `If-None-Match` names the ETag; nothing is rendered
+tiles,view 404 Problem The path is malformed, or names something unknown
+range 200 RangeDescription The range; nulls if nothing is there
+range 304 - `If-None-Match` names the ETag
+datasets 200 SiteDescription All datasets
+dataset 200 DatasetDescription The dataset; a channel that cannot be read has a `problem`
+about 200 json The description, with additions
+labels 200 json A page of labels
+labels 404 Problem The path is malformed, or names something unknown
+labels 500 Problem The table of names is wrong: the row, the column, and what is expected
+document_path 200 - OpenAPI 3.1
+projects 200 CatmaidProject[] The projects
+info 200 Info The dataset in ndstore's JSON format
+viking_volume 200 xml VikingXML
+datasets,dataset,about,labels,projects,info 304 - `If-None-Match` names the ETag
+projects,viking_volume 400 Problem The host is missing or malformed
+dataset,about,info,viking_volume 404 Problem There is no such dataset
+projects,viking_volume 500 Problem The document would be larger than 16 MiB
+voxels 200 box The voxels
+voxels 304 - `If-None-Match` names the ETag; nothing is read
+voxels 404 Problem The path is malformed, or names something that does not exist
+voxels 413 Problem The box needs more voxels than `render.max_voxels_per_box`, or a quarter of `render.boxes`
+voxels 503 Problem The render queue is full, or the file system does not answer; see Retry-After
+neuroglancer 200 VolumeInfo The levels and their chunk shapes
+neuroglancer 304 - `If-None-Match` names the ETag
+neuroglancer 404 Problem The path is malformed, or names something unknown, or the format has no such voxels
+neuroglancer 500 Problem A file has changed and is being reopened
+neuroglancer 503 Problem The file system does not respond; see Retry-After
+segment_properties 200 json Neuroglancer's segment properties
+precomputed_chunk 200 bytes The voxels, in the encoding named in `info`; compressed as `Content-Encoding` says
+precomputed_chunk 304 - `If-None-Match` names the ETag; nothing is read
+precomputed_chunk 404 Problem The path is malformed, names something unknown, or is not a chunk of the level
+zarr 200 json JSON, as the Zarr and OME-Zarr specifications describe it
+zarr 206 - The range that was requested
+zarr 304 - `If-None-Match` names the ETag
+zarr 404 Problem The path is malformed, or names something unknown
+zarr 416 - The range begins beyond the end
+zarr 500 Problem The file has changed and has not been reopened yet
+zarr_chunk,zarr3_chunk 200 bytes The chunk, compressed as the array's metadata says
+zarr_chunk,zarr3_chunk 304 - `If-None-Match` names the ETag; nothing is read
+zarr_chunk,zarr3_chunk 404 Problem The path is malformed, there is no such chunk, or it was never written
+page 200 html HTML
+events 200 events Events
+events 503 Problem There are 32 listeners at the client's address
+metrics 200 metrics OpenMetrics
+health 200 text ok
+livez 200 LivenessDescription It does.
+readyz 200 ReadinessDescription They should.
+readyz 503 ReadinessDescription It is being stopped, or nothing can be served.
+tiles,view,voxels,precomputed_chunk,zarr_chunk,zarr3_chunk 500 Problem The data could not be read
+tiles,view,dataset,precomputed_chunk,zarr_chunk,zarr3_chunk 503 Problem The render queue is full; see Retry-After";
+
+/// The headers of responses with the status 200: the tags or names of the paths that have it, its name, and its description.
+const HEADERS: &str = "\
+tiles,view_tile,view_tile_at_time ETag Strong: a digest of everything that decides the pixels
+tiles,view_tile,view_tile_at_time Cache-Control As configured
+tiles,view_tile,view_tile_at_time Content-Length Always present
+voxels ETag Strong: a digest of everything that decides the voxels
+voxels X-Voltile-Shape Of `.raw`: the extents, such as 1,64,64
+voxels X-Voltile-Type Of `.raw`: NumPy's name of the type, such as uint16
+precomputed_chunk ETag Strong: a digest of everything that decides the bytes, one per content coding
+precomputed_chunk Cache-Control As configured
+precomputed_chunk Vary Includes Accept-Encoding and User-Agent
+precomputed_chunk Content-Length Always present
+zarr ETag Strong
+zarr Content-Length Always present";
+
+fn responses(tag: &str, id: &str) -> Responses {
+    let applies = |scopes: &str| scopes.split(',').any(|scope| [tag, id].contains(&scope));
+    let mut responses = Responses::new();
+    for line in RESPONSES.lines() {
+        let [scopes, status, body, description] = words(line);
+        if !applies(scopes) {
+            continue;
         }
-        "about" => {
-            vec![json("The description, with additions", serde_json::Value::schema()), known(), no_dataset()]
-        }
-        "labels" => vec![
-            json("A page of labels", serde_json::Value::schema()),
-            known(),
-            problem(404, UNKNOWN),
-            problem(500, "The table of names is wrong: the row, the column, and what is expected"),
-        ],
-        "document_path" => vec![plain(200, "OpenAPI 3.1")],
-        "projects" => {
-            let projects = ArrayBuilder::new().items(schema("CatmaidProject"));
-            vec![json("The projects", projects), known(), no_host(), too_long()]
-        }
-        "info" => vec![json("The dataset in ndstore's JSON format", schema("Info")), known(), no_dataset()],
-        "viking_volume" => {
-            vec![text("VikingXML", "text/xml; charset=utf-8"), no_host(), no_dataset(), too_long()]
-        }
-        "page" => vec![text("HTML", "text/html; charset=utf-8")],
-        "metrics" => {
-            vec![text("OpenMetrics", "application/openmetrics-text; version=1.0.0; charset=utf-8")]
-        }
-        "health" => vec![text("ok", "text/plain; charset=utf-8")],
-        "livez" => vec![json("It does.", schema("LivenessDescription"))],
-        "readyz" => {
-            let not_ready = "It is being stopped, or nothing can be served.";
-            vec![json("They should.", readiness()), content(503, not_ready, "application/json", readiness())]
-        }
-        "range" => vec![
-            json("The range; nulls if nothing is there", schema("RangeDescription")),
-            known(),
-            problem(404, UNKNOWN),
-            problem(500, UNREADABLE),
-            problem(503, QUEUE_FULL),
-        ],
-        "events" => {
-            vec![
-                text("Events", "text/event-stream"),
-                problem(503, "There are 32 listeners at the client's address"),
-            ]
-        }
-        "voxels" => voxel_responses(),
-        "precomputed_chunk" => precomputed_chunk_responses(),
-        "zarr_chunk" | "zarr3_chunk" => zarr_chunk_responses(),
-        _ if tag == "zarr" => zarr_responses(),
-        _ if tag == "neuroglancer" => precomputed_responses(id),
-        _ => tile_responses(),
+        let (content_types, schema) = body_of(body);
+        let response = ResponseBuilder::new().description(description);
+        let response = content_types.into_iter().fold(response, |response, content_type| {
+            response.content(content_type, Content::new(schema.clone()))
+        });
+        let headers = HEADERS.lines().filter(|_| status == "200").map(words::<3>);
+        let headers = headers.filter(|[scopes, ..]| applies(scopes));
+        let response = headers.fold(response, |response, [_, name, description]| {
+            let schema = if name == "Content-Length" { u64::schema() } else { String::schema() };
+            let header = HeaderBuilder::new().schema(Some(schema)).description(Some(description));
+            response.header(name, header.build())
+        });
+        responses.responses.insert(status.to_owned(), response.into());
     }
+    responses
 }
 
-const QUEUE_FULL: &str = "The render queue is full; see Retry-After";
-const UNREADABLE: &str = "The data could not be read";
-const UNKNOWN: &str = "The path is malformed, or names something unknown";
-const LENGTH: (&str, &str) = ("Content-Length", "Always present");
-
-fn tile_responses() -> Vec<(u16, Response)> {
-    let png = Response::new("The PNG");
-    let png = ["application/png", "image/png"]
-        .iter()
-        .fold(ResponseBuilder::from(png), |png, content_type| png.content(*content_type, Content::default()));
-    let headers = [
-        ("ETag", "Strong: a digest of everything that decides the pixels"),
-        ("Cache-Control", "As configured"),
-        LENGTH,
-    ];
-    vec![
-        with_headers((200, png.build()), &headers),
-        plain(304, "`If-None-Match` names the ETag; nothing is rendered"),
-        problem(404, UNKNOWN),
-        problem(500, UNREADABLE),
-        problem(503, QUEUE_FULL),
-    ]
-}
-
-fn voxel_responses() -> Vec<(u16, Response)> {
-    let voxels = ResponseBuilder::new().description("The voxels");
-    let voxels =
-        BOX_FILES.iter().fold(voxels, |voxels, file| voxels.content(file.content_type, Content::default()));
-    let headers = [
-        ("ETag", "Strong: a digest of everything that decides the voxels"),
-        ("X-Voltile-Shape", "Of `.raw`: the extents, such as 1,64,64"),
-        ("X-Voltile-Type", "Of `.raw`: NumPy's name of the type, such as uint16"),
-    ];
-    vec![
-        with_headers((200, voxels.build()), &headers),
-        plain(304, "`If-None-Match` names the ETag; nothing is read"),
-        problem(404, "The path is malformed, or names something that does not exist"),
-        problem(
-            413,
-            "The box needs more voxels than `render.max_voxels_per_box`, or a quarter of `render.boxes`",
+/// The content types of a body, and its schema: a type among the components, unless it has a name of its own here.
+fn body_of(name: &str) -> (Vec<&'static str>, Option<RefOr<Schema>>) {
+    let component = |name: &str| -> RefOr<Schema> { Ref::from_schema_name(name).into() };
+    match name {
+        "-" => (Vec::new(), None),
+        "png" => (vec!["application/png", "image/png"], None),
+        "box" => (BOX_FILES.iter().map(|file| file.content_type).collect(), None),
+        "bytes" => (vec!["application/octet-stream"], Some(Vec::<u8>::schema())),
+        "html" => (vec!["text/html; charset=utf-8"], Some(String::schema())),
+        "xml" => (vec!["text/xml; charset=utf-8"], Some(String::schema())),
+        "text" => (vec!["text/plain; charset=utf-8"], Some(String::schema())),
+        "events" => (vec!["text/event-stream"], Some(String::schema())),
+        "metrics" => {
+            (vec!["application/openmetrics-text; version=1.0.0; charset=utf-8"], Some(String::schema()))
+        }
+        "json" => (vec!["application/json"], Some(serde_json::Value::schema())),
+        "Problem" => (vec!["application/problem+json"], Some(component(name))),
+        name => (
+            vec!["application/json"],
+            Some(match name.strip_suffix("[]") {
+                Some(item) => ArrayBuilder::new().items(component(item)).into(),
+                None => component(name),
+            }),
         ),
-        problem(500, UNREADABLE),
-        problem(503, "The render queue is full, or the file system does not answer; see Retry-After"),
-    ]
-}
-
-fn precomputed_responses(id: &str) -> Vec<(u16, Response)> {
-    vec![
-        match id {
-            "segment_properties" => json("Neuroglancer's segment properties", serde_json::Value::schema()),
-            _ => json("The levels and their chunk shapes", schema("VolumeInfo")),
-        },
-        plain(304, "`If-None-Match` names the ETag"),
-        problem(404, "The path is malformed, or names something unknown, or the format has no such voxels"),
-        problem(500, "A file has changed and is being reopened"),
-        problem(503, "The file system does not respond; see Retry-After"),
-    ]
-}
-
-fn precomputed_chunk_responses() -> Vec<(u16, Response)> {
-    let voxels = "The voxels, in the encoding named in `info`; compressed as `Content-Encoding` says";
-    let headers = [
-        ("ETag", "Strong: a digest of everything that decides the bytes, one per content coding"),
-        ("Cache-Control", "As configured"),
-        ("Vary", "Includes Accept-Encoding and User-Agent"),
-        LENGTH,
-    ];
-    vec![
-        with_headers(content(200, voxels, "application/octet-stream", Vec::<u8>::schema()), &headers),
-        plain(304, "`If-None-Match` names the ETag; nothing is read"),
-        problem(404, "The path is malformed, names something unknown, or is not a chunk of the level"),
-        problem(500, UNREADABLE),
-        problem(503, QUEUE_FULL),
-    ]
-}
-
-fn zarr_responses() -> Vec<(u16, Response)> {
-    let whole =
-        json("JSON, as the Zarr and OME-Zarr specifications describe it", serde_json::Value::schema());
-    vec![
-        with_headers(whole, &[("ETag", "Strong"), LENGTH]),
-        plain(206, "The range that was requested"),
-        plain(304, "`If-None-Match` names the ETag"),
-        problem(404, UNKNOWN),
-        plain(416, "The range begins beyond the end"),
-        problem(500, "The file has changed and has not been reopened yet"),
-    ]
-}
-
-fn zarr_chunk_responses() -> Vec<(u16, Response)> {
-    let whole = "The chunk, compressed as the array's metadata says";
-    let whole = content(200, whole, "application/octet-stream", Vec::<u8>::schema());
-    vec![
-        with_headers(whole, &[("ETag", "Strong"), LENGTH]),
-        plain(206, "The range that was requested"),
-        plain(304, "`If-None-Match` names the ETag; nothing is read"),
-        problem(404, "The path is malformed, there is no such chunk, or it was never written"),
-        plain(416, "The range begins beyond the end"),
-        problem(500, UNREADABLE),
-        problem(503, QUEUE_FULL),
-    ]
-}
-
-/// The schema of a type among the components.
-fn schema(name: &str) -> RefOr<Schema> {
-    Ref::from_schema_name(name).into()
-}
-
-/// A response whose body is not described.
-fn plain(status: u16, description: &str) -> (u16, Response) {
-    (status, Response::new(description))
-}
-
-fn problem(status: u16, description: &str) -> (u16, Response) {
-    content(status, description, "application/problem+json", schema("Problem"))
-}
-
-fn text(description: &str, content_type: &str) -> (u16, Response) {
-    content(200, description, content_type, String::schema())
-}
-
-fn json(description: &str, schema: impl Into<RefOr<Schema>>) -> (u16, Response) {
-    content(200, description, "application/json", schema)
-}
-
-fn content(
-    status: u16,
-    description: &str,
-    content_type: &str,
-    schema: impl Into<RefOr<Schema>>,
-) -> (u16, Response) {
-    let response = ResponseBuilder::new().description(description);
-    (status, response.content(content_type, Content::new(Some(schema))).build())
-}
-
-fn with_headers((status, response): (u16, Response), headers: &[(&str, &str)]) -> (u16, Response) {
-    let builder = headers.iter().fold(ResponseBuilder::from(response), |builder, (name, description)| {
-        let schema = if *name == LENGTH.0 { u64::schema() } else { String::schema() };
-        let header = HeaderBuilder::new().schema(Some(schema)).description(Some(*description));
-        builder.header(*name, header.build())
-    });
-    (status, builder.build())
+    }
 }

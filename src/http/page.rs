@@ -9,7 +9,7 @@ mod secret;
 mod simple;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{self, HeaderName};
+use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 
 use super::caching::is_known;
@@ -84,17 +84,13 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
 }
 
 fn described(mut response: HttpResponseBuilder, etag: &str, policy: &str) -> HttpResponseBuilder {
-    let fixed: [(HeaderName, &str); 5] = [
-        (header::ETAG, etag),
+    response
+        .insert_header((header::ETAG, etag))
         // Revalidated each time, mostly with a 304: a new server must not be used with an old page.
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::VARY, "Accept-Encoding"),
-        (header::CONTENT_SECURITY_POLICY, policy),
-        (header::REFERRER_POLICY, "same-origin"),
-    ];
-    fixed.into_iter().for_each(|header| {
-        response.append_header(header);
-    });
+        .insert_header((header::CACHE_CONTROL, "no-cache"))
+        .insert_header((header::VARY, "Accept-Encoding"))
+        .insert_header((header::CONTENT_SECURITY_POLICY, policy))
+        .insert_header((header::REFERRER_POLICY, "same-origin"));
     response
 }
 

@@ -6,7 +6,6 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use super::body::Pieces;
 use super::caching::{is_known, kept};
 use super::context::Context;
-use super::problem;
 use super::site::Site;
 use crate::base::request::{TilePath, adjustments};
 use crate::config::Mount;
@@ -14,9 +13,7 @@ use crate::service::{Identified, Keeping, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
 pub(super) async fn answer(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> HttpResponse {
-    let answered = tile(context, mount, path).await;
-    context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::response(&error))
+    context.response(tile(context, mount, path).await)
 }
 
 async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Result<HttpResponse, TileError> {

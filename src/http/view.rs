@@ -6,16 +6,13 @@ use actix_web::HttpResponse;
 use super::body::Pieces;
 use super::caching::kept;
 use super::context::Context;
-use super::problem;
 use super::tiles::{described, is_confirmed};
 use crate::base::request::ViewRequest;
 use crate::service::{Demand, TileError, Urgency};
 
 /// The response to a path, given without `/view/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
-    let answered = found(context, path).await;
-    context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::response(&error))
+    context.response(found(context, path).await)
 }
 
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {

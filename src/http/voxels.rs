@@ -4,10 +4,10 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderName, HeaderValue};
 
 use super::body::Pieces;
+use super::boxes;
 use super::caching::kept;
 use super::context::Context;
 use super::tiles::{described, is_confirmed};
-use super::{boxes, problem};
 use crate::base::request::BoxRequest;
 use crate::service::TileError;
 
@@ -16,9 +16,7 @@ static TYPE: HeaderName = HeaderName::from_static("x-voltile-type");
 
 /// The response to a path, given without `/voxels/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
-    let answered = found(context, path).await;
-    context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::response(&error))
+    context.response(found(context, path).await)
 }
 
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
@@ -32,10 +30,7 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
         return Ok(described(HttpResponse::NotModified(), etag, fresh).finish());
     }
     let about = identified.cutout().map(|(cutout, _)| (cutout.shape(), cutout.voxel));
-    let (voxels, held, keeping) = match boxes::fetch(context, identified).await {
-        Ok(fetched) => fetched,
-        Err(problem) => return Ok(problem),
-    };
+    let (voxels, held, keeping) = boxes::fetch(context, identified).await?;
     let fresh = kept(keeping, &wanted.token, &site.cache_control);
     let mut response = described(HttpResponse::Ok(), etag, fresh);
     response.content_type(file.content_type);

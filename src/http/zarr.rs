@@ -19,7 +19,7 @@ use super::caching::{REVALIDATED, is_any, kept, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
 use super::tiles::{described, is_confirmed};
-use super::{boxes, problem, range};
+use super::{boxes, range};
 use crate::base::paint::Kind;
 use crate::base::request::{VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 use crate::catalog::NotFound;
@@ -31,8 +31,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
         Ok(wanted) => found(context, &wanted).await,
         Err(malformed) => Err(malformed.into()),
     };
-    context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::response(&error))
+    context.response(answered)
 }
 
 async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpResponse, TileError> {
@@ -89,10 +88,7 @@ async fn chunk(
     if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), etag, fresh(identified.keeping())).finish());
     }
-    let (chunk, held, keeping) = match boxes::fetch(context, identified).await {
-        Ok(fetched) => fetched,
-        Err(problem) => return Ok(problem),
-    };
+    let (chunk, held, keeping) = boxes::fetch(context, identified).await?;
     if chunk.is_empty() {
         return Err(NotFound::Unwritten.into());
     }

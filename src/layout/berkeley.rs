@@ -23,10 +23,6 @@ struct Vector {
 }
 
 impl Layout for Berkeley {
-    fn name(&self) -> &'static str {
-        "Berkeley EMD"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let group = about.group();
         if !about.file.attributes(group)?.has("emd_group_type") {

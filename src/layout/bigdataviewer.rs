@@ -20,11 +20,7 @@ use xml::Sequence;
 pub(super) struct BigDataViewer;
 
 impl Layout for BigDataViewer {
-    fn name(&self) -> &'static str {
-        "BigDataViewer"
-    }
-
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
         let (_, setup) = setups(contents).into_iter().next()?;
         let beside = Sequence::beside(contents.file.location(), contents.file.store());

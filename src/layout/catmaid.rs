@@ -17,11 +17,7 @@ const MAX_SCALES: u64 = 32;
 pub(super) struct Catmaid;
 
 impl Layout for Catmaid {
-    fn name(&self) -> &'static str {
-        "CATMAID"
-    }
-
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let (_, scale) = scales(contents).into_iter().next()?;
         let (_, section) = numbered(&contents.file.names_in(&format!("/{scale}")), "").into_iter().next()?;
         let path = format!("/{scale}/{section}/data");

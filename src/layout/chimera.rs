@@ -15,7 +15,7 @@ use crate::base::name::{Name, natural};
 use crate::geometry::Xyz;
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
-const NAME: &str = "Chimera map";
+pub(super) const NAME: &str = "Chimera map";
 /// Attributes of a group that no other program writes together with `step`.
 const OWN: [&str; 2] = ["chimera_map_version", "chimera_version"];
 
@@ -33,10 +33,6 @@ struct Image<'a> {
 }
 
 impl Layout for Chimera {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let group = about.file.attributes(about.group()).filter(|_| about.rank() == 3)?;
         let step = group.numbers("step").filter(|step| step.len() == 3);

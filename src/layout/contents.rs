@@ -21,17 +21,14 @@ const MAX_ALIASES: usize = 16;
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
 pub(super) trait Layout: Sync {
-    /// The name shown to users.
-    fn name(&self) -> &'static str;
-
     /// What a dataset's attributes and path say about it; `None` if they are not of this layout.
     fn marks(&self, _about: &About<'_>) -> Option<Marks> {
         None
     }
 
     /// Why the file is of this layout, if it is; by default, that a volume has its marks.
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
-        contents.marked_by(self.name())
+    fn recognise(&self, name: &str, contents: &Contents<'_>) -> Option<String> {
+        contents.marked_by(name)
     }
 
     /// Whether only datasets with its marks are channels of its files, rather than all that look like volumes.
@@ -50,8 +47,10 @@ pub(super) trait Layout: Sync {
     }
 }
 
+/// A layout, and its name as it is shown to users.
+pub(super) type NamedLayout = (&'static str, &'static dyn Layout);
 /// All layouts, most specific first.
-type Layouts = &'static [&'static dyn Layout];
+type Layouts = &'static [NamedLayout];
 
 /// A file, and what is known about it so far.
 pub(super) struct Contents<'a> {
@@ -186,10 +185,10 @@ impl About<'_> {
 }
 
 impl Candidate {
-    fn add_marks(&mut self, layout: &dyn Layout, about: &About<'_>) {
+    fn add_marks(&mut self, (name, layout): NamedLayout, about: &About<'_>) {
         let Some(mut found) = layout.marks(about) else { return };
-        self.marked_by.extend(found.because.take().map(|because| (layout.name(), because)));
-        let place = || format!("{}, as {} describes it", about.path, layout.name());
+        self.marked_by.extend(found.because.take().map(|because| (name, because)));
+        let place = || format!("{}, as {name} describes it", about.path);
         found.voxel = found.voxel.map(|voxel| voxel.found_in(place));
         found.axes = found.axes.filter(|axes: &Axes| axes.rank() == about.rank() && has_plane(axes));
         found.is_spectrum &= found.axes.is_some();
@@ -200,7 +199,7 @@ impl Candidate {
     fn add_marks_of_link(&mut self, &Contents { file, layouts, .. }: &Contents<'_>, link: &str) {
         if let Ok(dataset) = file.dataset(link) {
             let about = About { file, path: link, dataset: &dataset, attributes: dataset.attributes() };
-            let layouts = layouts.iter().filter(|layout| layout.marks_links());
+            let layouts = layouts.iter().filter(|(_, layout)| layout.marks_links());
             layouts.for_each(|layout| self.add_marks(*layout, &about));
         }
     }

@@ -12,10 +12,6 @@ use crate::geometry::Xyz;
 pub(super) struct Cremi;
 
 impl Layout for Cremi {
-    fn name(&self) -> &'static str {
-        "CREMI"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let is_own = ["/volumes/raw", "/volumes/labels/"].iter().any(|path| about.path.starts_with(path));
         let unit = is_own.then_some("nm");

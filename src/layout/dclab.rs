@@ -16,10 +16,6 @@ const MASK: &str = "/events/mask";
 pub(super) struct Dclab;
 
 impl Layout for Dclab {
-    fn name(&self) -> &'static str {
-        "dclab"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         if !about.path.starts_with("/events/") {
             return None;

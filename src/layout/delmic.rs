@@ -12,17 +12,12 @@ use super::{Layout, group_of, last_of, number_after};
 use crate::base::axes::Axes;
 use crate::base::paint::Kind;
 
-const NAME: &str = "Delmic";
 /// Values of `State` that do not come from the instrument.
 const UNKNOWN: [f64; 2] = [111.0, 112.0];
 
 pub(super) struct Delmic;
 
 impl Layout for Delmic {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let acquisition = group_of(about.path.strip_suffix("/Image")?);
         let is_image = last_of(about.group()) == "ImageData" && group_of(acquisition).is_empty();

@@ -33,16 +33,12 @@ const BAD_PIXEL: i128 = u32::MAX as i128;
 pub(super) struct Detector;
 
 impl Layout for Detector {
-    fn name(&self) -> &'static str {
-        "detector"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let is_counts = about.group() == "/entry/data" && about.dataset.stored.voxel == VoxelType::U32;
         is_counts.then(|| Marks { missing: vec![Number::Whole(BAD_PIXEL)], ..Marks::default() })
     }
 
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let volumes: Vec<&Candidate> = contents.volumes().ok()?.iter().collect();
         let Joined { stacks, .. } = joined(contents, &volumes);
         let stack = stacks.first()?;

@@ -16,10 +16,6 @@ use crate::volume::hdf5::{Attributes, Scale};
 pub(super) struct Dimensions;
 
 impl Layout for Dimensions {
-    fn name(&self) -> &'static str {
-        "dimension labels"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let own = &about.attributes;
         if own.text("CLASS").as_deref() == Some("DIMENSION_SCALE") || is_coordinate(own) {

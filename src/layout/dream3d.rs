@@ -14,7 +14,6 @@ use crate::base::axes::Axes;
 use crate::base::paint::Kind;
 use crate::geometry::Xyz;
 
-const NAME: &str = "DREAM.3D";
 const CONTAINERS: &str = "/DataContainers/";
 
 pub(super) struct Dream3d;
@@ -28,10 +27,6 @@ struct Geometry {
 }
 
 impl Layout for Dream3d {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let container = about.path.strip_prefix(CONTAINERS)?.split('/').next()?;
         let numbers =

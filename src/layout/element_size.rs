@@ -11,10 +11,6 @@ use super::{Layout, VoxelSize};
 pub(super) struct ElementSize;
 
 impl Layout for ElementSize {
-    fn name(&self) -> &'static str {
-        "PlantSeg/Fiji"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let sizes = about.attributes.numbers("element_size_um")?;
         let because = format!("{} has the attribute element_size_um", about.path);

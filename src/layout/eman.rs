@@ -13,10 +13,6 @@ const IMAGES: &str = "/MDF/images/";
 pub(super) struct Eman;
 
 impl Layout for Eman {
-    fn name(&self) -> &'static str {
-        "EMAN2"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let number = about.path.strip_prefix(IMAGES)?.strip_suffix("/image")?;
         number_after(number, "")?;

@@ -14,11 +14,7 @@ use crate::volume::hdf5::{OpenError, View};
 pub(super) struct Fiji;
 
 impl Layout for Fiji {
-    fn name(&self) -> &'static str {
-        "Fiji HDF5"
-    }
-
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
         let (_, channel) = channels_in(contents, &time).into_iter().next()?;
         let path = format!("/{time}/{channel}");

@@ -18,10 +18,6 @@ const TRANSFORMS: &str = "/transforms";
 pub(super) struct FlyEm;
 
 impl Layout for FlyEm {
-    fn name(&self) -> &'static str {
-        "FlyEM/gala"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         match about.path {
             _ if about.attributes.has("MATLAB_class") => None,

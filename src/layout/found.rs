@@ -69,28 +69,25 @@ pub struct FoundChannel {
 impl FoundChannel {
     /// An image with these levels and nothing else known.
     pub(super) fn new(name: Name, levels: Vec<FoundLevel>) -> Self {
-        let (label, colour, kind) = (None, None, Kind::Image);
-        let (labels_because, range, voxel_size, voxel_unit) = (None, None, None, None);
-        let (missing, made, remarks) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             name,
-            label,
-            colour,
-            kind,
+            label: None,
+            colour: None,
+            kind: Kind::Image,
             rank: Rank::default(),
             voxels: 0,
             shows_stored_values: false,
-            labels_because,
-            range,
-            missing,
-            voxel_size,
-            voxel_unit,
+            labels_because: None,
+            range: None,
+            missing: Vec::new(),
+            voxel_size: None,
+            voxel_unit: None,
             voxel_size_from: None,
             timing: None,
             transforms: Transforms::default(),
             levels,
-            made,
-            remarks,
+            made: Vec::new(),
+            remarks: Vec::new(),
         }
     }
 

@@ -8,15 +8,9 @@ use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, Rank, usual_axes};
 
-const NAME: &str = "HDF-EOS5";
-
 pub(super) struct HdfEos;
 
 impl Layout for HdfEos {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let parts: Vec<&str> = about.path.split('/').collect();
         let ["", "HDFEOS", "GRIDS" | "SWATHS", _, "Data Fields" | "Geolocation Fields", _] = parts[..] else {

@@ -15,10 +15,6 @@ use crate::volume::Values;
 pub(super) struct HdfImage;
 
 impl Layout for HdfImage {
-    fn name(&self) -> &'static str {
-        "HDF5 image"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let text = |name| about.attributes.text(name).map(|text| text.trim().to_owned());
         match text("CLASS")?.as_str() {

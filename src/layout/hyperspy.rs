@@ -24,10 +24,6 @@ struct DataAxis {
 }
 
 impl Layout for Hyperspy {
-    fn name(&self) -> &'static str {
-        "hyperspy"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         if about.last() != "data" || !about.path.starts_with(EXPERIMENTS) {
             return None;

@@ -27,10 +27,6 @@ const LABELS: [&str; 5] = [
 pub(super) struct Ilastik;
 
 impl Layout for Ilastik {
-    fn name(&self) -> &'static str {
-        "ilastik"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let tags: Value = serde_json::from_str(&about.attributes.text("axistags")?).ok()?;
         let axes = axes(&tags)?;

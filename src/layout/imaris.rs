@@ -21,11 +21,7 @@ const MAX_DATES: u64 = 4096;
 pub(super) struct Imaris;
 
 impl Layout for Imaris {
-    fn name(&self) -> &'static str {
-        "Imaris"
-    }
-
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let tree = Tree::read(contents);
         let ((_, level), (_, time), (_, channel)) =
             (tree.levels.first()?, tree.times.first()?, tree.channels.first()?);

@@ -13,17 +13,12 @@ use crate::base::axes::Axes;
 use crate::base::paint::Kind;
 use crate::volume::VoxelType;
 
-const NAME: &str = "ITK";
 const IMAGES: &str = "/ITKImage/";
 const DATA: &str = "VoxelData";
 
 pub(super) struct Itk;
 
 impl Layout for Itk {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         if about.last() != DATA || !about.path.starts_with(IMAGES) {
             return None;

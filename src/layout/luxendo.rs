@@ -19,11 +19,7 @@ const METADATA: &str = "/metadata";
 pub(super) struct Luxendo;
 
 impl Layout for Luxendo {
-    fn name(&self) -> &'static str {
-        "Luxendo"
-    }
-
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let (_, finest) = levels(contents).into_iter().next().filter(|(_, name)| name == "Data")?;
         let data = contents.file.dataset(&format!("/{finest}")).ok()?;
         let coarser = || levels(contents).into_iter().nth(1).map(|(_, name)| format!("/{name}"));

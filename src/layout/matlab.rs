@@ -15,10 +15,6 @@ use crate::volume::VoxelType;
 pub(super) struct Matlab;
 
 impl Layout for Matlab {
-    fn name(&self) -> &'static str {
-        "MATLAB 7.3"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let class = about.attributes.text("MATLAB_class")?;
         let is_numeric = !matches!(class.as_str(), "char" | "cell" | "struct" | "function_handle");

@@ -25,10 +25,6 @@ const IMAGE: &str = "/minc-2.0/image/0/image";
 pub(super) struct Minc;
 
 impl Layout for Minc {
-    fn name(&self) -> &'static str {
-        "MINC 2"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         if about.path != IMAGE {
             return None;
@@ -53,7 +49,7 @@ impl Layout for Minc {
         })
     }
 
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         contents.file.has(IMAGE).then(|| format!("it has {IMAGE}"))
     }
 

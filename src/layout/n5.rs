@@ -15,10 +15,6 @@ use crate::volume::hdf5::{Attributes, OpenFile};
 pub(super) struct N5;
 
 impl Layout for N5 {
-    fn name(&self) -> &'static str {
-        "N5 in HDF5"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let own = &about.attributes;
         let is_level = number_after(about.last(), "s").is_some();

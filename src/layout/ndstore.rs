@@ -8,15 +8,9 @@ use super::marks::Marks;
 use super::{Layout, usual_axes};
 use crate::base::paint::Kind;
 
-const NAME: &str = "ndstore export";
-
 pub(super) struct Ndstore;
 
 impl Layout for Ndstore {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         if about.last() != "CUTOUT" {
             return None;

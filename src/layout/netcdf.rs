@@ -19,10 +19,6 @@ const OWN: [&str; 2] = ["_Netcdf4Coordinates", "_Netcdf4Dimid"];
 pub(super) struct Netcdf;
 
 impl Layout for Netcdf {
-    fn name(&self) -> &'static str {
-        "netCDF"
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let own = &about.attributes;
         let is_netcdf = OWN.iter().any(|name| own.has(name))

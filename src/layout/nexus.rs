@@ -21,10 +21,6 @@ const MAX_DEFAULTS: usize = 8;
 pub(super) struct Nexus;
 
 impl Layout for Nexus {
-    fn name(&self) -> &'static str {
-        "NeXus"
-    }
-
     fn marks_links(&self) -> bool {
         true
     }

@@ -18,20 +18,14 @@ use crate::base::paint::Kind;
 use crate::base::timing::Timing;
 use crate::volume::hdf5::OpenFile;
 
-const NAME: &str = "NWB";
-
 pub(super) struct Nwb;
 
 impl Layout for Nwb {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         series(about).or_else(|| image(about))
     }
 
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let version = contents.file.attributes("/")?.text("nwb_version")?;
         Some(format!("its attribute nwb_version is {version}"))
     }

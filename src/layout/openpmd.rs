@@ -12,15 +12,9 @@ use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use crate::volume::hdf5::Attributes;
 
-const NAME: &str = "openPMD";
-
 pub(super) struct OpenPmd;
 
 impl Layout for OpenPmd {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let root = about.file.attributes("/").filter(|root| root.has("openPMD"))?;
         let meshes = root.text("meshesPath").unwrap_or_else(|| "meshes/".to_owned());

@@ -23,11 +23,7 @@ use crate::volume::hdf5::{OpenError, View};
 pub(super) struct Plain;
 
 impl Layout for Plain {
-    fn name(&self) -> &'static str {
-        "plain"
-    }
-
-    fn recognise(&self, _contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, _contents: &Contents<'_>) -> Option<String> {
         Some("it is an HDF5 file of no known layout".to_owned())
     }
 }

@@ -10,16 +10,11 @@ use super::marks::Marks;
 use super::{Layout, VoxelSize, usual_axes};
 use crate::geometry::Xyz;
 
-const NAME: &str = "Segger";
 const MASK: &str = "/mask";
 
 pub(super) struct Segger;
 
 impl Layout for Segger {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let root = about.file.attributes("/").filter(|_| about.path == MASK)?;
         if root.text("format").as_deref() != Some("segger") || !about.is_integer() {

@@ -12,16 +12,11 @@ use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use crate::base::axes::{Axes, AxisName};
 
-const NAME: &str = "Velox EMD";
 const IMAGES: &str = "/Data/Image";
 
 pub(super) struct Velox;
 
 impl Layout for Velox {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let hash = about.path.strip_prefix(IMAGES)?.strip_prefix('/')?.strip_suffix("/Data")?;
         if hash.contains('/') || about.rank() != 3 {
@@ -41,9 +36,9 @@ impl Layout for Velox {
         })
     }
 
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, name: &str, contents: &Contents<'_>) -> Option<String> {
         let is_likely = contents.root().iter().any(|name| name == "Data") && contents.file.has(IMAGES);
-        is_likely.then(|| contents.marked_by(NAME)).flatten()
+        is_likely.then(|| contents.marked_by(name)).flatten()
     }
 
     fn is_exclusive(&self) -> bool {

@@ -11,11 +11,7 @@ use crate::volume::hdf5::OpenError;
 pub(super) struct Voltile;
 
 impl Layout for Voltile {
-    fn name(&self) -> &'static str {
-        "voltile"
-    }
-
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         Inventory::from_file(contents.file).map(|_| "it was written by voltile pyramid".to_owned())
     }
 

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use crate::base::name::Name;
+use crate::flow::lock;
 
 /// The most datasets with counters of their own.
 const MAX_DATASETS: usize = 256;
@@ -55,7 +56,7 @@ impl Datasets {
         if dataset.as_str() == OTHERS {
             return Arc::clone(&self.0.others);
         }
-        let mut named = self.lock();
+        let mut named = lock(&self.0.named);
         match named.get(dataset) {
             Some(counters) => Arc::clone(counters),
             None if named.len() < MAX_DATASETS => Arc::clone(named.entry(dataset.clone()).or_default()),
@@ -65,7 +66,7 @@ impl Datasets {
 
     /// The counters of the visible datasets, and the sum of those without counters of their own.
     pub(super) fn listed(&self, visible: impl Fn(&Name) -> bool) -> Listed {
-        let named = self.lock();
+        let named = lock(&self.0.named);
         let mut all: Vec<_> = named
             .iter()
             .filter(|(name, _)| visible(name))
@@ -75,10 +76,6 @@ impl Datasets {
             all.push((OTHERS.to_owned(), Arc::clone(&self.0.others)));
         }
         Listed(all)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Arc<DatasetCounters>>> {
-        self.0.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use super::client::Client;
 use super::error::TileError;
 use crate::base::units;
+use crate::flow::lock;
 
 /// How often the voxels of a box are in memory while it is made.
 const COPIES: u64 = 3;
@@ -91,7 +92,7 @@ impl BoxMemory {
     }
 
     fn account(&self, client: Client) -> Arc<Account> {
-        let clients = &mut self.lock().clients;
+        let clients = &mut lock(&self.0.state).clients;
         if let Some(account) = clients.get(&client).and_then(Weak::upgrade) {
             return account;
         }
@@ -102,7 +103,7 @@ impl BoxMemory {
     }
 
     fn try_hold(&self, account: &Arc<Account>, bytes: u64) -> Option<Held> {
-        let mut state = self.lock();
+        let mut state = lock(&self.0.state);
         let (own, all) = (account.held.load(Ordering::Relaxed) + bytes, state.held + bytes);
         if all > self.0.bytes || (own > bytes && own > self.0.bytes / SHARES) {
             return None;
@@ -112,17 +113,12 @@ impl BoxMemory {
         account.held.store(own, Ordering::Relaxed);
         Some(Held { memory: self.clone(), account: Arc::clone(account), bytes: AtomicU64::new(bytes) })
     }
-
-    /// Ignores poisoning: nothing panics while the state is inconsistent.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Held {
     /// Gives back all but so many bytes: the box is made.
     pub fn shrink_to(&self, bytes: usize) {
-        let mut state = self.memory.lock();
+        let mut state = lock(&self.memory.0.state);
         let freed = self.bytes.fetch_min(bytes as u64, Ordering::Relaxed).saturating_sub(bytes as u64);
         self.account.held.fetch_sub(freed, Ordering::Relaxed);
         state.held -= freed;
@@ -178,7 +174,7 @@ mod tests {
         drop((large, other, sent, more));
         assert_eq!(gauge.get(), 0);
         drop(memory.account(client(4)));
-        assert_eq!(memory.lock().clients.len(), 1, "those that hold nothing are forgotten");
+        assert_eq!(lock(&memory.0.state).clients.len(), 1, "those that hold nothing are forgotten");
     }
 
     #[test]
@@ -225,6 +221,6 @@ mod tests {
         assert!(admitted.as_mut().poll(&mut context).is_pending());
         drop(first);
         drop(admitted);
-        assert_eq!(memory.lock().held, 0);
+        assert_eq!(lock(&memory.0.state).held, 0);
     }
 }

@@ -1,9 +1,10 @@
 //! What is wrong with what is served, for `/readyz`: each part of the service notes its own problems here.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use crate::base::name::Name;
+use crate::flow::lock;
 use crate::tier::Backend;
 
 /// The problems at present.
@@ -44,7 +45,7 @@ impl Part {
 impl Health {
     /// Sets or clears the problem of a dataset.
     pub fn set_dataset(&self, token: &Name, problem: Option<String>) {
-        let mut problems = self.lock();
+        let mut problems = lock(&self.0);
         match problem {
             Some(problem) => _ = problems.datasets.insert(token.clone(), problem),
             None => _ = problems.datasets.remove(token),
@@ -53,31 +54,27 @@ impl Health {
 
     /// Replaces the problems of a part; returns whether they are new.
     pub fn set(&self, part: Part, problems: &[String]) -> bool {
-        let before = self.lock().others.insert(part, problems.to_vec());
+        let before = lock(&self.0).others.insert(part, problems.to_vec());
         !problems.is_empty() && before.as_deref() != Some(problems)
     }
 
     /// The problem of a dataset that cannot be reopened.
     pub fn of_dataset(&self, token: &Name) -> Option<String> {
-        self.lock().datasets.get(token).cloned()
+        lock(&self.0).datasets.get(token).cloned()
     }
 
     /// Forgets the datasets that are not served any more.
     pub fn retain_datasets(&self, is_served: impl Fn(&Name) -> bool) {
-        self.lock().datasets.retain(|token, _| is_served(token));
+        lock(&self.0).datasets.retain(|token, _| is_served(token));
     }
 
     /// The problems of the other parts.
     pub fn others(&self) -> Vec<(Part, String)> {
-        let problems = self.lock().others.clone();
+        let problems = lock(&self.0).others.clone();
         problems
             .into_iter()
             .flat_map(|(part, all)| all.into_iter().map(move |problem| (part, problem)))
             .collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Problems> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

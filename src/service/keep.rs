@@ -6,8 +6,8 @@
 //! which fails until the file is repaired.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::TileError;
@@ -15,6 +15,7 @@ use super::footprint::Footprint;
 use super::health::Part;
 use crate::base::tile::{Tile, TileKey};
 use crate::catalog::Origin;
+use crate::flow::lock;
 use crate::flow::trace::Outcome;
 use crate::tier::{Backend, TierError, Tiers};
 use crate::volume::ChunkId;
@@ -109,7 +110,7 @@ impl Keeper {
     }
 
     fn park(&self, tiers: &Tiers, parked: Parked) {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         waiting.bytes += parked.weight();
         waiting.tiles.push_back(parked);
         while waiting.bytes > MAX_BYTES
@@ -124,7 +125,7 @@ impl Keeper {
     /// Writes the tiles whose chunks are verified by now, and drops tiles whose chunks will never be.
     pub fn release(&self) {
         let Some(tiers) = self.tiers.as_ref().filter(|_| self.has_parked()) else { return };
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         let tiles = std::mem::take(&mut waiting.tiles);
         waiting.bytes = 0;
         for parked in tiles {
@@ -149,10 +150,6 @@ impl Keeper {
 
     pub fn has_parked(&self) -> bool {
         self.parked.load(Ordering::Relaxed) > 0
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,7 +10,7 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use super::queue::rotation::SequenceNumber;
 use super::queue::{Busy, Queue};
 use crate::base::tile::{Fingerprint, TileKey};
 use crate::flow::activity::{Activity, Place};
+use crate::flow::lock;
 use crate::flow::stalls::Stalls;
 
 /// The interval at which stuck threads are looked for.
@@ -154,7 +155,7 @@ impl RenderPool {
         let threads = self.0.threads;
         let stuck = self.0.stalls.look(2 * threads);
         self.0.activity.set_stuck(stuck);
-        let mut state = self.lock();
+        let mut state = lock(&self.0.state);
         state.most = threads + stuck.min(threads);
         while state.running < state.most
             && let Some((next, urgency)) = self.take(&mut state)
@@ -176,7 +177,7 @@ impl RenderPool {
 
     /// The number of queued jobs.
     pub fn waiting(&self) -> usize {
-        self.lock().waiting.len()
+        lock(&self.0.state).waiting.len()
     }
 
     /// The number of render threads.
@@ -219,7 +220,7 @@ impl RenderPool {
     /// Adds a request to a queued job, so that it runs no later than this client's turn. `None` if no such job is
     /// queued; most likely it is already running.
     pub(super) fn join(&self, value: JobValue, demand: Demand) -> Option<Ticket> {
-        let job = self.lock().waiting.join(&value, demand, Instant::now())?;
+        let job = lock(&self.0.state).waiting.join(&value, demand, Instant::now())?;
         Some(Ticket { pool: self.clone(), value: Some(value), job, demand })
     }
 
@@ -230,7 +231,7 @@ impl RenderPool {
         job: Box<dyn Job>,
     ) -> Option<SequenceNumber> {
         let waiting = Waiting { place: self.0.activity.enter(), job };
-        let mut state = self.lock();
+        let mut state = lock(&self.0.state);
         let is_view = demand.urgency == Urgency::View;
         if state.running < state.most && (!is_view || self.admits_views(&state)) {
             state.running += 1;
@@ -279,7 +280,7 @@ impl RenderPool {
 
     /// Starts the next job after one has ended.
     fn start_next(&self, ended: Urgency) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0.state);
         state.views -= usize::from(ended == Urgency::View);
         // A thread that was stuck and has been replaced starts no job.
         let next = if state.running > state.most { None } else { self.take(&mut state) };
@@ -293,7 +294,7 @@ impl RenderPool {
     }
 
     fn leave(&self, ticket: &Ticket) {
-        let left = self.lock().waiting.leave(ticket.job, ticket.demand);
+        let left = lock(&self.0.state).waiting.leave(ticket.job, ticket.demand);
         // A request may have joined the flight but not the job, if it came between the two steps: then the job is
         // queued again.
         if let Some(Waiting { place, job }) = left
@@ -302,11 +303,6 @@ impl RenderPool {
             drop(place);
             self.start_or_queue(ticket.value, ticket.demand, job);
         }
-    }
-
-    /// Ignores poisoning: nothing panics while the state is inconsistent.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::base::name::Name;
 use crate::config::{DatasetSettings, Settings};
+use crate::flow::lock;
 use crate::store::{Location, Store};
 use crate::volume::hdf5::FileIdentity;
 
@@ -76,7 +77,7 @@ impl Trials {
         let called = Instant::now();
         let files = || settings.datasets.values().flat_map(DatasetSettings::files);
         let wanted: BTreeSet<&Location> = files().collect();
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.files.retain(|file, tried| {
             tried.verdict.is_none() || (wanted.contains(file) && tried.is_unchanged(file, &self.store))
         });
@@ -131,7 +132,7 @@ impl Trials {
             let result = catch_unwind(AssertUnwindSafe(|| trial(&new, &note)));
             let rest = result.map_err(|_| "its trial panicked".to_owned());
             files.iter().for_each(|file| shared.note(file, rest.clone()));
-            shared.lock().groups -= 1;
+            lock(&shared.state).groups -= 1;
             shared.ended.notify_all();
         };
         match thread::Builder::new().name("trials".to_owned()).spawn(work) {
@@ -148,14 +149,10 @@ impl Trials {
 impl Shared {
     /// Notes how a trial ended; a refusal is final.
     fn note(&self, file: &Location, verdict: Result<(), String>) {
-        if let Some(tried) = self.lock().files.get_mut(file)
+        if let Some(tried) = lock(&self.state).files.get_mut(file)
             && tried.verdict.is_none()
         {
             tried.verdict = Some(verdict);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

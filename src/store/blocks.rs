@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
+
+use crate::flow::lock;
 
 /// The length of a page. Every page but the object's last is whole.
 pub(super) const PAGE: u64 = 4 << 10;
@@ -38,7 +40,7 @@ struct State {
 impl Blocks {
     /// Copies what is known from `position` on, and returns how much that is.
     pub fn copy(&self, into: &mut [u8], position: u64) -> usize {
-        let state = self.lock();
+        let state = lock(&self.0);
         let mut done = 0;
         while done < into.len() {
             let at = position + done as u64;
@@ -55,7 +57,7 @@ impl Blocks {
 
     /// The block to fetch for a missing range of an object of `length` bytes.
     pub fn around(&self, missing: &Range<u64>, length: u64) -> Range<u64> {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         let (end, size) = state.last;
         let (start, size) = match missing.start / PAGE * PAGE {
             start if start == end => (start, (2 * size).min(LONGEST)),
@@ -76,7 +78,7 @@ impl Blocks {
 
     /// The ranges widened to pages, without those that are known.
     pub fn unknown(&self, ranges: &[Range<u64>], length: u64) -> Vec<Range<u64>> {
-        let state = self.lock();
+        let state = lock(&self.0);
         let is_known = |range: &Range<u64>| {
             (range.start / PAGE..range.end.div_ceil(PAGE)).all(|page| state.pages.contains_key(&page))
         };
@@ -87,7 +89,7 @@ impl Blocks {
 
     /// Adds bytes that begin on a page and end on one, or with the object.
     pub fn add(&self, start: u64, bytes: &Bytes) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         if state.pages.len() as u64 * PAGE > MAX_BYTES {
             state.pages.clear();
         }
@@ -99,18 +101,18 @@ impl Blocks {
 
     /// What is noted under a key.
     pub fn noted(&self, key: &str) -> Option<String> {
-        self.lock().notes.get(key).cloned()
+        lock(&self.0).notes.get(key).cloned()
     }
 
     /// Adds a note.
     pub fn note(&self, key: &str, text: String) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.is_unsaved |= state.notes.insert(key.to_owned(), text).is_none();
     }
 
     /// All pages and notes, if there are new ones since the last call.
     pub fn unsaved(&self) -> Option<Saved> {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         if !std::mem::take(&mut state.is_unsaved) {
             return None;
         }
@@ -122,11 +124,7 @@ impl Blocks {
 
     /// Records that what is known is saved.
     pub fn are_saved(&self) {
-        self.lock().is_unsaved = false;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).is_unsaved = false;
     }
 }
 

@@ -1,11 +1,12 @@
 //! A bucket: a client with connections and credentials of its own, which is replaced when the credentials have changed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use object_store::ObjectStore;
 
 use super::error::StoreError;
+use crate::flow::lock;
 use crate::store::address::Address;
 
 /// Credentials that are refused are read again at most this often.
@@ -41,7 +42,7 @@ impl Bucket {
     }
 
     pub fn client(&self) -> Client {
-        Arc::clone(&self.lock().client)
+        Arc::clone(&lock(&self.made).client)
     }
 
     /// A client to try after `refused` was refused, with other credentials. `None` if they are as before, or were read a
@@ -64,7 +65,7 @@ impl Bucket {
     pub fn renew(&self, is_told: bool) {
         match (self.make)(&self.address) {
             Ok(new) => {
-                let mut made = self.lock();
+                let mut made = lock(&self.made);
                 if is_told || new.credentials.is_none() || new.credentials != made.credentials {
                     *made = new;
                 }
@@ -76,10 +77,6 @@ impl Bucket {
                 );
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Made> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,7 +100,7 @@ mod tests {
         let client = bucket.client();
         assert!(bucket.instead_of(&client).await.is_none());
         assert!(Arc::ptr_eq(&bucket.client(), &client));
-        bucket.lock().credentials = Some(blake3::hash(b"an older key"));
+        lock(&bucket.made).credentials = Some(blake3::hash(b"an older key"));
         bucket.renew(false);
         assert!(bucket.instead_of(&client).await.is_some());
         let client = bucket.client();

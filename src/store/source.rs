@@ -1,7 +1,7 @@
 //! The place of an object: what reads from there, and what was last seen there.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::blocks::BLOCK;
@@ -10,6 +10,7 @@ use super::host::Host;
 use super::shared::Shared;
 use super::transport::{Part, RETRY, Transport};
 use super::version::Version;
+use crate::flow::lock;
 use crate::store::address::Address;
 
 /// How long an object is taken to be unchanged after it was last seen so. Requests for its bytes find out earlier.
@@ -38,12 +39,12 @@ pub(super) struct Known {
 impl Source {
     /// The bytes in a range of whatever version the object has now.
     pub async fn first(&self, range: Range<u64>) -> Result<Part, StoreError> {
-        let failed = self.known().failed.clone().filter(|(_, at)| at.elapsed() < RETRY);
+        let failed = lock(&self.known).failed.clone().filter(|(_, at)| at.elapsed() < RETRY);
         if let Some((failure, _)) = failed {
             return Err(failure);
         }
         let part = self.ask(range, None).await.inspect_err(|error| self.has_failed(error))?;
-        self.known().seen = Some((part.version.clone(), Instant::now()));
+        lock(&self.known).seen = Some((part.version.clone(), Instant::now()));
         Ok(part)
     }
 
@@ -69,44 +70,40 @@ impl Source {
 
     /// Whether the object was not seen lately, or a request has failed since.
     pub fn is_out_of_date(&self) -> bool {
-        let known = self.known();
+        let known = lock(&self.known);
         known.has_failed_since() || known.seen.as_ref().is_none_or(|(_, at)| at.elapsed() >= FRESH)
     }
 
     /// Whether the object was of this version when it was last seen, and whether that was lately.
     pub fn is_of(&self, version: &Version) -> (bool, bool) {
-        let known = self.known();
+        let known = lock(&self.known);
         known.seen.as_ref().map_or((false, true), |(seen, at)| (seen.is_of(version), at.elapsed() < FRESH))
     }
 
     fn has_failed(&self, error: &StoreError) {
         if let StoreError::Unavailable { .. } | StoreError::Denied { .. } = error {
-            self.known().failed = Some((error.clone(), Instant::now()));
+            lock(&self.known).failed = Some((error.clone(), Instant::now()));
         }
     }
 
     /// Why the store refuses the object, unless it has been seen since.
     pub fn refusal(&self) -> Option<StoreError> {
-        let known = self.known();
+        let known = lock(&self.known);
         let failure = known.failed.as_ref().filter(|_| known.has_failed_since()).map(|(failure, _)| failure);
         failure.filter(|failure| matches!(failure, StoreError::Denied { .. })).cloned()
     }
 
     /// Records that the object is, or is not, of this version now, unless another one has been seen meanwhile.
     fn note(&self, version: &Version, is_there: bool) {
-        let seen = &mut self.known().seen;
+        let seen = &mut lock(&self.known).seen;
         if seen.as_ref().is_some_and(|(seen, _)| seen.is_of(version)) {
             *seen = seen.take().filter(|_| is_there).map(|(seen, _)| (seen, Instant::now()));
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Looks at the object in the background. A store that does not answer says nothing about it.
     pub fn check(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.known().is_being_checked, true) {
+        if std::mem::replace(&mut lock(&self.known).is_being_checked, true) {
             return;
         }
         let source = Arc::clone(self);
@@ -116,7 +113,7 @@ impl Source {
                 Err(StoreError::NoRanges) => source.ask(0..BLOCK, None).await,
                 answered => answered,
             };
-            let mut known = source.known();
+            let mut known = lock(&source.known);
             known.is_being_checked = false;
             match part {
                 Ok(part) => known.seen = Some((part.version, Instant::now())),

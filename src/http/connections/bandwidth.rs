@@ -9,12 +9,13 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::flow::lock;
 use crate::metrics::Clock;
 
 /// How much a client that has received nothing may be sent at once, as time at the limited rate.
@@ -37,9 +38,9 @@ impl Bandwidth {
     pub fn throttle(&self, client: Option<IpAddr>) -> Throttle {
         let bucket = self.rate.zip(client).map(|(rate, client)| {
             let now = Instant::now();
-            let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut buckets = lock(&self.buckets);
             // A bucket outlives its connections until it is full: a client cannot refill it by connecting again.
-            buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || *bucket.sent_by() > now);
+            buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || *lock(&bucket.sent_by) > now);
             let new = || Arc::new(Bucket { rate, sent_by: Mutex::new(now) });
             Arc::clone(buckets.entry(client).or_insert_with(new))
         });
@@ -55,16 +56,12 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn sent_by(&self) -> MutexGuard<'_, Instant> {
-        self.sent_by.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Grants some of the bytes wanted; returns how many, and when they may be sent.
     fn grant(&self, wanted: usize, now: Instant) -> (usize, Instant) {
         let most = (self.rate.get() / 8).clamp(1, LARGEST_GRANT);
         let granted = most.min(wanted as u64);
         let takes = Duration::from_nanos(1_000_000_000 * granted / self.rate);
-        let mut sent_by = self.sent_by();
+        let mut sent_by = lock(&self.sent_by);
         *sent_by = (*sent_by).max(now) + takes;
         (granted as usize, now.max(*sent_by - BURST))
     }

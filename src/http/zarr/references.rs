@@ -34,9 +34,7 @@ pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> HttpRe
             "{place}, if server.references names the public address of the data"
         ));
     };
-    let answered = found(context, prefix, image).await;
-    context.site.service.use_pause();
-    answered.unwrap_or_else(|error| problem::response(&error))
+    context.response(found(context, prefix, image).await)
 }
 
 async fn found(context: &Context<'_>, prefix: &str, image: &str) -> Result<HttpResponse, TileError> {

@@ -9,16 +9,11 @@ use crate::layout::Layout;
 use crate::layout::contents::About;
 use crate::layout::marks::Marks;
 
-const NAME: &str = "simplnx";
 const STRUCTURE: &str = "/DataStructure/";
 
 pub(in crate::layout) struct Simplnx;
 
 impl Layout for Simplnx {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let name = about.path.strip_prefix(STRUCTURE)?.split('/').next()?;
         let own = about.file.attributes(&format!("{STRUCTURE}{name}"))?;

@@ -13,11 +13,7 @@ use crate::volume::hdf5::{OpenError, OpenFile, View};
 pub(in crate::layout) struct MainFile;
 
 impl Layout for MainFile {
-    fn name(&self) -> &'static str {
-        "Luxendo main file"
-    }
-
-    fn recognise(&self, contents: &Contents<'_>) -> Option<String> {
+    fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let times = numbered(contents.root(), "timepoint_");
         let path = views(contents.file, &times).first()?.data(&times.first()?.1, "res_0");
         contents.file.has(&path).then(|| format!("it has {path}"))

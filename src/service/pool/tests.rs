@@ -198,7 +198,7 @@ fn threads_that_are_stuck_are_replaced_once_and_count_again_when_they_return() {
     second.go();
     third.has_begun();
     third.go();
-    while pool.lock().most > 1 {
+    while lock(&pool.0.state).most > 1 {
         thread::sleep(CHECKS);
     }
     let (running, waiting) = (submit(&pool, 1), submit(&pool, 1));

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::bytes::FileBytes;
 use super::identity::FileIdentity;
+use crate::flow::lock;
 
 /// The allow-list of one file.
 #[derive(Debug)]
@@ -34,13 +35,13 @@ impl Admission {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let admission = Arc::new(Self { number, own, others: Mutex::default(), failures: AtomicU64::new(0) });
-        locked(&KNOWN).insert(number, Arc::downgrade(&admission));
+        lock(&KNOWN).insert(number, Arc::downgrade(&admission));
         admission
     }
 
     /// Looks up an admission; `None` once it has been dropped.
     pub fn numbered(number: u64) -> Option<Arc<Self>> {
-        locked(&KNOWN).get(&number)?.upgrade()
+        lock(&KNOWN).get(&number)?.upgrade()
     }
 
     pub fn number(&self) -> u64 {
@@ -53,7 +54,7 @@ impl Admission {
 
     /// Admits a file under `name`, the path with which the library will open it.
     pub fn admit(&self, name: PathBuf, identity: FileIdentity) {
-        locked(&self.others).insert(name, identity);
+        lock(&self.others).insert(name, identity);
     }
 
     /// Opens a file by the name that the library uses; fails if it was not admitted or has changed since.
@@ -61,7 +62,7 @@ impl Admission {
         if name == self.own.identity().path() {
             return Ok(Arc::clone(&self.own));
         }
-        let identity = locked(&self.others).get(name).cloned();
+        let identity = lock(&self.others).get(name).cloned();
         let identity = identity.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         // Not as a growing file, because appended data has not been audited.
         let opened = FileBytes::open_as(&identity, false).map(Arc::new);
@@ -80,13 +81,8 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        locked(&KNOWN).remove(&self.number);
+        lock(&KNOWN).remove(&self.number);
     }
-}
-
-/// Ignores poisoning: no code panics in the middle of a change.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
-use super::admission::{Admission, locked};
+use super::admission::Admission;
 use super::beginning;
 use super::bytes::FileBytes;
 use super::digests::Digests;
@@ -16,7 +16,7 @@ use super::handles::{LastUsed, OnDemand};
 use super::identity::{ContentId, FileIdentity};
 use super::{OpenError, library_lock};
 use crate::base::tile::Fingerprint;
-use crate::flow::stalls;
+use crate::flow::{lock, stalls};
 use crate::store::{Location, Store};
 
 /// An HDF5 file open for reading, through the library and directly.
@@ -139,29 +139,26 @@ impl Files {
 
     /// Keeps the metadata of objects in stores, as far as it was read, for the next start.
     pub fn save_metadata(&self) {
-        let slots: Vec<Slot> = locked(&self.open).values().cloned().collect();
-        slots.iter().filter_map(|slot| slot.lock().upgrade()).for_each(|file| file.bytes.save_metadata());
+        let slots: Vec<Slot> = lock(&self.open).values().cloned().collect();
+        let files = slots.iter().filter_map(|slot| lock(&slot.0.file).upgrade());
+        files.for_each(|file| file.bytes.save_metadata());
     }
 
     /// Adds files that must not be opened.
     pub fn refuse(&self, refused: impl IntoIterator<Item = (Location, String)>) {
         let resolved = |(file, why): (Location, String)| (file.resolved().unwrap_or(file), why);
-        self.refused().extend(refused.into_iter().map(resolved));
+        lock(&self.refused).extend(refused.into_iter().map(resolved));
     }
 
     /// Whether a file must not be opened.
     pub fn is_refused(&self, file: &Location) -> bool {
-        file.resolved().is_ok_and(|file| self.refused().contains_key(&file))
-    }
-
-    fn refused(&self) -> MutexGuard<'_, HashMap<Location, String>> {
-        locked(&self.refused)
+        file.resolved().is_ok_and(|file| lock(&self.refused).contains_key(&file))
     }
 
     /// Keeps all files open that are opened from now on, until the result is dropped: links may lead to the same file again
     /// and again.
     pub fn keep_open(&self) -> Arc<Kept> {
-        let mut kept = locked(&self.kept);
+        let mut kept = lock(&self.kept);
         kept.upgrade().unwrap_or_else(|| {
             let new = Arc::new(Kept::default());
             *kept = Arc::downgrade(&new);
@@ -218,10 +215,10 @@ impl Files {
 
     /// What is missing at the end of a file that is open, in words; its location is without symbolic links.
     pub fn truncation(&self, file: &Location) -> Option<String> {
-        let open = locked(&self.open);
+        let open = lock(&self.open);
         let slots = [None, Some(false)].map(|growing| open.get(&(file.clone(), growing)).cloned());
         drop(open);
-        slots.into_iter().flatten().find_map(|slot| slot.lock().upgrade()?.truncation.clone())
+        slots.into_iter().flatten().find_map(|slot| lock(&slot.0.file).upgrade()?.truncation.clone())
     }
 
     /// Opens a file, unless it is open in its current generation. It is `growing` if it may be appended to while it is open;
@@ -236,8 +233,8 @@ impl Files {
     /// may have changed. They are no longer refused.
     pub fn forget<'a>(&self, files: impl IntoIterator<Item = &'a Location>) {
         let files: HashSet<&Location> = files.into_iter().collect();
-        self.refused().retain(|file, _| !files.contains(file));
-        locked(&self.open).retain(|(file, _), slot| {
+        lock(&self.refused).retain(|file, _| !files.contains(file));
+        lock(&self.open).retain(|(file, _), slot| {
             slot.0.is_forgotten.fetch_or(files.contains(file), Ordering::Relaxed);
             slot.is_in_use()
         });
@@ -249,7 +246,7 @@ impl Files {
         resolved: Location,
         growing: Option<bool>,
     ) -> Result<Arc<StoredFile>, OpenError> {
-        if let Some(problem) = self.refused().get(&resolved).cloned() {
+        if let Some(problem) = lock(&self.refused).get(&resolved).cloned() {
             return Err(OpenError::File { file: resolved, problem });
         }
         stalls::ensure_answer([resolved.as_path()]).map_err(OpenError::Unresponsive)?;
@@ -257,7 +254,7 @@ impl Files {
         let _working = stalls::working_on(&resolved.as_path().into());
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the meantime.
-        let mut file = slot.lock();
+        let mut file = lock(&slot.0.file);
         let before = file.upgrade();
         let is_forgotten = slot.0.is_forgotten.swap(false, Ordering::Relaxed);
         if let Some(same) = before.as_ref().filter(|file| !is_forgotten && file.identity().is_current()) {
@@ -265,15 +262,15 @@ impl Files {
         }
         let opened = Arc::new(StoredFile::open(resolved, growing, before.as_deref(), self)?);
         *file = Arc::downgrade(&opened);
-        if let Some(kept) = locked(&self.kept).upgrade() {
-            locked(&kept.0).push(Arc::clone(&opened));
+        if let Some(kept) = lock(&self.kept).upgrade() {
+            lock(&kept.0).push(Arc::clone(&opened));
         }
         Ok(opened)
     }
 
     /// The slot of a file, perhaps a new one; an error if too many files are open.
     fn slot(&self, key: (Location, Option<bool>)) -> Result<Slot, OpenError> {
-        let mut open = locked(&self.open);
+        let mut open = lock(&self.open);
         if let Some(slot) = open.get(&key) {
             return Ok(slot.clone());
         }
@@ -304,12 +301,8 @@ struct InSlot {
 }
 
 impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Weak<StoredFile>> {
-        locked(&self.0.file)
-    }
-
     /// Whether the file is being opened, or open.
     fn is_in_use(&self) -> bool {
-        Arc::strong_count(&self.0) > 1 || self.lock().strong_count() > 0
+        Arc::strong_count(&self.0) > 1 || lock(&self.0.file).strong_count() > 0
     }
 }

@@ -13,8 +13,9 @@ use hdf5::sync::sync;
 use hdf5::{Dataset, File, Group, Result};
 use lru::LruCache;
 
-use super::admission::{Admission, locked};
+use super::admission::Admission;
 use super::{filters, library};
+use crate::flow::lock;
 
 /// How many files stay open in the library.
 const MAX_FILES: usize = 8;
@@ -39,7 +40,7 @@ impl Handles {
     }
 
     fn dataset(&self, path: &str) -> Result<Dataset> {
-        if let Some(known) = locked(&self.datasets).get(path) {
+        if let Some(known) = lock(&self.datasets).get(path) {
             return Ok(known.clone());
         }
         let dataset = library::open_dataset(&self.root, path)?;
@@ -49,7 +50,7 @@ impl Handles {
 
     fn keep(&self, path: &str, dataset: &Dataset) {
         // Closed without the lock.
-        let _oldest = locked(&self.datasets).push(path.to_owned(), dataset.clone());
+        let _oldest = lock(&self.datasets).push(path.to_owned(), dataset.clone());
     }
 }
 
@@ -59,7 +60,7 @@ pub(super) struct LastUsed(Mutex<VecDeque<Arc<Handles>>>);
 
 impl LastUsed {
     fn note(&self, used: &Arc<Handles>) {
-        let mut files = locked(&self.0);
+        let mut files = lock(&self.0);
         files.retain(|other| !Arc::ptr_eq(other, used));
         files.push_back(Arc::clone(used));
         let oldest = (files.len() > MAX_FILES).then(|| files.pop_front());
@@ -69,7 +70,7 @@ impl LastUsed {
     }
 
     fn forget(&self, handles: &Arc<Handles>) {
-        locked(&self.0).retain(|other| !Arc::ptr_eq(other, handles));
+        lock(&self.0).retain(|other| !Arc::ptr_eq(other, handles));
     }
 }
 
@@ -97,7 +98,7 @@ impl OnDemand {
     pub fn get(&self) -> Result<Arc<Handles>> {
         // The library's lock first: some callers hold it already.
         sync(|| {
-            let mut open = locked(&self.open);
+            let mut open = lock(&self.open);
             let handles = match open.upgrade() {
                 Some(handles) => handles,
                 None => Handles::open(&self.admission)?,
@@ -127,7 +128,7 @@ impl OnDemand {
 
 impl Drop for OnDemand {
     fn drop(&mut self) {
-        if let Some(handles) = locked(&self.open).upgrade() {
+        if let Some(handles) = lock(&self.open).upgrade() {
             self.last_used.forget(&handles);
         }
     }

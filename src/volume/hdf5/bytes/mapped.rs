@@ -1,8 +1,9 @@
 //! The memory mapping of a file.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::flow::lock;
 use crate::volume::hdf5::mapping::Mapping;
 
 /// The mapping of a file, made when it is first needed, and again when the file has grown.
@@ -15,7 +16,7 @@ pub(super) struct Mapped {
 impl Mapped {
     /// The mapping, if it reaches at least to `end`; otherwise the one that `map` makes.
     pub fn reaching(&self, end: u64, map: impl FnOnce() -> io::Result<Mapping>) -> io::Result<Arc<Mapping>> {
-        let mut mapping = self.lock();
+        let mut mapping = lock(&self.mapping);
         if let Some(mapping) = mapping.as_ref().filter(|mapping| mapping.length() >= end) {
             return Ok(Arc::clone(mapping));
         }
@@ -29,10 +30,6 @@ impl Mapped {
 
     /// Drops the mapping; it is made again when needed.
     pub fn drop_mapping(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Mapping>>> {
-        self.mapping.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.mapping) = None;
     }
 }

@@ -5,10 +5,11 @@
 //! verified.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use lru::LruCache;
 
+use crate::flow::lock;
 use crate::flow::trace::RequestId;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
@@ -57,7 +58,7 @@ impl Default for List {
 impl List {
     /// Adds a chunk as the next to be finished.
     pub fn add(&self, id: ChunkId, chunk: impl FnOnce() -> Unfinished) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0.state);
         if state.waiting.get(&id).is_some() || state.running.contains(&id) {
             return;
         }
@@ -73,7 +74,7 @@ impl List {
         if self.is_empty() {
             return;
         }
-        let mut state = self.lock();
+        let mut state = lock(&self.0.state);
         state.waiting.pop(id);
         self.count(&state);
     }
@@ -83,7 +84,7 @@ impl List {
         if self.is_empty() {
             return None;
         }
-        let mut state = self.lock();
+        let mut state = lock(&self.0.state);
         let (id, chunk) = state.waiting.pop_mru()?;
         state.running.push(id);
         self.count(&state);
@@ -100,7 +101,7 @@ impl List {
         if self.is_empty() {
             return false;
         }
-        let state = self.lock();
+        let state = lock(&self.0.state);
         state.waiting.contains(id) || state.running.contains(id)
     }
 
@@ -115,10 +116,6 @@ impl List {
 
     fn count(&self, state: &State) {
         self.0.count.store(state.waiting.len() + state.running.len(), Ordering::Release);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,7 +138,7 @@ impl Drop for Work {
         if !self.is_done {
             self.list.give_up();
         }
-        let mut state = self.list.lock();
+        let mut state = lock(&self.list.0.state);
         state.running.retain(|id| *id != self.id);
         self.list.count(&state);
     }
