@@ -41,8 +41,20 @@ watched() (
     [ ! -t 2 ] || printf '\r\033[K' >&2
     if [ "$status" = 0 ]; then shown='^warning'; else shown=.; fi
     tr '\r' '\n' <"$log" | grep -v '^ *Building \[' | grep "$shown" >&2 || true
+    [ "$status" = 0 ] || lacks "$log"
     exit "$status"
 )
+
+# lacks LOG: says what the computer lacks, if that is why a command has failed.
+lacks() {
+    if grep -q 'No space left on device' "$1"; then
+        say "the disk is full: free some space (a build takes about 2 GiB), then run this again"
+    elif grep -Eq 'signal: 9|memory allocation of|[Oo]ut of memory|Cannot allocate memory|^Killed' "$1"; then
+        say "memory ran out: end other programs, or set CARGO_BUILD_JOBS=1 (a build then takes about 3 GiB), then run this again"
+    elif grep -Eq 'failed to (download|fetch|get)|[Cc]ould(n.t| not) resolve|[Cc]ould(n.t| not) connect|Temporary failure' "$1"; then
+        say "not everything could be fetched: connect to the network, or set HTTPS_PROXY, then run this again"
+    fi
+}
 
 # tick TEXT LOG: the line of `watched`, until the script ends.
 tick() {
