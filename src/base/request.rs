@@ -159,8 +159,10 @@ impl<'a> TilePath<'a> {
         if raw.next()? != TILECACHE {
             return None;
         }
-        let segments = raw.map(decoded).collect::<Result<Vec<_>, _>>();
-        Some(segments.map(|segments| Self { tile_service, segments }))
+        // Long enough for nearly every path: to grow, it would take the allocator's lock, which all threads share.
+        let mut segments = Vec::with_capacity(8);
+        let all = raw.try_for_each(|segment| decoded(segment).map(|segment| segments.push(segment)));
+        Some(all.map(|()| Self { tile_service, segments }))
     }
 
     /// Whether it requests a slice's thumbnail: `small.png` in place of a tile's file name.

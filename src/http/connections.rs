@@ -15,6 +15,7 @@ mod tests;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
@@ -66,12 +67,12 @@ struct Connection {
     /// The address that it counts for; `None` on a Unix socket.
     client: Option<IpAddr>,
     state: Mutex<State>,
+    is_evicted: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
     activity: Activity,
-    is_evicted: bool,
     /// Wakes the task of the connection.
     waker: Option<Waker>,
 }
@@ -110,11 +111,12 @@ impl Connections {
             self.metrics.refused.inc();
             return None;
         }
-        let state = State { activity: Activity::Idle(Instant::now()), is_evicted: false, waker: None };
-        let connection = Arc::new(Connection { client, state: Mutex::new(state) });
+        let state = State { activity: Activity::Idle(Instant::now()), waker: None };
+        let (state, is_evicted) = (Mutex::new(state), AtomicBool::new(false));
+        let connection = Arc::new(Connection { client, state, is_evicted });
         open.push(Arc::clone(&connection));
         self.metrics.open.inc();
-        Some(Admission { all: Arc::clone(self), connection, address })
+        Some(Admission { all: Arc::clone(self), connection, address, waker: None })
     }
 
     /// Closes the connection of lowest rank among those that match; false if there is none.
@@ -140,10 +142,8 @@ impl Connection {
 
     /// Makes the connection close itself, at once or after the response in progress.
     fn evict(&self) {
-        let mut state = lock(&self.state);
-        state.is_evicted = true;
-        let waker = state.waker.take();
-        drop(state);
+        self.is_evicted.store(true, Ordering::Release);
+        let waker = lock(&self.state).waker.take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -168,6 +168,8 @@ pub(super) struct Admission {
     all: Arc<Connections>,
     connection: Arc<Connection>,
     address: Option<IpAddr>,
+    /// The waker that the connection has been given.
+    waker: Option<Waker>,
 }
 
 impl Admission {
@@ -176,10 +178,14 @@ impl Admission {
     }
 
     /// Whether the connection is to be closed; if not, the task will be woken when it is.
-    fn is_evicted(&self, waker: &Waker) -> bool {
-        let mut state = lock(&self.connection.state);
-        state.waker.get_or_insert_with(|| waker.clone()).clone_from(waker);
-        state.is_evicted
+    fn is_evicted(&mut self, waker: &Waker) -> bool {
+        // Nearly always the same one: its task asks several times for each request.
+        if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            self.waker = Some(waker.clone());
+            lock(&self.connection.state).waker.clone_from(&self.waker);
+        }
+        // After that: an eviction since then finds the waker, an earlier one has set this.
+        self.connection.is_evicted.load(Ordering::Acquire)
     }
 
     /// Counts a refusal, and logs it unless it is a timeout: only a wrong port or a scanner explains the other kinds.

@@ -276,7 +276,7 @@ fn a_client_has_a_limit_of_its_own() {
     admitted.push(all.admit(client(2)).unwrap());
     admitted[2].set_activity(Activity::Idle(Instant::now()));
     admitted.push(all.admit(client(1)).unwrap());
-    let evicted: Vec<bool> = admitted.iter().map(|one| one.is_evicted(Waker::noop())).collect();
+    let evicted: Vec<bool> = admitted.iter_mut().map(|one| one.is_evicted(Waker::noop())).collect();
     assert_eq!(evicted, [false, false, true, false, false]);
     admitted.clear();
     assert!(lock(&all.open).is_empty());
