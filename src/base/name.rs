@@ -40,7 +40,7 @@ impl Name {
 /// Compares texts as people sort them: numbers in them by their value, so that `_2` comes before `_10`. Texts that differ
 /// only in leading zeros are not equal.
 pub(crate) fn natural(a: &str, b: &str) -> Ordering {
-    // Most comparisons are of a name that is looked up, and its equal.
+    // A lookup ends at an equal name, and comparing numbers within equal names is slow.
     if a == b {
         return Ordering::Equal;
     }

@@ -168,7 +168,7 @@ pub(super) struct Admission {
     all: Arc<Connections>,
     connection: Arc<Connection>,
     address: Option<IpAddr>,
-    /// The waker that the connection has been given.
+    /// The waker that was stored in the connection's state.
     waker: Option<Waker>,
 }
 
@@ -179,12 +179,12 @@ impl Admission {
 
     /// Whether the connection is to be closed; if not, the task will be woken when it is.
     fn is_evicted(&mut self, waker: &Waker) -> bool {
-        // Nearly always the same one: its task asks several times for each request.
+        // A task asks several times for each request, nearly always with the same waker.
         if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             self.waker = Some(waker.clone());
             lock(&self.connection.state).waker.clone_from(&self.waker);
         }
-        // After that: an eviction since then finds the waker, an earlier one has set this.
+        // Read after the waker was stored: an earlier eviction is seen here, and a later one wakes the task.
         self.connection.is_evicted.load(Ordering::Acquire)
     }
 
