@@ -39,6 +39,7 @@ impl Handles {
         Ok(Arc::new(Self { file, root, datasets: Mutex::new(LruCache::new(MAX_DATASETS)) }))
     }
 
+    /// A dataset of those that stay open, or opened now. The caller holds the library's lock.
     fn dataset(&self, path: &str) -> Result<Dataset> {
         if let Some(known) = lock(&self.datasets).get(path) {
             return Ok(known.clone());
@@ -48,6 +49,7 @@ impl Handles {
         Ok(dataset)
     }
 
+    /// The caller holds the library's lock.
     fn keep(&self, path: &str, dataset: &Dataset) {
         // Closed without the lock.
         let _oldest = lock(&self.datasets).push(path.to_owned(), dataset.clone());
@@ -75,6 +77,8 @@ impl LastUsed {
 }
 
 /// The handles of one file, opened when they are needed.
+///
+/// The library's lock comes before all locks here: some callers hold it already, and even a copy of a handle takes it.
 #[derive(Debug)]
 pub(super) struct OnDemand {
     admission: Arc<Admission>,
@@ -96,7 +100,6 @@ impl OnDemand {
 
     /// The file, which stays open in the library until this is dropped.
     pub fn get(&self) -> Result<Arc<Handles>> {
-        // The library's lock first: some callers hold it already.
         sync(|| {
             let mut open = lock(&self.open);
             let handles = match open.upgrade() {
@@ -117,12 +120,12 @@ impl OnDemand {
 
     /// A dataset, by its path along hard links.
     pub fn dataset(&self, path: &str) -> Result<Dataset> {
-        self.get()?.dataset(path)
+        sync(|| self.get()?.dataset(path))
     }
 
     /// Keeps a dataset open that will soon be needed.
     pub fn keep(&self, path: &str, dataset: &Dataset) -> Result<()> {
-        self.get().map(|handles| handles.keep(path, dataset))
+        sync(|| self.get().map(|handles| handles.keep(path, dataset)))
     }
 }
 
@@ -131,5 +134,38 @@ impl Drop for OnDemand {
         if let Some(handles) = lock(&self.open).upgrade() {
             self.last_used.forget(&handles);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::flow::activity::Activity;
+    use crate::metrics::Metrics;
+    use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, library_lock};
+
+    #[test]
+    fn nobody_waits_for_the_librarys_lock_with_the_list_of_datasets_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.h5");
+        let file = hdf5::File::create(&path).unwrap();
+        file.new_dataset::<u8>().shape((4, 4)).create("raw").unwrap();
+        file.close().unwrap();
+        let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
+        let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None };
+        let raw = opener.open(&path.into()).unwrap().dataset("raw").unwrap();
+        let (handles, handle) = (&raw.file.handles, raw.handle().unwrap());
+        let open = handles.get().unwrap();
+        std::thread::scope(|scope| {
+            let library = library_lock::lock().unwrap();
+            scope.spawn(|| handles.keep("raw", &handle).unwrap());
+            scope.spawn(|| drop(handles.dataset("/raw").unwrap()));
+            std::thread::sleep(Duration::from_millis(100));
+            // Whoever has the library's lock opens and keeps datasets, too.
+            assert!(open.datasets.try_lock().is_ok());
+            drop(library);
+        });
     }
 }
