@@ -139,12 +139,12 @@ impl Drop for OnDemand {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::flow::activity::Activity;
     use crate::metrics::Metrics;
     use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, library_lock};
+
+    const ROUNDS: usize = 5000;
 
     #[test]
     fn nobody_waits_for_the_librarys_lock_with_the_list_of_datasets_locked() {
@@ -160,13 +160,14 @@ mod tests {
         let (handles, handle) = (&raw.file.handles, raw.handle().unwrap());
         let open = handles.get().unwrap();
         std::thread::scope(|scope| {
-            let library = library_lock::lock().unwrap();
-            scope.spawn(|| handles.keep("raw", &handle).unwrap());
-            scope.spawn(|| drop(handles.dataset("/raw").unwrap()));
-            std::thread::sleep(Duration::from_millis(100));
-            // Whoever has the library's lock opens and keeps datasets, too.
-            assert!(open.datasets.try_lock().is_ok());
-            drop(library);
+            let keep = || (0..ROUNDS).for_each(|_| handles.keep("raw", &handle).unwrap());
+            let reopen = || (0..ROUNDS).for_each(|_| drop(handles.dataset("/raw").unwrap()));
+            let workers = [scope.spawn(keep), scope.spawn(reopen)];
+            while !workers.iter().all(|worker| worker.is_finished()) {
+                let _library = library_lock::lock().unwrap();
+                // Whoever has the library's lock opens and keeps datasets, too.
+                assert!(open.datasets.try_lock().is_ok());
+            }
         });
     }
 }
