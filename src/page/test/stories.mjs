@@ -1089,7 +1089,7 @@ export const stories = (world) => {
       equal(made({ ...PYRAMID, path: "/ids", values: true, at: [[x - 3, y - 20, z - 7].map(Math.floor)] })[0], "3000009", "the label there");
       await go("label 12345");
       await visit.page.waitForSelector("text=There is no label 12345");
-      // The notice goes after a few seconds, perhaps before the picture is complete.
+      // The notice is hidden after four seconds, perhaps before the picture is complete.
       await Promise.all([
         visit.page.waitForSelector("text=There is no label 54321"),
         visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:100:54321"),
