@@ -139,6 +139,8 @@ impl Drop for OnDemand {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::{self, ScopedJoinHandle};
+
     use super::*;
     use crate::flow::activity::Activity;
     use crate::metrics::Metrics;
@@ -159,11 +161,11 @@ mod tests {
         let raw = opener.open(&path.into()).unwrap().dataset("raw").unwrap();
         let (handles, handle) = (&raw.file.handles, raw.handle().unwrap());
         let open = handles.get().unwrap();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let keep = || (0..ROUNDS).for_each(|_| handles.keep("raw", &handle).unwrap());
             let reopen = || (0..ROUNDS).for_each(|_| drop(handles.dataset("/raw").unwrap()));
             let workers = [scope.spawn(keep), scope.spawn(reopen)];
-            while !workers.iter().all(|worker| worker.is_finished()) {
+            while !workers.iter().all(ScopedJoinHandle::is_finished) {
                 let _library = library_lock::lock().unwrap();
                 // Whoever has the library's lock opens and keeps datasets, too.
                 assert!(open.datasets.try_lock().is_ok());
