@@ -136,9 +136,10 @@ build() {
     (cd "$root" && watched "building voltile" cargo build --release --locked) && echo "$built"
 }
 
-# apt_install PACKAGE...: for root on Debian. Lists that cannot be updated may still do.
+# apt_install PACKAGE...: for root on Debian. Lists that cannot be updated may still do. Another program that installs
+# packages holds dpkg's lock: it is waited for.
 apt_install() {
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq </dev/null || true
-    apt-get install -qq -y --no-install-recommends "$@" </dev/null
+    apt-get -o DPkg::Lock::Timeout=300 update -qq </dev/null || true
+    apt-get -o DPkg::Lock::Timeout=300 install -qq -y --no-install-recommends "$@" </dev/null
 }

@@ -19,7 +19,7 @@ pub mod wire;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -58,9 +58,25 @@ pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 
-/// The folder of real files from other projects, which may lie next to this one.
-pub fn shared_data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data")
+/// The folder of real files from other projects. If it does not lie next to this one, the story is skipped.
+pub fn shared_data() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    if !folder.join("MANIFEST.md").exists() {
+        skipped("there is no ../shared/data");
+        return None;
+    }
+    Some(folder)
+}
+
+/// Notes that the running story is skipped, in the file that `scripts/test` names, or else on standard error.
+pub fn skipped(reason: &str) {
+    let story = thread::current();
+    let line = format!("{} ({reason})\n", story.name().unwrap_or("a story"));
+    // Not by `eprintln!`, which the test runner keeps to itself.
+    let Some(file) = std::env::var_os("VOLTILE_SKIPPED") else {
+        return io::stderr().write_all(format!("SKIPPED: {line}").as_bytes()).unwrap();
+    };
+    File::options().append(true).open(file).unwrap().write_all(line.as_bytes()).unwrap();
 }
 
 /// A checked-in JSON file.

@@ -43,11 +43,11 @@ fn line(path: &Path, channel: &FoundChannel) -> String {
 }
 
 #[test]
-#[cfg_attr(not(has_shared_data), ignore = "needs the shared data next to the project (../shared/data)")]
 fn real_files_open_with_everything_that_they_describe() {
+    let Some(data) = shared_data() else { return };
     let blocks = EXPECTED.split("\n\n").filter(|block| !block.trim().is_empty());
     for block in blocks {
         let (name, _) = block.split_once(": ").expect("a block begins with the file");
-        assert_eq!(described(name, &shared_data().join(name)).trim(), block.trim());
+        assert_eq!(described(name, &data.join(name)).trim(), block.trim());
     }
 }

@@ -152,6 +152,7 @@ fn kinds(path: &Path) {
 }
 
 #[test]
+#[ignore = "slow: makes many pyramids"]
 fn stored_levels_have_the_pixels_of_derived_ones() {
     let place = Place::new();
     let mut files: Vec<PathBuf> = Vec::new();
@@ -179,6 +180,7 @@ fn stored_levels_have_the_pixels_of_derived_ones() {
 }
 
 #[test]
+#[ignore = "slow: makes many pyramids"]
 fn levels_made_for_isotropic_scaling_are_used_only_with_it() {
     let place = Place::new();
     kinds(&place.path("kinds.h5"));
@@ -346,6 +348,7 @@ fn inspect_shows_which_levels_come_from_a_sidecar() {
 }
 
 #[test]
+#[ignore = "slow: makes many pyramids"]
 fn a_rechunked_volume_is_served_like_the_original() {
     let place = Place::new();
     for (name, write) in [("bdv.h5", big_data_viewer as fn(&Path)), ("i.ims", imaris), ("kinds.h5", kinds)] {
@@ -510,6 +513,7 @@ fn killed(mut command: Command, is_there: impl Fn() -> bool) -> bool {
 }
 
 #[test]
+#[ignore = "slow: kills many runs"]
 fn killed_runs_can_be_resumed_and_give_the_same_levels() {
     let kills: usize = std::env::var("VOLTILE_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
     let place = Place::new();

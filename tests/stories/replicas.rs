@@ -61,6 +61,7 @@ fn ask_for_all(server: &Server) {
 }
 
 #[test]
+#[ignore = "slow: needs Redis"]
 fn a_tile_that_one_replica_has_rendered_is_not_rendered_by_another() {
     let place = Place::new();
     let Some(redis) = helpers::redis(&place, None, "") else { return };
@@ -89,6 +90,7 @@ fn a_tile_that_one_replica_has_rendered_is_not_rendered_by_another() {
 }
 
 #[test]
+#[ignore = "slow: needs Redis"]
 fn without_redis_no_tile_waits_for_it_and_it_is_used_when_it_is_there() {
     let place = Place::new();
     let Some(first) = helpers::redis(&place, None, "hidden-word") else { return };
@@ -214,6 +216,7 @@ fn a_redis_that_sends_without_end_is_read_no_further_than_the_longest_entry() {
 }
 
 #[test]
+#[ignore = "slow: needs Redis"]
 fn a_redis_that_stops_while_it_is_used_is_soon_not_asked_any_more() {
     let place = Place::new();
     let Some(mut redis) = helpers::redis(&place, None, "") else { return };
@@ -482,6 +485,7 @@ fn browse(nginx: &Helper, all: &[(String, Picture)], seed: usize, seen: &Seen) {
 }
 
 #[test]
+#[ignore = "slow: needs Redis and nginx"]
 fn a_replica_that_hangs_behind_nginx_is_left_out_and_the_others_answer() {
     let place = Place::new();
     let Some(redis) = helpers::redis(&place, None, "") else { return };
@@ -508,6 +512,7 @@ fn a_replica_that_hangs_behind_nginx_is_left_out_and_the_others_answer() {
 }
 
 #[test]
+#[ignore = "slow: needs Redis and nginx"]
 fn nobody_notices_when_one_of_three_replicas_behind_nginx_is_killed() {
     let place = Place::new();
     let Some(redis) = helpers::redis(&place, None, "") else { return };
@@ -560,6 +565,7 @@ fn nobody_notices_when_one_of_three_replicas_behind_nginx_is_killed() {
 }
 
 #[test]
+#[ignore = "slow: needs nginx"]
 fn requests_for_nearby_slices_go_to_the_same_replica() {
     let map = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/nginx-replicas.conf");
     let example = fs::read_to_string(map).unwrap();

@@ -75,6 +75,7 @@ fn assembled(place: &Place, path: &Path, expected: &BTreeMap<String, (Vec<usize>
 }
 
 #[test]
+#[ignore = "slow: runs many processes"]
 fn shards_make_disjoint_pieces_that_together_are_the_pyramid_of_one_process() {
     let place = Place::new();
     let path = series(&place);
@@ -100,6 +101,7 @@ fn shards_make_disjoint_pieces_that_together_are_the_pyramid_of_one_process() {
 }
 
 #[test]
+#[ignore = "slow: runs many processes"]
 fn a_killed_shard_is_resumed_by_any_division_and_assembly_names_what_is_missing() {
     let place = Place::new();
     let path = series(&place);
@@ -133,6 +135,7 @@ fn spawned(mut command: Command) -> Child {
 }
 
 #[test]
+#[ignore = "slow: runs many processes"]
 fn two_processes_with_the_same_shard_or_the_same_assembly_do_not_harm_each_other() {
     let place = Place::new();
     let path = series(&place);
@@ -158,6 +161,7 @@ fn two_processes_with_the_same_shard_or_the_same_assembly_do_not_harm_each_other
 }
 
 #[test]
+#[ignore = "slow: runs many processes"]
 fn pieces_from_before_a_file_changed_are_not_assembled() {
     let place = Place::new();
     let path = series(&place);
@@ -235,6 +239,7 @@ fn number(report: &Value, name: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "slow: runs many processes"]
 fn shards_warm_disjoint_tiles_that_together_are_those_of_one_process() {
     let place = Place::new();
     let once = tall(&place);
@@ -260,6 +265,7 @@ fn shards_warm_disjoint_tiles_that_together_are_those_of_one_process() {
 }
 
 #[test]
+#[ignore = "slow: runs many processes"]
 fn a_killed_shard_that_warms_is_resumed_by_any_division() {
     let place = Place::new();
     tall(&place);
@@ -298,6 +304,7 @@ fn a_run_of_the_whole_finishes_what_shards_have_begun() {
 }
 
 #[test]
+#[ignore = "slow: runs many processes"]
 fn two_processes_with_the_same_shard_warm_the_same_tiles() {
     let place = Place::new();
     tall(&place);

@@ -35,6 +35,7 @@ fn served(place: &Place, set: &str, source: &[&Path]) -> Server {
 }
 
 #[test]
+#[ignore = "slow: draws every fixture once for each set of instructions"]
 fn every_tile_of_the_fixtures_has_the_expected_pixels_with_each_set_of_instructions() {
     let (place, expected) = (Place::new(), fixture_json("expected.json"));
     for set in sets(&place) {

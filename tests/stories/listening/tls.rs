@@ -241,6 +241,7 @@ fn a_changed_certificate_is_noticed_without_a_signal_where_files_are_watched() {
 }
 
 #[test]
+#[ignore = "slow: benchmarks a server several times"]
 fn commands_reach_a_server_over_tls_and_over_its_socket() {
     let (place, _) = certified("");
     let (other, _) = certified("");

@@ -100,6 +100,7 @@ fn a_server_starts_without_a_store_and_serves_its_datasets_once_it_answers() {
 }
 
 #[test]
+#[ignore = "slow: waits for the time limits of stores"]
 fn a_store_that_fails_makes_its_datasets_unavailable_until_it_recovers() {
     for fault in passing() {
         let story = format!("{fault:?}");
@@ -160,6 +161,7 @@ fn datasets_of_other_stores_are_served_while_one_is_down() {
 }
 
 #[test]
+#[ignore = "slow: waits for the time limits of stores"]
 fn a_store_that_does_not_answer_delays_nobody_else() {
     let remote = Remote::with_scattered_planes();
     let server = with_local(&remote);
@@ -310,6 +312,7 @@ fn redirects_are_followed_a_few_times_and_without_the_password() {
 }
 
 #[test]
+#[ignore = "slow: waits for the time limits of stores"]
 fn a_server_that_drips_is_waited_for_once_and_not_by_each_that_opens_the_object() {
     let remote = Remote::with_scattered_planes();
     remote.objects.break_down("planes.h5", Fault::Drip);
@@ -368,6 +371,7 @@ fn bytes_that_a_server_garbles_are_an_error_of_that_request_only() {
 }
 
 #[test]
+#[ignore = "slow: waits for the time limits of stores"]
 fn lengths_that_no_object_can_have_are_refused() {
     for total in [u64::MAX, 1 << 63, 0, 10] {
         let remote = Remote::with_scattered_planes();

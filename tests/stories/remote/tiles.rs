@@ -114,6 +114,7 @@ fn a_damaged_object_is_removed_and_the_tile_rendered_and_written_again() {
 }
 
 #[test]
+#[ignore = "slow: waits for the time limits of stores"]
 fn a_store_that_is_down_or_refuses_is_soon_not_asked_any_more() {
     let remote = Remote::with_local_planes();
     for fault in [Fault::Silence, Fault::Status(403, String::new()), Fault::Status(500, String::new())] {
