@@ -76,6 +76,40 @@ fn a_series_is_visible_although_its_first_frame_is_blank_or_a_flash() {
 }
 
 #[test]
+fn windows_wider_than_the_greatest_float_are_shaded_like_others() {
+    let place = Place::new();
+    // From the least to the greatest float, and infinity at both ends.
+    let share = |x: usize| x as f64 / 39.0;
+    let value = |x: usize| match x {
+        0 => f64::NEG_INFINITY,
+        39 => f64::INFINITY,
+        x => f64::MAX * (2.0 * share(x) - 1.0),
+    };
+    made::file(&place.path("wide.h5"), |file| {
+        made::put(file, "raw", &ArrayD::from_shape_fn(IxDyn(&[1, 30, 40]), |at| value(at[2])));
+    });
+    let server = place.serve([place.path("wide.h5")]);
+    let limits: [f64; 2] = serde_json::from_value(window(&server, "wide", "raw")).unwrap();
+    assert!((limits[1] - limits[0]).is_infinite(), "{limits:?}");
+    let expected = |[lo, hi]: [f64; 2], gamma: f64| {
+        let shade = |v: f64| {
+            let share = ((v / 4.0 - lo / 4.0) / (hi / 4.0 - lo / 4.0)).clamp(0.0, 1.0);
+            (255.0 * share.powf(1.0 / gamma) + 0.5).floor() as u8
+        };
+        Picture::of_plane(30, 40, |_, x| shade(value(x)))
+    };
+    assert!(tile(&server, "wide/raw/xy/0/0_0_0.png") == expected(limits, 1.0));
+    for (window, gamma) in
+        [([-1.5e308, 1.5e308], 1.0), ([1.5e308, -1.5e308], 1.0), ([-1.5e308, 1.5e308], 2.2)]
+    {
+        let layer = format!("raw:{:e}:{:e}:{gamma}:grey", window[0], window[1]);
+        let answer = server.get(&format!("/view/wide/{layer}/xy/0/0_0_0.png"));
+        assert_eq!(answer.status, 200, "{layer}: {}", answer.text());
+        assert!(answer.picture() == expected(window, gamma), "{layer}");
+    }
+}
+
+#[test]
 fn missing_values_are_black_and_left_out_of_windows_and_means() {
     let place = Place::new();
     let bad = |y: usize, x: usize| (y < 2 && x < 2) || (x == 7 && y == 5);
