@@ -3,9 +3,9 @@
 //! The sample is deterministic: the coarsest stored level at a few time points spread over the series, whole if that is
 //! little, else boxes spread evenly through it. Its size is bounded, so that a terabyte takes no longer than a gigabyte.
 //! Values that stand for missing data are left out, also those that are likely to though they are not declared, and so is
-//! a time point that is blank or far brighter or darker than all others: a series must not be dark because its first frame
-//! is a flash. For RGB data, the window is that of red;
-//! percentiles and histogram cover all three components.
+//! a time point that is blank, or the only one of at least five that is far brighter or darker than all others: a series must
+//! not be dark because its first frame is a flash. For RGB data, the window is that of red; percentiles and histogram cover
+//! all three components.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::geometry::{Region, Xyz};
 use crate::volume::{Missing, Part, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
 
 /// The version of the rules by which samples are taken: statistics of other rules are not used.
-pub(super) const RULES: u32 = 2;
+pub(super) const RULES: u32 = 3;
 
 /// A level of at most this many voxels, at all sampled time points together, is read whole.
 const SMALL: u64 = 1 << 21;
@@ -45,8 +45,10 @@ const BINS: usize = 256;
 const SHARE_OF_FILL: usize = 100;
 /// How many times as far from all other values undeclared fill is as these span.
 const FILL_DISTANCE: f64 = 10.0;
-/// The maximum number of undeclared fill values at either end of the sample.
+/// The maximum number of undeclared fill values that are found together at either end of the sample.
 const MAX_FILLS: usize = 3;
+/// One in this many time points is left out if it is far brighter or darker than all others.
+const TIMES_PER_FLASH: usize = 5;
 
 /// A smaller part of the range of 8-bit data is stretched.
 const QUARTER: f64 = 255.0 / 4.0;
@@ -126,8 +128,20 @@ fn measured<'a, T: Voxel>(
     })
 }
 
-/// A sorted sample without undeclared fill: frequent values at its ends that are far from all others.
+/// A sorted sample without undeclared fill. At least half of the sample stays: what most voxels have is data.
 fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
+    let least = sorted.len().div_ceil(2);
+    let mut rest = sorted;
+    // Values that differ much from each other are found one after the other.
+    while let Some(inner) = without_far_ends(rest, least) {
+        rest = inner;
+    }
+    rest
+}
+
+/// A sorted sample without frequent values at its ends that are far from all others; `None` if it has no such values, or
+/// if fewer than `least` would stay.
+fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
     let is_frequent = |run: &&[T]| run.len() * SHARE_OF_FILL > sorted.len();
     let runs = || sorted.chunk_by(|a, b| a == b);
     let low = ends(runs().take(MAX_FILLS).take_while(is_frequent));
@@ -142,8 +156,7 @@ fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
         let is_far = |distance: f64| distance > FILL_DISTANCE * (last - first);
         (last > first && below.into_iter().chain(above).all(is_far)).then_some(rest)
     };
-    // Values that differ much from each other are found one after the other.
-    both.filter_map(rest).next().map_or(sorted, without_fill)
+    both.filter_map(rest).find(|rest| rest.len() >= least)
 }
 
 /// Where runs of equal values end, counted from the end of the sample at which they begin; before them, where none do.
@@ -209,7 +222,7 @@ fn times(volume: &dyn Volume) -> Vec<u64> {
 }
 
 /// The time points without blank ones, and without those whose median lies outside the windows of all others, if these are
-/// at most a third: otherwise the series simply changes much. Blank ones may be more, if all have the same value.
+/// at most a fifth: otherwise the series simply changes much. Blank ones may be more, if all have the same value.
 fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
     let varies = |frame: &Vec<T>| frame.first() != frame.last();
@@ -225,9 +238,6 @@ fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
         frames.iter().map(value).collect()
     };
     let (lows, medians, highs) = (at(PERMILLE), at(500), at(1000 - PERMILLE));
-    if medians.len() < 3 {
-        return frames;
-    }
     let is_odd = |frame: usize| {
         let others = |values: &[f64], fold: fn(f64, f64) -> f64, first: f64| {
             values
@@ -240,7 +250,7 @@ fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
         medians.get(frame).is_some_and(|median| *median < lo || *median > hi)
     };
     let odd: Vec<bool> = (0..medians.len()).map(is_odd).collect();
-    if 3 * odd.iter().filter(|odd| **odd).count() > odd.len() {
+    if TIMES_PER_FLASH * odd.iter().filter(|odd| **odd).count() > odd.len() {
         return frames;
     }
     frames.into_iter().zip(odd).filter(|(_, odd)| !odd).map(|(frame, _)| frame).collect()
@@ -421,6 +431,10 @@ mod tests {
         assert_eq!(rest(&[(-29_999, 5)], 0..1000), (-29_999, 999), "rare");
         assert_eq!(rest(&[(-5_000, 50)], 0..1000), (-5_000, 999), "near");
         assert_eq!(rest(&[(0, 50), (255, 50)], 0..0), (0, 255), "of two values, none is fill");
+        assert_eq!(rest(&[(-29_999, 1000)], 0..1000), (0, 999), "half of the sample stays");
+        assert_eq!(rest(&[(-29_999, 1001)], 0..1000), (-29_999, 999), "less than half would stay");
+        let both = rest(&[(-29_999, 600), (i32::MAX, 600)], 0..1000);
+        assert_eq!(both, (-29_999, 999), "only one of them is left out");
     }
 
     #[test]
@@ -453,7 +467,16 @@ mod tests {
         let plain = window(&[10, 10, 10, 10]);
         assert_eq!(plain, Window::Whole { lo: 200, hi: 1190 });
         assert_eq!(window(&[0, 10, 10, 10]), plain);
-        assert_eq!(window(&[10, 10, 400, 10]), plain);
+        assert_eq!(window(&[10, 10, 400, 10, 10]), plain);
+        let all = Window::Whole { lo: 200, hi: 47_600 };
+        assert_eq!(window(&[10, 400, 10]), all, "one of three is no exception");
+        assert_eq!(window(&[10, 10, 400, 10]), all, "nor is one of four");
+        assert_eq!(window(&[10, 0, 10, 400, 10]), all, "nor if a fifth is blank");
+        assert_eq!(
+            window(&[400, 10, 10, 10, 10, 10, 10, 10, 1]),
+            Window::Whole { lo: 20, hi: 47_600 },
+            "two of nine"
+        );
         assert_eq!(window(&[10, 7, 5, 3]), Window::Whole { lo: 60, hi: 1190 }, "gradual changes all count");
         assert_eq!(window(&[0, 10]), Window::Whole { lo: 200, hi: 1190 });
         assert_eq!(window(&[1, 10, 100]), Window::Whole { lo: 20, hi: 11_900 }, "not most of them");

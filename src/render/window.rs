@@ -124,8 +124,17 @@ fn real<T: Voxel>(voxels: &[T], lo: f64, hi: f64, shades: &mut [u8]) {
     if hi == lo {
         return each(voxels, shades, |v| 255 * u8::from(v.to_f64() > lo));
     }
-    let range = hi - lo;
-    estimated(voxels, Estimate::new(lo, range), shades, |v| ((v.to_f64() - lo) * 255.0 / range + 0.5) as u8);
+    let estimate = Estimate::new(lo, hi - lo);
+    let scale = finite_scale(lo, hi);
+    let black = lo * scale;
+    let range = hi * scale - black;
+    estimated(voxels, estimate, shades, |v| ((v.to_f64() * scale - black) * 255.0 / range + 0.5) as u8);
+}
+
+/// The factor of voxels and limits with which 255 times the width of a window is finite. It is a power of two and thus
+/// changes no shade.
+fn finite_scale(lo: f64, hi: f64) -> f64 {
+    if ((hi - lo) * 255.0).is_finite() { 1.0 } else { 1.0 / 1024.0 }
 }
 
 /// A window in 32-bit floating point, and its maximum error (`slack`) in shades.
@@ -196,8 +205,12 @@ multiversion! {
 /// floor(255 · s^gamma + 0.5), where s is the value's position in the window (0 to 1); v ≤ lo → 0 for any
 /// exponent.
 fn with_gamma<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: &mut [u8]) {
-    let share =
-        |v: f64| if hi == lo { f64::from(u8::from(v > lo)) } else { ((v - lo) / (hi - lo)).clamp(0.0, 1.0) };
+    let scale = finite_scale(lo, hi);
+    let black = lo * scale;
+    let range = hi * scale - black;
+    let share = |v: f64| {
+        if hi == lo { f64::from(u8::from(v > lo)) } else { ((v * scale - black) / range).clamp(0.0, 1.0) }
+    };
     let shade = |v: T| {
         let share = share(v.to_f64());
         // The cast turns NaN into 0.
@@ -326,6 +339,32 @@ mod tests {
         assert_eq!(windowed(&[0.4f32, 0.5, f32::NAN], Window::Real { lo: 0.45, hi: 0.45 }), [0, 255, 0]);
     }
 
+    #[test]
+    fn windows_whose_width_is_infinite_are_those_of_the_rule() {
+        let voxels = [
+            f64::NEG_INFINITY,
+            f64::MIN,
+            f64::MIN / 2.0,
+            0.0,
+            f64::MAX / 2.0,
+            f64::MAX,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        let widest = Window::Real { lo: f64::MIN, hi: f64::MAX };
+        assert_eq!(windowed(&voxels, widest), [0, 0, 64, 128, 191, 255, 255, 0]);
+        let inverted = Window::Real { lo: f64::MAX, hi: f64::MIN };
+        assert_eq!(windowed(&voxels, inverted), [255, 255, 191, 128, 64, 0, 0, 0]);
+        // This width is finite, and 255 times it is not.
+        let wide = Window::Real { lo: 0.0, hi: f64::MAX };
+        assert_eq!(windowed(&voxels, wide), [0, 0, 0, 0, 128, 255, 255, 0]);
+        let mut shades = vec![77; voxels.len()];
+        with_gamma(&voxels, (f64::MIN, f64::MAX), 2.0, &mut shades);
+        assert_eq!(shades, [0, 0, 16, 64, 143, 255, 255, 0]);
+        let whole = Window::Whole { lo: i128::MIN / 1024, hi: i128::MAX / 1024 };
+        assert_eq!(windowed(&[f32::NEG_INFINITY, 0.0, f32::INFINITY], whole), [0, 128, 255]);
+    }
+
     fn all_16_bits<T: Voxel>() -> Vec<T> {
         bytemuck::cast_slice(&(0..=u16::MAX).collect::<Vec<_>>()).to_vec()
     }
@@ -348,7 +387,8 @@ mod tests {
 
     /// The rule in 64-bit floating point, as specified.
     fn real_rule(v: f64, lo: f64, hi: f64) -> u8 {
-        ((v - lo) * 255.0 / (hi - lo) + 0.5) as u8
+        let scale = if (hi - lo).abs() > 1e300 { 2f64.powi(-12) } else { 1.0 };
+        ((v * scale - lo * scale) * 255.0 / (hi * scale - lo * scale) + 0.5) as u8
     }
 
     #[test]

@@ -76,6 +76,86 @@ fn a_series_is_visible_although_its_first_frame_is_blank_or_a_flash() {
 }
 
 #[test]
+fn every_time_of_a_short_series_is_within_its_window() {
+    let place = Place::new();
+    // Three times of a cell: the first one is by far the brightest.
+    let ranges: [(u16, u16); 3] = [(8_600, 25_500), (0, 7_000), (200, 8_000)];
+    let value = |time: usize, y: usize, x: usize| {
+        let (least, greatest) = ranges[time];
+        least + ((40 * y + x) * usize::from(greatest - least) / 1199) as u16
+    };
+    made::file(&place.path("cell.h5"), |file| {
+        let series = ArrayD::from_shape_fn(IxDyn(&[3, 2, 30, 40]), |at| value(at[0], at[2], at[3]));
+        let dataset = made::put(file, "raw", &series);
+        made::text(&dataset, "axistags", r#"{"axes":[{"key":"t"},{"key":"z"},{"key":"y"},{"key":"x"}]}"#);
+    });
+    let server = place.serve([place.path("cell.h5")]);
+    let limits: [f64; 2] = serde_json::from_value(window(&server, "cell", "raw")).unwrap();
+    assert!(limits[0] < 100.0 && limits[1] > 25_000.0, "{limits:?}");
+    for time in 0..3 {
+        let shown = tile(&server, &format!("cell/raw/xy/{time}/1/0_0_0.png"));
+        let expected = Picture::of_plane(30, 40, |y, x| shade(f64::from(value(time, y, x)), limits));
+        assert!(shown == expected, "time {time}");
+        let white = shown.pixels.iter().filter(|pixel| **pixel == 255).count();
+        assert!(white < 30 * 40 / 20, "time {time}: {white} white pixels");
+    }
+}
+
+#[test]
+fn what_most_voxels_have_is_no_fill() {
+    let place = Place::new();
+    // Tissue of little contrast in front of zeros, which are a part of each ten voxels.
+    let value = |zeros: usize, x: usize| if x % 10 < zeros { 0 } else { (20_000 + x) as u16 };
+    made::file(&place.path("brain.h5"), |file| {
+        for (name, zeros) in [("some", 4), ("half", 5), ("most", 6)] {
+            let data = ArrayD::from_shape_fn(IxDyn(&[2, 30, 400]), |at| value(zeros, at[2]));
+            made::put(file, name, &data);
+        }
+    });
+    let server = place.serve([place.path("brain.h5")]);
+    let limits = |name| serde_json::from_value::<[f64; 2]>(window(&server, "brain", name)).unwrap();
+    assert_eq!((limits("some"), limits("half")), ([20_004.0, 20_399.0], [20_005.0, 20_399.0]));
+    assert_eq!(limits("most"), [0.0, 20_399.0]);
+    let shown = tile(&server, "brain/most/xy/1/0_0_0.png");
+    let expected = Picture::of_plane(30, 400, |_, x| shade(f64::from(value(6, x)), [0.0, 20_399.0]));
+    assert!(shown == expected);
+}
+
+#[test]
+fn windows_wider_than_the_greatest_float_are_shaded_like_others() {
+    let place = Place::new();
+    // From the least to the greatest float, and infinity at both ends.
+    let share = |x: usize| x as f64 / 39.0;
+    let value = |x: usize| match x {
+        0 => f64::NEG_INFINITY,
+        39 => f64::INFINITY,
+        x => f64::MAX * (2.0 * share(x) - 1.0),
+    };
+    made::file(&place.path("wide.h5"), |file| {
+        made::put(file, "raw", &ArrayD::from_shape_fn(IxDyn(&[1, 30, 40]), |at| value(at[2])));
+    });
+    let server = place.serve([place.path("wide.h5")]);
+    let limits: [f64; 2] = serde_json::from_value(window(&server, "wide", "raw")).unwrap();
+    assert!((limits[1] - limits[0]).is_infinite(), "{limits:?}");
+    let expected = |[lo, hi]: [f64; 2], gamma: f64| {
+        let shade = |v: f64| {
+            let share = ((v / 4.0 - lo / 4.0) / (hi / 4.0 - lo / 4.0)).clamp(0.0, 1.0);
+            (255.0 * share.powf(1.0 / gamma) + 0.5).floor() as u8
+        };
+        Picture::of_plane(30, 40, |_, x| shade(value(x)))
+    };
+    assert!(tile(&server, "wide/raw/xy/0/0_0_0.png") == expected(limits, 1.0));
+    for (window, gamma) in
+        [([-1.5e308, 1.5e308], 1.0), ([1.5e308, -1.5e308], 1.0), ([-1.5e308, 1.5e308], 2.2)]
+    {
+        let layer = format!("raw:{:e}:{:e}:{gamma}:grey", window[0], window[1]);
+        let answer = server.get(&format!("/view/wide/{layer}/xy/0/0_0_0.png"));
+        assert_eq!(answer.status, 200, "{layer}: {}", answer.text());
+        assert!(answer.picture() == expected(window, gamma), "{layer}");
+    }
+}
+
+#[test]
 fn missing_values_are_black_and_left_out_of_windows_and_means() {
     let place = Place::new();
     let bad = |y: usize, x: usize| (y < 2 && x < 2) || (x == 7 && y == 5);
