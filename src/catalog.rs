@@ -35,7 +35,7 @@ mod visible;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -200,6 +200,11 @@ impl Dataset {
     pub fn find_change(&self) -> bool {
         self.channels.values().for_each(|channel| channel.check());
         self.channels.values().any(|channel| channel.has_changed())
+    }
+
+    /// The paths of the files of its channels.
+    pub fn files(&self) -> impl Iterator<Item = &Path> + Clone {
+        self.channels.values().flat_map(|channel| channel.files())
     }
 
     /// Whether a file that is marked as being written has changed within the last minute.

@@ -106,7 +106,7 @@ async fn below_base(
     }
 }
 
-/// Answers a request for a render if it is done in time. Otherwise it is given up, unless another request waits for it.
+/// Answers a request for a render or a document if it is done in time. Otherwise it is given up, unless another request waits for it.
 ///
 /// Not an `async fn`, whose future would have room for the answer's future twice.
 fn in_time(
@@ -118,7 +118,7 @@ fn in_time(
         answered.unwrap_or_else(|_| {
             site.service.metrics().overdue.inc();
             problem::busy(&format!(
-                "it was not rendered within {} (render.deadline); request it again later",
+                "it was not made within {} (render.deadline); request it again later",
                 humantime::format_duration(site.deadline)
             ))
         })
@@ -135,7 +135,7 @@ async fn found(context: &Context<'_>) -> HttpResponse {
     }
     if page::is_simple(context) {
         record.set_form(Form::Page);
-        return Box::pin(page::simple(context)).await;
+        return Box::pin(in_time(context, page::simple(context))).await;
     }
     // Each on the heap, like that of a tile: up to 1 KiB, the allocator takes the future of a request from what its thread has
     // freed; for more, it takes a lock that all threads share.
@@ -164,16 +164,18 @@ async fn found(context: &Context<'_>) -> HttpResponse {
     }
     record.set_form(form_of(path));
     match path {
-        "/datasets.json" => Box::pin(descriptions::all(context)).await,
+        "/datasets.json" => Box::pin(in_time(context, descriptions::all(context))).await,
         "/events" => events::answer(context),
         "/metrics" => metrics(context),
-        "/openapi.json" => Box::pin(openapi::document(context)).await,
-        "/projects.json" => Box::pin(viewers::projects(context)).await,
+        "/openapi.json" => Box::pin(in_time(context, openapi::document(context))).await,
+        "/projects.json" => Box::pin(in_time(context, viewers::projects(context))).await,
         _ => {
             let labels = path.strip_prefix(DATASETS).and_then(labels::requested);
             match (described(path, ".json"), described(path, "/about.json"), labels) {
-                (Some(token), _, _) => Box::pin(descriptions::one(context, token)).await,
-                (None, Some(token), _) => Box::pin(descriptions::about(context, token)).await,
+                (Some(token), _, _) => Box::pin(in_time(context, descriptions::one(context, token))).await,
+                (None, Some(token), _) => {
+                    Box::pin(in_time(context, descriptions::about(context, token))).await
+                }
                 (None, None, Some((token, channel))) => {
                     Box::pin(in_time(context, labels::page(context, token, channel))).await
                 }
@@ -198,7 +200,7 @@ fn form_of(path: &str) -> Form {
 async fn below_mounts(context: &Context<'_>) -> HttpResponse {
     if let Some(file) = viewers::requested(context) {
         context.record.set_form(Form::Viewer);
-        return Box::pin(viewers::answer(context, file)).await;
+        return Box::pin(in_time(context, viewers::answer(context, file))).await;
     }
     let site = context.site;
     match TilePath::split(context.path) {

@@ -143,8 +143,10 @@
 //!
 //! A thread that waits for a file system that does not answer cannot be interrupted. [`flow::stalls`] tells which files are stuck;
 //! reads of them fail at once, requests that wait for them are answered, and [`service::RenderPool`] replaces the threads.
-//! Nothing of another file waits for such a thread: jobs run on threads that take up nothing else meanwhile, only one job at a
-//! time splits its work over the helpers, and libhdf5's lock is waited for no longer than its holder's file answers.
+//! Nothing of another file waits for such a thread: jobs and idle work run on threads that take up nothing else meanwhile,
+//! together at most as many as are replaced, only one job at a time splits its work over the helpers, and libhdf5's lock is
+//! waited for no longer than its holder's file answers. All other threads of a server that may have this lock are watched
+//! too: those that reopen files, reload, build documents and read tables of names.
 //!
 //! A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it; `volume::hdf5::mapping` turns
 //! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for the calls in the macro of

@@ -16,6 +16,7 @@ use std::time::Instant;
 pub use table::{Column, Labels};
 
 use crate::config::NamesSettings;
+use crate::flow::stalls::{self, Stalls, Unresponsive};
 use crate::store::Store;
 use crate::volume::hdf5::{FileIdentity, OpenFile};
 
@@ -63,11 +64,13 @@ impl Names {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// The table, read on a thread for blocking work unless it is known. Errors do not name its file.
-    pub async fn get(self: &Arc<Self>) -> Outcome {
+    /// The table, read on a thread for blocking work unless it is known. Errors do not name its file. Fails if the file is
+    /// stuck.
+    pub async fn get(self: &Arc<Self>, stalls: &Stalls) -> Result<Outcome, Unresponsive> {
         let (turn, names) = (Arc::clone(&self.turn).lock_owned().await, Arc::clone(self));
-        let read = tokio::task::spawn_blocking(move || (names.read(), turn).0);
-        read.await.unwrap_or_else(|error| Err(error.to_string()))
+        let stalls = stalls.clone();
+        let read = tokio::task::spawn_blocking(move || (stalls.watched(|| names.read()), turn).0);
+        read.await.unwrap_or_else(|error| Ok(Err(error.to_string())))
     }
 
     /// The table, read unless it is known. Blocks.
@@ -88,7 +91,10 @@ impl Names {
         if let Err(problem) = &labels {
             tracing::error!("{}: {problem}", self.place());
         }
-        *known() = Some((now, labels.clone()));
+        // It is read again once the file answers.
+        if !stalls::was_refused() {
+            *known() = Some((now, labels.clone()));
+        }
         self.reads.fetch_add(1, Ordering::Relaxed);
         labels
     }

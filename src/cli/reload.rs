@@ -54,6 +54,8 @@ impl Reloader {
         let started = self.started.clone();
         self.remember(&started);
         let run = move || {
+            // It opens files, and may then have libhdf5's lock.
+            self.service.stalls().watch_thread(false);
             if is_waiting {
                 (watch, is_pending) = self.reload(false).unwrap_or((watch, is_pending));
             }
@@ -165,8 +167,10 @@ impl Reloader {
         for (token, fault) in &reloaded.unopened {
             let Some(dataset) = settings.datasets.get(token) else { continue };
             // One that was served before stays, and its tiles are errors.
+            // One that is stuck has not changed when it answers: it must be tried again then.
             if catalog.dataset(token).is_none()
                 && let Some(file) = &dataset.file
+                && self.service.stalls().ensure_answer([file.as_path()]).is_ok()
             {
                 tracing::warn!("{fault}");
                 self.folders.note_broken(file.as_path(), fault.to_string());

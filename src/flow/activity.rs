@@ -27,8 +27,10 @@ struct Counts {
     prefetching: AtomicUsize,
     /// Threads that finish a chunk.
     finishing: AtomicUsize,
-    /// Threads, of any of the above, that are stuck.
-    stuck: AtomicUsize,
+    /// Threads that run jobs and are stuck.
+    stuck_jobs: AtomicUsize,
+    /// Threads that prefetch or finish chunks and are stuck.
+    stuck_idle: AtomicUsize,
     /// The threads over which jobs split their work, if jobs do not run on rayon's; locked by the job that does.
     helpers: OnceLock<(ThreadPool, Mutex<()>)>,
     /// When a job last ended.
@@ -81,7 +83,7 @@ impl Activity {
     /// Counts one more job. Their number is limited by the render queue, not here.
     pub fn enter(&self) -> Place {
         let before = self.0.jobs.fetch_add(1, Ordering::Relaxed);
-        if self.besides_stuck(before) == 0 && self.0.job_ended.age() >= PAUSE {
+        if self.besides_stuck_jobs(before) == 0 && self.0.job_ended.age() >= PAUSE {
             self.0.pause_ended.note();
         }
         Place(self.clone())
@@ -103,9 +105,16 @@ impl Activity {
         self.0.helpers.get_or_init(|| (helpers, Mutex::default()));
     }
 
-    /// Notes how many threads are stuck.
+    /// Notes how many threads are stuck. It is not known what each of them does: while any thread prefetches or finishes
+    /// chunks, these count first, so that no job is overlooked for which idle work should end.
     pub fn set_stuck(&self, threads: usize) {
-        self.0.stuck.store(threads, Ordering::Relaxed);
+        let idle = threads.min(self.idle_threads());
+        self.0.stuck_idle.store(idle, Ordering::Relaxed);
+        self.0.stuck_jobs.store(threads - idle, Ordering::Relaxed);
+    }
+
+    fn idle_threads(&self) -> usize {
+        self.0.prefetching.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed)
     }
 
     /// Does work that splits itself with rayon, if there are several threads and the calling job is the only one;
@@ -128,19 +137,23 @@ impl Activity {
 
     /// Whether there is at most one job, and no prefetch: it may use all threads.
     fn has_one_job(&self) -> bool {
-        self.besides_stuck(self.0.jobs.load(Ordering::Relaxed)) <= 1
-            && self.besides_stuck(self.0.prefetching.load(Ordering::Relaxed)) == 0
+        self.besides_stuck_jobs(self.0.jobs.load(Ordering::Relaxed)) <= 1
+            && self.besides_stuck_idle(self.0.prefetching.load(Ordering::Relaxed)) == 0
     }
 
-    /// A number of threads without those that are stuck. Approximate: it is not known what each of these does.
-    fn besides_stuck(&self, threads: usize) -> usize {
-        threads.saturating_sub(self.0.stuck.load(Ordering::Relaxed))
+    /// A number of jobs without those that are stuck.
+    fn besides_stuck_jobs(&self, jobs: usize) -> usize {
+        jobs.saturating_sub(self.0.stuck_jobs.load(Ordering::Relaxed))
+    }
+
+    /// A number of threads that prefetch or finish chunks without those that are stuck.
+    fn besides_stuck_idle(&self, threads: usize) -> usize {
+        threads.saturating_sub(self.0.stuck_idle.load(Ordering::Relaxed))
     }
 
     /// Whether there is no job, and fewer than `most` threads prefetch or finish chunks.
     pub fn is_idle(&self, most: usize) -> bool {
-        let others = self.0.prefetching.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed);
-        !self.has_jobs() && self.besides_stuck(others) < most
+        !self.has_jobs() && self.besides_stuck_idle(self.idle_threads()) < most
     }
 
     /// Runs the finishing of one chunk. Unlike a prefetch it does not keep a job from using all threads: it is short.
@@ -164,7 +177,7 @@ impl Activity {
 
     /// Whether any job waits or runs.
     pub fn has_jobs(&self) -> bool {
-        self.besides_stuck(self.0.jobs.load(Ordering::Relaxed)) > 0
+        self.besides_stuck_jobs(self.0.jobs.load(Ordering::Relaxed)) > 0
     }
 }
 

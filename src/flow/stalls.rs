@@ -11,6 +11,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,8 @@ impl Stuck {
 struct Thread {
     stalls: Arc<Shared>,
     renders: bool,
+    /// Whether a part of its work was refused.
+    was_refused: AtomicBool,
     busy: Mutex<Option<Busy>>,
 }
 
@@ -113,10 +116,18 @@ pub fn ensure_library_answers() -> Result<(), Unresponsive> {
     ensure_not(|stuck| stuck.library)
 }
 
+/// Whether a part of what this thread does was refused because a file is stuck.
+pub fn was_refused() -> bool {
+    THREAD.with_borrow(|thread| thread.as_ref().is_some_and(|it| it.was_refused.load(Ordering::Relaxed)))
+}
+
 fn ensure_not(is_stuck: impl FnOnce(&Stuck) -> bool) -> Result<(), Unresponsive> {
-    let is_stuck = THREAD
-        .with_borrow(|thread| thread.as_ref().is_some_and(|thread| is_stuck(&thread.stalls.stuck.borrow())));
-    refused(is_stuck)
+    THREAD.with_borrow(|thread| {
+        let Some(thread) = thread else { return Ok(()) };
+        let is_stuck = is_stuck(&thread.stalls.stuck.borrow());
+        thread.was_refused.fetch_or(is_stuck, Ordering::Relaxed);
+        refused(is_stuck)
+    })
 }
 
 fn refused(is_stuck: bool) -> Result<(), Unresponsive> {
@@ -126,9 +137,24 @@ fn refused(is_stuck: bool) -> Result<(), Unresponsive> {
 impl Stalls {
     /// Watches the calling thread from now on; whether it `renders`, or helps one that does.
     pub fn watch_thread(&self, renders: bool) {
-        let thread = Arc::new(Thread { stalls: Arc::clone(&self.0), renders, busy: Mutex::default() });
+        let thread = Arc::new(Thread {
+            stalls: Arc::clone(&self.0),
+            renders,
+            was_refused: AtomicBool::default(),
+            busy: Mutex::default(),
+        });
         lock(&self.0.threads).push(Arc::downgrade(&thread));
         THREAD.set(Some(thread));
+    }
+
+    /// Does work on the calling thread, which is watched meanwhile. Fails if a part of the work was refused because a file is
+    /// stuck: the result may be made without that part.
+    pub fn watched<T>(&self, work: impl FnOnce() -> T) -> Result<T, Unresponsive> {
+        self.watch_thread(false);
+        let result = work();
+        let is_refused = was_refused();
+        THREAD.set(None);
+        refused(is_refused).map(|()| result)
     }
 
     /// Marks the files whose reads have not returned, and no others. Returns how many threads that render wait for them;
@@ -243,6 +269,18 @@ mod tests {
         let slow = file("/slow");
         let _reading = reading(&slow, true);
         assert!(answers(&slow) && ensure_library_answers().is_ok());
+    }
+
+    #[test]
+    fn work_has_no_result_if_a_part_of_it_was_refused() {
+        let stalls = Stalls::default();
+        stalls.watch_thread(true);
+        let (slow, other) = (file("/slow"), file("/other"));
+        let _reading = reading(&slow, false);
+        age();
+        stalls.look(2);
+        assert!(stalls.watched(|| answers(&slow)).is_err());
+        assert_eq!(stalls.watched(|| answers(&other)), Ok(true));
     }
 
     #[tokio::test(start_paused = true)]

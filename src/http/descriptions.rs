@@ -50,7 +50,9 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> HttpResponse {
         Err(problem) => return *problem,
     };
     let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));
-    documents::answer(context, &("about.json", dataset.token.clone()), 0, move || {
+    let name = ("about.json", dataset.token.clone());
+    let read = Arc::clone(&dataset);
+    let found = documents::find(context, &name, 0, Some(&read), move || {
         let inspection = catalog.inspect(&dataset);
         // Clients do not learn where the file is.
         let file = dataset.listed().next().and_then(|channel| channel.file.as_path().file_name());
@@ -61,8 +63,8 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> HttpResponse {
         }
         let about = inspection.json(&warnings).map_err(|error| TileError::Document(error.to_string()))?;
         Document::json(&about)
-    })
-    .await
+    });
+    documents::respond(context, found.await)
 }
 
 /// `/datasets/TOKEN.json`
@@ -78,7 +80,7 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
     // Labels are not sampled, so that there is no other problem.
     for (channel, problem) in dataset.listed().zip(&mut problems) {
         if let Some(names) = &channel.names {
-            *problem = names.get().await.err();
+            *problem = context.site.service.names(dataset, names).await.err().map(|error| error.public());
         }
     }
     let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));

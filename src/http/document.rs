@@ -22,7 +22,7 @@ use crate::service::{Held, TileError};
 
 /// The bytes of documents that are kept.
 const MAX_KEPT: usize = 64 << 20;
-/// How many documents are built at the same time, each on a thread of its own.
+/// How many documents are built at the same time, each on a thread of its own; and as many that read files.
 const MAX_BUILT: usize = 2;
 
 /// The longest document with the server's address, in bytes. Thousands of channels, or hundreds of thousands of sections,
@@ -51,7 +51,10 @@ pub(super) struct Documents {
     pub kept: Cache<(u64, TileKey), Document, TileError>,
     /// The newest generation that was requested: documents of others are not kept.
     pub newest: Arc<AtomicU64>,
+    /// The places of those that are built from memory.
     pub builders: Arc<Semaphore>,
+    /// The places of those that read files.
+    pub readers: Arc<Semaphore>,
 }
 
 impl Default for Documents {
@@ -60,6 +63,7 @@ impl Default for Documents {
             kept: Cache::new(MAX_KEPT, Gauge::default()),
             newest: Arc::default(),
             builders: Arc::new(Semaphore::new(MAX_BUILT)),
+            readers: Arc::new(Semaphore::new(MAX_BUILT)),
         }
     }
 }

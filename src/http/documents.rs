@@ -5,10 +5,14 @@
 //! the catalogue, the entries of `[[access]]` that the request has opened, the name that the caller gives it, and from which
 //! windows and statistics of channels are known. They become known while the catalogue is served: a document that was built
 //! when fewer were known is built again.
+//!
+//! Those that read files have places of their own, and give them back when a file is stuck ([`crate::flow::stalls`]): they
+//! keep nobody from other documents.
 
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use actix_web::HttpResponse;
 
@@ -18,18 +22,24 @@ use super::document::Documents;
 pub(super) use super::document::{BASE, Document};
 use super::problem;
 use crate::base::tile::TileKey;
+use crate::catalog::Dataset;
 use crate::flow::cache::Lookup;
 use crate::service::TileError;
 
+/// How long a document that is being built keeps others from being built.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The document that the catalogue and `name` decide, and in which `measured` windows and statistics are known: kept, or
-/// built now.
+/// built now. `reads`: the dataset whose files are read for it.
 pub(super) async fn find(
     context: &Context<'_>,
     name: &impl Hash,
     measured: usize,
+    reads: Option<&Arc<Dataset>>,
     build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
 ) -> Result<Document, TileError> {
-    let Documents { kept, newest, builders } = &*context.site.documents;
+    let Documents { kept, newest, builders, readers } = &*context.site.documents;
+    let files = || reads.into_iter().flat_map(|dataset| dataset.files());
     let generation = context.catalog.generation();
     if newest.fetch_max(generation, Ordering::Relaxed) < generation {
         kept.clear();
@@ -39,7 +49,7 @@ pub(super) async fn find(
         match kept.lookup_if(&key, |kept| kept.measured >= measured) {
             Lookup::Ready(document) => return Ok(document),
             Lookup::Wait(waiter) => {
-                let document = waiter.wait().await?;
+                let document = context.site.service.landed(files(), waiter).await?;
                 // It may have been requested before something became known that this request must be told.
                 if document.measured >= measured {
                     return Ok(document);
@@ -49,15 +59,21 @@ pub(super) async fn find(
         }
     };
     let waiter = flight.join();
-    let (newest, builders) = (Arc::clone(newest), Arc::clone(builders));
-    let built = context.site.service.metrics().documents.clone();
+    let places = Arc::clone(if reads.is_some() { readers } else { builders });
+    let newest = Arc::clone(newest);
+    let service = Arc::clone(&context.site.service);
+    let read = reads.cloned();
     // On its own: it goes on if this client leaves and others wait.
     drop(tokio::spawn(async move {
         // An error means that the semaphore is closed, which never happens.
-        let Ok(permit) = builders.acquire_owned().await else { return };
+        let Ok(_place) = places.acquire_owned().await else { return };
         let Some(flight) = flight.still_wanted() else { return };
+        let landed = flight.join();
+        let stalls = service.stalls().clone();
+        let built = service.metrics().documents.clone();
         drop(tokio::task::spawn_blocking(move || {
-            flight.land(build().map(|mut document| {
+            let document = stalls.watched(build).unwrap_or_else(|stuck| Err(stuck.into()));
+            flight.land(document.map(|mut document| {
                 built.inc();
                 let is_current = newest.load(Ordering::Relaxed) == generation;
                 // No budget has room for one of a catalogue that is not served any more.
@@ -65,10 +81,12 @@ pub(super) async fn find(
                 document.measured = measured;
                 (document, weight)
             }));
-            drop(permit);
         }));
+        // Its thread goes on.
+        let files = read.iter().flat_map(|dataset| dataset.files());
+        let _ = tokio::time::timeout(PATIENCE, service.landed(files, landed)).await;
     }));
-    waiter.wait().await
+    context.site.service.landed(files(), waiter).await
 }
 
 /// The response with a document that does not contain the server's address, to be revalidated at each use.
@@ -78,6 +96,10 @@ pub(super) async fn answer(
     measured: usize,
     build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
 ) -> HttpResponse {
-    let found = find(context, name, measured, build).await;
+    respond(context, find(context, name, measured, None, build).await)
+}
+
+/// The same response, of a document that was found.
+pub(super) fn respond(context: &Context<'_>, found: Result<Document, TileError>) -> HttpResponse {
     found.map_or_else(|error| problem::response(&error), |it| it.response(context.request, REVALIDATED, None))
 }

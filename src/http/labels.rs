@@ -46,7 +46,7 @@ async fn found(context: &Context<'_>, dataset: &Dataset, channel: &str) -> Resul
     let (id, after) = (number(query, "id")?, number(query, "after")?);
     let most = number(query, "count")?.unwrap_or(USUAL_COUNT).clamp(1, MAX_COUNT) as usize;
     let search = given(query, "search").unwrap_or_default();
-    let labels = names.get().await.map_err(TileError::Document)?;
+    let labels = context.site.service.names(dataset, names).await?;
     let page = move || {
         let (ranks, has_more) = match id {
             Some(id) => (labels.find(id).into_iter().collect(), false),

@@ -5,8 +5,6 @@
 
 mod info;
 
-use std::sync::Arc;
-
 use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
 
@@ -41,7 +39,7 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Resul
     let names = dataset.names(&volume.channel).ok();
     // What is wrong with a table is told where it is asked for, and in the description of the dataset.
     let labels = match names {
-        Some(names) => names.get().await.ok(),
+        Some(names) => context.site.service.names(dataset, names).await.ok(),
         None => None,
     };
     let has_properties = labels.is_some_and(|labels| labels.too_many().is_none());
@@ -49,20 +47,21 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Resul
     let fresh = if names.is_some() { REVALIDATED } else { lifetime(&volume.token, &REVALIDATED) };
     let name = ("precomputed", &volume.token.token, &volume.channel, has_properties);
     let build = move || Document::json(&VolumeInfo::new(&precomputed, has_properties));
-    Ok(documents::find(context, &name, 0, build).await?.response(context.request, fresh, None))
+    Ok(documents::find(context, &name, 0, None, build).await?.response(context.request, fresh, None))
 }
 
 /// The names and properties of the labels of a channel, which are those of all time points.
 async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
-    let names = Arc::clone(context.catalog.known(&volume.token)?.names(&volume.channel)?);
-    let labels = names.get().await.map_err(TileError::Document)?;
+    let dataset = context.catalog.known(&volume.token)?;
+    let names = dataset.names(&volume.channel)?;
+    let labels = context.site.service.names(dataset, names).await?;
     let channel = volume.channel.clone();
     if let Some(reason) = labels.too_many() {
         return Err(NotFound::NotPrecomputed { channel, reason }.into());
     }
     let name = ("segment_properties", &volume.token.token, channel, names.reads());
     let build = move || Document::json(&segment_properties(&labels));
-    Ok(documents::find(context, &name, 0, build).await?.response(context.request, REVALIDATED, None))
+    Ok(documents::find(context, &name, 0, None, build).await?.response(context.request, REVALIDATED, None))
 }
 
 async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpResponse, TileError> {

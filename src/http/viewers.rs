@@ -108,7 +108,7 @@ async fn addressed(
 ) -> HttpResponse {
     let mut response = match context.base() {
         Err(error) => problem::bad_request(&error.to_string()),
-        Ok(base) => match documents::find(context, name, 0, build).await {
+        Ok(base) => match documents::find(context, name, 0, None, build).await {
             Ok(document) => document.response(context.request, NO_STORE, Some(escape(&base))),
             Err(error) => problem::response(&error),
         },

@@ -59,7 +59,7 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
             let name = ("zarr", &wanted.token.token, &wanted.channel, version, node, document);
             let (node, document) = (node.clone(), *document);
             let (catalog, token) = (Arc::clone(catalog), wanted.token.clone());
-            let built = documents::find(context, &name, measured, move || {
+            let built = documents::find(context, &name, measured, None, move || {
                 Document::json(&match version {
                     _ if document == ZarrDocument::Properties => {
                         webknossos::document(&catalog, &token, version)?

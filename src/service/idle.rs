@@ -63,10 +63,15 @@ impl TileService {
     }
 
     fn start_if_idle(self: &Arc<Self>) {
-        if self.pool.is_idle() {
-            let service = Arc::clone(self);
-            self.pool.run(move || service.work_while_idle());
-        }
+        let service = Arc::clone(self);
+        self.pool.run_idle(move |turn| {
+            service.work_while_idle();
+            drop(turn);
+            // For neighbours that were added meanwhile there was no place.
+            if !service.keeper.chunks.has_unfinished() && !service.neighbours.is_empty() {
+                service.start_if_idle();
+            }
+        });
     }
 
     /// Finishes chunks and prefetches tiles for as long as the render threads are idle.

@@ -73,6 +73,10 @@ impl Neighbours {
         state.tiles.truncate(MAX_TILES);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).tiles.is_empty()
+    }
+
     /// Takes the tile that is most likely to be requested next.
     pub fn next(&self) -> Option<TileRequest> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).tiles.pop_front()

@@ -1,7 +1,9 @@
 //! The render threads, and the queue in front of them.
 //!
 //! At most one job per thread is started at a time, so that jobs run in the order of the queue. Each job that ends starts
-//! the next. A waiting job leaves the queue as soon as all of its requests have been dropped.
+//! the next. A waiting job leaves the queue as soon as all of its requests have been dropped. Idle work takes the place of
+//! a job, which it gives back as soon as a job waits: together, jobs and idle work that wait for one file take at most as
+//! many threads as render, so that each has one that replaces it.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are stuck ([`crate::flow::stalls`]).
 //! They are not rayon's: a thread of rayon that waits for work that it has split takes up other jobs meanwhile, and could
@@ -82,6 +84,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     waiting: Queue<JobValue, Waiting>,
+    /// How many jobs run, and threads do idle work.
     running: usize,
     /// How many of these are views.
     views: usize,
@@ -101,10 +104,11 @@ impl std::fmt::Debug for Waiting {
     }
 }
 
-/// The turn of a running job. Dropping it, also by a panic, starts the next job.
+/// The turn of a running job, or of idle work. Dropping it, also by a panic, starts the next job.
 pub(super) struct Turn {
     pool: RenderPool,
-    urgency: Urgency,
+    /// `None` for idle work.
+    urgency: Option<Urgency>,
     place: Option<Place>,
 }
 
@@ -190,8 +194,20 @@ impl RenderPool {
         &self.0.activity
     }
 
-    /// Runs background work on the pool, bypassing the queue.
-    pub fn run(&self, work: impl FnOnce() + Send + 'static) {
+    /// Does work that no request waits for, if the pool is idle. It should end early once there are jobs.
+    pub(super) fn run_idle(&self, work: impl FnOnce(Turn) + Send + 'static) {
+        let mut state = lock(&self.0.state);
+        if !self.is_idle() || state.running >= state.most {
+            return;
+        }
+        state.running += 1;
+        state.waiting.extra += 1;
+        drop(state);
+        let turn = Turn { pool: self.clone(), urgency: None, place: None };
+        self.run(move || work(turn));
+    }
+
+    fn run(&self, work: impl FnOnce() + Send + 'static) {
         // The job's waiters are woken by unwinding.
         let guarded = move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -270,7 +286,7 @@ impl RenderPool {
     }
 
     fn start(&self, Waiting { place, job }: Waiting, urgency: Urgency) {
-        let turn = Turn { pool: self.clone(), urgency, place: Some(place) };
+        let turn = Turn { pool: self.clone(), urgency: Some(urgency), place: Some(place) };
         self.run(move || {
             if let Some(job) = job.if_wanted() {
                 job.run(turn);
@@ -278,10 +294,11 @@ impl RenderPool {
         });
     }
 
-    /// Starts the next job after one has ended.
-    fn start_next(&self, ended: Urgency) {
+    /// Starts the next job after one, or idle work, has ended.
+    fn start_next(&self, ended: Option<Urgency>) {
         let mut state = lock(&self.0.state);
-        state.views -= usize::from(ended == Urgency::View);
+        state.views -= usize::from(ended == Some(Urgency::View));
+        state.waiting.extra -= usize::from(ended.is_none());
         // A thread that was stuck and has been replaced starts no job.
         let next = if state.running > state.most { None } else { self.take(&mut state) };
         if next.is_none() {

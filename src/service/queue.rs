@@ -36,6 +36,8 @@ pub struct Busy {
 #[derive(Debug)]
 pub(super) struct Queue<K, J> {
     capacity: usize,
+    /// How many jobs more may wait for now: those that wait until idle work gives back its place.
+    pub extra: usize,
     threads: usize,
     jobs: HashMap<SequenceNumber, Waiting<K, J>>,
     by_key: HashMap<K, SequenceNumber>,
@@ -71,7 +73,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// A queue of at most `capacity` jobs, in front of `threads` render threads.
     pub fn new(capacity: usize, threads: usize) -> Self {
         let rotations = std::array::from_fn(|_| Rotation::new(threads));
-        Self { capacity, threads, jobs: HashMap::new(), by_key: HashMap::new(), rotations, next: 0 }
+        Self { capacity, extra: 0, threads, jobs: HashMap::new(), by_key: HashMap::new(), rotations, next: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -86,7 +88,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// Adds a job. Returns it as an error if the queue is full and no other job can be displaced.
     pub fn push(&mut self, key: Option<K>, demand: Demand, job: J, now: Instant) -> Result<Entered<J>, J> {
         let mut displaced = None;
-        if self.jobs.len() >= self.capacity {
+        if self.jobs.len() >= self.capacity.saturating_add(self.extra) {
             let Some(loser) = self.loser(demand) else { return Err(job) };
             displaced = self.remove(loser);
         }

@@ -24,11 +24,11 @@ use crate::base::name::Name;
 use crate::base::request::TileRequest;
 use crate::base::tile::{Fingerprint, Tile, TileKey};
 use crate::catalog::Closed;
-use crate::catalog::{Catalog, Dataset, Survey};
+use crate::catalog::{Catalog, Dataset, Labels, Names, Survey};
 use crate::config::{Render, Settings};
 use crate::flow::activity::Latest;
 use crate::flow::cache::{Cache, Waiter};
-use crate::flow::stalls::Unresponsive;
+use crate::flow::stalls::{Stalls, Unresponsive};
 use crate::flow::trace::Trace;
 use crate::metrics::Metrics;
 use crate::render::plan::PixelKind;
@@ -175,11 +175,24 @@ impl TileService {
 
     /// Fails if a file of a dataset is stuck.
     pub fn ensure_answers(&self, dataset: &Dataset) -> Result<(), Unresponsive> {
-        self.pool.stalls().ensure_answer(dataset.channels.values().flat_map(|channel| channel.files()))
+        self.pool.stalls().ensure_answer(dataset.files())
+    }
+
+    /// The files that are stuck.
+    pub fn stalls(&self) -> &Stalls {
+        self.pool.stalls()
+    }
+
+    /// The table of names of a channel of a dataset; not waited for until stuck files answer.
+    pub async fn names(&self, dataset: &Dataset, names: &Arc<Names>) -> Result<Arc<Labels>, TileError> {
+        tokio::select! {
+            read = names.get(self.stalls()) => read?.map_err(TileError::Document),
+            unresponsive = self.stalls().held_up(dataset.files()) => Err(unresponsive.into()),
+        }
     }
 
     /// Waits for a flight, but not until stuck files answer.
-    pub(super) async fn landed<V>(
+    pub async fn landed<V>(
         &self,
         files: impl Iterator<Item = &Path> + Clone,
         waiter: Waiter<V, TileError>,

@@ -64,6 +64,7 @@ pub use writer::{PackError, WriteError, Writer, pack};
 
 pub(crate) use self::bytes::unread;
 use self::links::{Follower, Found, Node};
+use crate::flow::stalls;
 use crate::store::{Location, Store};
 
 /// Opens files: the state that is shared between them, and the options.
@@ -195,6 +196,8 @@ impl OpenFile {
     /// The attributes of the object at `path`, and the names of the hard links in it if it is a group; `None` without a
     /// message in the log if there is none, or if it cannot be opened.
     pub fn object(&self, path: &str) -> Option<(Attributes, Vec<String>)> {
+        stalls::ensure_answer([&**self.file.bytes.path()]).ok()?;
+        drop(library_lock::lock().ok()?);
         let follower = Follower { logs_refusals: false, ..self.follower() };
         let found = follower.node(&self.file, path).ok()?.object;
         let members = if let Node::Group(group) = &found { listing::members(group) } else { Vec::new() };

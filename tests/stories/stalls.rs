@@ -9,9 +9,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ndarray::Array3;
+
 use crate::common::volumes::{self, Stored};
 use crate::common::wire::Answer;
-use crate::common::{MOUNT, Place, Server, wait_until};
+use crate::common::{MOUNT, Place, Server, made, wait_until};
 
 const PLANES: usize = 24;
 /// How long an answer may take on a busy machine. Before, there was none at all.
@@ -26,6 +28,21 @@ const PLAIN: [&str; 6] = [
     "render.neighbours=0",
 ];
 
+/// Ranges are not measured; neighbours are rendered, and chunks finished.
+const AHEAD: [&str; 6] = [
+    "--set",
+    "datasets.stuck.channels.raw.window=full",
+    "--set",
+    "datasets.sound.channels.raw.window=full",
+    "--set",
+    "server.references=\"http://voltile.test/\"",
+];
+/// The planes of the files of [`Hanging::deep`], and how many of them lie in a chunk.
+const DEEP_PLANES: usize = 64;
+const DEPTH: usize = 8;
+/// How often a file is made to hang while neighbours are rendered.
+const TRIALS: usize = 4;
+
 fn tile(dataset: &str, z: usize) -> String {
     format!("{MOUNT}/{dataset}/raw/xy/{z}/0_0_0.png")
 }
@@ -39,9 +56,25 @@ struct Hanging {
 
 impl Hanging {
     fn new() -> Self {
+        Self::of(|path, seed| drop(volumes::planes(path, PLANES, seed, Stored::Gzip)))
+    }
+
+    /// Of files with several planes in a chunk: a tile takes a part of it, and its neighbours the next one.
+    fn deep() -> Self {
+        Self::of(|path, seed| {
+            let edge = volumes::EDGE;
+            let data =
+                Array3::from_shape_fn((DEEP_PLANES, edge, edge), |(z, y, x)| volumes::voxel(seed, z, y, x));
+            let file = made::create(path);
+            let builder = file.new_dataset_builder().with_data(&data).chunk((DEPTH, edge, edge));
+            builder.deflate(6).create("raw").unwrap();
+        })
+    }
+
+    fn of(write: impl Fn(&Path, usize)) -> Self {
         let place = Place::new();
         for (seed, name) in ["stuck.h5", "sound.h5", "other.h5"].iter().enumerate() {
-            volumes::planes(&place.path(name), PLANES, seed, Stored::Gzip);
+            write(&place.path(name), seed);
         }
         let (switch, shim) = (place.path("the-file-hangs"), place.path("hanging_file.so"));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories/hanging_file.c");
@@ -130,6 +163,103 @@ fn a_file_whose_reads_hang_delays_no_other_file() {
         wait_until("no problem is left", || problems(&server) == "[]");
         assert!((12..PLANES).all(|z| shows(&server, "sound", z)));
         assert_eq!(server.count("voltile_render_errors_total"), 0);
+    }
+}
+
+/// Makes a file hang while as many threads as there are read it ahead, or finish its chunks, and others for requests.
+fn hang_ahead(hanging: &Hanging, threads: usize) {
+    let server = hanging.serve(threads, &AHEAD);
+    for (before, dataset) in ["stuck", "sound", "other"].iter().enumerate() {
+        assert!(shows(&server, dataset, 5));
+        let rendered = || server.count("voltile_neighbours_rendered_total");
+        wait_until("three neighbours are rendered", || rendered() >= 3 * (before as u64 + 1));
+    }
+    for number in 0..threads {
+        assert!(shows(&server, "stuck", 2 * DEPTH + 1 + number * DEPTH));
+    }
+    hanging.hang();
+    assert!(shows(&server, "stuck", DEPTH - 1), "it is cached, and its neighbours are read");
+    let last = DEEP_PLANES - 2 * DEPTH;
+    ask_for_stuck(&server, last..DEEP_PLANES, || {
+        thread::scope(|scope| {
+            let server = &server;
+            for z in 20..36 {
+                scope.spawn(move || assert!(shows(server, "sound", z), "{threads} threads: {z}"));
+            }
+            for document in [
+                "/datasets.json",
+                "/datasets/sound.json",
+                "/datasets/stuck.json",
+                "/datasets/sound/about.json",
+                "/references/sound.json",
+                "/zarr/0.4/sound.ome.zarr/.zattrs",
+                "/neuroglancer/sound/raw/info",
+            ] {
+                scope.spawn(move || assert_eq!(server.get(document).status, 200, "{document}"));
+            }
+        });
+    });
+    assert!(render_threads(&server) <= 2 * threads);
+    hanging.answer();
+    wait_until("the file is served again", || (0..DEEP_PLANES).all(|z| shows(&server, "stuck", z)));
+    wait_until("no problem is left", || problems(&server) == "[]");
+    assert_eq!(server.count("voltile_render_errors_total"), 0);
+}
+
+#[test]
+fn a_file_that_hangs_while_it_is_read_ahead_delays_no_other_file() {
+    thread::scope(|scope| {
+        for threads in [1, 2, 4] {
+            scope.spawn(move || {
+                let hanging = Hanging::deep();
+                (0..TRIALS).for_each(|_| hang_ahead(&hanging, threads));
+            });
+        }
+    });
+}
+
+/// Those for which files are read.
+fn documents(server: &Server, dataset: &str) -> [Answer; 2] {
+    [format!("/datasets/{dataset}/about.json"), format!("/references/{dataset}.json")]
+        .map(|path| server.get(&path))
+}
+
+#[test]
+fn documents_of_a_file_that_hangs_keep_nobody_from_others() {
+    let hanging = Hanging::new();
+    let server = hanging.serve(1, &AHEAD);
+    for dataset in ["sound", "other"] {
+        assert!(shows(&server, dataset, 0));
+    }
+    assert!(documents(&server, "sound").iter().all(|answer| answer.status == 200));
+    hanging.hang();
+    let began = Instant::now();
+    thread::scope(|scope| {
+        // More than places.
+        let asked = &server;
+        let stuck: Vec<_> =
+            ["/datasets/stuck/about.json", "/references/stuck.json", "/references/stuck/raw.json"]
+                .map(|path| scope.spawn(move || asked.get(path)))
+                .into();
+        for document in ["/datasets.json", "/datasets/sound.json", "/zarr/0.4/other.ome.zarr/.zattrs"] {
+            assert_eq!(server.get(document).status, 200, "{document}");
+        }
+        assert_eq!(server.get("/references/other.json").status, 200, "its chunks are known");
+        assert!(documents(&server, "sound").iter().all(|answer| answer.status == 200), "they are kept");
+        stuck.into_iter().for_each(|asked| is_unavailable(&asked.join().unwrap()));
+    });
+    let [needs_library, _] = documents(&server, "other");
+    is_unavailable(&needs_library);
+    assert!((1..12).all(|z| shows(&server, "sound", z)));
+    assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
+    assert!(problems(&server).contains("\"stuck\""), "{}", problems(&server));
+    hanging.answer();
+    for dataset in ["stuck", "other"] {
+        wait_until("its documents are there", || {
+            documents(&server, dataset).iter().all(|answer| answer.status == 200)
+        });
+        let [about, _] = documents(&server, dataset);
+        assert!(!about.text().contains("has not answered"), "{about:?}");
     }
 }
 

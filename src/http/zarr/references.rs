@@ -45,7 +45,8 @@ async fn found(context: &Context<'_>, prefix: &str, image: &str) -> Result<HttpR
     let image = site.service.image(catalog, &token, channel.as_ref()).await?;
     let (measured, prefix) = (image.dataset().measured(), prefix.to_owned());
     let name = ("references", token.token, channel, prefix.clone());
-    let document = documents::find(context, &name, measured, move || {
+    let read = Arc::clone(image.dataset());
+    let document = documents::find(context, &name, measured, Some(&read), move || {
         let mut bytes = vec![0; MAX_BYTES];
         let mut rest = bytes.as_mut_slice();
         write(&image, Some(&prefix), &mut rest).map_err(|error| match error {

@@ -158,6 +158,24 @@ fn a_waiter_that_is_given_up_late_disturbs_nobody() {
     assert!(pool.is_idle());
 }
 
+#[test]
+fn idle_work_takes_the_place_of_a_job_and_gives_it_back() {
+    let pool = pool(0);
+    let (go, gone) = channel::<()>();
+    pool.run_idle(move |turn| {
+        gone.recv().unwrap();
+        drop(turn);
+    });
+    pool.run_idle(|_| panic!("there is no other place"));
+    let (waiting, refused) = (submit(&pool, 1), submit(&pool, 1));
+    assert_eq!(refused.told.recv(), Ok(Became::Refused(Busy { waiting: 1 })), "that one is too many");
+    assert!(waiting.is_waiting());
+    go.send(()).unwrap();
+    waiting.has_begun();
+    waiting.go();
+    assert!(lock(&pool.0.state).waiting.extra == 0 && pool.is_idle());
+}
+
 /// A job that reads a file until it is released.
 struct Reading(Test);
 
