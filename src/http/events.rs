@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use actix_web::http::{Method, header};
+use actix_web::http::{ConnectionType, Method, Version, header};
 use bytes::Bytes;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -118,5 +118,11 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
         };
         Some((Ok::<Bytes, Infallible>(next), (None, listener)))
     });
-    response.insert_header(("X-Accel-Buffering", "no")).streaming(events)
+    let mut response = response.insert_header(("X-Accel-Buffering", "no")).streaming(events);
+    if context.request.version() < Version::HTTP_11 {
+        // Such a client does not know chunks: what it is sent ends with the connection.
+        response.head_mut().no_chunking(true);
+        response.head_mut().set_connection_type(ConnectionType::Close);
+    }
+    response
 }

@@ -23,7 +23,7 @@ use super::{boxes, range};
 use crate::base::paint::Kind;
 use crate::base::request::{VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 use crate::catalog::NotFound;
-use crate::service::{Identified, TileError};
+use crate::service::{Identified, Keeping, TileError};
 
 /// The response to a path, given without `/zarr/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
@@ -91,6 +91,10 @@ async fn chunk(
     let (chunk, held, keeping) = boxes::fetch(context, identified).await?;
     if chunk.is_empty() {
         return Err(NotFound::Unwritten.into());
+    }
+    if is_any(request) && keeping != Keeping::No {
+        site.service.metrics().not_modified.inc();
+        return Ok(described(HttpResponse::NotModified(), etag, fresh(keeping)).finish());
     }
     let mut response = described(HttpResponse::Ok(), etag.clone(), fresh(keeping));
     response.content_type("application/octet-stream");

@@ -3,7 +3,7 @@
 use super::queue::Busy;
 use crate::base::name::Name;
 use crate::base::request::Malformed;
-use crate::catalog::{NoBox, NotFound};
+use crate::catalog::{NoBox, NoNames, NotFound};
 use crate::flow::cache::Abandoned;
 use crate::flow::stalls::Unresponsive;
 use crate::render::RenderError;
@@ -31,7 +31,7 @@ pub enum TileError {
     /// The tile could not be stored in the disk cache, when warming.
     #[error(transparent)]
     Tier(#[from] TierError),
-    /// A box of voxels is too large.
+    /// A box of voxels, a table or a document is too large.
     #[error("{0}")]
     TooLarge(String),
     /// The files of the dataset could not be checked for changes, or read, in time.
@@ -101,6 +101,15 @@ impl From<NoBox> for TileError {
         match error {
             NoBox::NotFound(error) => error.into(),
             NoBox::TooLarge { .. } | NoBox::Wasteful { .. } => TileError::TooLarge(error.to_string()),
+        }
+    }
+}
+
+impl From<NoNames> for TileError {
+    fn from(error: NoNames) -> Self {
+        match error {
+            NoNames::TooLarge(problem) => TileError::TooLarge(problem),
+            other => TileError::Document(other.to_string()),
         }
     }
 }

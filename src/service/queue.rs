@@ -35,7 +35,7 @@ pub struct Busy {
 /// A queue of jobs of type `J`; those with a key can be joined.
 #[derive(Debug)]
 pub(super) struct Queue<K, J> {
-    capacity: usize,
+    pub capacity: usize,
     /// How many jobs more may wait for now: those that wait until idle work gives back its place.
     pub extra: usize,
     threads: usize,

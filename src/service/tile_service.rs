@@ -83,7 +83,7 @@ impl TileService {
         Ok(Self {
             black: [black(PixelKind::Grey)?, black(PixelKind::Rgb)?],
             cache: Cache::new(budget, metrics.tile_bytes.clone()),
-            views: Cache::new(0, Gauge::default()),
+            views: Cache::new(0, metrics.view_bytes.clone()),
             // Channels hold their surveys; this cache of size 0 only makes concurrent requests share one sample
             // (single-flight).
             surveys: Cache::new(0, Gauge::default()),
@@ -108,7 +108,7 @@ impl TileService {
 
     /// Sets the memory for tiles that single pages asked for.
     pub fn with_views(self, bytes: usize) -> Self {
-        Self { views: Cache::new(bytes, Gauge::default()), ..self }
+        Self { views: Cache::new(bytes, self.metrics.view_bytes.clone()), ..self }
     }
 
     /// Sets the memory for boxes of voxels.
@@ -186,7 +186,7 @@ impl TileService {
     /// The table of names of a channel of a dataset; not waited for until stuck files answer.
     pub async fn names(&self, dataset: &Dataset, names: &Arc<Names>) -> Result<Arc<Labels>, TileError> {
         tokio::select! {
-            read = names.get(self.stalls()) => read?.map_err(TileError::Document),
+            read = names.get(self.stalls()) => Ok(read??),
             unresponsive = self.stalls().held_up(dataset.files()) => Err(unresponsive.into()),
         }
     }

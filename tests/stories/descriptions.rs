@@ -317,3 +317,41 @@ fn descriptions_tell_whether_pixels_are_square() {
         .map(|(a, b)| (json!(a), json!(b)));
     assert_eq!(described, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
 }
+
+/// A server of 40 channels, of which a quarter of the render queue holds four.
+fn many_channels(place: &Place) -> Server {
+    made::file(&place.path("many.h5"), |file| {
+        for channel in 0..40u16 {
+            made::put(file, &format!("c{channel:02}"), &(ramp() + channel));
+        }
+    });
+    place.serve(["many.h5", "--set", "render.queue=16"])
+}
+
+#[test]
+fn more_channels_than_the_render_queue_holds_are_described_a_part_at_a_time() {
+    let place = Place::new();
+    let server = many_channels(&place);
+    for round in 1..=10 {
+        let description = server.json("/datasets/many.json");
+        let channels = description["channels"].as_array().unwrap();
+        let known = channels.iter().filter(|channel| !channel["percentiles"].is_null());
+        assert_eq!(known.count(), 4 * round);
+        assert!(
+            channels.iter().all(|channel| channel["percentiles"].is_null() == channel["window"].is_null())
+        );
+        assert!(channels.iter().all(|channel| channel["problem"].is_null()), "{description}");
+    }
+    assert_eq!(server.count("voltile_renders_rejected_total"), 0);
+}
+
+#[test]
+fn windows_for_zarr_are_measured_a_part_at_a_time_and_failures_are_one_line() {
+    let place = Place::new();
+    let server = many_channels(&place);
+    let before = server.log().lines().count();
+    assert_eq!(server.get("/zarr/0.4/many.ome.zarr/.zattrs").status, 200);
+    let lines = server.log().lines().count() - before;
+    assert!(lines <= 4, "{lines} lines are logged");
+    assert_eq!((server.count("voltile_renders_rejected_total"), server.problems().len()), (0, 0));
+}

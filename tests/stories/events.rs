@@ -148,3 +148,21 @@ fn a_question_for_the_head_of_the_stream_takes_no_place_and_keeps_the_connection
     assert_eq!(asked.seen.matches("HTTP/1.1 200").count(), 2, "{}", asked.seen);
     Events::of(&server, "").wait_for("event: hello");
 }
+
+#[test]
+fn events_for_http_1_0_are_not_chunked_and_end_with_the_connection() {
+    use std::io::Write;
+    let place = place();
+    let mut server = place.serve::<&str>([]);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET /events HTTP/1.0\r\nHost: voltile.test\r\nConnection: keep-alive\r\n\r\n").unwrap();
+    let mut events = Events { stream, seen: String::new() };
+    events.wait_for("event: hello\ndata: ");
+    let (head, body) = events.seen.split_once("\r\n\r\n").unwrap();
+    assert!(!head.to_ascii_lowercase().contains("transfer-encoding"), "{head}");
+    assert!(body.starts_with("retry: 3000\n"), "{body:?}");
+    server.stop();
+    while events.read() {}
+    assert!(events.seen.ends_with("\n\n"), "{:?}", events.seen);
+}

@@ -168,6 +168,7 @@ fn the_range_in_force_gives_the_ordinary_tile() {
     let renders = server.renders();
     view(&server, &format!("raw:{}:{}:1:grey", window[0], window[1]));
     assert_eq!(server.renders(), renders, "it was kept in memory");
+    assert!(server.count("voltile_view_cache_bytes") >= same.body.len() as u64);
 }
 
 #[test]
