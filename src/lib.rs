@@ -74,8 +74,9 @@
 //!   lookups in the tiers, run on threads for blocking work. The render queue is bounded.
 //! - **No tile is made from two generations of a file**: every read is followed by a check of length and modification time
 //!   (`volume::hdf5::bytes`), also those of libhdf5, which reads through a file driver of ours. Files that grow are the
-//!   exception: of these, the chunks that one state of the chunk index names are read as they are now. While a dataset is
-//!   live, what is not complete yet enters no cache ([`volume::Volume::is_final`]).
+//!   exception: of these, the chunks that one state of the chunk index names are read as they are now, unless the file was
+//!   written anew (`volume::hdf5::file`). While a dataset is live, what is not complete yet enters no cache
+//!   ([`volume::Volume::is_final`]).
 //! - **No number from a URL is used as an index** before a [`geometry::Patch`] has clipped it to a level.
 //! - **The renderer knows no names, settings or caches**, and `config` opens no files.
 //! - **libhdf5 opens no other file by itself**: paths are followed step by step, and the target of each link must lie below

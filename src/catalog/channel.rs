@@ -174,8 +174,12 @@ impl Channel {
     }
 
     /// Takes the sample of the channel as it was before it grew, until it has grown to twice the size: otherwise its window
-    /// would change with each slice.
+    /// would change with each slice. Nothing is taken of a file that was written anew.
     pub(super) fn sample_like(&self, before: &Channel) {
+        let growths = before.watch.files().map(FileIdentity::growth);
+        if !self.watch.files().map(FileIdentity::growth).eq(growths) {
+            return;
+        }
         let size = |channel: &Channel| (channel.size().volume() * channel.times).checked_ilog2();
         let is_alike = (self.kind, self.voxel, size(self)) == (before.kind, before.voxel, size(before));
         before.surveyed().filter(|_| is_alike).inspect(|survey| self.keep(survey));

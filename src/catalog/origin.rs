@@ -51,13 +51,15 @@ impl Origin {
         self.channels.iter().any(|channel| channel.is_measured() || channel.is_of_bytes())
     }
 
-    /// Has the files checked for changes, unless that was done recently, and returns whether one has changed. Changes to a
-    /// growing dataset do not count: these are followed at intervals. Does not block.
+    /// Has the files checked for changes, unless that was done recently, and returns whether one has changed. That a growing
+    /// dataset has grown does not count: it is followed at intervals. Does not block.
     pub async fn has_changed(&self) -> Result<bool, Unresponsive> {
         for channel in &self.channels {
             channel.check_soon().await?;
         }
-        Ok(!self.dataset.growing && self.channels.iter().any(|channel| channel.has_changed()))
+        let follows = self.dataset.growing;
+        let mut watches = self.channels.iter().map(|channel| &channel.watch);
+        Ok(watches.any(|watch| watch.was_rewritten() || (watch.has_changed() && !follows)))
     }
 
     /// Records that a read found a file of the channels changed.

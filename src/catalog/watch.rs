@@ -27,6 +27,8 @@ pub(super) struct Watch {
     unchanged_at: AtomicU64,
     /// Never reset: later reads may mix old and new data.
     changed: AtomicBool,
+    /// Whether a growing file has not only grown.
+    rewritten: AtomicBool,
     checking: Mutex<()>,
     /// Held while a thread checks on behalf of requests.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -40,6 +42,7 @@ impl Watch {
             created: Instant::now(),
             unchanged_at: AtomicU64::new(0),
             changed: AtomicBool::new(false),
+            rewritten: AtomicBool::new(false),
             checking: Mutex::default(),
             turn: Arc::default(),
         }
@@ -59,8 +62,14 @@ impl Watch {
         self.changed.load(Ordering::Acquire)
     }
 
-    /// Records that a read found a file changed.
+    /// Whether a growing file was found to have changed otherwise than by growing.
+    pub fn was_rewritten(&self) -> bool {
+        self.rewritten.load(Ordering::Acquire)
+    }
+
+    /// Records that a read found a file changed, which a file that only grows is not.
     pub fn note_change(&self) {
+        self.rewritten.store(true, Ordering::Release);
         self.changed.store(true, Ordering::Release);
     }
 
@@ -115,6 +124,7 @@ impl Watch {
         match self.files.iter().find(|file| !file.is_current()) {
             None => self.unchanged_at.store(began + 1, Ordering::Release),
             Some(file) => {
+                self.rewritten.store(self.files.iter().any(FileIdentity::was_rewritten), Ordering::Release);
                 self.changed.store(true, Ordering::Release);
                 if !file.is_growing() {
                     tracing::warn!("{} has changed since it was opened", file.path().display());

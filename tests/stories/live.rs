@@ -2,17 +2,18 @@
 //! cached, what is not is neither an error nor cached, and the end of the file is followed.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use hdf5::{Dataset, Extent, File};
-use ndarray::{Array2, s};
+use hdf5::{Dataset, DatasetBuilder, Extent, File};
+use ndarray::{Array2, Array3, s};
 
 use crate::common::picture::Picture;
 use crate::common::volumes;
 use crate::common::wire::Answer;
-use crate::common::{Place, Server, wait_until};
+use crate::common::{CHANGED, Place, Server, wait_until};
 use crate::events::Events;
 
 const EDGE: usize = volumes::EDGE;
@@ -233,4 +234,131 @@ fn a_file_that_is_being_copied_into_a_folder_is_not_in_the_list_before_it_is_who
     fs::write(place.path("served/a.h5"), &bytes).unwrap();
     wait_until("it is in the list", || tokens() == 2);
     assert!(shown(&tile(&server, 1), 1).0);
+}
+
+/// Adds filters to a dataset.
+type Filtered = fn(DatasetBuilder) -> DatasetBuilder;
+
+/// The bytes of a file while a microscope writes it: each slice in one chunk, `slices` of them so far.
+fn recorded(
+    place: &Place,
+    slices: usize,
+    filtered: Filtered,
+    voxel: fn(usize, usize, usize) -> u8,
+) -> Vec<u8> {
+    let path = place.path("recorded.h5");
+    let file = file(&path);
+    let shape = [Extent::resizable(slices), Extent::fixed(EDGE), Extent::fixed(EDGE)];
+    let builder = filtered(file.new_dataset_builder());
+    let builder = builder.empty::<u8>().shape(shape).chunk((1, EDGE, EDGE));
+    let raw = builder.create("raw").unwrap();
+    file.start_swmr().unwrap();
+    let voxels = Array3::from_shape_fn((slices, EDGE, EDGE), |(z, y, x)| voxel(z, y, x));
+    raw.write(&voxels).unwrap();
+    file.flush().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    drop(raw);
+    file.close().unwrap();
+    bytes
+}
+
+/// Writes a file from its beginning, as programs do that create it again: it stays the same file for the system.
+fn write_anew(path: &Path, bytes: &[u8]) {
+    let inode = fs::metadata(path).unwrap().ino();
+    fs::write(path, bytes).unwrap();
+    assert_eq!(fs::metadata(path).unwrap().ino(), inode);
+}
+
+fn first_run(z: usize, y: usize, x: usize) -> u8 {
+    volumes::voxel(0, z, y, x)
+}
+
+fn second_run(z: usize, y: usize, x: usize) -> u8 {
+    volumes::voxel(1, z, y, x)
+}
+
+#[test]
+fn an_acquisition_that_is_started_again_under_the_same_name_shows_nothing_of_the_one_before() {
+    let kinds: [(&str, Filtered); 3] = [
+        ("fletcher32", DatasetBuilder::fletcher32),
+        ("shuffle", DatasetBuilder::shuffle),
+        ("gzip of noise", |builder| builder.deflate(4)),
+    ];
+    for (kind, filtered) in kinds {
+        let place = Place::new();
+        let path = place.path("a.h5");
+        fs::write(&path, recorded(&place, 8, filtered, first_run)).unwrap();
+        let server = place.serve(EXACT);
+        for z in 0..7 {
+            assert_eq!(shown(&tile(&server, z), z), (true, KEPT), "{kind}: slice {z} of the first run");
+        }
+        write_anew(&path, &recorded(&place, 9, filtered, second_run));
+        wait_until("the second run is served", || slices(&server) == 9);
+        let wrong: Vec<usize> =
+            (0..9).filter(|z| tile(&server, *z).picture() != volumes::plane(1, *z)).collect();
+        assert!(wrong.is_empty(), "{kind}: slices {wrong:?} are not those of the second run");
+        assert_eq!(tile(&server, 0).header("cache-control"), Some(KEPT));
+    }
+}
+
+#[test]
+fn a_range_is_measured_again_when_an_acquisition_is_started_again() {
+    let place = Place::new();
+    let path = place.path("a.h5");
+    fs::write(&path, recorded(&place, 8, DatasetBuilder::fletcher32, first_run)).unwrap();
+    let server = place.serve(["a.h5", "--set", "datasets.a.channels.raw.window=auto"]);
+    tile(&server, 0);
+    let window = || described(&server)["channels"][0]["window"].clone();
+    let first = window();
+    assert!(first.is_array() || first.is_object(), "{first}");
+    let dim = |z, y, x| second_run(z, y, x) / 8;
+    write_anew(&path, &recorded(&place, 9, DatasetBuilder::fletcher32, dim));
+    wait_until("the second run is served", || slices(&server) == 9);
+    tile(&server, 0);
+    assert_ne!(window(), first);
+}
+
+#[test]
+fn a_growing_file_that_was_overwritten_is_never_mixed_with_the_one_before() {
+    let place = Place::new();
+    let path = place.path("a.h5");
+    let halves = |path: &Path, slices: usize, voxel: fn(usize, usize, usize) -> u8| {
+        let file = File::create(path).unwrap();
+        let voxels = Array3::from_shape_fn((slices, EDGE, EDGE), |(z, y, x)| voxel(z, y, x));
+        let builder = file.new_dataset_builder().chunk((1, EDGE / 2, EDGE)).fletcher32();
+        builder.with_data(&voxels).create("raw").unwrap();
+        file.close().unwrap();
+    };
+    halves(&path, 8, first_run);
+    let server = place.serve([&EXACT[..], &["--set", "datasets.a.growing=true"]].concat());
+    // The upper half of a slice is decoded.
+    assert_eq!(server.get("/voxels/a/raw/0/0-40_0-20_0-1.npy").status, 200);
+    let other = place.path("other.h5");
+    halves(&other, 9, second_run);
+    write_anew(&path, &fs::read(&other).unwrap());
+    wait_until("the file is open in its new state", || slices(&server) == 9);
+    let answer = tile(&server, 0);
+    assert!(answer.picture() == volumes::plane(1, 0), "the tile mixes two states of the file");
+}
+
+#[test]
+fn tiles_of_a_live_file_that_is_written_anew_are_errors_until_it_can_be_opened() {
+    let place = Place::new();
+    let path = place.path("a.h5");
+    fs::write(&path, recorded(&place, 8, DatasetBuilder::fletcher32, first_run)).unwrap();
+    let server = place.serve(EXACT);
+    server.allow_error(CHANGED);
+    assert_eq!(shown(&tile(&server, 0), 0), (true, KEPT));
+    // The program has created the file, and does not write in SWMR mode yet.
+    let bytes = recorded(&place, 8, DatasetBuilder::fletcher32, second_run);
+    write_anew(&path, &bytes[..bytes.len() / 2]);
+    wait_until("the tile of the first run is not shown", || {
+        server.tile("a/raw/xy/0/0_0_0.png").status == 500
+    });
+    fs::write(&path, &bytes).unwrap();
+    wait_until("the second run is shown", || {
+        let answer = server.tile("a/raw/xy/0/0_0_0.png");
+        assert!(answer.status == 500 || answer.picture() == volumes::plane(1, 0));
+        answer.status == 200
+    });
 }

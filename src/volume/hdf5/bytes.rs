@@ -14,6 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -25,6 +26,7 @@ use self::mapped::Mapped;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
 use super::library_lock;
+use crate::base::tile::Fingerprint;
 use crate::flow::stalls::{self, BusyWith};
 use crate::store::{Gathering, Object, StoreError};
 use crate::volume::ReadError;
@@ -46,6 +48,8 @@ pub(super) struct FileBytes {
     source: Source,
     path: Arc<Path>,
     identity: FileIdentity,
+    /// The greatest length seen of a growing file; `u64::MAX` once it was shorter than that, or found to be written anew.
+    greatest_length: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -101,7 +105,8 @@ impl FileBytes {
             return Err(io::Error::other("it changed while it was being opened; try again"));
         }
         drop(busy);
-        Ok(Self { source: Source::File { file, mapped: Mapped::default() }, path, identity })
+        let greatest_length = identity.length().into();
+        Ok(Self { source: Source::File { file, mapped: Mapped::default() }, path, identity, greatest_length })
     }
 
     /// The bytes of an object.
@@ -111,6 +116,7 @@ impl FileBytes {
             path: identity.path().into(),
             identity,
             source: Source::Object { object, failure: Mutex::default() },
+            greatest_length: AtomicU64::default(),
         }
     }
 
@@ -118,13 +124,29 @@ impl FileBytes {
     pub fn open_as(identity: &FileIdentity, growing: bool) -> io::Result<Self> {
         let opened = Self::open(identity.path(), Some(growing))?;
         let identity = if growing { identity.clone().growing() } else { identity.clone() };
-        let bytes = Self { identity, ..opened };
+        let bytes = Self { greatest_length: identity.length().into(), identity, ..opened };
         bytes.unchanged_length()?.map(|_| bytes).ok_or_else(changed_error)
     }
 
     /// This file with a digest of its contents in its identity.
     pub fn containing(self, content: ContentId) -> Self {
         Self { identity: self.identity.containing(content), ..self }
+    }
+
+    /// This file, which has only grown since `before`, if that is known.
+    pub fn continuing(self, before: Option<&FileIdentity>) -> Self {
+        Self { identity: self.identity.continuing(before), ..self }
+    }
+
+    /// Notes that a growing file was written anew: from now on, it has changed.
+    pub fn note_rewritten(&self) {
+        self.greatest_length.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// A digest of a range of bytes; `None` if they cannot be read.
+    pub fn digest(&self, address: u64, length: u32) -> Option<Fingerprint> {
+        let bytes = self.fetch(address, length as usize, "").ok()?;
+        Some(Fingerprint::digest(blake3::hash(&bytes).as_bytes()))
     }
 
     pub fn path(&self) -> &Arc<Path> {
@@ -289,12 +311,13 @@ impl FileBytes {
             }
         };
         let _reading = self.reading();
+        let greatest_before = self.greatest_length.load(Ordering::SeqCst);
         let metadata = file.metadata()?;
-        let is_same = if self.is_growing() {
-            self.identity.is_of_grown(&metadata)
-        } else {
-            self.identity.is_of(&metadata)
-        };
+        if !self.is_growing() {
+            return Ok(self.identity.is_of(&metadata).then_some(metadata.len()));
+        }
+        let is_same = metadata.len() >= greatest_before && self.identity.is_of_grown(&metadata);
+        self.greatest_length.fetch_max(if is_same { metadata.len() } else { u64::MAX }, Ordering::SeqCst);
         Ok(is_same.then_some(metadata.len()))
     }
 }

@@ -24,6 +24,7 @@ use super::raw_file::RawFile;
 use super::{OpenError, filters};
 use crate::base::description::StorageDescription;
 use crate::base::tile::Fingerprint;
+use crate::flow::lock;
 use crate::flow::stalls::{self, BusyWith, Unresponsive};
 use crate::volume::{ReadError, Samples, VoxelType};
 
@@ -63,6 +64,8 @@ pub struct Scale {
 pub const MAX_IDS: usize = 1 << 27;
 /// At most this many rows of a table of bytes are read: texts in JSON are shorter.
 const MAX_ROWS: u64 = 1 << 22;
+/// The number of bytes by which it is told whether an unfiltered chunk is as before.
+const COMPARED: u32 = 1 << 16;
 /// The NAME attribute of a netCDF dimension without coordinates begins with this.
 const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variable";
 
@@ -89,7 +92,8 @@ pub struct StoredDataset {
     pub(super) pipeline: Option<Pipeline>,
     /// Identifies its chunks in the cache; the same whenever this generation of it is opened.
     pub(super) id: Fingerprint,
-    /// Identifies it in the file, if that grows, from one generation to the next.
+    /// Identifies it and its coding, from one generation to the next as long as its file only grows; `None` if that does not
+    /// grow.
     lasting: Option<Fingerprint>,
     /// Along which axes it grows, if its file does.
     grows: [bool; RANK],
@@ -148,7 +152,6 @@ impl StoredDataset {
         let Audited { files, raw, missing } = audited;
         let object: Arc<str> = handle.name().into();
         let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files)));
-        let lasting = file.lasting.map(|file| Fingerprint::digest(&(file, &*object)));
         let grows = growing_axes(&shape, &handle.space().map_err(library)?.maxdims());
         let parts = if is_complex { 2 } else { 1 };
         let element_bytes = handle.dtype().map_err(library)?.size() as u64 / parts;
@@ -168,6 +171,9 @@ impl StoredDataset {
             (_, Some(pieces)) => (pieces.grid(), pieces.grid()),
             _ => (Grid::new(&shape, &shape), Grid::new(&numbers(&shape), &numbers(&shape))),
         };
+        let coding = (&filters, stored.voxel, stored.big_endian, grid.chunk());
+        let growth = file.identity().growth();
+        let lasting = growth.map(|growth| Fingerprint::digest(&(growth, &*object, coding)));
         let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), elements);
         let (path, fill) = (path.to_owned(), OnceLock::new());
         let declared_fill = library::fill_value(&creation, stored.voxel).ok();
@@ -277,13 +283,30 @@ impl StoredDataset {
         self.index.known_entry(self.grid.number(at))
     }
 
-    /// Identifies what a chunk holds: together with the chunk's number, the same in each generation of a growing file unless
-    /// the chunk may have changed in between.
+    /// Identifies what a chunk holds: together with the chunk's number, the same in each generation of a growing file, if the
+    /// chunk is not written again and its stored bytes are the same. Reads these bytes, and notes if they were others before.
     pub(super) fn content_id(&self, at: &Position) -> Fingerprint {
-        match (self.lasting, self.final_entry(at)) {
-            (Some(lasting), Some(entry)) => Fingerprint::digest(&(lasting, entry.address, entry.length)),
-            _ => self.id,
+        let Some(lasting) = self.lasting else { return self.id };
+        let Some(entry) = self.final_entry(at).filter(|entry| self.is_possible(at, *entry)) else {
+            return self.id;
+        };
+        // Unfiltered chunks are in no cache, and may be long.
+        let length = if self.is_unfiltered() { entry.length.min(COMPARED) } else { entry.length };
+        let Some(digest) = self.file.bytes.digest(entry.address, length) else { return self.id };
+        let chunk = (length, digest);
+        if *lock(&self.file.landmarks).entry(entry.address).or_insert(chunk) != chunk {
+            self.file.bytes.note_rewritten();
         }
+        Fingerprint::digest(&(lasting, entry.mask, digest))
+    }
+
+    /// Fails if its growing file was written anew while voxels were read, of which the first are in the chunk `at`.
+    pub(super) fn ensure_only_grown(&self, at: &Position) -> Result<(), ReadError> {
+        if self.lasting.is_none() {
+            return Ok(());
+        }
+        self.content_id(at);
+        self.file.bytes.ensure_unchanged(&self.place())
     }
 
     /// The index entry of a chunk that was written as a whole, if the index has been read. The last chunks that were written

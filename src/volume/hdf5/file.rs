@@ -2,7 +2,7 @@
 //!
 //! A file is closed with the last dataset in it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,8 @@ pub struct StoredFile {
     pub(super) admission: Arc<Admission>,
     /// Its bytes, for direct reads and for the library's file driver.
     pub(super) bytes: Arc<FileBytes>,
-    /// Identifies the file from one generation to the next as long as it only grows; `None` if it does not grow.
-    pub(super) lasting: Option<Fingerprint>,
+    /// Of a growing file, the chunks that are not written again and have been used: lengths and digests, by address.
+    pub(super) landmarks: Mutex<BTreeMap<u64, (u32, Fingerprint)>>,
 }
 
 impl StoredFile {
@@ -45,17 +45,28 @@ impl StoredFile {
         let unreadable = |problem: String| OpenError::File { file: location.clone(), problem };
         let bytes = files.identified(&location, growing);
         let bytes = bytes.map_err(|e| unreadable(e.to_string()))?;
-        let bytes = Arc::new(bytes);
+        let before = before.filter(|before| bytes.is_growing() && before.has_grown_to(&bytes));
+        let landmarks = Mutex::new(before.map(Self::outer_landmarks).unwrap_or_default());
+        let bytes = Arc::new(bytes.continuing(before.map(Self::identity)));
         let admission = Admission::new(Arc::clone(&bytes));
         let handles = OnDemand::open(&admission, bytes.is_growing(), &files.last_used);
         let handles = handles.map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
-        let lasting = bytes.is_growing().then(|| {
-            let before = before.filter(|before| bytes.identity().has_grown_from(before.identity()));
-            before
-                .and_then(|before| before.lasting)
-                .unwrap_or_else(|| Fingerprint::digest(&("growing", bytes.identity())))
-        });
-        Ok(Self { location, truncation: truncation(&bytes), handles, admission, bytes, lasting })
+        Ok(Self { location, truncation: truncation(&bytes), handles, admission, bytes, landmarks })
+    }
+
+    /// Whether `now` is this file and has only grown: it was never shorter, and its first and its last landmark are there. A
+    /// file that was written anew may have chunks of the same lengths at the same addresses, but not the same data.
+    pub(super) fn has_grown_to(&self, now: &FileBytes) -> bool {
+        let mut landmarks = self.outer_landmarks().into_iter();
+        now.identity().has_grown_from(self.identity())
+            && self.bytes.ensure_unchanged("").is_ok()
+            && landmarks.all(|(address, (length, digest))| now.digest(address, length) == Some(digest))
+    }
+
+    fn outer_landmarks(&self) -> BTreeMap<u64, (u32, Fingerprint)> {
+        let landmarks = lock(&self.landmarks);
+        let outer = [landmarks.first_key_value(), landmarks.last_key_value()];
+        outer.into_iter().flatten().map(|(address, chunk)| (*address, *chunk)).collect()
     }
 
     /// Whether it is an object in a store.
@@ -260,7 +271,9 @@ impl Files {
         if let Some(same) = before.as_ref().filter(|file| !is_forgotten && file.identity().is_current()) {
             return Ok(Arc::clone(same));
         }
-        let opened = Arc::new(StoredFile::open(resolved, growing, before.as_deref(), self)?);
+        let opened = StoredFile::open(resolved, growing, before.as_deref(), self);
+        // A file that could not be opened meanwhile has not only grown.
+        let opened = Arc::new(opened.inspect_err(|_| *file = Weak::new())?);
         *file = Arc::downgrade(&opened);
         if let Some(kept) = lock(&self.kept).upgrade() {
             lock(&kept.0).push(Arc::clone(&opened));

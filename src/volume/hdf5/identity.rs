@@ -62,8 +62,9 @@ impl Hash for KeyOf<'_> {
 pub struct FileIdentity {
     location: Location,
     state: State,
-    /// Whether it was opened as a file that is being written: it may grow while it is open.
-    growing: bool,
+    /// If it was opened as a file that is being written, which may grow while it is open: the same in all states of the file
+    /// in which it has only grown.
+    growth: Option<Fingerprint>,
     /// `None`: unknown, or keys are not made from it.
     content: Option<ContentId>,
 }
@@ -134,17 +135,28 @@ impl FileIdentity {
     }
 
     fn in_state(location: Location, state: State) -> Self {
-        Self { location, state, growing: false, content: None }
+        Self { location, state, growth: None, content: None }
     }
 
     /// This identity, of a file that may grow while it is open.
     pub(super) fn growing(self) -> Self {
-        Self { growing: true, ..self }
+        let growth = Some(Fingerprint::digest(&("growing", &self)));
+        Self { growth, ..self }
     }
 
     /// Whether the file may grow while it is open, because it is being written.
     pub fn is_growing(&self) -> bool {
-        self.growing
+        self.growth.is_some()
+    }
+
+    /// Identifies a growing file from one state to the next as long as it only grows.
+    pub fn growth(&self) -> Option<Fingerprint> {
+        self.growth
+    }
+
+    /// This identity, of a file that has only grown since `before`, if that is known.
+    pub(super) fn continuing(self, before: Option<&Self>) -> Self {
+        Self { growth: before.map_or(self.growth, |before| before.growth), ..self }
     }
 
     /// Whether the file was modified within this time before now, as far as its clock says.
@@ -215,6 +227,12 @@ impl FileIdentity {
             // Any error counts as missing.
             Err(_) => self.state == State::Missing,
         }
+    }
+
+    /// Whether it is a growing file in whose place is another one, or a shorter one. Queries the file system.
+    pub fn was_rewritten(&self) -> bool {
+        let _reading = stalls::reading(&self.path().into(), library_lock::is_held_here());
+        self.is_growing() && !self.path().metadata().is_ok_and(|metadata| self.is_of_grown(&metadata))
     }
 
     /// Whether this metadata is that of the unchanged file.

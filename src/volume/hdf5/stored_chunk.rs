@@ -163,6 +163,11 @@ impl StoredDataset {
         Some(bytes)
     }
 
+    /// Whether a chunk is decoded here, and no longer than its filters can produce.
+    pub(super) fn is_possible(&self, at: &Position, entry: Entry) -> bool {
+        self.direct_pipeline().is_some_and(|pipeline| self.ensure_possible(at, entry, pipeline).is_ok())
+    }
+
     /// Whether a chunk went through all filters.
     pub(super) fn is_coded_alike(&self, at: &Position, entry: Entry) -> bool {
         let is_plain_edge = self.edges_are_plain && self.grid.is_cut(at);

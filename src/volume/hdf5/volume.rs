@@ -470,13 +470,15 @@ impl Volume for Hdf5Volume {
         let _working = self.dataset.work()?;
         let reading = Reading { request, stored: self.stored_box(request.time, &request.region) };
         match self.shape.access {
-            Access::Uncached => self.read_via_libhdf5(&reading, &mut into),
+            Access::Uncached => self.read_via_libhdf5(&reading, &mut into)?,
             Access::Direct => {
                 let clock = &self.chunks.metrics().copying;
-                self.meter(&reading).read_at_once(clock, || self.read_unfiltered(&reading, &mut into))
+                self.meter(&reading).read_at_once(clock, || self.read_unfiltered(&reading, &mut into))?;
             }
-            Access::Cached => self.read_filtered(&reading, &mut into),
+            Access::Cached => self.read_filtered(&reading, &mut into)?,
         }
+        let mut chunks = self.dataset.grid.chunks_of(&reading.stored);
+        chunks.next().map_or(Ok(()), |first| self.dataset.ensure_only_grown(&first))
     }
 
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {

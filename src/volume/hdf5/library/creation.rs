@@ -14,7 +14,7 @@ use super::handle::{LONGEST_NAME, native, text};
 use crate::volume::VoxelType;
 
 /// One filter of a dataset's pipeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FilterSpec {
     /// Its registered number.
     pub id: i32,
