@@ -27,6 +27,8 @@ use crate::volume::hdf5::{FileIdentity, OpenFile};
 
 /// A table that takes longer to read does not keep others from being read.
 const LONGEST_READ: Duration = Duration::from_secs(10);
+/// The bytes that an entry takes besides its table.
+const BOOKKEEPING: usize = 1024;
 
 /// The tables in memory, or what is wrong with them, each in one generation of its text file; clones share them.
 #[derive(Clone)]
@@ -171,7 +173,7 @@ impl Names {
         if let Err(problem) = &labels {
             tracing::error!("{}: {problem}", self.place());
         }
-        let weight = labels.as_ref().map_or(0, |labels| labels.bytes());
+        let weight = BOOKKEEPING + labels.as_ref().map_or(0, |labels| labels.bytes());
         // A table whose file does not answer is read again once it does.
         let is_known = !stalls::was_refused();
         flight.land(if is_known { Ok(((now, labels.clone()), weight)) } else { Err(Abandoned) });

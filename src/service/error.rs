@@ -34,6 +34,9 @@ pub enum TileError {
     /// A box of voxels, a table or a document is too large.
     #[error("{0}")]
     TooLarge(String),
+    /// There is no table of names.
+    #[error(transparent)]
+    Names(#[from] NoNames),
     /// The files of the dataset could not be checked for changes, or read, in time.
     #[error(transparent)]
     Unresponsive(#[from] Unresponsive),
@@ -72,12 +75,13 @@ impl TileError {
                 ReadError::Unavailable { .. } | ReadError::Unresponsive(_),
             )) => ErrorKind::Busy,
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
+            TileError::TooLarge(_) | TileError::Names(NoNames::TooLarge(_)) => ErrorKind::TooLarge,
             TileError::Render(_)
             | TileError::Abandoned(_)
             | TileError::Tier(_)
             | TileError::Document(_)
+            | TileError::Names(_)
             | TileError::Changed { .. } => ErrorKind::Failed,
-            TileError::TooLarge(_) => ErrorKind::TooLarge,
         }
     }
 
@@ -101,15 +105,6 @@ impl From<NoBox> for TileError {
         match error {
             NoBox::NotFound(error) => error.into(),
             NoBox::TooLarge { .. } | NoBox::Wasteful { .. } => TileError::TooLarge(error.to_string()),
-        }
-    }
-}
-
-impl From<NoNames> for TileError {
-    fn from(error: NoNames) -> Self {
-        match error {
-            NoNames::TooLarge(problem) => TileError::TooLarge(problem),
-            other => TileError::Document(other.to_string()),
         }
     }
 }
