@@ -71,10 +71,7 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
         Ok(dataset) => dataset,
         Err(problem) => return *problem,
     };
-    let mut problems = match context.site.service.sample_all(dataset, context.demand()).await {
-        Ok(problems) => problems,
-        Err(busy) => return problem::response(&busy.into()),
-    };
+    let mut problems = context.site.service.sample_all(dataset, context.demand()).await;
     // Labels are not sampled, so that there is no other problem.
     for (channel, problem) in dataset.listed().zip(&mut problems) {
         if let Some(names) = &channel.names {

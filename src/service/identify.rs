@@ -177,19 +177,20 @@ impl TileService {
         Ok(self.unchanged(catalog, &token.token, image).await?.1)
     }
 
-    /// Measures the windows of an image's channels that have not been measured yet. Failures are logged: windows are
-    /// useful to viewers, but not necessary.
+    /// Measures the windows of the first channels of an image that have not been measured yet, but no more than a document
+    /// may queue. Failures are logged: windows are useful to viewers, but not necessary.
     pub async fn measure_windows(&self, image: &Image, demand: Demand) {
         let arrays = image.multiscale();
         let channels = arrays.channels().iter();
         let unmeasured =
             channels.filter(|channel| channel.kind != Kind::Labels && channel.window().is_none());
-        join_all(unmeasured.map(async |channel| {
-            if let Err(error) = self.measure_window(channel, demand).await {
-                tracing::warn!("channel {}: its window was not measured: {error}", channel.name);
-            }
-        }))
-        .await;
+        let chosen = unmeasured.take(self.pool.share());
+        let measured = join_all(chosen.map(|channel| self.measure_window(channel, demand))).await;
+        let errors: Vec<TileError> = measured.into_iter().filter_map(Result::err).collect();
+        if let Some(error) = errors.first() {
+            let token = &image.dataset().token;
+            tracing::warn!("{token}: the windows of {} channels were not measured: {error}", errors.len());
+        }
     }
 
     /// What was resolved, with its origin; fails if a file of the origin has changed since it was opened. If nothing was

@@ -180,6 +180,11 @@ impl RenderPool {
         lock(&self.0.state).waiting.len()
     }
 
+    /// The most jobs that one document may queue at once: a quarter of the queue, so that there is room for other requests.
+    pub fn share(&self) -> usize {
+        (lock(&self.0.state).waiting.capacity / 4).max(1)
+    }
+
     /// The number of render threads.
     pub fn threads(&self) -> usize {
         self.0.threads

@@ -35,7 +35,7 @@ pub struct Busy {
 /// A queue of jobs of type `J`; those with a key can be joined.
 #[derive(Debug)]
 pub(super) struct Queue<K, J> {
-    capacity: usize,
+    pub capacity: usize,
     threads: usize,
     jobs: HashMap<SequenceNumber, Waiting<K, J>>,
     by_key: HashMap<K, SequenceNumber>,

@@ -9,7 +9,6 @@ use super::error::TileError;
 use super::footprint::Footprint;
 use super::job::FlightJob;
 use super::pool::JobValue;
-use super::queue::Busy;
 use super::tile_service::TileService;
 use crate::base::paint::Kind;
 use crate::catalog::{Channel, Dataset, Origin, Survey};
@@ -18,29 +17,23 @@ use crate::render::RenderError;
 use crate::volume::ReadError;
 
 impl TileService {
-    /// Samples the channels of a dataset that have not been sampled. Returns why each listed channel could not be; only a
-    /// full queue fails the whole dataset.
-    pub async fn sample_all(
-        &self,
-        dataset: &Arc<Dataset>,
-        demand: Demand,
-    ) -> Result<Vec<Option<String>>, Busy> {
+    /// Samples channels of a dataset that have not been sampled, at most as many as one document may queue; later requests
+    /// sample the rest. Returns why each listed channel could not be sampled, unless the queue was full.
+    pub async fn sample_all(&self, dataset: &Arc<Dataset>, demand: Demand) -> Vec<Option<String>> {
         // Samples the dataset as it was opened; if it has changed, this reopens it for later requests.
         let _ = self.ensure_unchanged(&Origin::whole(dataset)).await;
-        let samples = join_all(dataset.listed().map(|channel| self.sample(channel, demand))).await;
-        let problem = |sample| match sample {
-            Err(TileError::Busy(busy)) => Err(busy),
-            Err(problem) => Ok(Some(problem.public())),
-            Ok(()) => Ok(None),
-        };
-        samples.into_iter().map(problem).collect()
-    }
-
-    async fn sample(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {
-        if channel.kind == Kind::Labels || channel.surveyed().is_some() {
-            return Ok(());
-        }
-        self.measure(channel, demand).await
+        let unsampled =
+            dataset.listed().filter(|channel| channel.kind != Kind::Labels && channel.surveyed().is_none());
+        // At random: channels that can never be sampled do not keep other channels from it.
+        let chosen = fastrand::choose_multiple(unsampled.map(|channel| &channel.name), self.pool.share());
+        let samples = dataset.listed().map(async |channel| {
+            if !chosen.contains(&&channel.name) {
+                return None;
+            }
+            let problem = self.measure(channel, demand).await.err();
+            problem.filter(|problem| !matches!(problem, TileError::Busy(_))).map(|problem| problem.public())
+        });
+        join_all(samples).await
     }
 
     /// Measures a channel's window. Bytes that cannot be sampled are shown as stored: one damaged place must not hide the

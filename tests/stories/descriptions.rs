@@ -251,7 +251,7 @@ fn a_channel_that_cannot_be_read_has_a_problem_and_the_others_are_described() {
 }
 
 #[test]
-fn a_description_is_refused_with_503_if_the_queue_is_full() {
+fn a_description_has_no_statistics_while_the_queue_is_full() {
     let place = ramped();
     volumes::slow(&place.path("slow.h5"), ATTEMPTS);
     place.write(
@@ -264,16 +264,15 @@ fn a_description_is_refused_with_503_if_the_queue_is_full() {
         let mut waiting = server.connect();
         waiting.send("GET", &format!("{MOUNT}/slow/raw/xy/{attempt}/0_0_{SLOW_LEVEL}.png"), &[]);
         wait_until("the slow tile is being rendered", || server.renders() > 0);
-        let refused = server.get("/datasets/ramp.json");
+        let is_known = || !channel(&server.json("/datasets/ramp.json"), "raw")["percentiles"].is_null();
+        let was_known = is_known();
         if !waiting.is_silent() {
             return None;
         }
-        assert_eq!(refused.status, 503);
-        assert!(refused.header("retry-after").is_some());
-        refused.problem();
+        assert!(!was_known);
         assert_eq!(server.get("/datasets.json").status, 200, "the list needs no render thread");
         assert_eq!(waiting.receive("GET").unwrap().status, 200);
-        wait_until("there is room again", || server.get("/datasets/ramp.json").status == 200);
+        wait_until("there is room again", is_known);
         Some(())
     });
 }
@@ -316,4 +315,42 @@ fn descriptions_tell_whether_pixels_are_square() {
     let expected = [("square", "isotropic"), ("stored", "stored"), ("unknown", "stored")]
         .map(|(a, b)| (json!(a), json!(b)));
     assert_eq!(described, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
+}
+
+/// A server of 40 channels, of which a quarter of the render queue holds four.
+fn many_channels(place: &Place) -> Server {
+    made::file(&place.path("many.h5"), |file| {
+        for channel in 0..40u16 {
+            made::put(file, &format!("c{channel:02}"), &(ramp() + channel));
+        }
+    });
+    place.serve(["many.h5", "--set", "render.queue=16"])
+}
+
+#[test]
+fn more_channels_than_the_render_queue_holds_are_described_a_part_at_a_time() {
+    let place = Place::new();
+    let server = many_channels(&place);
+    for round in 1..=10 {
+        let description = server.json("/datasets/many.json");
+        let channels = description["channels"].as_array().unwrap();
+        let known = channels.iter().filter(|channel| !channel["percentiles"].is_null());
+        assert_eq!(known.count(), 4 * round);
+        assert!(
+            channels.iter().all(|channel| channel["percentiles"].is_null() == channel["window"].is_null())
+        );
+        assert!(channels.iter().all(|channel| channel["problem"].is_null()), "{description}");
+    }
+    assert_eq!(server.count("voltile_renders_rejected_total"), 0);
+}
+
+#[test]
+fn windows_for_zarr_are_measured_a_part_at_a_time_and_failures_are_one_line() {
+    let place = Place::new();
+    let server = many_channels(&place);
+    let before = server.log().lines().count();
+    assert_eq!(server.get("/zarr/0.4/many.ome.zarr/.zattrs").status, 200);
+    let lines = server.log().lines().count() - before;
+    assert!(lines <= 4, "{lines} lines are logged");
+    assert_eq!((server.count("voltile_renders_rejected_total"), server.problems().len()), (0, 0));
 }

@@ -408,6 +408,20 @@ export const stories = (world) => {
       await world.picture(visit, "empty");
     },
 
+    async "Channels that the server has left for later are asked for again"(visit) {
+      let answers = 0;
+      await visit.page.route("**/datasets/empty*.json", async (route) => {
+        const response = await route.fetch();
+        const dataset = await response.json();
+        answers += 1;
+        if (answers === 1) for (const channel of dataset.channels) Object.assign(channel, { window: null, percentiles: null, histogram: null });
+        await route.fulfill({ response, json: dataset });
+      });
+      await visit.open("#empty");
+      await visit.page.getByText("all voxels are 0").waitFor();
+      equal(answers, 2, "requests until all is known");
+    },
+
     async "The movie of an NWB file opens rather than its mean picture, and its time is in seconds"(visit) {
       await visit.open("#ophys");
       truth(/show=data$/.test(visit.hash()), `the movie is not shown: ${visit.hash()}`);

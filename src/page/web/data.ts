@@ -38,6 +38,8 @@ export interface Channel {
   dtype: string;
   window: [number, number] | null;
   histogram?: Histogram | null;
+  /** Null until it has been sampled. */
+  percentiles?: unknown;
   times: number | null;
   /** The seconds between time points, and of each of them if they are uneven; the date of the first. */
   timing?: { step: number; began: string | null; uneven?: number[] } | null;

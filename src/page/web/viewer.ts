@@ -27,6 +27,9 @@ const ARRANGEMENTS: [Arrangement, string][] = [
 ];
 /** Delay of URL updates after the last change, in milliseconds: browsers refuse one per frame. */
 const ADDRESS_DELAY = 200;
+/** Delay of the next request for what the server has not measured yet, in milliseconds; and how many may bring nothing. */
+const MEASURING_DELAY = 1000;
+const FRUITLESS = 10;
 /** How long a plane may load before the page explains why, in milliseconds. */
 const SLOW = 2000;
 /** The voxels that are read without being asked to find a label. */
@@ -129,7 +132,17 @@ export class Viewer {
     this.arrange();
     this.show();
     void this.missing();
-    loadDataset(this.dataset.token).then((measured) => this.measured(measured), () => undefined);
+    this.measure();
+  }
+
+  /** Asks for what the server measures: again if it has left channels for later, unless they do not become fewer. */
+  private measure(before = Infinity, tries = FRUITLESS): void {
+    loadDataset(this.dataset.token).then((dataset) => {
+      this.measured(dataset);
+      const left = dataset.channels.filter(({ kind, percentiles, problem }) => kind !== "labels" && !percentiles && !problem).length;
+      const again = left < before ? FRUITLESS : tries - 1;
+      if (left > 0 && again > 0 && !this.ending.signal.aborted) window.setTimeout(() => this.measure(left, again), MEASURING_DELAY);
+    }, () => undefined);
   }
 
   /** Applies what the server has measured since. */
@@ -161,7 +174,7 @@ export class Viewer {
     this.change(this.following ? newest(this.view, this.dataset) : this.view);
     if (!unmeasured && dataset.live && voxels < 2 * this.sampled) return;
     this.sampled = voxels;
-    loadDataset(dataset.token).then((measured) => this.measured(measured), () => undefined);
+    this.measure();
   }
 
   private arrange(): void {
