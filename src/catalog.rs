@@ -55,7 +55,7 @@ pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
 pub use images::{ArrayLevel, Image, ImageAxes, Multiscale};
 pub use made::sidecar_path;
-pub use names::{Column, Labels, Names};
+pub use names::{Column, Labels, Names, NoNames};
 pub use open::{Opened, Reopened};
 pub use origin::Origin;
 pub use overview::Overview;
@@ -92,18 +92,19 @@ pub enum Closed {
     Unreachable(String),
 }
 
-/// Shared by all datasets: the open files, and the cache of decoded chunks.
+/// Shared by all datasets: the open files, the cache of decoded chunks, and the tables of names in memory.
 #[derive(Debug, Clone)]
 struct Stores {
     files: Arc<Files>,
     chunks: ChunkStore,
+    tables: names::Tables,
 }
 
 impl Stores {
     /// Opens files whose links may leave their folder if they are `external`, and which may grow.
     fn opener(&self, external: bool, growing: Option<bool>) -> Opener {
         let policy = if external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
-        let Self { files, chunks } = self.clone();
+        let Self { files, chunks, .. } = self.clone();
         Opener { files, chunks, policy, growing }
     }
 }

@@ -126,7 +126,8 @@
 //! the range of what is visible is computed, on at most half of the render threads; 32 MiB of
 //! tiles that wait to be written to each tier, 32 MiB whose chunks are not yet verified; 12 MiB for each
 //! eviction from the disk cache; 1 MiB of log lines; about 3 MiB for each of eight connections to Redis; up to
-//! 12 MiB for an overview of a slice; 64 MiB of documents; up to 1 GiB for each table of names; less than 1 MiB for each connection besides the tile being sent
+//! 12 MiB for an overview of a slice; 64 MiB of documents; a quarter of `render.boxes`
+//! for tables of names, and as much for one that is being read; less than 1 MiB for each connection besides the tile being sent
 //! (pipelined requests stay in the system's buffers); 20 KiB for each idle dataset of one channel, and half a MiB for each of
 //! the 8 files that stay open in libhdf5. Mapped files take addresses, not memory. Making pyramids has limits of its own: see
 //! [`tools::pyramid`].

@@ -87,6 +87,8 @@ pub struct Metrics {
     pub tile_bytes: Gauge,
     /// Bytes of tiles and ranges with display settings of pages in memory.
     pub view_bytes: Gauge,
+    /// Bytes of tables of names in memory.
+    pub names_bytes: Gauge,
     /// Chunks found decoded in the cache.
     pub chunk_hits: Counter,
     /// Chunks read and decoded.
@@ -202,6 +204,7 @@ impl Metrics {
         registry.register("tile_cache_bytes", "Bytes of encoded tiles in memory", self.tile_bytes.clone());
         let help = "Bytes of tiles with display settings of pages in memory";
         registry.register("view_cache_bytes", help, self.view_bytes.clone());
+        registry.register("names_bytes", "Bytes of tables of names in memory", self.names_bytes.clone());
         registry.register("tier_bytes", "Bytes of encoded tiles in the disk cache", self.tier_bytes.clone());
         registry.register("chunk_cache_bytes", "Bytes of decoded chunks in memory", self.chunk_bytes.clone());
         registry.register("box_bytes", "Bytes of boxes of voxels being made or sent", self.box_bytes.clone());

@@ -135,7 +135,7 @@ impl Catalog {
     }
 
     fn left_out(&self, dataset: &Dataset, channel: &Channel) -> BTreeMap<String, String> {
-        let labels = channel.names.as_ref().and_then(|names| names.known()?.too_many());
+        let labels = channel.names.as_ref().and_then(|names| names.known()?.left_out());
         let formats = [
             ("neuroglancer", self.precomputed(dataset, channel).err()),
             ("segment_properties", labels),

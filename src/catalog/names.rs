@@ -1,23 +1,70 @@
 //! Names and properties of labels: where the table of a channel is, and the table once it has been read.
 //!
 //! A table is read when it is first needed. A text file is read again once it has changed; a table in the HDF5 file of the
-//! channel is opened anew with the file.
+//! channel is opened anew with the file. The tables that were used last are kept in memory, to a budget.
 
 mod proposed;
 mod stored;
 mod table;
 mod text;
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
+
+use prometheus_client::metrics::gauge::Gauge;
 
 pub use table::{Column, Labels};
 
 use crate::config::NamesSettings;
+use crate::flow::cache::{Abandoned, Cache, Lookup};
+use crate::flow::lock;
 use crate::store::Store;
 use crate::volume::hdf5::{FileIdentity, OpenFile};
+
+/// What an entry takes besides its table, in bytes.
+const BOOKKEEPING: usize = 1024;
+
+/// The tables in memory, or what is wrong with them, each in one generation of its text file; clones share them.
+#[derive(Clone)]
+pub(super) struct Tables {
+    kept: Cache<u64, (Option<FileIdentity>, Outcome), Abandoned>,
+    /// The most bytes of all tables that are kept, and of the one that is being read.
+    most: usize,
+    /// Held while a table is read: one after the other.
+    reading: Arc<Mutex<()>>,
+}
+
+impl Tables {
+    /// Tables of a quarter as many bytes as there are for boxes of voxels; `held` follows the bytes kept.
+    pub fn new(boxes: usize, held: Gauge) -> Self {
+        // The ends of cells are numbers of 32 bits.
+        let most = (boxes / 4).min(1 << 30);
+        Self { kept: Cache::new(most, held), most, reading: Arc::default() }
+    }
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tables").finish_non_exhaustive()
+    }
+}
+
+/// Why there is no table.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum NoNames {
+    /// It cannot be read, or is wrong.
+    #[error("{0}")]
+    Wrong(String),
+    /// It takes more memory than it may.
+    #[error("{0}")]
+    TooLarge(String),
+    /// Another request has read it and was stopped.
+    #[error(transparent)]
+    Abandoned(#[from] Abandoned),
+}
 
 /// The table of a channel.
 #[derive(Debug)]
@@ -25,22 +72,24 @@ pub struct Names {
     settings: NamesSettings,
     /// The file of the channel.
     file: OpenFile,
-    /// The table, or what is wrong with it, in one generation of its text file.
-    known: Mutex<Option<(Option<FileIdentity>, Outcome)>>,
+    tables: Tables,
+    /// The key of this table among all tables.
+    number: u64,
     /// Held while the table is read on behalf of requests.
     turn: Arc<tokio::sync::Mutex<()>>,
     reads: AtomicUsize,
 }
 
-type Outcome = Result<Arc<Labels>, String>;
+type Outcome = Result<Arc<Labels>, NoNames>;
 
 impl Names {
     /// The table that settings name in a file or for it. Its contents are not read.
-    pub(super) fn open(settings: &NamesSettings, file: &OpenFile) -> Result<Self, String> {
+    pub(super) fn open(settings: &NamesSettings, file: &OpenFile, tables: &Tables) -> Result<Self, String> {
         let names = Self {
             settings: settings.clone(),
             file: file.clone(),
-            known: Mutex::default(),
+            tables: tables.clone(),
+            number: fastrand::u64(..),
             turn: Arc::default(),
             reads: AtomicUsize::new(0),
         };
@@ -53,9 +102,9 @@ impl Names {
         Ok(names)
     }
 
-    /// The table as it was last read; `None` if it was not, or is wrong.
+    /// The table as it was last read; `None` if it is not in memory, or is wrong.
     pub(super) fn known(&self) -> Option<Arc<Labels>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()?.1.ok()
+        self.tables.kept.peek(&self.number)?.1.ok()
     }
 
     /// How often the table has been read.
@@ -67,28 +116,35 @@ impl Names {
     pub async fn get(self: &Arc<Self>) -> Outcome {
         let (turn, names) = (Arc::clone(&self.turn).lock_owned().await, Arc::clone(self));
         let read = tokio::task::spawn_blocking(move || (names.read(), turn).0);
-        read.await.unwrap_or_else(|error| Err(error.to_string()))
+        read.await.unwrap_or_else(|error| Err(NoNames::Wrong(error.to_string())))
     }
 
     /// The table, read unless it is known. Blocks.
     pub fn read(&self) -> Outcome {
         let NamesSettings { file, path, id, name } = &self.settings;
         let (id, name) = (id.as_deref(), name.as_deref());
-        let now = file.as_deref().map(identity).transpose()?;
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, labels)) = known().as_ref().filter(|(then, _)| *then == now) {
-            return labels.clone();
-        }
-        let labels = match (file, path) {
-            (Some(file), _) => text::read(file, id, name),
-            (None, path) => stored::read(&self.file, path.as_deref().unwrap_or("/"), id, name),
+        let now = file.as_deref().map(identity).transpose().map_err(NoNames::Wrong)?;
+        let flight = match self.tables.kept.lookup_if(&self.number, |(then, _)| *then == now) {
+            Lookup::Ready((_, labels)) => return labels,
+            Lookup::Wait(waiter) => return waiter.wait_blocking()?.1,
+            Lookup::Lead(flight) => flight,
         };
-        let labels =
-            labels.map(Arc::new).map_err(|problem| format!("the table of names is wrong: {problem}"));
+        let reading = lock(&self.tables.reading);
+        let room = Cell::new(self.tables.most);
+        let labels = match (file, path) {
+            (Some(file), _) => text::read(file, id, name, &room),
+            (None, path) => stored::read(&self.file, path.as_deref().unwrap_or("/"), id, name, &room),
+        };
+        drop(reading);
+        let labels = labels.map(Arc::new).map_err(|problem| match room.get() {
+            0 => NoNames::TooLarge(format!("the table of names is too large: {problem}")),
+            _ => NoNames::Wrong(format!("the table of names is wrong: {problem}")),
+        });
         if let Err(problem) = &labels {
             tracing::error!("{}: {problem}", self.place());
         }
-        *known() = Some((now, labels.clone()));
+        let bytes = labels.as_ref().map_or(0, |labels| labels.bytes());
+        flight.land(Ok(((now, labels.clone()), bytes + BOOKKEEPING)));
         self.reads.fetch_add(1, Ordering::Relaxed);
         labels
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
-use super::names::Names;
+use super::names::{Names, Tables};
 use super::stored::StoredLevel;
 use super::watch::Watch;
 use super::{Catalog, Closed, Dataset, Derived, LIVE, Limits, Stores, first_channel, growing, is_written};
@@ -68,8 +68,9 @@ impl Catalog {
             IdentityRule::File => files,
             IdentityRule::Content => files.identified_by(Digests::new(settings.cache.directory.clone())),
         };
-        let opening =
-            Opening::with(Stores { files: Arc::new(files), chunks }, Limits::from(&settings.render));
+        let tables = Tables::new(settings.render.boxes, metrics.names_bytes.clone());
+        let stores = Stores { files: Arc::new(files), chunks, tables };
+        let opening = Opening::with(stores, Limits::from(&settings.render));
         opening.catalog(settings, waiting, |opening, token, dataset| {
             opening.dataset(token, dataset).map(Arc::new)
         })
@@ -522,7 +523,7 @@ impl Opening {
             return Err(format!("labels must be integers; its voxels are {}", shape.voxel.name()));
         }
         let names = given.names.as_ref().map(|names| match found.kind {
-            Kind::Labels => Names::open(names, file).map(Arc::new),
+            Kind::Labels => Names::open(names, file, &self.stores.tables).map(Arc::new),
             other => Err(format!("only labels have names; its kind is {}", other.name())),
         });
         let names = names.transpose().map_err(|problem| format!("names: {problem}"))?;

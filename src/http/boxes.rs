@@ -3,9 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use actix_web::HttpResponse;
 use bytes::Bytes;
+use futures_util::FutureExt;
 
+use super::caching::REVALIDATED;
 use super::context::Context;
+use super::document::Document;
+use super::problem;
 use crate::flow::trace::Stage;
 use crate::service::{Held, Identified, Keeping, TileError};
 
@@ -23,4 +28,22 @@ pub(super) async fn fetch(
     let whole = service.fetch(&identified, demand, trace).await?.bytes;
     held.shrink_to(whole.len());
     Ok((whole, held, identified.keeping()))
+}
+
+/// The response with a long document, for which memory is held until it is sent: it may not be kept, so that each request
+/// would have its own.
+pub(super) fn respond(
+    context: &Context<'_>,
+    mut document: Document,
+    too_large: fn() -> TileError,
+) -> Result<HttpResponse, TileError> {
+    let length = document.length();
+    let held = context.site.service.boxes().hold(context.demand().client, length as u64).now_or_never();
+    let Some(held) = held else {
+        return Ok(problem::busy("the memory for boxes (render.boxes) is in use; ask again in a moment"));
+    };
+    let held = held.map_err(|_| too_large())?;
+    held.shrink_to(length);
+    document.held = Some(Arc::new(held));
+    Ok(document.response(context.request, REVALIDATED, None))
 }

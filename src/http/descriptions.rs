@@ -75,7 +75,7 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
     // Labels are not sampled, so that there is no other problem.
     for (channel, problem) in dataset.listed().zip(&mut problems) {
         if let Some(names) = &channel.names {
-            *problem = names.get().await.err();
+            *problem = names.get().await.err().map(|problem| problem.to_string());
         }
     }
     let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));

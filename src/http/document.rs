@@ -27,7 +27,9 @@ const MAX_BUILT: usize = 2;
 
 /// The longest document with the server's address, in bytes. Thousands of channels, or hundreds of thousands of sections,
 /// take less.
-const LONGEST: usize = 16 << 20;
+pub(super) const LONGEST: usize = 16 << 20;
+/// The longest document of names: as long as one may be to be kept.
+pub(super) const LARGEST: usize = MAX_KEPT - 4096;
 
 /// Stands for the public address of the server while a document is built: a character that Unicode reserves for such uses.
 pub(super) const BASE: &str = "\u{FDD0}";
@@ -78,14 +80,8 @@ impl Document {
         content_type: &'static str,
         write: impl FnOnce(&mut &mut [u8]) -> io::Result<()>,
     ) -> Result<Self, TileError> {
-        let mut whole = vec![0; LONGEST];
-        let mut rest = whole.as_mut_slice();
         // The limit is the only reason why writing fails.
-        write(&mut rest).map_err(|_| too_large())?;
-        let length = LONGEST - rest.len();
-        whole.truncate(length);
-        whole.shrink_to_fit();
-        let whole = Bytes::from(whole);
+        let whole = written(LONGEST, write).map_err(|_| too_large())?;
         let parts = std::str::from_utf8(&whole).map_err(|error| failed(&error))?.split(BASE);
         Ok(Self::new(content_type, parts.map(|part| whole.slice_ref(part.as_bytes())).collect()))
     }
@@ -135,6 +131,20 @@ impl Document {
         }
         response.body(body::joined(Arc::clone(&self.parts), base.into(), length))
     }
+}
+
+/// What is written, at most so many bytes.
+pub(super) fn written<E>(
+    most: usize,
+    write: impl FnOnce(&mut &mut [u8]) -> Result<(), E>,
+) -> Result<Bytes, E> {
+    let mut whole = vec![0; most];
+    let mut rest = whole.as_mut_slice();
+    write(&mut rest)?;
+    let length = most - rest.len();
+    whole.truncate(length);
+    whole.shrink_to_fit();
+    Ok(whole.into())
 }
 
 fn too_large() -> TileError {

@@ -2,6 +2,7 @@
 //! `segment_properties`.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 
 use actix_web::HttpResponse;
 use serde_json::{Map, Value, json};
@@ -9,12 +10,15 @@ use url::form_urlencoded;
 
 use super::caching::REVALIDATED;
 use super::context::Context;
+use super::document::{LARGEST, LONGEST, written};
 use super::documents::Document;
 use super::{descriptions, problem};
 use crate::base::name::Name;
 use crate::base::request::Malformed;
 use crate::catalog::{Column, Dataset, Labels};
-use crate::service::TileError;
+use crate::flow::cache::Abandoned;
+use crate::service::{TileError, Urgency};
+use crate::volume::ReadError;
 
 /// The labels of a page, unless the request says how many.
 const USUAL_COUNT: u64 = 100;
@@ -46,17 +50,26 @@ async fn found(context: &Context<'_>, dataset: &Dataset, channel: &str) -> Resul
     let (id, after) = (number(query, "id")?, number(query, "after")?);
     let most = number(query, "count")?.unwrap_or(USUAL_COUNT).clamp(1, MAX_COUNT) as usize;
     let search = given(query, "search").unwrap_or_default();
-    let labels = names.get().await.map_err(TileError::Document)?;
-    let page = move || {
+    let labels = names.get().await?;
+    let mut demand = context.demand();
+    if !search.is_empty() {
+        demand.urgency = Urgency::View;
+    }
+    let page = context.site.service.in_turn(demand, move |interest| {
         let (ranks, has_more) = match id {
             Some(id) => (labels.find(id).into_iter().collect(), false),
-            None => labels.page(after, most, &search),
+            None => labels.page(after, most, &search, || interest.is_there()),
         };
+        if !interest.is_there() {
+            return Err(ReadError::from(Abandoned).into());
+        }
         let next = ranks.last().filter(|_| has_more).map(|rank| labels.id(*rank).to_string());
         let page: Vec<Value> = ranks.iter().map(|rank| label(&labels, *rank)).collect();
         Document::json(&json!({ "total": labels.count(), "labels": page, "next": next }))
-    };
-    tokio::task::spawn_blocking(page).await.map_err(|error| TileError::Document(error.to_string()))?
+    });
+    let too_long = "this page of labels is longer than 16 MiB; ask for fewer labels (count)";
+    let page = page.await?;
+    if page.length() > LONGEST { Err(TileError::TooLarge(too_long.to_owned())) } else { Ok(page) }
 }
 
 /// The value of a parameter in a query.
@@ -91,20 +104,39 @@ fn value(cell: &str, is_number: bool) -> Value {
 
 /// Neuroglancer's segment properties, inline. Names are labels, the column `description` is the description, and the first
 /// column of texts that repeat is that of tags, as there may be only one; other texts are strings. So are numbers of which
-/// some are missing: the format has no gaps.
-pub(super) fn segment_properties(labels: &Labels) -> Value {
+/// some are missing: the format has no gaps. One column after the other is written.
+pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
+    let Ok(properties) = written(LARGEST, |out| write_properties(labels, out)) else {
+        let error = too_large();
+        labels.unwritable.get_or_init(|| error.to_string());
+        return Err(error);
+    };
+    Ok(Document::new("application/json", vec![properties]))
+}
+
+/// The segment properties are longer than they may be.
+pub(super) fn too_large() -> TileError {
+    let most = "the properties of the labels are longer than 64 MiB, or than a quarter of render.boxes";
+    TileError::TooLarge(format!("{most}; leave out columns of the table"))
+}
+
+fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
     let ranks = 0..labels.count();
     let cells = |column: &Column| ranks.clone().map(|rank| column.get(rank).to_owned()).collect();
-    let mut properties = Vec::new();
+    let ids: Vec<String> = ranks.clone().map(|rank| labels.id(rank).to_string()).collect();
+    let ids = json!(ids);
+    write!(out, r#"{{"@type":"neuroglancer_segment_properties","inline":{{"ids":{ids},"properties":["#)?;
+    let mut between = "";
     if let Some(names) = &labels.names {
         let names: Vec<String> = cells(names);
-        properties.push(json!({ "id": "name", "type": "label", "values": names }));
+        write!(out, "{}", json!({ "id": "name", "type": "label", "values": names }))?;
+        between = ",";
     }
     let mut has_tags = false;
     for column in &labels.properties {
         let (id, cells): (_, Vec<String>) = (&column.name, cells(column));
         let tags = || if has_tags || column.is_number { None } else { tags(id, &cells) };
-        properties.push(if let Some(data_type) = data_type(&cells).filter(|_| column.is_number) {
+        let property = if let Some(data_type) = data_type(&cells).filter(|_| column.is_number) {
             let numbers: Vec<Value> = cells.iter().map(|cell| value(cell, true)).collect();
             json!({ "id": id, "type": "number", "data_type": data_type, "values": numbers })
         } else if id.eq_ignore_ascii_case("description") {
@@ -114,10 +146,11 @@ pub(super) fn segment_properties(labels: &Labels) -> Value {
             tags
         } else {
             json!({ "id": id, "type": "string", "values": cells })
-        });
+        };
+        write!(out, "{between}{property}")?;
+        between = ",";
     }
-    let ids: Vec<String> = ranks.clone().map(|rank| labels.id(rank).to_string()).collect();
-    json!({ "@type": "neuroglancer_segment_properties", "inline": { "ids": ids, "properties": properties } })
+    out.write_all(b"]}}")
 }
 
 /// The type of numbers in Neuroglancer; `None` if some are missing or infinite.

@@ -13,10 +13,10 @@ use actix_web::http::header::{self, HeaderValue};
 use super::body::Pieces;
 use super::caching::{REVALIDATED, kept, lifetime};
 use super::context::Context;
+use super::document::LONGEST;
 use super::documents::{self, Document};
-use super::labels::segment_properties;
 use super::tiles::{described, is_confirmed};
-use super::{boxes, codings, cors, problem};
+use super::{boxes, codings, cors, labels, problem};
 use crate::base::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
 use crate::catalog::NotFound;
 use crate::render::plan::Coding;
@@ -44,7 +44,7 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Resul
         Some(names) => names.get().await.ok(),
         None => None,
     };
-    let has_properties = labels.is_some_and(|labels| labels.too_many().is_none());
+    let has_properties = labels.is_some_and(|labels| labels.left_out().is_none());
     // Chunk shapes change if a file is rewritten, and names come and go: a cached copy must be revalidated.
     let fresh = if names.is_some() { REVALIDATED } else { lifetime(&volume.token, &REVALIDATED) };
     let name = ("precomputed", &volume.token.token, &volume.channel, has_properties);
@@ -55,14 +55,20 @@ async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Resul
 /// The names and properties of the labels of a channel, which are those of all time points.
 async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
     let names = Arc::clone(context.catalog.known(&volume.token)?.names(&volume.channel)?);
-    let labels = names.get().await.map_err(TileError::Document)?;
+    let table = names.get().await?;
     let channel = volume.channel.clone();
-    if let Some(reason) = labels.too_many() {
+    if table.unwritable.get().is_some() {
+        return Err(labels::too_large());
+    }
+    if let Some(reason) = table.left_out() {
         return Err(NotFound::NotPrecomputed { channel, reason }.into());
     }
     let name = ("segment_properties", &volume.token.token, channel, names.reads());
-    let build = move || Document::json(&segment_properties(&labels));
-    Ok(documents::find(context, &name, 0, build).await?.response(context.request, REVALIDATED, None))
+    let found = documents::find(context, &name, 0, move || labels::segment_properties(&table)).await?;
+    if found.length() > LONGEST {
+        return boxes::respond(context, found, labels::too_large);
+    }
+    Ok(found.response(context.request, REVALIDATED, None))
 }
 
 async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpResponse, TileError> {

@@ -280,6 +280,7 @@ neuroglancer 404 Problem The path is malformed, or names something unknown, or t
 neuroglancer 500 Problem A file has changed and is being reopened
 neuroglancer 503 Problem The file system does not respond; see Retry-After
 segment_properties 200 json Neuroglancer's segment properties
+labels,segment_properties 413 Problem The table of names, or what is requested of it, is too large
 precomputed_chunk 200 bytes The voxels, in the encoding named in `info`; compressed as `Content-Encoding` says
 precomputed_chunk 304 - `If-None-Match` names the ETag; nothing is read
 precomputed_chunk 404 Problem The path is malformed, names something unknown, or is not a chunk of the level
@@ -301,7 +302,7 @@ livez 200 LivenessDescription It does.
 readyz 200 ReadinessDescription They should.
 readyz 503 ReadinessDescription It is being stopped, or nothing can be served.
 tiles,view,voxels,precomputed_chunk,zarr_chunk,zarr3_chunk 500 Problem The data could not be read
-tiles,view,dataset,precomputed_chunk,zarr_chunk,zarr3_chunk 503 Problem The render queue is full; see Retry-After";
+tiles,view,dataset,labels,precomputed_chunk,zarr_chunk,zarr3_chunk 503 Problem The render queue is full; see Retry-After";
 
 /// The headers of responses with the status 200: the tags or names of the paths that have it, its name, and its description.
 const HEADERS: &str = "\

@@ -3,7 +3,7 @@
 use super::queue::Busy;
 use crate::base::name::Name;
 use crate::base::request::Malformed;
-use crate::catalog::{NoBox, NotFound};
+use crate::catalog::{NoBox, NoNames, NotFound};
 use crate::flow::cache::Abandoned;
 use crate::flow::stalls::Unresponsive;
 use crate::render::RenderError;
@@ -31,9 +31,12 @@ pub enum TileError {
     /// The tile could not be stored in the disk cache, when warming.
     #[error(transparent)]
     Tier(#[from] TierError),
-    /// A box of voxels is too large.
+    /// A box of voxels, a table or a document is too large.
     #[error("{0}")]
     TooLarge(String),
+    /// There is no table of names.
+    #[error(transparent)]
+    Names(#[from] NoNames),
     /// The files of the dataset could not be checked for changes, or read, in time.
     #[error(transparent)]
     Unresponsive(#[from] Unresponsive),
@@ -72,12 +75,13 @@ impl TileError {
                 ReadError::Unavailable { .. } | ReadError::Unresponsive(_),
             )) => ErrorKind::Busy,
             TileError::Malformed(_) | TileError::NotFound(_) => ErrorKind::NotFound,
+            TileError::TooLarge(_) | TileError::Names(NoNames::TooLarge(_)) => ErrorKind::TooLarge,
             TileError::Render(_)
             | TileError::Abandoned(_)
             | TileError::Tier(_)
             | TileError::Document(_)
+            | TileError::Names(_)
             | TileError::Changed { .. } => ErrorKind::Failed,
-            TileError::TooLarge(_) => ErrorKind::TooLarge,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use prometheus_client::metrics::gauge::Gauge;
 
 use super::client::Demand;
 use super::error::TileError;
@@ -12,7 +13,7 @@ use super::pool::JobValue;
 use super::tile_service::TileService;
 use crate::base::paint::Kind;
 use crate::catalog::{Channel, Dataset, Origin, Survey};
-use crate::flow::cache::Lookup;
+use crate::flow::cache::{Abandoned, Cache, Interest, Lookup};
 use crate::render::RenderError;
 use crate::volume::ReadError;
 
@@ -34,6 +35,24 @@ impl TileService {
             problem.filter(|problem| !matches!(problem, TileError::Busy(_))).map(|problem| problem.public())
         });
         join_all(samples).await
+    }
+
+    /// Does work other than a render on a render thread, in its client's turn. The work must end early once nobody is
+    /// interested in it.
+    pub async fn in_turn<V: Clone + Send + 'static>(
+        &self,
+        demand: Demand,
+        work: impl Fn(&Interest) -> Result<V, TileError> + Send + 'static,
+    ) -> Result<V, TileError> {
+        // In a cache of its own, which keeps nothing.
+        let Lookup::Lead(flight) = Cache::new(0, Gauge::default()).lookup(&()) else {
+            return Err(Abandoned.into());
+        };
+        let waiter = flight.join();
+        let interest = flight.interest();
+        let job = FlightJob::new(flight, move || Ok((work(&interest)?, 1)), &self.metrics);
+        let _ticket = self.pool.submit(None, demand, Box::new(job));
+        waiter.wait().await
     }
 
     /// Measures a channel's window. Bytes that cannot be sampled are shown as stored: one damaged place must not hide the

@@ -2,6 +2,7 @@
 //! search, and given to Neuroglancer.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use hdf5::H5Type;
@@ -9,6 +10,7 @@ use hdf5::types::{FixedAscii, VarLenUnicode};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Value, json};
 
+use crate::common::wire::Connection;
 use crate::common::{Place, Server, made, wait_until};
 
 /// Ids that are not in order, a name with a separator, a quotation mark and letters beyond ASCII; numbers, of which one is
@@ -394,4 +396,166 @@ fn inspect_proposes_the_obvious_table_and_the_server_takes_it() {
         write_columns(file, "table");
     });
     assert!(!configuration(&place, &file).contains("names"));
+}
+
+/// Writes a table of columns in which all cells are equal, so that it takes hardly any room in the file.
+fn write_wide<T: H5Type + Clone>(path: &Path, rows: u32, columns: usize, cell: &T) {
+    made::file(path, |file| {
+        volume(file, "cells");
+        let group = file.create_group("table").unwrap();
+        let ids: Vec<u32> = (0..rows).collect();
+        let cells = vec![cell.clone(); rows as usize];
+        group.new_dataset_builder().with_data(&ids).deflate(1).create("id").unwrap();
+        for column in 0..columns {
+            let name = format!("column_{column}");
+            group.new_dataset_builder().with_data(&cells).deflate(1).create(name.as_str()).unwrap();
+        }
+    });
+}
+
+const PROPERTIES: &str = "/neuroglancer/brain/cells/segment_properties/info";
+
+#[test]
+fn properties_of_a_wide_table_take_little_more_memory_than_they_are_long_and_are_built_once() {
+    let place = place("names = { path = \"/table\", id = \"id\" }", "");
+    write_wide(&place.path("brain.h5"), 50_000, 60, &7u8);
+    let server = place.serve::<&str>([]);
+    assert_eq!(server.get(&format!("{LABELS}?id=7")).status, 200);
+    let before = server.peak_memory();
+    let answer = server.get(PROPERTIES);
+    assert_eq!(answer.json()["inline"]["properties"].as_array().unwrap().len(), 60);
+    let taken = (server.peak_memory() - before) >> 20;
+    assert!(taken < 64, "{taken} MiB for an answer of {} MiB", answer.body.len() >> 20);
+    let built = server.count("voltile_documents_built_total");
+    assert!(server.get(PROPERTIES).body == answer.body);
+    assert_eq!(server.count("voltile_documents_built_total"), built);
+}
+
+#[test]
+fn properties_of_more_than_64_mib_are_too_large_and_neuroglancer_is_not_told_of_them() {
+    let place = place("names = { path = \"/table\", id = \"id\" }", "[render]\nboxes = \"1 GiB\"\n");
+    let text = FixedAscii::<1024>::from_ascii(&[b'x'; 1000]).unwrap();
+    write_wide(&place.path("brain.h5"), 10_000, 8, &text);
+    let server = place.serve::<&str>([]);
+    for _ in 0..2 {
+        let answer = server.get(PROPERTIES);
+        assert_eq!(answer.status, 413, "{:.200}", answer.text());
+        assert!(answer.problem().contains("64 MiB"), "{}", answer.problem());
+    }
+    assert_eq!(server.json("/neuroglancer/brain/cells/info")["segment_properties"], Value::Null);
+    let left_out = &server.json("/datasets/brain.json")["channels"][0]["left_out"];
+    assert!(left_out["segment_properties"].as_str().unwrap().contains("64 MiB"), "{left_out}");
+    assert_eq!(found(&server, "id=7"), ["7"], "the names themselves are served");
+    let page = server.get(&format!("{LABELS}?count=1000"));
+    assert_eq!(page.status, 200, "8 MiB are no more than the longest document");
+}
+
+#[test]
+fn a_table_that_is_larger_than_a_quarter_of_the_memory_for_boxes_is_refused_with_the_reason() {
+    let place = place("names = { path = \"/table\", id = \"id\" }", "[render]\nboxes = \"32 MiB\"\n");
+    write_wide(&place.path("brain.h5"), 50_000, 60, &7u8);
+    let server = place.serve::<&str>([]);
+    server.expect_error("render.boxes");
+    for path in [LABELS, PROPERTIES] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 413, "{path}: {:.200}", answer.text());
+        assert!(answer.problem().contains("render.boxes"), "{}", answer.problem());
+    }
+    let description = server.json("/datasets/brain.json");
+    assert!(
+        description["channels"][0]["problem"].as_str().unwrap().contains("render.boxes"),
+        "{description}"
+    );
+    assert_eq!(server.log().matches("ERROR").count(), 1, "it was read once");
+}
+
+#[test]
+fn tables_that_were_used_last_are_kept_to_a_budget() {
+    let channels: String = ["a", "b", "c"]
+        .map(|name| {
+            format!(
+                "[datasets.brain.channels.{name}]\nkind = \"labels\"\npath = \"/cells\"\nnames = \"{name}.csv\"\n"
+            )
+        })
+        .concat();
+    let place = place("", &format!("{channels}[render]\nboxes = \"32 MiB\"\n"));
+    let rows: String =
+        (0..160_000).fold("id,name\n".to_owned(), |text, id| text + &format!("{id},cell {id}\n"));
+    for name in ["a", "b", "c"] {
+        place.write(&format!("{name}.csv"), &rows);
+    }
+    let server = place.serve::<&str>([]);
+    for name in ["a", "b", "c", "a", "a"] {
+        let page = server.json(&format!("/datasets/brain/{name}/labels.json?id=159999"));
+        assert_eq!(page["labels"][0]["name"], "cell 159999");
+        let kept = server.count("voltile_names_bytes");
+        assert!((1..8 << 20).contains(&kept), "{kept} bytes are kept of three tables of 3.5 MiB");
+    }
+}
+
+/// Texts that are slow to search.
+fn with_many_texts() -> (Place, Server) {
+    let place =
+        place("names = { path = \"/table\", id = \"id\" }", "[render]\nthreads = 2\nboxes = \"1 GiB\"\n");
+    let text = FixedAscii::<64>::from_ascii("a text that is searched from its beginning to its end").unwrap();
+    write_wide(&place.path("brain.h5"), 100_000, 16, &text);
+    let server = place.serve::<&str>([]);
+    assert_eq!(server.get(&format!("{LABELS}?id=7")).status, 200);
+    (place, server)
+}
+
+fn searches(server: &Server, from: Ipv4Addr, count: usize) -> Vec<Connection> {
+    let search = |number: usize| {
+        let mut connection = Connection::open_from(IpAddr::V4(from), server.address);
+        connection.send("GET", &format!("{LABELS}?search=absent+{number}"), &[]);
+        connection
+    };
+    (0..count).map(search).collect()
+}
+
+#[test]
+fn searches_of_one_client_leave_turns_to_other_clients() {
+    const MANY: usize = 30;
+    let (_place, server) = with_many_texts();
+    let mut greedy = searches(&server, Ipv4Addr::new(127, 0, 0, 1), MANY);
+    wait_until("one is answered", || greedy.iter_mut().any(|connection| !connection.is_silent()));
+    let mut lone = searches(&server, Ipv4Addr::new(127, 0, 0, 2), 1).remove(0);
+    assert_eq!(lone.receive("GET").unwrap().status, 200);
+    let answered = greedy.iter_mut().filter_map(|connection| (!connection.is_silent()).then_some(())).count();
+    assert!(answered < MANY / 2, "{answered} of {MANY} were answered before another client's only search");
+}
+
+#[test]
+fn searches_end_with_their_clients() {
+    let (_place, server) = with_many_texts();
+    let mut all = searches(&server, Ipv4Addr::LOCALHOST, 30);
+    wait_until("one is answered", || all.iter_mut().any(|connection| !connection.is_silent()));
+    all.into_iter().for_each(Connection::hang_up);
+    let given_up = |metrics: &std::collections::BTreeMap<String, u64>| {
+        metrics["voltile_renders_abandoned_total"] + metrics["voltile_renders_stopped_total"]
+    };
+    wait_until("most are given up", || given_up(&server.metrics()) > 15);
+    assert_eq!(server.count("voltile_renders_waiting"), 0);
+}
+
+#[test]
+fn only_regular_files_are_read_as_tables() {
+    let place = place("names = \"cells.csv\"", "");
+    fs::remove_file(place.path("cells.csv")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place.path("cells.csv"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let check = place.run(["check"]);
+    assert!(check.code == 1 && check.err.contains("not a regular file"), "{}", check.err);
+    let server = place.serve::<&str>([]);
+    server.expect_error("not a regular file");
+    for path in [LABELS, "/datasets/brain.json"] {
+        assert!(server.get(path).text().contains("not a regular file"), "{path}");
+    }
+    assert_eq!(server.json("/neuroglancer/brain/cells/info")["segment_properties"], Value::Null);
 }

@@ -1,5 +1,6 @@
 //! The table of names that a file obviously has: for `voltile inspect`, which proposes it.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -32,7 +33,7 @@ pub(super) fn table(file: &OpenFile, channel: &str, others: bool) -> Option<Name
         return Some(table.clone());
     }
     let beside = file.location().path().and_then(Path::parent)?.join(STRUCTURES);
-    let is_table = !others && text::read(&beside, None, None).is_ok();
+    let is_table = !others && text::read(&beside, None, None, &Cell::new(usize::MAX)).is_ok();
     is_table.then(|| NamesSettings { file: Some(beside), ..NamesSettings::default() })
 }
 

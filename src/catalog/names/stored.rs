@@ -1,5 +1,7 @@
 //! Tables of labels in HDF5 files.
 
+use std::cell::Cell;
+
 use super::table::{Labels, Unsorted, places};
 use crate::volume::hdf5::{OpenFile, StoredColumn};
 
@@ -10,6 +12,7 @@ pub(super) fn read(
     path: &str,
     id: Option<&str>,
     name: Option<&str>,
+    room: &Cell<usize>,
 ) -> Result<Labels, String> {
     let unreadable = |error| {
         tracing::warn!("{error}");
@@ -20,7 +23,7 @@ pub(super) fn read(
     // Groups may also hold lists of other lengths.
     let rows = columns.get(place).map_or(0, |column| column.rows);
     columns.retain(|column| column.rows == rows);
-    let mut table = Unsorted::new(&names(&columns), id, name, 0)?;
+    let mut table = Unsorted::new(&names(&columns), id, name, (0, room))?;
     for (place, column) in columns.iter().enumerate() {
         column.read(&mut |cell| table.push(place, cell))?;
     }

@@ -1,9 +1,13 @@
 //! A table of labels in memory: found by id, listed in pages, searched by text.
 
+use std::cell::Cell;
+use std::sync::OnceLock;
+
 use memchr::memmem::Finder;
 
-/// The most memory that the ids and cells of a table take, in bytes.
-const MAX_BYTES: usize = 1 << 30;
+/// The bytes that an id takes while the table is sorted, and that a cell takes besides its text while it is read.
+const ID: usize = 24;
+const CELL: usize = 8;
 /// The most columns.
 const MAX_COLUMNS: usize = 256;
 /// Neuroglancer is given the names of at most this many labels: it loads all of them at once.
@@ -23,6 +27,8 @@ pub struct Labels {
     pub names: Option<Column>,
     /// The columns other than those of ids and names.
     pub properties: Vec<Column>,
+    /// Why they cannot be written for Neuroglancer, once that has been tried.
+    pub unwritable: OnceLock<String>,
 }
 
 /// A column of a table: a text for each label.
@@ -33,19 +39,20 @@ pub struct Column {
     /// Whether each cell is a number or empty.
     pub is_number: bool,
     all: String,
-    /// The end of each cell. [`MAX_BYTES`] fits 32 bits.
+    /// The end of each cell.
     ends: Vec<u32>,
 }
 
 /// A table that is being read: columns one after the other, or row by row.
-pub(super) struct Unsorted {
+pub(super) struct Unsorted<'r> {
     ids: Vec<u64>,
     columns: Vec<Column>,
     /// The numbers of the columns of ids and of names.
     places: (usize, Option<usize>),
     /// The number of the first row, for errors.
     first: usize,
-    bytes: usize,
+    /// The bytes that it may still take; 0 once they were too few.
+    room: &'r Cell<usize>,
 }
 
 /// The columns of ids and of names among the columns of a table. `id` and `name`: what they are called, if that is known.
@@ -69,15 +76,20 @@ pub(super) fn places(
     Ok((id, name.map(named).transpose()?.or_else(usual).filter(|place| *place != id)))
 }
 
-impl Unsorted {
-    pub fn new(header: &[&str], id: Option<&str>, name: Option<&str>, first: usize) -> Result<Self, String> {
+impl<'r> Unsorted<'r> {
+    pub fn new(
+        header: &[&str],
+        id: Option<&str>,
+        name: Option<&str>,
+        (first, room): (usize, &'r Cell<usize>),
+    ) -> Result<Self, String> {
         if header.len() > MAX_COLUMNS {
             return Err(format!("it has {} columns; at most {MAX_COLUMNS} are read", header.len()));
         }
         let places = places(header, id, name)?;
         let column = |name: &&str| Column { name: (*name).to_owned(), is_number: true, ..Column::default() };
         let columns = header.iter().map(column).collect();
-        Ok(Self { ids: Vec::new(), columns, places, first, bytes: 0 })
+        Ok(Self { ids: Vec::new(), columns, places, first, room })
     }
 
     /// Adds the next cell of a column.
@@ -88,9 +100,10 @@ impl Unsorted {
         let Ok(cell) = str::from_utf8(cell) else {
             return Err(wrong("it is not UTF-8; write the table with texts in UTF-8".to_owned()));
         };
-        self.bytes += cell.len() + size_of::<u64>();
-        if self.bytes > MAX_BYTES {
-            return Err(wrong(format!("up to here the table takes {} MiB, the limit", MAX_BYTES >> 20)));
+        let taken = if place == self.places.0 { ID } else { CELL + cell.len() };
+        self.room.set(self.room.get().saturating_sub(taken));
+        if self.room.get() == 0 {
+            return Err(wrong("up to here the table takes a quarter of render.boxes, the limit".to_owned()));
         }
         if place == self.places.0 {
             let expected =
@@ -106,18 +119,16 @@ impl Unsorted {
 
     /// The whole table, in which each id occurs once.
     pub fn sorted(self) -> Result<Labels, String> {
-        let Self { mut ids, mut columns, places: (id, name), first, .. } = self;
+        let Self { ids, mut columns, places: (id, name), first, .. } = self;
         let mut names = name.map(|name| columns.remove(name));
         columns.remove(id - usize::from(name.is_some_and(|name| name < id)));
-        let mut rows: Vec<u32> = Vec::new();
-        if !ids.is_sorted() {
-            let mut order: Vec<(u64, u32)> = ids.into_iter().zip(0..).collect();
-            order.sort_unstable();
-            (ids, rows) = order.into_iter().unzip();
-            names.iter_mut().chain(&mut columns).for_each(|column| column.arrange(&rows));
-        }
+        let mut order: Vec<(u64, u32)> = ids.into_iter().zip(0..).collect();
+        order.sort_unstable();
+        let (ids, rows): (Vec<u64>, Vec<u32>) = order.into_iter().unzip();
+        // Also if they are in order: then the copies take no more memory than they need.
+        names.iter_mut().chain(&mut columns).for_each(|column| column.arrange(&rows));
         let Some(rank) = ids.windows(2).position(|pair| pair.first() == pair.last()) else {
-            return Ok(Labels { ids, names, properties: columns });
+            return Ok(Labels { ids, names, properties: columns, unwritable: OnceLock::new() });
         };
         let row = |rank: usize| first + rows.get(rank).map_or(rank, |row| *row as usize);
         let (id, before, row) = (ids.get(rank).copied().unwrap_or_default(), row(rank), row(rank + 1));
@@ -161,12 +172,19 @@ impl Labels {
         self.ids.len()
     }
 
+    /// The bytes that they take in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let columns = self.names.iter().chain(&self.properties);
+        let cells: usize = columns.map(|column| column.all.len() + size_of_val(&*column.ends)).sum();
+        cells + size_of_val(&*self.ids)
+    }
+
     /// Why Neuroglancer is not given the names, if so.
-    pub fn too_many(&self) -> Option<String> {
+    pub fn left_out(&self) -> Option<String> {
         let count = self.count();
         let reason =
             || format!("{count} labels have names, and Neuroglancer is given at most {MAX_SEGMENTS}");
-        (count > MAX_SEGMENTS).then(reason)
+        (count > MAX_SEGMENTS).then(reason).or_else(|| self.unwritable.get().cloned())
     }
 
     /// The id of the label with that rank among all ids.
@@ -180,8 +198,14 @@ impl Labels {
     }
 
     /// The ranks of at most `most` labels of which a text contains `wanted`, whatever the case, with ids above `after`; and
-    /// whether there are more.
-    pub fn page(&self, after: Option<u64>, most: usize, wanted: &str) -> (Vec<usize>, bool) {
+    /// whether there are more. Ends early once `is_wanted` is false.
+    pub fn page(
+        &self,
+        after: Option<u64>,
+        most: usize,
+        wanted: &str,
+        is_wanted: impl Fn() -> bool,
+    ) -> (Vec<usize>, bool) {
         let first = after.map_or(0, |id| self.ids.partition_point(|known| *known <= id));
         let wanted = wanted.to_lowercase();
         let (finder, mut lower) = (Finder::new(&wanted), String::new());
@@ -199,7 +223,8 @@ impl Labels {
         let texts: Vec<&Column> = self.names.iter().chain(of_texts).collect();
         let matches =
             |rank: &usize| wanted.is_empty() || texts.iter().any(|column| contains(column.get(*rank)));
-        let mut found: Vec<usize> = (first..self.count()).filter(matches).take(most + 1).collect();
+        let ranks = (first..self.count()).take_while(|_| is_wanted());
+        let mut found: Vec<usize> = ranks.filter(matches).take(most + 1).collect();
         let has_more = found.len() > most;
         found.truncate(most);
         (found, has_more)

@@ -3,10 +3,8 @@
 
 use std::io::{self, Write};
 use std::mem;
-use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -14,10 +12,10 @@ use super::{fill, ome, v2};
 use crate::base::name::Name;
 use crate::base::request::{LABELS, Malformed, VersionedToken, ZarrVersion};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound, StoredLevel};
-use crate::http::caching::REVALIDATED;
 use crate::http::context::Context;
+use crate::http::document::written;
 use crate::http::documents::{self, Document};
-use crate::http::problem;
+use crate::http::{boxes, problem};
 use crate::service::TileError;
 use crate::store::Location;
 use crate::store::address::published;
@@ -38,7 +36,7 @@ pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> HttpRe
 }
 
 async fn found(context: &Context<'_>, prefix: &str, image: &str) -> Result<HttpResponse, TileError> {
-    let Context { site, request, catalog, .. } = context;
+    let Context { site, catalog, .. } = context;
     let (token, channel) = image.split_once('/').map_or((image, None), |(token, one)| (token, Some(one)));
     let token = VersionedToken::new(token).map_err(Malformed::from)?;
     let channel = channel.map(Name::new).transpose().map_err(Malformed::from)?;
@@ -46,28 +44,15 @@ async fn found(context: &Context<'_>, prefix: &str, image: &str) -> Result<HttpR
     let (measured, prefix) = (image.dataset().measured(), prefix.to_owned());
     let name = ("references", token.token, channel, prefix.clone());
     let document = documents::find(context, &name, measured, move || {
-        let mut bytes = vec![0; MAX_BYTES];
-        let mut rest = bytes.as_mut_slice();
-        write(&image, Some(&prefix), &mut rest).map_err(|error| match error {
-            NoReferences::Read(error) => error.into(),
-            NoReferences::Write(_) => too_large(),
-            NoReferences::Unmapped { .. } => NotFound::NoReferences { problem: error.to_string() }.into(),
-        })?;
-        let length = MAX_BYTES - rest.len();
-        bytes.truncate(length);
-        bytes.shrink_to_fit();
-        Ok(Document::new("application/json", vec![bytes.into()]))
+        let bytes =
+            written(MAX_BYTES, |out| write(&image, Some(&prefix), out)).map_err(|error| match error {
+                NoReferences::Read(error) => error.into(),
+                NoReferences::Write(_) => too_large(),
+                NoReferences::Unmapped { .. } => NotFound::NoReferences { problem: error.to_string() }.into(),
+            })?;
+        Ok(Document::new("application/json", vec![bytes]))
     });
-    let mut document = document.await?;
-    // Documents of this size may not be kept, so that each request would hold its own.
-    let held = site.service.boxes().hold(context.demand().client, document.length() as u64).now_or_never();
-    let Some(held) = held else {
-        return Ok(problem::busy("the memory for boxes (render.boxes) is in use; ask again in a moment"));
-    };
-    let held = held.map_err(|_| too_large())?;
-    held.shrink_to(document.length());
-    document.held = Some(Arc::new(held));
-    Ok(document.response(request, REVALIDATED, None))
+    boxes::respond(context, document.await?, too_large)
 }
 
 fn too_large() -> TileError {
