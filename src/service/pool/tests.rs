@@ -167,8 +167,9 @@ fn idle_work_takes_the_place_of_a_job_and_gives_it_back() {
         drop(turn);
     });
     pool.run_idle(|_| panic!("there is no other place"));
-    let (waiting, refused) = (submit(&pool, 1), submit(&pool, 1));
-    assert_eq!(refused.told.recv(), Ok(Became::Refused(Busy { waiting: 1 })), "that one is too many");
+    let displaced = submit(&pool, 1);
+    let waiting = submit(&pool, 1);
+    assert_eq!(displaced.told.recv(), Ok(Became::Refused(Busy { waiting: 1 })), "one may wait");
     assert!(waiting.is_waiting());
     go.send(()).unwrap();
     waiting.has_begun();
