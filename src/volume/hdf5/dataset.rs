@@ -117,6 +117,7 @@ impl StoredDataset {
         handle: &Dataset,
         path: &str,
         audited: Audited,
+        access: Option<Fingerprint>,
     ) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::object(&file.location, path, problem);
         let library = |e: hdf5::Error| wrong(e.to_string());
@@ -147,7 +148,7 @@ impl StoredDataset {
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&creation).map_err(library)?;
         let Audited { files, raw, missing } = audited;
         let object: Arc<str> = handle.name().into();
-        let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files)));
+        let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files, access)));
         let lasting = file.lasting.map(|file| Fingerprint::digest(&(file, &*object)));
         let grows = growing_axes(&shape, &handle.space().map_err(library)?.maxdims());
         let parts = if is_complex { 2 } else { 1 };

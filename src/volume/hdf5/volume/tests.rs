@@ -34,7 +34,13 @@ fn write(path: &Path) {
 
 fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
     let chunks = ChunkStore::new(budget, Metrics::default(), crate::flow::activity::Activity::default());
-    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None };
+    let opener = Opener {
+        files: Arc::default(),
+        chunks,
+        policy: LinkPolicy::BelowTheFile,
+        growing: None,
+        access: None,
+    };
     let axes = Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap();
     let view = View {
         axes,
