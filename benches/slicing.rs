@@ -64,7 +64,13 @@ fn made(path: &Path) -> Vec<&'static str> {
 /// A volume with a chunk cache of `budget` bytes.
 fn volume(path: &Path, name: &str, budget: usize, activity: &Activity) -> Arc<dyn Volume> {
     let chunks = ChunkStore::new(budget, Metrics::default(), activity.clone());
-    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None };
+    let opener = Opener {
+        files: Arc::default(),
+        chunks,
+        policy: LinkPolicy::BelowTheFile,
+        growing: None,
+        access: None,
+    };
     let axes = Axes::new("zyx").unwrap();
     let view = View {
         axes,

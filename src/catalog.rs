@@ -105,7 +105,7 @@ impl Stores {
     fn opener(&self, external: bool, growing: Option<bool>) -> Opener {
         let policy = if external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
         let Self { files, chunks, .. } = self.clone();
-        Opener { files, chunks, policy, growing }
+        Opener { files, chunks, policy, growing, access: None }
     }
 }
 

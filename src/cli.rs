@@ -108,6 +108,7 @@ pub fn run() -> ExitCode {
         look_beside_files();
     }
     let log = Log::install();
+    limits::close_for_children();
     limits::allow_many_files();
     limits::share_arenas();
     let command = match Cli::try_parse() {

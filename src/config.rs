@@ -79,6 +79,9 @@ pub fn load(layers: &Layers) -> Loaded {
     let merged = layers::merge(layers, &reader::keys(&table), &mut notes);
     let mut settings = Settings { datasets: merged.files, ..Settings::default() };
     Section::read(String::new(), Some(&merged.tree), &table, &mut settings, &mut notes);
+    for (token, dataset) in &mut settings.datasets {
+        dataset.access = access::rules_of(token, &settings.access);
+    }
     let shortage = layers.memory.and_then(|all| memory::divide(all, &merged.tree, &mut settings, &mut notes));
     let (faults, warnings) = notes.sorted();
     Loaded { settings, faults, warnings, shortage }

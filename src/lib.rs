@@ -129,7 +129,7 @@
 //! eviction from the disk cache; 1 MiB of log lines; about 3 MiB for each of eight connections to Redis; up to
 //! 12 MiB for an overview of a slice; 64 MiB of documents; a quarter of `render.boxes`
 //! for tables of names, and as much for one that is being read; less than 1 MiB for each connection besides the tile being sent
-//! (pipelined requests stay in the system's buffers); 20 KiB for each idle dataset of one channel, and half a MiB for each of
+//! (pipelined requests stay in the system's buffers), and 128 KiB in the system's buffers for each whose client reads nothing; 20 KiB for each idle dataset of one channel, and half a MiB for each of
 //! the 8 files that stay open in libhdf5. Mapped files take addresses, not memory. Making pyramids has limits of its own: see
 //! [`tools::pyramid`].
 //!
@@ -152,7 +152,7 @@
 //!
 //! A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it; `volume::hdf5::mapping` turns
 //! that into an error of one tile. It and `volume::hdf5::library` hold all `unsafe` code, but for the calls in the macro of
-//! `simd`, one in `cli` and those in `cli::limits`.
+//! `simd`, one in `cli`, those in `cli::limits` and one in `http::listen::sockets`.
 
 // These macros panic if writing fails: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

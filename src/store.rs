@@ -10,13 +10,14 @@
 //!                      └─ Source ─ Host ── Transport      attempts, retries, breaker · one request: web, cloud
 //! ```
 //!
-//! A [`Folder`] holds small objects that are read and written whole: a cache of tiles.
+//! A [`Folder`] holds small objects that are read and written whole: a cache of tiles. A [`dir::Dir`] is a local directory.
 
 pub mod address;
 mod blocks;
 mod bucket;
 mod cloud;
 mod connections;
+pub(crate) mod dir;
 mod error;
 mod folder;
 mod host;
@@ -92,7 +93,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Counts in `metrics`, and keeps metadata for the next start in a folder. If there is a relay, all objects are read
+    /// Counts in `metrics`, and keeps metadata for the next start in a cache directory. If there is a relay, all objects are read
     /// through it.
     pub fn new(relay: Option<Arc<Relay>>, metrics: StoreMetrics, metadata: Option<PathBuf>) -> Self {
         let shared = Shared {

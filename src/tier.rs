@@ -29,7 +29,6 @@
 
 mod backend;
 mod contents;
-mod dir;
 mod directory;
 mod entry;
 mod error;

@@ -131,8 +131,13 @@ fn written<T: hdf5::H5Type>(
     let mut bytes = vec![0; chunk.size as usize];
     File::open(&path).unwrap().read_exact_at(&mut bytes, chunk.addr).unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    let opener =
-        Opener { files: std::sync::Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None };
+    let opener = Opener {
+        files: std::sync::Arc::default(),
+        chunks,
+        policy: LinkPolicy::BelowTheFile,
+        growing: None,
+        access: None,
+    };
     (opener.open(&path.into()).unwrap().dataset("raw").unwrap().filters.clone(), bytes)
 }
 

@@ -101,6 +101,11 @@ impl Pattern {
         Self { text: "*".to_owned(), matcher: WildMatch::new("*") }
     }
 
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
     /// Whether a name matches.
     pub fn matches(&self, name: &Name) -> bool {
         self.matcher.matches(name.as_str())

@@ -10,7 +10,7 @@ use crate::base::paint::Kind;
 use crate::base::tile::Fingerprint;
 use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
-use crate::volume::hdf5::{FileIdentity, KeyOf, MissingFiles, OpenError, OpenFile, StoredDataset, View};
+use crate::volume::hdf5::{FileIdentity, MissingFiles, OpenError, OpenFile, StoredDataset, View};
 use crate::volume::{ComplexPart, Mapped, Polar, ReadError, Repeated, Series, Stack, Volume, VolumeShape};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
@@ -48,7 +48,7 @@ impl Levels {
             match usable(&open, finest, factor, &stored) {
                 Ok(number) => {
                     incomplete.extend(incompleteness(file, found, level, &open.missing));
-                    stored.push(open.into_stored(number, factor.z.max(1), level));
+                    stored.push(open.into_stored(file, number, factor.z.max(1), level));
                 }
                 Err(reason) => remarks.push(not_used(file, found, level, &reason)),
             }
@@ -132,10 +132,10 @@ struct OpenLevel {
 }
 
 impl OpenLevel {
-    fn into_stored(self, level: Level, z_factor: u64, found: &FoundLevel) -> StoredLevel {
+    fn into_stored(self, file: &OpenFile, level: Level, z_factor: u64, found: &FoundLevel) -> StoredLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
         let source = LevelSource { level, z_factor, paths, view };
-        let fingerprint = Fingerprint::digest(&(&source, KeyOf::files(&self.files)));
+        let fingerprint = Fingerprint::digest(&(&source, file.key_of(&self.files)));
         let Self { shape, volumes, files, storage, .. } = self;
         StoredLevel { shape, storage, sidecar: None, source, files, fingerprint, volumes }
     }
@@ -152,7 +152,7 @@ pub(super) fn open_made(
     let number = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
     let number = number.ok_or_else(|| format!("it is downsampled by {factor}"))?;
     let open = open_level(file, level, kind).map_err(|e| e.to_string())?;
-    let stored = open.into_stored(number, factor.z, level);
+    let stored = open.into_stored(file, number, factor.z, level);
     Ok(StoredLevel { sidecar: sidecar.map(str::to_owned), ..stored })
 }
 

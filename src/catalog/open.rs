@@ -340,6 +340,7 @@ impl Opening {
     fn whole_dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
         let key = format!("datasets.{token}");
         let opener = self.stores.opener(settings.allow_external, settings.growing);
+        let opener = Opener { access: settings.access, ..opener };
         let file = settings.file.as_ref().and_then(|file| self.file(&opener, file, &format!("{key}.file")));
         let (mut channels, mut layouts) = (BTreeMap::new(), Vec::new());
         if let Some(file) = &file

@@ -37,7 +37,8 @@ impl StoredLevel {
         // A fixed position selects the box that contains it.
         let box_of = |(axis, index): &(AxisName, u64)| (*axis, index / self.chunk_along(*axis));
         let fixed: Vec<(AxisName, u64)> = self.source.view.fixed.iter().map(box_of).collect();
-        Fingerprint::digest(&(&self.source.paths, KeyOf::files(&self.files), fixed, self.source.view.repeat))
+        let files = KeyOf::files(&self.files, None);
+        Fingerprint::digest(&(&self.source.paths, files, fixed, self.source.view.repeat))
     }
 
     /// The extent of a chunk along a stored axis; 1 if the dataset is not chunked or has no such axis.

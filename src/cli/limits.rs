@@ -12,6 +12,19 @@ pub(super) fn allow_many_files() {
     set(Resource::Nofile, limit.maximum);
 }
 
+/// Lets no child process inherit a descriptor that was open when this process started, such as that of a secret.
+pub(super) fn close_for_children() {
+    let open = std::fs::read_dir("/dev/fd").into_iter().flatten().flatten();
+    let numbers = open.filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok());
+    for number in numbers.filter(|number| *number > libc::STDERR_FILENO) {
+        #[allow(unsafe_code, reason = "a call into the C library")]
+        // SAFETY: it takes numbers, and only sets a flag of a descriptor.
+        unsafe {
+            libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+}
+
 /// Limits glibc malloc to one arena for every eight processors. Must be called before any other thread starts.
 ///
 /// By default each thread has its own arena, which keeps freed memory: as threads take turns rendering, the process

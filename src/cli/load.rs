@@ -58,8 +58,7 @@ pub(super) fn open(
 ) -> Loaded {
     choose_log_format(log, &read);
     let config::Loaded { mut settings, mut faults, warnings, .. } = read;
-    let metadata = settings.cache.directory.as_ref().map(|directory| directory.join("objects"));
-    let store = Store::new(None, metrics.stores.clone(), metadata);
+    let store = Store::new(None, metrics.stores.clone(), settings.cache.directory.clone());
     let in_folders = settings.datasets.iter().filter(|(_, dataset)| dataset.found_in.is_some());
     let waiting: BTreeSet<Name> = in_folders.skip(found).map(|(token, _)| token.clone()).collect();
     let mut first = settings.clone();

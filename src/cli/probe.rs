@@ -10,7 +10,8 @@
 //! The child reads objects in stores through this process: it sends requests among its answers, and takes the bytes from
 //! its standard input.
 //!
-//! The child confines itself before the first trial ([`crate::confine`]): it may read the folders of the files on trial,
+//! The child inherits nothing of this process but its pipes: no credentials of the environment, and no open file.
+//! It confines itself before the first trial ([`crate::confine`]): it may read the folders of the files on trial,
 //! and nothing else. The first line that it is sent says so; its first answer names what the kernel does not enforce.
 //!
 //! A file that cannot be tried is refused too; `files.trial = "off"` opens files without a trial.
@@ -71,6 +72,9 @@ const ASKS_TOO_MUCH: &str = "requests more bytes at once than the memory of the 
 const INVALID_MESSAGE: &str = "makes the child process send an invalid message";
 /// How to mend a damaged file.
 const WRITE_AGAIN: &str = "write it again with the program that created it";
+
+/// The variables of the environment that a child needs: where the program's libraries are, and which instructions it may use.
+const ENVIRONMENT: [&str; 2] = ["LD_LIBRARY_PATH", "VOLTILE_SIMD"];
 
 /// What the parent sends, one line each; the bytes of an answer follow it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -307,6 +311,8 @@ impl TrialChild {
         let mut child = Command::new(program)
             .arg0(env!("CARGO_PKG_NAME"))
             .arg("probe")
+            .env_clear()
+            .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .env("VOLTILE_LOG", "off")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -138,12 +138,14 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// How the memory is divided, for the log.
-fn memory_text(memory: Option<Memory>, Settings { cache, render, files, .. }: &Settings) -> String {
+fn memory_text(memory: Option<Memory>, Settings { server, cache, render, files, .. }: &Settings) -> String {
     let memory = memory.map_or_else(String::new, |memory| format!("{memory}; "));
     let sizes = [cache.tiles, cache.chunks, render.boxes].map(|bytes| units::bytes(bytes as u64));
     let ([tiles, chunks, boxes], threads, trials) = (sizes, render.threads, units::bytes(files.trial_memory));
+    let connections = server.connections;
     format!(
-        "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {threads}, trials of files {trials}"
+        "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {threads}, \
+         server.connections {connections}, trials of files {trials}"
     )
 }
 

@@ -1,5 +1,6 @@
 //! The entries of `[[access]]`. Whether the files of secrets can be read is found out when they are opened.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use config::{Value, ValueKind};
@@ -8,7 +9,8 @@ use super::keys::{Key, Shape, default, needed};
 use super::reader::{Section, Setting, keys};
 use super::settings::{AccessSettings, Settings};
 use super::values;
-use crate::base::name::Pattern;
+use crate::base::name::{Name, Pattern};
+use crate::base::tile::Fingerprint;
 
 /// Every entry; `base` is the directory of the configuration file.
 ///
@@ -42,6 +44,14 @@ pub(super) fn access(base: &Path) -> Setting<Settings> {
                 settings.access.push(given);
             }
         })
+}
+
+/// Identifies the rules that protect a dataset by the patterns that match its token: the same patterns are in the same
+/// entries. Other datasets and secrets in these entries do not change it.
+pub(super) fn rules_of(token: &Name, entries: &[AccessSettings]) -> Option<Fingerprint> {
+    let patterns = entries.iter().flat_map(|entry| &entry.datasets).filter(|pattern| pattern.matches(token));
+    let texts: BTreeSet<&str> = patterns.map(Pattern::as_str).collect();
+    (!texts.is_empty()).then(|| Fingerprint::digest(&texts))
 }
 
 /// The path of a file of secrets. What stands there instead is not repeated: it may be a secret.

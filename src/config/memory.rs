@@ -12,13 +12,15 @@ use super::settings::{Caches, Settings};
 use crate::base::units;
 
 const MIB: u64 = 1 << 20;
-/// The program and what is not counted otherwise, such as open files and connections.
-const PROGRAM: u64 = 64 * MIB;
+/// The program and what is not counted otherwise, such as open files.
+const PROGRAM: u64 = 48 * MIB;
+/// A connection whose client reads nothing, with what the system holds of its answers.
+const CONNECTION: usize = 128 << 10;
 /// A render thread, and one that replaces it while it waits for a file that does not answer.
 const THREAD: u64 = 2 * 14 * MIB;
 /// The tiles that wait to be written to a tier, or for their chunks to be verified before.
 const QUEUE: u64 = 32 * MIB;
-/// The least memory for tiles; chunks and boxes get twice as much as tiles.
+/// The least memory for tiles and for connections; chunks and boxes get twice as much.
 const LEAST: u64 = 16 * MIB;
 
 /// The memory that this process may use.
@@ -61,7 +63,10 @@ pub(super) fn divide(
     }
     let (cache, render) = (&mut settings.cache, &mut settings.render);
     let needed = PROGRAM + QUEUE * queues(cache);
+    let mut connections = settings.server.connections.saturating_mul(CONNECTION);
+    let of_connections = is_given(tree, "server", "connections");
     let mut parts = [
+        Part { is_given: of_connections, weight: 1, bytes: &mut connections },
         Part { is_given: is_given(tree, "cache", "tiles"), weight: 1, bytes: &mut cache.tiles },
         Part { is_given: is_given(tree, "cache", "chunks"), weight: 2, bytes: &mut cache.chunks },
         Part { is_given: is_given(tree, "render", "boxes"), weight: 2, bytes: &mut render.boxes },
@@ -75,11 +80,15 @@ pub(super) fn divide(
     }
     let rest = parts.iter().filter(|part| !part.is_given).map(|part| *part.bytes as u64);
     let total = rest.fold(fixed, u64::saturating_add);
+    let are_all_given = parts.iter().skip(1).all(|part| part.is_given);
+    if !of_connections {
+        settings.server.connections = connections / CONNECTION;
+    }
     if total <= usable {
         return None;
     }
-    let least = needed + THREAD + LEAST * 5;
-    if usable < least && weights > 0 {
+    let least = needed + THREAD + LEAST * 6;
+    if usable < least && !are_all_given {
         let problem = format!(
             "{memory}, and at least {} are needed; allow more, or set cache.tiles, cache.chunks and render.boxes",
             units::bytes(least.div_ceil(3) * 4)
@@ -88,8 +97,8 @@ pub(super) fn divide(
     }
     let (total, reserve) = (units::bytes(total), units::bytes(reserve));
     let problem = format!(
-        "{memory}, but caches, boxes, write queues and render threads may take {total}, and trials of files {reserve}; lower what \
-         is set of cache.tiles, cache.chunks, render.boxes and render.threads, or allow more"
+        "{memory}, but caches, boxes, write queues, connections and render threads may take {total}, and trials of files {reserve}; \
+         lower what is set of cache.tiles, cache.chunks, render.boxes, render.threads and server.connections, or allow more"
     );
     notes.warning("memory", problem);
     None
@@ -148,17 +157,20 @@ mod tests {
 
     #[test]
     fn defaults_are_what_the_manual_says() {
-        for (memory, expected, trials) in [
-            (GIB / 4, [20, 40, 40], 64),
-            (GIB / 2, [58, 116, 116], 128),
-            (GIB, [135, 270, 270], 256),
-            (4 * GIB, [512, 1024, 1192], 1024),
-            (8 * GIB, [512, 1024, 2048], 2048),
-            (256 * GIB, [512, 1024, 2048], 4096),
+        for (memory, expected, connections, trials) in [
+            (GIB / 4, [19, 38, 38], 154, 64),
+            (GIB / 2, [51, 102, 102], 410, 128),
+            (GIB, [115, 230, 230], 922, 256),
+            (4 * GIB, [499, 998, 998], 3994, 1024),
+            (8 * GIB, [512, 1024, 2022], 4096, 2048),
+            (256 * GIB, [512, 1024, 2048], 4096, 4096),
         ] {
             let (settings, shortage, warnings) = divided(memory, &[], Settings::default());
             assert_eq!((sizes(&settings), shortage, warnings), (expected, None, vec![]), "{memory}");
-            assert_eq!(settings.files.trial_memory / MIB, trials);
+            assert_eq!(
+                (settings.server.connections, settings.files.trial_memory / MIB),
+                (connections, trials)
+            );
         }
     }
 
@@ -182,7 +194,7 @@ mod tests {
     fn what_is_set_wins_with_a_warning_if_it_exceeds_the_memory() {
         let (settings, shortage, warnings) =
             divided(GIB, &[("cache", "chunks", 100 * MIB)], Settings::default());
-        assert_eq!((sizes(&settings), shortage, warnings), ([192, 100, 384], None, vec![]));
+        assert_eq!((sizes(&settings), shortage, warnings), ([148, 100, 296], None, vec![]));
         let (settings, shortage, warnings) =
             divided(GIB, &[("cache", "chunks", 2 * GIB)], Settings::default());
         assert_eq!((sizes(&settings), shortage), ([16, 2048, 32], None));

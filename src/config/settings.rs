@@ -11,6 +11,7 @@ use super::redis::RedisAddress;
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::{Name, Pattern};
 use crate::base::paint::{DatasetStyle, Kind, Number, Style, WindowRule};
+use crate::base::tile::Fingerprint;
 use crate::geometry::Xyz;
 use crate::store::Location;
 use crate::store::address::Address;
@@ -366,6 +367,8 @@ pub struct DatasetSettings {
     /// The path of its file's folder below the folder of the configuration; empty if the file lies elsewhere, or is named on
     /// the command line.
     pub below: PathBuf,
+    /// Identifies the rules of access that protect it; `None`: it is public.
+    pub access: Option<Fingerprint>,
     /// Whether all channels are listed, also those that lie beside the data.
     pub lists_all: bool,
     /// Settings of channels. Empty: all as discovered.

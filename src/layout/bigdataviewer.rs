@@ -15,7 +15,7 @@ use crate::geometry::Xyz;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
 
-use xml::Sequence;
+use xml::{Sequence, XmlText};
 
 pub(super) struct BigDataViewer;
 
@@ -23,18 +23,23 @@ impl Layout for BigDataViewer {
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
         let (_, setup) = setups(contents).into_iter().next()?;
-        let beside = Sequence::beside(contents.file.location(), contents.file.store());
-        let xml = beside.map(|sequence| format!(", and {} next to it", sequence.name)).unwrap_or_default();
+        let beside = XmlText::beside(contents.file.location(), contents.file.store());
+        let xml = beside.map(|xml| format!(", and {} next to it", xml.name)).unwrap_or_default();
         Some(format!("it has the groups {time} and {setup}/resolutions{xml}"))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let sequence = Sequence::beside(contents.file.location(), contents.file.store()).unwrap_or_default();
+        let xml = XmlText::beside(contents.file.location(), contents.file.store());
+        let parsed = xml.map_or_else(|| Ok(Sequence::default()), |xml| xml.parse());
+        let mut remark = parsed.as_ref().err().cloned();
+        let sequence = parsed.unwrap_or_default();
         let times = numbered(contents.root(), "t");
         let mut channels = Vec::new();
         for (number, group) in setups(contents) {
             let setup = Setup { file: contents.file, number, group, times: &times, sequence: &sequence };
-            channels.push(setup.channel()?);
+            let mut channel = setup.channel()?;
+            channel.remarks.extend(remark.take());
+            channels.push(channel);
         }
         Ok(Some(channels))
     }

@@ -18,7 +18,7 @@ pub(super) const BLOCK: u64 = 64 << 10;
 /// The longest block.
 const LONGEST: u64 = 1 << 20;
 /// Beyond so many bytes, all pages are dropped: they are not the metadata of one volume any more.
-const MAX_BYTES: u64 = 128 << 20;
+pub(super) const MAX_BYTES: u64 = 128 << 20;
 
 /// Pages in order, and notes by their keys.
 pub(super) type Saved = (Vec<(u64, Bytes)>, BTreeMap<String, String>);

@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub metrics: StoreMetrics,
     /// The number of the next object that is opened.
     pub next: AtomicU64,
-    /// The folder in which metadata is kept for the next start.
+    /// The cache directory in which metadata is kept for the next start.
     pub metadata: Option<PathBuf>,
     /// What keeps stored chunks on a disk; unset while nothing does.
     pub kept: OnceLock<Arc<dyn ChunkCache>>,

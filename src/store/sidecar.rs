@@ -1,19 +1,28 @@
 //! Metadata of objects, and notes, kept in the cache directory, so that a second start needs one request.
 //!
 //! One file for each address: a line of JSON, the pages that it lists one after another, and before both a digest of all
-//! that follows. A file that is damaged, or of another version of the object, is not used; the next one replaces it.
+//! that follows. A file that is damaged, or of another version of the object, is not used; the next one replaces it. As
+//! others may write there, so is anything that is no regular file, or too long.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{Blocks, PAGE, Saved};
+use super::blocks::{Blocks, MAX_BYTES, PAGE, Saved};
+use super::dir::{Dir, Entry};
 use super::version::Version;
 
 const DIGEST: usize = blake3::OUT_LEN;
+/// The folder of these files within the cache directory.
+const FOLDER: &str = "objects";
+/// The most bytes of the line of JSON.
+const LONGEST_HEAD: usize = 16 << 20;
+/// Longer files are not read.
+const LONGEST: u64 = MAX_BYTES + LONGEST_HEAD as u64;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
@@ -26,22 +35,26 @@ struct Head {
     notes: BTreeMap<String, String>,
 }
 
-fn path(folder: &Path, address: &str) -> PathBuf {
-    folder.join(blake3::hash(address.as_bytes()).to_hex().as_str())
+fn name(address: &str) -> String {
+    blake3::hash(address.as_bytes()).to_hex().to_string()
+}
+
+fn path(cache: &Path, address: &str) -> PathBuf {
+    cache.join(FOLDER).join(name(address))
 }
 
 /// Adds the pages and notes that were kept of this version of an object.
-pub(super) fn load(folder: &Path, address: &str, version: &Version, blocks: &Blocks) {
-    let path = path(folder, address);
-    let kept = match std::fs::read(&path) {
-        Ok(kept) => Bytes::from(kept),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Blocks) {
+    let path = path(cache, address);
+    let kept = match read(cache, address) {
+        Ok(kept) => kept,
+        Err(error) if error.kind() == ErrorKind::NotFound => return,
         Err(error) => return tracing::warn!("{} cannot be read: {error}", path.display()),
     };
     match parsed(&kept) {
         Some((head, pages)) if head.address == address && head.version.is_of(version) => {
-            for (number, page) in pages {
-                blocks.add(number * PAGE, &page);
+            for (start, page) in pages {
+                blocks.add(start, &page);
             }
             head.notes.into_iter().for_each(|(key, text)| blocks.note(&key, text));
             blocks.are_saved();
@@ -51,50 +64,61 @@ pub(super) fn load(folder: &Path, address: &str, version: &Version, blocks: &Blo
     }
 }
 
+fn read(cache: &Path, address: &str) -> io::Result<Bytes> {
+    let folder = Dir::open(cache)?.child(OsStr::new(FOLDER))?.ok_or(ErrorKind::NotFound)?;
+    match folder.entry(OsStr::new(&name(address)))?.ok_or(ErrorKind::NotFound)? {
+        Entry::File(file, length) if length <= LONGEST => {
+            let mut bytes = Vec::with_capacity(length as usize);
+            file.take(length).read_to_end(&mut bytes)?;
+            Ok(bytes.into())
+        }
+        _ => Err(io::Error::other("it is no file that voltile wrote, and is replaced")),
+    }
+}
+
+/// The head of a file, and its pages by their positions in the object.
 fn parsed(kept: &Bytes) -> Option<(Head, Vec<(u64, Bytes)>)> {
     let (digest, rest) = (kept.get(..DIGEST)?, kept.slice(DIGEST..));
     if blake3::hash(&rest).as_bytes() != digest {
         return None;
     }
-    let end = memchr::memchr(b'\n', &rest)?;
+    let end = memchr::memchr(b'\n', &rest[..rest.len().min(LONGEST_HEAD)])?;
     let head: Head = serde_json::from_slice(&rest[..end]).ok().filter(|head: &Head| head.page == PAGE)?;
     let mut at = end + 1;
     let mut pages = Vec::with_capacity(head.pages.len());
     for (number, length) in &head.pages {
-        let page = (at..at + length).end.le(&rest.len()).then(|| rest.slice(at..at + length))?;
-        pages.push((*number, page));
-        at += length;
+        let end = at.checked_add(*length).filter(|end| *end <= rest.len() && *length as u64 <= PAGE)?;
+        pages.push((number.checked_mul(PAGE)?, rest.slice(at..end)));
+        at = end;
     }
     Some((head, pages))
 }
 
 /// Keeps the pages and notes of an object.
-pub(super) fn save(folder: &Path, address: &str, version: &Version, (pages, notes): Saved) {
+pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes): Saved) {
     let listed = pages.iter().map(|(number, page)| (*number, page.len())).collect();
     let (address, version) = (address.to_owned(), version.clone());
     let head = Head { address, version, page: PAGE, pages: listed, notes };
-    if let Err(error) = written(folder, &head, &pages) {
-        let path = path(folder, &head.address);
+    if let Err(error) = written(cache, &head, &pages) {
+        let path = path(cache, &head.address);
         tracing::warn!("{} cannot be written, so that the next start takes longer: {error}", path.display());
     }
 }
 
-fn written(folder: &Path, head: &Head, pages: &[(u64, Bytes)]) -> std::io::Result<()> {
-    let path = path(folder, &head.address);
+fn written(cache: &Path, head: &Head, pages: &[(u64, Bytes)]) -> io::Result<()> {
+    let name = name(&head.address);
     let mut head = serde_json::to_vec(head)?;
     head.push(b'\n');
+    let mut parts: Vec<&[u8]> = vec![&head];
+    parts.extend(pages.iter().map(|(_, page)| &page[..]));
     let mut digest = blake3::Hasher::new();
-    digest.update(&head);
-    pages.iter().for_each(|(_, page)| {
-        digest.update(page);
-    });
-    std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new().prefix(".voltile-").tempfile_in(folder)?;
-    file.write_all(digest.finalize().as_bytes())?;
-    file.write_all(&head)?;
-    pages.iter().try_for_each(|(_, page)| file.write_all(page))?;
-    file.persist(path)?;
-    Ok(())
+    for part in &parts {
+        digest.update(part);
+    }
+    let digest = digest.finalize();
+    parts.insert(0, digest.as_bytes());
+    std::fs::create_dir_all(cache)?;
+    Dir::open(cache)?.child_or_new(OsStr::new(FOLDER))?.write(OsStr::new(&name), &parts)
 }
 
 #[cfg(test)]
@@ -111,7 +135,8 @@ mod tests {
         save(place.path(), "s3://lab/a.h5", &version, (pages.to_vec(), notes.clone()));
         let mut kept = std::fs::read(&path).unwrap();
         let (head, found) = parsed(&Bytes::from(kept.clone())).unwrap();
-        assert!(head.version.is_of(&version) && found == pages && head.notes == notes);
+        let starts = [0, 2 * PAGE].into_iter().zip(pages.map(|(_, page)| page));
+        assert!(head.version.is_of(&version) && found == starts.collect::<Vec<_>>() && head.notes == notes);
         for at in [0, DIGEST + 3, kept.len() - 1] {
             kept[at] ^= 1;
             assert!(parsed(&Bytes::from(kept.clone())).is_none());

@@ -47,6 +47,9 @@ pub(super) struct Clients {
     /// To servers at public addresses; finds no others.
     public: Client,
     reach: Reach,
+    /// The time of the last modification of objects whose servers tell nothing of it: the same for as long as this process
+    /// runs. Nothing that another process has kept is of this version.
+    unknown: String,
 }
 
 impl Clients {
@@ -57,14 +60,15 @@ impl Clients {
         };
         let failed = |error: reqwest::Error| StoreError::Settings { problem: error.to_string() };
         let public = builder().dns_resolver(OnlyPublic).build().map_err(failed)?;
-        Ok(Self { any: builder().build().map_err(failed)?, public, reach: Reach::of_environment() })
+        let (any, reach) = (builder().build().map_err(failed)?, Reach::of_environment());
+        Ok(Self { any, public, reach, unknown: format!("unknown {:016x}", fastrand::u64(..)) })
     }
 }
 
 impl Web {
     /// The answer to a request for a range, after redirects.
     async fn answer(&self, range: &Range<u64>, expected: Option<&Version>) -> Result<Response, StoreError> {
-        let Clients { any, public, reach } = &*self.clients;
+        let Clients { any, public, reach, .. } = &*self.clients;
         let given = self.address.full();
         let mut url = given.clone();
         // Whether every server so far is the one that was given, and whether every one is at a private address.
@@ -120,7 +124,10 @@ impl Web {
             }
         };
         let text = |name| header(response.headers(), name);
-        let version = Version::new(total, text(ETAG), text(LAST_MODIFIED));
+        let mut version = Version::new(total, text(ETAG), text(LAST_MODIFIED));
+        if version.etag.is_none() {
+            version.modified.get_or_insert_with(|| self.clients.unknown.clone());
+        }
         let wanted = range.end.min(total).saturating_sub(range.start);
         checked(&range, version, body(response, wanted).await?)
     }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::dir::Dir;
 use super::directory::read;
 use super::eviction::on_disk;
 use super::folders::{self, Folder, Found};
 use super::{Directory, TierError};
 use crate::base::name::Name;
+use crate::store::dir::Dir;
 
 /// The contents of a cache directory for one token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

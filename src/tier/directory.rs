@@ -13,7 +13,6 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use super::dir::{Dir, Entry};
 use super::entry::{self, TRAILER};
 use super::eviction::{Budget, Evictor};
 use super::folders::{Folder, Kind};
@@ -22,6 +21,7 @@ use super::{TierError, TileTier};
 use crate::base::name::Name;
 use crate::base::tile::TileKey;
 use crate::metrics::Metrics;
+use crate::store::dir::{Dir, Entry};
 
 /// The modification time of a tile that is read is updated if it is older than this.
 const USED_LATELY: Duration = Duration::from_secs(60);

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant, SystemTime};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::dir::{Dir, HIDDEN};
 use super::error_log::ErrorLog;
 use super::folders::{self, Folder, Found, Kind};
 use super::root::Root;
@@ -26,6 +25,7 @@ use super::{Backend, TierError};
 use crate::base::tile::TileKey;
 use crate::flow::lock;
 use crate::metrics::{Metrics, StoreMetrics};
+use crate::store::dir::{Dir, HIDDEN};
 
 /// The block size of nearly all file systems.
 const BLOCK: u64 = 4096;

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat};
 
-use super::dir::{Dir, HIDDEN, is};
 use super::{TierError, entry};
 use crate::base::name::Name;
 use crate::base::tile::{Fingerprint, TileKey};
+use crate::store::dir::{Dir, HIDDEN, is};
 
 /// What a cache directory keeps: each kind in a folder of its own, with a budget of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::dir::{Dir, Entry, Identity};
 use super::entry::FORMAT;
 use super::{TierError, folders};
 use crate::flow::lock;
+use crate::store::dir::{Dir, Entry, Identity};
 
 const MARKER: &str = "CACHEDIR.TAG";
 /// From the Cache Directory Tagging Specification.

@@ -64,6 +64,7 @@ pub use writer::{PackError, WriteError, Writer, pack};
 
 pub(crate) use self::bytes::unread;
 use self::links::{Follower, Found, Node};
+use crate::base::tile::Fingerprint;
 use crate::flow::stalls;
 use crate::store::{Location, Store};
 
@@ -78,6 +79,8 @@ pub struct Opener {
     pub policy: LinkPolicy,
     /// Whether the files may be appended to while they are open; `None`: those that are marked as being written.
     pub growing: Option<bool>,
+    /// Identifies the rules of access that protect what is opened; `None`: it is public. No cache has an entry for two rules.
+    pub access: Option<Fingerprint>,
 }
 
 impl Opener {
@@ -109,6 +112,11 @@ impl OpenFile {
         self.opener.files.store()
     }
 
+    /// What files contribute to keys of what is read through this one.
+    pub fn key_of<'a>(&self, files: impl IntoIterator<Item = &'a FileIdentity>) -> KeyOf<'a> {
+        KeyOf::files(files, self.opener.access)
+    }
+
     /// Opens another file with the same options.
     pub fn other(&self, location: &Location) -> Result<OpenFile, OpenError> {
         self.opener.open(location)
@@ -132,7 +140,7 @@ impl OpenFile {
     /// Opens the dataset at `path`.
     pub fn dataset(&self, path: &str) -> Result<StoredDataset, OpenError> {
         let (found, files) = self.follower().dataset(&self.file, path)?;
-        StoredDataset::new(found.file, &found.object, path, files)
+        StoredDataset::new(found.file, &found.object, path, files, self.opener.access)
     }
 
     /// The file that contains the object at `path`, after all links.

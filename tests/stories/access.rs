@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::common::volumes::{self, Stored};
 use crate::common::wire::Answer;
-use crate::common::{MOUNT, Place, Server, fixture};
+use crate::common::{MOUNT, Place, Server, fixture, wait_until};
 
 const LAB: &str = "lab-secret-of-this-year";
 const OLD: &str = "lab-secret-of-last-year";
@@ -122,7 +124,8 @@ fn a_secret_opens_its_datasets_in_every_form_and_to_every_viewer() {
             for answer in [bearer, basic, in_path] {
                 assert_eq!(answer.status, public.status, "{path}");
                 if answer.header("content-type").is_some_and(|kind| kind.contains("png")) {
-                    assert_eq!(answer.etag(), public.etag(), "{path}");
+                    assert_eq!(answer.body, public.body, "{path}");
+                    assert_ne!(answer.etag(), public.etag(), "no cache has both: {path}");
                 }
                 assert!(
                     answer.header("cache-control").unwrap_or_default().contains("private"),
@@ -372,4 +375,87 @@ fn requests_for_other_hosts_are_refused_if_hosts_are_listed() {
         assert_eq!(status("/k/wrong", host), 421, "{host}");
         assert_eq!(status("/livez", host), 200, "{host}: probes name the host as they reach it");
     }
+}
+
+/// Writes the record of a digest beside `a.h5`, as if `a.h5` had the contents of another file.
+fn forge(place: &Place, other: &str, mode: u32) {
+    let digest = blake3::hash(&fs::read(place.path(other)).unwrap());
+    let own = place.path("a.h5").metadata().unwrap();
+    let [length, seconds, nanoseconds] = [own.len() as i64, own.mtime(), own.mtime_nsec()];
+    let line = format!("voltile digest 1 {digest} {length} {seconds} {nanoseconds}\n");
+    let record = place.write(".a.h5.blake3", &line);
+    fs::set_permissions(record, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_forged_digest_of_a_public_file_shows_nothing_of_a_protected_one() {
+    let place = Place::new();
+    place.write("lab.txt", LAB);
+    place.write(
+        "voltile.toml",
+        "[files]\nidentity = \"content\"\n[cache]\ndirectory = \"cache\"\n[render]\nneighbours = 0\n\
+         [datasets.a]\nfile = \"a.h5\"\nchannels.raw.window = \"full\"\n\
+         [datasets.hidden]\nfile = \"hidden.h5\"\nchannels.raw.window = \"full\"\n\
+         [[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"hid*\"]\n",
+    );
+    for (name, seed) in [("a.h5", 1), ("hidden.h5", 2)] {
+        volumes::planes(&place.path(name), 2, seed, Stored::Flat);
+    }
+    let lab = ("Authorization", format!("Bearer {LAB}"));
+    let shown = |server: &Server, token: &str, z: usize| {
+        let path = format!("{MOUNT}/{token}/raw/xy/{z}/0_0_0.png");
+        server.ask("GET", &path, &[(lab.0, &lab.1)]).picture()
+    };
+    // The record is the server's own, so that nothing but the rules of access tells the files apart.
+    forge(&place, "hidden.h5", 0o644);
+    let mut server = place.serve::<&str>([]);
+    assert_eq!(shown(&server, "hidden", 0), volumes::plane(2, 0));
+    assert_eq!(server.get(&format!("{MOUNT}/a/raw/xy/0/0_0_0.png")).picture(), volumes::plane(1, 0));
+    assert_eq!(
+        [shown(&server, "a", 1), shown(&server, "hidden", 1)],
+        [1, 2].map(|seed| volumes::plane(seed, 1))
+    );
+    server.stop();
+    // Rules that come later part what had been shared until then.
+    let rules = fs::read_to_string(place.path("voltile.toml")).unwrap();
+    place.write("voltile.toml", rules.split_once("[[access]]").unwrap().0);
+    let server = place.serve::<&str>([]);
+    assert_eq!(shown(&server, "a", 0), volumes::plane(1, 0));
+    assert_eq!(shown(&server, "hidden", 0), volumes::plane(1, 0), "one is taken for the other");
+    place.write("voltile.toml", &rules);
+    server.signal(rustix::process::Signal::HUP);
+    wait_until("the rules are in force", || {
+        server.get(&format!("{MOUNT}/hidden/raw/xy/0/0_0_0.png")).status == 401
+    });
+    assert_eq!(shown(&server, "hidden", 0), volumes::plane(2, 0));
+}
+
+#[test]
+fn a_digest_that_others_can_write_is_not_believed() {
+    let place = Place::new();
+    for (name, seed) in [("a.h5", 1), ("b.h5", 2)] {
+        volumes::planes(&place.path(name), 2, seed, Stored::Flat);
+    }
+    fs::set_permissions(place.path("a.h5"), fs::Permissions::from_mode(0o640)).unwrap();
+    let shown = |z: usize| {
+        let settings =
+            ["files.identity=content", "render.neighbours=0", "datasets.b.channels.raw.window=full"];
+        let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+        let more = ["--set", "datasets.a.channels.raw.window=full"];
+        let server = place.serve(["a.h5", "b.h5"].into_iter().chain(settings).chain(more));
+        ["b", "a"].map(|token| server.tile(&format!("{token}/raw/xy/{z}/0_0_0.png")).picture())
+    };
+    for mode in [0o666, 0o664, 0o646] {
+        forge(&place, "b.h5", mode);
+        assert_eq!(shown(0), [2, 1].map(|seed| volumes::plane(seed, 0)), "{mode:o}");
+    }
+    let record = place.path(".a.h5.blake3");
+    fs::remove_file(&record).unwrap();
+    // A server is confined, and does not write there.
+    assert_eq!(place.run(["check", "a.h5", "--set", "files.identity=content"]).code, 0);
+    assert_eq!(
+        record.metadata().unwrap().mode() & 0o777,
+        0o640,
+        "whoever may not read the file learns nothing of it"
+    );
 }

@@ -111,6 +111,44 @@ fn thousands_of_pipelined_requests_with_unread_answers_take_little_memory() {
     drop(clients);
 }
 
+/// The bytes that the system holds of what a server has sent to its clients.
+fn unsent(server: &Server) -> u64 {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let own = format!(":{:04X}", server.address.port());
+    let queued = sockets.lines().skip(1).filter_map(|socket| {
+        // The columns are: number, local address, remote address, state (0A: listening), bytes to send and to read, …
+        let columns: Vec<&str> = socket.split_whitespace().collect();
+        let is_own = columns[1].ends_with(&own) && columns[3] != "0A";
+        let sending = columns[4].split(':').next().unwrap();
+        is_own.then(|| u64::from_str_radix(sending, 16).unwrap())
+    });
+    queued.sum()
+}
+
+#[test]
+fn the_system_holds_little_of_what_clients_do_not_read() {
+    const CLIENTS: usize = 40;
+    let place = Place::new();
+    let server = large(&place, "");
+    assert!(server.get(&noise(0)).body.len() > 200_000);
+    let clients: Vec<TcpStream> = (0..CLIENTS)
+        .map(|_| {
+            let mut client = TcpStream::connect(server.address).unwrap();
+            client.write_all(get(&noise(0)).repeat(60).as_bytes()).unwrap();
+            client
+        })
+        .collect();
+    let mut hits = (0, 0);
+    wait_until("the server cannot send more", || {
+        hits = (hits.1, server.count("voltile_tile_cache_hits_total"));
+        thread::sleep(Duration::from_millis(300));
+        hits.0 >= CLIENTS as u64 && hits.0 == hits.1
+    });
+    let each = (unsent(&server) / CLIENTS as u64) >> 10;
+    assert!(each < 256, "{each} KiB for each of {CLIENTS} connections");
+    drop(clients);
+}
+
 #[test]
 fn requests_pipelined_behind_a_slow_tile_are_all_answered_in_order() {
     let place = Place::new();

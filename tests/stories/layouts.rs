@@ -71,6 +71,31 @@ fn big_data_viewer_with_its_xml() {
 }
 
 #[test]
+fn xml_of_more_than_16_mib_beside_big_data_viewers_files_is_not_read_and_told() {
+    let place = Place::new();
+    let path = place.path("cells.h5");
+    file(&path, big_data_viewer);
+    let filled = |length: usize| NUCLEI.replace("</SpimData>", &("<a/>".repeat(length / 4) + "</SpimData>"));
+    place.write("cells.xml", &filled((16 << 20) - 2048));
+    assert_eq!(found(&path).channels[0].label.as_deref(), Some("nuclei"));
+    for name in ["cells.xml", "other.xml"] {
+        let xml = place.write(name, &filled(17 << 20));
+        let told = place.run(["inspect", "cells.h5"]);
+        assert!(told.code == 0 && !told.out.contains("nuclei"), "{}", told.out);
+        let said = told.out + &told.err;
+        assert!(said.contains(name) && said.contains("16 MiB"), "{said}");
+        std::fs::remove_file(xml).unwrap();
+    }
+    // What is read of a folder is bounded, too.
+    for number in 0..9 {
+        place.write(&format!("{number}.xml"), &filled(3 << 20).replace("cells.h5", "others.h5"));
+    }
+    place.write("z.xml", NUCLEI);
+    let told = place.run(["inspect", "cells.h5"]);
+    assert!(told.out.contains("nuclei"), "those of other files are not parsed: {}{}", told.out, told.err);
+}
+
+#[test]
 fn big_data_viewer_with_cells_in_partitions() {
     let place = Place::new();
     let path = place.path("cells.h5");

@@ -4,6 +4,7 @@
 
 mod changes;
 mod failures;
+mod kept;
 mod pixels;
 mod requests;
 mod secrets;

@@ -6,9 +6,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
 use super::unix::{self, BACKLOG, SocketFile};
 use crate::config::{BindAddress, Server};
 use crate::http::systemd::Passed;
+
+/// The most bytes of answers on a connection that the system holds; it doubles this for its own bookkeeping.
+const SENDING: usize = 256 << 10;
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +120,7 @@ impl Sockets {
             sockets.listen_at(path, settings.unix_socket_mode)?;
         }
         sockets.unix.extend(passed_unix);
+        sockets.tcp.iter().for_each(limit_buffers);
         if sockets.tcp.is_empty() && sockets.unix.is_empty() {
             return Err(ListenError::Nowhere);
         }
@@ -169,4 +175,26 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     // The standard library uses a shorter backlog than many browsers may fill at once.
     rustix::net::listen(&listener, BACKLOG)?;
     Ok(listener)
+}
+
+/// Limits the memory that the system takes for answers that clients do not read: otherwise several MiB for each connection.
+/// Accepted connections inherit the limits. Unix sockets hold no more than `net.core.wmem_default` (208 KiB) by themselves.
+fn limit_buffers(listener: &TcpListener) {
+    let mut are_set = set_socket_send_buffer_size(listener, SENDING).is_ok();
+    #[cfg(target_os = "linux")]
+    #[allow(unsafe_code, reason = "a call into the C library")]
+    // SAFETY: it reads one number, of the length that it is given.
+    unsafe {
+        // Of those, what is not on its way yet.
+        let unsent: libc::c_int = 64 << 10;
+        let value = (&raw const unsent).cast();
+        let length = size_of_val(&unsent) as libc::socklen_t;
+        let socket = std::os::fd::AsRawFd::as_raw_fd(listener);
+        let set = libc::setsockopt(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value, length);
+        are_set &= set == 0;
+    }
+    if !are_set {
+        let error = io::Error::last_os_error();
+        tracing::warn!("the system's buffers for connections cannot be limited: {error}");
+    }
 }

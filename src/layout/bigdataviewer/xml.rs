@@ -2,14 +2,16 @@
 //!
 //! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is `FILE.xml` next to
 //! `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5 file. Files that cannot be read
-//! or are something else are ignored: nothing in them is required.
+//! or are something else are ignored: nothing in them is required. Parsing takes many times as much memory as the file is
+//! long: one file is parsed, once.
 //!
 //! The `ViewTransform`s of a view are concatenated: the last of the list is applied first, to indices of voxels
 //! (`ViewRegistration.updateModel`). Usually it is the *calibration*, which makes voxels as long as they are thick: it scales by
 //! the voxel size, or (Multiview Reconstruction, BigStitcher) by the voxel size divided by the shortest edge of any setup's voxels.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
@@ -17,14 +19,21 @@ use roxmltree::{Document, Node};
 use crate::geometry::{Affine, Transforms, Xyz};
 use crate::store::{Location, Store};
 
-/// Larger files are not read.
-const MAX_BYTES: u64 = 64 << 20;
+/// Larger files are not parsed.
+const MAX_BYTES: u64 = 16 << 20;
 /// Upper bound for the number of time points.
 const MAX_TIMES: u64 = 1 << 16;
 /// At most this many entries of a folder are checked.
 const MAX_ENTRIES: usize = 1000;
 /// Ratios of lengths that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;
+
+/// The text of an XML file that describes an HDF5 file.
+pub(super) struct XmlText {
+    /// The file's name.
+    pub name: String,
+    text: String,
+}
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sequence {
@@ -78,20 +87,58 @@ impl Sequence {
         });
         (if is_identity { Transforms::default() } else { transforms }, remark)
     }
+}
 
-    /// The description in the XML file next to an HDF5 file, if there is one.
+impl XmlText {
+    /// The description next to an HDF5 file, if there is one.
     pub fn beside(hdf5: &Location, store: &Store) -> Option<Self> {
         let hdf5 = match hdf5 {
             Location::Path(path) => path,
             Location::Object(address) => {
                 let own = address.beside(&format!("{}.xml", hdf5.stem()?)).ok()?;
-                let text = store.text(&own, MAX_BYTES)?;
-                return sequence(own.name(), &text, |_| true);
+                let text = store.text(&own, MAX_BYTES + 1)?;
+                return Some(Self { name: own.name().to_owned(), text }).filter(Self::is_description);
             }
         };
         let own = hdf5.with_extension("xml");
-        read(&own, |_| true)
-            .or_else(|| others(hdf5, &own).find_map(|xml| read(&xml, |named| names(named, hdf5))))
+        let described = Self::read(&own).filter(Self::is_description);
+        described.or_else(|| {
+            let mut others = others(hdf5, &own).filter_map(|xml| Self::read(&xml));
+            others.find(|xml| xml.names(hdf5))
+        })
+    }
+
+    /// The beginning of a file, with one byte more than is parsed.
+    fn read(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        let mut bytes = Vec::new();
+        File::open(path).ok()?.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        let text = String::from_utf8(bytes);
+        // The last character may have been cut.
+        let text = text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        Some(Self { name: path.file_name()?.to_string_lossy().into_owned(), text })
+    }
+
+    fn is_description(&self) -> bool {
+        self.text.contains("<SequenceDescription")
+    }
+
+    /// Whether its image loader names this HDF5 file.
+    fn names(&self, hdf5: &Path) -> bool {
+        let element = self.text.split_once("<hdf5").and_then(|(_, rest)| rest.split_once('>'));
+        let Some((given, _)) = element.and_then(|(_, rest)| rest.split_once('<')) else { return false };
+        let given = given.replace("&amp;", "&");
+        let name = given.trim().rsplit(['/', '\\']).next();
+        name.is_some_and(|name| hdf5.file_name().is_some_and(|own| own == name))
+    }
+
+    /// What it says, as far as it can be understood; an error if it is too long to be parsed.
+    pub fn parse(&self) -> Result<Sequence, String> {
+        if self.text.len() as u64 > MAX_BYTES {
+            let problem = "is longer than 16 MiB: its names, sizes and registrations are not read";
+            return Err(format!("{} {problem}", self.name));
+        }
+        Ok(sequence(&self.name, &self.text).unwrap_or_default())
     }
 }
 
@@ -127,29 +174,10 @@ fn others(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
     found.into_iter()
 }
 
-/// Whether a path given in an XML file names this HDF5 file.
-fn names(given: &str, hdf5: &Path) -> bool {
-    given
-        .trim()
-        .rsplit(['/', '\\'])
-        .next()
-        .is_some_and(|name| hdf5.file_name().is_some_and(|own| own == name))
-}
-
-fn read(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
-    let size = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
-    let text = (size <= MAX_BYTES).then(|| fs::read_to_string(path).ok()).flatten()?;
-    sequence(&path.file_name()?.to_string_lossy(), &text, is_wanted)
-}
-
-fn sequence(name: &str, text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<Sequence> {
+fn sequence(name: &str, text: &str) -> Option<Sequence> {
     let document = Document::parse(text).ok()?;
     let root = document.root_element();
     let sequence = child(root, "SequenceDescription")?;
-    let hdf5 = child(sequence, "ImageLoader").and_then(|loader| text_of(loader, "hdf5"));
-    if !is_wanted(hdf5.as_deref().unwrap_or_default()) {
-        return None;
-    }
     Some(Sequence {
         name: name.to_owned(),
         setups: children(child(sequence, "ViewSetups"), "ViewSetup").filter_map(setup).collect(),
@@ -234,7 +262,7 @@ mod tests {
 
     #[test]
     fn setups_times_and_missing_views_are_read() {
-        let sequence = sequence("cells.xml", XML, |_| true).unwrap();
+        let sequence = sequence("cells.xml", XML).unwrap();
         let (name, unit) = (Some("nuclei".to_owned()), Some("µm".to_owned()));
         assert_eq!(sequence.setups[&0], ViewSetup { name, voxel: vec![0.5, 0.5, 2.0], unit });
         assert_eq!(sequence.setups[&3], ViewSetup::default());
@@ -243,10 +271,9 @@ mod tests {
 
     #[test]
     fn a_description_belongs_to_the_file_it_names() {
-        let wanted =
-            |hdf5: &'static str| sequence("cells.xml", XML, |given| names(given, Path::new(hdf5))).is_some();
-        assert!(wanted("elsewhere/cells.h5"));
-        assert!(!wanted("other.h5"));
+        let xml = XmlText { name: "cells.xml".to_owned(), text: XML.to_owned() };
+        assert!(xml.names(Path::new("elsewhere/cells.h5")));
+        assert!(!xml.names(Path::new("other.h5")) && !xml.names(Path::new("ells.h5")));
     }
 
     #[test]
@@ -266,7 +293,7 @@ mod tests {
         for other in
             ["", "no xml", "<OME/>", "<SpimData/>", "<!DOCTYPE a [<!ENTITY b 'c'>]><SpimData>&b;</SpimData>"]
         {
-            assert_eq!(sequence("other.xml", other, |_| true), None, "{other}");
+            assert_eq!(sequence("other.xml", other), None, "{other}");
         }
     }
 }

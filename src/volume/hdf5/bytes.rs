@@ -84,7 +84,9 @@ impl FileBytes {
         ensure_regular(&metadata, resolved)?;
         let is_marked = || beginning::is_marked_as_written(&|into, at| file.read_at(into, at));
         let mut is_growing = growing.map_or_else(is_marked, Ok)?;
-        for _ in 0..if growing == Some(true) { 0 } else { MAX_WAITS } {
+        // With the library's lock, under which others would wait, too, a file is opened only as one whose state is known.
+        let has_time = growing != Some(true) && !library_lock::is_held_here();
+        for _ in 0..if has_time { MAX_WAITS } else { 0 } {
             let Some(rest) = rest_of_tick(&metadata) else { break };
             drop(busy);
             std::thread::sleep(if is_growing { rest.min(CLOCK_TICK) } else { rest });
@@ -455,6 +457,23 @@ mod tests {
         let fifo = place.path().join("fifo");
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         assert!(FileBytes::open(&fifo, None).is_err());
+    }
+
+    #[test]
+    fn the_librarys_lock_is_not_held_while_a_file_that_has_just_changed_is_waited_for() {
+        let (_place, path, file) = opened(b"0123456789");
+        let identity = file.identity().clone();
+        // On a busy machine this thread may be slow, but not each time.
+        let is_fast = (0..10).any(|_| {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            let whole = SystemTime::UNIX_EPOCH + Duration::from_secs(now.as_secs());
+            fs::OpenOptions::new().write(true).open(&path).unwrap().set_modified(whole).unwrap();
+            let _library = library_lock::lock().unwrap();
+            let began = std::time::Instant::now();
+            assert!(FileBytes::open_as(&identity, false).is_err(), "it has changed");
+            began.elapsed() < Duration::from_millis(500)
+        });
+        assert!(is_fast);
     }
 
     #[test]

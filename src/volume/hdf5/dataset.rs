@@ -121,6 +121,7 @@ impl StoredDataset {
         handle: &Dataset,
         path: &str,
         audited: Audited,
+        access: Option<Fingerprint>,
     ) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::object(&file.location, path, problem);
         let library = |e: hdf5::Error| wrong(e.to_string());
@@ -151,7 +152,7 @@ impl StoredDataset {
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&creation).map_err(library)?;
         let Audited { files, raw, missing } = audited;
         let object: Arc<str> = handle.name().into();
-        let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files)));
+        let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files, access)));
         let grows = growing_axes(&shape, &handle.space().map_err(library)?.maxdims());
         let parts = if is_complex { 2 } else { 1 };
         let element_bytes = handle.dtype().map_err(library)?.size() as u64 / parts;
@@ -173,7 +174,7 @@ impl StoredDataset {
         };
         let coding = (&filters, stored.voxel, stored.big_endian, grid.chunk());
         let growth = file.identity().growth();
-        let lasting = growth.map(|growth| Fingerprint::digest(&(growth, &*object, coding)));
+        let lasting = growth.map(|growth| Fingerprint::digest(&(growth, &*object, access, coding)));
         let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), elements);
         let (path, fill) = (path.to_owned(), OnceLock::new());
         let declared_fill = library::fill_value(&creation, stored.voxel).ok();

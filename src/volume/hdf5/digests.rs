@@ -3,16 +3,20 @@
 //! The digest of `brain.h5` is kept in `.brain.h5.blake3` beside it, or else in the cache directory, with the length and
 //! the modification time that the file had. The record is locked while the file is read, so that processes that start
 //! together do not all read it; within a process, one file is read at a time.
+//!
+//! Whoever writes a record decides which tiles are shown of a file. So a record is believed only if nobody but this user
+//! can have written it, and whoever may not read the file may not read its record.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::geteuid;
 
 use super::bytes::FileBytes;
 use super::identity::{ContentId, FileIdentity};
@@ -88,7 +92,7 @@ impl Digests {
             return Ok(digest);
         }
         let digest = computed(bytes)?;
-        if let Err(error) = write(&mut record, digest, state) {
+        if let Err(error) = write(&mut record, digest, bytes.identity()) {
             tracing::warn!("{} was not written: {error}", place.display());
         }
         Ok(digest)
@@ -128,24 +132,30 @@ fn is_cache(folder: &Path) -> bool {
 
 /// The digest in a record, if it is of the file in this state.
 fn kept(place: &Path, state: State) -> Option<blake3::Hash> {
-    let mut record = options().read(true).open(place).ok()?;
+    let mut record = options().read(true).open(place).ok().filter(is_own)?;
     // Not while it is written, nor while the file is read: whoever does that holds the lock.
     flock(&record, FlockOperation::NonBlockingLockShared).ok()?;
     read(&mut record, state)
 }
 
-/// Opens a record for writing, making it and its folder; `None` if that is not allowed.
+/// Opens a record for writing, making it and its folder; `None` if that is not allowed, or what is there is not believed.
 fn opened(place: &Path) -> Option<File> {
     if place.parent().is_some_and(|folder| folder.ends_with(FOLDER)) {
         fs::create_dir_all(place.parent()?).ok()?;
     }
-    let record = options().read(true).write(true).create(true).truncate(false).open(place).ok()?;
-    record.metadata().is_ok_and(|about| about.is_file()).then_some(record)
+    options().read(true).write(true).create(true).truncate(false).open(place).ok().filter(is_own)
+}
+
+/// Whether a record belongs to this user, and nobody else can write it.
+fn is_own(record: &File) -> bool {
+    let is_own =
+        |about: Metadata| about.is_file() && about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0;
+    record.metadata().is_ok_and(is_own)
 }
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).mode(0o600);
     options
 }
 
@@ -161,8 +171,11 @@ fn read(record: &mut File, state: State) -> Option<blake3::Hash> {
     blake3::Hash::from_hex(digest).ok().filter(|_| of == state)
 }
 
-fn write(record: &mut File, digest: blake3::Hash, state: State) -> io::Result<()> {
-    let (length, seconds, nanoseconds) = state;
+/// Writes a record that the same users may read as the file.
+fn write(record: &mut File, digest: blake3::Hash, identity: &FileIdentity) -> io::Result<()> {
+    let (length, seconds, nanoseconds) = state_of(identity);
+    let mode = identity.path().metadata()?.mode();
+    record.set_permissions(Permissions::from_mode(mode & 0o444 | 0o600))?;
     record.set_len(0)?;
     record.rewind()?;
     record.write_all(format!("{HEAD} {digest} {length} {seconds} {nanoseconds}\n").as_bytes())
@@ -195,7 +208,6 @@ fn computed(bytes: &FileBytes) -> io::Result<blake3::Hash> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
     use std::time::SystemTime;
 
     fn id(digests: &Digests, path: &Path) -> ContentId {
@@ -238,6 +250,30 @@ mod tests {
         for damaged in ["", "voltile digest 1", "voltile digest 1 00 3 1001 7\n", "dear diary\n"] {
             fs::write(place.path().join(".a.h5.blake3"), damaged).unwrap();
             assert_eq!(id(&Digests::new(None), &path), second);
+        }
+    }
+
+    #[test]
+    fn a_record_is_believed_if_nobody_else_can_write_it_and_has_the_mode_of_its_file() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, record) = (place.path().join("a.h5"), place.path().join(".a.h5.blake3"));
+        written(&path, "one", 1000);
+        fs::set_permissions(&path, Permissions::from_mode(0o460)).unwrap();
+        let own = id(&Digests::new(None), &path);
+        assert_eq!(fs::metadata(&record).unwrap().mode() & 0o777, 0o640);
+        let forged = fs::read_to_string(&record)
+            .unwrap()
+            .replace(&blake3::hash(b"one").to_string(), &blake3::hash(b"two").to_string());
+        fs::write(&record, forged).unwrap();
+        assert_ne!(id(&Digests::new(None), &path), own, "it is this user's");
+        for mode in [0o660, 0o602, 0o666] {
+            fs::set_permissions(&record, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(id(&Digests::new(None), &path), own, "{mode:o}");
+        }
+        fs::set_permissions(&record, Permissions::from_mode(0o600)).unwrap();
+        // Fails unless this user may give files away.
+        if std::os::unix::fs::chown(&record, Some(65_534), None).is_ok() {
+            assert_eq!(id(&Digests::new(None), &path), own);
         }
     }
 

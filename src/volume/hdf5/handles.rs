@@ -156,8 +156,13 @@ mod tests {
         file.new_dataset::<u8>().shape((4, 4)).create("raw").unwrap();
         file.close().unwrap();
         let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-        let opener =
-            Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None };
+        let opener = Opener {
+            files: Arc::default(),
+            chunks,
+            policy: LinkPolicy::BelowTheFile,
+            growing: None,
+            access: None,
+        };
         let raw = opener.open(&path.into()).unwrap().dataset("raw").unwrap();
         let (handles, handle) = (&raw.file.handles, raw.handle().unwrap());
         let open = handles.get().unwrap();

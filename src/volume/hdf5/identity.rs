@@ -29,14 +29,17 @@ impl ContentId {
     }
 }
 
-/// What files contribute to a key, in any order.
+/// What files contribute to a key, in any order, and the rules of access that protect what is made from them.
 #[derive(Debug)]
-pub struct KeyOf<'a>(Vec<&'a FileIdentity>);
+pub struct KeyOf<'a> {
+    files: Vec<&'a FileIdentity>,
+    access: Option<Fingerprint>,
+}
 
 impl<'a> KeyOf<'a> {
-    /// Of these files.
-    pub fn files(files: impl IntoIterator<Item = &'a FileIdentity>) -> Self {
-        Self(files.into_iter().collect())
+    /// Of these files under these rules; `None`: they are public.
+    pub fn files(files: impl IntoIterator<Item = &'a FileIdentity>, access: Option<Fingerprint>) -> Self {
+        Self { files: files.into_iter().collect(), access }
     }
 }
 
@@ -44,11 +47,14 @@ impl Hash for KeyOf<'_> {
     /// If contents are identified, only these count, and the names of missing files. Other identities are then those of
     /// symbolic links that lead to these files.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        if self.0.iter().all(|file| file.content.is_none()) {
-            return self.0.hash(hasher);
+        let Self { files, access } = self;
+        // Keys of what is public are those of earlier versions.
+        access.iter().for_each(|access| access.hash(hasher));
+        if files.iter().all(|file| file.content.is_none()) {
+            return files.hash(hasher);
         }
-        let contents: BTreeSet<ContentId> = self.0.iter().filter_map(|file| file.content).collect();
-        let missing = self.0.iter().filter(|file| !file.exists());
+        let contents: BTreeSet<ContentId> = files.iter().filter_map(|file| file.content).collect();
+        let missing = files.iter().filter(|file| !file.exists());
         let missing: BTreeSet<_> = missing.filter_map(|file| file.path().file_name()).collect();
         (contents, missing).hash(hasher);
     }
@@ -354,12 +360,14 @@ mod tests {
             FileIdentity::of_path(&place.path().join(name)).unwrap()
         };
         let (one, two) = (ContentId::digest(&1), ContentId::digest(&2));
-        let key = |files: &[&FileIdentity]| Fingerprint::digest(&KeyOf::files(files.iter().copied()));
+        let key = |files: &[&FileIdentity]| Fingerprint::digest(&KeyOf::files(files.iter().copied(), None));
         let (a, b) = (file("a", "").containing(one), file("b", "longer").containing(one));
         let other = file("c", "").containing(two);
         assert_eq!((key(&[&a]), Fingerprint::digest(&a)), (key(&[&b]), Fingerprint::digest(&b)));
         assert_ne!(key(&[&a]), key(&[&other]));
         assert_eq!(key(&[&a, &other]), key(&[&other, &b, &file("link", "")]));
+        let under = |rule: i32| Fingerprint::digest(&KeyOf::files([&a], Some(Fingerprint::digest(&rule))));
+        assert!(key(&[&a]) != under(1) && under(1) != under(2), "rules of access count, too");
         let missing = |folder: &str| FileIdentity::missing(&Path::new(folder).join("gone.raw"));
         assert_eq!(key(&[&a, &missing("/x")]), key(&[&b, &missing("/y")]));
         assert_ne!(key(&[&a, &missing("/x")]), key(&[&a]));

@@ -79,7 +79,7 @@ pub fn numbers<T: H5Type>(at: &Location, name: &str, values: &[T]) {
 /// Opens a file as the catalogue does.
 pub fn open(path: &Path) -> OpenFile {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None }
+    Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None, access: None }
         .open(&path.into())
         .unwrap()
 }

@@ -219,3 +219,46 @@ fn missing_credentials_are_told_from_a_store_that_is_down() {
     let outcome = outcome(&mut command);
     assert!(outcome.code == 1 && outcome.err.contains("there are no credentials"), "{}", outcome.err);
 }
+
+/// The children of a process that exist now.
+fn children(of: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |number: &u32| {
+        let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+        status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|id| id.trim() == of.to_string()))
+    };
+    numbers.filter(is_child).collect()
+}
+
+#[test]
+fn a_trial_child_has_neither_the_environment_nor_the_open_files_of_the_server() {
+    let remote = Remote::with_scattered_planes();
+    let place = &remote.place;
+    place.write("lab.txt", "secret-of-the-lab-of-today");
+    place.write(
+        "voltile.toml",
+        &format!(
+            "[server]\nbind = \"127.0.0.1:0\"\n[[access]]\nsecrets = \"/dev/fd/7\"\n[datasets.planes]\nfile = {:?}\n",
+            remote.url("planes.h5")
+        ),
+    );
+    // The child waits for its object until somebody has looked at it.
+    remote.objects.break_down("planes.h5", Fault::Silence);
+    let mut command = place.limited("exec 7<lab.txt", ["serve"]);
+    let mut server = with_keys(&mut command, &remote).spawn().unwrap();
+    let mut child = None;
+    wait_until("a trial waits for its object", || {
+        child = children(server.id()).first().copied();
+        child.is_some() && remote.objects.waiting() > 0
+    });
+    let child = child.unwrap();
+    let environment = fs::read(format!("/proc/{child}/environ")).unwrap();
+    let environment = String::from_utf8_lossy(&environment).replace('\0', "\n");
+    let open: Vec<_> = fs::read_dir(format!("/proc/{child}/fd")).unwrap().flatten().collect();
+    let open: Vec<_> = open.iter().map(|entry| fs::read_link(entry.path()).unwrap_or_default()).collect();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_clean(&environment, "the environment of a trial child");
+    assert!(!open.contains(&place.path("lab.txt").canonicalize().unwrap()), "{open:?}");
+}

@@ -39,7 +39,7 @@ fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
 
 fn opener(budget: usize, growing: Option<bool>) -> Opener {
     let chunks = ChunkStore::new(budget, Metrics::default(), crate::flow::activity::Activity::default());
-    Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing }
+    Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing, access: None }
 }
 
 fn volume_of(opener: &Opener, path: &Path, name: &str) -> Hdf5Volume {

@@ -19,7 +19,13 @@ use crate::volume::hdf5::{ChunkStore, LinkPolicy, OpenFile, Opener, Storage, Sto
 
 fn open(path: &Path) -> Option<OpenFile> {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None };
+    let opener = Opener {
+        files: Arc::default(),
+        chunks,
+        policy: LinkPolicy::BelowTheFile,
+        growing: None,
+        access: None,
+    };
     opener.open(&path.into()).ok()
 }
 

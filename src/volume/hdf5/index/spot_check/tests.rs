@@ -21,7 +21,13 @@ fn dataset(path: &Path, gzip: bool) -> StoredDataset {
     drop(raw);
     file.close().unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    let opener = Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None };
+    let opener = Opener {
+        files: Arc::default(),
+        chunks,
+        policy: LinkPolicy::BelowTheFile,
+        growing: None,
+        access: None,
+    };
     opener.open(&path.into()).unwrap().dataset("raw").unwrap()
 }
 

@@ -14,7 +14,7 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 /// Files whose names begin so are neither tiles nor the marker: temporary files and leases.
-pub(super) const HIDDEN: &str = ".voltile-";
+pub(crate) const HIDDEN: &str = ".voltile-";
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 const WITHIN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -22,14 +22,14 @@ const WITHIN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NO
 const MODE: Mode = Mode::from_raw_mode(0o666);
 
 #[derive(Debug)]
-pub(super) struct Dir(OwnedFd);
+pub(crate) struct Dir(OwnedFd);
 
 /// Device and inode, which identify a directory among all that exist at the same time.
-pub(super) type Identity = (u64, u64);
+pub(crate) type Identity = (u64, u64);
 
 /// A directory entry, opened if it is a file.
 #[derive(Debug)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// A regular file, opened for reading, and its length.
     File(File, u64),
     /// Anything else: a symbolic link, a directory, a FIFO, a device.
@@ -161,7 +161,7 @@ fn was_there(removed: rustix::io::Result<()>) -> io::Result<bool> {
 }
 
 /// Whether the metadata are those of an entry of this kind.
-pub(super) fn is(stat: &Stat, kind: FileType) -> bool {
+pub(crate) fn is(stat: &Stat, kind: FileType) -> bool {
     FileType::from_raw_mode(stat.st_mode) == kind
 }
 
