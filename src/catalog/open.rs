@@ -539,7 +539,8 @@ impl Opening {
         let first = levels.first().filter(|level| level.level() == Level::FULL);
         let shape = first.and_then(|level| level.volumes.first()).map(|volume| volume.shape());
         let shape = shape.ok_or("it has no level at full resolution")?;
-        let absent = (0..shape.times).filter(|time| !shape.has(*time)).count();
+        let present = shape.present.iter().flat_map(|present| present.iter());
+        let absent = present.filter(|is_present| !**is_present).count();
         if absent > 0 {
             let times = shape.times;
             notices.push(Notice::warning(format!("{absent} of its {times} time points are not there")));

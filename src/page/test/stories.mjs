@@ -862,6 +862,7 @@ export const stories = (world) => {
       try {
         await other.open("#");
         await other.page.waitForSelector(".card[title=half] .mark.error");
+        await other.page.waitForFunction(() => [...document.images].every((image) => image.complete && image.naturalWidth));
         equal(await other.page.locator(".mark").count(), 1, "cards with a mark");
         await world.picture(other, "missing-list");
         await other.open("#half?plane=xy&at=200,150,1&show=raw");
@@ -898,7 +899,7 @@ export const stories = (world) => {
         const alphas = await other.page.evaluate(async (png) => {
           const bytes = Uint8Array.from(atob(png), (character) => character.charCodeAt(0));
           const image = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
-          const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+          const context = new OffscreenCanvas(image.width, image.height).getContext("2d", { willReadFrequently: true });
           context.drawImage(image, 0, 0);
           const alpha = (x, y) => context.getImageData(Math.floor(x), Math.floor(y), 1, 1).data[3];
           const middle = image.width / 2;
@@ -907,7 +908,6 @@ export const stories = (world) => {
         equal(alphas.join(), "0,255", "the opacity of NaN and of what is outside in the saved picture");
         // A link with a channel that does not exist.
         await other.open("#whole?plane=xy&at=200,150,0&show=nucleus");
-        await other.page.reload();
         await other.page.waitForSelector(".said:not([hidden]) >> text=There is no channel “nucleus”");
         await other.settle();
         truth((await other.page.locator(".pane").getAttribute("data-shown")).includes("/raw/"), "the default channel is not shown");

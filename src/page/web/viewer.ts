@@ -130,7 +130,7 @@ export class Viewer {
     this.arrange();
     this.show();
     const unknown = unknownIn(this.dataset, this.hash);
-    if (unknown.length) this.notices.say(`There is no channel ${unknown.map((name) => `“${name}”`).join(", ")} in ${this.dataset.token}. What is there is on the right.`);
+    if (unknown.length) this.notices.say(`There is no channel ${unknown.map((name) => `“${name}”`).join(", ")} in ${this.dataset.token}. The panel lists the channels that there are.`);
     void this.missing();
     loadDataset(this.dataset.token).then((measured) => this.measured(measured), () => undefined);
   }
