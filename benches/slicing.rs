@@ -156,7 +156,7 @@ fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
     let source = Source { volume: Arc::clone(volume), time: 0, view, patch, missing: Missing::default() };
     let window = volume.shape().voxel.full_window();
     let picture = Picture::Grey(Layer { source, shading: Shading { window, gamma: None } });
-    Plan { picture, style: Style::default(), policy: ReadPolicy::default() }
+    Plan { picture, style: Style::default(), shows_missing: false, policy: ReadPolicy::default() }
 }
 
 /// A chunk of a micrograph, as gzip stores it.

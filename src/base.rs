@@ -6,6 +6,7 @@ pub mod axes;
 pub mod color;
 pub(crate) mod description;
 pub mod name;
+pub mod notice;
 pub mod paint;
 pub mod request;
 pub(crate) mod shard;

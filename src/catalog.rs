@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use crate::base::description::Recognised;
 use crate::base::name::Name;
+use crate::base::notice::Notice;
 use crate::base::paint::{DatasetStyle, Kind, Style};
 use crate::catalog::access::{Access, Grants};
 use crate::config;
@@ -56,7 +57,7 @@ pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
 pub use images::{ArrayLevel, Image, ImageAxes, Multiscale};
 pub use made::sidecar_path;
 pub use names::{Column, Labels, Names, NoNames};
-pub use open::{Opened, Reopened};
+pub use open::{Opened, Reopened, tell};
 pub use origin::Origin;
 pub use overview::Overview;
 pub use precomputed::{Precomputed, PrecomputedEncoding, PrecomputedScale};
@@ -144,6 +145,8 @@ pub struct Dataset {
     file: Option<OpenFile>,
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
+    /// What people must be told about its data, the worst first.
+    pub notices: Vec<Notice>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,
     /// The channel whose tile grid counts for all; see [`first_channel`].

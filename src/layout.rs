@@ -56,6 +56,7 @@ mod voltile;
 mod words;
 
 use crate::base::name::Name;
+use crate::base::notice::Notice;
 use crate::volume::hdf5::{OpenError, OpenFile};
 
 use contents::{Candidate, Contents, NamedLayout};
@@ -120,9 +121,8 @@ pub struct Discovery {
     pub channels: Vec<FoundChannel>,
     /// What lies beside the data of these channels, and is not listed.
     pub beside: Vec<FoundChannel>,
-    /// Links to other files that were not followed, and datasets of a file that is being written that cannot be opened, each
-    /// with the reason.
-    pub remarks: Vec<String>,
+    /// What people must be told about the file, beside the notices about its channels.
+    pub notices: Vec<Notice>,
     /// Why there may be no channels: datasets that cannot be opened, and links that were not followed.
     pub lost: Option<String>,
 }
@@ -150,20 +150,13 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     // If there is nothing else, tables are what the file was written for, and else what lies beside the data.
     let likeliest = channels.iter().map(|channel| channel.rank).min().unwrap_or_default();
     let beside = channels.extract_if(.., |channel| channel.rank > likeliest.max(Rank::Ordinary)).collect();
-    let unfollowed = contents.unfollowed();
-    let mut remarks = unopened::remarks(unfollowed);
+    unopened::note_links(&contents);
     // In any other file, datasets that cannot be opened are those of other programs.
     if file.identity().is_growing() {
-        remarks.extend(unopened::unreadable(contents.unopened()));
+        unopened::note_unreadable(&contents);
     }
-    Ok(Discovery {
-        layout,
-        because,
-        channels,
-        beside,
-        remarks,
-        lost: unopened::explanation(contents.unopened(), contents.set_aside(), unfollowed),
-    })
+    let lost = unopened::explanation(contents.unopened(), contents.set_aside(), contents.unfollowed());
+    Ok(Discovery { layout, because, channels, beside, lost, notices: contents.into_notices() })
 }
 
 /// The channel of the dataset at `path`; `given` overrides what is detected.

@@ -9,6 +9,7 @@ mod cutout;
 mod downsample;
 mod drawing;
 mod encode;
+mod mask;
 mod overview;
 pub mod plan;
 mod slice;

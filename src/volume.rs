@@ -243,9 +243,10 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// The parts of a box that exist. Gaps in a stack do not; they are read as 0.
-    fn existing(&self, _time: u64, region: &Region) -> Vec<Region> {
-        vec![*region]
+    /// The parts of a box that are missing: gaps in a stack, which are read as 0, and what the sources of a virtual dataset
+    /// hold that are not there, which is read as the fill value. May open a member.
+    fn gaps(&self, _time: u64, _region: &Region) -> Vec<Region> {
+        Vec::new()
     }
 
     /// The chunks in a box that are not verified yet, or are corrupt; `None` if that is not known. Reads nothing.

@@ -83,7 +83,8 @@ pub fn drawing(criterion: &mut Criterion) {
     group.sample_size(30);
     let mut scratch = Scratch::default();
     for (stage, name, picture) in pictures() {
-        let plan = Plan { picture, style: Style::default(), policy: ReadPolicy::default() };
+        let plan =
+            Plan { picture, style: Style::default(), shows_missing: false, policy: ReadPolicy::default() };
         group.bench_function(format!("{stage}: {name}"), |bencher| {
             bencher.iter(|| draw(black_box(&plan), &mut scratch).unwrap().len());
         });

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::notice::{Notice, NoticeCount};
 use super::timing::Timing;
 use crate::geometry::{Plane, Xyz, at_level};
 
@@ -52,6 +53,9 @@ pub struct ReadinessDescription {
     pub status: String,
     /// The number of datasets that this request may see.
     pub datasets: usize,
+    /// How many notices there are about their data.
+    #[serde(default)]
+    pub noticed: NoticeCount,
     /// What is wrong, although other things are served.
     pub problems: Vec<ProblemDescription>,
 }
@@ -120,6 +124,12 @@ pub struct DatasetDescription {
     pub offset: [i64; 3],
     /// The channels.
     pub channels: Vec<ChannelDescription>,
+    /// How many notices there are about its data.
+    #[serde(default)]
+    pub noticed: NoticeCount,
+    /// The notices, the worst first; only in `/datasets/TOKEN.json` and `about.json`.
+    #[serde(default)]
+    pub notices: Option<Vec<Notice>>,
 }
 
 /// The recognised layout of a file.
@@ -189,6 +199,9 @@ pub struct ChannelDescription {
     /// The values that stand for missing data, as decimal text or `NaN`.
     #[serde(default)]
     pub missing: Vec<String>,
+    /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack. Nothing is there in `/view/`.
+    #[serde(default)]
+    pub gaps: bool,
     /// The levels for viewers, finest first; the last one fits one tile.
     pub levels: Vec<LevelDescription>,
 }

@@ -64,14 +64,6 @@ fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Location
         |problem: String, mend: Option<String>| Warning { channel: channel.name.clone(), problem, mend };
     let mut found = Vec::new();
     for (level, cost) in channel.levels.iter().zip(costs) {
-        let path = level.path.as_deref().unwrap_or_default();
-        let missing = level.storage.iter().flat_map(|storage| &storage.missing_filters);
-        found.extend(missing.map(|filter| {
-            let problem = format!(
-                "{path} is stored with the filter {filter}, which cannot be decoded: its tiles are errors"
-            );
-            warning(problem, None)
-        }));
         found.extend(
             cost.damage.iter().filter(|_| level.path.is_some()).map(|damage| warning(damage.clone(), None)),
         );

@@ -57,6 +57,8 @@ pub struct Channel {
     pub labels_because: Option<String>,
     /// The values that stand for missing data.
     pub missing: Missing,
+    /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack.
+    pub has_gaps: bool,
     /// Its place in the list of channels: how likely it is what its file was written for, its number of voxels, and which
     /// part of complex numbers it shows.
     pub(super) place: (Rank, Reverse<u64>, Option<ComplexPart>),
@@ -267,6 +269,11 @@ impl Channel {
     /// Whether its files were found to have changed since they were opened.
     pub fn has_changed(&self) -> bool {
         self.watch.has_changed()
+    }
+
+    /// Whether a pixel of it may stand for missing data.
+    pub(super) fn may_be_missing(&self) -> bool {
+        self.has_gaps || !self.missing.is_empty() || !self.voxel.is_integer()
     }
 
     /// The levels found by the layout, followed by the precomputed ones.

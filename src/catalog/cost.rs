@@ -82,6 +82,7 @@ impl Catalog {
     /// Describes a dataset with every stored level and its costs, and the attributes of its file. Reads chunk indexes.
     pub fn inspect(&self, dataset: &Dataset) -> Inspection {
         let mut description = self.describe_dataset(dataset);
+        description.notices = Some(dataset.notices.clone());
         let channels = dataset.listed().zip(&mut description.channels);
         let costs = channels
             .map(|(channel, described)| {

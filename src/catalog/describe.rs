@@ -7,6 +7,7 @@ use super::{Catalog, Channel, Dataset, StoredLevel, names, source};
 use crate::base::description::{
     ChannelDescription, DatasetDescription, LevelDescription, TimedMatrix, TransformDescription,
 };
+use crate::base::notice::NoticeCount;
 use crate::base::paint::{Kind, Window};
 use crate::base::units;
 use crate::config::{Fault, NamesSettings};
@@ -56,6 +57,8 @@ impl Catalog {
             scaling: dataset.style.scaling.name().to_owned(),
             offset: dataset.style.offset.into(),
             channels: channels.collect(),
+            noticed: NoticeCount::of(&dataset.notices),
+            notices: None,
         }
     }
 
@@ -63,6 +66,7 @@ impl Catalog {
     /// sampled.
     pub fn describe_sampled(&self, dataset: &Dataset, problems: &[Option<String>]) -> DatasetDescription {
         let mut description = self.describe_dataset(dataset);
+        description.notices = Some(dataset.notices.clone());
         let channels = description.channels.iter_mut().zip(dataset.listed());
         for ((description, channel), problem) in channels.zip(problems) {
             description.add_survey(channel);
@@ -108,6 +112,7 @@ impl Catalog {
             names: channel.names.is_some(),
             offset: dataset.placed(channel).map(Xyz::into),
             missing: channel.missing.declared().map(|number| number.to_string()).collect(),
+            gaps: channel.has_gaps,
             levels: self.describe_levels(dataset, channel),
         }
     }

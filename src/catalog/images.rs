@@ -19,6 +19,7 @@ use super::resolve::known;
 use super::{Catalog, Channel, Dataset, NoBox, NotFound, ResolvedBox};
 use crate::base::axes::AxisName;
 use crate::base::name::Name;
+use crate::base::notice::{Notice, Severity};
 use crate::base::paint::Kind;
 use crate::base::request::{VersionedToken, ZarrChunk, ZarrRequest, ZarrVersion};
 use crate::render::plan::BoxEncoding;
@@ -81,6 +82,11 @@ impl Image {
     /// The name of the channel if it is the image of one, else that of the dataset.
     pub fn name(&self) -> &Name {
         self.channel.as_ref().unwrap_or(&self.dataset.token)
+    }
+
+    /// The notices about data of its dataset that cannot be shown.
+    pub fn errors(&self) -> impl Iterator<Item = &Notice> {
+        self.dataset.notices.iter().filter(|notice| notice.severity == Severity::Error)
     }
 
     /// The image itself.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::stored::{LevelSource, StoredLevel};
 use crate::base::axes::AxisName;
 use crate::base::description::StorageDescription;
+use crate::base::notice::Notice;
 use crate::base::paint::Kind;
 use crate::base::tile::Fingerprint;
-use crate::geometry::{Level, Xyz};
+use crate::geometry::{Level, Region, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 use crate::volume::hdf5::{FileIdentity, MissingFiles, OpenError, OpenFile, StoredDataset, View};
 use crate::volume::{ComplexPart, Mapped, Polar, ReadError, Repeated, Series, Stack, Volume, VolumeShape};
@@ -20,26 +21,25 @@ const MAX_AUDITED: usize = 1000;
 pub(super) struct Levels {
     /// The usable levels, finest first.
     pub stored: Vec<StoredLevel>,
-    /// Why the others are not used.
-    pub remarks: Vec<String>,
-    /// Missing filters of the usable levels: their tiles will be errors.
-    pub undecodable: Vec<String>,
-    /// Missing files of the usable levels: some of their tiles will be errors, or the fill value.
-    pub incomplete: Vec<String>,
+    /// Why the others are not used; and of the usable levels, filters that cannot be decoded and files that are missing.
+    pub notices: Vec<Notice>,
+    /// Whether parts of the usable levels are missing.
+    pub has_gaps: bool,
 }
 
 impl Levels {
     /// Opens every level found. An error if the finest cannot be opened; coarser ones that cannot are left out.
     pub fn open(file: &OpenFile, found: &FoundChannel) -> Result<Self, String> {
         let mut stored: Vec<StoredLevel> = Vec::new();
-        let (mut remarks, mut incomplete) = (Vec::new(), Vec::new());
+        let mut notices = Vec::new();
+        let mut has_gaps = false;
         let mut full: Option<VolumeShape> = None;
         for level in &found.levels {
             let open = match (open_level(file, level, found.kind), &full) {
                 (Ok(open), _) => open,
                 (Err(error), None) => return Err(error.to_string()),
                 (Err(error), Some(_)) => {
-                    remarks.push(not_used(file, found, level, &error.to_string()));
+                    notices.push(not_used(level, &error.to_string()));
                     continue;
                 }
             };
@@ -47,15 +47,16 @@ impl Levels {
             let factor = level.factor.unwrap_or_else(|| finest.size.zip(open.shape.size, nearest_ratio));
             match usable(&open, finest, factor, &stored) {
                 Ok(number) => {
-                    incomplete.extend(incompleteness(file, found, level, &open.missing));
+                    notices.extend(incompleteness(level, &open.missing));
+                    has_gaps |= open.has_gaps();
                     stored.push(open.into_stored(file, number, factor.z.max(1), level));
                 }
-                Err(reason) => remarks.push(not_used(file, found, level, &reason)),
+                Err(reason) => notices.push(not_used(level, &reason)),
             }
         }
         stored.sort_by_key(StoredLevel::level);
-        let undecodable = stored.iter().flat_map(|level| undecodable(file, found, level)).collect();
-        Ok(Self { stored, remarks, undecodable, incomplete })
+        notices.extend(stored.iter().flat_map(undecodable));
+        Ok(Self { stored, notices, has_gaps })
     }
 }
 
@@ -86,40 +87,36 @@ fn usable(
     })
 }
 
-fn not_used(file: &OpenFile, found: &FoundChannel, level: &FoundLevel, reason: &str) -> String {
-    let (path, name) = (level.paths.first().unwrap_or_default(), &found.name);
-    format!("the stored level {path} of the channel {name} of {} is not used: {reason}", file.location())
+fn not_used(level: &FoundLevel, reason: &str) -> Notice {
+    let path = level.paths.first().unwrap_or_default();
+    Notice::warning(format!("the stored level {path} is not used: {reason}"))
 }
 
-/// Messages for the filters of a level that cannot be decoded.
-fn undecodable(file: &OpenFile, found: &FoundChannel, level: &StoredLevel) -> Vec<String> {
-    let (path, name, file) = (level.path(), &found.name, file.location());
-    let message = |filter: &String| {
-        format!(
-            "the dataset {path} of {file} (channel {name}) is stored with the filter {filter}, which this build cannot \
-             decode: its tiles will be errors. Rewrite it with another filter"
-        )
-    };
-    level.storage.missing_filters.iter().map(message).collect()
+/// Notices about the filters of a level that cannot be decoded.
+fn undecodable(level: &StoredLevel) -> impl Iterator<Item = Notice> {
+    level.storage.missing_filters.iter().map(|filter| {
+        Notice::error(format!(
+            "{} is stored with the filter {filter}, which this build cannot decode: its tiles are errors. Rewrite it with \
+             another filter",
+            level.path()
+        ))
+    })
 }
 
-/// Messages about the missing files of a level.
-fn incompleteness(
-    file: &OpenFile,
-    found: &FoundChannel,
-    level: &FoundLevel,
-    missing: &MissingFiles,
-) -> Vec<String> {
-    let (path, name, file) = (level.paths.first().unwrap_or_default(), &found.name, file.location());
-    let message = |missing: String, what: &str| {
-        let about = format!("the dataset {path} of {file} (channel {name}) is incomplete: {what}: {missing}");
-        (!missing.is_empty()).then_some(about)
-    };
+/// Notices about the missing files of a level.
+fn incompleteness(level: &FoundLevel, missing: &MissingFiles) -> impl Iterator<Item = Notice> {
+    let path = level.paths.first().unwrap_or_default();
     let raw = named(missing.raw.iter().map(|raw| raw.display().to_string()));
     let sources = named(missing.sources.iter().cloned());
-    let raw = message(raw, "raw files are missing, and tiles of what they hold will be errors");
-    let sources = message(sources, "sources are missing, and their voxels have the fill value");
-    raw.into_iter().chain(sources).collect()
+    let all = [
+        ("raw files are missing, and tiles of what they hold are errors", raw),
+        (
+            "sources are missing, and their voxels are shown as missing; boxes have the stored fill there",
+            sources,
+        ),
+    ];
+    let all = all.into_iter().filter(|(_, files)| !files.is_empty());
+    all.map(move |(what, files)| Notice::error(format!("{path} is incomplete: {what}: {files}")))
 }
 
 /// The opened volumes of a stored level.
@@ -132,6 +129,13 @@ struct OpenLevel {
 }
 
 impl OpenLevel {
+    /// Whether a part of it is missing. Of a series, only the first time point is asked for more than its files.
+    fn has_gaps(&self) -> bool {
+        let whole = Region::whole(self.shape.size);
+        let first = self.volumes.first();
+        !self.missing.sources.is_empty() || first.is_some_and(|volume| !volume.gaps(0, &whole).is_empty())
+    }
+
     fn into_stored(self, file: &OpenFile, level: Level, z_factor: u64, found: &FoundLevel) -> StoredLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
         let source = LevelSource { level, z_factor, paths, view };

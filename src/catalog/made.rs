@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::levels::open_made;
 use super::stored::StoredLevel;
+use crate::base::notice::Notice;
 use crate::base::paint::Kind;
 use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::inventory::{ChannelRecord, Inventory, OriginRecord, Role};
@@ -37,13 +38,13 @@ pub(super) struct Sidecar {
 pub(super) struct Sidecars(HashMap<Location, Option<Arc<Sidecar>>>);
 
 impl Sidecars {
-    /// The sidecar of a file; warns once per file if it is not usable.
-    fn find(&mut self, file: &OpenFile, warnings: &mut Vec<String>) -> Option<Arc<Sidecar>> {
+    /// The sidecar of a file; a notice once per file if it is not usable.
+    fn find(&mut self, file: &OpenFile, notices: &mut Vec<Notice>) -> Option<Arc<Sidecar>> {
         if let Some(known) = self.0.get(file.location()) {
             return known.clone();
         }
         let sidecar = Sidecar::beside(file).unwrap_or_else(|reason| {
-            warnings.push(reason);
+            notices.push(Notice::warning(reason));
             None
         });
         let sidecar = sidecar.map(Arc::new);
@@ -119,25 +120,23 @@ pub(super) struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// The usable precomputed levels, finest first.
-    pub fn open(&self, sidecars: &mut Sidecars, warnings: &mut Vec<String>) -> Vec<StoredLevel> {
+    pub fn open(&self, sidecars: &mut Sidecars, notices: &mut Vec<Notice>) -> Vec<StoredLevel> {
         let mut made = Vec::new();
         for level in &self.found.made {
-            self.add(self.file, level, None, &mut made, warnings);
+            self.add(self.file, level, None, &mut made, notices);
         }
-        let Some(sidecar) = sidecars.find(self.file, warnings) else { return made };
+        let Some(sidecar) = sidecars.find(self.file, notices) else { return made };
         let name =
             sidecar.file.location().as_path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         match sidecar.record(self) {
             Ok(record) => {
                 for level in record.levels.iter().filter(|level| level.made) {
-                    self.add(&sidecar.file, &record.level(level), Some(&name), &mut made, warnings);
+                    self.add(&sidecar.file, &record.level(level), Some(&name), &mut made, notices);
                 }
             }
-            Err(reason) => warnings.push(format!(
-                "the levels in {} are not used for the channel {}: {reason}",
-                sidecar.file.location(),
-                self.found.name
-            )),
+            Err(reason) => {
+                notices.push(Notice::warning(format!("the levels in {name} are not used: {reason}")));
+            }
         }
         made
     }
@@ -148,7 +147,7 @@ impl Wanted<'_> {
         level: &FoundLevel,
         sidecar: Option<&str>,
         made: &mut Vec<StoredLevel>,
-        warnings: &mut Vec<String>,
+        notices: &mut Vec<Notice>,
     ) {
         let opened = open_made(file, level, self.kind, sidecar).and_then(|open| {
             if made.iter().any(|other| other.level() == open.level()) {
@@ -160,11 +159,11 @@ impl Wanted<'_> {
         });
         match opened {
             Ok(level) => made.extend(level),
-            Err(reason) => warnings.push(format!(
+            Err(reason) => notices.push(Notice::warning(format!(
                 "the precomputed level {} in {} is not used: {reason}",
                 level.paths.first().unwrap_or_default(),
                 file.location()
-            )),
+            ))),
         }
     }
 

@@ -14,6 +14,7 @@ use super::{Catalog, Closed, Dataset, Derived, LIVE, Limits, Stores, first_chann
 use crate::base::axes::AxisName;
 use crate::base::description::Recognised;
 use crate::base::name::Name;
+use crate::base::notice::{Notice, Severity};
 use crate::base::paint::{Kind, Window, WindowRule};
 use crate::base::tile::Fingerprint;
 use crate::catalog::access::{Access, Grants, OpenedAccess};
@@ -33,16 +34,14 @@ pub struct Opened {
     pub catalog: Catalog,
     /// Everything that could not, by the key of its setting.
     pub faults: Vec<Fault>,
-    /// Levels that are served although their tiles will be errors, by the key of the channel.
-    pub undecodable: Vec<Fault>,
-    /// Levels that are served although files of theirs are missing, by the key of the channel.
-    pub incomplete: Vec<Fault>,
+    /// The notices about the datasets that were opened, by the key of the dataset or the channel.
+    pub notices: Vec<(Severity, Fault)>,
     /// Datasets that could not be opened, although others are served: found in a folder, or changed since they were
     /// opened and kept as they were.
     pub unopened: Vec<(Name, Fault)>,
     /// Datasets that cannot be opened until their store answers; the catalogue knows their names.
     pub unreachable: Vec<Fault>,
-    /// Problems that are not faults, such as channels left out and levels not used.
+    /// Problems that are not faults, such as misspelt names in access rules.
     pub warnings: Vec<String>,
 }
 
@@ -159,11 +158,10 @@ impl Catalog {
             Some(known) => opening.again(known, settings),
             None => opening.dataset(token, settings),
         };
-        let Opening { mut faults, mut warnings, incomplete, unopened, unreachable, .. } = opening;
+        let Opening { mut faults, notices, unopened, unreachable, .. } = opening;
         faults.extend(unopened.into_iter().map(|(_, fault)| fault));
         faults.extend(unreachable.into_values().flatten());
-        warnings.extend(incomplete.iter().map(Fault::to_string));
-        Reopened { dataset: dataset.map(Arc::new), faults, warnings }
+        Reopened { dataset: dataset.map(Arc::new), faults, notices }
     }
 }
 
@@ -198,8 +196,8 @@ pub struct Reopened {
     pub dataset: Option<Arc<Dataset>>,
     /// Everything that could not be opened.
     pub faults: Vec<Fault>,
-    /// Problems that are not faults, as in [`Opened::warnings`].
-    pub warnings: Vec<String>,
+    /// The notices about it, as in [`Opened::notices`].
+    pub notices: Vec<(Severity, Fault)>,
 }
 
 /// State while a catalogue is being opened.
@@ -208,8 +206,9 @@ struct Opening {
     limits: Limits,
     sidecars: Sidecars,
     faults: Vec<Fault>,
-    undecodable: Vec<Fault>,
-    incomplete: Vec<Fault>,
+    /// The notices about the dataset that is being opened.
+    noticed: Vec<Notice>,
+    notices: Vec<(Severity, Fault)>,
     unopened: Vec<(Name, Fault)>,
     unreachable: BTreeMap<Name, Vec<Fault>>,
     warnings: Vec<String>,
@@ -220,7 +219,7 @@ struct Opening {
 
 impl Opening {
     fn with(stores: Stores, limits: Limits) -> Self {
-        let (sidecars, faults, undecodable, incomplete) = Default::default();
+        let (sidecars, faults, noticed, notices) = Default::default();
         let (unopened, unreachable, warnings, left_out) = Default::default();
         Self {
             _kept: stores.files.keep_open(),
@@ -228,8 +227,8 @@ impl Opening {
             limits,
             sidecars,
             faults,
-            undecodable,
-            incomplete,
+            noticed,
+            notices,
             unopened,
             unreachable,
             warnings,
@@ -273,9 +272,9 @@ impl Opening {
         self.warnings
             .extend(catalog.datasets().filter(|dataset| dataset.growing && !dataset.live).map(left_open));
         catalog.stores.files.save_metadata();
-        let Self { faults, undecodable, incomplete, unopened, warnings, .. } = self;
+        let Self { faults, notices, unopened, warnings, .. } = self;
         let unreachable = self.unreachable.into_values().flatten().collect();
-        Opened { catalog, faults, undecodable, incomplete, unopened, unreachable, warnings }
+        Opened { catalog, faults, notices, unopened, unreachable, warnings }
     }
 
     /// The next generation of a dataset. Channels whose files have not changed are kept with their samples; a
@@ -357,12 +356,13 @@ impl Opening {
             channels.extend(channel.map(|channel| (name.clone(), Arc::new(channel))));
         }
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
-            self.fault(&key, "none of its channels can be served; see the warnings".to_owned());
+            self.fault(&key, "none of its channels can be served; see the notices".to_owned());
         }
         self.note_truncation(&key, file.as_ref(), &channels);
         let own = file.as_ref().map(OpenFile::location);
         let own = own.or_else(|| channels.values().next().map(|channel| &channel.file));
         let folder = own.and_then(|own| Some(own.named().parent()?.to_owned()));
+        let notices = self.told(token, &channels);
         Dataset {
             token: token.clone(),
             style: settings.style,
@@ -372,12 +372,38 @@ impl Opening {
             home: (folder.unwrap_or_default(), settings.below.clone()),
             file,
             layouts,
+            notices,
             first: first_channel(&channels).map(|channel| channel.name.clone()),
             channels,
             counters: self.stores.chunks.metrics().datasets.counters(token),
             limits: self.limits,
             derived: Derived::default(),
         }
+    }
+
+    /// The notices about a dataset, which people may read who must not learn where its files are.
+    fn told(&mut self, token: &Name, channels: &BTreeMap<Name, Arc<Channel>>) -> Vec<Notice> {
+        let files = channels.values().map(|channel| &channel.file);
+        let folders: BTreeSet<String> =
+            files.filter_map(|file| Some(format!("{}/", file.as_path().parent()?.display()))).collect();
+        let public = |notice: Notice| {
+            let text = folders.iter().fold(notice.text, |text, folder| text.replace(folder, ""));
+            Notice { text, ..notice }.about(token.as_str())
+        };
+        let mut notices: Vec<Notice> = self.noticed.drain(..).map(public).collect();
+        notices.sort_by_key(|notice| notice.severity);
+        for Notice { severity, about, text } in &notices {
+            let is_channel = channels.keys().any(|name| name.as_str() == about);
+            let key = if is_channel {
+                format!("datasets.{token}.channels.{about}")
+            } else {
+                format!("datasets.{token}")
+            };
+            let problem =
+                if is_channel || about == token.as_str() { text.clone() } else { format!("{about}: {text}") };
+            self.notices.push((*severity, Fault { key, problem }));
+        }
+        notices
     }
 
     /// Notes which files of a dataset end too early. If nothing is left of it, that belongs to the fault.
@@ -397,8 +423,8 @@ impl Opening {
         let watched = channels.values().flat_map(|channel| channel.watch.files()).map(FileIdentity::location);
         for path in file.map(OpenFile::location).into_iter().chain(watched).collect::<BTreeSet<_>>() {
             if let Some(what) = self.stores.files.truncation(path) {
-                let problem = format!("{path}: {what}");
-                self.incomplete.push(Fault { key: format!("{key}.file"), problem });
+                let name = path.as_path().file_name().unwrap_or_default().to_string_lossy();
+                self.noticed.push(Notice::error(what).about(&name));
             }
         }
     }
@@ -446,7 +472,7 @@ impl Opening {
             let problem = format!("{} holds no dataset that looks like a volume{lost}", file.location());
             self.fault(&format!("{key}.file"), problem);
         } else {
-            self.warnings.extend(discovery.remarks);
+            self.noticed.extend(discovery.notices);
         }
         for found in &mut all {
             let Some(given) = settings.channels.get(&found.name) else { continue };
@@ -463,14 +489,15 @@ impl Opening {
             let given = settings.channels.get(&found.name).unwrap_or(&none);
             let name = found.name.clone();
             let key = format!("{key}.channels.{name}");
-            match self.channel(&key, file, found, given, settings.style.scaling) {
+            match self.channel(file, found, given, settings.style.scaling) {
                 Ok(channel) => {
                     channels.insert(name, Arc::new(channel));
                 }
                 Err(problem) if settings.channels.contains_key(&name) => self.fault(&key, problem),
                 // A channel that is not configured by name is optional.
                 Err(problem) => {
-                    self.warnings.push(format!("{key} is left out: {problem}"));
+                    let left_out = format!("the channel is left out: {problem}");
+                    self.noticed.push(Notice::warning(left_out).about(name.as_str()));
                     self.left_out.push((name, Fault { key, problem }));
                 }
             }
@@ -498,28 +525,28 @@ impl Opening {
                 let transforms = Transforms::default();
                 FoundChannel { transforms, rank: Rank::default(), voxels: 0, ..found }
             })
-            .and_then(|found| self.channel(key, file, found, given, scaling));
+            .and_then(|found| self.channel(file, found, given, scaling));
         channel.map_err(|problem| self.fault(key, problem)).ok()
     }
 
     fn channel(
         &mut self,
-        key: &str,
         file: &OpenFile,
         found: FoundChannel,
         given: &ChannelSettings,
         scaling: Scaling,
     ) -> Result<Channel, String> {
-        let Levels { stored: levels, remarks, undecodable, incomplete } = Levels::open(file, &found)?;
-        self.warnings.extend(remarks);
-        let fault = |problem| Fault { key: key.to_owned(), problem };
-        self.undecodable.extend(undecodable.into_iter().map(fault));
-        self.incomplete.extend(incomplete.into_iter().map(fault));
-        let about = |remark: &String| format!("the channel {} of {}: {remark}", found.name, file.location());
-        self.warnings.extend(found.remarks.iter().map(about));
+        let Levels { stored: levels, mut notices, has_gaps } = Levels::open(file, &found)?;
+        notices.extend(found.notices.iter().cloned());
         let first = levels.first().filter(|level| level.level() == Level::FULL);
         let shape = first.and_then(|level| level.volumes.first()).map(|volume| volume.shape());
         let shape = shape.ok_or("it has no level at full resolution")?;
+        let present = shape.present.iter().flat_map(|present| present.iter());
+        let absent = present.filter(|is_present| !**is_present).count();
+        if absent > 0 {
+            let times = shape.times;
+            notices.push(Notice::warning(format!("{absent} of its {times} time points are not there")));
+        }
         if found.kind == Kind::Labels && !shape.voxel.is_integer() {
             return Err(format!("labels must be integers; its voxels are {}", shape.voxel.name()));
         }
@@ -533,11 +560,14 @@ impl Opening {
         let declared = given.missing.as_ref().unwrap_or(&found.missing);
         let missing = Missing::new(if kind == Kind::Rgb { &[] } else { declared.as_slice() }, voxel);
         let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, missing: &missing, scaling };
-        let made = wanted.open(&mut self.sidecars, &mut self.warnings);
+        // Levels that were made before do not show what is missing now.
+        let made = if has_gaps { Vec::new() } else { wanted.open(&mut self.sidecars, &mut notices) };
+        self.noticed.extend(notices.into_iter().map(|notice| notice.about(found.name.as_str())));
         let files = levels.iter().chain(&made).flat_map(StoredLevel::files).chain(file.watched());
         let files: BTreeSet<_> = files.cloned().collect();
         let channel = Channel {
             made,
+            has_gaps,
             file: file.location().clone(),
             window: window(given.window, &found, shape.voxel),
             offset: given.offset,
@@ -569,6 +599,15 @@ impl Opening {
         };
         channel.recall();
         Ok(channel)
+    }
+}
+/// Logs notices about datasets.
+pub fn tell(notices: &[(Severity, Fault)]) {
+    for (severity, fault) in notices {
+        match severity {
+            Severity::Error | Severity::Warning => tracing::warn!("{fault}"),
+            Severity::Info => tracing::info!("{fault}"),
+        }
     }
 }
 

@@ -40,7 +40,7 @@ impl Catalog {
         let (across, down) = (columns.div_ceil(TILE as u64), rows.div_ceil(TILE as u64));
         let tile = |row: u64, column: u64| {
             let address = TileAddress { plane, level: view.level, slice, row, column };
-            self.resolve(&TileRequest { address, ..request.clone() })
+            self.resolve(&TileRequest { address, ..request.clone() }).map(Resolved::showing_missing)
         };
         let all = (0..down).flat_map(|row| (0..across).map(move |column| (row, column)));
         let tiles = all.map(|(row, column)| tile(row, column)).collect::<Result<Vec<_>, _>>()?;

@@ -15,7 +15,7 @@ use crate::volume::ReadPolicy;
 /// The version of the rendering, part of every key. Incremented by every change that affects pixels, be it of drawing
 /// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions. Also by every change of
 /// documents at addresses with a version, which clients keep for a year.
-pub(super) const RULES: u32 = 5;
+pub(super) const RULES: u32 = 6;
 
 /// Why a well-formed request cannot be served: 404, or 503 for a dataset that cannot be opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +109,8 @@ pub struct Resolved {
     layers: Vec<ResolvedLayer>,
     time: u64,
     address: TileAddress,
+    /// Whether missing pixels are transparent; false if there are none in any tile of its channels.
+    shows_missing: bool,
 }
 
 #[derive(Debug)]
@@ -129,6 +131,7 @@ struct Rendering {
     dataset: DatasetStyle,
     time: u64,
     address: TileAddress,
+    shows_missing: bool,
     layers: Vec<LayerRendering>,
 }
 
@@ -167,6 +170,7 @@ impl Catalog {
             layers,
             time,
             address: request.address,
+            shows_missing: false,
         };
         if dataset.style.not_found_outside && resolved.is_black() {
             return Err(NotFound::Outside { token: dataset.token.clone() });
@@ -321,6 +325,13 @@ impl Dataset {
 }
 
 impl Resolved {
+    /// The same tile with transparent pixels where data is missing in all channels.
+    #[must_use]
+    pub(super) fn showing_missing(self) -> Self {
+        let shows_missing = self.channels().any(|channel| channel.may_be_missing());
+        Self { shows_missing, ..self }
+    }
+
     /// The dataset and the first channel.
     pub(super) fn subject(&self) -> Option<(&Dataset, &Channel)> {
         Some((&self.dataset, &self.layers.first()?.channel))
@@ -366,13 +377,14 @@ impl Resolved {
 
     /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
-        let Self { dataset, style, layers, time, address } = self;
+        let Self { dataset, style, layers, time, address, shows_missing } = self;
         TileKey::digest(&Rendering {
             rules: RULES,
             style: *style,
             dataset: dataset.style,
             time: *time,
             address: *address,
+            shows_missing: *shows_missing,
             layers: layers.iter().map(ResolvedLayer::rendering).collect(),
         })
     }
@@ -385,7 +397,8 @@ impl Resolved {
                 layers.iter().filter_map(|l| Some((self.shaded(l, 0), l.colour?))).collect(),
             ),
         };
-        Plan { picture, style: self.style, policy: ReadPolicy::default() }
+        let (style, shows_missing) = (self.style, self.shows_missing);
+        Plan { picture, style, shows_missing, policy: ReadPolicy::default() }
     }
 
     fn picture(&self, layer: &ResolvedLayer) -> Picture {

@@ -88,9 +88,9 @@ pub(super) fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
         let whole = Region::whole(volume.shape().size);
         let boxes =
             if is_small(&whole, times.len()) { vec![whole] } else { regions(volume.as_ref(), times.len()) };
-        let existing = |time| boxes.iter().flat_map(move |region| volume.existing(time, region));
         let part = |time, region| Part { volume: Arc::clone(volume), time, region };
-        times.into_iter().flat_map(|time| existing(time).map(move |region| part(time, region))).collect()
+        let each = |time| boxes.iter().map(move |region| part(time, *region));
+        times.into_iter().flat_map(each).collect()
     };
     volumes.iter().flat_map(of_volume).collect()
 }
@@ -186,9 +186,14 @@ fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, R
     let (mut frames, mut block, mut damage) = (Vec::new(), Samples::default(), None);
     for time in times {
         let mut frame: Vec<T> = Vec::new();
-        for region in regions.iter().flat_map(|region| volume.existing(time, region)) {
-            match volume.read(&ReadRequest::new(time, region), &mut block) {
-                Ok(()) => frame.extend(T::slice(&block).unwrap_or_default()),
+        for region in &regions {
+            match volume.read(&ReadRequest::new(time, *region), &mut block) {
+                Ok(()) => {
+                    let is_gap = region.covered_by(&volume.gaps(time, region));
+                    let voxels = T::slice(&block).unwrap_or_default().iter().enumerate();
+                    let present = voxels.filter(|(place, _)| is_gap.get(*place) != Some(&true));
+                    frame.extend(present.map(|(_, voxel)| *voxel));
+                }
                 Err(error) => damage = Some(error),
             }
         }

@@ -51,6 +51,8 @@ impl Catalog {
             home: _,
             file: _,
             layouts: _,
+            // They follow from the files.
+            notices: _,
             channels,
             // Which channel is the first shows in the positions of all.
             first: _,
@@ -83,6 +85,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         voxel: _,
         missing: _,
         shows_stored_values: _,
+        has_gaps: _,
         levels: _,
         // In the position.
         offset: _,

@@ -41,7 +41,7 @@ impl Catalog {
     pub fn resolve_view(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
         let resolved = self.resolve(request)?;
         resolved.channels().try_for_each(|channel| ensure_image(channel))?;
-        Ok(resolved)
+        Ok(resolved.showing_missing())
     }
 
     /// Resolves a request for the range of what is visible. Reads no data.

@@ -7,6 +7,8 @@ use super::load::{NOTHING_TO_SERVE, certificates, listed, load};
 use super::log::Log;
 use super::output;
 use super::sources::Sources;
+use crate::base::notice::Severity;
+use crate::catalog::tell;
 use crate::config;
 use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
@@ -24,8 +26,10 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let mut loaded = load(log, read, &Metrics::default(), &Activity::default());
     certificates(&mut loaded);
     // A server would serve what is left; here they count as faults.
-    loaded.faults.append(&mut loaded.undecodable);
-    loaded.faults.append(&mut loaded.incomplete);
+    let (errors, others): (Vec<_>, Vec<_>) =
+        loaded.notices.drain(..).partition(|(severity, _)| *severity == Severity::Error);
+    tell(&others);
+    loaded.faults.extend(errors.into_iter().map(|(_, fault)| fault));
     loaded.faults.extend(loaded.catalog.names_faults());
     loaded.faults.sort();
     if !loaded.faults.is_empty() {

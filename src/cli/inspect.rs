@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::Failure;
-use super::load::{listed, load, log_unreadable};
+use super::load::{listed, load};
 use super::log::Log;
 use super::output;
 use crate::catalog::Inspection;
@@ -47,7 +47,6 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     if !loaded.faults.is_empty() {
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }
-    log_unreadable(&loaded);
     let catalog = loaded.catalog;
     let mut text = String::new();
     for dataset in catalog.datasets() {

@@ -8,7 +8,8 @@ use super::failure::Failure;
 use super::log::Log;
 use super::{limits, probe};
 use crate::base::name::Name;
-use crate::catalog::{Catalog, Opened};
+use crate::base::notice::Severity;
+use crate::catalog::{Catalog, Opened, tell};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::flow::activity::Activity;
 use crate::http::Certificates;
@@ -22,10 +23,8 @@ pub(super) struct Loaded {
     pub settings: Settings,
     pub catalog: Catalog,
     pub faults: Vec<Fault>,
-    /// Channels that can be served, but with errors for some tiles.
-    pub undecodable: Vec<Fault>,
-    /// Channels that can be served, although files of theirs are missing.
-    pub incomplete: Vec<Fault>,
+    /// The notices about the datasets.
+    pub notices: Vec<(Severity, Fault)>,
     /// Files in folders that cannot be opened.
     pub left_out: Vec<(Location, Fault)>,
     /// Datasets that cannot be opened until their store answers.
@@ -67,8 +66,7 @@ pub(super) fn open(
     let files = Files::new(store).at_most(limits::most_files());
     files.refuse(refused);
     let opened = Catalog::open_among(files, &settings, waiting, metrics, activity);
-    let Opened { catalog, faults: of_files, undecodable, incomplete, unopened, unreachable, warnings: more } =
-        opened;
+    let Opened { catalog, faults: of_files, notices, unopened, unreachable, warnings: more } = opened;
     let left_out = unopened.into_iter().filter_map(|(token, fault)| {
         let dataset = settings.datasets.remove(&token)?;
         Some((dataset.file?, fault))
@@ -83,7 +81,7 @@ pub(super) fn open(
     faults.extend(of_files);
     faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
     faults.sort();
-    Loaded { settings, catalog, faults, undecodable, incomplete, left_out, unreachable }
+    Loaded { settings, catalog, faults, notices, left_out, unreachable }
 }
 
 /// The fault of a cache directory with foreign content or of another format, or that is not a directory.
@@ -138,18 +136,8 @@ pub(super) fn faultless(loaded: Loaded) -> Result<Loaded, Failure> {
     if !loaded.faults.is_empty() {
         return Err(Failure::Usage(listed(&loaded.faults)));
     }
-    log_unreadable(&loaded);
+    tell(&loaded.notices);
     Ok(loaded)
-}
-
-/// Logs at the start which tiles will be errors, and which files are missing.
-pub(super) fn log_unreadable(loaded: &Loaded) {
-    for fault in &loaded.undecodable {
-        tracing::error!("{fault}");
-    }
-    for fault in &loaded.incomplete {
-        tracing::warn!("{fault}");
-    }
 }
 
 pub(super) const NOTHING_TO_SERVE: &str = "there is nothing to serve. Name a file:\n  \

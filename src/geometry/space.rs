@@ -203,6 +203,24 @@ impl Region {
         (size.volume() > 0).then_some(Region { start, size })
     }
 
+    /// For each voxel, z slowest, whether it lies in one of these parts of the region; empty if there are no parts.
+    pub fn covered_by(&self, parts: &[Region]) -> Vec<bool> {
+        if parts.is_empty() {
+            return Vec::new();
+        }
+        let mut covered = vec![false; self.voxels() as usize];
+        for part in parts.iter().filter_map(|part| part.intersection(self)) {
+            let within = part.start.zip(self.start, u64::saturating_sub);
+            for z in within.z..within.z + part.size.z {
+                for y in within.y..within.y + part.size.y {
+                    let first = ((z * self.size.y + y) * self.size.x + within.x) as usize;
+                    covered[first..][..part.size.x as usize].fill(true);
+                }
+            }
+        }
+        covered
+    }
+
     /// Splits the region at multiples of `chunk` into boxes of at most `most` voxels, z slowest.
     ///
     /// Boxes are as long as possible along x, then y, then z, because that is the storage order of most files. If

@@ -12,6 +12,7 @@ use super::context::Context;
 use super::site::LiveSite;
 use crate::base::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
 use crate::base::name::Name;
+use crate::base::notice::NoticeCount;
 use crate::catalog::{Closed, Dataset, Origin};
 use crate::service::Part;
 
@@ -84,6 +85,7 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     let ready = ReadinessDescription {
         status: word.to_owned(),
         datasets: context.catalog.datasets().count(),
+        noticed: NoticeCount::of(context.catalog.datasets().flat_map(|dataset| &dataset.notices)),
         problems,
     };
     HttpResponse::build(status).insert_header(NOT_STORED).json(ready)

@@ -4,6 +4,7 @@
 //! it; a voxel of theirs covers a whole number of voxels of the image then, which all get its id.
 
 use super::{FoundChannel, FoundLevel};
+use crate::base::notice::Notice;
 use crate::base::paint::Kind;
 use crate::base::units;
 use crate::geometry::{Affine, Level, Xyz};
@@ -14,13 +15,13 @@ const CLOSE: f64 = 1e-3;
 const MAX_RATIO: f64 = 1024.0;
 
 /// Repeats the voxels of labels that are larger than those of `image`, and describes their size and position in its unit.
-/// Labels for which that is not possible get a remark.
+/// Labels for which that is not possible get a notice.
 pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
     for labels in channels.iter_mut().filter(|channel| channel.kind == Kind::Labels) {
         let Some(ratio) = Ratio::measure(labels, image) else { continue };
         match ratio.times {
             Some(times) => ratio.apply(times, labels, image),
-            None => labels.remarks.push(ratio.remark(image)),
+            None => labels.notices.push(Notice::warning(ratio.remark(image))),
         }
     }
 }
@@ -166,7 +167,7 @@ mod tests {
             [("/a", Some(one), [2, 2, 1]), ("/a", Some([2, 2, 1]), one), ("/b", Some([4, 4, 1]), one)]
         );
         assert_eq!(labels.voxel_size, Some(Xyz::new(4.0, 4.0, 40.0)));
-        assert_eq!((origin(&labels), labels.remarks.len()), (Xyz::new(140.0, 100.0, 400.0), 0));
+        assert_eq!((origin(&labels), labels.notices.len()), (Xyz::new(140.0, 100.0, 400.0), 0));
         assert_eq!(labels.transforms.first().unwrap().lengths(), Xyz::new(4.0, 4.0, 40.0));
         let thirds = aligned([0.012, 0.012, 0.08], "µm", [0.1, 0.1, 0.4]);
         assert_eq!(levels(&thirds), [("/a", Some(one), [3, 3, 2])]);
@@ -194,12 +195,12 @@ mod tests {
         for voxel in [[6.0, 6.0, 40.0], [2.0, 2.0, 40.0], [8.0, 8.0, 4.0e9]] {
             let labels = aligned(voxel, "nm", [100.0; 3]);
             assert_eq!((labels.voxel_size, labels.levels.len()), (Some(voxel.into()), 3));
-            assert_eq!(labels.remarks.len(), 1, "{voxel:?}");
+            assert_eq!(labels.notices.len(), 1, "{voxel:?}");
         }
-        let remark = aligned([6.0, 2.0, 40.0], "nm", [100.0; 3]).remarks.remove(0);
+        let remark = aligned([6.0, 2.0, 40.0], "nm", [100.0; 3]).notices.remove(0).text;
         assert!(
             remark.starts_with("its voxels are 1.5 × 0.5 × 1 times (x × y × z) as large as those of raw;")
         );
-        assert!(aligned([8.0, 8.0, 40.0], "degree", [100.0; 3]).remarks.is_empty());
+        assert!(aligned([8.0, 8.0, 40.0], "degree", [100.0; 3]).notices.is_empty());
     }
 }

@@ -11,6 +11,7 @@ mod xml;
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered};
 use crate::base::name::Name;
+use crate::base::notice::Notice;
 use crate::geometry::Xyz;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenError, OpenFile, View};
@@ -31,14 +32,14 @@ impl Layout for BigDataViewer {
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let xml = XmlText::beside(contents.file.location(), contents.file.store());
         let parsed = xml.map_or_else(|| Ok(Sequence::default()), |xml| xml.parse());
-        let mut remark = parsed.as_ref().err().cloned();
+        let mut unparsed = parsed.as_ref().err().cloned().map(Notice::warning);
         let sequence = parsed.unwrap_or_default();
         let times = numbered(contents.root(), "t");
         let mut channels = Vec::new();
         for (number, group) in setups(contents) {
             let setup = Setup { file: contents.file, number, group, times: &times, sequence: &sequence };
             let mut channel = setup.channel()?;
-            channel.remarks.extend(remark.take());
+            channel.notices.extend(unparsed.take());
             channels.push(channel);
         }
         Ok(Some(channels))
@@ -89,9 +90,10 @@ impl Setup<'_> {
             voxel.map(|voxel| voxel.found_in(|| "the XML file: voxelSize of the view setup".to_owned()));
         let size = voxel.as_ref().map(|voxel| voxel.size);
         let (transforms, remark) = self.sequence.transforms(self.number, size);
-        let (label, remarks) = (about.and_then(|setup| setup.name.clone()), remark.into_iter().collect());
+        let label = about.and_then(|setup| setup.name.clone());
+        let notices = remark.into_iter().map(Notice::warning).collect();
         let channel = FoundChannel::new(Name::nearest(&self.group), levels).with_voxel(voxel);
-        Ok(FoundChannel { label, transforms, remarks, ..channel })
+        Ok(FoundChannel { label, transforms, notices, ..channel })
     }
 
     /// The time points that have cells.

@@ -4,13 +4,14 @@
 //! of thousands. Thumbnails and what else is never a channel are set aside here; how likely the rest is to
 //! be the data is decided in [`super::rank`].
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
 use super::found::{FoundChannel, Rank, group_of, last_of};
 use super::marks::Marks;
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::natural;
+use crate::base::notice::Notice;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink};
 
@@ -58,6 +59,7 @@ pub(super) struct Contents<'a> {
     layouts: Layouts,
     root: OnceCell<Vec<String>>,
     search: OnceCell<Result<Search, OpenError>>,
+    notices: RefCell<Vec<Notice>>,
 }
 
 /// The result of the walk over all datasets.
@@ -103,7 +105,18 @@ pub(super) struct Candidate {
 
 impl<'a> Contents<'a> {
     pub fn new(file: &'a OpenFile, layouts: Layouts) -> Self {
-        Self { file, layouts, root: OnceCell::new(), search: OnceCell::new() }
+        let (root, search, notices) = Default::default();
+        Self { file, layouts, root, search, notices }
+    }
+
+    /// Records what people must be told about the file, or about a path in it. What is about a channel is recorded there.
+    pub fn note(&self, notice: Notice) {
+        self.notices.borrow_mut().push(notice);
+    }
+
+    /// Everything that was recorded.
+    pub fn into_notices(self) -> Vec<Notice> {
+        self.notices.into_inner()
     }
 
     /// The names in the root group, sorted.
@@ -231,6 +244,12 @@ impl Search {
         let place = |path: &str| (is_in_a_cell(path), depth(path));
         datasets.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| natural(a, b)));
         let (mut volumes, mut unopened, mut aside) = (Vec::new(), Vec::new(), Vec::new());
+        if datasets.len() > MAX_LOOKED_AT {
+            let count = datasets.len();
+            contents.note(Notice::warning(format!(
+                "only the first {MAX_LOOKED_AT} of its {count} datasets are looked at"
+            )));
+        }
         for path in datasets.iter().filter(|path| !is_internal(path)).take(MAX_LOOKED_AT) {
             let has_others = volumes.first().is_some_and(|first: &Candidate| !is_in_a_cell(&first.path));
             if has_others && is_in_a_cell(path) {

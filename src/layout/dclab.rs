@@ -9,6 +9,7 @@ use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, Rank};
 use crate::base::axes::{Axes, AxisName};
+use crate::base::notice::Notice;
 
 const IMAGE: &str = "/events/image";
 const MASK: &str = "/events/mask";
@@ -35,7 +36,7 @@ impl Layout for Dclab {
             rank: is_image.then_some(Rank::Declared),
             axes: Some(axes),
             voxel,
-            remarks: other_length(about).into_iter().collect(),
+            notices: other_length(about).into_iter().map(Notice::warning).collect(),
             ..marks
         })
     }

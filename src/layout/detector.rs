@@ -19,6 +19,7 @@ use super::{
 };
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
+use crate::base::notice::Notice;
 use crate::base::paint::Number;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::{OpenFile, UnfollowedLink, View};
@@ -63,7 +64,7 @@ pub(super) struct Stack<'a> {
     is_complete: bool,
     /// The path without the number.
     pub named_by: String,
-    remarks: Vec<String>,
+    notices: Vec<Notice>,
 }
 
 impl Stack<'_> {
@@ -82,7 +83,7 @@ impl Stack<'_> {
             channel.missing.push(Number::Whole(BAD_PIXEL));
         }
         (channel.rank, channel.voxels) = (Rank::Declared, voxels);
-        channel.remarks.extend(self.remarks);
+        channel.notices.extend(self.notices);
         channel
     }
 }
@@ -171,9 +172,9 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
             Numbered::Dataset(volume) => others.push(last_of(&volume.path).to_owned()),
         }
     }
-    let remarks = joining.remarks(path, others);
+    let notices = joining.notices(path, others);
     let Joining { parts, first, is_complete, .. } = joining;
-    let stack = Stack { first: first?, parts, is_complete, named_by: path.to_owned(), remarks };
+    let stack = Stack { first: first?, parts, is_complete, named_by: path.to_owned(), notices };
     is_possible(&stack).then_some((stack, own))
 }
 
@@ -283,23 +284,23 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// What the description of the stack of this path says besides; `others` are the names of parts that are not in it.
-    fn remarks(&self, path: &str, others: Vec<String>) -> Vec<String> {
+    /// The notices about the stack of this path; `others` are the names of parts that are not in it.
+    fn notices(&self, path: &str, others: Vec<String>) -> Vec<Notice> {
         let range = |(first, last): &(u64, u64)| match first == last {
             true => first.to_string(),
             false => format!("{first} to {last}"),
         };
         let (missing, depth) = (named(self.gaps.iter().map(range)), self.full);
         let missing = (!missing.is_empty()).then(|| {
-            format!(
-                "parts of {path} are missing ({missing}); in place of each there are {depth} black frames"
-            )
+            Notice::warning(format!(
+                "parts of {path} are missing ({missing}); in place of each there are {depth} frames without data"
+            ))
         });
         let others = (!others.is_empty()).then(|| {
-            format!(
+            Notice::warning(format!(
                 "{}: not part of {path}, because of another shape or type or a far larger number; shown by itself",
                 named(others)
-            )
+            ))
         });
         missing.into_iter().chain(others).collect()
     }

@@ -9,6 +9,7 @@ use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::{FoundChannel, Layout, holds_ids, plain};
 use crate::base::name::Name;
+use crate::base::notice::Notice;
 use crate::volume::Values;
 use crate::volume::hdf5::{MAX_IDS, OpenError, StoredDataset};
 
@@ -63,7 +64,7 @@ fn stack(about: &About<'_>) -> Marks {
     Marks {
         because: Some(because.to_owned()),
         values: bodies.flatten(),
-        remarks: remark.into_iter().collect(),
+        notices: remark.into_iter().map(Notice::warning).collect(),
         ..marks
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
+use crate::base::notice::Notice;
 use crate::base::paint::{Kind, Number, Window};
 use crate::base::timing::Timing;
 use crate::base::units;
@@ -62,8 +63,8 @@ pub struct FoundChannel {
     pub levels: Vec<FoundLevel>,
     /// Levels that `voltile pyramid` precomputed from these.
     pub made: Vec<FoundLevel>,
-    /// Information in the file that tiles do not show.
-    pub remarks: Vec<String>,
+    /// What people must be told about it.
+    pub notices: Vec<Notice>,
 }
 
 impl FoundChannel {
@@ -87,7 +88,7 @@ impl FoundChannel {
             transforms: Transforms::default(),
             levels,
             made: Vec::new(),
-            remarks: Vec::new(),
+            notices: Vec::new(),
         }
     }
 

@@ -7,6 +7,7 @@ use super::found::{FoundChannel, FoundLevel, last_of, spatial};
 use super::words::{has_word, words};
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
+use crate::base::notice::Notice;
 use crate::base::paint::Kind;
 use crate::geometry::{Region, Xyz};
 use crate::volume::hdf5::{OpenFile, View};
@@ -59,8 +60,8 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
     let mut marks = finest.marks.clone();
     let transforms = marks.transform().into();
     let is_colour = finest.kind() == Kind::Rgb;
-    marks.remarks.extend(
-        (is_colour && finest.extent(AxisName::C) == 4).then(|| "its opacity is not drawn".to_owned()),
+    marks.notices.extend(
+        (is_colour && finest.extent(AxisName::C) == 4).then(|| Notice::warning("its opacity is not drawn")),
     );
     FoundChannel {
         rank: finest.rank(),
@@ -72,7 +73,7 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
         missing: marks.missing,
         timing: marks.timing,
         transforms,
-        remarks: marks.remarks,
+        notices: marks.notices,
         ..FoundChannel::new(name, levels).with_voxel(marks.voxel)
     }
 }
@@ -182,12 +183,12 @@ impl Candidate {
     }
 
     /// What is not shown of a spectrum whose positions are not sections.
-    pub fn hidden_spectrum(&self) -> Option<String> {
+    pub fn hidden_spectrum(&self) -> Option<Notice> {
         let positions = Some(self.extent(AxisName::C)).filter(|extent| self.is_spectrum() && *extent > 1)?;
-        Some(format!(
+        Some(Notice::warning(format!(
             "its axis c has {positions} positions, the first of which is shown; `path` with `index = {{ c = … }}` shows \
              another"
-        ))
+        )))
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::{Rank, VoxelSize};
 use crate::base::axes::Axes;
+use crate::base::notice::Notice;
 use crate::base::paint::{Kind, Number, Window};
 use crate::base::timing::Timing;
 use crate::geometry::{Affine, Xyz};
@@ -49,7 +50,7 @@ pub(super) struct Marks {
     /// The downsample factor relative to the finest level.
     pub factor: Option<Xyz<u64>>,
     /// Information that tiles do not show.
-    pub remarks: Vec<String>,
+    pub notices: Vec<Notice>,
 }
 
 impl Marks {
@@ -74,7 +75,7 @@ impl Marks {
 
     /// These marks, completed by those of a later layout.
     pub fn or(mut self, later: Marks) -> Self {
-        self.remarks.extend(later.remarks);
+        self.notices.extend(later.notices);
         self.missing.extend(later.missing);
         Self {
             because: self.because.or(later.because),
@@ -95,7 +96,7 @@ impl Marks {
             directions: self.directions.or(later.directions),
             range: self.range.or(later.range),
             factor: self.factor.or(later.factor),
-            remarks: self.remarks,
+            notices: self.notices,
         }
     }
 }

@@ -9,6 +9,7 @@
 use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
+use crate::base::notice::Notice;
 use crate::base::paint::Number;
 use crate::volume::VoxelType;
 use crate::volume::hdf5::Attributes;
@@ -34,7 +35,7 @@ impl Layout for Netcdf {
             means,
             label: own.text("long_name").filter(|name| !name.trim().is_empty()),
             missing: missing(own).into_iter().map(|number| as_type(number, means)).collect(),
-            remarks: packing(own).into_iter().collect(),
+            notices: packing(own).into_iter().map(Notice::warning).collect(),
             ..flags
         })
     }

@@ -10,6 +10,7 @@ use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
+use crate::base::notice::Notice;
 use crate::volume::hdf5::Attributes;
 
 pub(super) struct OpenPmd;
@@ -38,7 +39,7 @@ impl Layout for OpenPmd {
             axes,
             voxel,
             origin,
-            remarks: in_si(about).into_iter().collect(),
+            notices: in_si(about).into_iter().collect(),
             ..Marks::because(format!("{} is a mesh of openPMD", about.path))
         })
     }
@@ -67,8 +68,8 @@ fn spacings(record: &Attributes, is_reversed: bool) -> Option<Vec<Option<Spacing
     Some(numbers("gridSpacing")?.iter().enumerate().map(along).collect())
 }
 
-/// A remark if stored values are not in SI units.
-fn in_si(about: &About<'_>) -> Option<String> {
+/// A notice if stored values are not in SI units.
+fn in_si(about: &About<'_>) -> Option<Notice> {
     let unit = about.attributes.numbers("unitSI")?.first().copied().filter(|unit| *unit != 1.0)?;
-    Some(format!("stored values × {unit:?} are in SI units"))
+    Some(Notice::warning(format!("stored values × {unit:?} are in SI units; stored values are shown")))
 }

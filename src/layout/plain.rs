@@ -87,7 +87,7 @@ fn channel(pyramid: &Pyramid<'_>, name: Name) -> FoundChannel {
         view: view.clone(),
     };
     let mut channel = described(name, finest, pyramid.levels().map(level).collect());
-    channel.remarks.extend(finest.hidden_spectrum());
+    channel.notices.extend(finest.hidden_spectrum());
     channel
 }
 

@@ -2,27 +2,30 @@
 
 use std::collections::HashSet;
 
-use super::contents::Aside;
+use super::contents::{Aside, Contents};
+use crate::base::notice::Notice;
 use crate::volume::hdf5::{OpenError, UnfollowedLink};
 
 /// A message names at most this many links.
 const MAX_NAMED: usize = 8;
 
-/// A remark for each of the first links, and one remark with the number of further links.
-pub(super) fn remarks(links: &[UnfollowedLink]) -> Vec<String> {
-    let remark = |link: &UnfollowedLink| format!("the link {} was not followed: {}", link.path, link.reason);
-    let mut remarks: Vec<String> = links.iter().take(MAX_NAMED).map(remark).collect();
+/// Notes each of the first links, and the number of further links.
+pub(super) fn note_links(contents: &Contents<'_>) {
+    let links = contents.unfollowed();
+    for UnfollowedLink { path, reason, .. } in links.iter().take(MAX_NAMED) {
+        contents.note(Notice::warning(format!("the link was not followed: {reason}")).about(path));
+    }
     let others = links.len().saturating_sub(MAX_NAMED);
     if others > 0 {
-        remarks.push(format!("{others} other links were not followed"));
+        contents.note(Notice::warning(format!("{others} other links were not followed")));
     }
-    remarks
 }
 
-/// A remark for each of the first datasets that cannot be opened; not for those that are no volumes.
-pub(super) fn unreadable(unopened: &[OpenError]) -> impl Iterator<Item = String> {
-    let unreadable = unopened.iter().filter(|reason| !matches!(reason, OpenError::NotAVolume { .. }));
-    unreadable.take(MAX_NAMED).map(ToString::to_string)
+/// Notes each of the first datasets that cannot be opened; not those that are no volumes.
+pub(super) fn note_unreadable(contents: &Contents<'_>) {
+    let unopened = contents.unopened().iter();
+    let unreadable = unopened.filter(|reason| !matches!(reason, OpenError::NotAVolume { .. }));
+    unreadable.take(MAX_NAMED).for_each(|reason| contents.note(Notice::warning(reason.to_string())));
 }
 
 /// What explains that a file holds no volume: links that were not followed, datasets that cannot be opened, of which one is
@@ -86,8 +89,6 @@ mod tests {
         let links: Vec<UnfollowedLink> = (0..1000).map(|number| link(number % 500, true)).collect();
         let explanation = explanation(&[], &[], &links).unwrap();
         assert!(explanation.ends_with("6.h5, 7.h5 and 492 more"), "{explanation}");
-        let remarks = remarks(&links);
-        assert_eq!((remarks.len(), remarks[8].as_str()), (9, "992 other links were not followed"));
     }
 
     #[test]

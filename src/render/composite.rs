@@ -3,7 +3,7 @@
 use crate::base::color::{Colour, Rgb, label_colour};
 use crate::base::simd::multiversion;
 use crate::geometry::{Patch, TILE};
-use crate::volume::{Missing, Samples, Voxel, with_samples};
+use crate::volume::{Samples, Voxel, with_samples};
 
 /// Copies shades into a grey tile.
 pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {
@@ -12,8 +12,9 @@ pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {
     }
 }
 
-/// Adds shades in a colour, saturating at 255.
-pub(super) fn add(shades: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8]) {
+/// Adds shades in a colour, saturating at 255. Where `opacity` is 0, data is missing: nothing is added, also in a map whose
+/// first colour is not black.
+pub(super) fn add(shades: &[u8], opacity: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8]) {
     let rows = rows(shades, patch, pixels, 3);
     if let Some(components) = colour.components() {
         // One factor per component keeps the inner loop free of branches.
@@ -21,8 +22,12 @@ pub(super) fn add(shades: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8
         return rows.for_each(|(from, into)| add_row(from, factors, into));
     }
     let table: [Rgb; 256] = std::array::from_fn(|shade| colour.of_shade(shade as u8));
-    for (from, into) in rows {
-        for (shade, pixel) in from.iter().zip(into.as_chunks_mut::<3>().0) {
+    let present = patch.shown().map(|row| opacity.get(row * patch.width()..).unwrap_or_default());
+    for ((from, into), present) in rows.zip(present) {
+        for (place, (shade, pixel)) in from.iter().zip(into.as_chunks_mut::<3>().0).enumerate() {
+            if present.get(place) == Some(&0) {
+                continue;
+            }
             for (component, added) in pixel.iter_mut().zip(table[usize::from(*shade)]) {
                 *component = component.saturating_add(added);
             }
@@ -40,21 +45,17 @@ multiversion! {
     }
 }
 
-/// Paints label ids into a colour tile; missing ones are black.
-pub(super) fn labels(ids: &Samples, patch: &Patch, missing: &Missing, pixels: &mut [u8]) {
-    with_samples!(ids, ids => {
-        rows(ids, patch, pixels, 3).for_each(|(from, into)| label_row(from, into));
-        if !missing.is_empty() {
-            rows(ids, patch, pixels, 3).for_each(|(from, into)| blacken(from, missing, into));
-        }
-    });
+/// Paints label ids into a colour tile; they are black where `opacity` is 0.
+pub(super) fn labels(ids: &Samples, opacity: &[u8], patch: &Patch, pixels: &mut [u8]) {
+    with_samples!(ids, ids => rows(ids, patch, pixels, 3).for_each(|(from, into)| label_row(from, into)));
+    if !opacity.is_empty() {
+        rows(opacity, patch, pixels, 3).for_each(|(from, into)| blacken(from, into));
+    }
 }
 
-fn blacken<T: Voxel>(ids: &[T], missing: &Missing, pixels: &mut [u8]) {
-    for (id, pixel) in ids.iter().zip(pixels.as_chunks_mut::<3>().0) {
-        if missing.has(*id) {
-            *pixel = [0; 3];
-        }
+fn blacken(opacity: &[u8], pixels: &mut [u8]) {
+    for (opacity, pixel) in opacity.iter().zip(pixels.as_chunks_mut::<3>().0) {
+        pixel.iter_mut().for_each(|component| *component &= opacity);
     }
 }
 

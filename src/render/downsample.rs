@@ -39,15 +39,15 @@ impl<'a, T: Voxel> Means<'a, T> {
         Self { sums, view, patch, missing, left_out: Vec::new() }
     }
 
-    /// Adds a block of stored voxels, contiguous in z, y, x order, that belongs to a run of rows.
-    pub fn add(&mut self, block: &Samples, region: &Region, run: &RowRun) {
+    /// Adds a block of stored voxels, contiguous in z, y, x order, that belongs to a run of rows; those in `gaps` are missing.
+    pub fn add(&mut self, block: &Samples, region: &Region, run: &RowRun, gaps: &[Region]) {
         if let Some(voxels) = T::slice(block) {
-            self.add_voxels(voxels, region, run);
+            self.add_voxels(voxels, region, run, &region.covered_by(gaps));
         }
     }
 
-    /// Adds the voxels of a block.
-    pub fn add_voxels(&mut self, voxels: &[T], region: &Region, run: &RowRun) {
+    /// Adds the voxels of a block. `is_gap`: whether each is missing, or nothing if none is.
+    pub fn add_voxels(&mut self, voxels: &[T], region: &Region, run: &RowRun, is_gap: &[bool]) {
         let (width, plane) = (self.patch.width(), self.patch.plane());
         let first = self.patch.region(run).start[plane.column_axis()];
         let line = Line::new(region, &self.view, plane.column_axis());
@@ -55,10 +55,11 @@ impl<'a, T: Voxel> Means<'a, T> {
             let row = self.row(line.place(number as u64, region, plane.row_axis()));
             let place = ((row - run.rows.start) as usize + run.first) * width;
             let sums = &mut self.sums[place..][..width];
-            if self.missing.has_any(voxels) {
+            let is_gap = is_gap.get(number * line.length..).unwrap_or_default();
+            if !is_gap.is_empty() || self.missing.has_any(voxels) {
                 self.left_out.resize(width * self.patch.height(), 0);
                 let left_out = &mut self.left_out[place..][..width];
-                add_present(voxels, &line, first, self.missing, sums, left_out);
+                add_present(voxels, is_gap, &line, first, self.missing, sums, left_out);
             } else {
                 add_line(voxels, line.start, line.count, first, sums);
             }
@@ -196,15 +197,17 @@ fn add_line<T: Voxel>(line: &[T], start: u64, count: u64, first: u64, sums: &mut
 /// Adds the voxels of a line that are not missing, and counts those that are; `first` is the column of the first sum.
 fn add_present<T: Voxel>(
     voxels: &[T],
+    is_gap: &[bool],
     line: &Line,
     first: u64,
     missing: &Missing,
     sums: &mut [T::Sum],
     left_out: &mut [u64],
 ) {
-    for (place, voxel) in (line.start..).zip(voxels) {
+    let is_gap = is_gap.iter().copied().chain(std::iter::repeat(false));
+    for ((place, voxel), is_gap) in (line.start..).zip(voxels).zip(is_gap) {
         let column = (place / line.count - first) as usize;
-        if missing.has(*voxel) {
+        if is_gap || missing.has(*voxel) {
             left_out[column] += 1;
         } else {
             T::add(std::slice::from_ref(voxel), &mut sums[column]);

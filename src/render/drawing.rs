@@ -36,23 +36,78 @@ pub(super) struct Drawing {
     pub(super) sums: SumBuffer,
     /// The voxels of the level, one for each distinct row and column of the patch.
     pub(super) field: Samples,
+    /// The opacity of the voxels of `field`; empty if none is missing.
+    opacity: Vec<u8>,
     /// `field`, windowed to 8 bits.
     pub(super) shades: Vec<u8>,
     pub(super) pixels: Vec<u8>,
+    transparency: Transparency,
+}
+
+/// The pixels of a tile, row by row, and their opacity: empty if all are opaque.
+pub(super) struct Drawn<'d> {
+    pub pixels: &'d [u8],
+    pub alpha: &'d [u8],
+}
+
+/// Which pixels are transparent, as far as layers have been drawn.
+#[derive(Debug, Default)]
+enum Transparency {
+    /// Every pixel is opaque.
+    #[default]
+    Opaque,
+    /// No layer has been drawn.
+    Undecided,
+    /// Where it is 0, data is missing in all layers that have been drawn.
+    Some(Vec<u8>),
+}
+
+impl Transparency {
+    /// The opacity of each pixel; empty if all are opaque.
+    fn alpha(&self) -> &[u8] {
+        match self {
+            Transparency::Some(alpha) => alpha,
+            Transparency::Opaque | Transparency::Undecided => &[],
+        }
+    }
+
+    /// Takes the opacity of one more layer, which lies in `patch`.
+    fn add(&mut self, opacity: &[u8], patch: &Patch) {
+        if matches!(self, Transparency::Opaque) || opacity.is_empty() {
+            *self = Transparency::Opaque;
+            return;
+        }
+        let mut own = vec![255; TILE * TILE];
+        composite::grey(opacity, patch, &mut own);
+        if let Transparency::Some(before) = self {
+            own.iter_mut().zip(before).for_each(|(own, before)| *own |= *before);
+        }
+        *self = Transparency::Some(own);
+    }
 }
 
 /// Draws one tile without encoding it: its pixels, row by row.
 pub fn draw<'s>(plan: &Plan, scratch: &'s mut Scratch) -> Result<&'s [u8], ReadError> {
-    scratch.drawing.draw(plan)
+    Ok(scratch.drawing.draw(plan)?.pixels)
 }
 
 /// Renders one tile to a PNG.
 pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
     let Scratch { drawing, encoder } = scratch;
     let trace = plan.policy.trace.as_deref();
-    let pixels = trace::drawing(trace, || drawing.draw(plan))?;
-    let encode = || encode(pixels, plan.picture.pixels(), plan.style.png, encoder);
+    let Drawn { pixels, alpha } = trace::drawing(trace, || drawing.draw(plan))?;
+    let kind = plan.picture.pixels();
+    let encode = || match alpha {
+        [] => encode(pixels, kind, plan.style.png, encoder),
+        _ => encode(&with_alpha(pixels, alpha, kind), kind.with_alpha(), plan.style.png, encoder),
+    };
     Ok(trace::stage(trace, Stage::Encode, encode)?)
+}
+
+/// Pixels with their opacity behind each.
+pub(super) fn with_alpha(pixels: &[u8], alpha: &[u8], kind: PixelKind) -> Vec<u8> {
+    let pairs = pixels.chunks_exact(kind.bytes()).zip(alpha);
+    pairs.flat_map(|(pixel, alpha)| pixel.iter().chain([alpha])).copied().collect()
 }
 
 /// The tile for addresses outside every volume.
@@ -61,29 +116,33 @@ pub fn black(kind: PixelKind, style: Style) -> Result<Vec<u8>, EncodeError> {
 }
 
 impl Drawing {
-    pub(super) fn draw(&mut self, plan: &Plan) -> Result<&[u8], ReadError> {
+    pub(super) fn draw(&mut self, plan: &Plan) -> Result<Drawn<'_>, ReadError> {
+        self.transparency = match plan.shows_missing {
+            true => Transparency::Undecided,
+            false => Transparency::Opaque,
+        };
         let policy = &plan.policy;
         match &plan.picture {
             Picture::Grey(layer) => return self.grey(layer, policy),
             Picture::Composite(layers) => {
                 self.clear(PixelKind::Rgb);
                 for (layer, colour) in layers {
-                    self.shade(layer, policy, |shades, patch, pixels| {
-                        composite::add(shades, patch, *colour, pixels);
+                    self.shade(layer, policy, |shades, opacity, patch, pixels| {
+                        composite::add(shades, opacity, patch, *colour, pixels);
                     })?;
                 }
             }
             Picture::Rgb(layers) => {
                 self.clear(PixelKind::Rgb);
                 for (layer, colour) in layers.iter().zip([Colour::Red, Colour::Green, Colour::Blue]) {
-                    self.shade(layer, policy, |shades, patch, pixels| {
-                        composite::add(shades, patch, colour, pixels);
+                    self.shade(layer, policy, |shades, opacity, patch, pixels| {
+                        composite::add(shades, opacity, patch, colour, pixels);
                     })?;
                 }
             }
             Picture::Labels(source) => self.labels(source, policy)?,
         }
-        Ok(&self.pixels)
+        Ok(Drawn { pixels: &self.pixels, alpha: self.transparency.alpha() })
     }
 
     fn clear(&mut self, kind: PixelKind) {
@@ -92,25 +151,26 @@ impl Drawing {
     }
 
     /// Draws one layer. If it fills the tile, its shades are the pixels, and nothing is copied.
-    fn grey(&mut self, layer: &Layer, policy: &ReadPolicy) -> Result<&[u8], ReadError> {
-        match &layer.source.patch {
-            Some(patch) if patch.is_whole_tile() => {
-                let blank = slice::means(
-                    &layer.source,
-                    patch,
-                    policy,
-                    &mut self.block,
-                    &mut self.sums,
-                    &mut self.field,
-                )?;
-                Ok(window::apply(&self.field, &layer.shading, &blank, &mut self.shades))
-            }
-            _ => {
-                self.clear(PixelKind::Grey);
-                self.shade(layer, policy, composite::grey)?;
-                Ok(&self.pixels)
-            }
-        }
+    fn grey(&mut self, layer: &Layer, policy: &ReadPolicy) -> Result<Drawn<'_>, ReadError> {
+        let whole = layer.source.patch.as_ref().filter(|patch| patch.is_whole_tile());
+        let pixels: &[u8] = if let Some(patch) = whole {
+            self.read(&layer.source, patch, policy)?;
+            window::apply(&self.field, &layer.shading, &self.opacity, &mut self.shades)
+        } else {
+            self.clear(PixelKind::Grey);
+            self.shade(layer, policy, |shades, _, patch, pixels| composite::grey(shades, patch, pixels))?;
+            &self.pixels
+        };
+        Ok(Drawn { pixels, alpha: self.transparency.alpha() })
+    }
+
+    /// Reads the intensities of a layer, and finds out which of them are missing.
+    fn read(&mut self, source: &Source, patch: &Patch, policy: &ReadPolicy) -> Result<(), ReadError> {
+        let Self { block, sums, field, .. } = self;
+        let mask = slice::means(source, patch, policy, block, sums, field)?;
+        mask.opacity(&self.field, &mut self.opacity);
+        self.transparency.add(&self.opacity, patch);
+        Ok(())
     }
 
     /// Reads a layer, windows it to 8 bits and paints it; a layer outside the volume adds nothing.
@@ -118,21 +178,25 @@ impl Drawing {
         &mut self,
         layer: &Layer,
         policy: &ReadPolicy,
-        paint: impl Fn(&[u8], &Patch, &mut [u8]),
+        paint: impl Fn(&[u8], &[u8], &Patch, &mut [u8]),
     ) -> Result<(), ReadError> {
-        let Some(patch) = &layer.source.patch else { return Ok(()) };
-        let blank =
-            slice::means(&layer.source, patch, policy, &mut self.block, &mut self.sums, &mut self.field)?;
-        let shades = window::apply(&self.field, &layer.shading, &blank, &mut self.shades);
-        paint(shades, patch, &mut self.pixels);
+        let Some(patch) = &layer.source.patch else {
+            self.transparency = Transparency::Opaque;
+            return Ok(());
+        };
+        self.read(&layer.source, patch, policy)?;
+        let shades = window::apply(&self.field, &layer.shading, &self.opacity, &mut self.shades);
+        paint(shades, &self.opacity, patch, &mut self.pixels);
         Ok(())
     }
 
     fn labels(&mut self, source: &Source, policy: &ReadPolicy) -> Result<(), ReadError> {
         self.clear(PixelKind::Rgb);
         let Some(patch) = &source.patch else { return Ok(()) };
-        slice::picks(source, patch, policy, &mut self.field)?;
-        composite::labels(&self.field, patch, &source.missing, &mut self.pixels);
+        let mask = slice::picks(source, patch, policy, &mut self.field)?;
+        mask.opacity(&self.field, &mut self.opacity);
+        self.transparency.add(&self.opacity, patch);
+        composite::labels(&self.field, &self.opacity, patch, &mut self.pixels);
         Ok(())
     }
 }

@@ -72,6 +72,8 @@ impl ImageEncoder for PngEncoder<'_> {
         let kind = match colour {
             ExtendedColorType::L8 => PixelKind::Grey,
             ExtendedColorType::Rgb8 => PixelKind::Rgb,
+            ExtendedColorType::La8 => PixelKind::GreyAlpha,
+            ExtendedColorType::Rgba8 => PixelKind::Rgba,
             other => {
                 let kind = UnsupportedErrorKind::Color(other);
                 let error = UnsupportedError::from_format_and_kind(ImageFormat::Png.into(), kind);
@@ -104,8 +106,7 @@ impl ImageEncoder for PngEncoder<'_> {
     }
 }
 
-/// Encodes the pixels of a tile: 512 rows of 512 pixels without gaps, one byte each for grey and three for
-/// colour.
+/// Encodes the pixels of a tile: 512 rows of 512 pixels without gaps, with the bytes of their kind.
 pub fn encode(
     pixels: &[u8],
     kind: PixelKind,
@@ -115,6 +116,8 @@ pub fn encode(
     let colour = match kind {
         PixelKind::Grey => ExtendedColorType::L8,
         PixelKind::Rgb => ExtendedColorType::Rgb8,
+        PixelKind::GreyAlpha => ExtendedColorType::La8,
+        PixelKind::Rgba => ExtendedColorType::Rgba8,
     };
     sized(pixels, (TILE as u32, TILE as u32), colour, profile, buffers)
 }
@@ -189,6 +192,8 @@ fn header(kind: PixelKind, (width, height): (usize, usize)) -> Vec<u8> {
     let colour_type = match kind {
         PixelKind::Grey => 0,
         PixelKind::Rgb => 2,
+        PixelKind::GreyAlpha => 4,
+        PixelKind::Rgba => 6,
     };
     let [width, height] = [width, height].map(|side| (side as u32).to_be_bytes());
     framed(*b"IHDR", &[&width[..], &height, &[8, colour_type, 0, 0, 0]].concat())
@@ -230,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_encoded_decodes_to_the_same_pixels() {
-        for kind in [PixelKind::Grey, PixelKind::Rgb] {
+        for kind in [PixelKind::Grey, PixelKind::Rgb, PixelKind::GreyAlpha, PixelKind::Rgba] {
             for pixels in pictures(kind) {
                 for profile in [PngProfile::Fast, PngProfile::Small] {
                     let png = encoded(&pixels, kind, profile);

@@ -4,9 +4,9 @@
 //! values, this averages windowed 8-bit values: thumbnails are not for measurements.
 
 use image::imageops::{FilterType, resize, thumbnail as averaged};
-use image::{DynamicImage, ImageBuffer, Luma, Pixel, Rgb};
+use image::{DynamicImage, ImageBuffer, Luma, LumaA, Pixel, Rgb, Rgba};
 
-use super::drawing::{RenderError, Scratch};
+use super::drawing::{Drawn, RenderError, Scratch, with_alpha};
 use super::encode::{self, EncodeError};
 use crate::flow::trace::{self, Stage};
 use crate::geometry::TILE;
@@ -23,47 +23,78 @@ pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, Rende
 pub fn thumbnail(plan: &Overview, scratch: &mut Scratch) -> Result<DynamicImage, RenderError> {
     let first = plan.tiles.first().map(|tile| &tile.picture);
     let is_labels = matches!(first, Some(Picture::Labels(_)));
-    Ok(match first.map_or(PixelKind::Grey, Picture::pixels) {
-        PixelKind::Grey => shrunk::<Luma<u8>>(plan, PixelKind::Grey, is_labels, scratch)?.into(),
-        PixelKind::Rgb => shrunk::<Rgb<u8>>(plan, PixelKind::Rgb, is_labels, scratch)?.into(),
+    let kind = first.map_or(PixelKind::Grey, Picture::pixels);
+    let (pixels, alpha) = assembled(plan, kind, scratch)?;
+    let (pixels, kind) = match alpha.as_slice() {
+        [] => (pixels, kind),
+        alpha => (with_alpha(&pixels, alpha, kind), kind.with_alpha()),
+    };
+    Ok(match kind {
+        PixelKind::Grey => shrunk::<Luma<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::Rgb => shrunk::<Rgb<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::GreyAlpha => shrunk::<LumaA<u8>>(plan, pixels, is_labels)?.into(),
+        PixelKind::Rgba => shrunk::<Rgba<u8>>(plan, pixels, is_labels)?.into(),
     })
 }
 
 fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
     plan: &Overview,
-    kind: PixelKind,
+    pixels: Vec<u8>,
     is_labels: bool,
-    scratch: &mut Scratch,
 ) -> Result<ImageBuffer<P, Vec<u8>>, RenderError> {
     let (width, height) = plan.extent;
-    let pixels = assembled(plan, kind, scratch)?;
     let (small_width, small_height) = fitted(plan.extent, plan.most);
     let whole: ImageBuffer<P, _> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
         .ok_or_else(|| EncodeError::new(width * height, "there are too few pixels".to_owned()))?;
-    Ok(match is_labels {
-        true => resize(&whole, small_width as u32, small_height as u32, FilterType::Nearest),
-        false => averaged(&whole, small_width as u32, small_height as u32),
-    })
+    if is_labels {
+        return Ok(resize(&whole, small_width as u32, small_height as u32, FilterType::Nearest));
+    }
+    let mut small = averaged(&whole, small_width as u32, small_height as u32);
+    small.pixels_mut().for_each(undarken);
+    Ok(small)
 }
 
-/// The pixels of the whole slice, row by row.
-fn assembled(plan: &Overview, kind: PixelKind, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
-    let ((width, height), bytes) = (plan.extent, kind.bytes());
-    let mut whole = vec![0; width * height * bytes];
+/// Divides an averaged colour by its opacity: missing pixels are black, and must not darken their neighbours.
+fn undarken<P: Pixel<Subpixel = u8>>(pixel: &mut P) {
+    let alpha = u16::from(pixel.alpha());
+    if alpha > 0 && alpha < 255 {
+        let divided = |component: u8| (u16::from(component) * 255 / alpha).min(255) as u8;
+        pixel.apply_without_alpha(divided);
+    }
+}
+
+/// The pixels of the whole slice, row by row, and their opacity, which is empty if all are opaque.
+fn assembled(
+    plan: &Overview,
+    kind: PixelKind,
+    scratch: &mut Scratch,
+) -> Result<(Vec<u8>, Vec<u8>), RenderError> {
+    let (width, height) = plan.extent;
+    let mut whole = vec![0; width * height * kind.bytes()];
+    let mut opacity = Vec::new();
     for (index, tile) in plan.tiles.iter().enumerate() {
-        let pixels = scratch.drawing.draw(tile)?;
-        let (left, top) = (index % plan.across.max(1) * TILE, index / plan.across.max(1) * TILE);
-        let taken = width.saturating_sub(left).min(TILE) * bytes;
-        let into = whole.chunks_exact_mut(width * bytes).skip(top);
-        for (from, into) in pixels.chunks_exact(TILE * bytes).zip(into) {
-            if let (Some(from), Some(into)) =
-                (from.get(..taken), into.get_mut(left * bytes..left * bytes + taken))
-            {
-                into.copy_from_slice(from);
-            }
+        let Drawn { pixels, alpha } = scratch.drawing.draw(tile)?;
+        let place = (index % plan.across.max(1) * TILE, index / plan.across.max(1) * TILE);
+        paste(pixels, kind.bytes(), place, width, &mut whole);
+        if !alpha.is_empty() {
+            opacity.resize(width * height, 255);
+            paste(alpha, 1, place, width, &mut opacity);
         }
     }
-    Ok(whole)
+    Ok((whole, opacity))
+}
+
+/// Copies a tile to its place in a picture, as far as the picture goes; a pixel has this number of bytes.
+fn paste(tile: &[u8], bytes: usize, (left, top): (usize, usize), width: usize, whole: &mut [u8]) {
+    let taken = width.saturating_sub(left).min(TILE) * bytes;
+    let into = whole.chunks_exact_mut(width * bytes).skip(top);
+    for (from, into) in tile.chunks_exact(TILE * bytes).zip(into) {
+        if let (Some(from), Some(into)) =
+            (from.get(..taken), into.get_mut(left * bytes..left * bytes + taken))
+        {
+            into.copy_from_slice(from);
+        }
+    }
 }
 
 /// The size, reduced so that it fits the maximum width and height, keeping the aspect ratio; at least 1 × 1.

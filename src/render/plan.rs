@@ -18,6 +18,8 @@ pub struct Plan {
     pub picture: Picture,
     /// What the settings of the server decide about its pixels.
     pub style: Style,
+    /// Whether pixels that are missing in all channels are transparent; otherwise they are black.
+    pub shows_missing: bool,
     /// How much of each stored chunk is decoded, and whether the reads yield to requests.
     pub policy: ReadPolicy,
 }
@@ -183,6 +185,10 @@ pub enum PixelKind {
     Grey,
     /// Three bytes per pixel: red, green, blue.
     Rgb,
+    /// A byte for the shade and a byte for the opacity.
+    GreyAlpha,
+    /// Four bytes per pixel: red, green, blue, opacity.
+    Rgba,
 }
 
 impl PixelKind {
@@ -191,6 +197,17 @@ impl PixelKind {
         match self {
             PixelKind::Grey => 1,
             PixelKind::Rgb => 3,
+            PixelKind::GreyAlpha => 2,
+            PixelKind::Rgba => 4,
+        }
+    }
+
+    /// This kind with a byte for the opacity.
+    #[must_use]
+    pub fn with_alpha(self) -> Self {
+        match self {
+            PixelKind::Grey | PixelKind::GreyAlpha => PixelKind::GreyAlpha,
+            PixelKind::Rgb | PixelKind::Rgba => PixelKind::Rgba,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! volume's chunks, and reduced block by block: memory use does not grow with the level.
 
 use super::downsample::{Means, SumBuffer};
-use super::window::Blank;
+use super::mask::MissingMask;
 use crate::geometry::{Patch, Region, RowRun};
 use crate::render::plan::Source;
 use crate::volume::{Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples};
@@ -15,7 +15,7 @@ const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 
 /// Fills `field` with the patch's intensities: `height` × `width`, means over boxes if the level is derived.
 ///
-/// Returns what is black in it, because it stands for missing data.
+/// Returns what stands for missing data in it.
 pub(super) fn means<'a>(
     source: &'a Source,
     patch: &Patch,
@@ -23,40 +23,60 @@ pub(super) fn means<'a>(
     block: &mut Samples,
     sums: &mut SumBuffer,
     field: &mut Samples,
-) -> Result<Blank<'a>, ReadError> {
+) -> Result<MissingMask<'a>, ReadError> {
     if source.view.is_stored() {
-        return picks(source, patch, policy, field).map(|()| Blank::Values(&source.missing));
+        return picks(source, patch, policy, field);
     }
     let typed = source.volume.shape().voxel.samples();
-    let empty = with_samples!(&typed, typed => {
+    let places = with_samples!(&typed, typed => {
         let mut means = Means::new(typed, source.view, patch, &source.missing, sums);
         for_blocks(source, patch, |run, region| {
             source.volume.read(&ReadRequest::new(source.time, region).with(policy), block)?;
-            means.add(block, &region, run);
+            means.add(block, &region, run, &source.volume.gaps(source.time, &region));
             Ok(())
         })?;
         means.finish(field)
     });
-    Ok(Blank::Places(empty))
+    Ok(MissingMask { values: None, places })
 }
 
 /// Fills `field` with the patch's voxels as stored: the first voxel of each box if the level is derived.
-pub(super) fn picks(
-    source: &Source,
+///
+/// Returns what stands for missing data in it.
+pub(super) fn picks<'a>(
+    source: &'a Source,
     patch: &Patch,
     policy: &ReadPolicy,
     field: &mut Samples,
-) -> Result<(), ReadError> {
+) -> Result<MissingMask<'a>, ReadError> {
     let (plane, width, height) = (patch.plane(), patch.width(), patch.height());
     field.reset(source.volume.shape().voxel, width * height);
     let mut field = field.as_box(plane.place(1, height as u64, width as u64))?;
+    let mut places = Vec::new();
     for run in patch.runs() {
         let region = source.view.stored_region(&patch.region(run));
         let request = ReadRequest::new(source.time, region).every(source.view.downsample).with(policy);
         let into = field.part(plane.place(0, run.first as u64, 0), request.size());
         source.volume.read_box(&request, into)?;
+        for gap in source.volume.gaps(source.time, &region) {
+            places.extend(picked(&gap, &request, patch).map(|place| run.first * width + place));
+        }
     }
-    Ok(())
+    places.sort_unstable();
+    Ok(MissingMask { values: Some(&source.missing), places })
+}
+
+/// The places, counted from the first row of the request, of the voxels that it reads in a gap.
+fn picked(gap: &Region, request: &ReadRequest, patch: &Patch) -> impl Iterator<Item = usize> + use<> {
+    let (plane, width) = (patch.plane(), patch.width());
+    let (start, step) = (request.region.start, request.step);
+    let first = gap.start.zip(start, u64::saturating_sub).zip(step, u64::div_ceil);
+    let end = gap.end().zip(start, u64::saturating_sub).zip(step, u64::div_ceil);
+    // Along the slice axis, only the first voxel is read.
+    let is_there = first[plane.slice_axis()] == 0;
+    let rows = first[plane.row_axis()]..if is_there { end[plane.row_axis()] } else { 0 };
+    let columns = first[plane.column_axis()]..end[plane.column_axis()];
+    rows.flat_map(move |row| columns.clone().map(move |column| row as usize * width + column as usize))
 }
 
 /// Calls `work` for every block of stored voxels that the patch is computed from.

@@ -16,9 +16,9 @@ pub fn visible(plan: &Visible, scratch: &mut Scratch) -> Result<Vec<f64>, ReadEr
         for source in tile.picture.sources() {
             let Some(patch) = &source.patch else { continue };
             let (block, sums, field) = (&mut drawing.block, &mut drawing.sums, &mut drawing.field);
-            let blank = slice::means(source, patch, &tile.policy, block, sums, field)?;
+            let mask = slice::means(source, patch, &tile.policy, block, sums, field)?;
             with_samples!(&*field, voxels => {
-                let there = places(patch, part).into_iter().filter(|place| !blank.has(*place, voxels[*place]));
+                let there = places(patch, part).into_iter().filter(|place| !mask.has(*place, voxels[*place]));
                 all.extend(there.map(|place| voxels[place].to_f64()).filter(|value| value.is_finite()));
             });
         }

@@ -10,48 +10,23 @@ use bytemuck::Pod;
 use crate::base::paint::Window;
 use crate::base::simd::multiversion;
 use crate::render::plan::Shading;
-use crate::volume::{Missing, Samples, Voxel, with_samples};
+use crate::volume::{Samples, Voxel, with_samples};
 
 /// Limits below which integer windows are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;
 
-/// What is black in a field, whatever the window.
-pub(super) enum Blank<'a> {
-    /// Voxels with these values.
-    Values(&'a Missing),
-    /// The means of boxes that have no voxels but such.
-    Places(Vec<usize>),
-}
-
-impl Blank<'_> {
-    /// Whether a voxel of the field is.
-    pub(super) fn has<T: Voxel>(&self, place: usize, voxel: T) -> bool {
-        match self {
-            Blank::Values(missing) => missing.has(voxel),
-            Blank::Places(places) => places.binary_search(&place).is_ok(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        match self {
-            Blank::Values(missing) => missing.is_empty(),
-            Blank::Places(places) => places.is_empty(),
-        }
-    }
-}
-
 /// Windows `field` into `shades`, which is overwritten, and returns it; if voxels are shown as stored, returns the
-/// bytes of `field` instead. What is `blank` is black.
+/// bytes of `field` instead. Where `opacity` is 0, data is missing: it is black, whatever the window.
 pub(super) fn apply<'a>(
     field: &'a Samples,
     shading: &Shading,
-    blank: &Blank<'_>,
+    opacity: &[u8],
     shades: &'a mut Vec<u8>,
 ) -> &'a [u8] {
     let Shading { window, gamma } = shading;
     if gamma.is_none()
         && *window == Window::AsStored
-        && blank.is_empty()
+        && opacity.is_empty()
         && let Some(bytes) = u8::slice(field)
     {
         return bytes;
@@ -62,21 +37,8 @@ pub(super) fn apply<'a>(
         Some(gamma) => with_gamma(voxels, window.limits(), gamma.get(), shades),
         None => paint(voxels, window, shades),
     });
-    match blank {
-        Blank::Values(missing) if missing.is_empty() => {}
-        Blank::Values(missing) => with_samples!(field, voxels => blacken(voxels, missing, shades)),
-        Blank::Places(places) => places.iter().for_each(|place| shades[*place] = 0),
-    }
+    shades.iter_mut().zip(opacity).for_each(|(shade, opacity)| *shade &= opacity);
     shades
-}
-
-/// Missing voxels are black, whatever the window.
-fn blacken<T: Voxel>(voxels: &[T], missing: &Missing, shades: &mut [u8]) {
-    for (voxel, shade) in voxels.iter().zip(shades) {
-        if missing.has(*voxel) {
-            *shade = 0;
-        }
-    }
 }
 
 fn paint<T: Voxel>(voxels: &[T], window: &Window, shades: &mut [u8]) {

@@ -7,7 +7,7 @@ use super::tile_service::TileService;
 use super::trials::Shown;
 use crate::base::name::Name;
 use crate::catalog::access::Grants;
-use crate::catalog::{Catalog, Opened};
+use crate::catalog::{Catalog, Opened, tell};
 use crate::config::{Fault, Settings};
 
 /// What a reload changed.
@@ -146,6 +146,5 @@ fn would_expose(datasets: &[String]) -> String {
 
 fn log_warnings(opened: &Opened) {
     opened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    opened.undecodable.iter().for_each(|fault| tracing::error!("{fault}"));
-    opened.incomplete.iter().for_each(|fault| tracing::warn!("{fault}"));
+    tell(&opened.notices);
 }

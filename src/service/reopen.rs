@@ -15,7 +15,7 @@ use super::health::Health;
 use super::live::LiveCatalog;
 use super::trials::{Shown, Trial, Trials};
 use crate::base::name::Name;
-use crate::catalog::{Closed, Dataset};
+use crate::catalog::{Closed, Dataset, tell};
 use crate::config::Settings;
 use crate::flow::stalls::Stalls;
 use crate::store::Location;
@@ -289,7 +289,7 @@ impl Reopening {
         }
         // A live dataset is reopened every second.
         if known.is_none_or(|known| !known.live) {
-            reopened.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            tell(&reopened.notices);
         }
         let next = reopened.dataset.inspect(|next| self.live.put(Arc::clone(next), known));
         let is_live = |dataset: &Arc<Dataset>| dataset.live;

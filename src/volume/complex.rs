@@ -103,7 +103,7 @@ impl Volume for Polar {
         Ok(vec![Part { volume: Arc::clone(&self.parts[0]), time, region: *region }])
     }
 
-    fn existing(&self, time: u64, region: &Region) -> Vec<Region> {
-        self.parts[0].existing(time, region)
+    fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
+        self.parts[0].gaps(time, region)
     }
 }

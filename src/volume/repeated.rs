@@ -133,8 +133,8 @@ impl Volume for Repeated {
         Ok(vec![Part { volume: Arc::clone(&self.stored), time, region: self.stored_region(region) }])
     }
 
-    fn existing(&self, time: u64, region: &Region) -> Vec<Region> {
-        let stored = self.stored.existing(time, &self.stored_region(region)).into_iter();
+    fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
+        let stored = self.stored.gaps(time, &self.stored_region(region)).into_iter();
         let enlarged = |extent: Xyz<u64>| enlarged(extent, self.times);
         let shown = stored.map(|part| Region { start: enlarged(part.start), size: enlarged(part.size) });
         shown.filter_map(|part| part.intersection(region)).collect()
@@ -227,7 +227,7 @@ mod tests {
     fn parts_that_exist_are_those_that_their_voxels_fill() {
         let volume = repeated(Xyz::new(2, 2, 1));
         let region = Region { start: Xyz::new(3, 1, 0), size: Xyz::new(4, 4, 2) };
-        assert_eq!(volume.existing(0, &region), [region]);
+        assert_eq!(volume.gaps(0, &region), []);
         assert_eq!(volume.stored_region(&region).start, Xyz::new(1, 0, 0));
         assert_eq!(volume.stored_region(&region).size, Xyz::new(3, 3, 2));
     }

@@ -116,6 +116,11 @@ impl Volume for Series {
         Ok(vec![Part { volume: self.volume(time)?, time: 0, region: *region }])
     }
 
+    fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
+        // A member that cannot be opened is an error when it is read.
+        self.volume(time).map_or_else(|_| Vec::new(), |volume| volume.gaps(0, region))
+    }
+
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
         self.opened_at(time)?.unverified(0, region)
     }

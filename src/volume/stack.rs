@@ -121,8 +121,19 @@ impl Volume for Stack {
         Ok(self.present_pieces(region).map(part).collect())
     }
 
-    fn existing(&self, _time: u64, region: &Region) -> Vec<Region> {
-        self.present_pieces(region).map(|piece| piece.within_stack).collect()
+    fn gaps(&self, _time: u64, region: &Region) -> Vec<Region> {
+        let mut gaps = Vec::new();
+        for Piece { part, within_stack, within_part } in self.pieces(region) {
+            if !self.parts.shape().has(part) {
+                gaps.push(within_stack);
+                continue;
+            }
+            for mut gap in self.parts.gaps(part, &within_part) {
+                gap.start.z = gap.start.z - within_part.start.z + within_stack.start.z;
+                gaps.push(gap);
+            }
+        }
+        gaps
     }
 
     fn references(&self, path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {

@@ -243,8 +243,8 @@ impl Volume for Mapped {
         Ok(vec![Part { volume: Arc::clone(&self.stored), time, region: *region }])
     }
 
-    fn existing(&self, time: u64, region: &Region) -> Vec<Region> {
-        self.stored.existing(time, region)
+    fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
+        self.stored.gaps(time, region)
     }
 }
 

@@ -258,13 +258,13 @@ fn the_positions_of_a_spectrum_are_slices_or_a_remark_names_them() {
     let place = Place::new();
     let path = place.path("lumi.hspy");
     let map = spectral(&path, &[20, 30, 33], &["y", "x", "Wavelength"]);
-    assert_eq!((axes(&map).as_str(), size(&path, &map), map.remarks.len()), ("yxz", [30, 20, 33], 0));
+    assert_eq!((axes(&map).as_str(), size(&path, &map), map.notices.len()), ("yxz", [30, 20, 33], 0));
     let stack = spectral(&path, &[9, 20, 30, 33], &["z", "y", "x", "Wavelength"]);
     assert_eq!((axes(&stack).as_str(), size(&path, &stack)), ("zyxc", [30, 20, 9]));
     assert!(
-        stack.remarks[0].contains("33 positions") && stack.remarks[0].contains("index = { c"),
+        stack.notices[0].text.contains("33 positions") && stack.notices[0].text.contains("index = { c"),
         "{:?}",
-        stack.remarks
+        stack.notices
     );
 }
 
@@ -321,8 +321,11 @@ fn bytes_with_three_or_four_components_are_colours_by_their_name() {
     let coloured: Vec<&str> =
         found.channels.iter().filter(|one| one.kind == Kind::Rgb).map(|one| one.name.as_str()).collect();
     assert_eq!(coloured, ["colors", "images"]);
-    let remarks = &found.channels.iter().find(|one| one.name.as_str() == "colors").unwrap().remarks;
-    assert_eq!(remarks, &["its opacity is not drawn"]);
+    let remarks = &found.channels.iter().find(|one| one.name.as_str() == "colors").unwrap().notices;
+    assert_eq!(
+        remarks.iter().map(|notice| notice.text.as_str()).collect::<Vec<_>>(),
+        ["its opacity is not drawn"]
+    );
 }
 
 #[test]

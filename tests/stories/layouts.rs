@@ -262,7 +262,7 @@ fn cremi_with_labels_at_an_offset() {
     };
     assert_eq!(origin(ids), Some([24.0, 20.0, 40.0]), "in nanometres");
     assert_eq!(origin(raw), Some([0.0; 3]), "an image without an offset begins at 0");
-    assert!(ids.remarks.is_empty() && raw.remarks.is_empty());
+    assert!(ids.notices.is_empty() && raw.notices.is_empty());
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn flyem_and_gala_have_labels_in_a_stack() {
     });
     let both = found(&labels);
     assert_eq!(names(&both), ["stack", "superpixels"]);
-    assert!(both.channels.iter().all(|channel| channel.kind == Kind::Labels && channel.remarks.is_empty()));
+    assert!(both.channels.iter().all(|channel| channel.kind == Kind::Labels && channel.notices.is_empty()));
     let server = place.serve([&labels]);
     let ids = |channel: &str| {
         let answer = server.get(&format!("/voxels/labels/{channel}/0/0-20_4-6_0-1.raw"));
@@ -331,7 +331,10 @@ fn a_table_of_bodies_that_cannot_be_used_is_remarked() {
     });
     let stack = only(&place.path("seg.h5"));
     assert_eq!(stack.kind, Kind::Labels);
-    assert!(stack.remarks[0].starts_with("its ids are shown as stored, not those of bodies"), "{stack:?}");
+    assert!(
+        stack.notices[0].text.starts_with("its ids are shown as stored, not those of bodies"),
+        "{stack:?}"
+    );
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn minc_names_the_order_of_its_axes() {
     );
     assert_eq!((voxel(&channel), channel.voxel_unit.as_deref()), (Some([1.5, 2.0, 3.0]), Some("mm")));
     assert_eq!(value(&path, &channel, CORNER.0), (SIZE, CORNER.1));
-    assert!(channel.remarks.is_empty());
+    assert!(channel.notices.is_empty());
     // Each slice along x has its own scale: 255 is 51 x.
     let server = place.serve([&path]);
     let answer = server.get("/voxels/brain/image/0/0-7_4-5_1-2.raw");

@@ -104,7 +104,7 @@ fn numbered_parts_of_a_detector_are_one_stack_in_every_plane() {
     file.close().unwrap();
     let discovery = found(&place.path("master.h5"));
     assert_eq!((discovery.layout, names(&discovery)), ("detector", vec!["data", "flatfield"]));
-    assert_eq!(discovery.remarks, [""; 0]);
+    assert_eq!(discovery.notices, []);
     let server = place.serve(["master.h5"]);
     assert_eq!(size(&server, "master", "data"), stack_of(12));
     for (start, end) in [(0, 12), (4, 6), (3, 11), (9, 12), (11, 12), (5, 10)] {
@@ -178,12 +178,13 @@ fn missing_parts_are_black_named_in_a_warning_and_shown_once_they_are_there() {
         let outcome = place.run([command, "master.h5"]);
         assert_eq!(outcome.code, 0, "{}", outcome.err);
         for words in [
-            "/entry/data/data_000002 was not followed",
+            "/entry/data/data_000002: the link was not followed",
             "there is no \"late.h5\"",
             "\"gone.h5\"",
             "(2 to 4, 6)",
         ] {
-            assert!(outcome.err.contains(words), "{command}: {words:?} is not in {}", outcome.err);
+            let told = if command == "inspect" { &outcome.out } else { &outcome.err };
+            assert!(told.contains(words), "{command}: {words:?} is not in {told}");
         }
     }
     let server = place.serve(["master.h5"]);
@@ -251,7 +252,7 @@ fn a_part_that_exists_but_cannot_be_read_is_an_error_and_not_black() {
     );
     let checked = place.run(["check", "master.h5"]);
     assert!(
-        checked.err.contains("data_000002 was not followed") && checked.err.contains("b.h5"),
+        checked.err.contains("data_000002: the link was not followed") && checked.err.contains("b.h5"),
         "{}",
         checked.err
     );
@@ -343,7 +344,7 @@ fn files_that_link_to_each_other_are_listed_once() {
     }
     let discovery = found(&place.path("a.h5"));
     assert_eq!(names(&discovery), ["raw_of_a", "raw_of_b"]);
-    assert!(discovery.remarks[0].contains("is there a loop?"), "{:?}", discovery.remarks);
+    assert!(discovery.notices[0].text.contains("is there a loop?"), "{:?}", discovery.notices);
     let server = place.serve(["a.h5", "b.h5"]);
     for channel in ["a/raw_of_a", "a/raw_of_b", "b/raw_of_a", "b/raw_of_b"] {
         assert!(slices(&server, channel, 0..4) == bytes(0..4), "{channel}");
@@ -399,7 +400,7 @@ fn soft_links_in_a_linked_file_are_followed_out_of_the_group_that_is_linked_to()
         file.link_soft("/linked/own", "alias").unwrap();
     });
     let discovery = found(&place.path("master.h5"));
-    assert_eq!((names(&discovery), discovery.remarks.len()), (vec!["a_soft", "own"], 0));
+    assert_eq!((names(&discovery), discovery.notices.len()), (vec!["a_soft", "own"], 0));
     let server = place.serve(["master.h5"]);
     assert!(slices(&server, "master/a_soft", 0..3) == bytes(0..3));
     assert!(slices(&server, "master/own", 0..3) == bytes(6..9));

@@ -41,6 +41,7 @@ mod load;
 mod makers;
 mod manual;
 mod memory;
+mod notices;
 mod observing;
 mod openapi;
 mod packages;

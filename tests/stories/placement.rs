@@ -128,7 +128,7 @@ fn they_are_described_in_the_grid_of_the_image_and_stored_voxels_can_be_had() {
 fn labels_that_cannot_be_placed_are_named_with_the_reason() {
     let place = Place::new();
     let server = served(&place);
-    server.wait_for_log("the channel odd of");
+    server.wait_for_log("datasets.cremi.channels.odd: its voxels are");
     assert_eq!(channel(&server, "odd")["voxel_size"], json!([6.0, 6.0, 40.0]));
     compare(&server, "odd/xy/0/0_0_0.png", |y, x| Some([0, stored(y, 0, 1, 30)?, stored(x, 0, 1, 40)?]));
     let checked = place.run(["check", "cremi.h5"]);

@@ -316,7 +316,7 @@ fn a_foreign_file_with_the_name_of_a_sidecar_is_ignored_and_not_changed() {
         fs::write(beside(&path), &foreign).unwrap();
         let inspected = place.run(["inspect".as_ref(), path.as_os_str()]);
         assert_eq!(inspected.code, 0);
-        assert!(inspected.err.contains("is ignored"), "{}", inspected.err);
+        assert!(inspected.out.contains("is ignored"), "{}", inspected.out);
         assert_eq!(pyramid(&place, &[&path]).code, 1);
         assert_eq!(fs::read(beside(&path)).unwrap(), foreign);
     }

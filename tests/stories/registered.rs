@@ -208,13 +208,13 @@ fn a_registration_that_cannot_be_understood_is_named_and_left_out() {
     for (setup, channel) in found.channels.iter().enumerate().skip(1) {
         let named = format!("cells.xml: the registration of setup {setup} at time point 0 is left out");
         assert!(
-            channel.remarks.len() == 1 && channel.remarks[0].starts_with(&named),
+            channel.notices.len() == 1 && channel.notices[0].text.starts_with(&named),
             "{:?}",
-            channel.remarks
+            channel.notices
         );
         assert_eq!(channel.transforms.first(), None);
     }
-    assert!(found.channels[0].remarks.is_empty());
+    assert!(found.channels[0].notices.is_empty());
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn samples() -> Fingerprint {
         dataset: DatasetStyle { voxel_size: Some(Xyz::new(1.0, 2.0, 3.0)), ..DatasetStyle::default() },
         time: 4,
         address: address(Plane::Xz),
+        shows_missing: false,
         layers,
     };
     let view = View {

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use crate::base::description::{ChannelDescription, LevelDescription, StorageDescription};
+use crate::base::notice::Notice;
 use crate::base::units::{self, bytes};
 use crate::catalog::advice::Warning;
 use crate::catalog::{Inspection, LevelCost, PassThrough};
@@ -22,6 +23,9 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
     let _ = writeln!(out, "token      {}", description.token);
     for (channel, costs) in description.channels.iter().zip(costs) {
         describe_channel(&mut out, channel, costs);
+    }
+    for Notice { severity, about, text } in description.notices.iter().flatten() {
+        let _ = writeln!(out, "\n{:<10} {}: {}", severity.name(), escaped(about), escaped(text));
     }
     for Warning { channel, problem, mend } in warnings {
         let _ = writeln!(out, "\nwarning    {channel}: {}", escaped(problem));

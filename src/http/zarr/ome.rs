@@ -26,6 +26,11 @@ pub(super) fn image(image: &Image, version: ZarrVersion) -> Value {
         value["omero"] = omero;
     }
     add_own(&mut value, &arrays);
+    // Chunks have the fill value where data is missing.
+    let errors: Vec<_> = image.errors().collect();
+    if !errors.is_empty() {
+        value[OWN]["notices"] = json!(errors);
+    }
     value
 }
 

@@ -855,6 +855,88 @@ export const stories = (world) => {
       }
     },
 
+    async "What is missing is told, and is neither black nor a value"(visit) {
+      const folder = mkdtempSync(path.join(tmpdir(), "voltile-missing-"));
+      world.write("incomplete", folder);
+      const server = await world.start(...["half.h5", "floats.h5", "whole.h5"].map((name) => path.join(folder, name)));
+      const other = await Visit.begin(visit.context.browser(), server);
+      /** Whether the page shows its pattern around the middle of the pane, and no tile. */
+      const hasPattern = async () => {
+        const box = await other.page.locator(".pane .canvas").boundingBox();
+        const middle = [box.x + box.width / 2, box.y + box.height / 2];
+        const colours = await other.colours(Array.from({ length: 20 }, (_, i) => [middle[0] + i - 10, middle[1]]));
+        const distinct = new Set(colours.map(String));
+        return distinct.size > 1 && distinct.size < 12 && colours.every((colour) => Math.max(...colour) < 60 && Math.min(...colour) > 8);
+      };
+      const point = async () => {
+        const box = await other.page.locator(".pane .canvas").boundingBox();
+        await other.page.mouse.move(box.x + box.width / 2 - 6, box.y + box.height / 2 - 5);
+        await other.page.mouse.move(box.x + box.width / 2 - 5, box.y + box.height / 2 - 5);
+      };
+      try {
+        await other.open("#");
+        await other.page.waitForSelector(".card[title=half] .mark.error");
+        await other.page.waitForFunction(() => [...document.images].every((image) => image.complete && image.naturalWidth));
+        equal(await other.page.locator(".mark").count(), 1, "cards with a mark");
+        await world.picture(other, "missing-list");
+        await other.open("#half?plane=xy&at=200,150,1&show=raw");
+        await other.page.waitForSelector(".told.error >> text=gone.h5");
+        truth(!(await hasPattern()), "what is there has a pattern");
+        await point();
+        await other.page.waitForFunction(() => / raw 39\d/.test(document.querySelector(".status").textContent));
+        await other.open("#half?plane=xy&at=200,150,6&show=raw");
+        await other.page.reload();
+        await other.page.waitForSelector(".told.error >> text=gone.h5");
+        await other.settle();
+        truth(await hasPattern(), "what is missing has no pattern");
+        const asked = other.page.waitForResponse((response) => response.url().includes("range.json"));
+        await point();
+        await asked;
+        await other.page.waitForTimeout(300);
+        truth(!(await other.text(".status")).includes("raw"), `a value is told: ${await other.text(".status")}`);
+        await world.picture(other, "missing-source");
+        await other.page.click(".told >> text=About this file");
+        await other.page.waitForSelector(".about .warning.error >> text=gone.h5");
+        await world.picture(other, "missing-about");
+        await other.page.keyboard.press("Escape");
+        await other.open("#floats?plane=xy&at=200,150,0&show=raw:inverted");
+        await other.page.reload();
+        await other.page.waitForFunction(() => document.querySelector(".pane").dataset.shown?.includes("view/"));
+        await other.settle();
+        truth(await hasPattern(), "NaN has no pattern");
+        await point();
+        await other.page.waitForTimeout(600);
+        truth(!(await other.text(".status")).includes("raw"), "NaN is told as a value");
+        await world.picture(other, "missing-nan");
+        const [download] = await Promise.all([other.page.waitForEvent("download"), other.page.keyboard.press("e").then(() => other.page.click("text=Save picture"))]);
+        const png = readFileSync(await download.path()).toString("base64");
+        const alphas = await other.page.evaluate(async (png) => {
+          const bytes = Uint8Array.from(atob(png), (character) => character.charCodeAt(0));
+          const image = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
+          const context = new OffscreenCanvas(image.width, image.height).getContext("2d", { willReadFrequently: true });
+          context.drawImage(image, 0, 0);
+          const alpha = (x, y) => context.getImageData(Math.floor(x), Math.floor(y), 1, 1).data[3];
+          const middle = image.width / 2;
+          return [alpha(middle, image.height / 2 - 20), alpha(2, 2)];
+        }, png);
+        equal(alphas.join(), "0,255", "the opacity of NaN and of what is outside in the saved picture");
+        // A link with a channel that does not exist.
+        await other.open("#whole?plane=xy&at=200,150,0&show=nucleus");
+        await other.page.waitForSelector(".said:not([hidden]) >> text=There is no channel “nucleus”");
+        await other.settle();
+        truth((await other.page.locator(".pane").getAttribute("data-shown")).includes("/raw/"), "the default channel is not shown");
+        await other.page.waitForTimeout(4500);
+        truth(await other.page.isVisible(".said"), "the notice has gone by itself");
+        await world.picture(other, "unknown-channel");
+        await other.page.click(".said [aria-label='Close the notice']");
+        await other.page.waitForSelector(".said", { state: "hidden" });
+        await other.end();
+      } finally {
+        await server.stop();
+        rmSync(folder, { recursive: true });
+      }
+    },
+
     async "New and removed datasets appear by themselves, by one stream for all pages, also after a restart"(visit) {
       const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
       world.write("another", path.join(folder, "one.h5"), "9");

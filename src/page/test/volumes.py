@@ -3,6 +3,7 @@
     volumes.py make FOLDER         writes test.h5 and voltile.toml, which also serves the demo volume if DEMO is given
     volumes.py many FOLDER COUNT   writes voltile.toml with so many datasets
     volumes.py another FILE SEED   writes a small file
+    volumes.py incomplete FOLDER   writes half.h5, half of which is in a file that is not there, floats.h5 with NaN, and whole.h5
     volumes.py registered FOLDER   writes angles.h5, tiles.h5 and drift.h5, with the XML files of Multiview Reconstruction and
                                    BigStitcher: beads at known places of space; prints the places, in nanometres
     volumes.py microscope FILE SECONDS  appends a slice every 100 ms; prints the number, colour and time of each when it is flushed
@@ -139,6 +140,23 @@ def another(file: Path, seed: int) -> None:
     with h5py.File(new, "w") as made:
         made["raw"] = np.random.default_rng(seed).integers(0, 255, (2, 64, 64)).astype("u1")
     new.rename(file)
+
+
+def incomplete(folder: Path) -> None:
+    """half.h5: four of eight slices are in a file that is not there; NaN in floats.h5; whole.h5, of which all is there."""
+    with h5py.File(folder / "first.h5", "w") as made:
+        made["data"] = np.full((4, 300, 400), 200, "u2") + np.arange(400, dtype="u2")
+    layout = h5py.VirtualLayout((8, 300, 400), "u2")
+    for first, name in ((0, "first.h5"), (4, "gone.h5")):
+        layout[first : first + 4] = h5py.VirtualSource(name, "data", (4, 300, 400))
+    with h5py.File(folder / "half.h5", "w") as made:
+        made.create_virtual_dataset("raw", layout)
+    with h5py.File(folder / "floats.h5", "w") as made:
+        values = np.tile(np.linspace(0, 1, 400, dtype="f4"), (2, 300, 1))
+        values[:, 100:200, 100:300] = np.nan
+        made["raw"] = values
+    with h5py.File(folder / "whole.h5", "w") as made:
+        made["raw"] = np.arange(2 * 300 * 400, dtype="u1").reshape(2, 300, 400)
 
 
 def affine(linear=np.eye(3), shift=(0, 0, 0)) -> np.ndarray:
@@ -280,6 +298,8 @@ if __name__ == "__main__":
         many(Path(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "another":
         another(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1] == "incomplete":
+        incomplete(Path(sys.argv[2]))
     elif sys.argv[1] == "registered":
         registered(Path(sys.argv[2]))
     elif sys.argv[1] == "microscope":

@@ -44,6 +44,8 @@ const table = (head: string[], rows: (string | number)[][]): HTMLElement =>
 function content(about: About): HTMLElement[] {
   const known = about.warnings?.map(({ channel, problem, mend }) => `${channel}: ${problem}${mend ? ` · ${mend}` : ""}`);
   const slow = known ?? about.channels.flatMap((channel) => PLANES.flatMap((plane) => reason(channel, plane) ?? []));
+  const notices = (about.notices ?? []).map((notice) =>
+    h("p", { className: `warning ${notice.severity}` }, h("b", {}, notice.severity), ` · ${notice.about === about.token ? "" : `${notice.about}: `}${notice.text}`));
   const problems = about.channels.flatMap(({ problem }) => problem ?? []);
   const levels = about.channels.flatMap((channel) => channel.levels.map(({ level, size, path, storage }) => [
     channel.label ?? channel.name, level, size.join(" × "), path ?? "computed", storage?.chunk ? storage.chunk.join(" × ") : (storage?.layout ?? ""),
@@ -57,6 +59,7 @@ function content(about: About): HTMLElement[] {
   return [
     ...(file ? [h("p", {}, file)] : []),
     ...(about.layouts ?? []).map(({ layout, because }) => h("p", {}, h("b", {}, layout), ` · ${because}`)),
+    ...notices,
     ...[...problems, ...slow].map((text) => h("p", { className: "warning" }, text)),
     h("h3", {}, "Channels"), table(["Channel", "Kind", "Type", "Voxel, x × y × z", "Found in", "Times"], sizes),
     ...(about.channels.some((channel) => channel.transform?.in_words) ? [

@@ -55,6 +55,9 @@ export interface Channel {
   left_out?: Record<string, string>;
   /** Whether its labels have names. */
   names?: boolean;
+  /** The values that stand for missing data, and whether there are parts without data. */
+  missing?: string[];
+  gaps?: boolean;
   /** The position of its first voxel in the tiles of the dataset, in voxels of level 0; null if it is not known. */
   offset?: Triple | null;
   levels: Level[];
@@ -62,6 +65,13 @@ export interface Channel {
   space?: number;
   /** Where its tiles begin among those of the other channels of the space, in voxels of level 0. */
   begin?: Triple;
+}
+
+/** Something that people must be told about the data. */
+export interface Notice {
+  severity: "error" | "warning" | "info";
+  about: string;
+  text: string;
 }
 
 export interface Dataset {
@@ -80,7 +90,14 @@ export interface Dataset {
   /** The layouts recognised in its files; empty if all channels are configured. */
   layouts?: { layout: string; because: string }[];
   channels: Channel[];
+  /** How many notices there are; absent from older servers. The list comes with the windows. */
+  noticed?: { errors: number; warnings: number };
+  notices?: Notice[] | null;
 }
+
+/** Whether a pixel of a channel may stand for missing data. */
+export const mayMiss = (channel: Channel): boolean =>
+  channel.kind === "image" && (channel.gaps === true || (channel.missing ?? []).length > 0 || channel.dtype.startsWith("float"));
 
 /** What the addresses of a dataset begin with. */
 export const addressOf = (dataset: Dataset): string => dataset.address ?? dataset.token;

@@ -1,17 +1,17 @@
-// Text around the picture: temporary notices, problems with a remedy, and the keys.
+// Text around the picture: notices, problems with a remedy, and the keys.
 
-import { h, sheet } from "./dom";
+import type { Dataset } from "./data";
+import { h, iconButton, sheet } from "./dom";
 import { KEYS } from "./keys";
-
-const SAID_FOR = 4000;
 
 /** Notices at the bottom of the stage. */
 export class Notices {
-  private readonly said = h("p", { className: "said", role: "status", hidden: true });
+  private readonly words = h("span", {});
+  private readonly said = h("p", { className: "said", role: "status", hidden: true }, this.words,
+    iconButton("close", "Close the notice", () => (this.said.hidden = true)));
   private readonly reason = h("span", {});
   private readonly trouble = h("p", { className: "problem", role: "alert", hidden: true });
   readonly element = h("div", { className: "notices" }, this.said, this.trouble);
-  private timer = 0;
 
   constructor(retry: () => void) {
     this.trouble.append(this.reason, h("button", { type: "button", onclick: retry }, "Try again"),
@@ -23,14 +23,13 @@ export class Notices {
     this.trouble.hidden = true;
   }
 
+  /** A notice that stays until it is closed or the next one replaces it. */
   say(text: string): void {
-    this.said.textContent = text;
+    this.words.textContent = text;
     this.said.hidden = false;
-    window.clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => (this.said.hidden = true), SAID_FOR);
   }
 
-  /** A notice that stays until it is dismissed. */
+  /** A notice that stays beside others until it is dismissed. */
   stay(text: string): void {
     const line = h("p", { role: "status" }, text, h("button", { type: "button", onclick: () => line.remove() }, "Dismiss"));
     this.element.append(line);
@@ -50,6 +49,41 @@ export class Notices {
     this.reason.textContent = `Some of the picture could not be loaded: ${reason}`;
     this.trouble.hidden = false;
   }
+}
+
+/** The line above the picture: the worst notice about the data, and a way to the others. */
+export class Told {
+  private readonly text = h("span", { className: "text" });
+  private readonly all = h("button", { type: "button", className: "plain" });
+  readonly element = h("p", { className: "told", role: "status", hidden: true }, this.text, this.all,
+    iconButton("close", "Close the notice", () => this.close()));
+  private closed = false;
+
+  constructor(about: () => void) {
+    this.all.addEventListener("click", about);
+  }
+
+  private close(): void {
+    this.closed = true;
+    this.element.hidden = true;
+  }
+
+  /** Shows what is known of a dataset: the number of notices before the notices themselves. */
+  show({ token, noticed, notices }: Dataset): void {
+    const { errors = 0, warnings = 0 } = noticed ?? {};
+    const [worst] = notices ?? [];
+    this.element.hidden = this.closed || errors + warnings === 0;
+    this.element.classList.toggle("error", errors > 0);
+    this.text.textContent = worst ? `${worst.about === token ? "" : `${worst.about}: `}${worst.text}` : counted(errors, warnings);
+    this.text.title = this.text.textContent;
+    this.all.textContent = errors + warnings > 1 ? `All ${errors + warnings} notices` : "About this file";
+  }
+}
+
+/** The number of errors and of warnings about data. */
+export function counted(errors: number, warnings: number): string {
+  const some = (count: number, what: string) => (count ? [`${count} ${what}${count > 1 ? "s" : ""}`] : []);
+  return [...some(errors, "error"), ...some(warnings, "warning")].join(", ");
 }
 
 /** The keys and gestures. */

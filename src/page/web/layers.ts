@@ -5,7 +5,7 @@
 // handle moves, its channel is a grey layer of its own, whose 8 bits are stretched here. Image layers are added, as in mcfc;
 // labels are drawn on top.
 
-import { addressOf, beginOf, type Channel, type Dataset, end, endOf, type Mount, type PlaneName, timeOf, type Triple } from "./data";
+import { addressOf, beginOf, type Channel, type Dataset, end, endOf, mayMiss, type Mount, type PlaneName, timeOf, type Triple } from "./data";
 import { at, type Box, Grid } from "./geometry";
 import { isMap, paintName, table } from "./paint";
 import type { Selection } from "./select";
@@ -34,6 +34,8 @@ export interface Layer {
   selection: (Selection & { voxels(level: number, row: number, column: number): { address: string; box: Box } | null }) | null;
   opacity: number;
   adds: boolean;
+  /** Whether its tiles may have transparent pixels, where data is missing. */
+  mayMiss: boolean;
 }
 
 const AS_IT_IS: Treatment = { name: "", table: null, clear: false };
@@ -56,11 +58,15 @@ export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
   });
 }
 
-/** Whether the server's ordinary tiles show a channel so. */
-const isPlain = (shown: Shown): boolean => shown.window === null && shown.gamma === 1 && !isMap(shown.colour);
 
 /** Whether the values that are black and white are known: the server measures them. */
 export const isMeasured = (channel: Channel): boolean => channel.window !== null || channel.dtype === "uint8";
+
+/** Whether the server's ordinary tiles show a channel so. They are black where data is missing. */
+function isPlain(scene: Scene, channel: Channel, shown: Shown): boolean {
+  const misses = scene.adjust && mayMiss(channel) && isMeasured(channel);
+  return shown.window === null && shown.gamma === 1 && !isMap(shown.colour) && !misses;
+}
 
 /** The path of tiles with ranges, exponents and colours of ours, up to the plane. */
 function viewPath(dataset: Dataset, channels: Channel[], shown: (channel: Channel) => Shown): string {
@@ -94,7 +100,7 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   const still = images.filter((channel) => channel.kind === "image" && !moving.includes(channel));
   const maker = new Maker(scene, plane);
   // One channel in grey has the address that other viewers ask for, too.
-  const groups = bundles(still).flatMap((group) => group.every((channel) => isPlain(shown(channel))) ? byColour(group, shown) : [group]);
+  const groups = bundles(still).flatMap((group) => group.every((channel) => isPlain(scene, channel, shown(channel))) ? byColour(group, shown) : [group]);
   const layers = [
     ...images.filter((channel) => channel.kind === "rgb").map((channel) => maker.single(channel)),
     ...moving.map((channel) => maker.moving(channel, shown(channel))),
@@ -144,7 +150,7 @@ class Maker {
     };
     const revision = dataset.live ? this.revision(channel, grid, point) : "";
     const key = [address(0, 0, 0), treatment.name, treatment.clear, beginOf(channel), revision].join("|");
-    return { key, revision, grid, address, treatment, selection: null, opacity: 1, adds: false };
+    return { key, revision, grid, address, treatment, selection: null, opacity: 1, adds: false, mayMiss: false };
   }
 
   /** The windows; and the state of the file, if the newest slice or time point is shown, which may not be complete. */
@@ -175,7 +181,9 @@ class Maker {
   group(channels: Channel[], shown: (channel: Channel) => Shown): Layer {
     const { dataset } = this.scene;
     const [first] = channels as [Channel];
-    if (!channels.every((channel) => isPlain(shown(channel)))) return this.layer(first, viewPath(dataset, channels, shown));
+    if (!channels.every((channel) => isPlain(this.scene, channel, shown(channel)))) {
+      return { ...this.layer(first, viewPath(dataset, channels, shown)), mayMiss: channels.some(mayMiss) };
+    }
     if (channels.length === 1 && !shown(first).colour) return this.single(first);
     const names = channels.map((channel) => `${channel.name}:${shown(channel).colour}`).join();
     return this.layer(first, this.ordinary(`mcfc/${addressOf(dataset)}/${names}`));
@@ -185,9 +193,10 @@ class Maker {
   moving(channel: Channel, shown: Shown): Layer {
     const held = shown.held ?? AS_SERVED;
     const grey: Shown = { ...shown, ...held, colour: "" };
-    const path = isPlain(grey) ? this.pathOf(channel) : viewPath(this.scene.dataset, [channel], () => grey);
+    const path = isPlain(this.scene, channel, grey) ? this.pathOf(channel) : viewPath(this.scene.dataset, [channel], () => grey);
     const name = JSON.stringify([shown.colour, shown.window, shown.gamma, held, channel.window]);
-    return this.layer(channel, path, { name, table: table(shown.colour, stretched(channel, held, shown)), clear: false });
+    const layer = this.layer(channel, path, { name, table: table(shown.colour, stretched(channel, held, shown)), clear: false });
+    return { ...layer, mayMiss: mayMiss(channel) };
   }
 
   labels(channel: Channel, { opacity, selected }: Shown, covers: boolean): Layer {

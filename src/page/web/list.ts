@@ -6,6 +6,7 @@
 import type { Channel, Dataset, Site } from "./data";
 import { h } from "./dom";
 import { Grid, TILE } from "./geometry";
+import { counted } from "./help";
 import { type Layer, layersOf } from "./layers";
 import { secretForm } from "./secret";
 import { beginning, toHash } from "./view";
@@ -57,12 +58,12 @@ class Card {
     const view = beginning(dataset);
     // The middle of a series, as the first time point may be blank.
     const time = Math.floor(Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2);
-    const layer = layersOf({ dataset, view: { ...view, time }, mounts: site.mounts, adjust: false }, "xy")[0];
+    const layer = layersOf({ dataset, view: { ...view, time }, mounts: site.mounts, adjust: site.adjust === true }, "xy")[0];
     this.picture = layer && picture(layer);
     const names = dataset.channels.map((channel) => channel.label ?? channel.name).join(", ");
     const date = dataset.modified ? new Date(dataset.modified).toLocaleDateString("en", { dateStyle: "medium" }) : "";
     this.element = h("li", {}, h("a", { href: toHash(dataset, view), className: "card", title: dataset.token },
-      h("span", { className: "thumbnail" }, this.picture?.frame),
+      h("span", { className: `thumbnail${layer?.mayMiss ? " misses" : ""}` }, this.picture?.frame, mark(dataset)),
       h("strong", {}, dataset.token),
       h("span", {}, extent(dataset.channels.find((channel) => view.shown[channel.name]?.on))),
       date && h("span", {}, date),
@@ -76,6 +77,13 @@ class Card {
     if (visible && !image.hasAttribute("src")) image.src = address;
     if (!visible && !image.complete) image.removeAttribute("src");
   }
+}
+
+/** What tells a card whose dataset has notices. */
+function mark({ noticed }: Dataset): HTMLElement | false {
+  const { errors = 0, warnings = 0 } = noticed ?? {};
+  const says = counted(errors, warnings);
+  return says !== "" && h("span", { className: errors ? "mark error" : "mark", title: says, role: "img", "aria-label": says }, "!");
 }
 
 /** Something at a height of the list. */

@@ -32,6 +32,8 @@ export class Pane {
   private readonly viewer: OpenSeadragon.Viewer;
   private readonly scale = h("div", { className: "scale" });
   private readonly box = h("div", { className: "canvas" });
+  /** What is behind the volume: seen where data is missing. */
+  private readonly ground = h("div", { className: "ground", hidden: true });
   private grid: Grid | null = null;
   private scene: Scene | null = null;
   private readonly stack: Stack;
@@ -44,7 +46,7 @@ export class Pane {
     const axes = AXES[plane];
     const name = (axis: number) => h("b", { className: `axis-${AXIS_NAMES[axis]}` }, AXIS_NAMES[axis]);
     const legend = h("span", { className: "legend" }, name(axes.column), "→ ", name(axes.row), "↓");
-    this.element = h("section", { className: "pane", "aria-label": `${plane} plane` }, this.box, legend,
+    this.element = h("section", { className: "pane", "aria-label": `${plane} plane` }, this.ground, this.box, legend,
       h("i", { className: `cross down axis-${AXIS_NAMES[axes.column]}` }),
       h("i", { className: `cross over axis-${AXIS_NAMES[axes.row]}` }),
       this.scale, h("div", { className: "progress" }));
@@ -81,6 +83,7 @@ export class Pane {
   private listen(): void {
     const { viewer } = this;
     viewer.addHandler("viewport-change", () => this.tell());
+    viewer.addHandler("update-viewport", () => this.layGround());
     viewer.addHandler("resize", () => this.follow());
     viewer.addHandler("animation-finish", () => {
       this.follow(); // back to the limits of the view, if it is past the volume's edge
@@ -165,6 +168,18 @@ export class Pane {
       if (later) return layersOf({ ...scene, view: { ...scene.view, time: scene.view.time + by } }, this.plane);
       return layersOf({ ...scene, view: stepped(scene.view, this.plane, by) }, this.plane);
     });
+  }
+
+  /** Puts the pattern of missing data behind the volume. */
+  private layGround(): void {
+    const { grid, ground } = this;
+    ground.hidden = !grid || !this.stack.layers.some((layer) => layer.mayMiss);
+    if (!grid || ground.hidden) return;
+    const { viewport } = this.viewer;
+    const first = viewport.pixelFromPoint(new OpenSeadragon.Point(0, 0), true);
+    const last = viewport.pixelFromPoint(new OpenSeadragon.Point(1, grid.height / grid.width), true);
+    const [left, top, right, bottom] = [first.x, first.y, last.x, last.y].map(Math.round) as [number, number, number, number];
+    Object.assign(ground.style, { left: `${left}px`, top: `${top}px`, width: `${right - left}px`, height: `${bottom - top}px` });
   }
 
   /** Moves the viewport to the view. */

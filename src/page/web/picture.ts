@@ -42,6 +42,8 @@ async function drawPlane(context: CanvasRenderingContext2D, plane: Plane, signal
   context.rect(left, top, width, height);
   context.clip();
   context.imageSmoothingEnabled = scale < 0.99;
+  // Where data is missing, the picture is transparent.
+  if (layers.some((layer) => layer.mayMiss)) context.clearRect(left - part.x * scale, top - part.y * scale, plane.grid.width * scale, plane.grid.height * scale);
   for (const [index, layer] of layers.entries()) {
     const level = layer.grid.best(scale);
     const first = layer.grid.tileAt(level, part.x, part.y);

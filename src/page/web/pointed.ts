@@ -3,7 +3,7 @@
 import { type Channel, type Dataset, firstOf, type Triple } from "./data";
 import { at } from "./geometry";
 import { nameOf } from "./names";
-import { boxAddress, readBox } from "./voxels";
+import { boxAddress, isMissing, readBox } from "./voxels";
 import { inSight, isOn, type View } from "./view";
 
 /** How long the cursor rests before values are requested, in milliseconds. */
@@ -15,6 +15,12 @@ export interface Pointed {
   text: string;
   /** The name of a label; empty if it has none. */
   name: string;
+}
+
+/** A channel, and its voxel under the cursor. */
+interface Here {
+  channel: Channel;
+  voxel: Triple;
 }
 
 export class Pointer {
@@ -39,23 +45,23 @@ export class Pointer {
     this.forget();
     this.voxel = key;
     if (!key) return;
-    const addresses = here.map(({ channel, voxel }) => boxAddress(dataset, channel, view.time, 0, voxel, [1, 1, 1]));
-    this.timer = window.setTimeout(() => void this.read(dataset, here.map(({ channel }) => channel), addresses), REST);
+    this.timer = window.setTimeout(() => void this.read(dataset, here, view.time), REST);
   }
 
-  private async read(dataset: Dataset, channels: Channel[], addresses: string[]): Promise<void> {
+  private async read(dataset: Dataset, here: Here[], time: number): Promise<void> {
     const { signal } = this.ending;
-    const read = async (channel: Channel, address: string) => {
-      const values = await readBox(address, signal);
+    const read = async ({ channel, voxel }: Here) => {
+      const values = await readBox(boxAddress(dataset, channel, time, 0, voxel, [1, 1, 1]), signal);
+      if (await isMissing(dataset, channel, time, voxel, values, signal)) return [];
       const text = Array.from(values, (value) => String(typeof value === "number" ? tidy(value) : value)).join();
       // A table of names that is wrong must not hide the value; "About this file" says what is wrong.
       const name = await nameOf(dataset, channel, text, signal).catch(() => "");
-      return { channel, text, name };
+      return [{ channel, text, name }];
     };
     // A value that cannot be read is left out: the picture reports what is wrong with the data.
-    const found = await Promise.allSettled(channels.map((channel, i) => read(channel, addresses[i] as string)));
+    const found = await Promise.allSettled(here.map(read));
     if (signal.aborted) return;
-    this.values = found.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    this.values = found.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
     this.changed();
   }
 

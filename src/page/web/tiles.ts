@@ -126,7 +126,7 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 
   override hasTransparency(): boolean {
-    return this.layer.treatment.clear;
+    return this.layer.treatment.clear || this.layer.mayMiss;
   }
 
   override downloadTileStart(context: never): void {

@@ -219,16 +219,27 @@ function readShown(view: View, channel: Channel, [colour = "", ...window]: strin
   return { ...before, on: true, colour: known, window: limits, gamma: isGamma(gamma) ? gamma : 1 };
 }
 
-/** Parses a URL fragment into a view. */
+/** What a URL fragment says of channels: the name of each, and how it is shown; null if it says nothing of them. */
+function showIn(hash: string): string[][] | null {
+  const show = new URLSearchParams(hash.split("?")[1] ?? "").get("show");
+  return show === null ? null : show.split(",").filter(Boolean).map((part) => part.split(":"));
+}
+
+/** The names in a URL fragment of channels that do not exist. */
+export const unknownIn = (dataset: Dataset, hash: string): string[] =>
+  (showIn(hash) ?? []).flatMap(([name = ""]) => (dataset.channels.some((channel) => channel.name === name) ? [] : [name]));
+
+/** Parses a URL fragment into a view. If it names channels and none of them exists, the view has the initial ones. */
 export function fromHash(dataset: Dataset, hash: string): View {
   const view = beginning(dataset);
   const query = new URLSearchParams(hash.split("?")[1] ?? "");
   const plane = query.get("plane") as Arrangement;
   if (plane === "all" || PLANES.includes(plane)) view.arrangement = plane;
-  const show = query.get("show");
-  if (show !== null) {
+  const show = showIn(hash);
+  const unknown = unknownIn(dataset, hash);
+  if (show && (!show.length || unknown.length < show.length)) {
     for (const one of Object.values(view.shown)) one.on = false;
-    for (const [name = "", ...rest] of show.split(",").map((part) => part.split(":"))) {
+    for (const [name = "", ...rest] of show) {
       const channel = dataset.channels.find((each) => each.name === name);
       if (channel) view.shown[name] = readShown(view, channel, rest);
     }

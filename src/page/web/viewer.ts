@@ -8,7 +8,7 @@ import { neuroglancer, zarr } from "./elsewhere";
 import { findLabel } from "./find";
 import { at, AXES, AXIS_NAMES } from "./geometry";
 import { gotoSheet, parse } from "./goto";
-import { helpDialog, copyText, Notices } from "./help";
+import { helpDialog, copyText, Notices, Told } from "./help";
 import { type Actions, listen } from "./keys";
 import { baseWindow, type Scene } from "./layers";
 import { Drag, LinePanel } from "./line";
@@ -18,7 +18,7 @@ import { Panel, switched } from "./panel";
 import { type PictureOf, pictureSheet, type Plane } from "./picture";
 import { Pointer } from "./pointed";
 import { Slicers } from "./slicers";
-import { type Arrangement, confined, fromHash, inSight, isOn, newest, planesOf, type Shown, stepped, toHash, type View } from "./view";
+import { type Arrangement, confined, fromHash, inSight, isOn, newest, planesOf, type Shown, stepped, toHash, unknownIn, type View } from "./view";
 import { boxAddress, readBox } from "./voxels";
 import { when } from "./when";
 
@@ -60,6 +60,7 @@ export class Viewer {
   private readonly box = h("div", { className: "panes" });
   private readonly status = h("output", { className: "status", "aria-live": "off" });
   private readonly notices = new Notices(() => this.retry());
+  private readonly told = new Told(() => this.actions.about());
   private readonly panel: Panel;
   private readonly slicers: Slicers;
   private readonly help = helpDialog();
@@ -68,7 +69,7 @@ export class Viewer {
   private readonly planes: [Arrangement, HTMLButtonElement][];
   private readonly actions = this.makeActions();
 
-  constructor(private readonly site: Site, private dataset: Dataset, hash: string) {
+  constructor(private readonly site: Site, private dataset: Dataset, private readonly hash: string) {
     this.view = fromHash(dataset, hash);
     const change = (to: (view: View) => View) => this.change(to(this.view));
     this.panel = new Panel(site.adjust === true, typeof site.neuroglancer === "string", {
@@ -79,7 +80,7 @@ export class Viewer {
     });
     this.slicers = new Slicers(change, () => this.panes.every((pane) => pane.whole), () => this.active);
     this.planes = ARRANGEMENTS.map(([name, text]) => [name, h("button", { type: "button", onclick: () => this.actions.arrange(name) }, text)]);
-    this.element = h("main", { className: "viewer" }, this.bar(),
+    this.element = h("main", { className: "viewer" }, h("div", {}, this.bar(), this.told.element),
       h("div", { className: "stage" }, this.box, this.panel.element, this.notices.element),
       h("footer", {}, this.slicers.element, this.slicers.player, this.follow, this.status), this.help);
     if (window.matchMedia("(max-width: 44rem)").matches) this.element.classList.add("no-panel");
@@ -131,6 +132,8 @@ export class Viewer {
     listen(this.actions, this.ending.signal);
     this.arrange();
     this.show();
+    const unknown = unknownIn(this.dataset, this.hash);
+    if (unknown.length) this.notices.say(`There is no channel ${unknown.map((name) => `“${name}”`).join(", ")} in ${this.dataset.token}. The panel lists the channels that there are.`);
     void this.missing();
     this.measure();
   }
@@ -151,7 +154,7 @@ export class Viewer {
     const found = new Map(dataset.channels.map((channel) => [channel.name, channel]));
     // A live dataset may have grown since.
     const channels = this.dataset.channels.map((channel) => ({ ...channel, ...found.get(channel.name), levels: channel.levels, times: channel.times }));
-    this.dataset = { ...this.dataset, channels };
+    this.dataset = { ...this.dataset, channels, noticed: dataset.noticed, notices: dataset.notices };
     this.show();
   }
 
@@ -170,7 +173,7 @@ export class Viewer {
     });
     const voxels = dataset.channels.reduce((all, { levels, times }) => all + (levels[0]?.size ?? []).reduce((one, length) => one * length, times ?? 1), 0);
     const unmeasured = dataset.channels.some((channel) => channel.window === null && channel.kind === "image");
-    this.dataset = { ...dataset, channels };
+    this.dataset = { ...dataset, channels, notices: this.dataset.notices };
     this.change(this.following ? newest(this.view, this.dataset) : this.view);
     if (!unmeasured && dataset.live && voxels < 2 * this.sampled) return;
     this.sampled = voxels;
@@ -217,6 +220,7 @@ export class Viewer {
     const scene = { dataset, view, mounts: this.site.mounts, adjust: this.site.adjust === true };
     this.panes.forEach((pane) => pane.show(this.fitted(scene), pane === leads));
     this.panel.show(dataset, view);
+    this.told.show(dataset);
     this.slicers.show(dataset, view);
     this.follow.hidden = !dataset.live;
     this.follow.setAttribute("aria-pressed", String(this.following));

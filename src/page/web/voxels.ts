@@ -37,6 +37,21 @@ const TYPES: Record<string, (bytes: ArrayBuffer) => Values> = {
   float64: (bytes) => new Float64Array(bytes),
 };
 
+/** Whether a voxel, whose values these are, stands for missing data. */
+export async function isMissing(dataset: Dataset, channel: Channel, time: number, voxel: Triple, values: Values, signal: AbortSignal): Promise<boolean> {
+  if (channel.kind !== "image") return false;
+  const [value = 0] = Array.from(values);
+  const isDeclared = channel.missing?.some((text) => text === String(value) || Number(text) === value);
+  if (isDeclared || Number.isNaN(value)) return true;
+  if (!channel.gaps) return false;
+  // Boxes have the fill value where nothing is; ranges leave that out.
+  const [x, y, z] = voxel.map((place, axis) => place + (channel.offset?.[axis] ?? 0)) as Triple;
+  const point = timeOf(channel, time);
+  const query = `plane=xy&level=0&slice=${z + dataset.offset[2]}&box=${[x, y, x + 1, y + 1].join()}${point === null ? "" : `&time=${point}`}`;
+  const range = (await (await sound(await fetch(`view/${addressOf(dataset)}/${channel.name}/range.json?${query}`, { signal }))).json()) as { voxels: number };
+  return range.voxels === 0;
+}
+
 /** The values of a box: z, y, x, and the components of a voxel; x (or the component) fastest. */
 export async function readBox(address: string, signal: AbortSignal): Promise<Values> {
   const response = await sound(await fetch(address, { signal }));

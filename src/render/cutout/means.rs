@@ -37,7 +37,7 @@ pub(super) fn write(
             with_samples!(&*block, voxels => {
                 let mut means = Means::new(voxels, view, &patch, &plan.missing, sums);
                 for run in patch.runs() {
-                    means.add_voxels(&voxels[first as usize..][..from.voxels() as usize], &from, run);
+                    means.add_voxels(&voxels[first as usize..][..from.voxels() as usize], &from, run, &[]);
                 }
                 means.finish(field);
             });

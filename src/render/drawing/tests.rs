@@ -33,8 +33,13 @@ fn shading(window: Window) -> Shading {
 
 fn pixels(picture: &Picture) -> Vec<u8> {
     let mut scratch = Scratch::default();
-    let plan = Plan { picture: picture.clone(), style: Style::default(), policy: ReadPolicy::default() };
-    scratch.drawing.draw(&plan).unwrap().to_vec()
+    let plan = Plan {
+        picture: picture.clone(),
+        style: Style::default(),
+        shows_missing: false,
+        policy: ReadPolicy::default(),
+    };
+    scratch.drawing.draw(&plan).unwrap().pixels.to_vec()
 }
 
 /// The stored voxels that one voxel of a level is derived from.

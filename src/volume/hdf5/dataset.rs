@@ -13,7 +13,7 @@ use super::attributes::{self, Attributes};
 use super::bytes::changed;
 use super::file::StoredFile;
 use super::filters::Pipeline;
-use super::grid::{Grid, Position, RANK, StoredBox, linear, padded};
+use super::grid::{Grid, Position, RANK, StoredBox, Stripes, linear, padded};
 use super::identity::{FileIdentity, KeyOf};
 use super::index::{ChunkIndex, Entry, IndexError};
 use super::library::{self, FilterSpec, StoredType};
@@ -66,6 +66,8 @@ pub const MAX_IDS: usize = 1 << 27;
 const MAX_ROWS: u64 = 1 << 22;
 /// The number of bytes by which it is told whether an unfiltered chunk is as before.
 const COMPARED: u32 = 1 << 16;
+/// The maximum number of parts of a box for which the place of one missing source is told.
+const MAX_GAPS: usize = 1 << 16;
 /// The NAME attribute of a netCDF dimension without coordinates begins with this.
 const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variable";
 
@@ -86,6 +88,8 @@ pub struct StoredDataset {
     pub files: Vec<FileIdentity>,
     /// The files, and the sources within files, that do not exist.
     pub missing: MissingFiles,
+    /// The parts of it whose sources do not exist, each by axis.
+    gaps: Vec<[Stripes; RANK]>,
     /// The filters of its chunks, in the order in which they were applied.
     pub filters: Vec<FilterSpec>,
     /// The decoder of these filters; `None` if voltile does not support all of them.
@@ -150,7 +154,7 @@ impl StoredDataset {
         let filters = library::filters(&creation).map_err(library)?;
         let pipeline = Pipeline::new(&filters);
         let edges_are_plain = chunked && library::edge_chunks_are_plain(&creation).map_err(library)?;
-        let Audited { files, raw, missing } = audited;
+        let Audited { files, raw, missing, gaps } = audited;
         let object: Arc<str> = handle.name().into();
         let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files, access)));
         let grows = growing_axes(&shape, &handle.space().map_err(library)?.maxdims());
@@ -182,6 +186,7 @@ impl StoredDataset {
             file,
             files,
             missing,
+            gaps: gaps.iter().map(|gap| padded_gap(gap, parts as usize - 1)).collect(),
             path,
             shape,
             stored,
@@ -201,6 +206,28 @@ impl StoredDataset {
             object,
             element_bytes,
         })
+    }
+
+    /// The parts of a box that are missing.
+    pub(super) fn gaps_in(&self, stored: &StoredBox) -> Vec<StoredBox> {
+        let mut found = Vec::new();
+        for gap in &self.gaps {
+            let mut parts = vec![*stored];
+            for (axis, stripes) in gap.iter().enumerate() {
+                let runs = stripes.within(stored.start[axis], stored.count[axis]);
+                let mut cut = Vec::with_capacity(parts.len().saturating_mul(runs.len()).min(MAX_GAPS));
+                for (part, (start, count)) in
+                    parts.iter().flat_map(|part| runs.iter().map(move |run| (part, run))).take(MAX_GAPS)
+                {
+                    let mut part = *part;
+                    (part.start[axis], part.count[axis]) = (*start, *count);
+                    cut.push(part);
+                }
+                parts = cut;
+            }
+            found.extend(parts);
+        }
+        found
     }
 
     /// The names of the filters that cannot be decoded here. Reading their chunks is an error.
@@ -609,4 +636,11 @@ fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> 
         Layout::Contiguous if !library::raw_files(creation)?.is_empty() => Storage::External,
         Layout::Contiguous => Storage::Contiguous { address: handle.offset() },
     })
+}
+
+/// The place of a missing source along all axes of positions, of which the last `behind` are those of the parts of an element.
+fn padded_gap(gap: &[Stripes], behind: usize) -> [Stripes; RANK] {
+    let mut all = [Stripes::WHOLE; RANK];
+    all.iter_mut().rev().skip(behind).zip(gap.iter().rev()).for_each(|(place, stripes)| *place = *stripes);
+    all
 }

@@ -40,6 +40,43 @@ impl StoredBox {
     }
 }
 
+/// Equal blocks at equal distances along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stripes {
+    /// The first position of the first block.
+    pub start: u64,
+    /// The distance between the first positions of blocks that follow each other.
+    pub stride: u64,
+    /// The number of blocks; the greatest number stands for no limit, as for the length of a block.
+    pub count: u64,
+    /// The length of a block.
+    pub block: u64,
+}
+
+impl Stripes {
+    /// All positions of an axis.
+    pub const WHOLE: Stripes = Stripes { start: 0, stride: 1, count: 1, block: u64::MAX };
+
+    /// The blocks within a range, clipped to it: the first position and the length of each.
+    pub fn within(&self, first: u64, length: u64) -> Vec<(u64, u64)> {
+        let Self { start, count, .. } = *self;
+        let stride = self.stride.max(1);
+        // Blocks without gaps between them are one.
+        let (count, block) = match self.block >= stride {
+            true => (count.min(1), stride.saturating_mul(count.saturating_sub(1)).saturating_add(self.block)),
+            false => (count, self.block),
+        };
+        let end = first.saturating_add(length);
+        let before = first.saturating_sub(start.saturating_add(block).saturating_sub(1)).div_ceil(stride);
+        let begins = (before..count).map(|number| start.saturating_add(number.saturating_mul(stride)));
+        let clipped = begins.take_while(|begin| *begin < end).map(|begin| {
+            let from = begin.max(first);
+            (from, begin.saturating_add(block).min(end).saturating_sub(from))
+        });
+        clipped.filter(|(_, length)| *length > 0).collect()
+    }
+}
+
 /// The part of a box that lies in one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
@@ -213,6 +250,33 @@ mod tests {
     fn chunks_at_the_edge_are_known_for_it() {
         assert!(!grid().is_cut(&[0, 0, 1, 1, 0]));
         assert!(grid().is_cut(&[0, 0, 2, 1, 0]) && grid().is_cut(&[0, 0, 0, 0, 1]));
+    }
+
+    #[test]
+    fn stripes_within_a_range_are_those_of_every_position() {
+        let all = [
+            (2, 5, 3, 2),
+            (0, 4, 2, 4),
+            (3, 1, 7, 1),
+            (1, 3, u64::MAX, 1),
+            (4, 1, 1, u64::MAX),
+            (0, 2, 0, 1),
+        ];
+        for (start, stride, count, block) in all {
+            let stripes = Stripes { start, stride, count, block };
+            let has = |at: u64| {
+                (0..count.min(40)).any(|number| {
+                    let begin = start + number * stride;
+                    (begin..begin.saturating_add(block)).contains(&at)
+                })
+            };
+            for (first, length) in (0..20).flat_map(|first| (1..20).map(move |length| (first, length))) {
+                let runs = stripes.within(first, length);
+                let found: Vec<u64> = runs.iter().flat_map(|(start, count)| *start..start + count).collect();
+                let expected: Vec<u64> = (first..first + length).filter(|at| has(*at)).collect();
+                assert_eq!(found, expected, "{stripes:?} in {length} from {first}");
+            }
+        }
     }
 
     #[test]

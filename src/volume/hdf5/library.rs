@@ -31,7 +31,7 @@ pub(super) use address::{Superblock, header_address, superblock};
 pub(super) use chunk::{RawChunk, is_extensible_array, is_version_1_btree, read_chunk};
 pub use creation::FilterSpec;
 pub(super) use creation::{
-    RawFileEntry, edge_chunks_are_plain, fill_value, filters, raw_files, virtual_sources,
+    RawFileEntry, VirtualSource, edge_chunks_are_plain, fill_value, filters, raw_files, virtual_sources,
 };
 pub use element::StoredType;
 pub(super) use element::stored_type;

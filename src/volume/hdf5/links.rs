@@ -8,7 +8,7 @@
 //! and our file driver opens only audited files ([`super::admission`]). A source that does not exist has the fill
 //! value.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,8 +19,9 @@ use hdf5::{Dataset, Group, LocationType};
 use super::OpenError;
 use super::bytes::is_regular;
 use super::file::{Files, StoredFile};
+use super::grid::Stripes;
 use super::identity::FileIdentity;
-use super::library::{self, Link};
+use super::library::{self, Link, VirtualSource};
 use super::raw_file::RawFile;
 use crate::store::address::Address;
 use crate::store::{Location, StoreError};
@@ -95,6 +96,8 @@ pub(super) struct Audited {
     pub raw: Vec<RawFile>,
     /// What it refers to that does not exist.
     pub missing: MissingFiles,
+    /// The parts of it that sources hold which do not exist, each by axis.
+    pub gaps: Vec<Vec<Stripes>>,
 }
 
 /// The files that a dataset refers to and that do not exist, each named once.
@@ -102,15 +105,17 @@ pub(super) struct Audited {
 pub struct MissingFiles {
     /// Raw files: reading what they hold is an error.
     pub raw: BTreeSet<PathBuf>,
-    /// The sources of virtual datasets, or what is missing on the way to them: their voxels have the fill value.
+    /// The sources of virtual datasets, or what is missing on the way to them: their voxels are missing.
     pub sources: BTreeSet<String>,
 }
 
 /// The state of an audit.
 #[derive(Default)]
 struct Audit {
-    /// The sources visited, as (file, dataset).
-    seen: HashSet<(Location, String)>,
+    /// The sources visited, as (file, dataset), and what is missing of them.
+    seen: HashMap<(Location, String), Option<String>>,
+    /// The parts of the audited dataset whose sources are missing.
+    gaps: Vec<Vec<Stripes>>,
     files: BTreeSet<FileIdentity>,
     missing: MissingFiles,
     /// The files that contain virtual datasets, or links on the way to their sources.
@@ -141,7 +146,7 @@ impl Audit {
                 return Err(OpenError::object(&file.location, path, problem.to_owned()));
             }
         }
-        Ok(Audited { files: self.files.into_iter().collect(), raw, missing: self.missing })
+        Ok(Audited { files: self.files.into_iter().collect(), raw, missing: self.missing, gaps: self.gaps })
     }
 }
 
@@ -155,7 +160,7 @@ impl Follower<'_> {
         let found = self.unaudited_dataset(file, path, Leave::Allowed)?;
         let mut audit = Audit::default();
         audit.files.extend(found.passed.iter().cloned());
-        let raw = self.audit(&found, &mut audit, 0)?;
+        let (raw, _) = self.audit(&found, &mut audit, 0)?;
         audit.finish(raw).map(|audited| (found, audited))
     }
 
@@ -325,13 +330,14 @@ impl Follower<'_> {
         }
     }
 
-    /// Checks and collects, recursively, all files that reading the dataset would open; returns its raw files.
+    /// Checks and collects, recursively, all files that reading the dataset would open; returns its raw files, and whether it
+    /// is a virtual dataset all of whose sources are missing.
     fn audit(
         &self,
         found: &Found<Dataset>,
         audit: &mut Audit,
         depth: usize,
-    ) -> Result<Vec<RawFile>, OpenError> {
+    ) -> Result<(Vec<RawFile>, bool), OpenError> {
         let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
         if depth > MAX_LINKS {
@@ -340,7 +346,7 @@ impl Follower<'_> {
         audit.files.insert(found.file.identity().clone());
         let creation = found.object.dcpl().map_err(|e| wrong(e.to_string()))?;
         if found.file.bytes.is_remote() {
-            let refused = refuse_parts(&creation).map(|()| Vec::new()).map_err(wrong);
+            let refused = refuse_parts(&creation).map(|()| (Vec::new(), false)).map_err(wrong);
             if let (Err(error), true) = (&refused, self.logs_refusals) {
                 tracing::warn!("{error}");
             }
@@ -357,17 +363,23 @@ impl Follower<'_> {
         audit.missing.raw.extend(missing.map(|raw| raw.path().to_owned()));
         audit.files.extend(raw.iter().filter_map(|raw| raw.alias.clone()));
         if creation.layout() != Layout::Virtual {
-            return Ok(raw);
+            return Ok((raw, false));
         }
         audit.holders.push(Arc::clone(&found.file));
-        for (file, dataset) in library::virtual_sources(&creation).map_err(|e| wrong(e.to_string()))? {
-            match self.audit_mapping(found, &file, &dataset, audit, depth) {
+        let sources = library::virtual_sources(&creation).map_err(|e| wrong(e.to_string()))?;
+        let mut is_lost = !sources.is_empty();
+        for source in sources {
+            let is_missing = match self.audit_mapping(found, &source, audit, depth) {
                 // If all files are allowed, a source that cannot be audited is left to fail when it is read.
-                Err(_) if self.policy == LinkPolicy::Anywhere => {}
+                Err(_) if self.policy == LinkPolicy::Anywhere => false,
                 checked => checked?,
+            };
+            is_lost &= is_missing;
+            if depth == 0 && is_missing {
+                audit.gaps.extend(source.place);
             }
         }
-        Ok(raw)
+        Ok((raw, is_lost))
     }
 
     /// The raw files of a dataset. Missing ones are included; reading them is an error.
@@ -394,31 +406,30 @@ impl Follower<'_> {
         raw_files.into_iter().map(raw_file).collect()
     }
 
-    /// Checks one mapping of a virtual dataset. Names with `%b` denote a numbered series of files or datasets, which
-    /// ends before the first missing one.
+    /// Checks one mapping of a virtual dataset; returns whether its source is missing. Names with `%b` denote a numbered
+    /// series of files or datasets, which ends before the first missing one.
     fn audit_mapping(
         &self,
         found: &Found<Dataset>,
-        file: &str,
-        dataset: &str,
+        VirtualSource { file, dataset, .. }: &VirtualSource,
         audit: &mut Audit,
         depth: usize,
-    ) -> Result<(), OpenError> {
+    ) -> Result<bool, OpenError> {
         let is_series = is_numbered(file) || is_numbered(dataset);
         for number in 0.. {
             let (file, dataset) = (numbered(file, number), numbered(dataset, number));
             let missing = self.audit_part(found, &file, &dataset, audit, depth)?;
-            let is_last = missing.is_some() || !is_series;
+            let is_missing = missing.is_some();
             audit.missing.sources.extend(missing.filter(|_| number == 0));
-            if is_last {
-                break;
+            if is_missing || !is_series {
+                return Ok(is_missing && number == 0);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// Checks one source. If it does not exist, which is not an error because it reads as the fill value, returns what is
-    /// missing.
+    /// Checks one source. If it does not exist, or holds nothing but what does not, which is not an error because it reads
+    /// as the fill value, returns what is missing.
     fn audit_part(
         &self,
         found: &Found<Dataset>,
@@ -430,24 +441,30 @@ impl Follower<'_> {
         let Some(source) = self.part_file(&found.file, file, audit)? else {
             return Ok(places(&found.file, file).first().map(|place| place.display().to_string()));
         };
-        if !audit.seen.insert((source.location.clone(), dataset.to_owned())) {
-            return Ok(None);
+        let key = (source.location.clone(), dataset.to_owned());
+        if let Some(known) = audit.seen.get(&key) {
+            return Ok(known.clone());
         }
+        audit.seen.insert(key.clone(), None);
         if audit.seen.len() > MAX_PARTS {
             let problem = format!("it has more than {MAX_PARTS} sources, too many to check");
             return Err(OpenError::object(&found.file.location, &found.object.name(), problem));
         }
-        match self.unaudited_dataset(&source, dataset, Leave::Audited(audit)) {
+        let missing = match self.unaudited_dataset(&source, dataset, Leave::Audited(audit)) {
             Ok(part) => {
+                let location = source.location.clone();
                 if !part.passed.is_empty() {
                     audit.holders.push(Arc::clone(&source));
                     audit.linked.push((source, dataset.to_owned()));
                 }
-                self.audit(&part, audit, depth + 1).map(|_| None)
+                let (_, is_lost) = self.audit(&part, audit, depth + 1)?;
+                is_lost.then(|| format!("all sources of {dataset} in {location}"))
             }
-            Err(missing @ OpenError::Missing { .. }) => Ok(Some(missing.to_string())),
-            Err(unclear) => Err(unclear),
-        }
+            Err(missing @ OpenError::Missing { .. }) => Some(missing.to_string()),
+            Err(unclear) => return Err(unclear),
+        };
+        audit.seen.insert(key, missing.clone());
+        Ok(missing)
     }
 
     /// The file from which the library would read a source: the first that exists of the paths that it tries.

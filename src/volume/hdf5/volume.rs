@@ -481,6 +481,12 @@ impl Volume for Hdf5Volume {
         chunks.next().map_or(Ok(()), |first| self.dataset.ensure_only_grown(&first))
     }
 
+    fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
+        let gaps = self.dataset.gaps_in(&self.stored_box(time, region)).into_iter();
+        gaps.map(|gap| Region { start: self.spatial(&gap.start, 0), size: self.spatial(&gap.count, 1) })
+            .collect()
+    }
+
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
         Some(self.chunks.unverified(&self.dataset, &self.stored_box(time, region)))
     }

@@ -9,9 +9,14 @@ use hdf5_sys::h5::hsize_t;
 use hdf5_sys::h5d::{H5D_fill_time_t, H5D_fill_value_t};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p as p;
+use hdf5_sys::h5s as s;
 
-use super::handle::{LONGEST_NAME, native, text};
+use super::handle::{Id, LONGEST_NAME, native, text};
 use crate::volume::VoxelType;
+use crate::volume::hdf5::grid::Stripes;
+
+/// The most axes of a dataspace (`H5S_MAX_RANK`).
+const MAX_RANK: usize = 32;
 
 /// One filter of a dataset's pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -137,19 +142,66 @@ fn raw_file(creation: &DatasetCreate, index: u32) -> Result<RawFileEntry> {
     Ok(RawFileEntry { name, offset, size })
 }
 
-/// The (file, dataset) names of the sources of a virtual dataset, as stored in its header.
-pub(in crate::volume::hdf5) fn virtual_sources(creation: &DatasetCreate) -> Result<Vec<(String, String)>> {
+/// A source of a virtual dataset, as stored in its header.
+#[derive(Debug, Clone)]
+pub(in crate::volume::hdf5) struct VirtualSource {
+    /// The name of the file.
+    pub file: String,
+    /// The path of the dataset in it.
+    pub dataset: String,
+    /// The part of the virtual dataset that it holds, by axis; `None` if that is not regular.
+    pub place: Option<Vec<Stripes>>,
+}
+
+/// The sources of a virtual dataset.
+pub(in crate::volume::hdf5) fn virtual_sources(creation: &DatasetCreate) -> Result<Vec<VirtualSource>> {
     sync(|| {
         let mut count = 0;
         // SAFETY: `count` is ours; only called for virtual datasets.
         unsafe { hdf5::h5check(p::H5Pget_virtual_count(creation.id(), &mut count))? };
-        let name = |index, get: VirtualName| virtual_name(creation, index, get);
-        (0..count)
-            .map(|index| {
-                Ok((name(index, p::H5Pget_virtual_filename)?, name(index, p::H5Pget_virtual_dsetname)?))
+        let sources = (0..count).map(|index| {
+            Ok(VirtualSource {
+                file: virtual_name(creation, index, p::H5Pget_virtual_filename)?,
+                dataset: virtual_name(creation, index, p::H5Pget_virtual_dsetname)?,
+                place: virtual_place(creation, index)?,
             })
-            .collect()
+        });
+        sources.collect()
     })
+}
+
+/// The part of a virtual dataset that its source of this number holds.
+fn virtual_place(creation: &DatasetCreate, index: usize) -> Result<Option<Vec<Stripes>>> {
+    // SAFETY: plain call; only called for virtual datasets, with the number of one of their sources.
+    let space = Id::new(unsafe { p::H5Pget_virtual_vspace(creation.id(), index) })?;
+    let mut start = [0; MAX_RANK];
+    let mut stride = [0; MAX_RANK];
+    let mut count = [0; MAX_RANK];
+    let mut block = [0; MAX_RANK];
+    // SAFETY: no dataspace has more than `MAX_RANK` axes, which is the length of each array.
+    let rank = unsafe {
+        let rank = hdf5::h5check(s::H5Sget_simple_extent_ndims(space.0))?;
+        match s::H5Sget_select_type(space.0) {
+            s::H5S_sel_type::H5S_SEL_ALL => return Ok(Some(vec![Stripes::WHOLE; rank as usize])),
+            s::H5S_sel_type::H5S_SEL_HYPERSLABS if s::H5Sis_regular_hyperslab(space.0) > 0 => {}
+            _ => return Ok(None),
+        }
+        hdf5::h5check(s::H5Sget_regular_hyperslab(
+            space.0,
+            start.as_mut_ptr(),
+            stride.as_mut_ptr(),
+            count.as_mut_ptr(),
+            block.as_mut_ptr(),
+        ))?;
+        rank as usize
+    };
+    let axes = (0..rank).map(|axis| Stripes {
+        start: start[axis],
+        stride: stride[axis],
+        count: count[axis],
+        block: block[axis],
+    });
+    Ok(Some(axes.collect()))
 }
 
 type VirtualName = unsafe extern "C" fn(hid_t, usize, *mut c_char, usize) -> isize;
