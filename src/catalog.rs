@@ -145,7 +145,7 @@ pub struct Dataset {
     file: Option<OpenFile>,
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
-    /// What people must be told about its data, the worst first.
+    /// The notices about its data, the worst first.
     pub notices: Vec<Notice>,
     /// The channels by name.
     pub channels: BTreeMap<Name, Arc<Channel>>,

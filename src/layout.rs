@@ -121,7 +121,7 @@ pub struct Discovery {
     pub channels: Vec<FoundChannel>,
     /// What lies beside the data of these channels, and is not listed.
     pub beside: Vec<FoundChannel>,
-    /// What people must be told about the file, beside the notices about its channels.
+    /// The notices about the file, beside those about its channels.
     pub notices: Vec<Notice>,
     /// Why there may be no channels: datasets that cannot be opened, and links that were not followed.
     pub lost: Option<String>,

@@ -111,7 +111,7 @@ fn incompleteness(level: &FoundLevel, missing: &MissingFiles) -> impl Iterator<I
     let all = [
         ("raw files are missing, and tiles of what they hold are errors", raw),
         (
-            "sources are missing, and their voxels are shown as missing; boxes have the stored fill there",
+            "sources are missing, and their voxels are missing; boxes and simple tiles have the stored fill there",
             sources,
         ),
     ];

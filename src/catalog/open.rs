@@ -545,7 +545,7 @@ impl Opening {
         let absent = present.filter(|is_present| !**is_present).count();
         if absent > 0 {
             let times = shape.times;
-            notices.push(Notice::warning(format!("{absent} of its {times} time points are not there")));
+            notices.push(Notice::info(format!("{absent} of its {times} time points are not there")));
         }
         if found.kind == Kind::Labels && !shape.voxel.is_integer() {
             return Err(format!("labels must be integers; its voxels are {}", shape.voxel.name()));

@@ -15,8 +15,8 @@ use super::failure::Failure;
 use super::load::{listed, load};
 use super::log::Log;
 use super::output;
-use crate::catalog::Inspection;
 use crate::catalog::advice::{self, Warning};
+use crate::catalog::{Inspection, tell};
 use crate::config::{self, Layers};
 use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
@@ -45,6 +45,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     read.settings.datasets.values_mut().for_each(|dataset| dataset.lists_all = arguments.all);
     let loaded = load(log, read, &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {
+        tell(&loaded.notices);
         return Err(Failure::Work(anyhow::anyhow!("{}", listed(&loaded.faults))));
     }
     let catalog = loaded.catalog;

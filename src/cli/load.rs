@@ -133,10 +133,10 @@ pub(super) fn load_sound(log: &Log, layers: &Layers) -> Result<Sound, Failure> {
 
 /// Settings and catalogue without faults.
 pub(super) fn faultless(loaded: Loaded) -> Result<Loaded, Failure> {
+    tell(&loaded.notices);
     if !loaded.faults.is_empty() {
         return Err(Failure::Usage(listed(&loaded.faults)));
     }
-    tell(&loaded.notices);
     Ok(loaded)
 }
 

@@ -109,7 +109,7 @@ impl<'a> Contents<'a> {
         Self { file, layouts, root, search, notices }
     }
 
-    /// Records what people must be told about the file, or about a path in it. What is about a channel is recorded there.
+    /// Records a notice about the file, or about a path in it. Notices about a channel are recorded there.
     pub fn note(&self, notice: Notice) {
         self.notices.borrow_mut().push(notice);
     }

@@ -63,7 +63,7 @@ pub struct FoundChannel {
     pub levels: Vec<FoundLevel>,
     /// Levels that `voltile pyramid` precomputed from these.
     pub made: Vec<FoundLevel>,
-    /// What people must be told about it.
+    /// The notices about it, such as units that are not applied.
     pub notices: Vec<Notice>,
 }
 

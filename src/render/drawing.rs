@@ -41,6 +41,8 @@ pub(super) struct Drawing {
     /// `field`, windowed to 8 bits.
     pub(super) shades: Vec<u8>,
     pub(super) pixels: Vec<u8>,
+    /// Whether gaps in volumes are missing; otherwise they are drawn as they are read.
+    shows_missing: bool,
     transparency: Transparency,
 }
 
@@ -117,6 +119,7 @@ pub fn black(kind: PixelKind, style: Style) -> Result<Vec<u8>, EncodeError> {
 
 impl Drawing {
     pub(super) fn draw(&mut self, plan: &Plan) -> Result<Drawn<'_>, ReadError> {
+        self.shows_missing = plan.shows_missing;
         self.transparency = match plan.shows_missing {
             true => Transparency::Undecided,
             false => Transparency::Opaque,
@@ -166,8 +169,8 @@ impl Drawing {
 
     /// Reads the intensities of a layer, and finds out which of them are missing.
     fn read(&mut self, source: &Source, patch: &Patch, policy: &ReadPolicy) -> Result<(), ReadError> {
-        let Self { block, sums, field, .. } = self;
-        let mask = slice::means(source, patch, policy, block, sums, field)?;
+        let Self { block, sums, field, shows_missing, .. } = self;
+        let mask = slice::means(source, patch, *shows_missing, policy, block, sums, field)?;
         mask.opacity(&self.field, &mut self.opacity);
         self.transparency.add(&self.opacity, patch);
         Ok(())
@@ -193,7 +196,7 @@ impl Drawing {
     fn labels(&mut self, source: &Source, policy: &ReadPolicy) -> Result<(), ReadError> {
         self.clear(PixelKind::Rgb);
         let Some(patch) = &source.patch else { return Ok(()) };
-        let mask = slice::picks(source, patch, policy, &mut self.field)?;
+        let mask = slice::picks(source, patch, self.shows_missing, policy, &mut self.field)?;
         mask.opacity(&self.field, &mut self.opacity);
         self.transparency.add(&self.opacity, patch);
         composite::labels(&self.field, &self.opacity, patch, &mut self.pixels);

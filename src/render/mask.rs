@@ -2,7 +2,7 @@
 
 use crate::volume::{Missing, Samples, Voxel, with_samples};
 
-/// What stands for missing data in a field, besides NaN.
+/// The voxels of a field that stand for missing data, besides NaN.
 pub(super) struct MissingMask<'a> {
     /// These values; `None` in a field of means, which may have such a value by chance.
     pub values: Option<&'a Missing>,

@@ -18,7 +18,8 @@ pub struct Plan {
     pub picture: Picture,
     /// What the settings of the server decide about its pixels.
     pub style: Style,
-    /// Whether pixels that are missing in all channels are transparent; otherwise they are black.
+    /// Whether pixels that are missing in all channels are transparent, and gaps in volumes are missing; otherwise they are
+    /// black, and gaps are drawn as they are read.
     pub shows_missing: bool,
     /// How much of each stored chunk is decoded, and whether the reads yield to requests.
     pub policy: ReadPolicy,

@@ -19,20 +19,21 @@ const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 pub(super) fn means<'a>(
     source: &'a Source,
     patch: &Patch,
+    has_gaps: bool,
     policy: &ReadPolicy,
     block: &mut Samples,
     sums: &mut SumBuffer,
     field: &mut Samples,
 ) -> Result<MissingMask<'a>, ReadError> {
     if source.view.is_stored() {
-        return picks(source, patch, policy, field);
+        return picks(source, patch, has_gaps, policy, field);
     }
     let typed = source.volume.shape().voxel.samples();
     let places = with_samples!(&typed, typed => {
         let mut means = Means::new(typed, source.view, patch, &source.missing, sums);
         for_blocks(source, patch, |run, region| {
             source.volume.read(&ReadRequest::new(source.time, region).with(policy), block)?;
-            means.add(block, &region, run, &source.volume.gaps(source.time, &region));
+            means.add(block, &region, run, &gaps(source, &region, has_gaps));
             Ok(())
         })?;
         means.finish(field)
@@ -46,6 +47,7 @@ pub(super) fn means<'a>(
 pub(super) fn picks<'a>(
     source: &'a Source,
     patch: &Patch,
+    has_gaps: bool,
     policy: &ReadPolicy,
     field: &mut Samples,
 ) -> Result<MissingMask<'a>, ReadError> {
@@ -58,12 +60,17 @@ pub(super) fn picks<'a>(
         let request = ReadRequest::new(source.time, region).every(source.view.downsample).with(policy);
         let into = field.part(plane.place(0, run.first as u64, 0), request.size());
         source.volume.read_box(&request, into)?;
-        for gap in source.volume.gaps(source.time, &region) {
+        for gap in gaps(source, &region, has_gaps) {
             places.extend(picked(&gap, &request, patch).map(|place| run.first * width + place));
         }
     }
     places.sort_unstable();
     Ok(MissingMask { values: Some(&source.missing), places })
+}
+
+/// The parts of a box that are missing, if it `has_gaps` to be left out; otherwise they are read as 0 or the fill value.
+fn gaps(source: &Source, region: &Region, has_gaps: bool) -> Vec<Region> {
+    if has_gaps { source.volume.gaps(source.time, region) } else { Vec::new() }
 }
 
 /// The places, counted from the first row of the request, of the voxels that it reads in a gap.

@@ -16,7 +16,7 @@ pub fn visible(plan: &Visible, scratch: &mut Scratch) -> Result<Vec<f64>, ReadEr
         for source in tile.picture.sources() {
             let Some(patch) = &source.patch else { continue };
             let (block, sums, field) = (&mut drawing.block, &mut drawing.sums, &mut drawing.field);
-            let mask = slice::means(source, patch, &tile.policy, block, sums, field)?;
+            let mask = slice::means(source, patch, true, &tile.policy, block, sums, field)?;
             with_samples!(&*field, voxels => {
                 let there = places(patch, part).into_iter().filter(|place| !mask.has(*place, voxels[*place]));
                 all.extend(there.map(|place| voxels[place].to_f64()).filter(|value| value.is_finite()));

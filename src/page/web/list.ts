@@ -79,7 +79,7 @@ class Card {
   }
 }
 
-/** What tells a card whose dataset has notices. */
+/** The mark of a card whose dataset has errors or warnings. */
 function mark({ noticed }: Dataset): HTMLElement | false {
   const { errors = 0, warnings = 0 } = noticed ?? {};
   const says = counted(errors, warnings);

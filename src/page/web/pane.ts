@@ -32,7 +32,7 @@ export class Pane {
   private readonly viewer: OpenSeadragon.Viewer;
   private readonly scale = h("div", { className: "scale" });
   private readonly box = h("div", { className: "canvas" });
-  /** What is behind the volume: seen where data is missing. */
+  /** The pattern behind the volume, seen where data is missing. */
   private readonly ground = h("div", { className: "ground", hidden: true });
   private grid: Grid | null = null;
   private scene: Scene | null = null;
