@@ -15,7 +15,7 @@ use crate::volume::ReadPolicy;
 /// The version of the rendering, part of every key. Incremented by every change that affects pixels, be it of drawing
 /// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions. Also by every change of
 /// documents at addresses with a version, which clients keep for a year.
-pub(super) const RULES: u32 = 5;
+pub(super) const RULES: u32 = 6;
 
 /// Why a well-formed request cannot be served: 404, or 503 for a dataset that cannot be opened yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

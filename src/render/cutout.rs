@@ -86,8 +86,7 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
 
 /// Whether a box may have other voxels than the fill value.
 fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
-    // The mean of equal 64-bit floats may differ from them, by rounding.
-    if !plan.is_there || (!plan.view.is_stored() && plan.voxel == VoxelType::F64) {
+    if !plan.is_there {
         return Ok(true);
     }
     let region = plan.view.stored_region(&plan.region);

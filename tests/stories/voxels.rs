@@ -380,6 +380,30 @@ fn several_channels_are_one_hyperstack() {
 }
 
 #[test]
+fn the_mean_of_equal_floats_is_that_float() {
+    fn check<T: Stored>(value: T) {
+        let place = Place::new();
+        made::file(&place.path("a.h5"), |file| {
+            let data = ArrayD::from_elem(IxDyn(&[3, 37, 29]), value);
+            file.new_dataset_builder().with_data(&data).chunk((2, 16, 16)).deflate(1).create("raw").unwrap();
+        });
+        let server = place.serve(["a.h5"]);
+        for level in 1..=5_usize {
+            let (x, y) = (29_usize.div_ceil(1 << level), 37_usize.div_ceil(1 << level));
+            let (_, _, bytes) = npy(&get(&server, &format!("a/raw/{level}/0-{x}_0-{y}_0-3.npy")));
+            let expected: Vec<u8> = (0..3 * y * x).flat_map(|_| value.bytes()).collect();
+            assert!(bytes == expected, "level {level}");
+            let tile = server.tile(&format!("a/raw/xy/1/0_0_{level}.png")).picture();
+            let lightest = tile.pixels.iter().max();
+            assert_eq!(lightest, Some(&0), "level {level}: nothing is above the window");
+        }
+    }
+    check(0.1_f32);
+    check(0.1_f64);
+    check(-1.0_f64 / 3.0);
+}
+
+#[test]
 fn a_hyperstack_that_its_places_cannot_count_is_refused_at_once() {
     let place = Place::new();
     made::file(&place.path("large.h5"), |file| {
