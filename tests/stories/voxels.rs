@@ -400,7 +400,7 @@ fn channels_at_other_positions_are_cut_in_one_space_and_what_they_do_not_cover_i
     });
     place.write("voltile.toml", OFFSETS);
     let server = place.serve::<&str>([]);
-    // The mean of what there is of a box at a level; both levels of both channels are compared with their own boxes, too.
+    // The mean of what there is of a box at a level.
     let stored = |channel: usize, [z, y, x]: [usize; 3], level: u32| -> u16 {
         let (size, step) = ([first, second][channel], 1 << level);
         let (mut sum, mut count) = (0, 0);
