@@ -111,8 +111,8 @@
 //!
 //! Three budgets, `cache.tiles`, `cache.chunks` and `render.boxes` (boxes of voxels being made or sent: each counts three times
 //! while it is made; 32 MiB more if its level is derived), divided by `config::memory` where they are not set. For each
-//! render thread about 8 MiB, 14 at most, twice if it has to be replaced: a block of
-//! stored voxels (512 KiB; 2 MiB if it is not cached), sums of one patch (2 MiB; 4 MiB for 64-bit voxels) and its voxels
+//! render thread about 8 MiB, 14 at most (16 for 64-bit floats), twice if it has to be replaced: a block of
+//! stored voxels (512 KiB; 2 MiB if it is not cached), sums of one patch (2 MiB; 4 MiB for 64-bit integers, 6 MiB for 64-bit floats) and its voxels
 //! (up to 2 MiB), pixels and the encoder's buffers (2 MiB), one stored chunk and one decoded chunk that is not cached (up
 //! to 2 MiB each), and chunks that are copied from after the cache has evicted them (2 MiB). While files are stuck there are
 //! up to twice as many render threads. As many helpers, which decode chunks for a lone tile, hold a stored and a decoded chunk

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset, NotFound, Origin};
-use crate::base::paint::{DatasetStyle, Kind};
+use crate::base::color::Rgb;
+use crate::base::name::Name;
+use crate::base::paint::{BoxFormat, DatasetStyle, Kind, Window};
 use crate::base::request::BoxRequest;
 use crate::base::tile::{Fingerprint, TileKey};
-use crate::geometry::{Level, LevelView, Region, Xyz};
+use crate::base::units;
+use crate::geometry::{Affine, Level, LevelView, Region, Transforms, Xyz, at_level};
 use crate::render::plan::{BoxEncoding, Cutout};
 use crate::volume::{Access, ReadPolicy, VolumeShape};
 
@@ -72,11 +75,15 @@ fn most_decoded(shape: &VolumeShape, size: Xyz<u64>) -> u64 {
 pub struct ResolvedBox {
     dataset: Arc<Dataset>,
     channel: Arc<Channel>,
-    /// The other channels, from which it reads the same box.
-    others: Vec<Arc<Channel>>,
     view: LevelView,
     time: u64,
     region: Region,
+    /// The channel's colour beside the others, if there are several.
+    colour: Option<Rgb>,
+    /// Where its first voxel is in the whole box, if it is a part of one.
+    place: Xyz<u64>,
+    /// The parts of the box that other channels cover; empty where they cover nothing.
+    others: Vec<ResolvedBox>,
 }
 
 /// Everything that determines the bytes of a box.
@@ -84,11 +91,17 @@ pub struct ResolvedBox {
 struct BoxRendering {
     rules: u32,
     encoding: BoxEncoding,
-    channels: Vec<(Fingerprint, Option<Fingerprint>)>,
+    name: Name,
+    channel: Fingerprint,
+    made: Option<Fingerprint>,
     dataset: DatasetStyle,
     level: Level,
     time: u64,
     region: Region,
+    place: Xyz<u64>,
+    colour: Option<Rgb>,
+    window: Option<Window>,
+    others: Vec<TileKey>,
 }
 
 impl Catalog {
@@ -99,12 +112,15 @@ impl Catalog {
         let channel = dataset.channel_at(&request.channel, time)?;
         let mut resolved = dataset.cut(channel, time, request.level, request.region)?;
         for name in &request.others {
-            let other = dataset.channel_at(name, time)?;
-            if !resolved.is_like(&dataset.cut(other, time, request.level, request.region)?) {
-                let (first, other) = (channel.name.clone(), name.clone());
-                return Err(NotFound::NotAlike { first, other }.into());
+            let part = dataset.cut_beside(&resolved, dataset.channel_at(name, time)?)?;
+            resolved.others.push(part);
+        }
+        if !resolved.others.is_empty() {
+            let colours = dataset.composite_colours();
+            resolved.colour = colours.get(&channel.name).map(|(_, exact)| *exact);
+            for part in &mut resolved.others {
+                part.colour = colours.get(&part.channel.name).map(|(_, exact)| *exact);
             }
-            resolved.others.push(Arc::clone(other));
         }
         Ok(resolved)
     }
@@ -130,7 +146,64 @@ impl Dataset {
         let decoded = |shape: &VolumeShape| decoded(shape, &stored);
         ensure_affordable(self.limits.voxels_per_box, channel, &view, stored.voxels(), decoded)?;
         let (dataset, channel) = (Arc::clone(self), Arc::clone(channel));
-        Ok(ResolvedBox { dataset, channel, others: Vec::new(), view, time, region })
+        let (colour, place, others) = (None, Xyz::all(0), Vec::new());
+        Ok(ResolvedBox { dataset, channel, view, time, region, colour, place, others })
+    }
+
+    /// The part of a box that another channel covers, shifted by whole voxels.
+    fn cut_beside(self: &Arc<Self>, whole: &ResolvedBox, other: &Arc<Channel>) -> Result<ResolvedBox, NoBox> {
+        let (first, view) = (&whole.channel, self.view(other, whole.view.level)?);
+        let distance = if first.kind != Kind::Image || other.kind != Kind::Image {
+            Err("both must be images".to_owned())
+        } else if first.voxel != other.voxel {
+            Err(format!("their voxels are {} and {}", first.voxel.name(), other.voxel.name()))
+        } else if view.factor != whole.view.factor {
+            Err(format!("this level is {} and {} times as coarse as level 0", whole.view.factor, view.factor))
+        } else {
+            self.distance(first, other, whole.time)
+        };
+        let distance = distance.map_err(|reason| {
+            let (first, other) = (first.name.clone(), other.name.clone());
+            NotFound::NotAlike { first, other, reason }
+        })?;
+        // As in tiles, each position is rounded by itself.
+        let position = self.grid_offset(first);
+        let shift = at_level(position.zip(distance, i64::saturating_add), view.factor)
+            .zip(at_level(position, view.factor), i64::saturating_sub);
+        let back = shift.map(|shift| shift.min(0).unsigned_abs());
+        let all = Region { start: whole.region.start.zip(back, u64::saturating_add), ..whole.region };
+        let own = Region { start: shift.map(|shift| shift.max(0).unsigned_abs()), size: view.size };
+        let (place, region) = match all.intersection(&own) {
+            None => (Xyz::all(0), Region::whole(Xyz::all(0))),
+            Some(Region { start, size }) => {
+                let region = Region { start: start.zip(own.start, u64::saturating_sub), size };
+                (start.zip(all.start, u64::saturating_sub), region)
+            }
+        };
+        Ok(ResolvedBox { place, ..self.cut(other, whole.time, view.level, region)? })
+    }
+
+    /// The position of another channel's first voxel in voxels of a channel, to the nearest; otherwise how they differ.
+    fn distance(&self, first: &Channel, other: &Channel, time: u64) -> Result<Xyz<i64>, String> {
+        let between = self.in_space(first, other, time).inverse().after(&self.in_space(other, first, time));
+        let close = other.size().map(|extent| 0.5 / extent.saturating_sub(1) as f64);
+        if between.only_moves(close) {
+            return Ok(between.translation().map(|along| along.round() as i64));
+        }
+        let words = Transforms::from(Some(between)).in_words(Some(Xyz::all(1.0)), "voxels");
+        let words = words.unwrap_or_else(|| "slightly scaled".to_owned());
+        Err(format!("the voxels of {} are {words}, which Neuroglancer shows in one space", other.name))
+    }
+
+    /// Where a channel's voxels lie at a time point, in nanometres where the unit is known. A channel of unknown voxel size has
+    /// that of the channel beside it.
+    fn in_space(&self, channel: &Channel, beside: &Channel, time: u64) -> Affine {
+        let size = self.voxel_size(channel).or_else(|| self.voxel_size(beside));
+        let (size, unit) = size.unwrap_or((Xyz::all(1.0), None));
+        let begin = self.grid_offset(channel).map(|voxels| voxels as f64);
+        let known = self.transforms(channel).at(time).copied();
+        let affine = known.unwrap_or_else(|| Affine::scaling(size).beginning_at(begin));
+        affine.in_unit(unit.as_deref().and_then(units::in_nanometres).unwrap_or(1.0))
     }
 }
 
@@ -167,19 +240,15 @@ impl ResolvedBox {
         &self.channel
     }
 
-    fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        std::iter::once(&self.channel).chain(&self.others)
+    /// The box itself, and the parts of other channels.
+    fn parts(&self) -> impl Iterator<Item = &ResolvedBox> {
+        std::iter::once(self).chain(&self.others)
     }
 
-    /// Whether another box can be in one array with this box.
-    fn is_like(&self, other: &Self) -> bool {
-        let of = |one: &Self| {
-            let Self { dataset, channel, view, time, .. } = one;
-            let is_there = channel.is_there(view, dataset.style.scaling, *time);
-            let place = (*view, dataset.grid_offset(channel), is_there);
-            (channel.kind == Kind::Image, channel.voxel, channel.missing.in_words(), place)
-        };
-        of(self) == of(other) && self.channel.kind == Kind::Image
+    /// The images whose windows have yet to be measured.
+    pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
+        let images = self.parts().map(|part| &part.channel).filter(|channel| channel.kind == Kind::Image);
+        images.filter(|channel| channel.window().is_none())
     }
 
     /// The dataset.
@@ -189,21 +258,26 @@ impl ResolvedBox {
 
     /// The origin of its voxels.
     pub fn origin(&self) -> Origin {
-        Origin::new(&self.dataset, self.channels().cloned().collect())
+        Origin::new(&self.dataset, self.parts().map(|part| Arc::clone(&part.channel)).collect())
     }
 
     /// The key of the box in an encoding: a digest of everything that determines its bytes.
     pub fn key(&self, encoding: BoxEncoding) -> TileKey {
-        let Self { dataset, view, time, region, .. } = self;
-        let fingerprints = |channel: &Arc<Channel>| (channel.fingerprint, channel.made_fingerprint(view));
+        let has_range = encoding == BoxEncoding::File(BoxFormat::Tiff);
         TileKey::digest(&BoxRendering {
             rules: RULES,
             encoding,
-            channels: self.channels().map(fingerprints).collect(),
-            dataset: dataset.style,
-            level: view.level,
-            time: *time,
-            region: *region,
+            name: self.channel.name.clone(),
+            channel: self.channel.fingerprint,
+            made: self.channel.made_fingerprint(&self.view),
+            dataset: self.dataset.style,
+            level: self.view.level,
+            time: self.time,
+            region: self.region,
+            place: self.place,
+            colour: self.colour,
+            window: self.channel.window().filter(|_| has_range),
+            others: self.others.iter().map(|part| part.key(encoding)).collect(),
         })
     }
 
@@ -211,13 +285,18 @@ impl ResolvedBox {
     pub fn plan(&self, policy: ReadPolicy) -> Cutout {
         let is_there = self.channel.is_there(&self.view, self.dataset.style.scaling, self.time);
         Cutout {
-            components: self.channels().flat_map(|channel| channel.volumes(&self.view)).cloned().collect(),
+            name: self.channel.name.clone(),
+            components: self.channel.volumes(&self.view).to_vec(),
             is_rgb: self.channel.kind == Kind::Rgb,
             voxel: self.channel.voxel,
             time: self.time,
             view: self.view,
             region: self.region,
-            is_there,
+            is_there: is_there && self.region.voxels() > 0,
+            window: self.channel.window().filter(|_| self.channel.kind == Kind::Image),
+            colour: self.colour,
+            place: self.place,
+            others: self.others.iter().map(|part| part.plan(policy.clone())).collect(),
             voxel_size: self.dataset.voxel_size(&self.channel).map(|(size, unit)| {
                 let size = size.zip(self.view.factor, |size, factor| size * factor as f64);
                 (size, unit.unwrap_or_default())

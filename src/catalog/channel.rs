@@ -346,7 +346,7 @@ impl Channel {
         };
         let between = others.inverse().after(own);
         let voxels = between.translation().map(f64::round);
-        let alike = between.only_moves(CLOSE) && self.voxel_unit == other.voxel_unit;
+        let alike = between.only_moves(Xyz::all(CLOSE)) && self.voxel_unit == other.voxel_unit;
         let is_sound = voxels.map(|count| count.abs() <= FURTHEST) == Xyz::all(true);
         (alike && is_sound).then(|| voxels.map(|count| count as i64))
     }

@@ -63,10 +63,8 @@ pub enum NotFound {
     NotPrecomputed { channel: Name, reason: String },
     #[error("ImageJ has no images of {dtype}, which the channel {channel} holds; ask for .npy")]
     NotTiff { channel: Name, dtype: &'static str },
-    #[error(
-        "the channels {first} and {other} cannot be in one file: both must be images of the same type, extent and place, whose level is stored or computed in the same way, and have the time point; ask for each alone"
-    )]
-    NotAlike { first: Name, other: Name },
+    #[error("the channels {first} and {other} cannot be in one file: {reason}; ask for each alone")]
+    NotAlike { first: Name, other: Name, reason: String },
     #[error(
         "level {level} of the channel {channel} is not served in Neuroglancer's format; the levels in its info file are {known}"
     )]

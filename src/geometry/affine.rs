@@ -110,11 +110,11 @@ impl Affine {
         Self([row(0), row(1), row(2)])
     }
 
-    /// Whether it only moves, if `close` of a voxel is nothing.
-    pub fn only_moves(&self, close: f64) -> bool {
-        let is_close = |a: &f64, b: &f64| (a - b).abs() <= close;
+    /// Whether it only moves, if so much of a voxel for each voxel along an axis is nothing.
+    pub fn only_moves(&self, close: Xyz<f64>) -> bool {
+        let close: Vector = close.into();
         let rows = self.0.iter().zip(&Self::IDENTITY.0);
-        rows.into_iter().all(|(own, usual)| own[..3].iter().zip(usual).all(|(a, b)| is_close(a, b)))
+        rows.into_iter().all(|(own, usual)| (0..3).all(|axis| (own[axis] - usual[axis]).abs() <= close[axis]))
     }
 
     fn determinant(&self) -> f64 {
@@ -190,6 +190,12 @@ impl Transforms {
     /// That of the first time point; `None` if it is unknown.
     pub fn first(&self) -> Option<&Affine> {
         self.0.first().map(|(_, transform)| transform)
+    }
+
+    /// That of a time point; `None` if it is unknown.
+    pub fn at(&self, time: u64) -> Option<&Affine> {
+        let before = self.0.iter().rfind(|(from, _)| *from <= time);
+        before.or(self.0.first()).map(|(_, transform)| transform)
     }
 
     /// The time points from which each holds.
@@ -312,7 +318,7 @@ mod tests {
         let point = Xyz::new(3.0, -4.0, 5.0);
         let back = skew.inverse().apply(skew.apply(point)).zip(point, |a, b| (a - b).abs());
         assert!(back.map(|away| away < 1e-12) == Xyz::all(true), "{back:?}");
-        assert!(skew.inverse().after(&skew).only_moves(1e-12));
+        assert!(skew.inverse().after(&skew).only_moves(Xyz::all(1e-12)));
         assert_eq!(skew.beginning_at(point).translation(), skew.apply(point));
         let flat = [[1.0, 2.0, 0.0, 0.0], [2.0, 4.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
         assert_eq!((Affine::new(flat), Affine::new([[f64::NAN; 4]; 3])), (None, None));

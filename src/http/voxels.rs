@@ -22,7 +22,7 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
     let Context { site, request, catalog, .. } = context;
     let (wanted, file) = BoxRequest::parse(path, request.query_string())?;
-    let identified = site.service.identify_box(catalog, &wanted, file.format).await?;
+    let identified = site.service.identify_box(catalog, &wanted, file.format, context.demand()).await?;
     context.record.set_dataset(&identified);
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {

@@ -9,7 +9,7 @@ mod segmentation;
 use bytes::Bytes;
 
 pub use self::imagej::imagej_has;
-use self::little_endian::{append, interleaved};
+use self::little_endian::{append, interleaved, place};
 use super::drawing::{Drawing, RenderError, Scratch};
 use super::encode::EncodeError;
 use crate::base::paint::BoxFormat;
@@ -86,8 +86,7 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
 
 /// Whether a box may have other voxels than the fill value.
 fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
-    // The mean of equal 64-bit floats may differ from them, by rounding.
-    if !plan.is_there || (!plan.view.is_stored() && plan.voxel == VoxelType::F64) {
+    if !plan.is_there {
         return Ok(true);
     }
     let region = plan.view.stored_region(&plan.region);
@@ -99,9 +98,21 @@ fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
     Ok(false)
 }
 
-/// The voxels of a box, little-endian, in the order component, z, y, x with x fastest. A time point that does not exist
-/// is zeros.
+/// The voxels of a box, little-endian, in the order channel or component, z, y, x with x fastest. What is not there is zeros.
 fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
+    let mut all = own_voxels(plan, scratch)?;
+    let channel = all.len();
+    for part in &plan.others {
+        let voxels = own_voxels(part, scratch)?;
+        let start = all.len();
+        all.resize(start + channel, 0);
+        place(&voxels, part.place, part.region.size, plan, &mut all[start..]);
+    }
+    Ok(all)
+}
+
+/// The voxels of a box, without the other channels.
+fn own_voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
     let bytes = plan.region.voxels() as usize * plan.voxel.stored_bytes() * plan.components.len();
     if !plan.is_there {
         return Ok(vec![0; bytes]);

@@ -33,8 +33,9 @@ impl<'a, T: Voxel> Means<'a, T> {
         buffer: &'a mut SumBuffer,
     ) -> Self {
         let count = patch.width() * patch.height();
-        buffer.resize((count * size_of::<T::Sum>()).div_ceil(size_of::<u128>()), 0);
-        let sums = &mut cast_slice_mut::<u128, T::Sum>(buffer)[..count];
+        let bytes = count * size_of::<T::Sum>();
+        buffer.resize(bytes.div_ceil(size_of::<u128>()), 0);
+        let sums = cast_slice_mut::<u8, T::Sum>(&mut cast_slice_mut(buffer)[..bytes]);
         sums.fill(T::Sum::default());
         Self { sums, view, patch, missing, left_out: Vec::new() }
     }

@@ -3,13 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::base::color::Colour;
+use crate::base::color::{Colour, Rgb};
+use crate::base::name::Name;
 use crate::base::paint::{BoxFormat, Finite, Style, Window};
 use crate::geometry::{LevelView, Patch, Region, Xyz};
 use crate::volume::{Missing, ReadPolicy, Volume, VoxelType};
 
 /// The most bytes of a TIFF file for each page beside its voxels.
 const MAX_DIRECTORY: u64 = 256;
+/// The length of a channel's look-up table, in such directories.
+const TABLE: u64 = 4;
 
 /// One tile to render.
 #[derive(Debug, Clone)]
@@ -28,7 +31,9 @@ pub struct Plan {
 /// A box of voxels to read.
 #[derive(Debug, Clone)]
 pub struct Cutout {
-    /// The volumes of the stored level to read: one volume, one each for red, green and blue, or one for each channel.
+    /// The name of the channel.
+    pub name: Name,
+    /// The volumes of the stored level to read: one volume, or one each for red, green and blue.
     pub components: Vec<Arc<dyn Volume>>,
     /// Whether they are red, green and blue.
     pub is_rgb: bool,
@@ -40,8 +45,16 @@ pub struct Cutout {
     pub view: LevelView,
     /// The box, within the level.
     pub region: Region,
-    /// Whether the time point exists; a gap in a series is read as zeros.
+    /// Whether there are voxels: the time point exists, and the box is not empty. A gap in a series is read as zeros.
     pub is_there: bool,
+    /// The window in force, if it is known.
+    pub window: Option<Window>,
+    /// The colour beside other channels; grey if there are none.
+    pub colour: Option<Rgb>,
+    /// Where the first voxel is in the whole box, if this is another channel's part of one.
+    pub place: Xyz<u64>,
+    /// The parts of the box that other channels cover, in their own voxels.
+    pub others: Vec<Cutout>,
     /// The size of a voxel of the level, and its unit, which may be empty.
     pub voxel_size: Option<(Xyz<f64>, String)>,
     /// The values that stand for missing data, which are left out of means.
@@ -214,15 +227,25 @@ impl PixelKind {
 }
 
 impl Cutout {
-    /// The number of channels; red, green and blue are one.
-    pub fn channels(&self) -> u64 {
-        if self.is_rgb { 1 } else { self.components.len() as u64 }
+    /// The box itself, and the parts of other channels.
+    pub fn parts(&self) -> impl Iterator<Item = &Cutout> {
+        std::iter::once(self).chain(&self.others)
     }
 
-    /// The extents in C order: z, y, x, and the number of components if there are several.
+    /// The number of channels; red, green and blue are one.
+    pub fn channels(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// The number of values for each voxel: of channels, or of red, green and blue.
+    pub fn values(&self) -> usize {
+        self.components.len() + self.others.len()
+    }
+
+    /// The extents in C order: z, y, x, and the number of values if there are several.
     pub fn shape(&self) -> Vec<u64> {
         let size = self.region.size;
-        let components = Some(self.components.len() as u64).filter(|count| *count > 1);
+        let components = Some(self.values() as u64).filter(|count| *count > 1);
         [size.z, size.y, size.x].into_iter().chain(components).collect()
     }
 }
@@ -236,10 +259,10 @@ impl BoxEncoding {
             BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => (format.size, format.voxel),
             BoxEncoding::Segmentation(format) => (own, format.voxel),
         };
-        let bytes = (plan.components.len() * voxel.stored_bytes()) as u64;
-        // Of a narrow box, the directories of the pages are most of the file.
-        let pages = if *self == BoxEncoding::File(BoxFormat::Tiff) { own.z * plan.channels() } else { 0 };
-        let directories = pages.saturating_mul(MAX_DIRECTORY);
+        let bytes = (plan.values() * voxel.stored_bytes()) as u64;
+        // Of a narrow box, the directories of the pages are most of the file, and the look-up tables of the channels.
+        let channels = if *self == BoxEncoding::File(BoxFormat::Tiff) { plan.channels() as u64 } else { 0 };
+        let directories = ((own.z + TABLE) * channels).saturating_mul(MAX_DIRECTORY);
         size.zip(own, u64::max).volume().saturating_mul(bytes).saturating_add(directories)
     }
 

@@ -23,9 +23,12 @@ impl Footprint {
 
     /// The box of stored voxels that a box of a level is made from.
     pub fn of_box(cutout: &Cutout) -> Self {
-        let (time, region) = (cutout.time, cutout.view.stored_region(&cutout.region));
-        let there = cutout.components.iter().filter(|_| cutout.is_there);
-        Self(there.map(|volume| Part { volume: Arc::clone(volume), time, region }).collect())
+        let mut all = Vec::new();
+        for part in cutout.parts().filter(|part| part.is_there) {
+            let (time, region) = (part.time, part.view.stored_region(&part.region));
+            all.extend(part.components.iter().cloned().map(|volume| Part { volume, time, region }));
+        }
+        Self(all)
     }
 
     /// The boxes that a channel's sample is taken from.

@@ -96,12 +96,13 @@ impl TileService {
         try_join_all(channels.map(|channel| self.measure_window(channel, demand))).await.map(drop)
     }
 
-    /// Resolves a request for a box of voxels. Reads no data.
+    /// Resolves a request for a box of voxels. Reads data only if the display range of a TIFF file has yet to be measured.
     pub async fn identify_box(
         &self,
         catalog: &Catalog,
         request: &BoxRequest,
         format: BoxFormat,
+        demand: Demand,
     ) -> Result<Identified, TileError> {
         let resolved = catalog.resolve_box(request).and_then(|resolved| {
             let (channel, voxel) = (resolved.channel().name.clone(), resolved.channel().voxel);
@@ -110,7 +111,15 @@ impl TileService {
                 false => Err(NotFound::NotTiff { channel, dtype: voxel.name() }.into()),
             }
         });
-        let identified = self.unchanged_box(catalog, &request.token.token, resolved).await?;
+        let resolved = resolved.map(|found| (found.0.origin(), found));
+        let (origin, (resolved, encoding)) = self.unchanged(catalog, &request.token.token, resolved).await?;
+        if format == BoxFormat::Tiff
+            && let Err(error) = self.measure_all(resolved.unmeasured(), demand).await
+        {
+            // Display ranges are useful to ImageJ, but not necessary.
+            tracing::warn!("the windows of a TIFF file of {} were not measured: {error}", origin.token());
+        }
+        let identified = Identified::new(origin, What::Box(Box::new(resolved), encoding, None));
         let bytes = identified.cutout().map_or(0, |(plan, encoding)| encoding.bytes(&plan));
         if format == BoxFormat::Tiff && bytes > MAX_TIFF {
             let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";

@@ -2,7 +2,7 @@
 //!
 //! Code that works on voxels is generic over [`Voxel`] and is dispatched by `with_samples!` and `with_box!`.
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use ndarray::{ArrayViewMut3, ShapeError};
 
 use crate::base::paint::{Number, Window};
@@ -127,7 +127,7 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     /// Adds at most [`Voxel::MAX_ADDED`] voxels to a sum; floats strictly in order, because the order
     /// affects rounding.
     fn add(voxels: &[Self], sum: &mut Self::Sum);
-    /// The mean of `count` voxels: rounded half up for integers, not rounded for floats.
+    /// The mean of `count` voxels: rounded half up for integers; of floats in 64 bits, and none less or greater than all of them.
     fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
     /// The mean of 2^`power` voxels (at most 2^62), without a division.
     fn mean_of_power(sum: Self::Sum, power: u32) -> Self::Mean;
@@ -210,27 +210,76 @@ macro_rules! integer_voxel {
     )* };
 }
 
+/// A sum of 64-bit floats, with the least and the greatest of them. Rounding may take their mean beyond these.
+///
+/// Narrower floats need no bounds: their multiples up to 2^29 are exact in 64 bits, so no sum of `n` of them exceeds `n` times
+/// the greatest, in any order.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct BoundedSum {
+    sum: f64,
+    least: f64,
+    greatest: f64,
+}
+
+impl Default for BoundedSum {
+    fn default() -> Self {
+        Self { sum: 0.0, least: f64::INFINITY, greatest: f64::NEG_INFINITY }
+    }
+}
+
+impl std::ops::AddAssign for BoundedSum {
+    #[inline(always)]
+    fn add_assign(&mut self, other: Self) {
+        self.sum += other.sum;
+        // Unlike `f64::min`, a single instruction.
+        self.least = if other.least < self.least { other.least } else { self.least };
+        self.greatest = if other.greatest > self.greatest { other.greatest } else { self.greatest };
+    }
+}
+
+impl BoundedSum {
+    fn of(voxel: f64) -> Self {
+        Self { sum: voxel, least: voxel, greatest: voxel }
+    }
+
+    /// The mean that `divide` makes of the sum, or the bound that it exceeds. NaN stays NaN.
+    #[inline(always)]
+    fn mean(self, divide: impl Fn(f64) -> f64) -> f64 {
+        match divide(self.sum) {
+            mean if mean < self.least => self.least,
+            mean if mean > self.greatest => self.greatest,
+            mean => mean,
+        }
+    }
+}
+
+/// The mean that `divide` makes of an exact sum.
+fn exact(sum: f64, divide: impl Fn(f64) -> f64) -> f64 {
+    divide(sum)
+}
+
 macro_rules! float_voxel {
-    ($($type:ty, $variant:ident;)*) => { $(
+    ($($type:ty, $sum:ty, $of:path, $mean:path, $variant:ident;)*) => { $(
         impl Voxel for $type {
-            type Sum = f64;
+            type Sum = $sum;
             type Mean = f64;
             const IS_FLOAT: bool = true;
 
-            fn widen(self) -> f64 {
-                f64::from(self)
+            fn widen(self) -> $sum {
+                $of(self)
             }
             #[inline(always)]
-            fn add(voxels: &[$type], sum: &mut f64) {
-                voxels.iter().for_each(|voxel| *sum += f64::from(*voxel));
+            fn add(voxels: &[$type], sum: &mut $sum) {
+                voxels.iter().for_each(|voxel| *sum += $of(*voxel));
             }
             #[inline(always)]
-            fn mean_of_power(sum: f64, power: u32) -> f64 {
+            fn mean_of_power(sum: $sum, power: u32) -> f64 {
                 // The reciprocal is exact, so product and quotient are the same number, rounded once.
-                sum * (1.0 / (1u64 << power) as f64)
+                $mean(sum, |sum| sum * (1.0 / (1u64 << power) as f64))
             }
-            fn mean(sum: f64, count: u64) -> f64 {
-                sum / count as f64
+            fn mean(sum: $sum, count: u64) -> f64 {
+                $mean(sum, |sum| sum / count as f64)
             }
             fn to_f64(self) -> f64 {
                 f64::from(self)
@@ -261,8 +310,8 @@ integer_voxel! {
     i64, i128, i128, I64;
 }
 float_voxel! {
-    f32, F32;
-    f64, F64;
+    f32, f64, f64::from, exact, F32;
+    f64, BoundedSum, BoundedSum::of, BoundedSum::mean, F64;
 }
 
 /// A buffer of voxels of one type.
@@ -418,6 +467,35 @@ mod tests {
         assert_eq!(i16::mean(-3 - 4, 2), -3);
         assert_eq!(u64::mean(2 * i128::from(u64::MAX), 2), u64::MAX);
         assert_eq!(f32::mean(3.0, 2), 1.5);
+    }
+
+    #[test]
+    fn means_of_floats_lie_between_the_least_and_the_greatest() {
+        fn mean<T: Voxel>(voxels: &[T]) -> T::Mean {
+            let mut sum = T::Sum::default();
+            T::add(voxels, &mut sum);
+            let count = voxels.len() as u64;
+            if count.is_power_of_two() { T::mean_of_power(sum, count.ilog2()) } else { T::mean(sum, count) }
+        }
+        // The least numbers whose sums are rounded: 1 and a few units in the last place.
+        for last in 0..64 {
+            let (one, next) =
+                (f64::from_bits(1.0_f64.to_bits() + last), f64::from_bits(1.0_f64.to_bits() + last + 1));
+            for count in 1..=64 {
+                assert_eq!(mean(&vec![-one; count]), -one, "{count} times {one:?}");
+                let mut voxels = vec![one; count];
+                voxels[0] = next;
+                assert!((one..=next).contains(&mean(&voxels)), "{count} times {one:?}, once {next:?}");
+                let (one, next) = (f32::from_bits(1.0_f32.to_bits() + last as u32), 1e30_f32);
+                assert_eq!(mean(&vec![one; count]), f64::from(one));
+                let mut voxels = vec![next; count];
+                voxels[0] = one;
+                assert!(mean(&voxels) <= f64::from(next));
+            }
+        }
+        assert_eq!(mean(&[f64::MAX, f64::MAX]), f64::MAX);
+        assert!(mean(&[1.0, f64::NAN]).is_nan() && mean(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+        assert_eq!(mean(&[f64::NEG_INFINITY, 1.0]), f64::NEG_INFINITY);
     }
 
     #[test]

@@ -135,6 +135,41 @@ fn the_transforms_of_a_view_are_concatenated_the_last_of_them_first() {
 }
 
 #[test]
+fn a_hyperstack_of_several_setups_is_cut_in_their_space_and_turned_ones_are_refused() {
+    let place = Place::new();
+    let server = served(
+        &place,
+        &[(0, 0, &[CALIBRATION]), (1, 0, &[MOVED, CALIBRATION]), (2, 0, &[TURNED, CALIBRATION])],
+    );
+    let answer = server.get("/voxels/cells/s00,s01/0/0-40_0-30_0-20.tif");
+    let (found, description, _) = crate::voxels::pages(&answer);
+    let stored = cube([20, 30, 40]);
+    // The second one begins 10, 20 and 7.5 voxels from the first.
+    let page = |[x0, y0, z0]: [usize; 3], z: usize| -> Vec<u8> {
+        let one = |y: usize, x: usize| {
+            let own = (z.checked_sub(z0), y.checked_sub(y0), x.checked_sub(x0));
+            let (Some(z), Some(y), Some(x)) = own else { return 0 };
+            u16::from(stored[[z, y, x]])
+        };
+        (0..30)
+            .flat_map(|y| (0..40).flat_map(move |x| [y, x]))
+            .collect::<Vec<_>>()
+            .chunks(2)
+            .flat_map(|at| one(at[0], at[1]).to_le_bytes())
+            .collect()
+    };
+    let expected: Vec<Vec<u8>> = (0..20).flat_map(|z| [page([0; 3], z), page([10, 20, 8], z)]).collect();
+    let differ = found.iter().zip(&expected).filter(|(found, expected)| found != expected).count();
+    assert_eq!((found.len(), differ), (40, 0), "the pages that differ");
+    assert!(description.contains("covered_s01=10-40_20-30_8-20\n"), "{description}");
+    let refused = server.get("/voxels/cells/s00,s02/0/0-4_0-4_0-4.tif");
+    assert_eq!(refused.status, 404);
+    let reason = "the voxels of s02 are";
+    let problem = refused.problem();
+    assert!(problem.contains(reason) && problem.contains("Neuroglancer"), "{problem}");
+}
+
+#[test]
 fn tiles_boxes_and_slice_numbers_stay_those_of_stored_voxels() {
     let (place, plain) = (Place::new(), Place::new());
     let views: [(u32, u32, &[&str]); 2] = [(0, 0, &[CALIBRATION]), (1, 0, &[MOVED, TURNED, CALIBRATION])];

@@ -257,7 +257,7 @@ fn a_box_of_a_derived_level_decodes_each_chunk_once() {
 }
 
 /// The pages of a TIFF file as bytes of the data, and its description and resolutions.
-fn pages(answer: &Answer) -> (Vec<Vec<u8>>, String, Vec<f64>) {
+pub(crate) fn pages(answer: &Answer) -> (Vec<Vec<u8>>, String, Vec<f64>) {
     use tiff::decoder::{Decoder, DecodingResult};
     use tiff::tags::Tag;
     assert_eq!(
@@ -354,7 +354,6 @@ fn several_channels_are_one_hyperstack() {
     let data = |channel: usize| ArrayD::from_shape_fn(IxDyn(&[4, 8, 9]), |at| voxel(channel, at.slice()));
     made::file(&place.path("cells.h5"), |file| {
         (0..3).for_each(|channel| drop(made::put(file, &format!("c{channel}"), &data(channel))));
-        made::put(file, "small", &made::zeros::<u16>(&[4, 8, 8]));
         made::put(file, "bytes", &made::zeros::<u8>(&[4, 8, 9]));
     });
     let server = place.serve(["cells.h5"]);
@@ -373,10 +372,152 @@ fn several_channels_are_one_hyperstack() {
         assert_eq!(refused.status, 404, "{path}");
         refused.problem()
     };
-    assert!(problem("cells/c0,small/0/0-1_0-1_0-1.tif").contains("cannot be in one file"));
-    assert!(problem("cells/c0,bytes/0/0-1_0-1_0-1.tif").contains("cannot be in one file"));
+    let refused = problem("cells/c0,bytes/0/0-1_0-1_0-1.tif");
+    assert!(
+        refused.contains("cannot be in one file: their voxels are uint16 and uint8; ask for each"),
+        "{refused}"
+    );
     assert!(problem("cells/c0,c9/0/0-1_0-1_0-1.tif").contains("c9"));
     assert!(problem("cells/c0,c1/0/0-1_0-1_0-1.npy").contains("one channel"));
+}
+
+const OFFSETS: &str = "[datasets.cells]\nfile = \"cells.h5\"\nvoxel_size = [4, 4, 40]\n\
+    [datasets.cells.channels.c0]\npath = \"/c0\"\nwindow = [100, 900]\n\
+    [datasets.cells.channels.c1]\npath = \"/c1\"\nwindow = [900, 100]\noffset = [3, -2, 1]\n\
+    [datasets.cells.channels.far]\npath = \"/c1\"\nwindow = \"auto\"\noffset = [900, 0, 0]\n";
+
+#[test]
+fn channels_at_other_positions_are_cut_in_one_space_and_what_they_do_not_cover_is_zero_and_named() {
+    let place = Place::new();
+    let voxel =
+        |channel: usize, at: [usize; 3]| (1 + 8000 * channel + 400 * at[0] + 20 * at[1] + at[2]) as u16;
+    let (first, second) = ([6, 12, 18], [5, 9, 11]);
+    made::file(&place.path("cells.h5"), |file| {
+        for (channel, size) in [first, second].into_iter().enumerate() {
+            let data = ArrayD::from_shape_fn(IxDyn(&size), |at| voxel(channel, [at[0], at[1], at[2]]));
+            made::put(file, &format!("c{channel}"), &data);
+        }
+    });
+    place.write("voltile.toml", OFFSETS);
+    let server = place.serve::<&str>([]);
+    // The mean of what there is of a box at a level.
+    let stored = |channel: usize, [z, y, x]: [usize; 3], level: u32| -> u16 {
+        let (size, step) = ([first, second][channel], 1 << level);
+        let (mut sum, mut count) = (0, 0);
+        for y in y * step..((y + 1) * step).min(size[1]) {
+            for x in x * step..((x + 1) * step).min(size[2]) {
+                (sum, count) = (sum + u32::from(voxel(channel, [z, y, x])), count + 1);
+            }
+        }
+        ((2 * sum + count) / (2 * count)) as u16
+    };
+    for (level, [x0, x1], [y0, y1], [z0, z1], shift, covered) in [
+        (0, [0, 18], [0, 12], [0, 6], [1, -2, 3], "3-14_0-7_1-6"),
+        (0, [5, 12], [2, 6], [2, 4], [1, -2, 3], ""),
+        // Of an offset of 3 and -2 there remain 1 and -1.
+        (1, [0, 9], [0, 6], [0, 6], [1, -1, 1], "1-7_0-4_1-6"),
+    ] {
+        let (found, description, _) =
+            pages(&get(&server, &format!("cells/c0,c1,far/{level}/{x0}-{x1}_{y0}-{y1}_{z0}-{z1}.tif")));
+        let page = |channel: usize, z: usize| -> Vec<u8> {
+            let size = [first, second][channel].map(|extent| extent as i64);
+            let size =
+                [size[0], (size[1] + (1 << level) - 1) >> level, (size[2] + (1 << level) - 1) >> level];
+            let shift = if channel == 0 { [0; 3] } else { shift };
+            let mut all = Vec::new();
+            for (y, x) in (y0..y1).flat_map(|y| (x0..x1).map(move |x| (y, x))) {
+                let own: [i64; 3] = std::array::from_fn(|axis| [z, y, x][axis] as i64 - shift[axis]);
+                let is_there = (0..3).all(|axis| (0..size[axis]).contains(&own[axis]));
+                let value = if is_there { stored(channel, own.map(|at| at as usize), level) } else { 0 };
+                all.extend(value.to_le_bytes());
+            }
+            all
+        };
+        let nothing = vec![0; 2 * (x1 - x0) * (y1 - y0)];
+        let expected: Vec<Vec<u8>> =
+            (z0..z1).flat_map(|z| [page(0, z), page(1, z), nothing.clone()]).collect();
+        assert!(found == expected, "level {level}, {x0}-{x1}");
+        let line = format!("covered_c1={covered}\n");
+        assert!(description.contains(&line) != covered.is_empty(), "{description}");
+        assert!(
+            description.contains("covered_far=0-0_0-0_0-0\n") && !description.contains("covered_c0"),
+            "{description}"
+        );
+    }
+}
+
+#[test]
+fn a_hyperstack_has_the_display_ranges_and_the_colours_in_force() {
+    use tiff::decoder::Decoder;
+    use tiff::tags::Tag;
+    let place = Place::new();
+    made::file(&place.path("cells.h5"), |file| {
+        (0..2).for_each(|channel| {
+            drop(made::put(file, &format!("c{channel}"), &made::zeros::<i16>(&[2, 8, 9])));
+        });
+    });
+    place.write("voltile.toml", &OFFSETS[..OFFSETS.find("[datasets.cells.channels.far]").unwrap()]);
+    let server = place.serve::<&str>([]);
+    let answer = get(&server, "cells/c0,c1/0/0-9_0-8_0-2.tif");
+    let mut file = Decoder::new(std::io::Cursor::new(&answer.body)).unwrap();
+    // ImageJ's tags, in the byte order of the file: the length of a header and of all parts; and these.
+    let counts = file.get_tag_u32_vec(Tag::Unknown(50838)).unwrap();
+    assert_eq!(counts, [20, 32, 768, 768]);
+    let parts = file.get_tag_u8_vec(Tag::Unknown(50839)).unwrap();
+    let (header, parts) = parts.split_at(20);
+    assert_eq!(header, b"JIJIgnar\x01\0\0\0stul\x02\0\0\0");
+    let (ranges, tables) = parts.split_at(32);
+    let ranges: Vec<f64> = ranges.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+    // ImageJ adds 32768 to signed integers. The second window is inverted: so is its table.
+    assert_eq!(ranges, [32868.0, 33668.0, 32868.0, 33668.0]);
+    let channels = server.json("/datasets/cells.json")["channels"].clone();
+    for (number, table) in tables.chunks(768).enumerate() {
+        let letter = channels[number]["composite_colour"].as_str().unwrap();
+        let has = match letter {
+            "G" => [0, 1, 0],
+            "M" => [1, 0, 1],
+            other => panic!("{other}"),
+        };
+        for shade in 0..256 {
+            let value = if number == 1 { 255 - shade } else { shade };
+            let found = [0, 1, 2].map(|part| usize::from(table[256 * part + shade]));
+            assert_eq!(found, has.map(|part| part * value), "channel {number}, shade {shade}");
+        }
+    }
+    let (_, alone, _) = pages(&get(&server, "cells/c0/0/0-9_0-8_0-2.tif"));
+    assert!(alone.contains("min=32868.0\nmax=33668.0\n"), "{alone}");
+    let other = place.serve(["--set", "datasets.cells.channels.c0.window=[0,1]"]);
+    assert_ne!(
+        get(&other, "cells/c0,c1/0/0-9_0-8_0-2.tif").etag(),
+        answer.etag(),
+        "the range is part of the file"
+    );
+    let npy = |server: &Server| get(server, "cells/c0/0/0-9_0-8_0-2.npy").etag().to_owned();
+    assert_eq!(npy(&other), npy(&server), "and of no other");
+}
+
+#[test]
+fn the_mean_of_equal_floats_is_that_float() {
+    fn check<T: Stored>(value: T) {
+        let place = Place::new();
+        made::file(&place.path("a.h5"), |file| {
+            let data = ArrayD::from_elem(IxDyn(&[3, 37, 29]), value);
+            file.new_dataset_builder().with_data(&data).chunk((2, 16, 16)).deflate(1).create("raw").unwrap();
+        });
+        let server = place.serve(["a.h5"]);
+        for level in 1..=5_usize {
+            let (x, y) = (29_usize.div_ceil(1 << level), 37_usize.div_ceil(1 << level));
+            let (_, _, bytes) = npy(&get(&server, &format!("a/raw/{level}/0-{x}_0-{y}_0-3.npy")));
+            let expected: Vec<u8> = (0..3 * y * x).flat_map(|_| value.bytes()).collect();
+            assert!(bytes == expected, "level {level}");
+            let tile = server.tile(&format!("a/raw/xy/1/0_0_{level}.png")).picture();
+            let lightest = tile.pixels.iter().max();
+            assert_eq!(lightest, Some(&0), "level {level}: nothing is above the window");
+        }
+    }
+    check(0.1_f32);
+    check(0.1_f64);
+    check(-1.0_f64 / 3.0);
 }
 
 #[test]

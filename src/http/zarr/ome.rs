@@ -56,7 +56,7 @@ pub(super) fn label(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -
 fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
     let Space { voxel, transform: Some(transform), .. } = Space::new(arrays) else { return };
     let rest = transform.divided(voxel);
-    if rest.only_moves(CLOSE) {
+    if rest.only_moves(Xyz::all(CLOSE)) {
         return;
     }
     let spatial = |[x, y, z]: [Value; 3]| if arrays.axes().has_z() { vec![z, y, x] } else { vec![y, x] };

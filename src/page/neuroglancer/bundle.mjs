@@ -65,6 +65,8 @@ const CHANGES = [
       }
     })(`,
   ],
+  // A length without a unit has no prefix either: "500 m" would be half of one.
+  ["widget/scale_bar.js", "pickSiPrefix(physicalSize)", 'this.physicalBaseUnit ? pickSiPrefix(physicalSize) : { prefix: "", exponent: 0 }'],
   // Messages wait here until the worker runs. Their senders reuse the objects, so that with several layers the worker
   // would get the last message several times, and draw nothing.
   ["worker_rpc.js", "queue.push({ data: x, transfers })", "queue.push({ data: { ...x }, transfers })"],

@@ -596,6 +596,33 @@ export const stories = (world) => {
       await tab.page.close();
     },
 
+    async "Neuroglancer shows channels as bright as the page does, and lengths without a unit as voxels"(visit) {
+      await visit.context.addInitScript(() => {
+        window.written = [];
+        const write = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+          window.written.push(text);
+          return write.call(this, text, ...rest);
+        };
+      });
+      const [x, y, z] = [175, 100, 3];
+      await visit.open("#stained?plane=xy&at=175.25,100.25,3.25&zoom=2&show=a:M,b:G");
+      const tab = await visit.opened(() => visit.page.keyboard.press("n"));
+      const near = [[0, ([i, j]) => [x + 0.5 + i / 2, y + 0.5 + j / 2, z]]];
+      let places = [];
+      const painted = (at) => {
+        const [magenta, green] = [0, 1].map((c) => made({ ...FILM, index: { t: 0, c }, at }));
+        return magenta.map(([shade], i) => [shade, green[i][0], shade]);
+      };
+      await inPanels(tab, 1, near, (colours, at) => same(colours, painted((places = at)), 1));
+      await world.picture(tab, "neuroglancer-stained");
+      await world.picture(visit, "stained");
+      await shows(visit, "xy", [175.25, 100.25], places.map(([x, y]) => [x, y]), painted(places), 0, 2);
+      const written = (await tab.page.evaluate(() => window.written)).filter((text) => /^[\d.]+ /.test(text));
+      equal([...new Set(written)].join(), "50 ", "what the scale bar says");
+      await tab.page.close();
+    },
+
     async "Neuroglancer has the page's colours of labels"(visit) {
       const [x, y, z] = [600, 300, 2];
       const near = [[0, ([i, j]) => [x + 0.5 + i / 2, y + 0.5 + j / 2, z]]];

@@ -69,6 +69,19 @@ names = "part.csv"
 [datasets.ophys]
 file = "ophys.nwb"
 
+[datasets.stained]
+file = "test.h5"
+[datasets.stained.channels.a]
+path = "/film"
+axes = "tczyx"
+index = { t = 0, c = 0 }
+window = [100, 3000]
+[datasets.stained.channels.b]
+path = "/film"
+axes = "tczyx"
+index = { t = 0, c = 1 }
+window = [100, 3000]
+
 [datasets.empty]
 file = "test.h5"
 [datasets.empty.channels.nothing]

@@ -25,10 +25,12 @@ const BYTES: Record<string, number> = {
 };
 const TIFF = ["uint8", "int16", "uint16", "float32"];
 
-/** The channels that can be in one TIFF file with a channel, itself included: up to six. */
-const together = (channels: Channel[], channel: Channel): Channel[] => {
-  const of = ({ kind, dtype, times, offset, levels }: Channel) => JSON.stringify([kind, dtype, times, offset ?? [0, 0, 0], levels.map(({ size, factor, path }) => [size, factor, !path])]);
-  return channel.kind === "image" ? channels.filter((other) => of(other) === of(channel)).slice(0, MAX_TOGETHER) : [];
+/** The channels that can be in one TIFF file with a channel, itself first: up to six images, of voxels of one size and direction. */
+const together = (channels: Channel[], channel: Channel, level: number): Channel[] => {
+  const of = ({ kind, dtype, times, space, voxel_size, voxel_unit, levels }: Channel) =>
+    JSON.stringify([kind, dtype, times, space, voxel_size, voxel_unit, levels[level]?.factor]);
+  const others = channels.filter((other) => other !== channel && of(other) === of(channel));
+  return channel.kind === "image" ? [channel, ...others].slice(0, MAX_TOGETHER) : [];
 };
 
 /** A box at a level: its first voxel and its size. */
@@ -89,7 +91,7 @@ export function boxSheet(
     tif.href = address.replace(".raw", ".tif");
     const name = `${dataset.token}-${channel.name}-${box.start.join("_")}`;
     [npy.download, tif.download] = [`${name}.npy`, `${name}.tif`];
-    const joined = together(channels, channel);
+    const joined = together(channels, channel, Number(levels.value));
     all.href = address.replace(".raw", ".tif").replace(`/${channel.name}/`, `/${joined.map((one) => one.name).join()}/`);
     all.download = `${dataset.token}-${box.start.join("_")}.tif`;
     all.textContent = `.tif, ${joined.length} channels`;

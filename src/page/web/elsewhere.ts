@@ -34,6 +34,15 @@ function allOn(dataset: Dataset, view: View, channels: Channel[]): View {
   return coloured(dataset, { ...view, shown: { ...view.shown, ...Object.fromEntries(on) } });
 }
 
+/** Neuroglancer draws images at a half otherwise. */
+const OPAQUE = { opacity: 1 };
+
+const sizeOf = (channel: Channel): Triple => channel.voxel_size ?? [1, 1, 1];
+
+/** Neuroglancer's dimensions of these lengths in a unit. Without a unit, its scale bar has none either. */
+const dimensions = (lengths: Triple, metre: number | null) =>
+  Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, metre === null ? [at(lengths, axis), ""] : [at(lengths, axis) * metre, "m"]]));
+
 const vector = (parts: Parts): string => `vec3(${parts.map((part) => part.toFixed(3)).join(", ")})`;
 
 /** The colour in a shader of a `shade` from 0 to 1: a map is straight lines between some of its colours. */
@@ -50,7 +59,7 @@ function image(channel: Channel, { colour, window, gamma }: Shown): object {
   const range = window ?? baseWindow(channel);
   const shade = gamma === 1 ? "normalized()" : `pow(normalized(), ${(1 / gamma).toFixed(4)})`;
   const shader = `#uicontrol invlerp normalized\nvoid main() {\n  float shade = ${shade};\n  ${shaded(colour)}\n}\n`;
-  return { type: "image", shader, shaderControls: { normalized: { range } } };
+  return { type: "image", ...OPAQUE, shader, shaderControls: { normalized: { range } } };
 }
 
 const RGB = "void main() { emitRGB(vec3(toNormalized(getDataValue(0)), toNormalized(getDataValue(1)), toNormalized(getDataValue(2)))); }\n";
@@ -83,6 +92,7 @@ export function neuroglancer(site: Site, dataset: Dataset, seen: View, zoom: num
   const timing = channels.find((channel) => channel.times !== null)?.timing;
   const step = timing && !timing.uneven?.length ? timing.step : null;
   const t: [number, string] | null = series ? (step ? [step, "s"] : [1, ""]) : null;
+  const metre = metres(first.voxel_unit);
   // Neuroglancer draws its layers in their order, and an image hides what is below it.
   const images = channels.filter((channel) => channel.kind !== "labels");
   const layers = [...images, ...channels.filter((channel) => channel.kind === "labels")].map((channel) => {
@@ -91,28 +101,28 @@ export function neuroglancer(site: Site, dataset: Dataset, seen: View, zoom: num
       ? `zarr3://${absolute(`zarr/0.5/${addressOf(dataset)}/${channel.name}.ome.zarr`)}`
       : `precomputed://${absolute(`neuroglancer/${addressOf(dataset)}/${channel.name}`)}`;
     const begin = dataset.offset.map((offset, axis) => -0.5 - offset - at(channel.offset ?? [0, 0, 0], axis)) as Triple;
-    const transform = sourceTransform(channel, time, begin, t);
+    // The precomputed format has nanometres always; OME-Zarr may have no unit.
+    const own = dimensions(sizeOf(channel), null);
+    const bare = metre === null && !series ? { inputDimensions: own, outputDimensions: own } : null;
+    const transform = sourceTransform(channel, time, begin, t) ?? bare;
     const source = transform ? { url, transform } : url;
-    const drawn = channel.kind === "labels" ? labels(shown, !images.length, ids.get(channel.name) ?? []) : channel.kind === "rgb" ? { type: "image", shader: RGB } : image(channel, shown);
+    const drawn = channel.kind === "labels" ? labels(shown, !images.length, ids.get(channel.name) ?? []) : channel.kind === "rgb" ? { type: "image", ...OPAQUE, shader: RGB } : image(channel, shown);
     // Images are added, as on this page.
     const blend = channel.kind !== "labels" && channel !== images[0] ? { blend: "additive" } : {};
     return { name: channel.label ?? channel.name, source, ...drawn, ...blend, ...(isOn(view, channel) ? {} : { visible: false }) };
   });
-  // As the server has it: nanometres where the unit is unknown, and 1 where the size is.
-  const metre = metres(first.voxel_unit);
-  const bare = series && metre === null && !first.transform; // OME-Zarr without a unit has none in Neuroglancer either
-  const voxel = (first.voxel_size ?? [1, 1, 1]).map((size) => size * (bare ? 1 : (metre ?? NANOMETRE)));
+  const size = sizeOf(first);
   const here = view.at.map((value, axis) => Math.floor(value) - at(firstOf(first), axis)) as Triple;
   const inSpace = place(first, time, here);
-  const units = inSpace ? [NANOMETRE, NANOMETRE, NANOMETRE] : voxel;
+  const smallest = inSpace ? NANOMETRE / (metre ?? NANOMETRE) : Math.min(...size);
   const state = {
     // Without them, Neuroglancer takes the scale for metres.
-    dimensions: { ...Object.fromEntries(AXIS_NAMES.map((name, axis) => [name, [units[axis], bare ? "" : "m"]])), ...(t ? { t } : {}) },
+    dimensions: { ...(inSpace ? dimensions([1, 1, 1], NANOMETRE) : dimensions(size, metre)), ...(t ? { t } : {}) },
     displayDimensions: AXIS_NAMES,
     layers,
     position: [...(inSpace ?? view.at.map((value, axis) => Math.floor(value) + (series ? 0 : 0.5) + at(dataset.offset, axis))), ...(series ? [time] : [])],
     // Voxels per pixel; Neuroglancer counts in the smallest unit.
-    crossSectionScale: (voxel[0] ?? 1) / Math.min(...units) / zoom,
+    crossSectionScale: size[0] / smallest / zoom,
     layout: LAYOUT[view.arrangement],
   };
   return `${new URL(site.neuroglancer, location.href.split("#")[0]).href}#!${encodeURIComponent(JSON.stringify(state))}`;

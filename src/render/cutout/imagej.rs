@@ -1,5 +1,6 @@
 //! Boxes as hyperstacks of ImageJ: TIFF files with a page for each slice of each channel. ImageJ reads the voxel size from the
-//! resolution and the description of the first page.
+//! resolution and the description of the first page. Of a single channel, that has the display range, too; of several channels,
+//! two tags of ImageJ's own have their ranges and look-up tables, as `ij/io/TiffEncoder.java` of ImageJ 1.54f writes them.
 
 use std::fmt::Write;
 use std::io::Cursor;
@@ -9,9 +10,14 @@ use tiff::encoder::{Rational, TiffEncoder};
 use tiff::tags::Tag;
 
 use super::little_endian::interleaved;
+use crate::base::color::{Colour, Rgb};
+use crate::geometry::Xyz;
 use crate::render::encode::EncodeError;
 use crate::render::plan::Cutout;
 use crate::volume::VoxelType;
+
+const METADATA_COUNTS: Tag = Tag::Unknown(50838);
+const METADATA: Tag = Tag::Unknown(50839);
 
 /// Whether ImageJ has images of this type, or such colours.
 pub fn imagej_has(voxel: VoxelType, is_rgb: bool) -> bool {
@@ -33,7 +39,7 @@ pub(super) fn hyperstack(voxels: Vec<u8>, plan: &Cutout) -> Result<Vec<u8>, Enco
 /// ImageJ reads only the first page, and expects the voxels of all pages after another.
 fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
     let (size, samples) = (plan.region.size, if plan.is_rgb { plan.components.len() } else { 1 });
-    let count = size.z * plan.channels();
+    let count = size.z * plan.channels() as u64;
     let page = voxels.len() as u64 / count.max(1);
     // Of unsigned and signed integers, and of floats.
     let format: u16 = match plan.voxel {
@@ -50,6 +56,11 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
         if number == 0 {
             start = directory.write_data(voxels)?;
             directory.write_tag(Tag::ImageDescription, description(plan).as_str())?;
+            if !plan.others.is_empty() {
+                let (counts, metadata) = metadata(plan);
+                directory.write_tag(METADATA_COUNTS, counts.as_slice())?;
+                directory.write_tag(METADATA, metadata.as_slice())?;
+            }
         }
         directory.write_tag(Tag::ImageWidth, size.x as u32)?;
         directory.write_tag(Tag::ImageLength, size.y as u32)?;
@@ -74,7 +85,7 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
 
 /// What ImageJ writes into its own files.
 fn description(plan: &Cutout) -> String {
-    let (slices, channels) = (plan.region.size.z, plan.channels());
+    let (slices, channels) = (plan.region.size.z, plan.channels() as u64);
     let mode = if channels > 1 { "composite" } else { "grayscale" };
     let mut text = format!(
         "ImageJ=1.54f\nimages={}\nchannels={channels}\nslices={slices}\nhyperstack=true\nmode={mode}\n",
@@ -88,8 +99,48 @@ fn description(plan: &Cutout) -> String {
         }
         let _ = writeln!(text, "spacing={}", voxel.z);
     }
+    if channels == 1 && plan.window.is_some() {
+        let [least, most] = range(plan);
+        let _ = writeln!(text, "min={least:?}\nmax={most:?}");
+    }
+    for part in plan.parts().filter(|part| !part.is_there || part.region.size != plan.region.size) {
+        let Xyz { x, y, z } = part.place;
+        let size = if part.is_there { part.region.size } else { Xyz::all(0) };
+        let _ =
+            writeln!(text, "covered_{}={x}-{}_{y}-{}_{z}-{}", part.name, x + size.x, y + size.y, z + size.z);
+    }
     text.push_str("loop=false\n");
     text
+}
+
+/// The display range of a channel, least first. ImageJ counts signed integers from the least on.
+fn range(plan: &Cutout) -> [f64; 2] {
+    let (lo, hi) = plan.window.unwrap_or(plan.voxel.full_window()).limits();
+    let zero = if plan.voxel == VoxelType::I16 { -f64::from(i16::MIN) } else { 0.0 };
+    [lo.min(hi) + zero, lo.max(hi) + zero]
+}
+
+/// The display ranges and look-up tables of the channels: the lengths of the parts, and the parts. The first one says
+/// what and how much follows.
+fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
+    let channels = plan.channels() as u32;
+    let mut counts = vec![20, 16 * channels];
+    let mut parts = Vec::new();
+    for (kind, count) in [("IJIJ", None), ("rang", Some(1)), ("luts", Some(channels))] {
+        // In the byte order of the file, as all numbers.
+        parts.extend(kind.bytes().rev());
+        parts.extend(count.into_iter().flat_map(u32::to_le_bytes));
+    }
+    parts.extend(plan.parts().flat_map(range).flat_map(f64::to_le_bytes));
+    for part in plan.parts() {
+        let is_inverted = part.window.map(|window| window.limits()).is_some_and(|(lo, hi)| hi < lo);
+        let colour = Colour::Pure(part.colour.unwrap_or([u8::MAX; 3]));
+        let shades = (0..=u8::MAX).map(|shade| if is_inverted { u8::MAX - shade } else { shade });
+        let colours: Vec<Rgb> = shades.map(|shade| colour.of_shade(shade)).collect();
+        parts.extend((0..3).flat_map(|component| colours.iter().map(move |colour| colour[component])));
+        counts.push(768);
+    }
+    (counts, parts)
 }
 
 /// The number of pixels for each unit of length.

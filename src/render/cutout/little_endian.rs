@@ -3,6 +3,7 @@
 use bytemuck::cast_slice;
 use half::f16;
 
+use crate::geometry::Xyz;
 use crate::render::plan::Cutout;
 use crate::volume::{Samples, VoxelType, with_samples};
 
@@ -29,9 +30,20 @@ pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
     }
 }
 
+/// Copies a part to its place in one component of a box; `first` is where its first voxel belongs.
+pub(super) fn place(part: &[u8], first: Xyz<u64>, size: Xyz<u64>, plan: &Cutout, into: &mut [u8]) {
+    let (whole, width) = (plan.region.size, plan.voxel.stored_bytes());
+    let row = size.x as usize * width;
+    for (number, from) in (0..).zip(part.chunks_exact(row.max(1))) {
+        let (y, z) = (first.y + number % size.y, first.z + number / size.y);
+        let place = ((z * whole.y + y) * whole.x + first.x) as usize * width;
+        into[place..][..row].copy_from_slice(from);
+    }
+}
+
 /// So many bytes of each component in turn: of a voxel, as NumPy and imaging libraries expect colours, or of a section.
 pub(super) fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
-    let count = plan.components.len();
+    let count = plan.values();
     if count == 1 {
         return voxels;
     }

@@ -1,7 +1,7 @@
 //! Boxes of derived levels whose voxels are means of stored ones. They are made part by part: all stored voxels of a part
 //! are read at once, so that a chunk is not decoded again for each section.
 
-use super::little_endian::append;
+use super::little_endian::{append, place};
 use crate::geometry::{Patch, Region, Xyz};
 use crate::render::downsample::Means;
 use crate::render::drawing::Drawing;
@@ -43,7 +43,8 @@ pub(super) fn write(
             });
             bytes.clear();
             append(field, plan.voxel, &mut bytes);
-            place(&bytes, &section, plan, into);
+            let first = section.start.zip(plan.region.start, |own, all| own - all);
+            place(&bytes, first, section.size, plan, into);
         }
     }
     Ok(())
@@ -52,15 +53,4 @@ pub(super) fn write(
 /// One xy section of a region.
 fn section(region: &Region, z: u64) -> Region {
     Region { start: Xyz { z, ..region.start }, size: Xyz { z: 1, ..region.size } }
-}
-
-/// Copies a section of a part to its place in the box.
-fn place(bytes: &[u8], section: &Region, plan: &Cutout, into: &mut [u8]) {
-    let (size, width) = (plan.region.size, plan.voxel.stored_bytes());
-    let first = section.start.zip(plan.region.start, |own, all| own - all);
-    let row = section.size.x as usize * width;
-    for (y, from) in (first.y..).zip(bytes.chunks_exact(row)) {
-        let place = (first.z * size.y + y) * size.x + first.x;
-        into[place as usize * width..][..row].copy_from_slice(from);
-    }
 }
