@@ -6,6 +6,7 @@ use flate2::read::{GzDecoder, ZlibDecoder};
 use ndarray::ArrayD;
 use serde_json::Value;
 
+use super::volumes::STORAGES;
 use super::voxels::escaped;
 use super::{Block, Case, Format, assembled, width};
 use crate::common::wire::{Answer, Connection};
@@ -69,7 +70,8 @@ impl Format for Precomputed {
     }
 
     fn read(&self, connection: &mut Connection, case: &Case<'_>) -> Vec<Block> {
-        if self.1 != BROWSER && !case.is_small() {
+        // The content coding depends on how chunks are stored.
+        if self.1 != BROWSER && case.token != STORAGES {
             return Vec::new();
         }
         let time = if case.has_times() { format!("@{}", case.time) } else { String::new() };

@@ -8,6 +8,9 @@ use ndarray::{Array3, ArrayD, Dimension, IxDyn};
 
 use crate::common::{Place, made};
 
+/// The dataset of which each channel is stored in another way.
+pub const STORAGES: &str = "storages";
+
 /// Noise, so that nothing compresses well.
 fn noise(at: &[usize]) -> u64 {
     let mixed = at.iter().fold(7, |mixed, at| mixed * 1009 + at);
@@ -86,7 +89,7 @@ fn storages(place: &Place, text: &mut String) {
     });
     let names = ["gzip", "contiguous", "plain", "shuffled", "flat", "holes", "never"];
     let channels = names.map(|name| (name, name, ""));
-    configure(text, "storages", "", &[&channels[..], &[("turned", "turned", "axes = \"xyz\"")]].concat());
+    configure(text, STORAGES, "", &[&channels[..], &[("turned", "turned", "axes = \"xyz\"")]].concat());
 }
 
 fn levels(place: &Place, text: &mut String) {
