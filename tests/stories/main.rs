@@ -23,6 +23,7 @@ mod events;
 mod fairness;
 mod faults;
 mod fixtures;
+mod formats;
 mod forms;
 mod generations;
 mod headers;

@@ -1,5 +1,6 @@
 //! Stories of `voltile references` and `/references/`: each chunk is where the file has it, coded as the metadata say; what
-//! cannot be read without HDF5 is refused by name; addresses are the public ones, without credentials.
+//! cannot be read without HDF5 is refused by name; addresses are the public ones, without credentials. That the chunks there
+//! hold the voxels of the file is shown by [`crate::formats`].
 
 use std::fs;
 use std::path::Path;
@@ -96,8 +97,7 @@ fn axes_in_reverse_order_are_those_of_fortran_and_other_orders_are_refused() {
     let place = Place::new();
     let file = place.path("turned.h5");
     made::file(&file, |file| {
-        let data = Array3::from_shape_fn((30, 20, 5), |(x, y, z)| (x + 40 * y + 900 * z) as u16);
-        let builder = file.new_dataset_builder().with_data(&data);
+        let builder = file.new_dataset_builder().empty::<u16>().shape((30, 20, 5));
         builder.chunk((16, 8, 2)).create("raw").unwrap();
     });
     let configured = |axes: &str| {
@@ -111,11 +111,6 @@ fn axes_in_reverse_order_are_those_of_fortran_and_other_orders_are_refused() {
     let array = document(&references, "0/.zarray");
     assert_eq!((&array["shape"], &array["chunks"]), (&json!([5, 20, 30]), &json!([2, 8, 16])));
     assert_eq!(array["order"], "F");
-    for chunk in listed(&file, "raw") {
-        let [x, y, z] = chunk.offset[..] else { panic!("three axes") };
-        let key = format!("0/{}.{}.{}", z / 2, y / 8, x / 16);
-        assert_eq!((&references[&key][1], &references[&key][2]), (&json!(chunk.addr), &json!(chunk.size)));
-    }
     configured("yzx");
     let refused = place.run(["references", "-o", "refs.json"]);
     assert_eq!(refused.code, 1);

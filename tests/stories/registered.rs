@@ -142,7 +142,7 @@ fn a_hyperstack_of_several_setups_is_cut_in_their_space_and_turned_ones_are_refu
         &[(0, 0, &[CALIBRATION]), (1, 0, &[MOVED, CALIBRATION]), (2, 0, &[TURNED, CALIBRATION])],
     );
     let answer = server.get("/voxels/cells/s00,s01/0/0-40_0-30_0-20.tif");
-    let (found, description, _) = crate::voxels::pages(&answer);
+    let (found, description, _) = crate::formats::voxels::pages(&answer);
     let stored = cube([20, 30, 40]);
     // The second one begins 10, 20 and 7.5 voxels from the first.
     let page = |[x0, y0, z0]: [usize; 3], z: usize| -> Vec<u8> {

@@ -61,7 +61,7 @@ fn files_of_removed_datasets_are_closed_and_their_memory_is_free() {
     let server = place.serve(["data"].into_iter().chain(settings));
     server.allow_error(CHANGED);
     let mut served = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..3 {
         copies(&place.path("one.h5"), &folder, FILES);
         wait_until("all files are served", || listed(&server) == FILES);
         let mut connection = server.connect();

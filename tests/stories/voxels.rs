@@ -1,119 +1,20 @@
-//! Boxes of voxels for analysis: NumPy files and raw bytes, of any level, in the data's own type.
+//! Boxes of voxels for analysis: NumPy files, raw bytes and hyperstacks, of any level, in the data's own type. That they hold
+//! the voxels of the file is shown by [`crate::formats`].
 
-use hdf5::H5Type;
 use ndarray::{Array3, Array4, ArrayD, Dimension, IxDyn, s};
 
 use crate::common::wire::Answer;
 use crate::common::{Place, Server, fixture, made};
-
-/// An `.npy` file: its type, its shape and its data.
-fn npy(answer: &Answer) -> (String, Vec<usize>, Vec<u8>) {
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let body = &answer.body;
-    assert_eq!(&body[..8], b"\x93NUMPY\x01\x00");
-    let end = 10 + usize::from(u16::from_le_bytes([body[8], body[9]]));
-    assert_eq!(end % 64, 0, "the data is aligned");
-    let header = std::str::from_utf8(&body[10..end]).unwrap();
-    assert!(header.ends_with('\n') && header.contains("'fortran_order': False"), "{header}");
-    let after = |key: &str| header.split_once(key).unwrap().1;
-    let descr = after("'descr': '").split('\'').next().unwrap().to_owned();
-    let shape = after("'shape': (").split(')').next().unwrap();
-    let shape =
-        shape.split(',').filter(|part| !part.trim().is_empty()).map(|part| part.trim().parse().unwrap());
-    (descr, shape.collect(), body[end..].to_vec())
-}
+use crate::formats::voxels::{npy, pages};
 
 fn get(server: &Server, path: &str) -> Answer {
     server.get(&format!("/voxels/{path}"))
 }
 
-/// Little-endian bytes.
-trait Stored: H5Type + Copy {
-    fn bytes(self) -> Vec<u8>;
-    fn of(value: u64) -> Self;
-}
-
-macro_rules! stored {
-    ($($type:ty)*) => {
-        $(impl Stored for $type {
-            fn bytes(self) -> Vec<u8> {
-                self.to_le_bytes().to_vec()
-            }
-            fn of(value: u64) -> Self {
-                value as $type
-            }
-        })*
-    };
-}
-stored!(u8 i8 u16 i16 u32 i32 u64 i64 f32 f64);
-
 const SHAPE: (usize, usize, usize) = (19, 70, 45);
 
-fn volume<T: Stored>() -> Array3<T> {
-    Array3::from_shape_fn(SHAPE, |(z, y, x)| T::of((z * 7919 + y * 131 + x * 3) as u64 * 0x9E37_79B9))
-}
-
-#[test]
-fn a_box_holds_the_stored_voxels_of_every_type() {
-    fn check<T: Stored>(descr: &str) {
-        let (place, data) = (Place::new(), volume::<T>());
-        let file = hdf5::File::create(place.path("a.h5")).unwrap();
-        file.new_dataset_builder()
-            .with_data(&data)
-            .chunk((8, 16, 16))
-            .shuffle()
-            .deflate(3)
-            .create("raw")
-            .unwrap();
-        file.close().unwrap();
-        let server = place.serve(["a.h5"]);
-        for ([x, end_x], [y, end_y], [z, end_z]) in
-            [([0, 45], [0, 70], [0, 19]), ([5, 33], [17, 18], [3, 19]), ([44, 45], [69, 70], [18, 19])]
-        {
-            let path = format!("a/raw/0/{x}-{end_x}_{y}-{end_y}_{z}-{end_z}.npy");
-            let expected: Vec<u8> =
-                data.slice(s![z..end_z, y..end_y, x..end_x]).iter().flat_map(|voxel| voxel.bytes()).collect();
-            let shape = vec![end_z - z, end_y - y, end_x - x];
-            assert!(npy(&get(&server, &path)) == (descr.to_owned(), shape, expected), "{descr} {path}");
-        }
-    }
-    check::<u8>("|u1");
-    check::<i8>("|i1");
-    check::<u16>("<u2");
-    check::<i16>("<i2");
-    check::<u32>("<u4");
-    check::<i32>("<i4");
-    check::<u64>("<u8");
-    check::<i64>("<i8");
-    check::<f32>("<f4");
-    check::<f64>("<f8");
-}
-
-#[test]
-fn a_box_of_a_derived_level_is_averaged_or_picked_as_tiles_are() {
-    let place = Place::new();
-    let data = volume::<u16>();
-    let labels = volume::<u64>();
-    let file = hdf5::File::create(place.path("a.h5")).unwrap();
-    file.new_dataset_builder().with_data(&data).chunk((8, 16, 16)).create("raw").unwrap();
-    file.new_dataset_builder().with_data(&labels).chunk((8, 16, 16)).create("labels").unwrap();
-    file.close().unwrap();
-    let server = place.serve(["a.h5"]);
-    let (mut means, mut picks) = (Vec::new(), Vec::new());
-    for z in 2..4 {
-        for y in 0..18 {
-            for x in 1..12 {
-                let of = s![z, 4 * y..(4 * y + 4).min(70), 4 * x..(4 * x + 4).min(45)];
-                let all = data.slice(of);
-                let (sum, count) = (all.iter().map(|voxel| u64::from(*voxel)).sum::<u64>(), all.len() as u64);
-                means.extend(((2 * sum + count) / (2 * count)).to_le_bytes().into_iter().take(2));
-                picks.extend(labels[[z, 4 * y, 4 * x]].to_le_bytes());
-            }
-        }
-    }
-    let shape = vec![2, 18, 11];
-    assert!(npy(&get(&server, "a/raw/2/1-12_0-18_2-4.npy")) == ("<u2".to_owned(), shape.clone(), means));
-    assert!(npy(&get(&server, "a/labels/2/1-12_0-18_2-4.npy")) == ("<u8".to_owned(), shape, picks));
+fn volume<T>(of: fn(u64) -> T) -> Array3<T> {
+    Array3::from_shape_fn(SHAPE, |(z, y, x)| of((z * 7919 + y * 131 + x * 3) as u64 * 0x9E37_79B9))
 }
 
 #[test]
@@ -142,31 +43,10 @@ fn raw_boxes_tell_shape_and_type_in_headers_and_time_points_are_chosen() {
 }
 
 #[test]
-fn chunks_that_were_never_written_hold_the_fill_value() {
-    let place = Place::new();
-    let file = hdf5::File::create(place.path("a.h5")).unwrap();
-    let raw = file
-        .new_dataset::<u16>()
-        .shape((16, 32, 32))
-        .chunk((8, 16, 16))
-        .fill_value(777u16)
-        .create("raw")
-        .unwrap();
-    raw.write_slice(&Array3::<u16>::from_elem((8, 16, 16), 5), s![..8, ..16, ..16]).unwrap();
-    drop(raw);
-    file.close().unwrap();
-    let server = place.serve(["a.h5"]);
-    let (_, shape, bytes) = npy(&get(&server, "a/raw/0/14-18_15-17_7-9.npy"));
-    assert_eq!(shape, [2, 2, 4]);
-    let voxels: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair)).collect();
-    assert_eq!(voxels, [5, 5, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777, 777]);
-}
-
-#[test]
 fn what_does_not_exist_is_404_what_is_too_large_413_and_what_is_known_304() {
     let place = Place::new();
     let file = hdf5::File::create(place.path("a.h5")).unwrap();
-    file.new_dataset_builder().with_data(&volume::<u8>()).create("raw").unwrap();
+    file.new_dataset_builder().with_data(&volume(|value| value as u8)).create("raw").unwrap();
     file.close().unwrap();
     let server = place.serve(["a.h5", "--set", "render.max_voxels_per_box=1000"]);
     for (path, part) in [
@@ -203,7 +83,7 @@ fn a_thin_box_through_many_compressed_chunks_is_refused() {
     let place = Place::new();
     let file = hdf5::File::create(place.path("a.h5")).unwrap();
     file.new_dataset_builder()
-        .with_data(&volume::<u8>())
+        .with_data(&volume(|value| value as u8))
         .chunk((19, 64, 45))
         .deflate(1)
         .create("raw")
@@ -256,74 +136,30 @@ fn a_box_of_a_derived_level_decodes_each_chunk_once() {
     assert_eq!(server.count("voltile_chunk_reads_total"), 3 * 4 * 2);
 }
 
-/// The pages of a TIFF file as bytes of the data, and its description and resolutions.
-pub(crate) fn pages(answer: &Answer) -> (Vec<Vec<u8>>, String, Vec<f64>) {
-    use tiff::decoder::{Decoder, DecodingResult};
-    use tiff::tags::Tag;
-    assert_eq!(
-        (answer.status, answer.header("content-type")),
-        (200, Some("image/tiff")),
-        "{}",
-        answer.text()
-    );
-    let mut file = Decoder::new(std::io::Cursor::new(&answer.body)).unwrap();
-    let description = file.get_tag_ascii_string(Tag::ImageDescription).unwrap();
-    let resolution = |tag| match file.find_tag(tag).unwrap() {
-        Some(tiff::decoder::ifd::Value::Rational(n, d)) => Some(f64::from(n) / f64::from(d)),
-        _ => None,
-    };
-    let resolutions: Vec<f64> =
-        [Tag::XResolution, Tag::YResolution].into_iter().filter_map(resolution).collect();
-    let mut pages = Vec::new();
-    loop {
-        pages.push(match file.read_image().unwrap() {
-            DecodingResult::U8(page) => page,
-            DecodingResult::U16(page) => page.into_iter().flat_map(u16::to_le_bytes).collect(),
-            DecodingResult::I16(page) => page.into_iter().flat_map(i16::to_le_bytes).collect(),
-            DecodingResult::F32(page) => page.into_iter().flat_map(f32::to_le_bytes).collect(),
-            _ => panic!("ImageJ has no such images"),
-        });
-        if !file.more_images() {
-            return (pages, description, resolutions);
-        }
-        file.next_image().unwrap();
-    }
-}
-
 #[test]
 fn a_hyperstack_for_imagej_has_the_voxels_and_their_size() {
-    fn check<T: Stored>() {
-        let (place, data) = (Place::new(), volume::<T>());
-        let file = hdf5::File::create(place.path("a.h5")).unwrap();
-        file.new_dataset_builder().with_data(&data).create("raw").unwrap();
-        file.close().unwrap();
-        place.write("voltile.toml", "[datasets.a]\nfile = \"a.h5\"\nvoxel_size = [4, 5, 40]\n");
-        let server = place.serve::<&str>([]);
-        let (found, description, resolutions) = pages(&get(&server, "a/raw/0/5-33_17-60_3-19.tif"));
-        let expected: Vec<Vec<u8>> = (3..19)
-            .map(|z| data.slice(s![z, 17..60, 5..33]).iter().flat_map(|voxel| voxel.bytes()).collect())
-            .collect();
-        assert!(found == expected);
-        // ImageJ reads only the first page, and takes what follows its voxels for the other slices.
-        let (file, all) = (get(&server, "a/raw/0/5-33_17-60_3-19.tif").body, expected.concat());
-        assert!(
-            (0..64).any(|start| file[start..].starts_with(&all)),
-            "the voxels lie together at the beginning"
-        );
-        for line in
-            ["ImageJ=", "images=16\n", "slices=16\n", "hyperstack=true\n", "unit=nm\n", "spacing=40\n"]
-        {
-            assert!(description.contains(line), "{description}");
-        }
-        assert_eq!(resolutions, [0.25, 0.2], "pixels for each nanometre");
-        let (coarse, description, resolutions) = pages(&get(&server, "a/raw/1/0-3_0-2_0-1.tif"));
-        assert_eq!((coarse.len(), resolutions), (1, vec![0.125, 0.1]));
-        assert!(description.contains("images=1\n"), "{description}");
+    let place = Place::new();
+    let data = volume(|value| value as u16);
+    let file = hdf5::File::create(place.path("a.h5")).unwrap();
+    file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+    file.close().unwrap();
+    place.write("voltile.toml", "[datasets.a]\nfile = \"a.h5\"\nvoxel_size = [4, 5, 40]\n");
+    let server = place.serve::<&str>([]);
+    let (found, description, resolutions) = pages(&get(&server, "a/raw/0/5-33_17-60_3-19.tif"));
+    let expected: Vec<Vec<u8>> = (3..19)
+        .map(|z| data.slice(s![z, 17..60, 5..33]).iter().flat_map(|voxel| voxel.to_le_bytes()).collect())
+        .collect();
+    assert!(found == expected);
+    // ImageJ reads only the first page, and takes what follows its voxels for the other slices.
+    let (file, all) = (get(&server, "a/raw/0/5-33_17-60_3-19.tif").body, expected.concat());
+    assert!((0..64).any(|start| file[start..].starts_with(&all)), "the voxels lie together at the beginning");
+    for line in ["ImageJ=", "images=16\n", "slices=16\n", "hyperstack=true\n", "unit=nm\n", "spacing=40\n"] {
+        assert!(description.contains(line), "{description}");
     }
-    check::<u8>();
-    check::<i16>();
-    check::<u16>();
-    check::<f32>();
+    assert_eq!(resolutions, [0.25, 0.2], "pixels for each nanometre");
+    let (coarse, description, resolutions) = pages(&get(&server, "a/raw/1/0-3_0-2_0-1.tif"));
+    assert_eq!((coarse.len(), resolutions), (1, vec![0.125, 0.1]));
+    assert!(description.contains("images=1\n"), "{description}");
 }
 
 #[test]
@@ -498,7 +334,7 @@ fn a_hyperstack_has_the_display_ranges_and_the_colours_in_force() {
 
 #[test]
 fn the_mean_of_equal_floats_is_that_float() {
-    fn check<T: Stored>(value: T) {
+    fn check<T: hdf5::H5Type + Copy>(value: T, voxel: &[u8]) {
         let place = Place::new();
         made::file(&place.path("a.h5"), |file| {
             let data = ArrayD::from_elem(IxDyn(&[3, 37, 29]), value);
@@ -508,16 +344,16 @@ fn the_mean_of_equal_floats_is_that_float() {
         for level in 1..=5_usize {
             let (x, y) = (29_usize.div_ceil(1 << level), 37_usize.div_ceil(1 << level));
             let (_, _, bytes) = npy(&get(&server, &format!("a/raw/{level}/0-{x}_0-{y}_0-3.npy")));
-            let expected: Vec<u8> = (0..3 * y * x).flat_map(|_| value.bytes()).collect();
-            assert!(bytes == expected, "level {level}");
+            assert!(bytes == voxel.repeat(3 * y * x), "level {level}");
             let tile = server.tile(&format!("a/raw/xy/1/0_0_{level}.png")).picture();
             let lightest = tile.pixels.iter().max();
             assert_eq!(lightest, Some(&0), "level {level}: nothing is above the window");
         }
     }
-    check(0.1_f32);
-    check(0.1_f64);
-    check(-1.0_f64 / 3.0);
+    check(0.1_f32, &0.1_f32.to_le_bytes());
+    for value in [0.1, -1.0 / 3.0] {
+        check::<f64>(value, &value.to_le_bytes());
+    }
 }
 
 #[test]

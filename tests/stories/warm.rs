@@ -223,7 +223,7 @@ fn a_run_into_a_directory_can_be_killed_often_and_makes_every_tile_once() {
     volume(&place.path("brain.h5"), SHAPE, CHUNK);
     let arguments = ["warm", "brain.h5", "--into", "cache", "--plane", "all"];
     let directory = place.path("cache");
-    for time in 0..10 {
+    for time in 0..4 {
         let mut command = place.voltile(arguments);
         command.args(SLOWLY);
         kill_after(command, 5 + chance(time + 1) % 20, || kept(&directory));
@@ -251,7 +251,7 @@ fn a_run_against_a_server_can_be_killed_often_and_renders_every_tile_once() {
         command.args(more);
         command
     };
-    for time in 0..10 {
+    for time in 0..4 {
         kill_after(command(&SLOWLY), 5 + chance(time + 1) % 20, || server.renders());
     }
     assert!(server.renders() > 0);

@@ -1,285 +1,15 @@
-//! Stories of OME-Zarr: arrays that are read chunk by chunk, as clients do, hold the voxels of the file in both versions;
-//! documents describe them; stored chunks are passed through.
+//! Stories of OME-Zarr: documents describe arrays in both versions; stored chunks are passed through. That the arrays hold the
+//! voxels of the file is shown by [`crate::formats`].
 
-use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 
-use half::f16;
-use ndarray::{Array3, Array4, Array5, s};
+use ndarray::{Array3, Array4, Array5};
 use serde_json::{Value, json};
 
-use crate::common::wire::{Answer, Connection};
+use crate::common::wire::Answer;
 use crate::common::{Place, Server, fixture, made, volumes};
-
-/// The versions, with their prefixes of chunk keys.
-const VERSIONS: [(&str, &str); 2] = [("0.4", ""), ("0.5", "c/")];
-
-/// An array as its metadata describes it.
-struct Array {
-    shape: Vec<u64>,
-    chunks: Vec<u64>,
-    kind: char,
-    width: usize,
-    is_big_endian: bool,
-    codec: Option<String>,
-    fill: Value,
-}
-
-impl Array {
-    fn v2(document: &Value) -> Self {
-        let dtype = document["dtype"].as_str().unwrap();
-        assert_eq!((&document["zarr_format"], &document["order"]), (&json!(2), &json!("C")));
-        assert_eq!((&document["filters"], &document["dimension_separator"]), (&Value::Null, &json!("/")));
-        Self {
-            shape: numbers(&document["shape"]),
-            chunks: numbers(&document["chunks"]),
-            kind: dtype.chars().nth(1).unwrap(),
-            width: dtype[2..].parse().unwrap(),
-            is_big_endian: dtype.starts_with('>'),
-            codec: document["compressor"]["id"].as_str().map(str::to_owned),
-            fill: document["fill_value"].clone(),
-        }
-    }
-
-    fn v3(document: &Value) -> Self {
-        let name = document["data_type"].as_str().unwrap();
-        let bits: String = name.chars().filter(char::is_ascii_digit).collect();
-        assert_eq!((&document["zarr_format"], &document["node_type"]), (&json!(3), &json!("array")));
-        assert_eq!(document["codecs"][0], json!({"name": "bytes", "configuration": {"endian": "little"}}));
-        Self {
-            shape: numbers(&document["shape"]),
-            chunks: numbers(&document["chunk_grid"]["configuration"]["chunk_shape"]),
-            kind: name.chars().next().unwrap(),
-            width: bits.parse().map_or(1, |bits: usize| bits / 8),
-            is_big_endian: false,
-            codec: document["codecs"][1]["name"].as_str().map(str::to_owned),
-            fill: document["fill_value"].clone(),
-        }
-    }
-
-    /// The positions of all chunks.
-    fn grid(&self) -> Vec<Vec<u64>> {
-        let counts = self.shape.iter().zip(&self.chunks).map(|(size, chunk)| size.div_ceil(*chunk));
-        counts.fold(vec![Vec::new()], |places, count| {
-            let extended = |place: Vec<u64>| (0..count).map(move |at| [place.clone(), vec![at]].concat());
-            places.into_iter().flat_map(extended).collect()
-        })
-    }
-
-    /// The voxels of a chunk, little-endian.
-    fn decoded(&self, stored: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        match self.codec.as_deref() {
-            None => bytes.extend(stored),
-            Some("zlib") => drop(flate2::read::ZlibDecoder::new(stored).read_to_end(&mut bytes).unwrap()),
-            Some("zstd") => bytes = zstd::stream::decode_all(stored).unwrap(),
-            Some(other) => panic!("{other}"),
-        }
-        if self.is_big_endian {
-            bytes.chunks_exact_mut(self.width).for_each(<[u8]>::reverse);
-        }
-        bytes
-    }
-
-    fn filled(&self) -> Vec<u8> {
-        let real = || match self.fill.as_str() {
-            Some("NaN") => f64::NAN,
-            Some("Infinity") => f64::INFINITY,
-            Some("-Infinity") => f64::NEG_INFINITY,
-            _ => self.fill.as_f64().unwrap(),
-        };
-        match (self.kind, self.width) {
-            ('b', _) => vec![u8::from(self.fill.as_bool().unwrap())],
-            ('f', 2) => f16::from_f64(real()).to_le_bytes().to_vec(),
-            ('f', 4) => (real() as f32).to_le_bytes().to_vec(),
-            ('f', _) => real().to_le_bytes().to_vec(),
-            _ => {
-                let value =
-                    self.fill.as_i64().map_or_else(|| self.fill.as_u64().unwrap(), |value| value as u64);
-                value.to_le_bytes()[..self.width].to_vec()
-            }
-        }
-    }
-
-    /// The values of little-endian voxels.
-    fn values(&self, bytes: &[u8]) -> Vec<f64> {
-        let of = |bytes: &[u8]| {
-            let mut wide = [0; 8];
-            wide[..bytes.len()].copy_from_slice(bytes);
-            let (bits, shift) = (u64::from_le_bytes(wide), 64 - 8 * bytes.len());
-            match (self.kind, bytes.len()) {
-                ('f', 2) => f16::from_bits(bits as u16).to_f64(),
-                ('f', 4) => f64::from(f32::from_bits(bits as u32)),
-                ('f', _) => f64::from_bits(bits),
-                ('i', _) => ((bits << shift) as i64 >> shift) as f64,
-                _ => bits as f64,
-            }
-        };
-        bytes.chunks_exact(self.width).map(of).collect()
-    }
-}
-
-fn numbers(list: &Value) -> Vec<u64> {
-    list.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
-}
-
-fn document(connection: &mut Connection, version: &str, path: &str) -> Array {
-    match version {
-        "0.4" => Array::v2(&connection.get(&format!("/zarr/0.4/{path}/.zarray")).json()),
-        _ => Array::v3(&connection.get(&format!("/zarr/0.5/{path}/zarr.json")).json()),
-    }
-}
-
-/// A whole array.
-struct Whole {
-    array: Array,
-    /// Little-endian.
-    bytes: Vec<u8>,
-    /// How many chunks do not exist.
-    missing: usize,
-}
-
-fn whole(connection: &mut Connection, (version, prefix): (&str, &str), path: &str) -> Whole {
-    let array = document(connection, version, path);
-    let voxels: u64 = array.shape.iter().product();
-    let (fill, width) = (array.filled(), array.width);
-    let mut bytes = fill.repeat(voxels as usize);
-    let mut missing = 0;
-    for place in array.grid() {
-        let key: Vec<String> = place.iter().map(u64::to_string).collect();
-        let answer = connection.get(&format!("/zarr/{version}/{path}/{prefix}{}", key.join("/")));
-        if answer.status == 404 {
-            assert!(answer.problem().contains("never written"), "{path}: {answer:?}");
-            missing += 1;
-            continue;
-        }
-        assert_eq!(answer.status, 200, "{path}/{key:?}: {answer:?}");
-        let chunk = array.decoded(&answer.body);
-        assert_eq!(
-            chunk.len() as u64,
-            array.chunks.iter().product::<u64>() * width as u64,
-            "chunks are full size"
-        );
-        copy(&array, &place, &chunk, &mut bytes);
-    }
-    Whole { array, bytes, missing }
-}
-
-/// Copies what lies within the array of a chunk, row by row.
-fn copy(array: &Array, place: &[u64], chunk: &[u8], into: &mut [u8]) {
-    let (last, width) = (place.len() - 1, array.width);
-    let row = array.chunks[last];
-    let start: Vec<u64> = place.iter().zip(&array.chunks).map(|(at, edge)| at * edge).collect();
-    let length = row.min(array.shape[last] - start[last]) as usize * width;
-    for (number, from) in chunk.chunks_exact(row as usize * width).enumerate() {
-        let (mut rest, mut to, mut stride, mut is_within) =
-            (number as u64, start[last], array.shape[last], true);
-        for axis in (0..last).rev() {
-            let at = start[axis] + rest % array.chunks[axis];
-            rest /= array.chunks[axis];
-            is_within &= at < array.shape[axis];
-            to += at * stride;
-            stride *= array.shape[axis];
-        }
-        if is_within {
-            into[to as usize * width..][..length].copy_from_slice(&from[..length]);
-        }
-    }
-}
-
-/// Equal, and NaN equals NaN.
-fn are_equal(one: &[f64], other: &[f64]) -> bool {
-    let is_equal = |(one, other): (&f64, &f64)| one == other || (one.is_nan() && other.is_nan());
-    one.len() == other.len() && one.iter().zip(other).all(is_equal)
-}
-
-#[test]
-fn every_channel_of_the_fixtures_is_an_array_with_its_voxels() {
-    let place = Place::new();
-    let server = place.serve([OsStr::new("--config"), fixture("voltile.toml").as_os_str()]);
-    let mut connection = server.connect();
-    let (mut arrays, mut missing) = (0, 0);
-    for dataset in server.json("/datasets.json")["datasets"].as_array().unwrap() {
-        let token = dataset["token"].as_str().unwrap();
-        for channel in dataset["channels"].as_array().unwrap() {
-            let name = channel["name"].as_str().unwrap();
-            let times = channel["times"].as_u64();
-            let root = connection.get(&format!("/zarr/0.4/{token}/{name}.ome.zarr/.zattrs")).json();
-            for level in root["multiscales"][0]["datasets"].as_array().unwrap() {
-                let level = level["path"].as_str().unwrap();
-                let path = format!("{token}/{name}.ome.zarr/{level}");
-                let array = document(&mut connection, "0.4", &path);
-                if array.shape.iter().product::<u64>() > 1 << 20 || array.grid().len() > 200 {
-                    continue;
-                }
-                let Some(voxels) = voxels(&mut connection, token, channel, level, times) else { continue };
-                let expected = array.values(&voxels);
-                for version in VERSIONS {
-                    let found = whole(&mut connection, version, &path);
-                    assert!(are_equal(&found.array.values(&found.bytes), &expected), "{version:?} {path}");
-                    missing += found.missing;
-                }
-                arrays += 1;
-            }
-        }
-    }
-    assert!(arrays > 150 && missing > 5, "{arrays} arrays, {missing} missing chunks");
-}
-
-/// All voxels of a level from `/voxels/`, colours first; `None` if they cannot be read.
-fn voxels(
-    connection: &mut Connection,
-    token: &str,
-    channel: &Value,
-    level: &str,
-    times: Option<u64>,
-) -> Option<Vec<u8>> {
-    let described =
-        channel["levels"].as_array().unwrap().iter().find(|of| of["level"].as_u64() == level.parse().ok())?;
-    let [x, y, z] = numbers(&described["size"]).try_into().unwrap();
-    let name = channel["name"].as_str().unwrap();
-    let mut all = Vec::new();
-    for time in 0..times.unwrap_or(1) {
-        let query = times.map(|_| format!("?time={time}")).unwrap_or_default();
-        let answer = connection.get(&format!("/voxels/{token}/{name}/{level}/0-{x}_0-{y}_0-{z}.raw{query}"));
-        if answer.status != 200 {
-            return None;
-        }
-        if channel["kind"] == "rgb" {
-            let component = |c: usize| answer.body.iter().skip(c).step_by(3).copied();
-            all.extend((0..3).flat_map(component));
-        } else {
-            all.extend(answer.body);
-        }
-    }
-    Some(all)
-}
-
-#[test]
-fn arrays_hold_what_the_hdf5_library_reads() {
-    let place = Place::new();
-    let files = ["types_big", "types_little", "floats", "holes"];
-    let paths = files.map(|name| fixture(&format!("{name}.h5")));
-    let server = place.serve(&paths);
-    let mut connection = server.connect();
-    for (file, path) in files.iter().zip(&paths) {
-        let hdf5 = hdf5::File::open(path).unwrap();
-        for name in hdf5.member_names().unwrap() {
-            let dataset = hdf5.dataset(&name).unwrap();
-            let Ok(expected) = dataset.read_raw::<f64>() else { continue };
-            for version in VERSIONS {
-                let found = whole(&mut connection, version, &format!("{file}/{name}.ome.zarr/0"));
-                let shape: Vec<u64> = dataset.shape().iter().map(|extent| *extent as u64).collect();
-                assert_eq!(found.array.shape, shape, "{file}/{name}");
-                assert!(are_equal(&found.array.values(&found.bytes), &expected), "{version:?} {file}/{name}");
-                let is_unwritten = name.starts_with("never_") && name != "never_compact";
-                assert_eq!(found.missing == found.array.grid().len(), is_unwritten, "{file}/{name}");
-            }
-        }
-    }
-}
+use crate::formats::zarr::{VERSIONS, document};
 
 /// Noise, so that nothing compresses well.
 fn noise(seed: usize) -> u16 {
@@ -288,10 +18,6 @@ fn noise(seed: usize) -> u16 {
 
 fn cube(z: usize, y: usize, x: usize) -> Array3<u16> {
     Array3::from_shape_fn((z, y, x), |(k, j, i)| noise((k * y + j) * x + i))
-}
-
-fn bytes_of(values: impl IntoIterator<Item = u16>) -> Vec<u8> {
-    values.into_iter().flat_map(u16::to_le_bytes).collect()
 }
 
 /// The stored bytes of the chunk with this number.
@@ -313,10 +39,10 @@ fn stored_chunks_are_passed_through() {
     builder().chunk((32, 32, 32)).shuffle().deflate(4).create("shuffled").unwrap();
     builder().chunk((1, 50, 60)).shuffle().deflate(4).create("flat").unwrap();
     builder().create("contiguous").unwrap();
+    file.new_dataset::<u8>().shape((40, 50, 60)).chunk((32, 32, 32)).create("never").unwrap();
     file.close().unwrap();
     let server = place.serve([&path]);
     let mut connection = server.connect();
-    let expected = bytes_of(data.iter().copied());
     for (name, compressor, chunk) in [
         ("gzip", "zlib", [32, 32, 32]),
         ("plain", "", [32, 32, 32]),
@@ -324,12 +50,11 @@ fn stored_chunks_are_passed_through() {
         ("flat", "zstd", [40, 50, 60]),
         ("contiguous", "zstd", [40, 50, 60]),
     ] {
-        for version in VERSIONS {
-            let found = whole(&mut connection, version, &format!("cube/{name}.ome.zarr/0"));
-            assert!(found.bytes == expected, "{name} {version:?}");
-            assert_eq!(found.array.chunks, chunk, "{name}");
-            let compressor = if version.0 == "0.4" { compressor } else { "zstd" };
-            assert_eq!(found.array.codec.as_deref().unwrap_or_default(), compressor, "{name}");
+        for (version, _) in VERSIONS {
+            let array = document(&mut connection, version, &format!("cube/{name}.ome.zarr/0"));
+            assert_eq!(array.chunks, chunk, "{name}");
+            let compressor = if version == "0.4" { compressor } else { "zstd" };
+            assert_eq!(array.codec().unwrap_or_default(), compressor, "{name}");
         }
     }
     for name in ["gzip", "plain"] {
@@ -338,6 +63,7 @@ fn stored_chunks_are_passed_through() {
             assert!(answer.body == stored(&path, name, number), "{name} {key}");
         }
     }
+    assert_eq!(connection.get("/zarr/0.4/cube/never.ome.zarr/0/0/0/0").status, 404);
 }
 
 #[test]
@@ -391,37 +117,6 @@ fn sample(place: &Place) -> Server {
 }
 
 #[test]
-fn channels_that_are_alike_form_one_image_with_labels() {
-    let place = Place::new();
-    let server = sample(&place);
-    let mut connection = server.connect();
-    let file = hdf5::File::open(place.path("sample.h5")).unwrap();
-    let read = |name: &str| file.dataset(name).unwrap().read_raw::<f64>().unwrap();
-    for version in VERSIONS {
-        let mut values = |path: &str| {
-            let found = whole(&mut connection, version, path);
-            (found.array.shape.clone(), found.array.values(&found.bytes))
-        };
-        let (shape, movie) = values("sample.ome.zarr/0");
-        assert_eq!(shape, [3, 2, 5, 40, 50]);
-        assert!(are_equal(&movie, &read("movie")));
-        let (shape, bytes) = values("sample/bytes.ome.zarr/0");
-        assert_eq!(shape, [3, 5, 40, 50]);
-        assert!(are_equal(&bytes, &read("bytes")));
-        // Labels have the axes of their image, of extent 1 where they do not vary.
-        let (shape, cells) = values("sample.ome.zarr/labels/cells/0");
-        assert_eq!(shape, [3, 1, 5, 40, 50]);
-        assert!(are_equal(&cells, &read("cells")));
-        let (shape, mask) = values("sample.ome.zarr/labels/mask/0");
-        assert_eq!(shape, [1, 1, 5, 40, 50]);
-        assert!(are_equal(&mask, &read("mask")));
-        let (shape, mask) = values("sample/mask.ome.zarr/0");
-        assert_eq!(shape, [5, 40, 50]);
-        assert!(are_equal(&mask, &read("mask")));
-    }
-}
-
-#[test]
 fn documents_describe_the_image() {
     let place = Place::new();
     let server = sample(&place);
@@ -458,6 +153,18 @@ fn documents_describe_the_image() {
     assert_eq!(labels["attributes"]["ome"], json!({"version": "0.5", "labels": ["cells", "mask"]}));
     let array = server.json("/zarr/0.5/sample.ome.zarr/0/zarr.json");
     assert_eq!(array["dimension_names"], json!(["t", "c", "z", "y", "x"]));
+    // Labels have the axes of their image, of extent 1 where they do not vary.
+    for (path, shape) in [
+        ("sample.ome.zarr/0", &[3, 2, 5, 40, 50][..]),
+        ("sample/bytes.ome.zarr/0", &[3, 5, 40, 50]),
+        ("sample.ome.zarr/labels/cells/0", &[3, 1, 5, 40, 50]),
+        ("sample.ome.zarr/labels/mask/0", &[1, 1, 5, 40, 50]),
+        ("sample/mask.ome.zarr/0", &[5, 40, 50]),
+    ] {
+        for (version, _) in VERSIONS {
+            assert_eq!(document(&mut server.connect(), version, path).shape, shape, "{path}");
+        }
+    }
     // The consolidated document repeats every other one; in version 0.5 each group has one of what is below it.
     let all = server.json("/zarr/0.4/sample.ome.zarr/.zmetadata");
     let all = all["metadata"].as_object().unwrap();
@@ -508,13 +215,9 @@ fn colours_are_channels() {
         ),
     );
     let server = place.serve::<&str>([]);
-    let file = hdf5::File::open(&path).unwrap();
-    let colours = file.dataset("three").unwrap().read_raw::<f64>().unwrap();
-    let expected: Vec<f64> = (0..3).flat_map(|c| colours.iter().skip(c).step_by(3).copied()).collect();
-    for version in VERSIONS {
-        let found = whole(&mut server.connect(), version, "rgb.ome.zarr/0");
-        assert_eq!((&*found.array.shape, found.array.chunks[0]), (&[3, 3, 11, 14][..], 3));
-        assert!(are_equal(&found.array.values(&found.bytes), &expected));
+    for (version, _) in VERSIONS {
+        let array = document(&mut server.connect(), version, "rgb.ome.zarr/0");
+        assert_eq!((&*array.shape, array.chunks[0]), (&[3, 3, 11, 14][..], 3));
     }
     let attributes = server.json("/zarr/0.4/rgb.ome.zarr/.zattrs");
     let colours =
@@ -546,26 +249,6 @@ fn coarser_levels_are_derived_and_labels_have_as_many() {
     assert_eq!(levels[2]["coordinateTransformations"], expected);
     let labels = server.json("/zarr/0.4/wide.ome.zarr/labels/ids/.zattrs");
     assert_eq!(labels["multiscales"][0]["datasets"], attributes["multiscales"][0]["datasets"]);
-    for (level, edge) in [(1, 2), (2, 4)] {
-        let (rows, columns) = (700_usize.div_ceil(edge), 1100_usize.div_ceil(edge));
-        let mean = |z: usize, y: usize, x: usize| {
-            let end = |at: usize, size: usize| ((at + 1) * edge).min(size);
-            let part = data.slice(s![z, y * edge..end(y, 700), x * edge..end(x, 1100)]);
-            let (sum, count) = (part.iter().map(|value| u64::from(*value)).sum::<u64>(), part.len() as u64);
-            ((2 * sum + count) / (2 * count)) as f64
-        };
-        let positions =
-            || (0..3).flat_map(move |z| (0..rows).flat_map(move |y| (0..columns).map(move |x| (z, y, x))));
-        let means: Vec<f64> = positions().map(|(z, y, x)| mean(z, y, x)).collect();
-        let firsts: Vec<f64> = positions().map(|(z, y, x)| f64::from(ids[[z, y * edge, x * edge]])).collect();
-        for version in VERSIONS {
-            let mut connection = server.connect();
-            let raw = whole(&mut connection, version, &format!("wide.ome.zarr/{level}"));
-            assert!(are_equal(&raw.array.values(&raw.bytes), &means), "level {level}");
-            let ids = whole(&mut connection, version, &format!("wide.ome.zarr/labels/ids/{level}"));
-            assert!(are_equal(&ids.array.values(&ids.bytes), &firsts), "level {level}");
-        }
-    }
 }
 
 #[test]
@@ -578,15 +261,12 @@ fn levels_that_are_too_costly_to_derive_are_left_out() {
         let server = place.serve(["wide.h5", "--set", &format!("render.max_voxels_per_box={limit}")]);
         let attributes = server.json("/zarr/0.5/wide.ome.zarr/zarr.json");
         let datasets = attributes["attributes"]["ome"]["multiscales"][0]["datasets"].clone();
-        (
-            datasets.as_array().unwrap().len(),
-            whole(&mut server.connect(), VERSIONS[1], "wide.ome.zarr/0").array.chunks,
-        )
+        (datasets.as_array().unwrap().len(), document(&mut server.connect(), "0.5", "wide.ome.zarr/0").chunks)
     };
     assert_eq!(levels("50000"), (2, vec![3, 64, 64]), "a chunk of level 1 needs 3 × 128 × 128 voxels");
     assert_eq!(levels("49000"), (1, vec![3, 64, 64]));
     let (count, chunks) = levels("4000");
-    assert!(count == 1 && chunks.iter().product::<u64>() <= 4000, "{chunks:?}");
+    assert!(count == 1 && chunks.iter().product::<usize>() <= 4000, "{chunks:?}");
 }
 
 #[test]
