@@ -192,7 +192,7 @@ impl Dataset {
         }
         let words = Transforms::from(Some(between)).in_words(Some(Xyz::all(1.0)), "voxels");
         let words = words.unwrap_or_else(|| "slightly scaled".to_owned());
-        Err(format!("the voxels of {} are {words}, which Neuroglancer shows in one space", other.name))
+        Err(format!("the voxels of {} are {words}", other.name))
     }
 
     /// Where a channel's voxels lie at a time point, in nanometres where the unit is known. A channel of unknown voxel size has

@@ -9,7 +9,7 @@ use crate::base::description::StorageDescription;
 use crate::base::notice::Notice;
 use crate::base::paint::Kind;
 use crate::base::tile::Fingerprint;
-use crate::geometry::{Level, Region, Xyz};
+use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 use crate::volume::hdf5::{FileIdentity, MissingFiles, OpenError, OpenFile, StoredDataset, View};
 use crate::volume::{ComplexPart, Mapped, Polar, ReadError, Repeated, Series, Stack, Volume, VolumeShape};
@@ -48,7 +48,7 @@ impl Levels {
             match usable(&open, finest, factor, &stored) {
                 Ok(number) => {
                     notices.extend(incompleteness(level, &open.missing));
-                    has_gaps |= open.has_gaps();
+                    has_gaps |= open.has_gaps(&level.paths);
                     stored.push(open.into_stored(file, number, factor.z.max(1), level));
                 }
                 Err(reason) => notices.push(not_used(level, &reason)),
@@ -110,10 +110,7 @@ fn incompleteness(level: &FoundLevel, missing: &MissingFiles) -> impl Iterator<I
     let sources = named(missing.sources.iter().cloned());
     let all = [
         ("raw files are missing, and tiles of what they hold are errors", raw),
-        (
-            "sources are missing, and their voxels are missing; boxes and simple tiles have the stored fill there",
-            sources,
-        ),
+        ("sources do not exist; boxes and simple tiles show the fill value there", sources),
     ];
     let all = all.into_iter().filter(|(_, files)| !files.is_empty());
     all.map(move |(what, files)| Notice::error(format!("{path} is incomplete: {what}: {files}")))
@@ -129,11 +126,11 @@ struct OpenLevel {
 }
 
 impl OpenLevel {
-    /// Whether a part of it is missing. Of a series, only the first time point is asked for more than its files.
-    fn has_gaps(&self) -> bool {
-        let whole = Region::whole(self.shape.size);
-        let first = self.volumes.first();
-        !self.missing.sources.is_empty() || first.is_some_and(|volume| !volume.gaps(0, &whole).is_empty())
+    /// Whether sources of it, or whole parts along z, are missing.
+    fn has_gaps(&self, paths: &Paths) -> bool {
+        let lacks_parts =
+            matches!(paths, Paths::Parts(parts) if parts.iter().any(|part| part.path.is_none()));
+        lacks_parts || !self.missing.sources.is_empty()
     }
 
     fn into_stored(self, file: &OpenFile, level: Level, z_factor: u64, found: &FoundLevel) -> StoredLevel {

@@ -137,6 +137,11 @@ impl Names {
         self.tables.kept.peek(&self.number)?.1.ok()
     }
 
+    /// The text file that holds the table, if one does.
+    pub fn text_file(&self) -> Option<&Path> {
+        self.settings.file.as_deref()
+    }
+
     /// How often the table has been read.
     pub fn reads(&self) -> usize {
         self.reads.load(Ordering::Relaxed)
@@ -204,6 +209,7 @@ pub(super) fn try_out(file: &OpenFile, path: &str, until: Instant) {
 }
 
 fn identity(text: &Path) -> Result<FileIdentity, String> {
+    let _reading = stalls::reading(&text.into(), false);
     FileIdentity::from_location(&text.into(), &Store::default())
         .map_err(|error| format!("the table of names cannot be opened: {error}"))
 }

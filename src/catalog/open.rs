@@ -386,11 +386,16 @@ impl Opening {
         let files = channels.values().map(|channel| &channel.file);
         let folders: BTreeSet<String> =
             files.filter_map(|file| Some(format!("{}/", file.as_path().parent()?.display()))).collect();
-        let public = |notice: Notice| {
-            let text = folders.iter().fold(notice.text, |text, folder| text.replace(folder, ""));
-            Notice { text, ..notice }.about(token.as_str())
-        };
-        let mut notices: Vec<Notice> = self.noticed.drain(..).map(public).collect();
+        let mut notices: Vec<Notice> = Vec::new();
+        for notice in self.noticed.drain(..) {
+            let text = folders.iter().fold(notice.text, |text, folder| without_folder(&text, folder));
+            // Several channels of one dataset of the file may lack the same.
+            if let Some(told) = notices.iter_mut().find(|told| told.text == text) {
+                told.about = token.to_string();
+                continue;
+            }
+            notices.push(Notice { text, ..notice }.about(token.as_str()));
+        }
         notices.sort_by_key(|notice| notice.severity);
         for Notice { severity, about, text } in &notices {
             let is_channel = channels.keys().any(|name| name.as_str() == about);
@@ -601,6 +606,23 @@ impl Opening {
         Ok(channel)
     }
 }
+
+/// A text without a folder where it begins a path: the same words within a path in a file are another thing.
+fn without_folder(text: &str, folder: &str) -> String {
+    let mut kept = String::new();
+    for (number, part) in text.split(folder).enumerate() {
+        let begins_path = kept
+            .chars()
+            .next_back()
+            .is_none_or(|before| !(before.is_alphanumeric() || "/._-".contains(before)));
+        if number > 0 && !begins_path {
+            kept.push_str(folder);
+        }
+        kept.push_str(part);
+    }
+    kept
+}
+
 /// Logs notices about datasets.
 pub fn tell(notices: &[(Severity, Fault)]) {
     for (severity, fault) in notices {

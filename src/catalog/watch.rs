@@ -124,7 +124,8 @@ impl Watch {
         match self.files.iter().find(|file| !file.is_current()) {
             None => self.unchanged_at.store(began + 1, Ordering::Release),
             Some(file) => {
-                self.rewritten.store(self.files.iter().any(FileIdentity::was_rewritten), Ordering::Release);
+                let was_rewritten = self.files.iter().any(FileIdentity::was_rewritten);
+                self.rewritten.fetch_or(was_rewritten, Ordering::Release);
                 self.changed.store(true, Ordering::Release);
                 if !file.is_growing() {
                     tracing::warn!("{} has changed since it was opened", file.path().display());

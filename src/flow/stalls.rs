@@ -134,6 +134,15 @@ fn refused(is_stuck: bool) -> Result<(), Unresponsive> {
     if is_stuck { Err(Unresponsive(PATIENCE)) } else { Ok(()) }
 }
 
+/// Has this thread watched again as it was before, also after a panic.
+struct Restored(Option<Arc<Thread>>);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        THREAD.set(self.0.take());
+    }
+}
+
 impl Stalls {
     /// Watches the calling thread from now on; whether it `renders`, or helps one that does.
     pub fn watch_thread(&self, renders: bool) {
@@ -150,11 +159,10 @@ impl Stalls {
     /// Does work on the calling thread, which is watched meanwhile. Fails if a part of the work was refused because a file is
     /// stuck: the result may be made without that part.
     pub fn watched<T>(&self, work: impl FnOnce() -> T) -> Result<T, Unresponsive> {
+        let _before = Restored(THREAD.take());
         self.watch_thread(false);
         let result = work();
-        let is_refused = was_refused();
-        THREAD.set(None);
-        refused(is_refused).map(|()| result)
+        refused(was_refused()).map(|()| result)
     }
 
     /// Marks the files whose reads have not returned, and no others. Returns how many threads that render wait for them;

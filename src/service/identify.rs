@@ -186,15 +186,15 @@ impl TileService {
         Ok(self.unchanged(catalog, &token.token, image).await?.1)
     }
 
-    /// Measures the windows of the first channels of an image that have not been measured yet, but no more than a document
-    /// may queue. Failures are logged: windows are useful to viewers, but not necessary.
+    /// Measures the windows of channels of an image that have not been measured yet, but no more than a document may queue:
+    /// chosen at random, as channels that can never be sampled do not keep other channels from it. Failures are logged: windows are useful to viewers, but not necessary.
     pub async fn measure_windows(&self, image: &Image, demand: Demand) {
         let arrays = image.multiscale();
         let channels = arrays.channels().iter();
         let unmeasured =
             channels.filter(|channel| channel.kind != Kind::Labels && channel.window().is_none());
-        let chosen = unmeasured.take(self.pool.share());
-        let measured = join_all(chosen.map(|channel| self.measure_window(channel, demand))).await;
+        let chosen = fastrand::choose_multiple(unmeasured, self.pool.share());
+        let measured = join_all(chosen.into_iter().map(|channel| self.measure_window(channel, demand))).await;
         let errors: Vec<TileError> = measured.into_iter().filter_map(Result::err).collect();
         if let Some(error) = errors.first() {
             let token = &image.dataset().token;

@@ -185,9 +185,10 @@ impl TileService {
 
     /// The table of names of a channel of a dataset; not waited for until stuck files answer.
     pub async fn names(&self, dataset: &Dataset, names: &Arc<Names>) -> Result<Arc<Labels>, TileError> {
+        let files = dataset.files().chain(names.text_file());
         tokio::select! {
             read = names.get(self.stalls()) => Ok(read??),
-            unresponsive = self.stalls().held_up(dataset.files()) => Err(unresponsive.into()),
+            unresponsive = self.stalls().held_up(files) => Err(unresponsive.into()),
         }
     }
 

@@ -250,6 +250,7 @@ fn served(place: &Place, config: &Path) -> (Server, Library) {
 }
 
 #[test]
+#[ignore = "slow: reads every fixture in every format"]
 fn every_format_has_the_voxels_of_the_fixtures() {
     let place = Place::new();
     let (server, library) = served(&place, &fixture("voltile.toml"));

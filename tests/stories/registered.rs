@@ -166,7 +166,7 @@ fn a_hyperstack_of_several_setups_is_cut_in_their_space_and_turned_ones_are_refu
     assert_eq!(refused.status, 404);
     let reason = "the voxels of s02 are";
     let problem = refused.problem();
-    assert!(problem.contains(reason) && problem.contains("Neuroglancer"), "{problem}");
+    assert!(problem.contains(reason) && problem.contains("rotated"), "{problem}");
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Tables of labels in text files: CSV, also with tabs or semicolons.
 
 use std::cell::Cell;
-use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Read};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
 
 use super::table::{Labels, Unsorted};
+use crate::flow::stalls;
 
 /// The separator is told from this many bytes of the first line.
 const MAX_LINE: u64 = 1 << 16;
@@ -25,8 +27,13 @@ pub(super) fn read(
     // Opening or reading anything but a regular file may never end.
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-    let file = || options.open(path).map_err(unreadable);
-    let about = file()?.metadata().map_err(unreadable)?;
+    let place: Arc<Path> = path.into();
+    let file = || -> Result<NotedFile, String> {
+        let _opening = stalls::reading(&place, false);
+        let opened = options.open(path).map_err(unreadable)?;
+        Ok(NotedFile { opened, place: Arc::clone(&place) })
+    };
+    let about = file()?.opened.metadata().map_err(unreadable)?;
     if !about.is_file() {
         return Err("it is not a regular file".to_owned());
     }
@@ -46,6 +53,19 @@ pub(super) fn read(
         record.iter().enumerate().try_for_each(|(place, cell)| table.push(place, cell))?;
     }
     table.sorted()
+}
+
+/// A file whose reads are noted, as they may hang.
+struct NotedFile {
+    opened: File,
+    place: Arc<Path>,
+}
+
+impl Read for NotedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let _reading = stalls::reading(&self.place, false);
+        self.opened.read(buffer)
+    }
 }
 
 fn in_words(error: &csv::Error) -> String {

@@ -146,7 +146,7 @@ export const stories = (world) => {
     async "The list shows every dataset with a picture, and a click opens one"(visit) {
       await visit.open("#");
       await visit.page.waitForFunction(() =>
-        document.images.length === 6 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
+        document.images.length === 7 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
       await world.picture(visit, "list");
       await visit.page.click("text=demo-v1");
       await visit.settle();

@@ -57,14 +57,15 @@ export class Told {
   private readonly all = h("button", { type: "button", className: "plain" });
   readonly element = h("p", { className: "told", role: "status", hidden: true }, this.text, this.all,
     iconButton("close", "Close the notice", () => this.close()));
-  private closed = false;
+  /** The text that was closed; another one is shown. */
+  private closed = "";
 
   constructor(about: () => void) {
     this.all.addEventListener("click", about);
   }
 
   private close(): void {
-    this.closed = true;
+    this.closed = this.text.textContent ?? "";
     this.element.hidden = true;
   }
 
@@ -72,9 +73,9 @@ export class Told {
   show({ token, noticed, notices }: Dataset): void {
     const { errors = 0, warnings = 0 } = noticed ?? {};
     const [worst] = notices ?? [];
-    this.element.hidden = this.closed || errors + warnings === 0;
     this.element.classList.toggle("error", errors > 0);
     this.text.textContent = worst ? `${worst.about === token ? "" : `${worst.about}: `}${worst.text}` : counted(errors, warnings);
+    this.element.hidden = this.text.textContent === this.closed || errors + warnings === 0;
     this.text.title = this.text.textContent;
     this.all.textContent = errors + warnings > 1 ? `All ${errors + warnings} notices` : "About this file";
   }

@@ -133,7 +133,7 @@ export class Viewer {
     this.arrange();
     this.show();
     const unknown = unknownIn(this.dataset, this.hash);
-    if (unknown.length) this.notices.say(`There is no channel ${unknown.map((name) => `“${name}”`).join(", ")} in ${this.dataset.token}. The panel lists the channels that there are.`);
+    if (unknown.length) this.notices.say(`There is no channel ${unknown.map((name) => `“${name}”`).join(", ")} in ${this.dataset.token}. The panel lists the available channels.`);
     void this.missing();
     this.measure();
   }

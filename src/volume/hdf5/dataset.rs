@@ -66,7 +66,7 @@ pub const MAX_IDS: usize = 1 << 27;
 const MAX_ROWS: u64 = 1 << 22;
 /// The number of bytes by which it is told whether an unfiltered chunk is as before.
 const COMPARED: u32 = 1 << 16;
-/// The maximum number of parts of a box for which the place of one missing source is told.
+/// The maximum number of missing parts that are told of a box; what lies in further ones is drawn as it is read.
 const MAX_GAPS: usize = 1 << 16;
 /// The NAME attribute of a netCDF dimension without coordinates begins with this.
 const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variable";
@@ -208,16 +208,23 @@ impl StoredDataset {
         })
     }
 
-    /// The parts of a box that are missing.
+    /// The parts of a box that are missing, of at most the first [`MAX_GAPS`].
     pub(super) fn gaps_in(&self, stored: &StoredBox) -> Vec<StoredBox> {
         let mut found = Vec::new();
         for gap in &self.gaps {
+            let room = MAX_GAPS - found.len();
+            if room == 0 {
+                break;
+            }
             let mut parts = vec![*stored];
             for (axis, stripes) in gap.iter().enumerate() {
-                let runs = stripes.within(stored.start[axis], stored.count[axis]);
-                let mut cut = Vec::with_capacity(parts.len().saturating_mul(runs.len()).min(MAX_GAPS));
+                if parts.is_empty() {
+                    break;
+                }
+                let runs = stripes.within(stored.start[axis], stored.count[axis], room);
+                let mut cut = Vec::new();
                 for (part, (start, count)) in
-                    parts.iter().flat_map(|part| runs.iter().map(move |run| (part, run))).take(MAX_GAPS)
+                    parts.iter().flat_map(|part| runs.iter().map(move |run| (part, run))).take(room)
                 {
                     let mut part = *part;
                     (part.start[axis], part.count[axis]) = (*start, *count);

@@ -57,8 +57,8 @@ impl Stripes {
     /// All positions of an axis.
     pub const WHOLE: Stripes = Stripes { start: 0, stride: 1, count: 1, block: u64::MAX };
 
-    /// The blocks within a range, clipped to it: the first position and the length of each.
-    pub fn within(&self, first: u64, length: u64) -> Vec<(u64, u64)> {
+    /// The blocks within a range, clipped to it: the first position and the length of each, of at most the first `most`.
+    pub fn within(&self, first: u64, length: u64, most: usize) -> Vec<(u64, u64)> {
         let Self { start, count, .. } = *self;
         let stride = self.stride.max(1);
         // Blocks without gaps between them are one.
@@ -73,7 +73,7 @@ impl Stripes {
             let from = begin.max(first);
             (from, begin.saturating_add(block).min(end).saturating_sub(from))
         });
-        clipped.filter(|(_, length)| *length > 0).collect()
+        clipped.filter(|(_, length)| *length > 0).take(most).collect()
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
                 })
             };
             for (first, length) in (0..20).flat_map(|first| (1..20).map(move |length| (first, length))) {
-                let runs = stripes.within(first, length);
+                let runs = stripes.within(first, length, usize::MAX);
                 let found: Vec<u64> = runs.iter().flat_map(|(start, count)| *start..start + count).collect();
                 let expected: Vec<u64> = (first..first + length).filter(|at| has(*at)).collect();
                 assert_eq!(found, expected, "{stripes:?} in {length} from {first}");

@@ -375,7 +375,7 @@ impl Follower<'_> {
                 checked => checked?,
             };
             is_lost &= is_missing;
-            if depth == 0 && is_missing {
+            if depth == 0 && is_missing && audit.gaps.len() < MAX_PARTS {
                 audit.gaps.extend(source.place);
             }
         }
@@ -439,7 +439,8 @@ impl Follower<'_> {
         depth: usize,
     ) -> Result<Option<String>, OpenError> {
         let Some(source) = self.part_file(&found.file, file, audit)? else {
-            return Ok(places(&found.file, file).first().map(|place| place.display().to_string()));
+            // As the file names it: people may read this who must not learn where files are.
+            return Ok(Some(file.to_owned()));
         };
         let key = (source.location.clone(), dataset.to_owned());
         if let Some(known) = audit.seen.get(&key) {
@@ -452,13 +453,14 @@ impl Follower<'_> {
         }
         let missing = match self.unaudited_dataset(&source, dataset, Leave::Audited(audit)) {
             Ok(part) => {
-                let location = source.location.clone();
+                let name =
+                    source.location.as_path().file_name().unwrap_or_default().to_string_lossy().into_owned();
                 if !part.passed.is_empty() {
                     audit.holders.push(Arc::clone(&source));
                     audit.linked.push((source, dataset.to_owned()));
                 }
                 let (_, is_lost) = self.audit(&part, audit, depth + 1)?;
-                is_lost.then(|| format!("all sources of {dataset} in {location}"))
+                is_lost.then(|| format!("all sources of {dataset} in {name}"))
             }
             Err(missing @ OpenError::Missing { .. }) => Some(missing.to_string()),
             Err(unclear) => return Err(unclear),
