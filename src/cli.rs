@@ -27,7 +27,6 @@ mod serve;
 mod signals;
 mod sources;
 mod tiers;
-mod verify;
 mod warm;
 
 use std::io::ErrorKind;
@@ -68,8 +67,6 @@ enum Command {
     Bench(Box<bench::Arguments>),
     /// Read a configuration, open every file, and list every problem.
     Check(check::Arguments),
-    /// Make the requests that viewers make to a running server, and report what keeps a viewer black.
-    Verify(verify::Arguments),
     /// Show what is in the cache directory, or clear it.
     Cache(cache::Arguments),
     /// Help with the configuration file.
@@ -140,7 +137,6 @@ fn done(log: &Log, command: Command) -> Result<(), Failure> {
         Command::Warm(arguments) => warm::run(log, &arguments),
         Command::Bench(arguments) => bench::run(log, &arguments),
         Command::Check(arguments) => check::run(log, &arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
         Command::Cache(arguments) => cache::run(log, &arguments),
         Command::Probe => probe::run(),
         Command::Man(arguments) => man::run(&arguments, Cli::command()),

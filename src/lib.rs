@@ -7,9 +7,9 @@
 //! A module names only modules in rows below its own.
 //!
 //! ```text
-//! 11  cli       the commands: serve · inspect · render · pyramid · warm · check · verify · bench · cache · config · man ·
+//! 11  cli       the commands: serve · inspect · render · pyramid · warm · check · bench · cache · config · man ·
 //!               completions; the only module that names `anyhow` and `clap`
-//! 10  tools     what the other commands do: warm · pyramid · bench · verify, and the HTTP client of these, the only module
+//! 10  tools     what the other commands do: warm · pyramid · bench, and the HTTP client of these, the only module
 //!               that names `ureq` · the demo volume · the functions behind the fuzz targets
 //! 9   http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · documents, each built once
 //!               · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time on each,

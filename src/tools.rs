@@ -9,5 +9,4 @@ pub(crate) mod demo;
 pub mod fuzzing;
 pub(crate) mod progress;
 pub(crate) mod pyramid;
-pub(crate) mod verify;
 pub(crate) mod warm;

@@ -1,4 +1,4 @@
-//! The HTTP client of [`crate::tools::warm`], [`crate::tools::verify`] and [`crate::tools::bench`], over `ureq`.
+//! The HTTP client of [`crate::tools::warm`] and [`crate::tools::bench`], over `ureq`.
 //!
 //! Every response is returned as it is: no status is an error, and no redirect is followed. Deliberately absent: proxies,
 //! cookies, compression.

@@ -66,7 +66,6 @@ mod spread;
 mod stalls;
 mod tier;
 mod turnover;
-mod verify;
 mod view;
 mod viewers;
 mod visible;

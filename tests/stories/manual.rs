@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::common::{Place, made};
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -81,4 +83,25 @@ fn the_readme_leads_to_each_page_and_no_page_is_long() {
         assert!(text(&page).lines().count() <= 200, "{name} is too long");
     }
     assert!(readme.lines().count() <= 150, "the README is too long");
+}
+
+#[test]
+fn the_requests_of_viewers_by_hand_have_the_answers_that_the_manual_says() {
+    let place = Place::new();
+    made::file(&place.path("TOKEN.h5"), |file| {
+        made::put(file, "raw", &made::cube([2, 40, 40]));
+    });
+    let server = place.serve(["TOKEN.h5"]);
+    let page = text(&root().join("docs/viewers.md"));
+    let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("curl ")).collect();
+    assert!(lines.len() >= 7, "{lines:?}");
+    for line in lines {
+        let (request, expected) = line.split_once('#').expect("it says what the answer is");
+        let (_, target) = request.trim_end().split_once("8080").expect("an address");
+        let answer = server.ask("HEAD", &target.replace("CHANNEL", "raw"), &[("Origin", "https://example.org")]);
+        let kind = answer.header("content-type").unwrap_or_default();
+        assert!(format!("{} {kind}", answer.status).starts_with(expected.trim()), "{line}: {answer:?}");
+        assert!(answer.header("content-length").is_some(), "{line}");
+        assert!(answer.header("access-control-allow-origin").is_some(), "{line}");
+    }
 }

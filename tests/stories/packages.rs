@@ -98,7 +98,7 @@ fn bash_completes_commands_and_options() {
         );
         outcome(Command::new("bash").args(["--norc", "-c", &call])).out
     };
-    assert_eq!(complete("voltile", "ver"), "verify\n");
+    assert_eq!(complete("voltile", "ins"), "inspect\n");
     assert_eq!(complete("voltile serve", "--bi"), "--bind\n");
 }
 

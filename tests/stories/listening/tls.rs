@@ -255,8 +255,6 @@ fn commands_reach_a_server_over_tls_and_over_its_socket() {
     let url = format!("https://{}", server.address);
     let socket = format!("unix:{}", place.path("http.sock").display());
     for address in [url.as_str(), &socket] {
-        let verified = told(&place, &["verify", address]);
-        assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
         let warmed = told(&place, &["warm", address]);
         let tiles = format!("{}{}", warmed.out, warmed.err);
         assert!(warmed.code == 0 && tiles.contains("4 of 4 tiles") && tiles.contains("0 failed"), "{tiles}");
