@@ -1,10 +1,8 @@
 //! `voltile inspect`: what is in a file, what its tiles cost to read, and how to serve it.
 //!
-//! [`table`] writes the text, [`configuration`] the configuration that serves the file, [`picture`] the pictures. The JSON is
-//! that of `/datasets/TOKEN/about.json`, with the configuration.
+//! [`table`] writes the text, [`configuration`] the configuration that serves the file. The JSON is that of `/datasets/TOKEN/about.json`, with the configuration.
 
 mod configuration;
-mod picture;
 mod table;
 
 use std::path::PathBuf;
@@ -32,10 +30,6 @@ pub(super) struct Arguments {
     /// Print JSON for programs.
     #[arg(long)]
     json: bool,
-    /// Draw a small picture of each channel in the terminal: the middle slice in xy, of a series at the middle time
-    /// point; in 24-bit colour if COLORTERM is "truecolor" or "24bit", else in 256 colours.
-    #[arg(long, conflicts_with = "json")]
-    picture: bool,
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
@@ -62,11 +56,10 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     }
     let text = format!("{}\n", text.trim_end());
     if arguments.json {
-        output::print_bytes(text.as_bytes())?;
+        output::print_bytes(text.as_bytes())
     } else {
-        output::print(&text)?;
+        output::print(&text)
     }
-    if arguments.picture { picture::print_all(&catalog) } else { Ok(()) }
 }
 
 /// What the server says of the file, and the configuration that serves it.

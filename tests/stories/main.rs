@@ -48,7 +48,6 @@ mod openapi;
 mod packages;
 mod page;
 mod paths;
-mod pictures;
 mod placement;
 mod precomputed;
 mod process;
