@@ -120,8 +120,6 @@ zarr zarr3_group /zarr/0.5/{token}.ome.zarr/zarr.json
     The image of a dataset in OME-Zarr 0.5. `/zarr/0.5/TOKEN/CHANNEL.ome.zarr/` is that of one channel.
 zarr zarr3_array /zarr/0.5/{token}.ome.zarr/{level}/zarr.json
     The array of a level in Zarr v3.
-zarr webknossos /zarr/0.5/{token}/datasource-properties.json
-    The dataset for WEBKNOSSOS: its layers are the images of single channels. Also below `/zarr/0.4/`.
 zarr zarr3_chunk /zarr/0.5/{token}.ome.zarr/{level}/c/{chunk}
     A chunk of a level: Zstandard.
 zarr references /references/{token}.json

@@ -9,7 +9,6 @@ mod omero;
 pub(super) mod references;
 mod v2;
 mod v3;
-mod webknossos;
 
 use std::sync::Arc;
 
@@ -58,12 +57,8 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
             let lifetime = if is_whole { lifetime(&wanted.token, &REVALIDATED) } else { REVALIDATED };
             let name = ("zarr", &wanted.token.token, &wanted.channel, version, node, document);
             let (node, document) = (node.clone(), *document);
-            let (catalog, token) = (Arc::clone(catalog), wanted.token.clone());
             let built = documents::find(context, &name, measured, None, move || {
                 Document::json(&match version {
-                    _ if document == ZarrDocument::Properties => {
-                        webknossos::document(&catalog, &token, version)?
-                    }
                     ZarrVersion::V04 => v2::document(&image, &node, document)?,
                     ZarrVersion::V05 => v3::document(&image, &node)?,
                 })

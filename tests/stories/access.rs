@@ -54,7 +54,6 @@ fn addresses(token: &str) -> Vec<String> {
         format!("/neuroglancer/{token}/raw/0/0-1_0-1_0-1"),
         format!("/zarr/0.4/{token}.ome.zarr/.zattrs"),
         format!("/zarr/0.5/{token}/raw.ome.zarr/zarr.json"),
-        format!("/zarr/0.5/{token}/datasource-properties.json"),
         format!("/references/{token}.json"),
         format!("/ndtilecache/tilecache/viking/{token}/volume.vikingxml"),
     ];

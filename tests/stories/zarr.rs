@@ -425,34 +425,3 @@ fn the_axis_of_time_has_the_seconds_of_the_file() {
     // OME-Zarr has no uneven steps.
     assert_eq!(scale(uneven.as_str().unwrap()), (json!({"name": "t", "type": "time"}), json!(1.0)));
 }
-
-#[test]
-fn webknossos_is_told_of_every_channel() {
-    let place = Place::new();
-    let server = sample(&place);
-    for (version, format) in [("0.4", "zarr"), ("0.5", "zarr3")] {
-        let told = server.json(&format!("/zarr/{version}/sample/datasource-properties.json"));
-        assert_eq!(told["scale"], json!({"factor": [100.0, 100.0, 500.0], "unit": "nanometer"}));
-        let layers = told["dataLayers"].as_array().unwrap();
-        let names: Vec<&str> = layers.iter().map(|layer| layer["name"].as_str().unwrap()).collect();
-        assert!(names.starts_with(&["a", "b", "bytes", "cells"]), "{names:?}");
-        let a = &layers[0];
-        assert_eq!(
-            (&a["elementClass"], &a["category"], &a["dataFormat"]),
-            (&json!("uint16"), &json!("color"), &json!(format))
-        );
-        assert_eq!(a["additionalAxes"][0]["name"], "t");
-        assert_eq!(a["defaultViewConfiguration"]["intensityRange"], json!([100.0, 900.0]));
-        let mag = &a["mags"][0];
-        assert_eq!(
-            (&mag["mag"], &mag["axisOrder"]),
-            (&json!([1, 1, 1]), &json!({"t": 0, "z": 1, "y": 2, "x": 3}))
-        );
-        // The path is relative to the document's folder.
-        let path = mag["path"].as_str().unwrap().trim_start_matches("./");
-        let file = if version == "0.4" { ".zarray" } else { "zarr.json" };
-        assert_eq!(server.get(&format!("/zarr/{version}/sample/{path}/{file}")).status, 200);
-        assert_eq!(layers[3]["category"], "segmentation");
-    }
-    assert_eq!(server.get("/zarr/0.5/other/datasource-properties.json").status, 404);
-}

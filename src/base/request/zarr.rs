@@ -1,5 +1,4 @@
-//! Requests for parts of OME-Zarr images: `/zarr/0.4/TOKEN.ome.zarr/…` and `/zarr/0.4/TOKEN/CHANNEL.ome.zarr/…`; and for the
-//! file that describes a dataset to WEBKNOSSOS: `/zarr/0.4/TOKEN/datasource-properties.json`.
+//! Requests for parts of OME-Zarr images: `/zarr/0.4/TOKEN.ome.zarr/…` and `/zarr/0.4/TOKEN/CHANNEL.ome.zarr/…`.
 //!
 //! Version 0.4 is Zarr v2, with several small documents for each group and array; 0.5 is Zarr v3, with one. Keys are
 //! exact, as in a store: numbers have no leading zeros.
@@ -16,8 +15,6 @@ pub const REFERENCES: &str = "references";
 pub const OME_ZARR: &str = ".ome.zarr";
 /// The literal name of the group of label images.
 pub const LABELS: &str = "labels";
-/// The file beside the images of a dataset's channels that describes the dataset to WEBKNOSSOS.
-const PROPERTIES: &str = "datasource-properties.json";
 /// The prefix of chunk keys in Zarr v3.
 const CHUNK: &str = "c";
 /// The most axes that an image has.
@@ -91,8 +88,6 @@ pub enum ZarrDocument {
     Consolidated,
     /// `zarr.json` (v3).
     Metadata,
-    /// `datasource-properties.json` of the dataset, for WEBKNOSSOS.
-    Properties,
 }
 
 impl ZarrDocument {
@@ -137,11 +132,6 @@ fn of_segments<'a>(segments: impl Iterator<Item = &'a str>) -> Result<ZarrReques
     let version = [ZarrVersion::V04, ZarrVersion::V05].into_iter().find(|known| known.name() == *version);
     let version = version.ok_or(Malformed::ZarrShape)?;
     // A token may itself end in `.ome.zarr`. Nothing in an image does, but labels, which are one segment further.
-    if let [token, PROPERTIES] = image {
-        let (token, channel) = (VersionedToken::new(token)?, None);
-        let part = ZarrPart::Document(ZarrNode::Image, ZarrDocument::Properties);
-        return Ok(ZarrRequest { version, token, channel, part });
-    }
     let (token, channel, key) = match image {
         [token, channel, key @ ..] if stem(channel).is_some() => (*token, stem(channel), key),
         [token, key @ ..] => (stem(token).ok_or(Malformed::ZarrShape)?, None, key),

@@ -29,9 +29,7 @@ pub(super) fn document(image: &Image, node: &ZarrNode, document: ZarrDocument) -
         (_, ZarrDocument::Group) => Err(NotFound::Document { document: ".zgroup" }),
         (_, ZarrDocument::Array) => Err(NotFound::Document { document: ".zarray" }),
         (_, ZarrDocument::Consolidated) => Err(NotFound::Document { document: ".zmetadata" }),
-        (_, ZarrDocument::Metadata | ZarrDocument::Properties) => {
-            Err(NotFound::Document { document: "zarr.json" })
-        }
+        (_, ZarrDocument::Metadata) => Err(NotFound::Document { document: "zarr.json" }),
     }
 }
 
