@@ -1,5 +1,5 @@
 //! Whole tiles of named files: the same tiles through the same code as a row of `voltile bench FILE` with the pattern
-//! "random", one thread and the same seed, so that the two can be compared (`scripts/bench --agree`).
+//! "random", one thread and the same seed, so that the two can be compared.
 //!
 //! `VOLTILE_BENCH_FILES` lists the files, separated as in `PATH`; without it nothing is measured. "Cold" draws
 //! `VOLTILE_BENCH_TILES` (default 8) tiles of the whole level, seeded with `VOLTILE_BENCH_SEED` (default 1). "Kept"

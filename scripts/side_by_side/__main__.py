@@ -20,7 +20,7 @@ from pathlib import Path
 from checks.runner import ROOT
 from checks.servers import Refused, run
 
-from . import agree, bulk, chart, limits, people, remote, report, rows, volumes
+from . import chart, remote, report, rows, volumes
 from .rows import Bench, Row
 from .servers import Setting
 from .tiles import Wrong
@@ -29,7 +29,6 @@ TARGET = ROOT / "target"
 REAL = ROOT.parent / "shared" / "data" / "em" / "flyem_medulla_520x520x64.h5"
 CHART = ROOT / "fixtures" / "speed.svg"
 PACKAGES = ("h5py", "fastapi", "uvicorn", "pillow", "imagecodecs", "isal", "numpy", "fsspec", "remfile", "kerchunk", "zarr")
-PACKAGES += ("zarrs", "tensorstore", "hidefix")
 # The tables by the marks between which they are written.
 ABOUT = {
     "side-by-side": """## Side by side, over HTTP
@@ -39,9 +38,6 @@ libdeflate, shared decoded chunks, ISA-L, bare ASGI. nginx and writev send ready
 servers: 64 MiB of encoded tiles, 64 MiB of decoded chunks (512 MiB for the scroll); cold rows exceed them before any chunk is
 requested again. Before each measurement, tiles of each server are compared with h5py's pixels. cpu: processor time of the
 server per response. Real data is mirrored to the same size, with the same chunks and compression.""",
-    "agree": """## voltile bench compared with criterion
-
-Time per tile on one thread, page cache warm, by `voltile bench FILE` and by criterion.""",
     "remote": f"""## Files in object storage
 
 One file on a web server of this machine whose answers take {1000 * remote.DELAY:.0f} ms longer. Python's times are without
@@ -49,20 +45,14 @@ drawing.""",
     "headline": """## The headline figures
 
 Of README's chart: random tiles of real and of uncompressed data for 8 clients, for one client, and a scroll.""",
-    "scale": """## Whole volumes, many people, many files
-
-Real data is mirrored to the volume's size. Libraries read the same bytes from an HDF5 file, or as a Zarr array from files or
-from nginx; whoever reads chunks has to decode them.""",
 }
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("scripts/side-by-side", description="Compares voltile with other tile servers.")
     add = parser.add_argument
-    add("--agree", action="store_const", dest="mark", const="agree", help="compare voltile bench with criterion")
     add("--remote", action="store_const", dest="mark", const="remote", help="files on a server 20 ms away, also read by Python")
     add("--headline", action="store_const", dest="mark", const="headline", help="the figures of README's chart, and the chart")
-    add("--scale", action="store_const", dest="mark", const="scale", help="whole volumes, many people, many files")
     add("--against", type=Path, metavar="BINARY", help="compare with another voltile only, such as the last release")
     add("--rounds", type=int, default=5, help="number of rounds (default: 5)")
     add("--seconds", type=int, default=2, help="duration of a measurement; doubled for slow rows (default: 2)")
@@ -80,8 +70,7 @@ def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     busy = os.getloadavg()[0]
-    groups = {"side-by-side": lambda: rows.rows(REAL.is_file()), "agree": agree.rows, "remote": remote.rows}
-    groups |= {"scale": scale, "headline": headline}
+    groups = {"side-by-side": lambda: rows.rows(REAL.is_file()), "remote": remote.rows, "headline": headline}
     every = groups[options.mark]()
     if options.against:
         every = [replace(row, peers={"against": None}) for row in every if row.subject == "voltile"]
@@ -100,10 +89,6 @@ def main() -> int:
     for fault in faults:
         print(f"WRONG: {fault}", file=sys.stderr)
     return 1 if faults else 0
-
-
-def scale() -> list[Row]:
-    return [*bulk.rows(), *people.rows(), *limits.rows(), rows.cost_row()]
 
 
 def headline() -> list[Row]:

@@ -209,7 +209,7 @@ def rows(has_real: bool) -> list[Row]:
         cold_row("gzip", "yz", gzip, {"lab": 2.2, "expert": None}, 2),
         scroll_row("gzip", gzip, {"lab": 60, "expert": 5}),
         # Real data compresses and decodes differently from the synthetic volume.
-        *([cold_row("real", "xy", real, neither, 2), scroll_row("real", real, neither)] if has_real else []),
+        *([cold_row("real", "xy", real, neither, 2), scroll_row("real", real, neither), cost_row()] if has_real else []),
         cold_row("plain", "xy", plain, {"lab": 25, "expert": 4}),
         cold_row("plain", "xz", plain, {"lab": 6, "expert": None}),
         cold_row("plain", "yz", plain, {"lab": 6, "expert": None}),
