@@ -55,11 +55,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
         };
     }
     let text = format!("{}\n", text.trim_end());
-    if arguments.json {
-        output::print_bytes(text.as_bytes())
-    } else {
-        output::print(&text)
-    }
+    if arguments.json { output::print_bytes(text.as_bytes()) } else { output::print(&text) }
 }
 
 /// What the server says of the file, and the configuration that serves it.

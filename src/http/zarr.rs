@@ -10,8 +10,6 @@ pub(super) mod references;
 mod v2;
 mod v3;
 
-use std::sync::Arc;
-
 use actix_web::HttpResponse;
 
 use super::caching::{REVALIDATED, is_any, kept, lifetime};
@@ -20,7 +18,7 @@ use super::documents::{self, Document};
 use super::tiles::{described, is_confirmed};
 use super::{boxes, range};
 use crate::base::paint::Kind;
-use crate::base::request::{VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
+use crate::base::request::{VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 use crate::catalog::NotFound;
 use crate::service::{Identified, Keeping, TileError};
 

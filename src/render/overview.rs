@@ -20,7 +20,7 @@ pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, Rende
 }
 
 /// Renders a thumbnail of one slice without encoding it.
-pub fn thumbnail(plan: &Overview, scratch: &mut Scratch) -> Result<DynamicImage, RenderError> {
+fn thumbnail(plan: &Overview, scratch: &mut Scratch) -> Result<DynamicImage, RenderError> {
     let first = plan.tiles.first().map(|tile| &tile.picture);
     let is_labels = matches!(first, Some(Picture::Labels(_)));
     let kind = first.map_or(PixelKind::Grey, Picture::pixels);

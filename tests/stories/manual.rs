@@ -98,7 +98,8 @@ fn the_requests_of_viewers_by_hand_have_the_answers_that_the_manual_says() {
     for line in lines {
         let (request, expected) = line.split_once('#').expect("it says what the answer is");
         let (_, target) = request.trim_end().split_once("8080").expect("an address");
-        let answer = server.ask("HEAD", &target.replace("CHANNEL", "raw"), &[("Origin", "https://example.org")]);
+        let answer =
+            server.ask("HEAD", &target.replace("CHANNEL", "raw"), &[("Origin", "https://example.org")]);
         let kind = answer.header("content-type").unwrap_or_default();
         assert!(format!("{} {kind}", answer.status).starts_with(expected.trim()), "{line}: {answer:?}");
         assert!(answer.header("content-length").is_some(), "{line}");

@@ -133,7 +133,6 @@ fn every_command_succeeds_if_its_reader_has_gone_and_fails_if_its_output_is_lost
     let server = place.serve(["planes.h5", "--set", "cache.directory=cache"]);
     server.tile("planes/raw/xy/0/0_0_0.png").picture();
     wait_until("a tile is kept", || server.count("voltile_tier_writes_total") > 0);
-    let url = format!("http://{}", server.address);
     let tile = format!("{MOUNT}/planes/raw/xy/0/0_0_0.png");
     let commands: [&[&str]; 16] = [
         &["--help"],
