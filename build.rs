@@ -1,8 +1,8 @@
 //! Bundles the page (`src/page` and the packages that `scripts/page` installed) into the binary.
 //!
-//! Cargo never downloads anything for it, and a missing tool never fails the build: without node or the
-//! packages, voltile is built with the simple page only, and a warning says so. The output is `assets.rs`, a
-//! list that `http::page` includes.
+//! Cargo never downloads anything for it, and a missing tool never fails the build: without node or
+//! the packages, voltile is built with the simple page only, and a warning says so. The output is
+//! `assets.rs`, a list that `http::page` includes.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -36,7 +36,10 @@ fn bundle(folder: &Path) -> Result<(), String> {
     if !Path::new("src/page/node_modules/complete").exists() {
         return Err("its packages are missing; run scripts/page, then build again".to_owned());
     }
-    let run = Command::new("node").arg("src/page/bundle.mjs").arg(folder).output();
+    let run = Command::new("node")
+        .arg("src/page/bundle.mjs")
+        .arg(folder)
+        .output();
     match run {
         Err(error) => Err(format!("node does not run: {error}")),
         Ok(done) if done.status.success() => Ok(()),
@@ -48,7 +51,9 @@ fn bundle(folder: &Path) -> Result<(), String> {
 fn list(folder: &Path) -> Result<String, Box<dyn Error>> {
     let mut assets = "static ASSETS: &[Asset] = &[\n".to_owned();
     for line in fs::read_to_string(folder.join("etags"))?.lines() {
-        let (name, digest) = line.split_once(' ').ok_or("etags: NAME DIGEST is expected")?;
+        let (name, digest) = line
+            .split_once(' ')
+            .ok_or("etags: NAME DIGEST is expected")?;
         let (plain, gzip) = (folder.join(name), folder.join(format!("{name}.gz")));
         writeln!(
             assets,

@@ -1,7 +1,7 @@
 //! Encoding: our two profiles compared with the crates' encoders, on each kind of content.
 //!
-//! Uses Criterion because it is maintained and scripts can read its estimates from files. Sizes are printed
-//! first: an encoder must be fast *and* produce small files.
+//! Uses Criterion because it is maintained and scripts can read its estimates from files. Sizes are
+//! printed first: an encoder must be fast *and* produce small files.
 
 #![allow(
     missing_docs,
@@ -26,8 +26,8 @@ use common::{Picture, SIDE};
 
 type Encoder = (&'static str, fn(&Picture, &mut EncodeBuffers) -> usize);
 
-/// The encoders. The last is a reference for sizes: zlib's lowest level applied to the best filter of each
-/// row.
+/// The encoders. The last is a reference for sizes: zlib's lowest level applied to the best filter
+/// of each row.
 const ENCODERS: [Encoder; 5] = [
     ("voltile fast", |p, b| ours(p, PngProfile::Fast, b)),
     ("voltile small", |p, b| ours(p, PngProfile::Small, b)),
@@ -37,7 +37,11 @@ const ENCODERS: [Encoder; 5] = [
 ];
 
 fn kind(picture: &Picture) -> PixelKind {
-    if picture.bytes == 1 { PixelKind::Grey } else { PixelKind::Rgb }
+    if picture.bytes == 1 {
+        PixelKind::Grey
+    } else {
+        PixelKind::Rgb
+    }
 }
 
 fn ours(picture: &Picture, profile: PngProfile, buffers: &mut EncodeBuffers) -> usize {
@@ -45,20 +49,35 @@ fn ours(picture: &Picture, profile: PngProfile, buffers: &mut EncodeBuffers) -> 
 }
 
 fn of_image(picture: &Picture) -> usize {
-    let colour = if picture.bytes == 1 { ExtendedColorType::L8 } else { ExtendedColorType::Rgb8 };
+    let colour = if picture.bytes == 1 {
+        ExtendedColorType::L8
+    } else {
+        ExtendedColorType::Rgb8
+    };
     let mut png = Vec::with_capacity(picture.pixels.len());
-    let encoder = PngEncoder::new_with_quality(&mut png, CompressionType::Fast, FilterType::Adaptive);
-    encoder.write_image(&picture.pixels, SIDE as u32, SIDE as u32, colour).unwrap();
+    let encoder =
+        PngEncoder::new_with_quality(&mut png, CompressionType::Fast, FilterType::Adaptive);
+    encoder
+        .write_image(&picture.pixels, SIDE as u32, SIDE as u32, colour)
+        .unwrap();
     png.len()
 }
 
 fn of_png(picture: &Picture) -> usize {
     let mut png = Vec::with_capacity(picture.pixels.len());
     let mut encoder = png::Encoder::new(&mut png, SIDE as u32, SIDE as u32);
-    encoder.set_color(if picture.bytes == 1 { png::ColorType::Grayscale } else { png::ColorType::Rgb });
+    encoder.set_color(if picture.bytes == 1 {
+        png::ColorType::Grayscale
+    } else {
+        png::ColorType::Rgb
+    });
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Fastest);
-    encoder.write_header().unwrap().write_image_data(&picture.pixels).unwrap();
+    encoder
+        .write_header()
+        .unwrap()
+        .write_image_data(&picture.pixels)
+        .unwrap();
     png.len()
 }
 
@@ -66,11 +85,19 @@ fn of_png(picture: &Picture) -> usize {
 fn of_libdeflate(picture: &Picture) -> usize {
     let mut stored = Vec::new();
     let mut encoder = png::Encoder::new(&mut stored, SIDE as u32, SIDE as u32);
-    encoder.set_color(if picture.bytes == 1 { png::ColorType::Grayscale } else { png::ColorType::Rgb });
+    encoder.set_color(if picture.bytes == 1 {
+        png::ColorType::Grayscale
+    } else {
+        png::ColorType::Rgb
+    });
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::NoCompression);
     encoder.set_filter(png::Filter::Adaptive);
-    encoder.write_header().unwrap().write_image_data(&picture.pixels).unwrap();
+    encoder
+        .write_header()
+        .unwrap()
+        .write_image_data(&picture.pixels)
+        .unwrap();
     // Stored blocks and a few headers are compressed too: some hundred bytes of 150,000.
     let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap());
     let mut out = vec![0; compressor.zlib_compress_bound(stored.len())];
@@ -83,13 +110,22 @@ fn encoders(criterion: &mut Criterion) {
     for picture in common::pictures() {
         let mut buffers = EncodeBuffers::default();
         for (name, encoder) in ENCODERS {
-            println!("bytes {:>14} {:>22} {:>8}", picture.name, name, encoder(&picture, &mut buffers));
+            println!(
+                "bytes {:>14} {:>22} {:>8}",
+                picture.name,
+                name,
+                encoder(&picture, &mut buffers)
+            );
         }
         group.throughput(Throughput::Bytes(picture.pixels.len() as u64));
         for (name, encoder) in ENCODERS {
-            group.bench_with_input(BenchmarkId::new(name, picture.name), &picture, |bencher, picture| {
-                bencher.iter(|| encoder(black_box(picture), &mut buffers));
-            });
+            group.bench_with_input(
+                BenchmarkId::new(name, picture.name),
+                &picture,
+                |bencher, picture| {
+                    bencher.iter(|| encoder(black_box(picture), &mut buffers));
+                },
+            );
         }
     }
     group.finish();

@@ -1,10 +1,12 @@
-//! Chunks of labels as `compressed_segmentation`, as the precomputed format serves them: read from the mapped file and
-//! encoded, without HTTP and compression, by one thread. `benches/RESULTS.md` compares "encode" with PyPI's encoder.
+//! Chunks of labels as `compressed_segmentation`, as the precomputed format serves them: read from
+//! the mapped file and encoded, without HTTP and compression, by one thread. `benches/RESULTS.md`
+//! compares "encode" with PyPI's encoder.
 //!
-//! `VOLTILE_BENCH_LABELS` names an HDF5 file; without it nothing is measured. Its only dataset has labels in its name,
-//! unsigned 64-bit numbers, and unfiltered chunks of 64³, one after the other along z. Each encoded chunk is first written
-//! next to the file (`0.cseg`, `1.cseg`, …), so that a decoder can check it. "Encode" is the difference between reading
-//! with and without encoding. The reported time is that of all chunks in sequence.
+//! `VOLTILE_BENCH_LABELS` names an HDF5 file; without it nothing is measured. Its only dataset has
+//! labels in its name, unsigned 64-bit numbers, and unfiltered chunks of 64³, one after the other
+//! along z. Each encoded chunk is first written next to the file (`0.cseg`, `1.cseg`, …), so that a
+//! decoder can check it. "Encode" is the difference between reading with and without encoding. The
+//! reported time is that of all chunks in sequence.
 
 #![allow(
     missing_docs,
@@ -36,7 +38,9 @@ const VOXELS: BoxEncoding = BoxEncoding::File(BoxFormat::Raw);
 
 /// Reading chunks of labels, and reading and encoding them.
 fn segmentation(criterion: &mut Criterion) {
-    let Some(path) = std::env::var_os("VOLTILE_BENCH_LABELS") else { return };
+    let Some(path) = std::env::var_os("VOLTILE_BENCH_LABELS") else {
+        return;
+    };
     let path = Path::new(&path);
     let activity = Activity::default();
     let catalog = opened(path, &activity);
@@ -48,7 +52,9 @@ fn segmentation(criterion: &mut Criterion) {
         std::fs::write(path.with_file_name(format!("{number}.cseg")), encoded).unwrap();
     }
     let mut group = criterion.benchmark_group("segmentation");
-    group.sample_size(10).throughput(Throughput::Elements(chunks.len() as u64));
+    group
+        .sample_size(10)
+        .throughput(Throughput::Elements(chunks.len() as u64));
     let mut all = |encoding_of: fn(BoxEncoding) -> BoxEncoding| {
         let began = Instant::now();
         for (plan, encoding) in &chunks {
@@ -58,13 +64,17 @@ fn segmentation(criterion: &mut Criterion) {
     };
     let (read, encode): (fn(_) -> _, fn(_) -> _) = (|_| VOXELS, |encoding| encoding);
     for (name, of) in [("read", read), ("read and encode", encode)] {
-        group.bench_function(name, |bencher| bencher.iter_custom(|times| (0..times).map(|_| all(of)).sum()));
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|times| (0..times).map(|_| all(of)).sum())
+        });
     }
     // Alternately, so that both times are of the same moment.
     group.bench_function("encode", |bencher| {
         bencher.iter_custom(|times| {
             let both = (0..times).map(|_| (all(encode), all(read)));
-            let sum = both.fold((Duration::ZERO, Duration::ZERO), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+            let sum = both.fold((Duration::ZERO, Duration::ZERO), |sum, one| {
+                (sum.0 + one.0, sum.1 + one.1)
+            });
             sum.0.saturating_sub(sum.1)
         });
     });
@@ -73,8 +83,17 @@ fn segmentation(criterion: &mut Criterion) {
 
 fn opened(path: &Path, activity: &Activity) -> Catalog {
     let token = Name::nearest(&path.file_stem().unwrap().to_string_lossy());
-    let datasets = [(token, DatasetSettings::of_file(path.to_owned()))].into_iter().collect();
-    let opened = Catalog::open(&Settings { datasets, ..Settings::default() }, &Metrics::default(), activity);
+    let datasets = [(token, DatasetSettings::of_file(path.to_owned()))]
+        .into_iter()
+        .collect();
+    let opened = Catalog::open(
+        &Settings {
+            datasets,
+            ..Settings::default()
+        },
+        &Metrics::default(),
+        activity,
+    );
     assert!(opened.faults.is_empty(), "{:?}", opened.faults);
     opened.catalog
 }
@@ -83,14 +102,26 @@ fn opened(path: &Path, activity: &Activity) -> Catalog {
 fn chunks(catalog: &Catalog) -> Vec<(Cutout, BoxEncoding)> {
     let dataset = catalog.datasets().next().unwrap();
     let channel = dataset.channels.values().next().unwrap();
-    let depth = catalog.precomputed(dataset, channel).unwrap().scales[0].size.z;
+    let depth = catalog.precomputed(dataset, channel).unwrap().scales[0]
+        .size
+        .z;
     let chunk = |z: u64| {
-        let name = format!("{}/{}/0/0-{EDGE}_0-{EDGE}_{z}-{}", dataset.token, channel.name, z + EDGE);
+        let name = format!(
+            "{}/{}/0/0-{EDGE}_0-{EDGE}_{z}-{}",
+            dataset.token,
+            channel.name,
+            z + EDGE
+        );
         let Some(Ok(PrecomputedFile::Chunk(asked))) = PrecomputedFile::parse(&name) else {
             panic!("{name} is no chunk")
         };
-        let (resolved, encoding) = catalog.resolve_precomputed(&asked, AcceptedCodings::default()).unwrap();
-        assert!(matches!(encoding, BoxEncoding::Segmentation(_)), "{name} is not encoded as a segmentation");
+        let (resolved, encoding) = catalog
+            .resolve_precomputed(&asked, AcceptedCodings::default())
+            .unwrap();
+        assert!(
+            matches!(encoding, BoxEncoding::Segmentation(_)),
+            "{name} is not encoded as a segmentation"
+        );
         (resolved.plan(ReadPolicy::default()), encoding)
     };
     (0..depth).step_by(EDGE as usize).map(chunk).collect()

@@ -1,9 +1,10 @@
-//! Slicing: decoding chunks and assembling slices, each compared with its limit; and strategies for inflating.
+//! Slicing: decoding chunks and assembling slices, each compared with its limit; and strategies for
+//! inflating.
 //!
-//! The volumes are generated in a temporary folder: 128 × 512 × 512 voxels like a micrograph's. "policy" compares
-//! strategies for a chunk that is needed in part: decode all of it; decode a prefix, and all of it the second time
-//! (what voltile does); or resume the stream. A limit is the time of inflating or copying the same bytes and nothing
-//! else.
+//! The volumes are generated in a temporary folder: 128 × 512 × 512 voxels like a micrograph's.
+//! "policy" compares strategies for a chunk that is needed in part: decode all of it; decode a
+//! prefix, and all of it the second time (what voltile does); or resume the stream. A limit is the
+//! time of inflating or copying the same bytes and nothing else.
 
 #![allow(
     missing_docs,
@@ -43,7 +44,9 @@ const CHUNK: usize = 64;
 
 fn voxels() -> Array3<u8> {
     let mut dice = Dice(11);
-    Array3::from_shape_fn((DEPTH, SIDE, SIDE), |(z, y, x)| micrograph(x, y, z, dice.bell()) as u8)
+    Array3::from_shape_fn((DEPTH, SIDE, SIDE), |(z, y, x)| {
+        micrograph(x, y, z, dice.bell()) as u8
+    })
 }
 
 /// One volume for each way of reading.
@@ -55,9 +58,19 @@ fn made(path: &Path) -> Vec<&'static str> {
     new().create("contiguous").unwrap();
     new().chunk(cube).create("bare").unwrap();
     new().chunk(cube).deflate(4).create("gzip").unwrap();
-    new().chunk((1, SIDE, SIDE)).deflate(4).create("planes").unwrap();
+    new()
+        .chunk((1, SIDE, SIDE))
+        .deflate(4)
+        .create("planes")
+        .unwrap();
     let wide = data.mapv(|v| u16::from(v) * 16);
-    file.new_dataset_builder().with_data(&wide).chunk(cube).shuffle().deflate(4).create("wide").unwrap();
+    file.new_dataset_builder()
+        .with_data(&wide)
+        .chunk(cube)
+        .shuffle()
+        .deflate(4)
+        .create("wide")
+        .unwrap();
     vec!["contiguous", "bare", "gzip", "planes", "wide"]
 }
 
@@ -81,7 +94,13 @@ fn volume(path: &Path, name: &str, budget: usize, activity: &Activity) -> Arc<dy
         part: None,
         repeat: Xyz::all(1),
     };
-    Arc::new(opener.open(&path.into()).unwrap().volume(name, &view).unwrap())
+    Arc::new(
+        opener
+            .open(&path.into())
+            .unwrap()
+            .volume(name, &view)
+            .unwrap(),
+    )
 }
 
 /// The whole slice at index `at`.
@@ -93,7 +112,8 @@ fn slice(plane: Plane, at: u64) -> Region {
     Region { start, size }
 }
 
-/// Random slices of every storage layout in every plane, with a small chunk cache and with all chunks cached.
+/// Random slices of every storage layout in every plane, with a small chunk cache and with all
+/// chunks cached.
 fn slices(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume.h5");
@@ -106,11 +126,16 @@ fn slices(criterion: &mut Criterion) {
             for plane in Plane::ALL {
                 let mut dice = Dice(3);
                 let mut into = Samples::default();
-                let step =
-                    &mut || volume.read(&ReadRequest::new(0, slice(plane, dice.roll())), &mut into).unwrap();
+                let step = &mut || {
+                    volume
+                        .read(&ReadRequest::new(0, slice(plane, dice.roll())), &mut into)
+                        .unwrap()
+                };
                 // With the large budget, all chunks are cached before measuring.
                 (0..if budget > 64 << 20 { 300 } else { 1 }).for_each(|_| step());
-                group.bench_function(BenchmarkId::new(*name, plane), |bencher| bencher.iter(&mut *step));
+                group.bench_function(BenchmarkId::new(*name, plane), |bencher| {
+                    bencher.iter(&mut *step)
+                });
             }
         }
         group.finish();
@@ -124,14 +149,19 @@ fn tiles(criterion: &mut Criterion) {
     let path = folder.path().join("volume.h5");
     let names = made(&path);
     let mut group = criterion.benchmark_group("tiles cold");
-    group.throughput(Throughput::Elements(BURST)).sample_size(20);
+    group
+        .throughput(Throughput::Elements(BURST))
+        .sample_size(20);
     for name in names {
         let activity = Activity::default();
         // Other jobs count as running, so that each tile is rendered by one thread.
         let _others = (activity.enter(), activity.enter());
         let volume = volume(&path, name, 8 << 20, &activity);
         for threads in [1, 2] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap();
             let mut dice = Dice(21);
             group.bench_function(BenchmarkId::new(name, threads), |bencher| {
                 bencher.iter(|| {
@@ -151,12 +181,35 @@ fn tiles(criterion: &mut Criterion) {
 fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
     let stored = [(Level::FULL, 1, volume.shape().size)];
     let view = LevelView::choose(Level::FULL, &stored, Scaling::Zslices).unwrap();
-    let address = TileAddress { plane: Plane::Xy, level: Level::FULL, slice, row: 0, column: 0 };
+    let address = TileAddress {
+        plane: Plane::Xy,
+        level: Level::FULL,
+        slice,
+        row: 0,
+        column: 0,
+    };
     let patch = patch(&address, &view, Placement::default(), Orthogonal::Stored);
-    let source = Source { volume: Arc::clone(volume), time: 0, view, patch, missing: Missing::default() };
+    let source = Source {
+        volume: Arc::clone(volume),
+        time: 0,
+        view,
+        patch,
+        missing: Missing::default(),
+    };
     let window = volume.shape().voxel.full_window();
-    let picture = Picture::Grey(Layer { source, shading: Shading { window, gamma: None } });
-    Plan { picture, style: Style::default(), shows_missing: false, policy: ReadPolicy::default() }
+    let picture = Picture::Grey(Layer {
+        source,
+        shading: Shading {
+            window,
+            gamma: None,
+        },
+    });
+    Plan {
+        picture,
+        style: Style::default(),
+        shows_missing: false,
+        policy: ReadPolicy::default(),
+    }
 }
 
 /// A chunk of a micrograph, as gzip stores it.
@@ -182,12 +235,19 @@ struct Resumed<'a> {
 
 impl<'a> Resumed<'a> {
     fn new(stored: &'a [u8], size: usize) -> Self {
-        Self { stream: Decompress::new(true), stored, out: vec![0; size] }
+        Self {
+            stream: Decompress::new(true),
+            stored,
+            out: vec![0; size],
+        }
     }
 
     fn up_to(&mut self, wanted: usize) -> &[u8] {
         while (self.stream.total_out() as usize) < wanted {
-            let (from, to) = (self.stream.total_in() as usize, self.stream.total_out() as usize);
+            let (from, to) = (
+                self.stream.total_in() as usize,
+                self.stream.total_out() as usize,
+            );
             let done = self.stream.decompress(
                 &self.stored[from..],
                 &mut self.out[to..wanted],
@@ -212,16 +272,20 @@ fn whole(stored: &[u8], size: usize, out: &mut Vec<u8>) {
     Decompressor::new().zlib_decompress(stored, out).unwrap();
 }
 
-/// Random slices of chunks, each chunk used once; and a scroll through the 64 slices of one chunk, from the first or
-/// from the middle.
+/// Random slices of chunks, each chunk used once; and a scroll through the 64 slices of one chunk,
+/// from the first or from the middle.
 fn policies(criterion: &mut Criterion) {
     let (stored, bytes) = stored_chunk();
     let (size, plane) = (bytes.len(), CHUNK * CHUNK);
     let mut group = criterion.benchmark_group("policy");
-    group.throughput(Throughput::Bytes(size as u64)).sample_size(30);
+    group
+        .throughput(Throughput::Bytes(size as u64))
+        .sample_size(30);
     let (mut out, mut dice) = (Vec::new(), Dice(9));
     let mut random = move || (dice.roll() as usize % CHUNK + 1) * plane;
-    group.bench_function("random, whole", |b| b.iter(|| whole(black_box(&stored), size, &mut out)));
+    group.bench_function("random, whole", |b| {
+        b.iter(|| whole(black_box(&stored), size, &mut out))
+    });
     group.bench_function("random, beginning", |b| {
         b.iter(|| {
             let wanted = random();
@@ -237,7 +301,10 @@ fn policies(criterion: &mut Criterion) {
             black_box(Resumed::new(&stored, size).up_to(random()));
         });
     });
-    for (name, first) in [("scroll from the first", 1), ("scroll from the middle", CHUNK / 2)] {
+    for (name, first) in [
+        ("scroll from the first", 1),
+        ("scroll from the middle", CHUNK / 2),
+    ] {
         group.bench_function(format!("{name}, whole"), |b| {
             b.iter(|| whole(black_box(&stored), size, &mut out));
         });
@@ -271,7 +338,9 @@ fn limits(criterion: &mut Criterion) {
     });
     let tile = vec![7u8; SIDE * SIDE];
     let mut copy = vec![0; SIDE * SIDE];
-    group.bench_function("copy a tile", |b| b.iter(|| copy.copy_from_slice(black_box(&tile))));
+    group.bench_function("copy a tile", |b| {
+        b.iter(|| copy.copy_from_slice(black_box(&tile)))
+    });
     group.finish();
 }
 

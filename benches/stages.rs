@@ -1,10 +1,10 @@
-//! Each stage by itself, and whole tiles of each layout, on generated files. `voltile bench` measures the same on given
-//! ones.
+//! Each stage by itself, and whole tiles of each layout, on generated files. `voltile bench`
+//! measures the same on given ones.
 //!
-//! Groups: parse a path, resolve the request, get a tile from the cache (`request`); decode a chunk, each filter
-//! compared with its limit (`chunk`, `unshuffle`); draw voxels in memory (`draw`); draw and encode tiles from files
-//! of each layout (`tile cold`, `tile kept`), or from named files (`file cold`, `file kept`). Encoders are in
-//! `encode`, slices in `slicing`.
+//! Groups: parse a path, resolve the request, get a tile from the cache (`request`); decode a
+//! chunk, each filter compared with its limit (`chunk`, `unshuffle`); draw voxels in memory
+//! (`draw`); draw and encode tiles from files of each layout (`tile cold`, `tile kept`), or from
+//! named files (`file cold`, `file kept`). Encoders are in `encode`, slices in `slicing`.
 
 #![allow(
     missing_docs,

@@ -1,4 +1,5 @@
-//! Plain values that every layer speaks of: names, colours, axes, what to paint, addresses of tiles, descriptions.
+//! Plain values that every layer speaks of: names, colours, axes, what to paint, addresses of
+//! tiles, descriptions.
 //!
 //! Nothing here opens a file, keeps state or starts a thread.
 

@@ -1,12 +1,14 @@
-//! The catalogue: the datasets and channels served, by token, and the resolution of requests against them.
+//! The catalogue: the datasets and channels served, by token, and the resolution of requests
+//! against them.
 //!
-//! A catalogue also knows who may see which of its datasets; requests are resolved in the part that is visible to them
-//! ([`Catalog::visible_to`]).
+//! A catalogue also knows who may see which of its datasets; requests are resolved in the part that
+//! is visible to them ([`Catalog::visible_to`]).
 //!
-//! It is built from settings: files are opened, layouts recognised and levels determined at that time; a window may
-//! be measured later. Otherwise it is immutable: if a file changes, its dataset is reopened and put into a new
-//! catalogue ([`Catalog::with`]). All faults are collected, each with the key of its setting. Resolving a request
-//! reads no data; the [`Resolved`] request yields the plan for reading.
+//! It is built from settings: files are opened, layouts recognised and levels determined at that
+//! time; a window may be measured later. Otherwise it is immutable: if a file changes, its dataset
+//! is reopened and put into a new catalogue ([`Catalog::with`]). All faults are collected, each
+//! with the key of its setting. Resolving a request reads no data; the [`Resolved`] request yields
+//! the plan for reading.
 
 pub(crate) mod access;
 pub(crate) mod advice;
@@ -93,7 +95,8 @@ pub enum Closed {
     Unreachable(String),
 }
 
-/// Shared by all datasets: the open files, the cache of decoded chunks, and the tables of names in memory.
+/// Shared by all datasets: the open files, the cache of decoded chunks, and the tables of names in
+/// memory.
 #[derive(Debug, Clone)]
 struct Stores {
     files: Arc<Files>,
@@ -104,9 +107,19 @@ struct Stores {
 impl Stores {
     /// Opens files whose links may leave their folder if they are `external`, and which may grow.
     fn opener(&self, external: bool, growing: Option<bool>) -> Opener {
-        let policy = if external { LinkPolicy::Anywhere } else { LinkPolicy::BelowTheFile };
+        let policy = if external {
+            LinkPolicy::Anywhere
+        } else {
+            LinkPolicy::BelowTheFile
+        };
         let Self { files, chunks, .. } = self.clone();
-        Opener { files, chunks, policy, growing, access: None }
+        Opener {
+            files,
+            chunks,
+            policy,
+            growing,
+            access: None,
+        }
     }
 }
 
@@ -122,7 +135,10 @@ struct Limits {
 
 impl From<&config::Render> for Limits {
     fn from(render: &config::Render) -> Self {
-        Self { voxels_per_tile: render.max_voxels_per_tile, voxels_per_box: render.max_voxels_per_box }
+        Self {
+            voxels_per_tile: render.max_voxels_per_tile,
+            voxels_per_box: render.max_voxels_per_box,
+        }
     }
 }
 
@@ -135,11 +151,13 @@ pub struct Dataset {
     pub style: DatasetStyle,
     /// Whether a file of it may grow: it is served as of the last time that was opened.
     pub growing: bool,
-    /// Whether a file of it is being written now: it is marked so and has changed lately, or it is configured.
+    /// Whether a file of it is being written now: it is marked so and has changed lately, or it is
+    /// configured.
     pub live: bool,
     /// The path of its file's folder below a served folder, if the file was found there.
     pub found_in: Option<PathBuf>,
-    /// The folder of its file without symbolic links, and the path of that folder below the folder of the configuration.
+    /// The folder of its file without symbolic links, and the path of that folder below the folder
+    /// of the configuration.
     home: (PathBuf, PathBuf),
     /// Its file; `None` if each channel has its own.
     file: Option<OpenFile>,
@@ -180,15 +198,18 @@ fn listed(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &Arc<
 const LIVE: Duration = Duration::from_secs(60);
 
 fn growing(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &FileIdentity> {
-    channels.values().flat_map(|channel| channel.identities()).filter(|file| file.is_growing())
+    channels
+        .values()
+        .flat_map(|channel| channel.identities())
+        .filter(|file| file.is_growing())
 }
 
 fn is_written(channels: &BTreeMap<Name, Arc<Channel>>) -> bool {
     growing(channels).any(|file| file.was_modified_within(LIVE))
 }
 
-/// The channel whose tile grid counts for all: the first image in the order in which channels are listed, else the first
-/// channel.
+/// The channel whose tile grid counts for all: the first image in the order in which channels are
+/// listed, else the first channel.
 fn first_channel(channels: &BTreeMap<Name, Arc<Channel>>) -> Option<&Arc<Channel>> {
     let image = listed(channels).find(|channel| channel.kind != Kind::Labels);
     image.or_else(|| listed(channels).next())
@@ -197,10 +218,15 @@ fn first_channel(channels: &BTreeMap<Name, Arc<Channel>>) -> Option<&Arc<Channel
 impl Dataset {
     /// This dataset with other limits.
     fn within(&self, limits: Limits) -> Self {
-        Self { limits, derived: Derived::default(), ..self.clone() }
+        Self {
+            limits,
+            derived: Derived::default(),
+            ..self.clone()
+        }
     }
 
-    /// Whether a file of its channels has changed since it was opened. Accesses the file system for every file.
+    /// Whether a file of its channels has changed since it was opened. Accesses the file system for
+    /// every file.
     pub fn find_change(&self) -> bool {
         self.channels.values().for_each(|channel| channel.check());
         self.channels.values().any(|channel| channel.has_changed())
@@ -216,18 +242,21 @@ impl Dataset {
         is_written(&self.channels)
     }
 
-    /// How many windows and statistics of its channels are known, and how often tables of names have been read. The number
-    /// never falls: channels are sampled once.
+    /// How many windows and statistics of its channels are known, and how often tables of names
+    /// have been read. The number never falls: channels are sampled once.
     pub fn measured(&self) -> usize {
         let measured = |channel: &Arc<Channel>| {
             let names = channel.names.as_ref().map_or(0, |names| names.reads());
-            usize::from(channel.window().is_some()) + usize::from(channel.surveyed().is_some()) + names
+            usize::from(channel.window().is_some())
+                + usize::from(channel.surveyed().is_some())
+                + names
         };
         self.channels.values().map(measured).sum()
     }
 
-    /// The path of one of its files below the public folder that holds the folder of the configuration or a served folder;
-    /// `None` of a file that does not lie in the folder of the dataset's own file.
+    /// The path of one of its files below the public folder that holds the folder of the
+    /// configuration or a served folder; `None` of a file that does not lie in the folder of the
+    /// dataset's own file.
     pub fn public_path(&self, file: &Location) -> Option<PathBuf> {
         let (folder, path) = &self.home;
         let path = self.found_in.as_ref().unwrap_or(path);
@@ -236,11 +265,14 @@ impl Dataset {
 
     /// Whether a channel of it lies in a store, so that each read is a request.
     pub fn is_remote(&self) -> bool {
-        self.channels.values().any(|channel| channel.file.is_remote())
+        self.channels
+            .values()
+            .any(|channel| channel.file.is_remote())
     }
 
-    /// The channels in the order in which they are listed: first what the file says is to be shown first, then what its
-    /// format declares as data, then the largest; those that are configured by path, and equals, by name.
+    /// The channels in the order in which they are listed: first what the file says is to be shown
+    /// first, then what its format declares as data, then the largest; those that are configured by
+    /// path, and equals, by name.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Channel>> {
         listed(&self.channels)
     }
@@ -250,44 +282,63 @@ impl Dataset {
         self.channels.get(self.first.as_ref()?)
     }
 
-    /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0: as configured, else for
-    /// labels by the distance from the first channel in the file's space; `None` if neither is known.
-    /// That of the first channel is 0 unless it is configured.
+    /// The position of a channel's first voxel in the tiles of the dataset, in voxels of level 0:
+    /// as configured, else for labels by the distance from the first channel in the file's space;
+    /// `None` if neither is known. That of the first channel is 0 unless it is configured.
     pub fn placed(&self, channel: &Channel) -> Option<Xyz<i64>> {
         let first = self.first_channel()?;
         let is_first = first.name == channel.name;
         // Other images in a file need not show the same thing, even if their positions are given.
-        let measured = || channel.distance_from(first).filter(|_| channel.kind == Kind::Labels);
-        channel.offset.or_else(measured).or(is_first.then(|| Xyz::all(0)))
+        let measured = || {
+            channel
+                .distance_from(first)
+                .filter(|_| channel.kind == Kind::Labels)
+        };
+        channel
+            .offset
+            .or_else(measured)
+            .or(is_first.then(|| Xyz::all(0)))
     }
 
-    /// The position of a channel's first voxel, as [`Dataset::placed`] returns it, or that of the first channel if it is unknown.
+    /// The position of a channel's first voxel, as [`Dataset::placed`] returns it, or that of the
+    /// first channel if it is unknown.
     pub fn grid_offset(&self, channel: &Channel) -> Xyz<i64> {
         self.placed(channel).unwrap_or_default()
     }
 
     /// The position of a channel's first voxel in the dataset's space, in voxels of level 0.
     pub fn position(&self, channel: &Channel) -> Xyz<i64> {
-        self.style.offset.zip(self.grid_offset(channel), i64::saturating_add)
+        self.style
+            .offset
+            .zip(self.grid_offset(channel), i64::saturating_add)
     }
 
     /// The size of a channel's voxels, as configured or as the file says, and its unit.
     pub(crate) fn voxel_size(&self, channel: &Channel) -> Option<(Xyz<f64>, Option<String>)> {
-        let configured = self.style.voxel_size.map(|size| (size, Some("nm".to_owned())));
+        let configured = self
+            .style
+            .voxel_size
+            .map(|size| (size, Some("nm".to_owned())));
         configured.or_else(|| Some((channel.voxel_size?, channel.voxel_unit.clone())))
     }
 
-    /// Whether its files say more of where voxels lie in space than their size. A configured size replaces what they say.
+    /// Whether its files say more of where voxels lie in space than their size. A configured size
+    /// replaces what they say.
     fn is_registered(&self) -> bool {
         let says_more = |channel: &Arc<Channel>| {
-            channel.transforms.in_words(channel.voxel_size, "").is_some() && channel.offset.is_none()
+            channel
+                .transforms
+                .in_words(channel.voxel_size, "")
+                .is_some()
+                && channel.offset.is_none()
         };
         let any = || self.style.voxel_size.is_none() && self.channels.values().any(says_more);
         *self.derived.registered.get_or_init(any)
     }
 
-    /// Where a channel's voxels lie in space, in the unit of their size; unknown for every channel if no file says more than that
-    /// size. A channel with another place in the tiles of the dataset than its file says is there in space, too.
+    /// Where a channel's voxels lie in space, in the unit of their size; unknown for every channel
+    /// if no file says more than that size. A channel with another place in the tiles of the
+    /// dataset than its file says is there in space, too.
     pub(crate) fn transforms(&self, channel: &Channel) -> Transforms {
         let Some(first) = self.first_channel().filter(|_| self.is_registered()) else {
             return Transforms::default();
@@ -298,16 +349,24 @@ impl Dataset {
         }
         let of = |channel: &Channel| (channel.voxel_size, channel.voxel_unit.clone());
         let is_placed = channel.offset.is_some() || channel.kind == Kind::Labels;
-        let base = Some(&first.transforms).filter(|_| is_placed && !is_first && of(first) == of(channel));
+        let base =
+            Some(&first.transforms).filter(|_| is_placed && !is_first && of(first) == of(channel));
         let by_size = || Some(Affine::scaling(channel.voxel_size.unwrap_or(Xyz::all(1.0)))).into();
-        let distance = self.grid_offset(channel).zip(self.grid_offset(first), i64::saturating_sub);
+        let distance = self
+            .grid_offset(channel)
+            .zip(self.grid_offset(first), i64::saturating_sub);
         let begin = distance.map(|voxels| voxels as f64);
-        base.cloned().unwrap_or_else(by_size).map(|transform| transform.beginning_at(begin))
+        base.cloned()
+            .unwrap_or_else(by_size)
+            .map(|transform| transform.beginning_at(begin))
     }
 
     /// The position of a channel in the tiles of the dataset.
     fn placement(&self, channel: &Channel) -> Placement {
-        Placement { slices: self.style.offset, grid: self.grid_offset(channel) }
+        Placement {
+            slices: self.style.offset,
+            grid: self.grid_offset(channel),
+        }
     }
 
     /// How each level of a channel is derived, finest first.
@@ -315,11 +374,15 @@ impl Dataset {
         Level::all().map_while(|level| channel.view(level, self.style.scaling))
     }
 
-    /// The levels up to the first that fits one tile or the last that is stored, whichever is coarser.
+    /// The levels up to the first that fits one tile or the last that is stored, whichever is
+    /// coarser.
     pub(crate) fn served_views(&self, channel: &Channel) -> Vec<LevelView> {
         let all: Vec<LevelView> = self.views(channel).collect();
         let grid = self.grid_offset(channel);
-        let fits = all.iter().position(|view| view.end_fits_one_tile(grid)).unwrap_or(all.len());
+        let fits = all
+            .iter()
+            .position(|view| view.end_fits_one_tile(grid))
+            .unwrap_or(all.len());
         let last = all.iter().rposition(LevelView::is_stored).unwrap_or(0);
         all.into_iter().take(fits.max(last) + 1).collect()
     }
@@ -349,22 +412,38 @@ impl Catalog {
         self.with_datasets(datasets, closed)
     }
 
-    fn with_datasets(&self, datasets: BTreeMap<Name, Arc<Dataset>>, closed: BTreeMap<Name, Closed>) -> Self {
+    fn with_datasets(
+        &self,
+        datasets: BTreeMap<Name, Arc<Dataset>>,
+        closed: BTreeMap<Name, Closed>,
+    ) -> Self {
         let (stores, access) = (self.stores.clone(), self.access.clone());
-        Self { datasets, closed, stores, access, views: Mutex::default(), ..*self }
+        Self {
+            datasets,
+            closed,
+            stores,
+            access,
+            views: Mutex::default(),
+            ..*self
+        }
     }
 
-    /// The number of this catalogue among those that are served one after the other; its views have it, too.
+    /// The number of this catalogue among those that are served one after the other; its views have
+    /// it, too.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
     /// The catalogue as the one that is served after `before`.
     pub fn after(self, before: &Self) -> Self {
-        Self { generation: before.generation + 1, ..self }
+        Self {
+            generation: before.generation + 1,
+            ..self
+        }
     }
 
-    /// Takes the datasets that wait to be opened from `before` if they have been opened there, with the same settings.
+    /// Takes the datasets that wait to be opened from `before` if they have been opened there, with
+    /// the same settings.
     pub fn taking(mut self, before: &Self, is_same: impl Fn(&Name) -> bool) -> Self {
         let is_alike = self.style == before.style && self.limits == before.limits;
         for (token, dataset) in before.datasets.iter().filter(|_| is_alike) {

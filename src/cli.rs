@@ -1,7 +1,8 @@
 //! The command line: parses the arguments and runs the commands.
 //!
-//! Each command has a file of its own. Exit status: 0 success, 1 the work failed, 2 the command or its configuration
-//! is invalid. Results go to standard output through `output`, everything else to standard error through `log`.
+//! Each command has a file of its own. Exit status: 0 success, 1 the work failed, 2 the command or
+//! its configuration is invalid. Results go to standard output through `output`, everything else to
+//! standard error through `log`.
 
 mod bench;
 mod cache;
@@ -57,13 +58,17 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Render one tile without HTTP.
     Render(render::Arguments),
-    /// Compute and store the levels that files lack, so that they need not be computed for every tile.
+    /// Compute and store the levels that files lack, so that they need not be computed for every
+    /// tile.
     Pyramid(pyramid::Arguments),
-    /// Write where the stored chunks of a volume lie, in kerchunk's format, for programs that read its files themselves.
+    /// Write where the stored chunks of a volume lie, in kerchunk's format, for programs that read
+    /// its files themselves.
     References(references::Arguments),
-    /// Render tiles ahead of requests: through a running server, or straight into a cache directory.
+    /// Render tiles ahead of requests: through a running server, or straight into a cache
+    /// directory.
     Warm(Box<warm::Arguments>),
-    /// Measure how fast tiles are rendered from a file or served by a running server, and what limits the speed.
+    /// Measure how fast tiles are rendered from a file or served by a running server, and what
+    /// limits the speed.
     Bench(Box<bench::Arguments>),
     /// Read a configuration, open every file, and list every problem.
     Check(check::Arguments),
@@ -99,7 +104,10 @@ const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs the command line of this process, and returns its exit status.
 pub fn run() -> ExitCode {
-    #[allow(unsafe_code, reason = "the library reads this from the environment only")]
+    #[allow(
+        unsafe_code,
+        reason = "the library reads this from the environment only"
+    )]
     // SAFETY: this is the first thing the process does, so it has only one thread.
     unsafe {
         look_beside_files();
@@ -119,7 +127,8 @@ pub fn run() -> ExitCode {
         Command::Probe => log.discard(),
         _ => log.start_writing(),
     }
-    // Other commands wait until their messages are written; a server must end even if nobody reads its log.
+    // Other commands wait until their messages are written; a server must end even if nobody reads
+    // its log.
     let patience = matches!(command, Command::Serve(_)).then_some(LOG_PATIENCE);
     // Also writes the message of a panic of this thread.
     let _flushed = FlushedLog(&log, patience);
@@ -141,9 +150,9 @@ fn done(log: &Log, command: Command) -> Result<(), Failure> {
         Command::Probe => probe::run(),
         Command::Man(arguments) => man::run(&arguments, Cli::command()),
         Command::Completions(arguments) => completions::run(&arguments, &Cli::command()),
-        Command::Config(ConfigArguments { what: ConfigCommand::Example }) => {
-            output::print(&config::example())
-        }
+        Command::Config(ConfigArguments {
+            what: ConfigCommand::Example,
+        }) => output::print(&config::example()),
     }
 }
 
@@ -155,7 +164,10 @@ fn ended(log: &Log, outcome: Result<(), Failure>, patience: Option<Duration>) ->
         Err(Failure::Usage(_)) => 2,
     };
     if let (1.., Err(failure)) = (status, outcome) {
-        log.message(&output::terminal_safe(&format!("voltile: {failure}")), patience);
+        log.message(
+            &output::terminal_safe(&format!("voltile: {failure}")),
+            patience,
+        );
     }
     log.flush(patience);
     ExitCode::from(status)
@@ -164,7 +176,10 @@ fn ended(log: &Log, outcome: Result<(), Failure>, patience: Option<Duration>) ->
 /// Prints the requested help or version, or the error in the command.
 fn shown(log: &Log, message: &clap::Error) -> ExitCode {
     if message.use_stderr() {
-        log.message(output::terminal_safe(&message.render().to_string()).trim_end(), None);
+        log.message(
+            output::terminal_safe(&message.render().to_string()).trim_end(),
+            None,
+        );
         log.flush(None);
         return ExitCode::from(2);
     }

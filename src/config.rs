@@ -1,17 +1,19 @@
 //! The configuration: flags, environment and file are parsed into [`Settings`] or a list of faults.
 //!
-//! Nothing here opens a data file or builds anything that runs: whether a file exists and contains what is
-//! claimed is checked by the catalogue. Reading does not stop at the first fault: an invalid value is
-//! replaced by its default, the fault is recorded, and reading continues, so that one run reports everything.
+//! Nothing here opens a data file or builds anything that runs: whether a file exists and contains
+//! what is claimed is checked by the catalogue. Reading does not stop at the first fault: an
+//! invalid value is replaced by its default, the fault is recorded, and reading continues, so that
+//! one run reports everything.
 //!
-//! Flags override the environment, which overrides the file, which overrides the defaults. The `config` crate
-//! merges these layers (`layers`); `reader` walks the result along a table of settings, each with its key, its explanation,
-//! its parser, its place in [`Settings`], and whether a reload applies it. [`example()`] and [`keep_fixed`] walk along the
-//! same table, and tests compare the manual with it. The defaults are those of the types; a test compares them with the
+//! Flags override the environment, which overrides the file, which overrides the defaults. The
+//! `config` crate merges these layers (`layers`); `reader` walks the result along a table of
+//! settings, each with its key, its explanation, its parser, its place in [`Settings`], and whether
+//! a reload applies it. [`example()`] and [`keep_fixed`] walk along the same table, and tests
+//! compare the manual with it. The defaults are those of the types; a test compares them with the
 //! table.
 //!
-//! The values are not deserialized by serde, because it stops at the first error: this reader reports all of them at once,
-//! each with its line.
+//! The values are not deserialized by serde, because it stops at the first error: this reader
+//! reports all of them at once, each with its line.
 
 mod access;
 mod address;
@@ -51,48 +53,88 @@ pub struct Loaded {
     pub settings: Settings,
     /// All errors, sorted by key.
     pub faults: Vec<Fault>,
-    /// Settings without effect, which are probably mistakes, sorted by key. They do not prevent starting.
+    /// Settings without effect, which are probably mistakes, sorted by key. They do not prevent
+    /// starting.
     pub warnings: Vec<Fault>,
     /// Why a server cannot do with the memory there is. Other commands may.
     pub shortage: Option<Fault>,
 }
 
-/// All settings, in the order of the example. Relative paths in the configuration file are relative to `base`.
+/// All settings, in the order of the example. Relative paths in the configuration file are relative
+/// to `base`.
 fn table(base: &Path) -> Vec<Setting<Settings>> {
     vec![
-        Key::table("server", "HTTP.", server::server(base), |s: &mut Settings| &mut s.server),
-        Key::table("cache", "Cache sizes: bytes, or \"KiB\", \"MiB\", \"GiB\".", server::cache(base), |s| {
-            &mut s.cache
-        }),
+        Key::table(
+            "server",
+            "HTTP.",
+            server::server(base),
+            |s: &mut Settings| &mut s.server,
+        ),
+        Key::table(
+            "cache",
+            "Cache sizes: bytes, or \"KiB\", \"MiB\", \"GiB\".",
+            server::cache(base),
+            |s| &mut s.cache,
+        ),
         Key::table("render", "Rendering.", server::render(), |s| &mut s.render),
-        Key::table("files", "How HDF5 files are opened.", server::files(), |s| &mut s.files),
-        Key::table("log", "The log on standard error.", server::log(), |s| &mut s.log),
+        Key::table(
+            "files",
+            "How HDF5 files are opened.",
+            server::files(),
+            |s| &mut s.files,
+        ),
+        Key::table("log", "The log on standard error.", server::log(), |s| {
+            &mut s.log
+        }),
         access::access(base),
         datasets::datasets(base),
     ]
 }
 
-/// Reads a whole configuration. Data files are not opened; `file` is resolved, not checked for existence.
+/// Reads a whole configuration. Data files are not opened; `file` is resolved, not checked for
+/// existence.
 pub fn load(layers: &Layers) -> Loaded {
-    let base = layers.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let base = layers
+        .config
+        .as_deref()
+        .and_then(Path::parent)
+        .unwrap_or(Path::new(""));
     let (table, mut notes) = (table(base), Notes::default());
     let merged = layers::merge(layers, &reader::keys(&table), &mut notes);
-    let mut settings = Settings { datasets: merged.files, ..Settings::default() };
-    Section::read(String::new(), Some(&merged.tree), &table, &mut settings, &mut notes);
+    let mut settings = Settings {
+        datasets: merged.files,
+        ..Settings::default()
+    };
+    Section::read(
+        String::new(),
+        Some(&merged.tree),
+        &table,
+        &mut settings,
+        &mut notes,
+    );
     for (token, dataset) in &mut settings.datasets {
         dataset.access = access::rules_of(token, &settings.access);
     }
-    let shortage = layers.memory.and_then(|all| memory::divide(all, &merged.tree, &mut settings, &mut notes));
+    let shortage = layers
+        .memory
+        .and_then(|all| memory::divide(all, &merged.tree, &mut settings, &mut notes));
     let (faults, warnings) = notes.sorted();
-    Loaded { settings, faults, warnings, shortage }
+    Loaded {
+        settings,
+        faults,
+        warnings,
+        shortage,
+    }
 }
 
-/// Gives those settings back their old values that a running server cannot change; returns their keys.
+/// Gives those settings back their old values that a running server cannot change; returns their
+/// keys.
 pub fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<String> {
     reader::keep_fixed(&table(Path::new("")), &mut started.clone(), settings)
 }
 
-/// A complete configuration file with every key explained. It is valid as it is, and with every key uncommented.
+/// A complete configuration file with every key explained. It is valid as it is, and with every key
+/// uncommented.
 pub fn example() -> String {
     example::write(&reader::keys(&table(Path::new(""))))
 }

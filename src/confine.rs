@@ -1,9 +1,10 @@
 //! Confinement: a process gives up what it does not need, as far as the kernel lets it.
 //!
-//! A server keeps the right to read the folders of its files and to write its cache, a trial child only the right to
-//! read the folders of the files on trial. No new privileges (`PR_SET_NO_NEW_PRIVS`) and Landlock apply to both, a
-//! system call filter (seccomp) to the child. All three apply to the calling thread and to those that it starts: a
-//! process must be confined before it starts its second thread.
+//! A server keeps the right to read the folders of its files and to write its cache, a trial child
+//! only the right to read the folders of the files on trial. No new privileges
+//! (`PR_SET_NO_NEW_PRIVS`) and Landlock apply to both, a system call filter (seccomp) to the child.
+//! All three apply to the calling thread and to those that it starts: a process must be confined
+//! before it starts its second thread.
 //!
 //! Nothing here fails: what the kernel does not offer is reported, and the process runs without it.
 
@@ -15,7 +16,11 @@ mod needs;
 mod program;
 #[cfg(all(
     target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
 ))]
 mod syscalls;
 #[cfg(test)]
@@ -44,14 +49,22 @@ pub struct Bounds {
 
 impl Bounds {
     /// The bounds of a child that opens these files; each with whether its links may lead anywhere.
-    pub fn of<'a>(confined: bool, memory: u64, files: impl IntoIterator<Item = (&'a Path, bool)>) -> Self {
+    pub fn of<'a>(
+        confined: bool,
+        memory: u64,
+        files: impl IntoIterator<Item = (&'a Path, bool)>,
+    ) -> Self {
         let mut read = Some(BTreeSet::new());
         for (file, anywhere) in files {
             read = read.filter(|_| !anywhere);
             read.iter_mut().for_each(|read| read.extend(folders(file)));
         }
         let text = |folder: PathBuf| folder.to_string_lossy().into_owned();
-        Self { confined, memory, read: read.map(|read| read.into_iter().map(text).collect()) }
+        Self {
+            confined,
+            memory,
+            read: read.map(|read| read.into_iter().map(text).collect()),
+        }
     }
 }
 
@@ -75,8 +88,8 @@ pub fn trial_child(bounds: &Bounds) -> Vec<String> {
     return vec![ELSEWHERE.to_owned()];
 }
 
-/// Whether this process has all rights of the machine's superuser. The superuser of a user namespace, such as that of a
-/// rootless container, has not.
+/// Whether this process has all rights of the machine's superuser. The superuser of a user
+/// namespace, such as that of a rootless container, has not.
 pub fn is_superuser() -> bool {
     // Each line: the first user in the namespace, the first one outside of it, and how many.
     let is_mapped = |map: String| {

@@ -1,8 +1,8 @@
 //! The HTTP server: tile paths in, tiles out, and the headers that viewers rely on.
 //!
-//! One handler answers every path, because tile paths are parsed by [`crate::base::request`] and not by a router: repeated
-//! slashes merge, numbers have bounds, and a malformed path is a 404 with a reason. Nothing here blocks: slow work is
-//! awaited from the service.
+//! One handler answers every path, because tile paths are parsed by [`crate::base::request`] and
+//! not by a router: repeated slashes merge, numbers have bounds, and a malformed path is a 404 with
+//! a reason. Nothing here blocks: slow work is awaited from the service.
 
 mod body;
 mod boxes;
@@ -106,7 +106,8 @@ async fn below_base(
     }
 }
 
-/// Answers a request for a render or a document if it is done in time. Otherwise it is given up, unless another request waits for it.
+/// Answers a request for a render or a document if it is done in time. Otherwise it is given up,
+/// unless another request waits for it.
 ///
 /// Not an `async fn`, whose future would have room for the answer's future twice.
 fn in_time(
@@ -137,8 +138,8 @@ async fn found(context: &Context<'_>) -> HttpResponse {
         record.set_form(Form::Page);
         return Box::pin(in_time(context, page::simple(context))).await;
     }
-    // Each on the heap, like that of a tile: up to 1 KiB, the allocator takes the future of a request from what its thread has
-    // freed; for more, it takes a lock that all threads share.
+    // Each on the heap, like that of a tile: up to 1 KiB, the allocator takes the future of a
+    // request from what its thread has freed; for more, it takes a lock that all threads share.
     match first_segment(path) {
         (VOXELS, rest) => {
             record.set_form(Form::Box);
@@ -171,8 +172,14 @@ async fn found(context: &Context<'_>) -> HttpResponse {
         "/projects.json" => Box::pin(in_time(context, viewers::projects(context))).await,
         _ => {
             let labels = path.strip_prefix(DATASETS).and_then(labels::requested);
-            match (described(path, ".json"), described(path, "/about.json"), labels) {
-                (Some(token), _, _) => Box::pin(in_time(context, descriptions::one(context, token))).await,
+            match (
+                described(path, ".json"),
+                described(path, "/about.json"),
+                labels,
+            ) {
+                (Some(token), _, _) => {
+                    Box::pin(in_time(context, descriptions::one(context, token))).await
+                }
                 (None, Some(token), _) => {
                     Box::pin(in_time(context, descriptions::about(context, token))).await
                 }
@@ -206,7 +213,11 @@ async fn below_mounts(context: &Context<'_>) -> HttpResponse {
     match TilePath::split(context.path) {
         Some(Ok(path)) => match site.mount(&path) {
             Some(mount) => {
-                context.record.set_form(if path.is_overview() { Form::Overview } else { Form::Tile });
+                context.record.set_form(if path.is_overview() {
+                    Form::Overview
+                } else {
+                    Form::Tile
+                });
                 Box::pin(in_time(context, tiles::answer(context, mount, &path))).await
             }
             None => problem::not_found(&site.unknown_mount(path.tile_service)),
@@ -221,7 +232,9 @@ const DATASETS: &str = "/datasets/";
 
 /// The token in `/datasets/TOKEN.json`, or before another end.
 fn described<'p>(path: &'p str, end: &str) -> Option<&'p str> {
-    path.strip_prefix(DATASETS)?.strip_suffix(end).filter(|token| !token.contains('/'))
+    path.strip_prefix(DATASETS)?
+        .strip_suffix(end)
+        .filter(|token| !token.contains('/'))
 }
 
 /// The metrics; protected datasets are named only to requests that may see them.

@@ -1,12 +1,14 @@
 //! Layouts: how programs arrange volumes in HDF5 files and describe them in attributes.
 //!
-//! A layout recognises a file and says which channels it holds: at which paths, with which axes, levels, time
-//! points, voxel size and names. It opens datasets to inspect them and reads no voxels, except a few of some
-//! integers, to see whether they are labels. Layouts are tried in order; the plain one accepts every file. The configuration can override everything found.
+//! A layout recognises a file and says which channels it holds: at which paths, with which axes,
+//! levels, time points, voxel size and names. It opens datasets to inspect them and reads no
+//! voxels, except a few of some integers, to see whether they are labels. Layouts are tried in
+//! order; the plain one accepts every file. The configuration can override everything found.
 //!
-//! One trait covers two kinds of layout. Some have their own scheme of paths (Imaris, BigDataViewer, …) and
-//! find their channels themselves. Others only add attributes to data at any path (ilastik, MATLAB, …): they
-//! read these marks in files of any layout, and the search of the plain layout finds the channels.
+//! One trait covers two kinds of layout. Some have their own scheme of paths (Imaris,
+//! BigDataViewer, …) and find their channels themselves. Others only add attributes to data at any
+//! path (ilastik, MATLAB, …): they read these marks in files of any layout, and the search of the
+//! plain layout finds the channels.
 
 mod alignment;
 mod axis_names;
@@ -65,13 +67,14 @@ pub(crate) use alignment::align;
 pub(in crate::layout) use contents::Layout;
 pub use found::{FoundChannel, FoundLevel, Part, Paths, Rank};
 pub(in crate::layout) use found::{
-    MAX_NUMBERED, VoxelSize, group_of, holds_ids, last_of, number_after, numbered, range, spatial, usual_axes,
+    MAX_NUMBERED, VoxelSize, group_of, holds_ids, last_of, number_after, numbered, range, spatial,
+    usual_axes,
 };
 pub use plain::Given;
 pub(crate) use unopened::named;
 
-/// The layouts by name, most specific first; marks of earlier ones take precedence. Tests compare the lists of the README and of
-/// `docs/makers.md` with this one.
+/// The layouts by name, most specific first; marks of earlier ones take precedence. Tests compare
+/// the lists of the README and of `docs/makers.md` with this one.
 const LAYOUTS: &[NamedLayout] = &[
     ("voltile", &voltile::Voltile),
     ("MATLAB 7.3", &matlab::Matlab),
@@ -123,7 +126,8 @@ pub struct Discovery {
     pub beside: Vec<FoundChannel>,
     /// The notices about the file, beside those about its channels.
     pub notices: Vec<Notice>,
-    /// Why there may be no channels: datasets that cannot be opened, and links that were not followed.
+    /// Why there may be no channels: datasets that cannot be opened, and links that were not
+    /// followed.
     pub lost: Option<String>,
 }
 
@@ -133,7 +137,8 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let mut found = ("none", "no layout fits".to_owned(), Vec::new());
     for (name, layout) in LAYOUTS {
         if let Some(because) = layout.recognise(name, &contents) {
-            let is_shown = |volume: &Candidate| !layout.is_exclusive() || volume.marked_by(name).is_some();
+            let is_shown =
+                |volume: &Candidate| !layout.is_exclusive() || volume.marked_by(name).is_some();
             let channels = match layout.channels(&contents)? {
                 Some(channels) => channels,
                 None => plain::channels(&contents, is_shown)?,
@@ -144,24 +149,56 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     }
     let (layout, because, mut channels) = found;
     nexus::mark_default(&contents, &mut channels);
-    for channel in channels.iter_mut().filter(|channel| channel.voxel_size.is_some()) {
-        channel.voxel_size_from.get_or_insert_with(|| format!("the metadata of {layout}"));
+    for channel in channels
+        .iter_mut()
+        .filter(|channel| channel.voxel_size.is_some())
+    {
+        channel
+            .voxel_size_from
+            .get_or_insert_with(|| format!("the metadata of {layout}"));
     }
-    // If there is nothing else, tables are what the file was written for, and else what lies beside the data.
-    let likeliest = channels.iter().map(|channel| channel.rank).min().unwrap_or_default();
-    let beside = channels.extract_if(.., |channel| channel.rank > likeliest.max(Rank::Ordinary)).collect();
+    // If there is nothing else, tables are what the file was written for, and else what lies beside
+    // the data.
+    let likeliest = channels
+        .iter()
+        .map(|channel| channel.rank)
+        .min()
+        .unwrap_or_default();
+    let beside = channels
+        .extract_if(.., |channel| channel.rank > likeliest.max(Rank::Ordinary))
+        .collect();
     unopened::note_links(&contents);
     // In any other file, datasets that cannot be opened are those of other programs.
     if file.identity().is_growing() {
         unopened::note_unreadable(&contents);
     }
-    let lost = unopened::explanation(contents.unopened(), contents.set_aside(), contents.unfollowed());
-    Ok(Discovery { layout, because, channels, beside, lost, notices: contents.into_notices() })
+    let lost = unopened::explanation(
+        contents.unopened(),
+        contents.set_aside(),
+        contents.unfollowed(),
+    );
+    Ok(Discovery {
+        layout,
+        because,
+        channels,
+        beside,
+        lost,
+        notices: contents.into_notices(),
+    })
 }
 
 /// The channel of the dataset at `path`; `given` overrides what is detected.
-pub fn channel_at(file: &OpenFile, path: &str, name: Name, given: &Given) -> Result<FoundChannel, OpenError> {
-    Ok(plain::channel_of(Contents::new(file, LAYOUTS).candidate(path)?, name, given))
+pub fn channel_at(
+    file: &OpenFile,
+    path: &str,
+    name: Name,
+    given: &Given,
+) -> Result<FoundChannel, OpenError> {
+    Ok(plain::channel_of(
+        Contents::new(file, LAYOUTS).candidate(path)?,
+        name,
+        given,
+    ))
 }
 
 #[cfg(test)]
@@ -170,8 +207,13 @@ mod tests {
 
     /// The words of a name or a list, in lower case.
     fn words(text: &str) -> Vec<String> {
-        let words = text.split(|c: char| !c.is_alphanumeric() && c != '.').map(|word| word.trim_matches('.'));
-        words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+        let words = text
+            .split(|c: char| !c.is_alphanumeric() && c != '.')
+            .map(|word| word.trim_matches('.'));
+        words
+            .filter(|word| !word.is_empty())
+            .map(str::to_lowercase)
+            .collect()
     }
 
     fn names_all(text: &str, layout: &str) -> bool {
@@ -182,20 +224,35 @@ mod tests {
     #[test]
     fn the_manual_has_a_row_for_each_layout_and_no_others() {
         let manual = include_str!("../docs/makers.md");
-        let rows = manual.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).skip(1);
+        let rows = manual
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+            .skip(1);
         let rows: Vec<&str> = rows.collect();
         for row in &rows {
-            assert!(LAYOUTS.iter().any(|(layout, _)| names_all(row, layout)), "{row} is not a layout");
+            assert!(
+                LAYOUTS.iter().any(|(layout, _)| names_all(row, layout)),
+                "{row} is not a layout"
+            );
         }
-        for (layout, _) in LAYOUTS.iter().filter(|(layout, _)| !["voltile", "plain"].contains(layout)) {
-            assert!(rows.iter().any(|row| names_all(row, layout)), "there is no row for {layout}");
+        for (layout, _) in LAYOUTS
+            .iter()
+            .filter(|(layout, _)| !["voltile", "plain"].contains(layout))
+        {
+            assert!(
+                rows.iter().any(|row| names_all(row, layout)),
+                "there is no row for {layout}"
+            );
         }
     }
 
     #[test]
     fn the_readme_lists_each_layout() {
         let readme = include_str!("../README.md");
-        let list = readme.split("- **Layouts are recognised**: ").nth(1).unwrap();
+        let list = readme
+            .split("- **Layouts are recognised**: ")
+            .nth(1)
+            .unwrap();
         let list = words(list.split("\n- ").next().unwrap());
         for (layout, _) in LAYOUTS {
             assert!(list.contains(&words(layout)[0]), "{layout} is not listed");

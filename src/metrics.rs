@@ -1,6 +1,7 @@
 //! Metrics of the server in the Prometheus text format.
 //!
-//! Code that counts something holds a handle to its counter; no metric is looked up by name while serving.
+//! Code that counts something holds a handle to its counter; no metric is looked up by name while
+//! serving.
 
 mod clock;
 mod connections;
@@ -135,7 +136,10 @@ struct ByRequest {
 impl Metrics {
     /// New metrics, with the log's own counter of lost lines.
     pub fn with_lost_lines(log_lines_lost: Counter) -> Self {
-        Self { log_lines_lost, ..Self::default() }
+        Self {
+            log_lines_lost,
+            ..Self::default()
+        }
     }
 
     /// Counts an answered request.
@@ -155,60 +159,178 @@ impl Metrics {
         let counters: [(&str, &str, &Counter); 22] = [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that failed", &self.render_errors),
-            ("tile_cache_hits", "Tiles answered from memory", &self.tile_hits),
-            ("tile_cache_waits", "Requests that waited for a render already in flight", &self.tile_waits),
-            ("black_tiles", "Requests answered with the shared black image", &self.black_tiles),
-            ("chunks_passed_through", "Stored chunks sent as they are", &self.chunks_passed),
-            ("not_modified", "Responses with status 304", &self.not_modified),
-            ("documents_built", "Documents built, not sent from memory", &self.documents),
-            ("renders_rejected", "Renders refused because the queue was full", &self.rejected),
-            ("renders_abandoned", "Renders abandoned because no client waited any more", &self.abandoned),
-            ("renders_stopped", "Renders stopped because no client waited any more", &self.stopped),
-            ("renders_overdue", "Requests whose render was not done by the deadline", &self.overdue),
-            ("neighbours_rendered", "Tiles prefetched: rendered before any request", &self.neighbours),
+            (
+                "tile_cache_hits",
+                "Tiles answered from memory",
+                &self.tile_hits,
+            ),
+            (
+                "tile_cache_waits",
+                "Requests that waited for a render already in flight",
+                &self.tile_waits,
+            ),
+            (
+                "black_tiles",
+                "Requests answered with the shared black image",
+                &self.black_tiles,
+            ),
+            (
+                "chunks_passed_through",
+                "Stored chunks sent as they are",
+                &self.chunks_passed,
+            ),
+            (
+                "not_modified",
+                "Responses with status 304",
+                &self.not_modified,
+            ),
+            (
+                "documents_built",
+                "Documents built, not sent from memory",
+                &self.documents,
+            ),
+            (
+                "renders_rejected",
+                "Renders refused because the queue was full",
+                &self.rejected,
+            ),
+            (
+                "renders_abandoned",
+                "Renders abandoned because no client waited any more",
+                &self.abandoned,
+            ),
+            (
+                "renders_stopped",
+                "Renders stopped because no client waited any more",
+                &self.stopped,
+            ),
+            (
+                "renders_overdue",
+                "Requests whose render was not done by the deadline",
+                &self.overdue,
+            ),
+            (
+                "neighbours_rendered",
+                "Tiles prefetched: rendered before any request",
+                &self.neighbours,
+            ),
             (
                 "neighbours_given_up",
                 "Prefetches abandoned because a request came in",
                 &self.neighbours_given_up,
             ),
-            ("tier_evicted", "Tiles evicted from the disk cache", &self.tier_evicted),
-            ("log_lines_lost", "Log lines that could not be written", &self.log_lines_lost),
-            ("chunk_cache_hits", "Chunks found decoded in memory", &self.chunk_hits),
+            (
+                "tier_evicted",
+                "Tiles evicted from the disk cache",
+                &self.tier_evicted,
+            ),
+            (
+                "log_lines_lost",
+                "Log lines that could not be written",
+                &self.log_lines_lost,
+            ),
+            (
+                "chunk_cache_hits",
+                "Chunks found decoded in memory",
+                &self.chunk_hits,
+            ),
             ("chunk_reads", "Chunks read and decoded", &self.chunk_reads),
-            ("chunks_finished", "Chunks decoded in part, finished in idle time", &self.chunks_finished),
-            ("chunks_refused", "Chunks whose checksum was found to be wrong", &self.chunks_refused),
-            ("chunk_decoded_bytes", "Bytes of decoded chunks produced", &self.chunk_decoded_bytes),
-            ("chunk_stored_bytes", "Bytes of stored chunks that were read", &self.chunk_stored_bytes),
+            (
+                "chunks_finished",
+                "Chunks decoded in part, finished in idle time",
+                &self.chunks_finished,
+            ),
+            (
+                "chunks_refused",
+                "Chunks whose checksum was found to be wrong",
+                &self.chunks_refused,
+            ),
+            (
+                "chunk_decoded_bytes",
+                "Bytes of decoded chunks produced",
+                &self.chunk_decoded_bytes,
+            ),
+            (
+                "chunk_stored_bytes",
+                "Bytes of stored chunks that were read",
+                &self.chunk_stored_bytes,
+            ),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
         }
-        self.tier.register(&mut registry, "tier", "the disk cache", false);
+        self.tier
+            .register(&mut registry, "tier", "the disk cache", false);
         self.redis.register(&mut registry, "redis", "Redis", true);
-        self.tile_store.register(&mut registry, "tile_store", "object storage", true);
+        self.tile_store
+            .register(&mut registry, "tile_store", "object storage", true);
         let clocks: [(&str, &str, &Clock); 5] = [
-            ("chunk_read_seconds", "Thread time spent reading stored chunks", &self.chunk_reading),
-            ("chunk_decode_seconds", "Thread time spent decoding chunks", &self.chunk_decoding),
+            (
+                "chunk_read_seconds",
+                "Thread time spent reading stored chunks",
+                &self.chunk_reading,
+            ),
+            (
+                "chunk_decode_seconds",
+                "Thread time spent decoding chunks",
+                &self.chunk_decoding,
+            ),
             (
                 "chunk_wait_seconds",
                 "Thread time spent waiting for chunks that other threads decode",
                 &self.chunk_waiting,
             ),
-            ("copy_seconds", "Thread time spent copying unfiltered voxels", &self.copying),
-            ("library_seconds", "Thread time spent reading through the HDF5 library", &self.library),
+            (
+                "copy_seconds",
+                "Thread time spent copying unfiltered voxels",
+                &self.copying,
+            ),
+            (
+                "library_seconds",
+                "Thread time spent reading through the HDF5 library",
+                &self.library,
+            ),
         ];
         for (name, help, clock) in clocks {
             registry.register(name, help, clock.0.clone());
         }
-        registry.register("renders_waiting", "Renders waiting for a thread", self.waiting.clone());
-        registry.register("tile_cache_bytes", "Bytes of encoded tiles in memory", self.tile_bytes.clone());
+        registry.register(
+            "renders_waiting",
+            "Renders waiting for a thread",
+            self.waiting.clone(),
+        );
+        registry.register(
+            "tile_cache_bytes",
+            "Bytes of encoded tiles in memory",
+            self.tile_bytes.clone(),
+        );
         let help = "Bytes of tiles with display settings of pages in memory";
         registry.register("view_cache_bytes", help, self.view_bytes.clone());
-        registry.register("names_bytes", "Bytes of tables of names in memory", self.names_bytes.clone());
-        registry.register("tier_bytes", "Bytes of encoded tiles in the disk cache", self.tier_bytes.clone());
-        registry.register("chunk_cache_bytes", "Bytes of decoded chunks in memory", self.chunk_bytes.clone());
-        registry.register("box_bytes", "Bytes of boxes of voxels being made or sent", self.box_bytes.clone());
-        registry.register("box_limit_bytes", "The limit of box_bytes (render.boxes)", self.box_limit.clone());
+        registry.register(
+            "names_bytes",
+            "Bytes of tables of names in memory",
+            self.names_bytes.clone(),
+        );
+        registry.register(
+            "tier_bytes",
+            "Bytes of encoded tiles in the disk cache",
+            self.tier_bytes.clone(),
+        );
+        registry.register(
+            "chunk_cache_bytes",
+            "Bytes of decoded chunks in memory",
+            self.chunk_bytes.clone(),
+        );
+        registry.register(
+            "box_bytes",
+            "Bytes of boxes of voxels being made or sent",
+            self.box_bytes.clone(),
+        );
+        registry.register(
+            "box_limit_bytes",
+            "The limit of box_bytes (render.boxes)",
+            self.box_limit.clone(),
+        );
         self.connections.register(&mut registry);
         self.by_request.register(&mut registry);
         self.stores.register(&mut registry);
@@ -229,9 +351,17 @@ impl ByRequest {
         let help = "Requests, by form, status and outcome in the cache";
         registry.register("requests", help, Part(Arc::clone(self), |all| &all.counts));
         let help = "Time from the head of a request to the head of its response, by form";
-        registry.register("request_seconds", help, Part(Arc::clone(self), |all| &all.times));
+        registry.register(
+            "request_seconds",
+            help,
+            Part(Arc::clone(self), |all| &all.times),
+        );
         let help = "Time of each stage of a render, summed over threads";
-        registry.register("render_stage_seconds", help, Part(Arc::clone(self), |all| &all.renders));
+        registry.register(
+            "render_stage_seconds",
+            help,
+            Part(Arc::clone(self), |all| &all.renders),
+        );
     }
 }
 
@@ -267,6 +397,9 @@ mod tests {
         assert!(text.contains("voltile_renders_total 3"), "{text}");
         assert!(text.contains("voltile_chunk_cache_bytes 0"), "{text}");
         assert!(text.contains("voltile_copy_seconds_total 1.5"), "{text}");
-        assert!(text.contains("voltile_connections_closed_total{reason=\"evicted\"} 0"), "{text}");
+        assert!(
+            text.contains("voltile_connections_closed_total{reason=\"evicted\"} 0"),
+            "{text}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Rendering: turns a plan into the bytes of a PNG, in pure steps.
 //!
-//! slice → downsample → window → colour → encode. The steps work on buffers and numbers; they know no cache, settings
-//! or names. Voxels come from the plan's volumes. Buffers are in a [`Scratch`], which is reused for every tile: page
-//! faults on fresh memory cost more than most of the steps.
+//! slice → downsample → window → colour → encode. The steps work on buffers and numbers; they know
+//! no cache, settings or names. Voxels come from the plan's volumes. Buffers are in a [`Scratch`],
+//! which is reused for every tile: page faults on fresh memory cost more than most of the steps.
 
 mod composite;
 mod cutout;

@@ -1,12 +1,14 @@
 //! Provides tiles: the boundary between async code and the render threads.
 //!
-//! A request is first identified, which reads no pixels and yields the ETag; then fetched: from the cache, by joining
-//! a flight, or by leading one. Whatever is made goes one way ([`work`]): it is looked for in the tiers (a disk cache, a
-//! shared cache) and fetched from a store, both before the render queue ([`prepare`]); then it is rendered by a job on
-//! the pool, whose queue is shared among clients; then it is kept in the tiers ([`keep`]).
+//! A request is first identified, which reads no pixels and yields the ETag; then fetched: from the
+//! cache, by joining a flight, or by leading one. Whatever is made goes one way ([`work`]): it is
+//! looked for in the tiers (a disk cache, a shared cache) and fetched from a store, both before the
+//! render queue ([`prepare`]); then it is rendered by a job on the pool, whose queue is shared
+//! among clients; then it is kept in the tiers ([`keep`]).
 //!
-//! The job leads the flight, not the client: it goes on if that client disconnects and others wait. A job that nobody
-//! waits for any more is dropped from the queue, or stopped before its next chunk.
+//! The job leads the flight, not the client: it goes on if that client disconnects and others wait.
+//! A job that nobody waits for any more is dropped from the queue, or stopped before its next
+//! chunk.
 
 mod boxes;
 mod client;

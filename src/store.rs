@@ -1,8 +1,9 @@
 //! Objects in object storage and on web servers: their bytes, by range, of one version.
 //!
-//! [`Object`] is the counterpart of an open file. All its bytes are of the version that it was opened with: each request
-//! says so (`If-Match`), and each answer is compared. Requests are made by a runtime of their own, so that many can be in
-//! flight while threads that decode and encode do not wait for each of them.
+//! [`Object`] is the counterpart of an open file. All its bytes are of the version that it was
+//! opened with: each request says so (`If-Match`), and each answer is compared. Requests are made
+//! by a runtime of their own, so that many can be in flight while threads that decode and encode do
+//! not wait for each of them.
 //!
 //! ```text
 //! Store ── Object ── Blocks      metadata, in aligned blocks of growing size, each fetched once
@@ -10,7 +11,8 @@
 //!                      └─ Source ─ Host ── Transport      attempts, retries, breaker · one request: web, cloud
 //! ```
 //!
-//! A [`Folder`] holds small objects that are read and written whole: a cache of tiles. A [`dir::Dir`] is a local directory.
+//! A [`Folder`] holds small objects that are read and written whole: a cache of tiles. A
+//! [`dir::Dir`] is a local directory.
 
 pub mod address;
 mod blocks;
@@ -93,9 +95,13 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Counts in `metrics`, and keeps metadata for the next start in a cache directory. If there is a relay, all objects are read
-    /// through it.
-    pub fn new(relay: Option<Arc<Relay>>, metrics: StoreMetrics, metadata: Option<PathBuf>) -> Self {
+    /// Counts in `metrics`, and keeps metadata for the next start in a cache directory. If there is
+    /// a relay, all objects are read through it.
+    pub fn new(
+        relay: Option<Arc<Relay>>,
+        metrics: StoreMetrics,
+        metadata: Option<PathBuf>,
+    ) -> Self {
         let shared = Shared {
             threads: Threads::new(relay.is_none()),
             metrics,
@@ -105,7 +111,11 @@ impl Store {
             stored: Cache::new(KEPT, Gauge::default()),
         };
         let (connections, shared) = (Connections::new(relay), Arc::new(shared));
-        Self(Arc::new(State { shared, connections, known: Mutex::default() }))
+        Self(Arc::new(State {
+            shared,
+            connections,
+            known: Mutex::default(),
+        }))
     }
 
     /// Keeps stored chunks from now on, unless something else keeps them already.
@@ -119,7 +129,10 @@ impl Store {
         if let Some(tried) = tried.filter(|tried| tried.is_fresh()) {
             return Ok(tried);
         }
-        self.0.shared.threads.wait(Object::open(self.source(address)?))
+        self.0
+            .shared
+            .threads
+            .wait(Object::open(self.source(address)?))
     }
 
     /// The text of an object of at most `most` bytes; `None` if there is none.
@@ -145,16 +158,25 @@ impl Store {
     ///
     /// The settings for the store in the environment are wrong.
     pub fn folder(&self, address: &Address) -> Result<Folder, StoreError> {
-        Folder::new(address, Arc::clone(&self.0.shared), self.0.connections.bucket(address)?)
+        Folder::new(
+            address,
+            Arc::clone(&self.0.shared),
+            self.0.connections.bucket(address)?,
+        )
     }
 
-    /// The servers that do not answer, with what happened last, and the open objects that they refuse.
+    /// The servers that do not answer, with what happened last, and the open objects that they
+    /// refuse.
     pub fn unreachable(&self) -> Vec<String> {
         let known = lock(&self.0.known);
         let hosts = known.hosts.values().filter_map(|host| host.problem());
         // Of an object that is not open, whoever wanted to open it tells.
-        let open = known.sources.values().filter(|source| Arc::strong_count(source) > 1);
-        let refusal = |source: &Arc<Source>| Some(format!("{}: {}", source.address, source.refusal()?));
+        let open = known
+            .sources
+            .values()
+            .filter(|source| Arc::strong_count(source) > 1);
+        let refusal =
+            |source: &Arc<Source>| Some(format!("{}: {}", source.address, source.refusal()?));
         hosts.chain(open.filter_map(refusal)).collect()
     }
 
@@ -168,10 +190,15 @@ impl Store {
         self.0.connections.renew();
     }
 
-    /// Whether the store of an object does not answer, or refuses it. Asks it, and blocks, unless it has just answered.
+    /// Whether the store of an object does not answer, or refuses it. Asks it, and blocks, unless
+    /// it has just answered.
     pub fn is_unreachable(&self, address: &Address) -> bool {
-        self.source(address).is_ok_and(|source| source.is_out_of_date())
-            && matches!(self.open(address), Err(StoreError::Unavailable { .. } | StoreError::Denied { .. }))
+        self.source(address)
+            .is_ok_and(|source| source.is_out_of_date())
+            && matches!(
+                self.open(address),
+                Err(StoreError::Unavailable { .. } | StoreError::Denied { .. })
+            )
     }
 
     fn source(&self, address: &Address) -> Result<Arc<Source>, StoreError> {
@@ -182,15 +209,23 @@ impl Store {
         let shared = Arc::clone(&self.0.shared);
         let transport = self.0.connections.to(address)?;
         let host = hosts.entry(address.server());
-        let host = host.or_insert_with_key(|name| Arc::new(Host::new(name.clone(), shared.metrics.clone())));
+        let host = host
+            .or_insert_with_key(|name| Arc::new(Host::new(name.clone(), shared.metrics.clone())));
         let (address, host) = (address.clone(), Arc::clone(host));
-        let source = Arc::new(Source { address, shared, transport, host, known: Mutex::default() });
+        let source = Arc::new(Source {
+            address,
+            shared,
+            transport,
+            host,
+            known: Mutex::default(),
+        });
         sources.insert(source.address.clone(), Arc::clone(&source));
         Ok(source)
     }
 
-    /// The parent's side of a [`Relay`]: has a request answered in the background. The address is `None` if the child
-    /// may not read it. What is read is kept, so that opening the object afterwards needs no further request.
+    /// The parent's side of a [`Relay`]: has a request answered in the background. The address is
+    /// `None` if the child may not read it. What is read is kept, so that opening the object
+    /// afterwards needs no further request.
     pub fn answer(
         &self,
         wanted: Wanted,
@@ -201,13 +236,21 @@ impl Store {
         let task = async move {
             let part = match address {
                 Some(address) => store.part(&wanted, &address).await,
-                None => Err(StoreError::Denied { problem: "this object is not on trial".to_owned() }),
+                None => Err(StoreError::Denied {
+                    problem: "this object is not on trial".to_owned(),
+                }),
             };
             let (result, bytes) = match part {
                 Ok(part) => (Ok((part.version, part.bytes.len())), part.bytes),
                 Err(error) => (Err(error), Bytes::new()),
             };
-            reply(Answer { number: wanted.number, result }, bytes);
+            reply(
+                Answer {
+                    number: wanted.number,
+                    result,
+                },
+                bytes,
+            );
         };
         if let Err(error) = self.0.shared.threads.spawn(task) {
             tracing::error!("a trial child gets no answer: {error}");
@@ -220,20 +263,30 @@ impl Store {
             Some(known) => known,
             None => {
                 let opened = Object::open(self.source(address)?).await?;
-                lock(&self.0.known).tried.insert(address.clone(), Arc::clone(&opened));
+                lock(&self.0.known)
+                    .tried
+                    .insert(address.clone(), Arc::clone(&opened));
                 opened
             }
         };
         let end = wanted.end.min(object.length());
         let bytes = object.exactly(wanted.start.min(end)..end).await?;
-        Ok(Part { version: object.version().clone(), bytes })
+        Ok(Part {
+            version: object.version().clone(),
+            bytes,
+        })
     }
 }
 
-/// The folders with what connections and credentials take: names of hosts, certificates, and the clouds' own files.
+/// The folders with what connections and credentials take: names of hosts, certificates, and the
+/// clouds' own files.
 pub fn files() -> Vec<PathBuf> {
-    let system =
-        ["/etc", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/run/systemd/resolve"];
+    let system = [
+        "/etc",
+        "/usr/share/ca-certificates",
+        "/usr/local/share/ca-certificates",
+        "/run/systemd/resolve",
+    ];
     let named = [
         "AWS_SHARED_CREDENTIALS_FILE",
         "AWS_CONFIG_FILE",
@@ -242,9 +295,19 @@ pub fn files() -> Vec<PathBuf> {
         "AZURE_FEDERATED_TOKEN_FILE",
         "SSL_CERT_FILE",
     ];
-    let folder = |name: &str| PathBuf::from(std::env::var_os(name)?).parent().map(Path::to_owned);
+    let folder = |name: &str| {
+        PathBuf::from(std::env::var_os(name)?)
+            .parent()
+            .map(Path::to_owned)
+    };
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let of_home =
-        home.iter().flat_map(|home| [".aws", ".config/gcloud", ".azure"].map(|name| home.join(name)));
-    system.into_iter().map(PathBuf::from).chain(named.into_iter().filter_map(folder)).chain(of_home).collect()
+    let of_home = home
+        .iter()
+        .flat_map(|home| [".aws", ".config/gcloud", ".azure"].map(|name| home.join(name)));
+    system
+        .into_iter()
+        .map(PathBuf::from)
+        .chain(named.into_iter().filter_map(folder))
+        .chain(of_home)
+        .collect()
 }

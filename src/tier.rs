@@ -1,31 +1,35 @@
 //! Tiers: stores of encoded tiles outside of this process's memory, which they outlive and exceed.
 //!
-//! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key: [`Directory`], a directory of
-//! files (the disk cache), and [`Redis`] and [`Objects`], which replicas share. [`Tiers`] are backends in order, as the
-//! service uses them: it adds write queues, metrics and a log, so that a failing backend costs extra renders but never
-//! fails a request. All calls block: they are made on threads for blocking work, idle render threads and dedicated writer
-//! threads, never on an async thread. The key alone determines the pixels; the token is stored so that users can list, copy and clear the tiles of
-//! one dataset.
+//! There are two layers. A [`TileTier`] is a backend that stores tiles by token and key:
+//! [`Directory`], a directory of files (the disk cache), and [`Redis`] and [`Objects`], which
+//! replicas share. [`Tiers`] are backends in order, as the service uses them: it adds write queues,
+//! metrics and a log, so that a failing backend costs extra renders but never fails a request. All
+//! calls block: they are made on threads for blocking work, idle render threads and dedicated
+//! writer threads, never on an async thread. The key alone determines the pixels; the token is
+//! stored so that users can list, copy and clear the tiles of one dataset.
 //!
 //! # Other writers
 //!
-//! Anyone with write access to the directory controls what is served from it: checksums detect damage, not forgery,
-//! and files of other users are accepted, because servers of several users may share a directory. But they can
-//! neither redirect a server out of the directory nor block it: below its top no symbolic link is followed, only
-//! regular files are opened, at most the length of the largest tile is read, and files are replaced by rename and
-//! never written in place, so that a hard link into the directory is safe too.
+//! Anyone with write access to the directory controls what is served from it: checksums detect
+//! damage, not forgery, and files of other users are accepted, because servers of several users may
+//! share a directory. But they can neither redirect a server out of the directory nor block it:
+//! below its top no symbolic link is followed, only regular files are opened, at most the length of
+//! the largest tile is read, and files are replaced by rename and never written in place, so that a
+//! hard link into the directory is safe too.
 //!
-//! The same holds for Redis and object storage: whoever can write to them controls what is served from them.
+//! The same holds for Redis and object storage: whoever can write to them controls what is served
+//! from them.
 //!
 //! # Why files instead of a cache or database crate
 //!
-//! A server, `voltile warm` and `voltile cache` use one directory at the same time, may be killed at any moment, and
-//! users want to look into it. `foyer`, the most mature hybrid cache, needs a device for one process alone, does its
-//! own recovery, can neither list nor clear the tiles of one token, and brings its own async runtime. `redb` and
-//! `fjall` are databases: one writer at a time (or one process), a synced journal, and space reclaimed by compaction,
-//! for values of 100 KiB that are written once. `cacache` can be shared, but has neither a budget nor eviction, and
-//! stores the index entry of a tile separately. On top of a file system, little is left to do: a name, a checksum, a
-//! rename, and eviction.
+//! A server, `voltile warm` and `voltile cache` use one directory at the same time, may be killed
+//! at any moment, and users want to look into it. `foyer`, the most mature hybrid cache, needs a
+//! device for one process alone, does its own recovery, can neither list nor clear the tiles of one
+//! token, and brings its own async runtime. `redb` and `fjall` are databases: one writer at a time
+//! (or one process), a synced journal, and space reclaimed by compaction, for values of 100 KiB
+//! that are written once. `cacache` can be shared, but has neither a budget nor eviction, and
+//! stores the index entry of a tile separately. On top of a file system, little is left to do: a
+//! name, a checksum, a rename, and eviction.
 
 mod backend;
 mod contents;

@@ -1,9 +1,10 @@
 //! Volumes, from which boxes of voxels are read.
 //!
-//! The renderer knows only the [`Volume`] trait. Where the voxels come from (an HDF5 dataset, a series of datasets,
-//! memory) is decided when a catalogue is opened. A box is an `ndarray` view with axes z, y, x, whatever the order in the
-//! file. In a buffer of its own it is contiguous (x fastest): a box that is one voxel thick is therefore already the slice,
-//! row by row, in all three planes.
+//! The renderer knows only the [`Volume`] trait. Where the voxels come from (an HDF5 dataset, a
+//! series of datasets, memory) is decided when a catalogue is opened. A box is an `ndarray` view
+//! with axes z, y, x, whatever the order in the file. In a buffer of its own it is contiguous (x
+//! fastest): a box that is one voxel thick is therefore already the slice, row by row, in all three
+//! planes.
 
 mod complex;
 mod cost;
@@ -65,7 +66,8 @@ pub struct VolumeShape {
     pub access: Access,
     /// Whether its bytes come from a store, so that each read is a request.
     pub is_remote: bool,
-    /// The coding of its chunks, if programs that know nothing of HDF5 can decode their stored bytes; otherwise why not.
+    /// The coding of its chunks, if programs that know nothing of HDF5 can decode their stored
+    /// bytes; otherwise why not.
     pub coding: Result<ChunkCoding, String>,
     /// The value of voxels that were never written, as one voxel; `None` if it is unknown.
     pub fill: Option<Samples>,
@@ -74,7 +76,8 @@ pub struct VolumeShape {
 impl VolumeShape {
     /// Whether this time point exists.
     pub fn has(&self, time: u64) -> bool {
-        let is_present = |present: &Arc<[bool]>| present.get(time as usize).copied().unwrap_or(false);
+        let is_present =
+            |present: &Arc<[bool]>| present.get(time as usize).copied().unwrap_or(false);
         time < self.times && self.present.as_ref().is_none_or(is_present)
     }
 }
@@ -102,7 +105,9 @@ impl Access {
 
     /// The access of that name.
     pub fn named(name: &str) -> Option<Self> {
-        [Access::Direct, Access::Cached, Access::Uncached].into_iter().find(|access| access.name() == name)
+        [Access::Direct, Access::Cached, Access::Uncached]
+            .into_iter()
+            .find(|access| access.name() == name)
     }
 }
 
@@ -156,7 +161,8 @@ pub struct ReadPolicy {
 /// How much of a chunk is decoded to read some of its voxels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Decode {
-    /// The shortest prefix that contains the wanted voxels; more if the chunk store expects the rest to be wanted next.
+    /// The shortest prefix that contains the wanted voxels; more if the chunk store expects the
+    /// rest to be wanted next.
     #[default]
     AsNeeded,
     /// All of it: its other voxels will be read soon.
@@ -178,7 +184,12 @@ pub enum Yields {
 impl ReadRequest {
     /// All voxels of a box, under the default policy.
     pub fn new(time: u64, region: Region) -> Self {
-        Self { time, region, step: Xyz::all(1), policy: ReadPolicy::default() }
+        Self {
+            time,
+            region,
+            step: Xyz::all(1),
+            policy: ReadPolicy::default(),
+        }
     }
 
     /// This request for every `step`-th voxel along each axis.
@@ -190,7 +201,10 @@ impl ReadRequest {
     /// This request with another policy.
     #[must_use]
     pub fn with(self, policy: &ReadPolicy) -> Self {
-        Self { policy: policy.clone(), ..self }
+        Self {
+            policy: policy.clone(),
+            ..self
+        }
     }
 
     /// The number of voxels read along each axis.
@@ -215,13 +229,14 @@ pub type Members<'a> = Box<dyn Iterator<Item = Result<Arc<dyn Volume>, ReadError
 
 /// One scalar value for each (time, z, y, x).
 ///
-/// A volume that shows the voxels of others names them ([`Volume::members`], [`Volume::parts`]), and the other methods ask
-/// these unless they are implemented.
+/// A volume that shows the voxels of others names them ([`Volume::members`], [`Volume::parts`]),
+/// and the other methods ask these unless they are implemented.
 pub trait Volume: Send + Sync + fmt::Debug {
     /// Type, extents and storage.
     fn shape(&self) -> &VolumeShape;
 
-    /// Reads the requested voxels into a box of the type [`VolumeShape::voxel`] and of as many voxels.
+    /// Reads the requested voxels into a box of the type [`VolumeShape::voxel`] and of as many
+    /// voxels.
     fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError>;
 
     /// Reads the requested voxels into `into`, contiguously in z, y, x order.
@@ -243,34 +258,41 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// The parts of a box that are missing: gaps in a stack, which are read as 0, and what the sources of a virtual dataset
-    /// hold that are not there, which is read as the fill value. May open a member.
+    /// The parts of a box that are missing: gaps in a stack, which are read as 0, and what the
+    /// sources of a virtual dataset hold that are not there, which is read as the fill value. May
+    /// open a member.
     fn gaps(&self, _time: u64, _region: &Region) -> Vec<Region> {
         Vec::new()
     }
 
-    /// The chunks in a box that are not verified yet, or are corrupt; `None` if that is not known. Reads nothing.
+    /// The chunks in a box that are not verified yet, or are corrupt; `None` if that is not known.
+    /// Reads nothing.
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
         let parts = self.parts(time, region).ok()?;
-        let each = parts.iter().map(|part| part.volume.unverified(part.time, &part.region));
+        let each = parts
+            .iter()
+            .map(|part| part.volume.unverified(part.time, &part.region));
         Some(each.collect::<Option<Vec<_>>>()?.concat())
     }
 
-    /// Whether a chunk in a box is known to be corrupt; also true if nothing is known. Reads nothing.
+    /// Whether a chunk in a box is known to be corrupt; also true if nothing is known. Reads
+    /// nothing.
     fn may_be_refused(&self, time: u64, region: &Region) -> bool {
         let may_be = |part: &Part| part.volume.may_be_refused(part.time, &part.region);
-        self.parts(time, region).map_or(true, |parts| parts.iter().any(may_be))
+        self.parts(time, region)
+            .map_or(true, |parts| parts.iter().any(may_be))
     }
 
-    /// Whether no voxel of a box will change by what is appended to its file while that is being written; false if that is not
-    /// known. Reads nothing.
+    /// Whether no voxel of a box will change by what is appended to its file while that is being
+    /// written; false if that is not known. Reads nothing.
     fn is_final(&self, time: u64, region: &Region) -> bool {
         let is_final = |part: &Part| part.volume.is_final(part.time, &part.region);
-        self.parts(time, region).is_ok_and(|parts| parts.iter().all(is_final))
+        self.parts(time, region)
+            .is_ok_and(|parts| parts.iter().all(is_final))
     }
 
-    /// Starts to fetch the stored bytes that a box needs and that are not cached; nothing if they lie in a local file.
-    /// May block while the chunk index is read, but not for the bytes.
+    /// Starts to fetch the stored bytes that a box needs and that are not cached; nothing if they
+    /// lie in a local file. May block while the chunk index is read, but not for the bytes.
     fn gather(&self, time: u64, region: &Region) -> Result<Gathering, ReadError> {
         let mut all = Gathering::none();
         for part in self.parts(time, region)? {
@@ -279,11 +301,13 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(all)
     }
 
-    /// The bytes of a stored chunk as they are in the file: the chunk at `place` in the grid of [`VolumeShape::chunk`].
-    /// `None` unless it was written with the coding of all chunks ([`VolumeShape::coding`]), and if it is known to be
-    /// corrupt: then it is to be decoded, which reports the error. Its checksum is not verified.
+    /// The bytes of a stored chunk as they are in the file: the chunk at `place` in the grid of
+    /// [`VolumeShape::chunk`]. `None` unless it was written with the coding of all chunks
+    /// ([`VolumeShape::coding`]), and if it is known to be corrupt: then it is to be decoded, which
+    /// reports the error. Its checksum is not verified.
     ///
-    /// Chunks at the end of the volume are stored in full size too, with arbitrary voxels beyond it.
+    /// Chunks at the end of the volume are stored in full size too, with arbitrary voxels beyond
+    /// it.
     fn stored_chunk(
         &self,
         _time: u64,
@@ -298,14 +322,19 @@ pub trait Volume: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Whether any voxel of a box was ever written. The voxels of a box that was not have the fill value
-    /// ([`VolumeShape::fill`]); if that is unknown, every box counts as written.
+    /// Whether any voxel of a box was ever written. The voxels of a box that was not have the fill
+    /// value ([`VolumeShape::fill`]); if that is unknown, every box counts as written.
     fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
         let fill = self.shape().fill.as_ref().map(Samples::bytes);
         if fill.is_none() {
             return Ok(true);
         }
-        for Part { volume, time, region } in self.parts(time, region)? {
+        for Part {
+            volume,
+            time,
+            region,
+        } in self.parts(time, region)?
+        {
             // Members may have different fill values.
             let is_alike = volume.shape().fill.as_ref().map(Samples::bytes) == fill;
             if !is_alike || volume.is_written(time, &region)? {
@@ -315,15 +344,22 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(false)
     }
 
-    /// Hands out where its stored chunks lie and how they are coded, of all time points, for programs that read them without
-    /// HDF5. Reads chunk indexes and no voxels. `path`: of its first dataset, for errors.
+    /// Hands out where its stored chunks lie and how they are coded, of all time points, for
+    /// programs that read them without HDF5. Reads chunk indexes and no voxels. `path`: of its
+    /// first dataset, for errors.
     fn references(&self, path: &str, _take: &mut TakePart<'_>) -> Result<(), NoReferences> {
-        let problem = self.shape().coding.clone().err().unwrap_or_else(|| "it is not stored".to_owned());
+        let problem = self
+            .shape()
+            .coding
+            .clone()
+            .err()
+            .unwrap_or_else(|| "it is not stored".to_owned());
         Err(NoReferences::unmapped(path, problem))
     }
 
-    /// Does everything that happens on a first read (reads the index, one voxel), starting nothing new after `until`.
-    /// Called in the trial process, where a crash does no harm. The results are discarded.
+    /// Does everything that happens on a first read (reads the index, one voxel), starting nothing
+    /// new after `until`. Called in the trial process, where a crash does no harm. The results are
+    /// discarded.
     fn rehearse(&self, until: Instant) {
         let mut members = self.members();
         while Instant::now() <= until
@@ -336,17 +372,24 @@ pub trait Volume: Send + Sync + fmt::Debug {
         }
     }
 
-    /// Removes decoded chunks from the cache, also those of other volumes that share it, for cold measurements.
+    /// Removes decoded chunks from the cache, also those of other volumes that share it, for cold
+    /// measurements.
     fn forget_chunks(&self) {
-        self.members().flatten().for_each(|volume| volume.forget_chunks());
+        self.members()
+            .flatten()
+            .for_each(|volume| volume.forget_chunks());
     }
 
-    /// Drops its files from the system's page cache, as far as permissions allow, for cold measurements.
+    /// Drops its files from the system's page cache, as far as permissions allow, for cold
+    /// measurements.
     fn forget_pages(&self) -> io::Result<()> {
-        self.members().flatten().try_for_each(|volume| volume.forget_pages())
+        self.members()
+            .flatten()
+            .try_for_each(|volume| volume.forget_pages())
     }
 
-    /// The stored size of its first `most` datasets, summed over those that can be inspected; fails if none can.
+    /// The stored size of its first `most` datasets, summed over those that can be inspected; fails
+    /// if none can.
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
         let (mut sum, mut problem) = (Tally::default(), None);
         for volume in self.members().take(most) {
@@ -369,15 +412,18 @@ pub trait Volume: Send + Sync + fmt::Debug {
         Ok(sum)
     }
 
-    /// The byte ranges of the stored chunks that a box lies in, whether or not they are cached; `None` of local files, and
-    /// of data whose bytes are not located before they are read.
+    /// The byte ranges of the stored chunks that a box lies in, whether or not they are cached;
+    /// `None` of local files, and of data whose bytes are not located before they are read.
     fn located(&self, time: u64, region: &Region) -> Option<Vec<Range<u64>>> {
         let parts = self.parts(time, region).ok()?;
-        let each = parts.iter().map(|part| part.volume.located(part.time, &part.region));
+        let each = parts
+            .iter()
+            .map(|part| part.volume.located(part.time, &part.region));
         Some(each.collect::<Option<Vec<_>>>()?.concat())
     }
 
-    /// The cost of reading all voxels at these positions, estimated from its tally; `None` if unknown.
+    /// The cost of reading all voxels at these positions, estimated from its tally; `None` if
+    /// unknown.
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
         self.members().find_map(Result::ok)?.cost(wanted, tally)
     }
@@ -410,7 +456,10 @@ pub enum NoReferences {
 impl NoReferences {
     /// Programs that know nothing of HDF5 cannot read the chunks of a dataset.
     pub fn unmapped(dataset: &str, problem: impl Into<String>) -> Self {
-        NoReferences::Unmapped { dataset: dataset.to_owned(), problem: problem.into() }
+        NoReferences::Unmapped {
+            dataset: dataset.to_owned(),
+            problem: problem.into(),
+        }
     }
 }
 
@@ -418,7 +467,8 @@ impl NoReferences {
 pub(crate) const CHANGED: &str =
     "the file has changed since it was opened; it is served again once it has been reopened";
 
-/// Why voxels could not be read. The text names files and is for the log; [`ReadError::public`] is for clients.
+/// Why voxels could not be read. The text names files and is for the log; [`ReadError::public`] is
+/// for clients.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
     /// The file ends before the wanted data.
@@ -521,15 +571,20 @@ impl ReadError {
             ReadError::Damaged { .. } | ReadError::Corrupt { .. } => {
                 "the stored data of this tile is damaged".to_owned()
             }
-            ReadError::Missing { .. } => "a file that holds the data of this tile is missing".to_owned(),
+            ReadError::Missing { .. } => {
+                "a file that holds the data of this tile is missing".to_owned()
+            }
             ReadError::MissingFilter { filter, .. } => {
-                format!("the data is stored with the filter {filter}, which this server cannot decode")
+                format!(
+                    "the data is stored with the filter {filter}, which this server cannot decode"
+                )
             }
             ReadError::System { .. } | ReadError::Shape(_) => {
                 "the data of this tile could not be read".to_owned()
             }
             ReadError::Unavailable { .. } => {
-                "the store that holds the data of this tile does not answer; ask again in a moment".to_owned()
+                "the store that holds the data of this tile does not answer; ask again in a moment"
+                    .to_owned()
             }
             ReadError::Unresponsive(error) => error.to_string(),
             ReadError::Abandoned(lost) => lost.to_string(),

@@ -1,6 +1,11 @@
-//! What the benchmarks share: pictures and volumes, made by rule, so that every machine measures the same bytes.
+//! What the benchmarks share: pictures and volumes, made by rule, so that every machine measures
+//! the same bytes.
 
-#![allow(dead_code, missing_docs, reason = "each benchmark uses a part, and the names say what it is")]
+#![allow(
+    dead_code,
+    missing_docs,
+    reason = "each benchmark uses a part, and the names say what it is"
+)]
 
 /// Pixels of a tile, row by row without gaps.
 pub struct Picture {
@@ -36,11 +41,13 @@ impl Dice {
     }
 }
 
-/// A voxel of something like a micrograph: membranes around cells, texture within, and the noise of a sensor.
+/// A voxel of something like a micrograph: membranes around cells, texture within, and the noise of
+/// a sensor.
 pub fn micrograph(x: usize, y: usize, z: usize, noise: f32) -> f32 {
     let (x, y, z) = (x as f32, y as f32, z as f32 * 4.0);
     let bend = 9.0 * ((x + z) / 61.0).sin() + 7.0 * ((y - z) / 43.0).cos();
-    let wall = (((x + bend) / 37.0).sin() * ((y - bend) / 29.0).sin() + (z / 53.0).sin() / 3.0).abs();
+    let wall =
+        (((x + bend) / 37.0).sin() * ((y - bend) / 29.0).sin() + (z / 53.0).sin() / 3.0).abs();
     let membrane = if wall < 0.08 { -55.0 } else { 0.0 };
     let texture = 10.0 * ((x / 5.1).sin() * (y / 4.3).cos() + (x / 11.0 + y / 7.0).sin());
     140.0 + membrane + texture + 9.0 * noise
@@ -50,14 +57,17 @@ pub fn micrograph(x: usize, y: usize, z: usize, noise: f32) -> f32 {
 pub fn pictures() -> Vec<Picture> {
     let mut dice = Dice(7);
     let places = || (0..SIDE * SIDE).map(|i| (i % SIDE, i / SIDE));
-    let em: Vec<f32> = places().map(|(x, y)| micrograph(x, y, 3, dice.bell())).collect();
+    let em: Vec<f32> = places()
+        .map(|(x, y)| micrograph(x, y, 3, dice.bell()))
+        .collect();
     let grey = |f: &dyn Fn(f32) -> f32| em.iter().map(|v| f(*v) as u8).collect::<Vec<u8>>();
     let plain = grey(&|v| v);
     let stretched = grey(&|v| (v - 60.0) * 2.2);
     let fluorescence: Vec<u8> = places()
         .map(|(x, y)| {
-            let spot =
-                |cx: f32, cy: f32| (-((x as f32 - cx).powi(2) + (y as f32 - cy).powi(2)) / 4000.0).exp();
+            let spot = |cx: f32, cy: f32| {
+                (-((x as f32 - cx).powi(2) + (y as f32 - cy).powi(2)) / 4000.0).exp()
+            };
             let light = 180.0 * (spot(120.0, 150.0) + spot(380.0, 300.0) + spot(250.0, 440.0));
             (8.0 + light + dice.bell() * (2.0 + light).sqrt()) as u8
         })
@@ -66,11 +76,23 @@ pub fn pictures() -> Vec<Picture> {
         .flat_map(|(x, y)| {
             let bend = (9.0 * (x as f32 / 31.0).sin() + 7.0 * (y as f32 / 23.0).cos()) as usize;
             let id = (((x + bend) / 40) * 31 + ((y + 2 * bend) / 36) * 17) as u8;
-            [id.wrapping_mul(37), id.wrapping_mul(91), id.wrapping_mul(151)]
+            [
+                id.wrapping_mul(37),
+                id.wrapping_mul(91),
+                id.wrapping_mul(151),
+            ]
         })
         .collect();
-    let colour = plain.iter().zip(&fluorescence).flat_map(|(a, b)| [*a, *b, a.saturating_add(*b)]).collect();
-    let picture = |name, bytes, pixels| Picture { name, pixels, bytes };
+    let colour = plain
+        .iter()
+        .zip(&fluorescence)
+        .flat_map(|(a, b)| [*a, *b, a.saturating_add(*b)])
+        .collect();
+    let picture = |name, bytes, pixels| Picture {
+        name,
+        pixels,
+        bytes,
+    };
     vec![
         picture("em", 1, plain),
         picture("em stretched", 1, stretched),

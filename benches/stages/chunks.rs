@@ -1,8 +1,9 @@
-//! Decoding one chunk of 64³ voxels like a micrograph's: the time of each filter, compared with its limit.
+//! Decoding one chunk of 64³ voxels like a micrograph's: the time of each filter, compared with its
+//! limit.
 //!
-//! The limit is the codec alone, into a reused buffer; for filters without a codec crate, copying the chunk. Stored
-//! bytes are produced by the crates, or by the HDF5 library in a file of one chunk. szip, nbit, lzf and both bloscs are
-//! missing: there is no encoder for them.
+//! The limit is the codec alone, into a reused buffer; for filters without a codec crate, copying
+//! the chunk. Stored bytes are produced by the crates, or by the HDF5 library in a file of one
+//! chunk. szip, nbit, lzf and both bloscs are missing: there is no encoder for them.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -48,17 +49,27 @@ fn voxels() -> Vec<u8> {
 /// Noise with this standard deviation, in grey levels.
 fn noise(levels: f32) -> Vec<u8> {
     let mut dice = Dice(7);
-    (0..VOXELS).map(|_| (128.0 + levels * dice.bell()).clamp(0.0, 255.0) as u8).collect()
+    (0..VOXELS)
+        .map(|_| (128.0 + levels * dice.bell()).clamp(0.0, 255.0) as u8)
+        .collect()
 }
 
 /// Twelve significant bits of sixteen, as cameras deliver.
 fn wide() -> Vec<u16> {
     let mut dice = Dice(6);
-    voxels().into_iter().map(|voxel| u16::from(voxel) * 16 + (dice.roll() % 16) as u16).collect()
+    voxels()
+        .into_iter()
+        .map(|voxel| u16::from(voxel) * 16 + (dice.roll() % 16) as u16)
+        .collect()
 }
 
 fn spec(id: i32, values: &[u32]) -> FilterSpec {
-    FilterSpec { id, name: String::new(), values: values.to_vec(), available: true }
+    FilterSpec {
+        id,
+        name: String::new(),
+        values: values.to_vec(),
+        available: true,
+    }
 }
 
 fn inflate(stored: &[u8], out: &mut [u8]) {
@@ -82,7 +93,8 @@ fn lz4(bytes: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// Bit-transposed block by block (first bits of all elements first), each block preceded by its LZ4 length.
+/// Bit-transposed block by block (first bits of all elements first), each block preceded by its LZ4
+/// length.
 fn bitshuffled(bytes: &[u8], element: usize) -> Vec<u8> {
     let block = 8192;
     let mut stored = (bytes.len() as u64).to_be_bytes().to_vec();
@@ -124,12 +136,17 @@ fn written<T: hdf5::H5Type>(
     let file = hdf5::File::create(&path).unwrap();
     let chunk = {
         // The builder keeps the file open.
-        let builder = filter(file.new_dataset_builder()).chunk((EDGE, EDGE, EDGE)).with_data(&data);
+        let builder = filter(file.new_dataset_builder())
+            .chunk((EDGE, EDGE, EDGE))
+            .with_data(&data);
         builder.create("raw").unwrap().chunk_info(0).unwrap()
     };
     file.close().unwrap();
     let mut bytes = vec![0; chunk.size as usize];
-    File::open(&path).unwrap().read_exact_at(&mut bytes, chunk.addr).unwrap();
+    File::open(&path)
+        .unwrap()
+        .read_exact_at(&mut bytes, chunk.addr)
+        .unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
     let opener = Opener {
         files: std::sync::Arc::default(),
@@ -138,7 +155,16 @@ fn written<T: hdf5::H5Type>(
         growing: None,
         access: None,
     };
-    (opener.open(&path.into()).unwrap().dataset("raw").unwrap().filters.clone(), bytes)
+    (
+        opener
+            .open(&path.into())
+            .unwrap()
+            .dataset("raw")
+            .unwrap()
+            .filters
+            .clone(),
+        bytes,
+    )
 }
 
 fn stored(folder: &Path) -> Vec<Stored> {
@@ -156,25 +182,51 @@ fn stored(folder: &Path) -> Vec<Stored> {
     let gzip = |name: &str, (filters, bytes), size| of(name, filters, bytes, size, inflate);
     let noisy = |levels: f32| {
         let name = format!("deflate, noise of {levels} grey levels");
-        gzip(&name, written(folder, noise(levels), |builder| builder.deflate(4)), one)
+        gzip(
+            &name,
+            written(folder, noise(levels), |builder| builder.deflate(4)),
+            one,
+        )
     };
     let mut all: Vec<Stored> = [1.0, 3.0, 6.0, 12.0, 24.0].map(noisy).into();
     all.extend([
-        gzip("deflate, u8", written(folder, narrow.clone(), |builder| builder.deflate(4)), one),
+        gzip(
+            "deflate, u8",
+            written(folder, narrow.clone(), |builder| builder.deflate(4)),
+            one,
+        ),
         gzip(
             "shuffle and deflate, u16",
             written(folder, wide.clone(), |builder| builder.shuffle().deflate(4)),
             two,
         ),
-        of("lz4, u8", vec![spec(32004, &[])], lz4(&narrow), one, |stored, out| {
-            lz4_flex::block::decompress_into(&stored[16..], out).unwrap();
-        }),
-        of("zstd, u8", vec![spec(32015, &[])], zstd(&narrow), one, |stored, out| {
-            zstd::bulk::decompress_to_buffer(stored, out).unwrap();
-        }),
-        of("bzip2, u8", vec![spec(307, &[9])], bzip2(&narrow), one, |stored, out| {
-            bzip2::read::BzDecoder::new(stored).read_exact(out).unwrap();
-        }),
+        of(
+            "lz4, u8",
+            vec![spec(32004, &[])],
+            lz4(&narrow),
+            one,
+            |stored, out| {
+                lz4_flex::block::decompress_into(&stored[16..], out).unwrap();
+            },
+        ),
+        of(
+            "zstd, u8",
+            vec![spec(32015, &[])],
+            zstd(&narrow),
+            one,
+            |stored, out| {
+                zstd::bulk::decompress_to_buffer(stored, out).unwrap();
+            },
+        ),
+        of(
+            "bzip2, u8",
+            vec![spec(307, &[9])],
+            bzip2(&narrow),
+            one,
+            |stored, out| {
+                bzip2::read::BzDecoder::new(stored).read_exact(out).unwrap();
+            },
+        ),
         of(
             "bitshuffle and lz4, u16",
             vec![spec(32008, &[0, 4, 2, 0, 2])],
@@ -182,10 +234,16 @@ fn stored(folder: &Path) -> Vec<Stored> {
             two,
             copy,
         ),
-        by_library("fletcher32, u8", written(folder, narrow.clone(), DatasetBuilder::fletcher32), one),
+        by_library(
+            "fletcher32, u8",
+            written(folder, narrow.clone(), DatasetBuilder::fletcher32),
+            one,
+        ),
         by_library(
             "scaleoffset, u16",
-            written(folder, wide, |builder| builder.scale_offset(ScaleOffset::Integer(0))),
+            written(folder, wide, |builder| {
+                builder.scale_offset(ScaleOffset::Integer(0))
+            }),
             two,
         ),
     ]);
@@ -198,8 +256,18 @@ pub fn filters(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("chunk");
     group.sample_size(20);
     for stored in stored(folder.path()) {
-        let Stored { name, filters, bytes, size, limit } = stored;
-        assert_eq!(decode_chunk(&filters, &bytes, size).unwrap().len(), size, "{name}");
+        let Stored {
+            name,
+            filters,
+            bytes,
+            size,
+            limit,
+        } = stored;
+        assert_eq!(
+            decode_chunk(&filters, &bytes, size).unwrap().len(),
+            size,
+            "{name}"
+        );
         group.throughput(Throughput::Bytes(size as u64));
         group.bench_function(BenchmarkId::new(&name, "voltile"), |bencher| {
             bencher.iter(|| decode_chunk(&filters, black_box(&bytes), size).unwrap());
@@ -217,15 +285,23 @@ pub fn unshuffling(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("unshuffle");
     let bytes = vec![7u8; 2 * VOXELS];
     let mut out = vec![0; bytes.len()];
-    group.sample_size(20).throughput(Throughput::Bytes(bytes.len() as u64));
+    group
+        .sample_size(20)
+        .throughput(Throughput::Bytes(bytes.len() as u64));
     for element in [2, 3, 4, 8] {
         let filters = [spec(2, &[element])];
-        group.bench_function(BenchmarkId::new(format!("{element} bytes"), "voltile"), |bencher| {
-            bencher.iter(|| decode_chunk(&filters, black_box(&bytes), bytes.len()).unwrap());
-        });
-        group.bench_function(BenchmarkId::new(format!("{element} bytes"), "limit"), |bencher| {
-            bencher.iter(|| copy(black_box(&bytes), black_box(&mut out)));
-        });
+        group.bench_function(
+            BenchmarkId::new(format!("{element} bytes"), "voltile"),
+            |bencher| {
+                bencher.iter(|| decode_chunk(&filters, black_box(&bytes), bytes.len()).unwrap());
+            },
+        );
+        group.bench_function(
+            BenchmarkId::new(format!("{element} bytes"), "limit"),
+            |bencher| {
+                bencher.iter(|| copy(black_box(&bytes), black_box(&mut out)));
+            },
+        );
     }
     group.finish();
 }

@@ -1,5 +1,5 @@
-//! Drawing from voxels in memory, without reading: downsampling, windows, colours, labels. The limit is
-//! copying a tile.
+//! Drawing from voxels in memory, without reading: downsampling, windows, colours, labels. The
+//! limit is copying a tile.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -27,20 +27,40 @@ fn shade(at: Xyz<u64>, dice: &mut Dice) -> f32 {
 fn volume<T: voltile::volume::Voxel>(voxel: VoxelType, of: fn(f32) -> T) -> Arc<dyn Volume> {
     let dice = std::cell::RefCell::new(Dice(3));
     let size = Xyz::new(EDGE, EDGE, 2);
-    Arc::new(MemoryVolume::of(voxel, size, |at| of(shade(at, &mut dice.borrow_mut()))))
+    Arc::new(MemoryVolume::of(voxel, size, |at| {
+        of(shade(at, &mut dice.borrow_mut()))
+    }))
 }
 
 fn source(volume: &Arc<dyn Volume>, level: u64) -> Source {
     let stored = [(Level::FULL, 1, volume.shape().size)];
     let level = Level::new(level).unwrap();
     let view = LevelView::choose(level, &stored, Scaling::Zslices).unwrap();
-    let address = TileAddress { plane: Plane::Xy, level, slice: 1, row: 0, column: 0 };
+    let address = TileAddress {
+        plane: Plane::Xy,
+        level,
+        slice: 1,
+        row: 0,
+        column: 0,
+    };
     let patch = patch(&address, &view, Placement::default(), Orthogonal::Stored);
-    Source { volume: Arc::clone(volume), time: 0, view, patch, missing: Missing::default() }
+    Source {
+        volume: Arc::clone(volume),
+        time: 0,
+        view,
+        patch,
+        missing: Missing::default(),
+    }
 }
 
 fn layer(volume: &Arc<dyn Volume>, level: u64, window: Window) -> Layer {
-    Layer { source: source(volume, level), shading: Shading { window, gamma: None } }
+    Layer {
+        source: source(volume, level),
+        shading: Shading {
+            window,
+            gamma: None,
+        },
+    }
 }
 
 /// Every way to draw a tile, by name.
@@ -53,10 +73,21 @@ fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
     let wide = Window::Whole { lo: 300, hi: 3900 };
     let real = Window::Real { lo: 0.1, hi: 0.9 };
     let grey = |volume, level, window| Picture::Grey(layer(volume, level, window));
-    let shading = Shading { window: wide, gamma: Finite::new(0.5) };
-    let bent = Layer { shading, ..layer(&words, 0, wide) };
+    let shading = Shading {
+        window: wide,
+        gamma: Finite::new(0.5),
+    };
+    let bent = Layer {
+        shading,
+        ..layer(&words, 0, wide)
+    };
     let of = |colours: &[Colour]| {
-        Picture::Composite(colours.iter().map(|colour| (layer(&bytes, 0, narrow), *colour)).collect())
+        Picture::Composite(
+            colours
+                .iter()
+                .map(|colour| (layer(&bytes, 0, narrow), *colour))
+                .collect(),
+        )
     };
     let components = || Box::new([0; 3].map(|_| layer(&bytes, 0, Window::AsStored)));
     vec![
@@ -69,10 +100,22 @@ fn pictures() -> Vec<(&'static str, &'static str, Picture)> {
         ("downsample", "u8, 4×4", grey(&bytes, 2, Window::AsStored)),
         ("downsample", "u16, 4×4", grey(&words, 2, wide)),
         ("downsample", "f32, 4×4", grey(&floats, 2, real)),
-        ("downsample", "labels u64, 4×4", Picture::Labels(source(&ids, 2))),
+        (
+            "downsample",
+            "labels u64, 4×4",
+            Picture::Labels(source(&ids, 2)),
+        ),
         ("composite", "one channel", of(&[Colour::Green])),
-        ("composite", "three channels", of(&[Colour::Red, Colour::Green, Colour::Blue])),
-        ("composite", "red, green and blue", Picture::Rgb(components())),
+        (
+            "composite",
+            "three channels",
+            of(&[Colour::Red, Colour::Green, Colour::Blue]),
+        ),
+        (
+            "composite",
+            "red, green and blue",
+            Picture::Rgb(components()),
+        ),
         ("composite", "labels u64", Picture::Labels(source(&ids, 0))),
     ]
 }
@@ -83,8 +126,12 @@ pub fn drawing(criterion: &mut Criterion) {
     group.sample_size(30);
     let mut scratch = Scratch::default();
     for (stage, name, picture) in pictures() {
-        let plan =
-            Plan { picture, style: Style::default(), shows_missing: false, policy: ReadPolicy::default() };
+        let plan = Plan {
+            picture,
+            style: Style::default(),
+            shows_missing: false,
+            policy: ReadPolicy::default(),
+        };
         group.bench_function(format!("{stage}: {name}"), |bencher| {
             bencher.iter(|| draw(black_box(&plan), &mut scratch).unwrap().len());
         });

@@ -1,7 +1,9 @@
-//! Whole tiles, from the request to the PNG, by one thread: for files of each layout and each kind of storage.
+//! Whole tiles, from the request to the PNG, by one thread: for files of each layout and each kind
+//! of storage.
 //!
-//! Cold: no decoded chunk is cached, but the file is in the system's page cache. Kept: all chunks are cached. The
-//! volumes are 128 × 512 × 512 voxels like a micrograph's; each tile is of a random slice.
+//! Cold: no decoded chunk is cached, but the file is in the system's page cache. Kept: all chunks
+//! are cached. The volumes are 128 × 512 × 512 voxels like a micrograph's; each tile is of a random
+//! slice.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -30,7 +32,9 @@ const SIDE: usize = 512;
 
 fn voxels() -> Array3<u8> {
     let mut dice = Dice(11);
-    Array3::from_shape_fn((DEPTH, SIDE, SIDE), |(z, y, x)| micrograph(x, y, z, dice.bell()) as u8)
+    Array3::from_shape_fn((DEPTH, SIDE, SIDE), |(z, y, x)| {
+        micrograph(x, y, z, dice.bell()) as u8
+    })
 }
 
 /// A file of one dataset, without any metadata.
@@ -46,7 +50,10 @@ fn put<T: H5Type>(
     voxels: &Array3<T>,
     storage: impl FnOnce(DatasetBuilder) -> DatasetBuilder,
 ) {
-    storage(file.new_dataset_builder()).with_data(voxels).create(name).unwrap();
+    storage(file.new_dataset_builder())
+        .with_data(voxels)
+        .create(name)
+        .unwrap();
 }
 
 /// A name, and the function that creates such a file.
@@ -54,24 +61,35 @@ type Layout = (&'static str, fn(&Path));
 
 /// Every layout and kind of storage.
 const LAYOUTS: [Layout; 6] = [
-    ("64³ gzip", |path| plain(path, |builder| builder.chunk((64, 64, 64)).deflate(4))),
-    ("64³", |path| plain(path, |builder| builder.chunk((64, 64, 64)))),
-    ("(1,512,512) gzip", |path| plain(path, |builder| builder.chunk((1, SIDE, SIDE)).deflate(4))),
+    ("64³ gzip", |path| {
+        plain(path, |builder| builder.chunk((64, 64, 64)).deflate(4))
+    }),
+    ("64³", |path| {
+        plain(path, |builder| builder.chunk((64, 64, 64)))
+    }),
+    ("(1,512,512) gzip", |path| {
+        plain(path, |builder| builder.chunk((1, SIDE, SIDE)).deflate(4))
+    }),
     ("contiguous", |path| plain(path, |builder| builder)),
     ("BigDataViewer", big_data_viewer),
     ("Imaris", imaris),
 ];
 
-/// As Fiji exports: unsigned 16-bit numbers stored as signed ones, in chunks of 16³, with a level of half the
-/// size.
+/// As Fiji exports: unsigned 16-bit numbers stored as signed ones, in chunks of 16³, with a level
+/// of half the size.
 fn big_data_viewer(path: &Path) {
     let file = hdf5::File::create(path).unwrap();
     let factors = ndarray::arr2(&[[1.0, 1.0, 1.0], [2.0, 2.0, 1.0]]);
-    file.new_dataset_builder().with_data(&factors).create("s00/resolutions").unwrap();
+    file.new_dataset_builder()
+        .with_data(&factors)
+        .create("s00/resolutions")
+        .unwrap();
     let full = voxels().mapv(|voxel| i16::from(voxel) * 16);
     let half = full.slice(ndarray::s![.., ..;2, ..;2]).to_owned();
     for (name, voxels) in [("t00000/s00/0/cells", &full), ("t00000/s00/1/cells", &half)] {
-        put(&file, name, voxels, |builder| builder.chunk((16, 16, 16)).deflate(6));
+        put(&file, name, voxels, |builder| {
+            builder.chunk((16, 16, 16)).deflate(6)
+        });
     }
     file.close().unwrap();
 }
@@ -83,7 +101,9 @@ fn imaris(path: &Path) {
     let half = full.slice(ndarray::s![.., ..;2, ..;2]).to_owned();
     for (level, voxels, side) in [(0, &full, "512"), (1, &half, "256")] {
         let path = format!("DataSet/ResolutionLevel {level}/TimePoint 0/Channel 0");
-        put(&file, &format!("{path}/Data"), voxels, |builder| builder.chunk((16, 256, 256)).deflate(2));
+        put(&file, &format!("{path}/Data"), voxels, |builder| {
+            builder.chunk((16, 256, 256)).deflate(2)
+        });
         let group = file.group(&path).unwrap();
         for (axis, size) in [("X", side), ("Y", side), ("Z", "128")] {
             characters(&group, &format!("ImageSize{axis}"), size);
@@ -99,17 +119,27 @@ fn imaris(path: &Path) {
 
 /// An attribute in Imaris's form.
 fn characters(at: &Location, name: &str, value: &str) {
-    let value: Vec<FixedAscii<1>> =
-        value.bytes().map(|byte| FixedAscii::from_ascii(&[byte]).unwrap()).collect();
-    at.new_attr_builder().with_data(&value).create(name).unwrap();
+    let value: Vec<FixedAscii<1>> = value
+        .bytes()
+        .map(|byte| FixedAscii::from_ascii(&[byte]).unwrap())
+        .collect();
+    at.new_attr_builder()
+        .with_data(&value)
+        .create(name)
+        .unwrap();
 }
 
 /// The catalogue of one file, opened as by a server.
 pub fn opened(path: &Path) -> (Catalog, Metrics, Activity) {
     let (metrics, activity) = (Metrics::default(), Activity::default());
     let token = Name::nearest(&path.file_stem().unwrap().to_string_lossy());
-    let datasets = [(token, DatasetSettings::of_file(path.to_owned()))].into_iter().collect();
-    let settings = Settings { datasets, ..Settings::default() };
+    let datasets = [(token, DatasetSettings::of_file(path.to_owned()))]
+        .into_iter()
+        .collect();
+    let settings = Settings {
+        datasets,
+        ..Settings::default()
+    };
     let opened = Catalog::open(&settings, &metrics, &activity);
     assert!(opened.faults.is_empty(), "{:?}", opened.faults);
     (opened.catalog, metrics, activity)
@@ -123,7 +153,10 @@ pub struct Drawer<'a> {
 
 impl<'a> Drawer<'a> {
     pub fn new(catalog: &'a Catalog) -> Self {
-        Self { catalog, scratch: Scratch::default() }
+        Self {
+            catalog,
+            scratch: Scratch::default(),
+        }
     }
 
     fn plan(&self, address: &TileAddress) -> Plan {
@@ -151,7 +184,8 @@ impl<'a> Drawer<'a> {
         }
     }
 
-    /// Draws one tile and returns the time. If `cold`, chunks are dropped from the cache before the measurement.
+    /// Draws one tile and returns the time. If `cold`, chunks are dropped from the cache before the
+    /// measurement.
     pub fn tile(&mut self, address: &TileAddress, cold: bool) -> Duration {
         if cold {
             self.volume(address).forget_chunks();
@@ -165,8 +199,18 @@ impl<'a> Drawer<'a> {
 
 /// The tile of a random slice.
 fn any(plane: Plane, dice: &mut Dice) -> TileAddress {
-    let extent = if plane.slice_axis() == Axis::Z { DEPTH } else { SIDE } as u64;
-    TileAddress { plane, level: Level::FULL, slice: dice.roll() % extent, row: 0, column: 0 }
+    let extent = if plane.slice_axis() == Axis::Z {
+        DEPTH
+    } else {
+        SIDE
+    } as u64;
+    TileAddress {
+        plane,
+        level: Level::FULL,
+        slice: dice.roll() % extent,
+        row: 0,
+        column: 0,
+    }
 }
 
 /// Each layout in each plane, without decoded chunks in the cache and with all of them.
@@ -187,7 +231,10 @@ pub fn tiles(criterion: &mut Criterion) {
                 let volume = drawer.volume(&any(plane, &mut dice));
                 // Decode all chunks into the cache.
                 volume
-                    .read(&ReadRequest::new(0, Region::whole(volume.shape().size)), &mut Samples::default())
+                    .read(
+                        &ReadRequest::new(0, Region::whole(volume.shape().size)),
+                        &mut Samples::default(),
+                    )
                     .unwrap();
                 let mut tile = || drawer.tile(&any(plane, &mut dice), cold);
                 group.bench_function(BenchmarkId::new(*name, plane), |bencher| {

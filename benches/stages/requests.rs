@@ -27,8 +27,16 @@ fn request(path: &str) -> TileRequest {
 fn poll_tile(service: &TileService, request: &TileRequest) -> Poll<usize> {
     let tile = async {
         let demand = Demand::wanted(Client::InProcess);
-        let identified = service.identify(&service.catalog(), request, demand).await.unwrap();
-        service.fetch(&identified, demand, &Arc::default()).await.unwrap().bytes.len()
+        let identified = service
+            .identify(&service.catalog(), request, demand)
+            .await
+            .unwrap();
+        service
+            .fetch(&identified, demand, &Arc::default())
+            .await
+            .unwrap()
+            .bytes
+            .len()
     };
     pin!(tile).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -47,7 +55,9 @@ pub fn requests(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("request");
     for (name, path) in [("simple", SIMPLE), ("three colours", COLOURED)] {
         let asked = request(path);
-        group.bench_function(format!("{name}: parse the path"), |b| b.iter(|| request(black_box(path))));
+        group.bench_function(format!("{name}: parse the path"), |b| {
+            b.iter(|| request(black_box(path)))
+        });
         group.bench_function(format!("{name}: resolve"), |b| {
             b.iter(|| catalog.resolve(black_box(&asked)).unwrap().is_black());
         });
@@ -62,7 +72,10 @@ pub fn requests(criterion: &mut Criterion) {
         });
     }
     // Checks for changed files have a time limit.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let _context = runtime.enter();
     let service = service(catalog, metrics, activity);
     let asked = request(SIMPLE);
@@ -70,6 +83,8 @@ pub fn requests(criterion: &mut Criterion) {
         // The tile is being drawn, once.
         std::thread::yield_now();
     }
-    group.bench_function("a tile from the cache", |b| b.iter(|| poll_tile(&service, black_box(&asked))));
+    group.bench_function("a tile from the cache", |b| {
+        b.iter(|| poll_tile(&service, black_box(&asked)))
+    });
     group.finish();
 }

@@ -19,7 +19,13 @@ pub enum AxisName {
 
 impl AxisName {
     /// Every axis.
-    pub const ALL: [AxisName; 5] = [AxisName::T, AxisName::C, AxisName::Z, AxisName::Y, AxisName::X];
+    pub const ALL: [AxisName; 5] = [
+        AxisName::T,
+        AxisName::C,
+        AxisName::Z,
+        AxisName::Y,
+        AxisName::X,
+    ];
 
     /// The letter, lower case.
     pub fn letter(self) -> char {
@@ -61,11 +67,23 @@ pub struct NotAxes {
 impl Axes {
     /// Parses axis letters, slowest first.
     pub fn new(text: &str) -> Result<Self, NotAxes> {
-        let wrong = || NotAxes { text: text.to_owned() };
-        let axes: Vec<AxisName> =
-            text.chars().map(AxisName::from_letter).collect::<Option<_>>().ok_or_else(wrong)?;
-        let distinct = axes.iter().enumerate().all(|(i, axis)| !axes[..i].contains(axis));
-        if distinct && (2..=5).contains(&axes.len()) { Ok(Axes(axes)) } else { Err(wrong()) }
+        let wrong = || NotAxes {
+            text: text.to_owned(),
+        };
+        let axes: Vec<AxisName> = text
+            .chars()
+            .map(AxisName::from_letter)
+            .collect::<Option<_>>()
+            .ok_or_else(wrong)?;
+        let distinct = axes
+            .iter()
+            .enumerate()
+            .all(|(i, axis)| !axes[..i].contains(axis));
+        if distinct && (2..=5).contains(&axes.len()) {
+            Ok(Axes(axes))
+        } else {
+            Err(wrong())
+        }
     }
 
     /// Axes known at compile time; they must be distinct.
@@ -118,7 +136,10 @@ mod tests {
     #[test]
     fn axes_are_checked() {
         let axes = Axes::new("xyzct").unwrap();
-        assert_eq!((axes.rank(), axes.position(AxisName::Z), axes.to_string()), (5, Some(2), "xyzct".into()));
+        assert_eq!(
+            (axes.rank(), axes.position(AxisName::Z), axes.to_string()),
+            (5, Some(2), "xyzct".into())
+        );
         for wrong in ["", "x", "zyxx", "zyw", "ZYX", "tczyxt"] {
             assert!(Axes::new(wrong).is_err(), "{wrong:?}");
         }

@@ -46,7 +46,13 @@ pub enum Map {
 }
 
 impl Map {
-    const ALL: [Map; 5] = [Map::Inverted, Map::Fire, Map::Viridis, Map::Magma, Map::CyanHot];
+    const ALL: [Map; 5] = [
+        Map::Inverted,
+        Map::Fire,
+        Map::Viridis,
+        Map::Magma,
+        Map::CyanHot,
+    ];
 
     /// The name in addresses.
     pub fn name(self) -> &'static str {
@@ -59,7 +65,8 @@ impl Map {
         }
     }
 
-    /// The colour of a shade. The page has the same files, which are ImageJ's: 256 reds, 256 greens, 256 blues.
+    /// The colour of a shade. The page has the same files, which are ImageJ's: 256 reds, 256
+    /// greens, 256 blues.
     fn colour(self, shade: u8) -> Rgb {
         let file: &[u8; 3 * 256] = match self {
             Map::Inverted => return [u8::MAX - shade; 3],
@@ -74,19 +81,33 @@ impl Map {
 
 impl Colour {
     /// The default colours of channels, by position: `CMYRGB`.
-    pub const BY_POSITION: [Colour; 6] =
-        [Colour::Cyan, Colour::Magenta, Colour::Yellow, Colour::Red, Colour::Green, Colour::Blue];
+    pub const BY_POSITION: [Colour; 6] = [
+        Colour::Cyan,
+        Colour::Magenta,
+        Colour::Yellow,
+        Colour::Red,
+        Colour::Green,
+        Colour::Blue,
+    ];
 
     /// The colours of images that are shown together and have none of their own.
-    pub const TOGETHER: [Colour; 6] =
-        [Colour::Green, Colour::Magenta, Colour::Cyan, Colour::Yellow, Colour::Red, Colour::Blue];
+    pub const TOGETHER: [Colour; 6] = [
+        Colour::Green,
+        Colour::Magenta,
+        Colour::Cyan,
+        Colour::Yellow,
+        Colour::Red,
+        Colour::Blue,
+    ];
 
     /// The colour of a composite that is nearest to `#rrggbb`; `None` for greys.
     pub fn nearest(code: &str) -> Option<Self> {
         let parts = Self::code(code)?.map(u16::from);
         let half = parts.into_iter().max()?;
         let is_in = parts.map(|part| 2 * part > half);
-        Self::BY_POSITION.into_iter().find(|colour| colour.components() == Some(is_in))
+        Self::BY_POSITION
+            .into_iter()
+            .find(|colour| colour.components() == Some(is_in))
     }
 
     /// Red, green and blue of `#rrggbb`.
@@ -112,11 +133,13 @@ impl Colour {
     pub fn from_text(text: &str) -> Option<Self> {
         let mut letters = text.chars();
         let (first, rest) = (letters.next()?, letters.next());
-        Self::BY_POSITION.into_iter().find(|c| rest.is_none() && c.letter() == Some(first))
+        Self::BY_POSITION
+            .into_iter()
+            .find(|c| rest.is_none() && c.letter() == Some(first))
     }
 
-    /// The colour for a name or its first letter, in either case; grey is a synonym of white. Also the name of a map, or six
-    /// hexadecimal digits.
+    /// The colour for a name or its first letter, in either case; grey is a synonym of white. Also
+    /// the name of a map, or six hexadecimal digits.
     pub fn from_word(word: &str) -> Option<Self> {
         let word = word.to_ascii_lowercase();
         Some(match word.as_str() {
@@ -154,7 +177,10 @@ impl Colour {
         match self {
             Colour::Map(map) => map.colour(shade),
             Colour::Pure(colour) => colour.map(scaled),
-            _ => self.components().unwrap_or_default().map(|is_in| shade * u8::from(is_in)),
+            _ => self
+                .components()
+                .unwrap_or_default()
+                .map(|is_in| shade * u8::from(is_in)),
         }
     }
 }
@@ -162,7 +188,10 @@ impl Colour {
 /// A colour as six hexadecimal digits.
 fn hexadecimal(text: &str) -> Option<Rgb> {
     let is_colour = text.len() == 6 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let [_, rgb @ ..] = u32::from_str_radix(text, 16).ok().filter(|_| is_colour)?.to_be_bytes();
+    let [_, rgb @ ..] = u32::from_str_radix(text, 16)
+        .ok()
+        .filter(|_| is_colour)?
+        .to_be_bytes();
     Some(rgb)
 }
 
@@ -180,11 +209,12 @@ impl fmt::Display for Colour {
 
 /// The colour of a label: the same id always has the same one, 0 is black.
 ///
-/// Ids are spread over the hue circle by a multiplicative hash (the 64-bit golden ratio) in integers, so that
-/// every implementation of the rule gives the same bytes. Signed ids are sign-extended by the caller.
+/// Ids are spread over the hue circle by a multiplicative hash (the 64-bit golden ratio) in
+/// integers, so that every implementation of the rule gives the same bytes. Signed ids are
+/// sign-extended by the caller.
 ///
-/// Branch-free arithmetic that vectorises: each component is high over two of the six sectors of the circle,
-/// low over two, and rises or falls in between.
+/// Branch-free arithmetic that vectorises: each component is high over two of the six sectors of
+/// the circle, low over two, and rises or falls in between.
 #[inline(always)]
 pub fn label_colour(id: u64) -> Rgb {
     const LOW: i32 = 85;
@@ -220,13 +250,53 @@ mod tests {
 
     #[test]
     fn maps_are_those_of_imagej_and_matplotlib() {
-        let at =
-            |word: &str| [0, 1, 64, 128, 255].map(|shade| Colour::from_word(word).unwrap().of_shade(shade));
-        assert_eq!(at("fire"), [[0, 0, 0], [0, 0, 7], [146, 0, 210], [240, 79, 0], [255, 255, 255]]);
-        assert_eq!(at("viridis"), [[68, 1, 84], [68, 2, 86], [59, 82, 139], [33, 145, 140], [253, 231, 37]]);
-        assert_eq!(at("magma"), [[0, 0, 4], [1, 0, 5], [81, 18, 124], [183, 55, 121], [252, 253, 191]]);
-        assert_eq!(at("cyanhot"), [[0, 0, 0], [0, 2, 3], [0, 96, 192], [0, 192, 255], [255, 255, 255]]);
-        assert_eq!(at("inverted"), [[255; 3], [254; 3], [191; 3], [127; 3], [0; 3]]);
+        let at = |word: &str| {
+            [0, 1, 64, 128, 255].map(|shade| Colour::from_word(word).unwrap().of_shade(shade))
+        };
+        assert_eq!(
+            at("fire"),
+            [
+                [0, 0, 0],
+                [0, 0, 7],
+                [146, 0, 210],
+                [240, 79, 0],
+                [255, 255, 255]
+            ]
+        );
+        assert_eq!(
+            at("viridis"),
+            [
+                [68, 1, 84],
+                [68, 2, 86],
+                [59, 82, 139],
+                [33, 145, 140],
+                [253, 231, 37]
+            ]
+        );
+        assert_eq!(
+            at("magma"),
+            [
+                [0, 0, 4],
+                [1, 0, 5],
+                [81, 18, 124],
+                [183, 55, 121],
+                [252, 253, 191]
+            ]
+        );
+        assert_eq!(
+            at("cyanhot"),
+            [
+                [0, 0, 0],
+                [0, 2, 3],
+                [0, 96, 192],
+                [0, 192, 255],
+                [255, 255, 255]
+            ]
+        );
+        assert_eq!(
+            at("inverted"),
+            [[255; 3], [254; 3], [191; 3], [127; 3], [0; 3]]
+        );
     }
 
     #[test]
@@ -269,8 +339,9 @@ mod tests {
     #[test]
     fn the_branch_free_form_equals_the_rule_by_sector() {
         // `inverse` undoes the hash: its multiples step through all hues evenly.
-        let inverse = (0..6)
-            .fold(1u64, |x, _| x.wrapping_mul(2u64.wrapping_sub(x.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
+        let inverse = (0..6).fold(1u64, |x, _| {
+            x.wrapping_mul(2u64.wrapping_sub(x.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+        });
         let hues = (0..6 * 256 * 4).map(|i: u64| (i << (64 - 13)).wrapping_mul(inverse));
         for id in (0..5000).chain(hues).chain([u64::MAX, 1 << 63]) {
             assert_eq!(label_colour(id), by_sector(id), "{id}");

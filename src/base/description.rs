@@ -1,8 +1,9 @@
 //! The JSON of `/datasets.json` and `/datasets/TOKEN.json`, as plain data for both sides.
 //!
-//! [`crate::catalog`] builds it, [`crate::http`] serves it, and [`crate::tools::warm`] and [`crate::tools::bench`] read
-//! it. The server may be of another version: unknown fields are ignored, an absent `Option` is
-//! `None`, and names such as [`ChannelDescription::kind`] are strings, since a later version may have more of them.
+//! [`crate::catalog`] builds it, [`crate::http`] serves it, and [`crate::tools::warm`] and
+//! [`crate::tools::bench`] read it. The server may be of another version: unknown fields are
+//! ignored, an absent `Option` is `None`, and names such as [`ChannelDescription::kind`] are
+//! strings, since a later version may have more of them.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +29,15 @@ pub struct SiteDescription {
     pub threads: usize,
     /// When the server was started, in milliseconds since 1970.
     pub started: u64,
-    /// The address of Neuroglancer, relative to that of this description if it is built in; absent if there is none.
+    /// The address of Neuroglancer, relative to that of this description if it is built in; absent
+    /// if there is none.
     #[serde(default)]
     pub neuroglancer: Option<String>,
     /// Whether `/view/` draws tiles with a range, gamma and colours of the client's choice.
     #[serde(default)]
     pub adjust: bool,
-    /// Whether there may be datasets that the request does not see, because it did not send their secret.
+    /// Whether there may be datasets that the request does not see, because it did not send their
+    /// secret.
     #[serde(default)]
     pub protected: bool,
 }
@@ -98,7 +101,8 @@ pub struct MountDescription {
 pub struct DatasetDescription {
     /// The token.
     pub token: String,
-    /// The version: addresses that begin with TOKEN@VERSION instead of TOKEN never change their content. Absent if it is live.
+    /// The version: addresses that begin with TOKEN@VERSION instead of TOKEN never change their
+    /// content. Absent if it is live.
     #[serde(default)]
     pub version: Option<String>,
     /// Whether its file is being written: it grows.
@@ -107,13 +111,15 @@ pub struct DatasetDescription {
     /// What the addresses in documents begin with: the token, or TOKEN@VERSION if so configured.
     #[serde(default)]
     pub address: Option<String>,
-    /// The path of its file's folder below a served folder, empty for that folder itself; absent for a file that was named.
+    /// The path of its file's folder below a served folder, empty for that folder itself; absent
+    /// for a file that was named.
     #[serde(default)]
     pub folder: Option<String>,
     /// The length of its files together, in bytes; absent for files in stores.
     #[serde(default)]
     pub bytes: Option<u64>,
-    /// When the last of its files was modified, in milliseconds since 1970; absent for files in stores.
+    /// When the last of its files was modified, in milliseconds since 1970; absent for files in
+    /// stores.
     #[serde(default)]
     pub modified: Option<i64>,
     /// The layouts recognised in its files.
@@ -150,8 +156,8 @@ pub struct ChannelDescription {
     pub label: Option<String>,
     /// The colour given in the file, as `#rrggbb`.
     pub colour: Option<String>,
-    /// The colour of an image beside other images, as the letter in addresses of composites: the nearest to that of the
-    /// file, if it is free.
+    /// The colour of an image beside other images, as the letter in addresses of composites: the
+    /// nearest to that of the file, if it is free.
     #[serde(default)]
     pub composite_colour: Option<char>,
     /// `image`, `labels` or `rgb`.
@@ -181,25 +187,29 @@ pub struct ChannelDescription {
     /// Where `voxel_size` was found.
     #[serde(default)]
     pub voxel_size_from: Option<String>,
-    /// Where its voxels lie in space, if a file of the dataset says more of that than the size of voxels.
+    /// Where its voxels lie in space, if a file of the dataset says more of that than the size of
+    /// voxels.
     #[serde(default)]
     pub transform: Option<TransformDescription>,
     /// Whether xz and yz tiles have square pixels (`isotropic`) or one row per voxel (`stored`).
     pub orthogonal: String,
-    /// The formats in which it is not served, and why: `neuroglancer`, `zarr`, `segment_properties`.
+    /// The formats in which it is not served, and why: `neuroglancer`, `zarr`,
+    /// `segment_properties`.
     #[serde(default)]
     pub left_out: BTreeMap<String, String>,
     /// Whether its labels have names, at `/datasets/TOKEN/CHANNEL/labels.json`.
     #[serde(default)]
     pub names: bool,
-    /// The position of its first voxel in the tiles of the dataset, in voxels of level 0: x, y, z. The dataset's own
-    /// offset is to be added for slice numbers. Absent if it is not known: then it begins where the first channel does.
+    /// The position of its first voxel in the tiles of the dataset, in voxels of level 0: x, y, z.
+    /// The dataset's own offset is to be added for slice numbers. Absent if it is not known: then
+    /// it begins where the first channel does.
     #[serde(default)]
     pub offset: Option<[i64; 3]>,
     /// The values that stand for missing data, as decimal text or `NaN`.
     #[serde(default)]
     pub missing: Vec<String>,
-    /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack. Nothing is there in `/view/`.
+    /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack.
+    /// Nothing is there in `/view/`.
     #[serde(default)]
     pub gaps: bool,
     /// The levels for viewers, finest first; the last one fits one tile.
@@ -209,14 +219,16 @@ pub struct ChannelDescription {
 /// Where the voxels of a channel lie in space. Tiles and boxes are not resampled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TransformDescription {
-    /// From the index of a voxel (x, y, z at level 0; 0 is the centre of the first voxel) to its position x, y, z in the unit of
-    /// the voxel size: three rows of the factors of x, y and z and a shift. Of the first time point.
+    /// From the index of a voxel (x, y, z at level 0; 0 is the centre of the first voxel) to its
+    /// position x, y, z in the unit of the voxel size: three rows of the factors of x, y and z and
+    /// a shift. Of the first time point.
     pub matrix: [[f64; 4]; 3],
     /// What it does besides scaling by the voxel size; absent if nothing.
     pub in_words: Option<String>,
     /// The nanometres of its unit; 1 if they are unknown.
     pub nanometres: f64,
-    /// The matrices, each from a time point on, if they differ between time points; only in `/datasets/TOKEN.json`.
+    /// The matrices, each from a time point on, if they differ between time points; only in
+    /// `/datasets/TOKEN.json`.
     #[serde(default)]
     pub by_time: Vec<TimedMatrix>,
 }
@@ -236,7 +248,8 @@ impl DatasetDescription {
         self.address.as_deref().unwrap_or(&self.token)
     }
 
-    /// The number of the first slice of a channel along each axis, at a level with this downsample factor.
+    /// The number of the first slice of a channel along each axis, at a level with this downsample
+    /// factor.
     pub fn first_slice(&self, channel: &ChannelDescription, factor: [u64; 3]) -> Xyz<i64> {
         at_level(self.offset.into(), factor.into()).zip(channel.shift(factor), i64::saturating_add)
     }
@@ -262,12 +275,14 @@ pub struct Percentile {
     pub value: f64,
 }
 
-/// A histogram of the sample: 256 bins of equal width from `lo` to `hi`; the last one includes `hi`.
+/// A histogram of the sample: 256 bins of equal width from `lo` to `hi`; the last one includes
+/// `hi`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Histogram {
     /// The lower edge of the first bin: the least value; for 8-bit types, the least of the type.
     pub lo: f64,
-    /// The upper edge of the last bin: the greatest value; for 8-bit types, the greatest of the type.
+    /// The upper edge of the last bin: the greatest value; for 8-bit types, the greatest of the
+    /// type.
     pub hi: f64,
     /// The number of sampled voxels in each bin; all are in the first if `lo` equals `hi`.
     #[schema(min_items = 256, max_items = 256)]
@@ -283,8 +298,8 @@ pub struct LevelDescription {
     pub size: [u64; 3],
     /// Its downsample factor relative to level 0: x, y, z.
     pub factor: [u64; 3],
-    /// The end of a slice as drawn in the grid of tiles: columns and rows of pixels in the planes xy, xz and yz. It is the
-    /// size of a slice if the channel has no offset.
+    /// The end of a slice as drawn in the grid of tiles: columns and rows of pixels in the planes
+    /// xy, xz and yz. It is the size of a slice if the channel has no offset.
     pub drawn: [[u64; 2]; 3],
     /// The path of its dataset; absent if the level is derived on the fly.
     pub path: Option<String>,
@@ -292,11 +307,11 @@ pub struct LevelDescription {
     pub sidecar: Option<String>,
     /// How its dataset is stored; absent if the level is derived on the fly.
     pub storage: Option<StorageDescription>,
-    /// The approximate number of stored voxels that a whole tile reads with cold caches in the planes xy, xz and yz,
-    /// in whole chunks.
+    /// The approximate number of stored voxels that a whole tile reads with cold caches in the
+    /// planes xy, xz and yz, in whole chunks.
     pub voxels_read: [u64; 3],
-    /// The planes in which it is offered: a derived level only if a tile reads at most `render.max_voxels_per_tile`
-    /// voxels.
+    /// The planes in which it is offered: a derived level only if a tile reads at most
+    /// `render.max_voxels_per_tile` voxels.
     pub planes: Vec<String>,
     /// The stored level that its tiles are read from.
     pub source: SourceDescription,
@@ -315,7 +330,8 @@ pub struct StorageDescription {
     pub filters: Vec<String>,
     /// The filters that cannot be decoded here.
     pub missing_filters: Vec<String>,
-    /// Whether chunks are decoded by the render threads in parallel, rather than one at a time by the library.
+    /// Whether chunks are decoded by the render threads in parallel, rather than one at a time by
+    /// the library.
     pub decoded_in_parallel: bool,
     /// How it is read, and why.
     pub reading: String,
@@ -324,7 +340,8 @@ pub struct StorageDescription {
 /// The stored level that the tiles of a level are read from, and the boxes in which it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SourceDescription {
-    /// Equal for all levels, of any channel, that are read from the same boxes; changes when the file changes.
+    /// Equal for all levels, of any channel, that are read from the same boxes; changes when the
+    /// file changes.
     pub id: String,
     /// Its extent: x, y, z.
     pub size: [u64; 3],
@@ -336,8 +353,8 @@ pub struct SourceDescription {
     pub times: u64,
     /// The bytes of one box in memory, including all time points and components stored in it.
     pub bytes: u64,
-    /// How boxes are read: `direct` (only the voxels needed), `cached` (chunks decoded once and cached), or
-    /// `uncached` (chunks decoded for every tile).
+    /// How boxes are read: `direct` (only the voxels needed), `cached` (chunks decoded once and
+    /// cached), or `uncached` (chunks decoded for every tile).
     pub access: String,
 }
 
@@ -361,7 +378,10 @@ pub struct RangeDescription {
 impl SiteDescription {
     /// The prefix of tile paths on the first mount.
     pub fn tilecache(&self) -> String {
-        self.mounts.first().map(MountDescription::tilecache).unwrap_or_default()
+        self.mounts
+            .first()
+            .map(MountDescription::tilecache)
+            .unwrap_or_default()
     }
 }
 

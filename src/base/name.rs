@@ -5,7 +5,8 @@ use std::fmt;
 
 use wildmatch::WildMatch;
 
-/// A non-empty name of letters, digits, `_`, `-` and `.`. Ordered with numbers by value: `c2` comes before `c10`.
+/// A non-empty name of letters, digits, `_`, `-` and `.`. Ordered with numbers by value: `c2` comes
+/// before `c10`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
@@ -21,14 +22,32 @@ impl Name {
     /// Checks a name.
     pub fn new(text: &str) -> Result<Self, NotAName> {
         let good = !text.is_empty() && text.bytes().all(is_name_byte);
-        if good { Ok(Name(text.to_owned())) } else { Err(NotAName { text: text.to_owned() }) }
+        if good {
+            Ok(Name(text.to_owned()))
+        } else {
+            Err(NotAName {
+                text: text.to_owned(),
+            })
+        }
     }
 
     /// The nearest valid name: characters that are not allowed become `_`.
     pub fn nearest(text: &str) -> Self {
-        let name: String =
-            text.chars().map(|c| if c.is_ascii() && is_name_byte(c as u8) { c } else { '_' }).collect();
-        Name(if name.is_empty() { "_".to_owned() } else { name })
+        let name: String = text
+            .chars()
+            .map(|c| {
+                if c.is_ascii() && is_name_byte(c as u8) {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        Name(if name.is_empty() {
+            "_".to_owned()
+        } else {
+            name
+        })
     }
 
     /// The text.
@@ -37,8 +56,8 @@ impl Name {
     }
 }
 
-/// Compares texts as people sort them: numbers in them by their value, so that `_2` comes before `_10`. Texts that differ
-/// only in leading zeros are not equal.
+/// Compares texts as people sort them: numbers in them by their value, so that `_2` comes before
+/// `_10`. Texts that differ only in leading zeros are not equal.
 pub(crate) fn natural(a: &str, b: &str) -> Ordering {
     // A lookup ends at an equal name, and comparing numbers within equal names is slow.
     if a == b {
@@ -91,14 +110,22 @@ impl Pattern {
     pub fn new(text: &str) -> Result<Self, NotAPattern> {
         let is_legal = |byte: u8| is_name_byte(byte) || is_wildcard(byte);
         if text.is_empty() || !text.bytes().all(is_legal) {
-            return Err(NotAPattern { text: text.to_owned() });
+            return Err(NotAPattern {
+                text: text.to_owned(),
+            });
         }
-        Ok(Self { text: text.to_owned(), matcher: WildMatch::new(text) })
+        Ok(Self {
+            text: text.to_owned(),
+            matcher: WildMatch::new(text),
+        })
     }
 
     /// The pattern of all names.
     pub fn any() -> Self {
-        Self { text: "*".to_owned(), matcher: WildMatch::new("*") }
+        Self {
+            text: "*".to_owned(),
+            matcher: WildMatch::new("*"),
+        }
     }
 
     /// The text.
@@ -129,7 +156,10 @@ mod tests {
     fn patterns_match_names() {
         let matches = |pattern, name| Pattern::new(pattern).unwrap().matches(&Name::nearest(name));
         assert!(
-            matches("raw-*", "raw-1") && matches("*", "a") && matches("a?c", "abc") && matches("a.b", "a.b")
+            matches("raw-*", "raw-1")
+                && matches("*", "a")
+                && matches("a?c", "abc")
+                && matches("a.b", "a.b")
         );
         assert!(
             !matches("raw-*", "Raw-1")
@@ -137,14 +167,19 @@ mod tests {
                 && !matches("a.b", "axb")
                 && !matches("a?c", "ac")
         );
-        assert!(Pattern::new("").is_err() && Pattern::new("a b").is_err() && Pattern::new("ä").is_err());
+        assert!(
+            Pattern::new("").is_err() && Pattern::new("a b").is_err() && Pattern::new("ä").is_err()
+        );
         assert_eq!(Pattern::new("a*").unwrap().literal(), None);
         assert_eq!(Pattern::new("a.b").unwrap().literal(), Some("a.b"));
     }
 
     #[test]
     fn names_are_checked() {
-        assert_eq!(Name::new("kasthuri11.v2-a_b").unwrap().as_str(), "kasthuri11.v2-a_b");
+        assert_eq!(
+            Name::new("kasthuri11.v2-a_b").unwrap().as_str(),
+            "kasthuri11.v2-a_b"
+        );
         for wrong in ["", "a b", "a/b", "a:b", "ä", "a%20"] {
             assert!(Name::new(wrong).is_err(), "{wrong:?}");
         }
@@ -154,22 +189,42 @@ mod tests {
     fn numbers_in_names_are_ordered_by_value() {
         let mut names = ["c10", "c2", "a", "c02", "c1_b", "c1"].map(Name::nearest);
         names.sort();
-        assert_eq!(names.each_ref().map(Name::as_str), ["a", "c1", "c1_b", "c2", "c02", "c10"]);
+        assert_eq!(
+            names.each_ref().map(Name::as_str),
+            ["a", "c1", "c1_b", "c2", "c02", "c10"]
+        );
     }
 
     #[test]
     fn numbers_in_paths_are_compared_by_value() {
-        let mut names =
-            ["/a/10/x", "/a/9/x", "/a/b", "/a/1/x", "/a/09/x", "/a", "/a/100000000000000000000000/x"];
+        let mut names = [
+            "/a/10/x",
+            "/a/9/x",
+            "/a/b",
+            "/a/1/x",
+            "/a/09/x",
+            "/a",
+            "/a/100000000000000000000000/x",
+        ];
         names.sort_by(|a, b| natural(a, b));
-        let sorted =
-            ["/a", "/a/1/x", "/a/9/x", "/a/09/x", "/a/10/x", "/a/100000000000000000000000/x", "/a/b"];
+        let sorted = [
+            "/a",
+            "/a/1/x",
+            "/a/9/x",
+            "/a/09/x",
+            "/a/10/x",
+            "/a/100000000000000000000000/x",
+            "/a/b",
+        ];
         assert_eq!(names, sorted);
     }
 
     #[test]
     fn any_text_has_a_nearest_name() {
-        assert_eq!(Name::nearest("my volume (1).v2").as_str(), "my_volume__1_.v2");
+        assert_eq!(
+            Name::nearest("my volume (1).v2").as_str(),
+            "my_volume__1_.v2"
+        );
         assert_eq!(Name::nearest("größe").as_str(), "gr__e");
         assert_eq!(Name::nearest("").as_str(), "_");
     }

@@ -1,7 +1,8 @@
 //! Notices: what people must be told about data, and how many such things there are.
 //!
-//! A notice is made once, where the fact is found, and carried with the dataset. It is about data, never about a request:
-//! missing sources, datasets that are not shown, units that are not applied, levels that are not used.
+//! A notice is made once, where the fact is found, and carried with the dataset. It is about data,
+//! never about a request: missing sources, datasets that are not shown, units that are not applied,
+//! levels that are not used.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +12,8 @@ use utoipa::ToSchema;
 pub struct Notice {
     /// How bad it is.
     pub severity: Severity,
-    /// The channel, or the path in the file, that it is about; the token if it is about the whole dataset.
+    /// The channel, or the path in the file, that it is about; the token if it is about the whole
+    /// dataset.
     pub about: String,
     /// The sentence that people read.
     pub text: String,
@@ -40,10 +42,15 @@ pub struct NoticeCount {
 
 impl Notice {
     fn new(severity: Severity, text: impl Into<String>) -> Self {
-        Self { severity, about: String::new(), text: text.into() }
+        Self {
+            severity,
+            about: String::new(),
+            text: text.into(),
+        }
     }
 
-    /// An error about the channel on which it is recorded, unless [`Notice::about`] names something else.
+    /// An error about the channel on which it is recorded, unless [`Notice::about`] names something
+    /// else.
     pub fn error(text: impl Into<String>) -> Self {
         Self::new(Severity::Error, text)
     }
@@ -58,10 +65,18 @@ impl Notice {
         Self::new(Severity::Info, text)
     }
 
-    /// This notice about a path in the file or a channel; one that is about something already is not changed.
+    /// This notice about a path in the file or a channel; one that is about something already is
+    /// not changed.
     #[must_use]
     pub fn about(self, about: &str) -> Self {
-        if self.about.is_empty() { Self { about: about.to_owned(), ..self } } else { self }
+        if self.about.is_empty() {
+            Self {
+                about: about.to_owned(),
+                ..self
+            }
+        } else {
+            self
+        }
     }
 }
 
@@ -103,7 +118,13 @@ mod tests {
             Notice::info("by the way"),
         ];
         assert_eq!(notices[0].about, "/a");
-        assert_eq!(NoticeCount::of(&notices), NoticeCount { errors: 1, warnings: 1 });
+        assert_eq!(
+            NoticeCount::of(&notices),
+            NoticeCount {
+                errors: 1,
+                warnings: 1
+            }
+        );
         let json = r#"{"severity":"error","about":"/a","text":"gone"}"#;
         assert_eq!(serde_json::to_string(&notices[0]).unwrap(), json);
     }

@@ -1,4 +1,5 @@
-//! What decides how voxels are shown; shared by settings, plans and the renderer: kinds, windows, styles.
+//! What decides how voxels are shown; shared by settings, plans and the renderer: kinds, windows,
+//! styles.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -7,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::geometry::{Scaling, Xyz};
 
-/// What the settings of the whole server decide about pixels. Keys of tiles and versions of datasets are digests of all of
-/// it.
+/// What the settings of the whole server decide about pixels. Keys of tiles and versions of
+/// datasets are digests of all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Style {
     /// How tiles are encoded.
     pub png: PngProfile,
 }
 
-/// What the settings of a dataset decide about the pixels of all its channels. Keys of tiles and boxes and versions of
-/// datasets are digests of all of it.
+/// What the settings of a dataset decide about the pixels of all its channels. Keys of tiles and
+/// boxes and versions of datasets are digests of all of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DatasetStyle {
     /// What halving a level does to z.
@@ -46,9 +47,22 @@ impl Default for DatasetStyle {
 impl Hash for DatasetStyle {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // A new field does not compile until it is named here.
-        let Self { scaling, offset, voxel_size, square_pixels, not_found_outside } = *self;
+        let Self {
+            scaling,
+            offset,
+            voxel_size,
+            square_pixels,
+            not_found_outside,
+        } = *self;
         let voxel_size = voxel_size.map(|size| size.map(f64::to_bits));
-        (scaling, offset, voxel_size, square_pixels, not_found_outside).hash(state);
+        (
+            scaling,
+            offset,
+            voxel_size,
+            square_pixels,
+            not_found_outside,
+        )
+            .hash(state);
     }
 }
 
@@ -77,8 +91,8 @@ impl Kind {
 
 /// Which stored values map to 0 and 255; linear in between.
 ///
-/// v ≤ lo → 0, v ≥ hi → 255, else floor((v − lo) · 255 / (hi − lo) + 0.5); NaN → 0. hi < lo inverts; hi = lo
-/// gives 255 above lo. Integer limits on integer data are computed exactly.
+/// v ≤ lo → 0, v ≥ hi → 255, else floor((v − lo) · 255 / (hi − lo) + 0.5); NaN → 0. hi < lo
+/// inverts; hi = lo gives 255 above lo. Integer limits on integer data are computed exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Window {
     /// 8-bit unsigned data shown as stored.
@@ -151,7 +165,10 @@ impl Window {
     pub fn between(lo: Finite, hi: Finite) -> Self {
         match (lo.whole(), hi.whole()) {
             (Some(lo), Some(hi)) => Window::Whole { lo, hi },
-            _ => Window::Real { lo: lo.get(), hi: hi.get() },
+            _ => Window::Real {
+                lo: lo.get(),
+                hi: hi.get(),
+            },
         }
     }
 
@@ -166,7 +183,10 @@ impl Window {
             | (Window::Whole { lo, .. }, None, Some(Some(hi))) => Window::Whole { lo, hi },
             _ => {
                 let (own_lo, own_hi) = self.limits();
-                Window::between(lo.unwrap_or(Finite::nearest(own_lo)), hi.unwrap_or(Finite::nearest(own_hi)))
+                Window::between(
+                    lo.unwrap_or(Finite::nearest(own_lo)),
+                    hi.unwrap_or(Finite::nearest(own_hi)),
+                )
             }
         }
     }
@@ -184,7 +204,11 @@ impl Finite {
 
     /// The nearest finite number; 0 for NaN.
     pub fn nearest(number: f64) -> Self {
-        let finite = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
+        let finite = if number.is_nan() {
+            0.0
+        } else {
+            number.clamp(f64::MIN, f64::MAX)
+        };
         Finite((finite + 0.0).to_bits())
     }
 
@@ -260,8 +284,8 @@ pub enum PngProfile {
     Small,
 }
 
-/// How boxes of voxels are encoded. [`BOX_FILES`] has what addresses, headers and the documentation say of each format, and
-/// `render::cutout` its encoder.
+/// How boxes of voxels are encoded. [`BOX_FILES`] has what addresses, headers and the documentation
+/// say of each format, and `render::cutout` its encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the rows say what they are")]
 pub enum BoxFormat {
@@ -320,14 +344,35 @@ mod tests {
 
     #[test]
     fn replaced_limits_stay_integers_if_possible() {
-        let whole = Window::Whole { lo: 0, hi: i128::from(u64::MAX) };
+        let whole = Window::Whole {
+            lo: 0,
+            hi: i128::from(u64::MAX),
+        };
         assert_eq!(whole.with_limits(None, None), whole);
-        assert_eq!(whole.with_limits(finite(7.0), None), Window::Whole { lo: 7, hi: i128::from(u64::MAX) });
-        assert_eq!(whole.with_limits(finite(7.0), finite(9.0)), Window::Whole { lo: 7, hi: 9 });
-        assert_eq!(Window::AsStored.with_limits(None, finite(99.5)), Window::Real { lo: 0.0, hi: 99.5 });
-        assert_eq!(Window::AsStored.with_limits(finite(10.0), None), Window::Whole { lo: 10, hi: 255 });
+        assert_eq!(
+            whole.with_limits(finite(7.0), None),
+            Window::Whole {
+                lo: 7,
+                hi: i128::from(u64::MAX)
+            }
+        );
+        assert_eq!(
+            whole.with_limits(finite(7.0), finite(9.0)),
+            Window::Whole { lo: 7, hi: 9 }
+        );
+        assert_eq!(
+            Window::AsStored.with_limits(None, finite(99.5)),
+            Window::Real { lo: 0.0, hi: 99.5 }
+        );
+        assert_eq!(
+            Window::AsStored.with_limits(finite(10.0), None),
+            Window::Whole { lo: 10, hi: 255 }
+        );
         let real = Window::Real { lo: 0.25, hi: 0.75 };
-        assert_eq!(real.with_limits(None, finite(1.0)), Window::Real { lo: 0.25, hi: 1.0 });
+        assert_eq!(
+            real.with_limits(None, finite(1.0)),
+            Window::Real { lo: 0.25, hi: 1.0 }
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A well-formed tile request, not yet known to exist: the common result of all three URL forms.
 //!
-//! Parsing knows the grammar of paths and nothing of datasets. Errors are [`Malformed`], which clients get as
-//! a 404. Repeated slashes are merged; the path is split before its segments are percent-decoded.
+//! Parsing knows the grammar of paths and nothing of datasets. Errors are [`Malformed`], which
+//! clients get as a 404. Repeated slashes are merged; the path is split before its segments are
+//! percent-decoded.
 
 mod adjust;
 mod boxes;
@@ -24,7 +25,8 @@ pub use precomputed::{
 };
 pub use view::{RangeRequest, VIEW, ViewRequest};
 pub use zarr::{
-    LABELS, OME_ZARR, REFERENCES, ZARR, ZarrChunk, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
+    LABELS, OME_ZARR, REFERENCES, ZARR, ZarrChunk, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest,
+    ZarrVersion,
 };
 
 use crate::base::color::Colour;
@@ -42,7 +44,8 @@ const OVERVIEW: &str = "small.png";
 /// Separates a token and a version.
 const VERSION: char = '@';
 
-/// A dataset as it is named in a path: `TOKEN` is the dataset as it is, `TOKEN@VERSION` only one version of it.
+/// A dataset as it is named in a path: `TOKEN` is the dataset as it is, `TOKEN@VERSION` only one
+/// version of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VersionedToken {
     /// The token.
@@ -55,9 +58,10 @@ impl VersionedToken {
     /// Parses a segment of a path.
     pub fn new(segment: &str) -> Result<Self, NotAName> {
         match segment.split_once(VERSION) {
-            Some((token, version)) => {
-                Ok(Self { token: Name::new(token)?, version: Some(Name::new(version)?) })
-            }
+            Some((token, version)) => Ok(Self {
+                token: Name::new(token)?,
+                version: Some(Name::new(version)?),
+            }),
             None => Ok(Name::new(segment)?.into()),
         }
     }
@@ -65,7 +69,10 @@ impl VersionedToken {
 
 impl From<Name> for VersionedToken {
     fn from(token: Name) -> Self {
-        Self { token, version: None }
+        Self {
+            token,
+            version: None,
+        }
     }
 }
 
@@ -128,7 +135,13 @@ impl fmt::Display for TileRequest {
         if matches!(self.channels, ChannelChoice::Composite(_)) {
             write!(f, "{MCFC}/")?;
         }
-        let TileAddress { plane, level, slice, row, column } = self.address;
+        let TileAddress {
+            plane,
+            level,
+            slice,
+            row,
+            column,
+        } = self.address;
         write!(f, "{}/{}/{plane}/", self.token, self.channels)?;
         if let Some(time) = self.time {
             write!(f, "{time}/")?;
@@ -159,10 +172,15 @@ impl<'a> TilePath<'a> {
         if raw.next()? != TILECACHE {
             return None;
         }
-        // Long enough for nearly every path: to grow, it would take the allocator's lock, which all threads share.
+        // Long enough for nearly every path: to grow, it would take the allocator's lock, which all
+        // threads share.
         let mut segments = Vec::with_capacity(8);
-        let all = raw.try_for_each(|segment| decoded(segment).map(|segment| segments.push(segment)));
-        Some(all.map(|()| Self { tile_service, segments }))
+        let all =
+            raw.try_for_each(|segment| decoded(segment).map(|segment| segments.push(segment)));
+        Some(all.map(|()| Self {
+            tile_service,
+            segments,
+        }))
     }
 
     /// Whether it requests a slice's thumbnail: `small.png` in place of a tile's file name.
@@ -195,22 +213,29 @@ fn read(segments: &[&str]) -> Result<TileRequest, Malformed> {
 
 fn decoded(segment: &str) -> Result<Cow<'_, str>, Malformed> {
     let decoded = percent_decode_str(segment).decode_utf8();
-    decoded.map_err(|_| Malformed::Encoding { segment: segment.to_owned() })
+    decoded.map_err(|_| Malformed::Encoding {
+        segment: segment.to_owned(),
+    })
 }
 
-/// `TOKEN/CHANNELS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, the form shared by simple and mcfc paths.
+/// `TOKEN/CHANNELS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, the form shared by simple and mcfc
+/// paths.
 fn planar(
     segments: &[&str],
     channels: impl Fn(&str) -> Result<ChannelChoice, Malformed>,
 ) -> Result<TileRequest, Malformed> {
     let (token, choice, plane, time, slice, file) = match *segments {
         [token, choice, plane, slice, file] => (token, choice, plane, None, slice, file),
-        [token, choice, plane, time, slice, file] => (token, choice, plane, Some(time), slice, file),
+        [token, choice, plane, time, slice, file] => {
+            (token, choice, plane, Some(time), slice, file)
+        }
         _ => return Err(Malformed::Shape),
     };
     let [row, column, level] = file_numbers(file, ["", "", ""], "ROW_COLUMN_LEVEL.png")?;
     let address = TileAddress {
-        plane: Plane::from_name(plane).ok_or_else(|| Malformed::Plane { plane: plane.to_owned() })?,
+        plane: Plane::from_name(plane).ok_or_else(|| Malformed::Plane {
+            plane: plane.to_owned(),
+        })?,
         level: level_of(level)?,
         slice: number("slice", slice)?,
         row,
@@ -232,14 +257,28 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
         return Err(Malformed::Shape);
     };
     if volume != "volume" {
-        return Err(Malformed::Volume { found: volume.to_owned() });
+        return Err(Malformed::Volume {
+            found: volume.to_owned(),
+        });
     }
     let [column, row, slice] = file_numbers(file, ["X", "Y", "Z"], "XCOLUMN_YROW_ZSLICE.png")?;
     let level = level_of(number("level", level)?)?;
-    let address = TileAddress { plane: Plane::Xy, level, slice, row, column };
+    let address = TileAddress {
+        plane: Plane::Xy,
+        level,
+        slice,
+        row,
+        column,
+    };
     let channels = ChannelChoice::One(Name::new(channel)?);
     let token = VersionedToken::new(token)?;
-    Ok(TileRequest { token, channels, time: None, address, adjust: Vec::new() })
+    Ok(TileRequest {
+        token,
+        channels,
+        time: None,
+        address,
+        adjust: Vec::new(),
+    })
 }
 
 /// The channels of a composite with their colours; the default colour depends on the position.
@@ -248,19 +287,35 @@ fn composite(list: &str) -> Result<Vec<(Name, Colour)>, Malformed> {
     if count > MAX_CHANNELS {
         return Err(Malformed::TooManyChannels { count });
     }
-    list.split(',').zip(Colour::BY_POSITION).map(|(item, colour)| composite_item(item, colour)).collect()
+    list.split(',')
+        .zip(Colour::BY_POSITION)
+        .map(|(item, colour)| composite_item(item, colour))
+        .collect()
 }
 
 fn composite_item(item: &str, by_position: Colour) -> Result<(Name, Colour), Malformed> {
-    let wrong = || Malformed::ChannelItem { item: item.to_owned() };
+    let wrong = || Malformed::ChannelItem {
+        item: item.to_owned(),
+    };
     let (name, colour) = item.split_once(':').unwrap_or((item, ""));
-    let colour = if colour.is_empty() { by_position } else { Colour::from_text(colour).ok_or_else(wrong)? };
+    let colour = if colour.is_empty() {
+        by_position
+    } else {
+        Colour::from_text(colour).ok_or_else(wrong)?
+    };
     Ok((Name::new(name).map_err(|_| wrong())?, colour))
 }
 
 /// The three numbers of a file name, each after its prefix, joined by underscores, before `.png`.
-fn file_numbers(file: &str, prefixes: [&str; 3], expected: &'static str) -> Result<[u64; 3], Malformed> {
-    let wrong = || Malformed::File { file: file.to_owned(), expected };
+fn file_numbers(
+    file: &str,
+    prefixes: [&str; 3],
+    expected: &'static str,
+) -> Result<[u64; 3], Malformed> {
+    let wrong = || Malformed::File {
+        file: file.to_owned(),
+        expected,
+    };
     let stem = file.strip_suffix(".png").ok_or_else(wrong)?;
     let mut parts = stem.split('_');
     let mut numbers = [0; 3];
@@ -268,7 +323,11 @@ fn file_numbers(file: &str, prefixes: [&str; 3], expected: &'static str) -> Resu
         let part = parts.next().and_then(|part| part.strip_prefix(prefix));
         *value = part.and_then(digits).ok_or_else(wrong)?;
     }
-    if parts.next().is_some() { Err(wrong()) } else { Ok(numbers) }
+    if parts.next().is_some() {
+        Err(wrong())
+    } else {
+        Ok(numbers)
+    }
 }
 
 fn level_of(level: u64) -> Result<Level, Malformed> {
@@ -276,7 +335,10 @@ fn level_of(level: u64) -> Result<Level, Malformed> {
 }
 
 fn number(what: &'static str, text: &str) -> Result<u64, Malformed> {
-    digits(text).ok_or_else(|| Malformed::Number { what, text: text.to_owned() })
+    digits(text).ok_or_else(|| Malformed::Number {
+        what,
+        text: text.to_owned(),
+    })
 }
 
 /// A number of ASCII digits only; leading zeros are allowed, signs and overflow are not.

@@ -1,8 +1,8 @@
 //! Shards: the parts of one work that several processes do, on several machines.
 //!
-//! A work is a list of steps in the order in which one process would do them. Each shard gets consecutive steps of about
-//! equal weight. Every process computes this division by itself, from the list alone, so that none needs to know of
-//! the others.
+//! A work is a list of steps in the order in which one process would do them. Each shard gets
+//! consecutive steps of about equal weight. Every process computes this division by itself, from
+//! the list alone, so that none needs to know of the others.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -33,12 +33,14 @@ impl Shard {
         Self { index, ..*self }
     }
 
-    /// The steps of this shard among steps of these weights; those of all shards are disjoint, and together all steps.
+    /// The steps of this shard among steps of these weights; those of all shards are disjoint, and
+    /// together all steps.
     pub fn part(&self, weights: &[u64]) -> Range<usize> {
         self.begin(self.index, weights)..self.begin(self.index + 1, weights)
     }
 
-    /// The first step of shard `index`: where the steps before have about the weight of as many equal shards.
+    /// The first step of shard `index`: where the steps before have about the weight of as many
+    /// equal shards.
     fn begin(&self, index: u64, weights: &[u64]) -> usize {
         let weight = |weight: &u64| u128::from(*weight.max(&1));
         let all: u128 = weights.iter().map(weight).sum();
@@ -82,9 +84,15 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Self, NotAShard> {
         let number = |digits: &str| {
             let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-            digits.parse::<u32>().ok().filter(|_| is_number).map(u64::from)
+            digits
+                .parse::<u32>()
+                .ok()
+                .filter(|_| is_number)
+                .map(u64::from)
         };
-        let pair = text.split_once('/').and_then(|(index, count)| number(index).zip(number(count)));
+        let pair = text
+            .split_once('/')
+            .and_then(|(index, count)| number(index).zip(number(count)));
         let (index, count) = pair.ok_or(NotAShard::Form)?;
         let count = NonZeroU64::new(count).ok_or(NotAShard::NoShards)?;
         if index >= count.get() {
@@ -106,9 +114,20 @@ mod tests {
     #[test]
     fn what_is_no_shard_is_refused_with_the_reason() {
         assert_eq!("3/4".parse(), Ok(shards(4)[3]));
-        for wrong in
-            ["", "x", "1", "/", "1/", "/4", "-1/4", "+1/4", "1/4/5", "1 /4", "1.0/4", "1/99999999999"]
-        {
+        for wrong in [
+            "",
+            "x",
+            "1",
+            "/",
+            "1/",
+            "/4",
+            "-1/4",
+            "+1/4",
+            "1/4/5",
+            "1 /4",
+            "1.0/4",
+            "1/99999999999",
+        ] {
             assert_eq!(wrong.parse::<Shard>(), Err(NotAShard::Form), "{wrong:?}");
         }
         assert_eq!("0/0".parse::<Shard>(), Err(NotAShard::NoShards));
@@ -136,7 +155,10 @@ mod tests {
     #[test]
     fn shards_have_about_the_same_weight() {
         let begins = |count, weights: &[u64]| -> Vec<usize> {
-            shards(count).iter().map(|shard| shard.part(weights).start).collect()
+            shards(count)
+                .iter()
+                .map(|shard| shard.part(weights).start)
+                .collect()
         };
         assert_eq!(begins(4, &[3; 100]), [0, 25, 50, 75]);
         assert_eq!(begins(3, &[1, 1, 8, 1, 1, 6]), [0, 3, 5]);

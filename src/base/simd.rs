@@ -1,8 +1,10 @@
-//! Which vector instructions the inner loops use: those of the processor, or fewer if `VOLTILE_SIMD` says so.
+//! Which vector instructions the inner loops use: those of the processor, or fewer if
+//! `VOLTILE_SIMD` says so.
 //!
-//! [`multiversion`] compiles a function once for each [`Path`]. All calls take the same path, decided at the first one. The
-//! variable exists for tests and for comparing speeds: pixels are the same on each path. It does not change what libraries
-//! (libdeflate, simd-adler32, blake3, zstd) detect for themselves.
+//! [`multiversion`] compiles a function once for each [`Path`]. All calls take the same path,
+//! decided at the first one. The variable exists for tests and for comparing speeds: pixels are the
+//! same on each path. It does not change what libraries (libdeflate, simd-adler32, blake3, zstd)
+//! detect for themselves.
 
 use std::sync::OnceLock;
 
@@ -73,8 +75,14 @@ impl Path {
             return Ok(best);
         }
         let asked = Self::ALL.into_iter().find(|path| path.name() == text);
-        let asked = asked.ok_or_else(|| BadPath::Unknown { text: text.to_owned() })?;
-        if asked > best { Err(BadPath::Unsupported { asked, best }) } else { Ok(asked) }
+        let asked = asked.ok_or_else(|| BadPath::Unknown {
+            text: text.to_owned(),
+        })?;
+        if asked > best {
+            Err(BadPath::Unsupported { asked, best })
+        } else {
+            Ok(asked)
+        }
     }
 }
 
@@ -84,15 +92,16 @@ pub fn requested() -> Result<Path, BadPath> {
     Path::parse(&text.to_string_lossy(), Path::best())
 }
 
-/// The path in force. A variable that cannot be followed is ignored here: the command line has reported it.
+/// The path in force. A variable that cannot be followed is ignored here: the command line has
+/// reported it.
 #[inline]
 pub fn path() -> Path {
     static PATH: OnceLock<Path> = OnceLock::new();
     *PATH.get_or_init(|| requested().unwrap_or_else(|_| Path::best()))
 }
 
-/// Compiles a function for each [`Path`], and calls the one in force. Generic parameters are written before `fn`, once
-/// with their bounds and once without.
+/// Compiles a function for each [`Path`], and calls the one in force. Generic parameters are
+/// written before `fn`, once with their bounds and once without.
 macro_rules! multiversion {
     ($(#[$attribute:meta])* fn $($rest:tt)*) => {
         $crate::base::simd::multiversion! { $(#[$attribute])* [] [] fn $($rest)* }
@@ -142,7 +151,8 @@ mod tests {
         assert_eq!(Path::parse("", Path::Avx2), Ok(Path::Avx2));
         let unknown = Path::parse("sse9", Path::Avx512).unwrap_err().to_string();
         assert!(
-            unknown.contains("VOLTILE_SIMD=\"sse9\"") && unknown.contains("baseline, avx2 or avx512"),
+            unknown.contains("VOLTILE_SIMD=\"sse9\"")
+                && unknown.contains("baseline, avx2 or avx512"),
             "{unknown}"
         );
         let unsupported = Path::parse("avx512", Path::Avx2).unwrap_err().to_string();

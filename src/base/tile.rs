@@ -1,8 +1,9 @@
 //! Encoded tiles and their keys: the entries of the cache.
 //!
-//! A [`TileKey`] is a digest, through `Hash`, of a value with everything that decides a tile's pixels. A
-//! field added to such a type is part of the key automatically. The key is also the ETag. Replicas share keys: the bytes
-//! that are digested are the same on all little-endian machines of 64 bits, and tests pin some keys.
+//! A [`TileKey`] is a digest, through `Hash`, of a value with everything that decides a tile's
+//! pixels. A field added to such a type is part of the key automatically. The key is also the ETag.
+//! Replicas share keys: the bytes that are digested are the same on all little-endian machines of
+//! 64 bits, and tests pin some keys.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -20,7 +21,8 @@ impl Fingerprint {
     pub fn digest(value: &impl Hash) -> Self {
         let mut digest = Digest(Vec::with_capacity(256));
         value.hash(&mut digest);
-        let [fingerprint, _] = bytemuck::cast::<[u8; 32], [[u8; 16]; 2]>(blake3::hash(&digest.0).into());
+        let [fingerprint, _] =
+            bytemuck::cast::<[u8; 32], [[u8; 16]; 2]>(blake3::hash(&digest.0).into());
         Fingerprint(fingerprint)
     }
 }
@@ -31,7 +33,10 @@ impl fmt::Display for Fingerprint {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [0; 32];
         for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
-            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+            *pair = [
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ];
         }
         f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
@@ -56,8 +61,11 @@ impl TileKey {
             return None;
         }
         for (byte, pair) in key.iter_mut().zip(pairs) {
-            let digit =
-                |at: usize| (pair[at] as char).to_digit(16).filter(|_| !pair[at].is_ascii_uppercase());
+            let digit = |at: usize| {
+                (pair[at] as char)
+                    .to_digit(16)
+                    .filter(|_| !pair[at].is_ascii_uppercase())
+            };
             *byte = (digit(0)? << 4 | digit(1)?) as u8;
         }
         Some(TileKey(Fingerprint(key)))
@@ -96,8 +104,9 @@ impl fmt::Debug for TileKey {
     }
 }
 
-/// The bytes of a value, for a digest wide enough to rule out collisions. They are digested at once: a key has some sixty
-/// parts of a few bytes, each of which would cost as much as sixty bytes.
+/// The bytes of a value, for a digest wide enough to rule out collisions. They are digested at
+/// once: a key has some sixty parts of a few bytes, each of which would cost as much as sixty
+/// bytes.
 struct Digest(Vec<u8>);
 
 impl Hasher for Digest {
@@ -125,12 +134,17 @@ pub struct Tile {
 impl Tile {
     /// A newly made tile.
     pub fn new(key: TileKey, bytes: impl Into<Bytes>) -> Self {
-        Self { bytes: bytes.into(), key, requested: Arc::default() }
+        Self {
+            bytes: bytes.into(),
+            key,
+            requested: Arc::default(),
+        }
     }
 
     /// Marks it as requested; true the first time.
     pub fn is_first_request(&self) -> bool {
-        // Read before writing, so that the cache line of a popular tile does not bounce between cores.
+        // Read before writing, so that the cache line of a popular tile does not bounce between
+        // cores.
         !self.requested.load(Ordering::Relaxed) && !self.requested.swap(true, Ordering::Relaxed)
     }
 
@@ -156,7 +170,10 @@ mod tests {
     fn only_one_clone_is_asked_first() {
         let tile = Tile::new(TileKey::digest(&7), Bytes::new());
         let same = tile.clone();
-        assert_eq!([&same, &tile, &same].map(Tile::is_first_request), [true, false, false]);
+        assert_eq!(
+            [&same, &tile, &same].map(Tile::is_first_request),
+            [true, false, false]
+        );
     }
 
     #[test]
@@ -164,9 +181,13 @@ mod tests {
         let key = TileKey::digest(&7);
         assert_eq!(TileKey::parse(&key.to_string()), Some(key));
         let shown = key.to_string();
-        for wrong in
-            [&shown[1..], &shown.to_uppercase(), &format!("{shown}00"), &shown.replace(&shown[..1], "ä"), ""]
-        {
+        for wrong in [
+            &shown[1..],
+            &shown.to_uppercase(),
+            &format!("{shown}00"),
+            &shown.replace(&shown[..1], "ä"),
+            "",
+        ] {
             assert_eq!(TileKey::parse(wrong), None, "{wrong}");
         }
     }

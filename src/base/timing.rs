@@ -15,7 +15,8 @@ const EVEN: f64 = 0.01;
 pub struct Timing {
     /// The seconds from one time point to the next; their mean if they differ.
     pub step: f64,
-    /// The date and time of the first time point by the clock of the instrument, as in `2026-11-25T03:30:00.500`.
+    /// The date and time of the first time point by the clock of the instrument, as in
+    /// `2026-11-25T03:30:00.500`.
     pub began: Option<String>,
     /// The seconds of each time point after the first, if they are not evenly spaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -25,16 +26,21 @@ pub struct Timing {
 impl Timing {
     /// Evenly spaced time points; `None` if the distance is not a positive number.
     pub fn even(step: f64) -> Option<Self> {
-        (step.is_finite() && step > 0.0).then_some(Self { step, began: None, uneven: Vec::new() })
+        (step.is_finite() && step > 0.0).then_some(Self {
+            step,
+            began: None,
+            uneven: Vec::new(),
+        })
     }
 
-    /// Of the seconds of each time point, from any origin; `None` if the last does not come after the first, or if they are uneven and
-    /// too many.
+    /// Of the seconds of each time point, from any origin; `None` if the last does not come after
+    /// the first, or if they are uneven and too many.
     pub fn of_seconds(seconds: &[f64]) -> Option<Self> {
         let (first, count) = (*seconds.first()?, seconds.len() - 1);
         let known = Self::even((seconds.last()? - first) / count as f64)?;
         let step = known.step;
-        let is_even = |(place, at): (usize, &f64)| (at - first - place as f64 * step).abs() <= EVEN * step;
+        let is_even =
+            |(place, at): (usize, &f64)| (at - first - place as f64 * step).abs() <= EVEN * step;
         if seconds.iter().enumerate().all(is_even) {
             return Some(known);
         }
@@ -44,14 +50,24 @@ impl Timing {
 
     /// Of dates such as `2026-11-25 03:30:00.500`.
     pub fn of_dates(dates: &[String]) -> Option<Self> {
-        let since =
-            |date: &String| humantime::parse_rfc3339_weak(date.trim()).ok()?.duration_since(UNIX_EPOCH).ok();
+        let since = |date: &String| {
+            humantime::parse_rfc3339_weak(date.trim())
+                .ok()?
+                .duration_since(UNIX_EPOCH)
+                .ok()
+        };
         let times = dates.iter().map(since).collect::<Option<Vec<Duration>>>()?;
         let first = *times.first()?;
-        let seconds: Vec<f64> = times.iter().map(|at| at.as_secs_f64() - first.as_secs_f64()).collect();
+        let seconds: Vec<f64> = times
+            .iter()
+            .map(|at| at.as_secs_f64() - first.as_secs_f64())
+            .collect();
         let began = humantime::format_rfc3339_millis(UNIX_EPOCH + first).to_string();
         let began = Some(began.trim_end_matches('Z').to_owned());
-        Some(Self { began, ..Self::of_seconds(&seconds)? })
+        Some(Self {
+            began,
+            ..Self::of_seconds(&seconds)?
+        })
     }
 
     /// The step, if the time points are evenly spaced.
@@ -80,7 +96,10 @@ mod tests {
     fn dates_give_the_beginning_and_the_steps() {
         let dates = ["2009-11-20 12:31:57.500", "2009-11-20 12:32:57.500"].map(str::to_owned);
         let found = Timing::of_dates(&dates).unwrap();
-        assert_eq!((found.began.as_deref(), found.step), (Some("2009-11-20T12:31:57.500"), 60.0));
+        assert_eq!(
+            (found.began.as_deref(), found.step),
+            (Some("2009-11-20T12:31:57.500"), 60.0)
+        );
         assert_eq!(Timing::of_dates(&["yesterday".to_owned()]), None);
     }
 }

@@ -7,14 +7,35 @@ pub const MICROMETRE: f64 = 1e3;
 const UNITS: [(&str, f64, &[&str]); 7] = [
     ("pm", 1e-3, &["picometer", "picometre"]),
     ("Å", 0.1, &["å", "angstrom", "angstroms"]),
-    ("nm", 1.0, &["nanometer", "nanometers", "nanometre", "nanometres"]),
+    (
+        "nm",
+        1.0,
+        &["nanometer", "nanometers", "nanometre", "nanometres"],
+    ),
     (
         "µm",
         MICROMETRE,
-        &["um", "μm", "micron", "microns", "micrometer", "micrometers", "micrometre", "micrometres"],
+        &[
+            "um",
+            "μm",
+            "micron",
+            "microns",
+            "micrometer",
+            "micrometers",
+            "micrometre",
+            "micrometres",
+        ],
     ),
-    ("mm", 1e6, &["millimeter", "millimeters", "millimetre", "millimetres"]),
-    ("cm", 1e7, &["centimeter", "centimeters", "centimetre", "centimetres"]),
+    (
+        "mm",
+        1e6,
+        &["millimeter", "millimeters", "millimetre", "millimetres"],
+    ),
+    (
+        "cm",
+        1e7,
+        &["centimeter", "centimeters", "centimetre", "centimetres"],
+    ),
     ("m", 1e9, &["meter", "meters", "metre", "metres"]),
 ];
 
@@ -30,8 +51,13 @@ pub fn in_nanometres(unit: &str) -> Option<f64> {
 
 fn known(unit: &str) -> Option<(&'static str, f64)> {
     let lower = unit.to_lowercase();
-    let is_it = |(sign, _, words): &&(&str, f64, &[&str])| *sign == lower || words.contains(&lower.as_str());
-    UNITS.iter().find(is_it).map(|(sign, nanometres, _)| (*sign, *nanometres))
+    let is_it = |(sign, _, words): &&(&str, f64, &[&str])| {
+        *sign == lower || words.contains(&lower.as_str())
+    };
+    UNITS
+        .iter()
+        .find(is_it)
+        .map(|(sign, nanometres, _)| (*sign, *nanometres))
 }
 
 /// A number of bytes for people, in KiB, MiB and so on.
@@ -52,8 +78,14 @@ mod tests {
             ("MM", "mm", 1e6),
             ("Å", "Å", 0.1),
         ] {
-            assert_eq!((usual(written).as_str(), in_nanometres(written)), (sign, Some(nanometres)));
+            assert_eq!(
+                (usual(written).as_str(), in_nanometres(written)),
+                (sign, Some(nanometres))
+            );
         }
-        assert_eq!((usual("Pixel").as_str(), in_nanometres("Pixel")), ("Pixel", None));
+        assert_eq!(
+            (usual("Pixel").as_str(), in_nanometres("Pixel")),
+            ("Pixel", None)
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! Who may see which datasets: secrets, the datasets that each opens, and the secrets that a request presents.
+//! Who may see which datasets: secrets, the datasets that each opens, and the secrets that a
+//! request presents.
 //!
-//! Only digests of secrets are kept, and they are compared in constant time: neither timing nor a log shows a secret.
+//! Only digests of secrets are kept, and they are compared in constant time: neither timing nor a
+//! log shows a secret.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -60,9 +62,16 @@ impl Access {
             let key = format!("access[{place}].secrets");
             // A path that is missing or wrong is a fault of the configuration, and told already.
             let is_given = !given.secrets.as_os_str().is_empty();
-            let read = if is_given { read(&given.secrets) } else { Ok(Vec::new()) };
+            let read = if is_given {
+                read(&given.secrets)
+            } else {
+                Ok(Vec::new())
+            };
             let secrets = read.unwrap_or_else(|problem| {
-                faults.push(Fault { key: key.clone(), problem });
+                faults.push(Fault {
+                    key: key.clone(),
+                    problem,
+                });
                 Vec::new()
             });
             if secrets.iter().any(|secret| secret.len() < SHORTEST_SAFE) {
@@ -71,11 +80,23 @@ impl Access {
                     given.secrets.display()
                 ));
             }
-            warnings.extend(readable_by_others(&given.secrets).map(|warning| format!("{key}: {warning}")));
-            let secrets = secrets.iter().map(|secret| digest(secret.as_bytes())).collect();
-            entries.push(Entry { datasets: given.datasets.clone(), secrets });
+            warnings.extend(
+                readable_by_others(&given.secrets).map(|warning| format!("{key}: {warning}")),
+            );
+            let secrets = secrets
+                .iter()
+                .map(|secret| digest(secret.as_bytes()))
+                .collect();
+            entries.push(Entry {
+                datasets: given.datasets.clone(),
+                secrets,
+            });
         }
-        OpenedAccess { access: Access { entries }, faults, warnings }
+        OpenedAccess {
+            access: Access { entries },
+            faults,
+            warnings,
+        }
     }
 
     /// Whether nothing is protected.
@@ -88,8 +109,10 @@ impl Access {
         let presented: Vec<Hash> = presented.into_iter().map(digest).collect();
         // All are compared, whatever is found.
         let opens = |entry: &Entry| {
-            let pairs =
-                entry.secrets.iter().flat_map(|known| presented.iter().map(move |given| known == given));
+            let pairs = entry
+                .secrets
+                .iter()
+                .flat_map(|known| presented.iter().map(move |given| known == given));
             pairs.fold(false, |found, is_equal| found | is_equal)
         };
         Grants(
@@ -102,16 +125,21 @@ impl Access {
         )
     }
 
-    /// Whether a dataset of this name is visible: no entry protects it, or one that does was opened.
+    /// Whether a dataset of this name is visible: no entry protects it, or one that does was
+    /// opened.
     pub fn shows(&self, dataset: &Name, grants: &Grants) -> bool {
         let mut protecting = self.protecting(dataset).peekable();
         protecting.peek().is_none() || protecting.any(|place| grants.0.contains(&place))
     }
 
-    /// Whether a request may learn that there is no dataset of this name. It may not if a dataset that is hidden from it
-    /// could have that name: so it must have opened an entry that covers the name, or all entries.
+    /// Whether a request may learn that there is no dataset of this name. It may not if a dataset
+    /// that is hidden from it could have that name: so it must have opened an entry that covers the
+    /// name, or all entries.
     pub fn tells_absence(&self, dataset: &Name, grants: &Grants) -> bool {
-        self.opens_all(grants) || self.protecting(dataset).any(|place| grants.0.contains(&place))
+        self.opens_all(grants)
+            || self
+                .protecting(dataset)
+                .any(|place| grants.0.contains(&place))
     }
 
     /// Whether all entries were opened.
@@ -125,17 +153,31 @@ impl Access {
         is_known: impl Fn(&str) -> bool + 'a,
     ) -> impl Iterator<Item = &'a str> {
         let patterns = self.entries.iter().flat_map(|entry| &entry.datasets);
-        patterns.filter_map(Pattern::literal).filter(move |name| !is_known(name))
+        patterns
+            .filter_map(Pattern::literal)
+            .filter(move |name| !is_known(name))
     }
 
     fn protecting<'a>(&'a self, dataset: &'a Name) -> impl Iterator<Item = usize> + 'a {
-        let matches = |entry: &Entry| entry.datasets.iter().any(|pattern| pattern.matches(dataset));
-        self.entries.iter().enumerate().filter(move |(_, entry)| matches(entry)).map(|(place, _)| place)
+        let matches = |entry: &Entry| {
+            entry
+                .datasets
+                .iter()
+                .any(|pattern| pattern.matches(dataset))
+        };
+        self.entries
+            .iter()
+            .enumerate()
+            .filter(move |(_, entry)| matches(entry))
+            .map(|(place, _)| place)
     }
 }
 
 fn digest(secret: &[u8]) -> Hash {
-    Hash::from(blake3::derive_key("voltile 2026 secret of an access entry", secret))
+    Hash::from(blake3::derive_key(
+        "voltile 2026 secret of an access entry",
+        secret,
+    ))
 }
 
 /// The secrets in a file, one per line. Empty lines and those that begin with `#` are skipped.
@@ -156,14 +198,25 @@ fn read(path: &Path) -> Result<Vec<String>, String> {
         ));
     }
     let mut text = String::new();
-    file.take(LONGEST_FILE + 1).read_to_string(&mut text).map_err(unreadable)?;
+    file.take(LONGEST_FILE + 1)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
     if text.len() as u64 > LONGEST_FILE {
-        return Err(format!("{} is larger than 1 MiB; one secret per line is expected", path.display()));
+        return Err(format!(
+            "{} is larger than 1 MiB; one secret per line is expected",
+            path.display()
+        ));
     }
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
     let secrets: Vec<String> = lines.map(str::to_owned).collect();
     if secrets.is_empty() {
-        return Err(format!("{} has no secret; one per line is expected", path.display()));
+        return Err(format!(
+            "{} has no secret; one per line is expected",
+            path.display()
+        ));
     }
     // Others could be sent neither as a password nor in a path by every client.
     let is_sendable = |secret: &String| secret.bytes().all(|byte| byte.is_ascii_graphic());
@@ -182,7 +235,12 @@ fn readable_by_others(path: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt;
     let mode = path.metadata().ok()?.permissions().mode();
     let is_open = mode & 0o004 != 0;
-    is_open.then(|| format!("every user of this machine can read {}; chmod o-r it", path.display()))
+    is_open.then(|| {
+        format!(
+            "every user of this machine can read {}; chmod o-r it",
+            path.display()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -196,7 +254,10 @@ mod tests {
         let entry = |(at, (text, datasets)): (usize, &(&str, &[&str]))| {
             let secrets = place.path().join(format!("{at}.txt"));
             fs::write(&secrets, text).unwrap();
-            let datasets = datasets.iter().map(|text| Pattern::new(text).unwrap()).collect();
+            let datasets = datasets
+                .iter()
+                .map(|text| Pattern::new(text).unwrap())
+                .collect();
             AccessSettings { secrets, datasets }
         };
         Access::open(&entries.iter().enumerate().map(entry).collect::<Vec<_>>())
@@ -209,18 +270,28 @@ mod tests {
     #[test]
     fn a_secret_opens_the_datasets_of_its_entry_alone() {
         let OpenedAccess { access, faults, .. } = opened(&[
-            ("# the lab\nlab-secret-of-today\r\n\nlab-secret-of-yesterday\n", &["brain", "raw-*"]),
+            (
+                "# the lab\nlab-secret-of-today\r\n\nlab-secret-of-yesterday\n",
+                &["brain", "raw-*"],
+            ),
             ("guest-secret-of-today", &["raw-1"]),
         ]);
         assert_eq!(faults, []);
         let grants = |secret: &str| access.grants([secret.as_bytes()]);
         let seen = |secret: &str| {
-            ["brain", "raw-1", "raw-2", "public"].map(|dataset| access.shows(&name(dataset), &grants(secret)))
+            ["brain", "raw-1", "raw-2", "public"]
+                .map(|dataset| access.shows(&name(dataset), &grants(secret)))
         };
         assert_eq!(seen("lab-secret-of-today"), [true, true, true, true]);
         assert_eq!(seen("lab-secret-of-yesterday"), [true, true, true, true]);
         assert_eq!(seen("guest-secret-of-today"), [false, true, false, true]);
-        for wrong in ["", "lab", "# the lab", "lab-secret-of-today\r", "LAB-SECRET-OF-TODAY"] {
+        for wrong in [
+            "",
+            "lab",
+            "# the lab",
+            "lab-secret-of-today\r",
+            "LAB-SECRET-OF-TODAY",
+        ] {
             assert!(grants(wrong).is_empty(), "{wrong}");
             assert_eq!(seen(wrong), [false, false, false, true]);
         }
@@ -229,7 +300,12 @@ mod tests {
         assert!(access.tells_absence(&name("raw-9"), &grants("lab-secret-of-today")));
         assert!(!access.tells_absence(&name("absent"), &grants("lab-secret-of-today")));
         assert!(!access.tells_absence(&name("raw-9"), &grants("guest-secret-of-today")));
-        assert_eq!(access.unknown_names(|name| name == "brain").collect::<Vec<_>>(), ["raw-1"]);
+        assert_eq!(
+            access
+                .unknown_names(|name| name == "brain")
+                .collect::<Vec<_>>(),
+            ["raw-1"]
+        );
     }
 
     #[test]
@@ -262,10 +338,18 @@ mod tests {
     #[test]
     fn a_secret_in_place_of_its_file_is_not_repeated() {
         for secret in ["hunter2", "/base64/of+a/secret=", &"x".repeat(5000)] {
-            let given = AccessSettings { secrets: secret.into(), datasets: vec![Pattern::any()] };
-            let OpenedAccess { faults, warnings, .. } = Access::open(&[given]);
+            let given = AccessSettings {
+                secrets: secret.into(),
+                datasets: vec![Pattern::any()],
+            };
+            let OpenedAccess {
+                faults, warnings, ..
+            } = Access::open(&[given]);
             let told = format!("{faults:?} {warnings:?}");
-            assert!(told.contains("access[0].secrets") && told.contains("the path of a text file"), "{told}");
+            assert!(
+                told.contains("access[0].secrets") && told.contains("the path of a text file"),
+                "{told}"
+            );
             assert!(!told.contains(secret.trim_start_matches('/')), "{told}");
         }
     }
@@ -273,6 +357,9 @@ mod tests {
     #[test]
     fn weak_secrets_are_named_without_being_shown() {
         let warnings = opened(&[("hunter2\n", &["*"])]).warnings.join("\n");
-        assert!(warnings.contains("can be guessed") && !warnings.contains("hunter2"), "{warnings}");
+        assert!(
+            warnings.contains("can be guessed") && !warnings.contains("hunter2"),
+            "{warnings}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Warnings about channels that cannot be served well, with the command that fixes the problem.
 //!
-//! A tile is expensive if it reads or inflates more than [`MAX_BYTES`] (at half a gigabyte per second, an
-//! eighth of a second of one core), or takes more than [`MAX_READS`] reads. For a stored level, its chunk
-//! shape does not suit the plane; a computed level should be stored.
+//! A tile is expensive if it reads or inflates more than [`MAX_BYTES`] (at half a gigabyte per
+//! second, an eighth of a second of one core), or takes more than [`MAX_READS`] reads. For a stored
+//! level, its chunk shape does not suit the plane; a computed level should be stored.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,8 @@ pub struct Warning {
 }
 
 impl Inspection {
-    /// The description, with the costs added to each level, and attributes and warnings at the top level.
+    /// The description, with the costs added to each level, and attributes and warnings at the top
+    /// level.
     pub fn json(&self, warnings: &[Warning]) -> Result<Value, serde_json::Error> {
         let mut value = serde_json::to_value(&self.description)?;
         for (number, costs) in self.costs.iter().enumerate() {
@@ -55,23 +56,38 @@ impl Inspection {
 
 /// All warnings about a file's channels.
 pub fn warnings(inspection: &Inspection, file: &Location) -> Vec<Warning> {
-    let channels = inspection.description.channels.iter().zip(&inspection.costs);
-    channels.flat_map(|(channel, costs)| of_channel(channel, costs, file)).collect()
+    let channels = inspection
+        .description
+        .channels
+        .iter()
+        .zip(&inspection.costs);
+    channels
+        .flat_map(|(channel, costs)| of_channel(channel, costs, file))
+        .collect()
 }
 
 fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Location) -> Vec<Warning> {
-    let warning =
-        |problem: String, mend: Option<String>| Warning { channel: channel.name.clone(), problem, mend };
+    let warning = |problem: String, mend: Option<String>| Warning {
+        channel: channel.name.clone(),
+        problem,
+        mend,
+    };
     let mut found = Vec::new();
     for (level, cost) in channel.levels.iter().zip(costs) {
         found.extend(
-            cost.damage.iter().filter(|_| level.path.is_some()).map(|damage| warning(damage.clone(), None)),
+            cost.damage
+                .iter()
+                .filter(|_| level.path.is_some())
+                .map(|damage| warning(damage.clone(), None)),
         );
     }
     let expensive = expensive_planes(channel, costs);
-    found.extend(ill_suited(channel, costs, &expensive).map(|problem| warning(problem, Some(rechunk(file)))));
     found.extend(
-        not_stored(channel, costs, &expensive).map(|problem| warning(problem, Some(store_levels(file)))),
+        ill_suited(channel, costs, &expensive).map(|problem| warning(problem, Some(rechunk(file)))),
+    );
+    found.extend(
+        not_stored(channel, costs, &expensive)
+            .map(|problem| warning(problem, Some(store_levels(file)))),
     );
     found
 }
@@ -82,55 +98,112 @@ fn is_expensive(tile: &TileCost) -> bool {
 
 /// The planes in which a tile of any stored level is expensive.
 fn expensive_planes(channel: &ChannelDescription, costs: &[LevelCost]) -> Vec<Plane> {
-    let stored = || channel.levels.iter().zip(costs).filter(|(level, _)| level.path.is_some());
-    let expensive =
-        |plane: &Plane| stored().any(|(_, cost)| cost.tile.get(plane.name()).is_some_and(is_expensive));
+    let stored = || {
+        channel
+            .levels
+            .iter()
+            .zip(costs)
+            .filter(|(level, _)| level.path.is_some())
+    };
+    let expensive = |plane: &Plane| {
+        stored().any(|(_, cost)| cost.tile.get(plane.name()).is_some_and(is_expensive))
+    };
     Plane::ALL.into_iter().filter(expensive).collect()
 }
 
 /// Why tiles of stored levels are expensive, if they are.
-fn ill_suited(channel: &ChannelDescription, costs: &[LevelCost], expensive: &[Plane]) -> Option<String> {
-    let of_stored = channel.levels.iter().zip(costs).filter_map(|(level, cost)| {
-        let worst = expensive
-            .iter()
-            .filter_map(|plane| cost.tile.get(plane.name()))
-            .max_by_key(|tile| weight(tile))?;
-        Some((level.storage.as_ref()?, *worst))
-    });
+fn ill_suited(
+    channel: &ChannelDescription,
+    costs: &[LevelCost],
+    expensive: &[Plane],
+) -> Option<String> {
+    let of_stored = channel
+        .levels
+        .iter()
+        .zip(costs)
+        .filter_map(|(level, cost)| {
+            let worst = expensive
+                .iter()
+                .filter_map(|plane| cost.tile.get(plane.name()))
+                .max_by_key(|tile| weight(tile))?;
+            Some((level.storage.as_ref()?, *worst))
+        });
     let (storage, worst) = of_stored.max_by_key(|(_, worst)| weight(worst))?;
     let because = match &storage.chunk {
         None => "its data is contiguous, row after row".to_owned(),
-        Some(chunk) if worst.cost.reads > MAX_READS => format!("its chunks {chunk:?} are small or narrow"),
+        Some(chunk) if worst.cost.reads > MAX_READS => {
+            format!("its chunks {chunk:?} are small or narrow")
+        }
         Some(chunk) => format!("its chunks {chunk:?} are large, or lie across the plane"),
     };
-    Some(format!("a tile in {} takes {}: {because}", names(expensive), cost_text(&worst)))
+    Some(format!(
+        "a tile in {} takes {}: {because}",
+        names(expensive),
+        cost_text(&worst)
+    ))
 }
 
 /// Why computed levels are expensive, if they are, in planes in which stored ones are not.
-fn not_stored(channel: &ChannelDescription, costs: &[LevelCost], expensive: &[Plane]) -> Option<String> {
-    let planes: Vec<Plane> = Plane::ALL.into_iter().filter(|plane| !expensive.contains(plane)).collect();
+fn not_stored(
+    channel: &ChannelDescription,
+    costs: &[LevelCost],
+    expensive: &[Plane],
+) -> Option<String> {
+    let planes: Vec<Plane> = Plane::ALL
+        .into_iter()
+        .filter(|plane| !expensive.contains(plane))
+        .collect();
     let is_lacking = |level: &LevelDescription, cost: &LevelCost, plane: &Plane| {
         let offered = level.is_offered(*plane);
         !offered || cost.tile.get(plane.name()).is_some_and(is_expensive)
     };
-    let made = channel.levels.iter().zip(costs).filter(|(level, _)| level.path.is_none());
+    let made = channel
+        .levels
+        .iter()
+        .zip(costs)
+        .filter(|(level, _)| level.path.is_none());
     let lacking: Vec<_> = made
         .filter(|(level, cost)| {
-            planes.iter().any(|plane| is_lacking(level, cost, plane)) || level.planes.len() < Plane::ALL.len()
+            planes.iter().any(|plane| is_lacking(level, cost, plane))
+                || level.planes.len() < Plane::ALL.len()
         })
         .collect();
-    let numbers: Vec<String> = lacking.iter().map(|(level, _)| level.level.to_string()).collect();
-    let tiles =
-        lacking.iter().flat_map(|(_, cost)| planes.iter().filter_map(|plane| cost.tile.get(plane.name())));
-    let worst = tiles.max_by_key(|tile| weight(tile)).map(cost_text).unwrap_or_default();
-    let (levels, are) = if numbers.len() == 1 { ("level", "is") } else { ("levels", "are") };
-    let takes = if worst.is_empty() { worst } else { format!(", and a tile takes up to {worst}") };
-    let offered = match lacking.iter().all(|(level, _)| level.planes.len() == Plane::ALL.len()) {
+    let numbers: Vec<String> = lacking
+        .iter()
+        .map(|(level, _)| level.level.to_string())
+        .collect();
+    let tiles = lacking.iter().flat_map(|(_, cost)| {
+        planes
+            .iter()
+            .filter_map(|plane| cost.tile.get(plane.name()))
+    });
+    let worst = tiles
+        .max_by_key(|tile| weight(tile))
+        .map(cost_text)
+        .unwrap_or_default();
+    let (levels, are) = if numbers.len() == 1 {
+        ("level", "is")
+    } else {
+        ("levels", "are")
+    };
+    let takes = if worst.is_empty() {
+        worst
+    } else {
+        format!(", and a tile takes up to {worst}")
+    };
+    let offered = match lacking
+        .iter()
+        .all(|(level, _)| level.planes.len() == Plane::ALL.len())
+    {
         true => "",
         false => ", which is more than is allowed",
     };
-    (!lacking.is_empty())
-        .then(|| format!("the {levels} {} {are} not stored{takes}{offered}", numbers.join(", ")))
+    (!lacking.is_empty()).then(|| {
+        format!(
+            "the {levels} {} {are} not stored{takes}{offered}",
+            numbers.join(", ")
+        )
+    })
 }
 
 fn weight(tile: &TileCost) -> u64 {
@@ -148,14 +221,22 @@ pub fn cost_text(tile: &TileCost) -> String {
         0 => String::new(),
         bytes => format!(" that inflate to {}", ByteSize(bytes)),
     };
-    let reads = if cost.reads == 1 { "one read".to_owned() } else { format!("{} reads", cost.reads) };
+    let reads = if cost.reads == 1 {
+        "one read".to_owned()
+    } else {
+        format!("{} reads", cost.reads)
+    };
     format!("{reads} of {}{inflated}", ByteSize(cost.bytes_read))
 }
 
 fn names(planes: &[Plane]) -> String {
     match planes {
         [xy, xz, yz] => format!("{}, {} and {}", xy.name(), xz.name(), yz.name()),
-        fewer => fewer.iter().map(|plane| plane.name()).collect::<Vec<_>>().join(" and "),
+        fewer => fewer
+            .iter()
+            .map(|plane| plane.name())
+            .collect::<Vec<_>>()
+            .join(" and "),
     }
 }
 
@@ -164,8 +245,14 @@ pub fn rechunk(file: &Location) -> String {
     let stem = file.stem().unwrap_or_default();
     let name = format!("{stem}.rechunked.h5");
     // Nothing is written to a store.
-    let out = file.path().map_or_else(|| PathBuf::from(&name), |path| path.with_file_name(&name));
-    format!("voltile pyramid {} --rechunk {}", shell(file.as_path()), shell(&out))
+    let out = file
+        .path()
+        .map_or_else(|| PathBuf::from(&name), |path| path.with_file_name(&name));
+    format!(
+        "voltile pyramid {} --rechunk {}",
+        shell(file.as_path()),
+        shell(&out)
+    )
 }
 
 /// The command that computes the levels that a file lacks.
@@ -179,7 +266,12 @@ pub fn store_levels(file: &Location) -> String {
 /// A path quoted for the shell.
 fn shell(path: &Path) -> String {
     let text = path.to_string_lossy();
-    let is_plain =
-        |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@' | '%');
-    if text.chars().all(is_plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    let is_plain = |c: char| {
+        c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@' | '%')
+    };
+    if text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }

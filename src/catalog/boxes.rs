@@ -53,7 +53,9 @@ fn decoded(shape: &VolumeShape, stored: &Region) -> u64 {
     let chunk = shape.chunk.map(|extent| extent.max(1));
     let first = stored.start.zip(chunk, |at, extent| at / extent);
     let end = stored.end().zip(chunk, u64::div_ceil);
-    end.zip(first, u64::saturating_sub).zip(chunk, u64::saturating_mul).volume()
+    end.zip(first, u64::saturating_sub)
+        .zip(chunk, u64::saturating_mul)
+        .volume()
 }
 
 /// The most voxels that are decoded to read a box of a size that begins at multiples of it.
@@ -62,12 +64,17 @@ fn most_decoded(shape: &VolumeShape, size: Xyz<u64>) -> u64 {
         return size.volume();
     }
     let chunk = shape.chunk.map(|extent| extent.max(1));
-    let touched = size.zip(chunk, |size, chunk| match size % chunk == 0 || chunk % size.max(1) == 0 {
-        true => size.div_ceil(chunk),
-        false => size.div_ceil(chunk) + 1,
+    let touched = size.zip(chunk, |size, chunk| {
+        match size % chunk == 0 || chunk % size.max(1) == 0 {
+            true => size.div_ceil(chunk),
+            false => size.div_ceil(chunk) + 1,
+        }
     });
     let all = shape.size.zip(chunk, u64::div_ceil);
-    touched.zip(all, u64::min).zip(chunk, u64::saturating_mul).volume()
+    touched
+        .zip(all, u64::min)
+        .zip(chunk, u64::saturating_mul)
+        .volume()
 }
 
 /// A requested box with its names resolved; it lies within its level.
@@ -140,53 +147,106 @@ impl Dataset {
         let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
         if !(is_within.x && is_within.y && is_within.z) {
             let (channel, level) = (channel.name.clone(), level.number());
-            return Err(NotFound::Box { channel, level, size: view.size }.into());
+            return Err(NotFound::Box {
+                channel,
+                level,
+                size: view.size,
+            }
+            .into());
         }
         let stored = view.stored_region(&region);
         let decoded = |shape: &VolumeShape| decoded(shape, &stored);
-        ensure_affordable(self.limits.voxels_per_box, channel, &view, stored.voxels(), decoded)?;
+        ensure_affordable(
+            self.limits.voxels_per_box,
+            channel,
+            &view,
+            stored.voxels(),
+            decoded,
+        )?;
         let (dataset, channel) = (Arc::clone(self), Arc::clone(channel));
         let (colour, place, others) = (None, Xyz::all(0), Vec::new());
-        Ok(ResolvedBox { dataset, channel, view, time, region, colour, place, others })
+        Ok(ResolvedBox {
+            dataset,
+            channel,
+            view,
+            time,
+            region,
+            colour,
+            place,
+            others,
+        })
     }
 
     /// The part of a box that another channel covers, shifted by whole voxels.
-    fn cut_beside(self: &Arc<Self>, whole: &ResolvedBox, other: &Arc<Channel>) -> Result<ResolvedBox, NoBox> {
+    fn cut_beside(
+        self: &Arc<Self>,
+        whole: &ResolvedBox,
+        other: &Arc<Channel>,
+    ) -> Result<ResolvedBox, NoBox> {
         let (first, view) = (&whole.channel, self.view(other, whole.view.level)?);
         let distance = if first.kind != Kind::Image || other.kind != Kind::Image {
             Err("both must be images".to_owned())
         } else if first.voxel != other.voxel {
-            Err(format!("their voxels are {} and {}", first.voxel.name(), other.voxel.name()))
+            Err(format!(
+                "their voxels are {} and {}",
+                first.voxel.name(),
+                other.voxel.name()
+            ))
         } else if view.factor != whole.view.factor {
-            Err(format!("this level is {} and {} times as coarse as level 0", whole.view.factor, view.factor))
+            Err(format!(
+                "this level is {} and {} times as coarse as level 0",
+                whole.view.factor, view.factor
+            ))
         } else {
             self.distance(first, other, whole.time)
         };
         let distance = distance.map_err(|reason| {
             let (first, other) = (first.name.clone(), other.name.clone());
-            NotFound::NotAlike { first, other, reason }
+            NotFound::NotAlike {
+                first,
+                other,
+                reason,
+            }
         })?;
         // As in tiles, each position is rounded by itself.
         let position = self.grid_offset(first);
         let shift = at_level(position.zip(distance, i64::saturating_add), view.factor)
             .zip(at_level(position, view.factor), i64::saturating_sub);
         let back = shift.map(|shift| shift.min(0).unsigned_abs());
-        let all = Region { start: whole.region.start.zip(back, u64::saturating_add), ..whole.region };
-        let own = Region { start: shift.map(|shift| shift.max(0).unsigned_abs()), size: view.size };
+        let all = Region {
+            start: whole.region.start.zip(back, u64::saturating_add),
+            ..whole.region
+        };
+        let own = Region {
+            start: shift.map(|shift| shift.max(0).unsigned_abs()),
+            size: view.size,
+        };
         let (place, region) = match all.intersection(&own) {
             None => (Xyz::all(0), Region::whole(Xyz::all(0))),
             Some(Region { start, size }) => {
-                let region = Region { start: start.zip(own.start, u64::saturating_sub), size };
+                let region = Region {
+                    start: start.zip(own.start, u64::saturating_sub),
+                    size,
+                };
                 (start.zip(all.start, u64::saturating_sub), region)
             }
         };
-        Ok(ResolvedBox { place, ..self.cut(other, whole.time, view.level, region)? })
+        Ok(ResolvedBox {
+            place,
+            ..self.cut(other, whole.time, view.level, region)?
+        })
     }
 
-    /// The position of another channel's first voxel in voxels of a channel, to the nearest; otherwise how they differ.
+    /// The position of another channel's first voxel in voxels of a channel, to the nearest;
+    /// otherwise how they differ.
     fn distance(&self, first: &Channel, other: &Channel, time: u64) -> Result<Xyz<i64>, String> {
-        let between = self.in_space(first, other, time).inverse().after(&self.in_space(other, first, time));
-        let close = other.size().map(|extent| 0.5 / extent.saturating_sub(1) as f64);
+        let between = self
+            .in_space(first, other, time)
+            .inverse()
+            .after(&self.in_space(other, first, time));
+        let close = other
+            .size()
+            .map(|extent| 0.5 / extent.saturating_sub(1) as f64);
         if between.only_moves(close) {
             return Ok(between.translation().map(|along| along.round() as i64));
         }
@@ -195,15 +255,19 @@ impl Dataset {
         Err(format!("the voxels of {} are {words}", other.name))
     }
 
-    /// Where a channel's voxels lie at a time point, in nanometres where the unit is known. A channel of unknown voxel size has
-    /// that of the channel beside it.
+    /// Where a channel's voxels lie at a time point, in nanometres where the unit is known. A
+    /// channel of unknown voxel size has that of the channel beside it.
     fn in_space(&self, channel: &Channel, beside: &Channel, time: u64) -> Affine {
         let size = self.voxel_size(channel).or_else(|| self.voxel_size(beside));
         let (size, unit) = size.unwrap_or((Xyz::all(1.0), None));
         let begin = self.grid_offset(channel).map(|voxels| voxels as f64);
         let known = self.transforms(channel).at(time).copied();
         let affine = known.unwrap_or_else(|| Affine::scaling(size).beginning_at(begin));
-        affine.in_unit(unit.as_deref().and_then(units::in_nanometres).unwrap_or(1.0))
+        affine.in_unit(
+            unit.as_deref()
+                .and_then(units::in_nanometres)
+                .unwrap_or(1.0),
+        )
     }
 }
 
@@ -214,7 +278,8 @@ pub(super) fn affords(limit: u64, channel: &Channel, view: &LevelView, chunk: Xy
     ensure_affordable(limit, channel, view, first.voxels(), decoded).is_ok()
 }
 
-/// Fails if so many voxels of each volume of a level are more than may be read, or if too many must be decoded for them.
+/// Fails if so many voxels of each volume of a level are more than may be read, or if too many must
+/// be decoded for them.
 fn ensure_affordable(
     limit: u64,
     channel: &Channel,
@@ -227,7 +292,10 @@ fn ensure_affordable(
     if voxels > limit {
         return Err(NoBox::TooLarge { voxels, limit });
     }
-    let decoded = volumes.iter().map(|volume| decoded(volume.shape())).fold(0, u64::saturating_add);
+    let decoded = volumes
+        .iter()
+        .map(|volume| decoded(volume.shape()))
+        .fold(0, u64::saturating_add);
     if decoded / MAX_WASTE > limit {
         return Err(NoBox::Wasteful { voxels, decoded });
     }
@@ -247,7 +315,10 @@ impl ResolvedBox {
 
     /// The images whose windows have yet to be measured.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        let images = self.parts().map(|part| &part.channel).filter(|channel| channel.kind == Kind::Image);
+        let images = self
+            .parts()
+            .map(|part| &part.channel)
+            .filter(|channel| channel.kind == Kind::Image);
         images.filter(|channel| channel.window().is_none())
     }
 
@@ -258,7 +329,10 @@ impl ResolvedBox {
 
     /// The origin of its voxels.
     pub fn origin(&self) -> Origin {
-        Origin::new(&self.dataset, self.parts().map(|part| Arc::clone(&part.channel)).collect())
+        Origin::new(
+            &self.dataset,
+            self.parts().map(|part| Arc::clone(&part.channel)).collect(),
+        )
     }
 
     /// The key of the box in an encoding: a digest of everything that determines its bytes.
@@ -283,7 +357,9 @@ impl ResolvedBox {
 
     /// What to read.
     pub fn plan(&self, policy: ReadPolicy) -> Cutout {
-        let is_there = self.channel.is_there(&self.view, self.dataset.style.scaling, self.time);
+        let is_there = self
+            .channel
+            .is_there(&self.view, self.dataset.style.scaling, self.time);
         Cutout {
             name: self.channel.name.clone(),
             components: self.channel.volumes(&self.view).to_vec(),
@@ -293,10 +369,17 @@ impl ResolvedBox {
             view: self.view,
             region: self.region,
             is_there: is_there && self.region.voxels() > 0,
-            window: self.channel.window().filter(|_| self.channel.kind == Kind::Image),
+            window: self
+                .channel
+                .window()
+                .filter(|_| self.channel.kind == Kind::Image),
             colour: self.colour,
             place: self.place,
-            others: self.others.iter().map(|part| part.plan(policy.clone())).collect(),
+            others: self
+                .others
+                .iter()
+                .map(|part| part.plan(policy.clone()))
+                .collect(),
             voxel_size: self.dataset.voxel_size(&self.channel).map(|(size, unit)| {
                 let size = size.zip(self.view.factor, |size, factor| size * factor as f64);
                 (size, unit.unwrap_or_default())

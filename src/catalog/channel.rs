@@ -59,8 +59,8 @@ pub struct Channel {
     pub missing: Missing,
     /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack.
     pub has_gaps: bool,
-    /// Its place in the list of channels: how likely it is what its file was written for, its number of voxels, and which
-    /// part of complex numbers it shows.
+    /// Its place in the list of channels: how likely it is what its file was written for, its
+    /// number of voxels, and which part of complex numbers it shows.
     pub(super) place: (Rank, Reverse<u64>, Option<ComplexPart>),
     /// Whether it shows stored values that stand for others.
     pub shows_stored_values: bool,
@@ -87,7 +87,8 @@ pub struct Channel {
 pub(super) enum ChannelWindow {
     Known(Window),
     Measured(OnceLock<Window>),
-    /// Bytes: as stored, unless the sample covers little of their range. Then the file's display range, if it has one.
+    /// Bytes: as stored, unless the sample covers little of their range. Then the file's display
+    /// range, if it has one.
     OfBytes {
         cell: OnceLock<Window>,
         range: Option<Window>,
@@ -113,7 +114,9 @@ impl Channel {
     pub fn window(&self) -> Option<Window> {
         match &self.window {
             ChannelWindow::Known(window) => Some(*window),
-            ChannelWindow::Measured(cell) | ChannelWindow::OfBytes { cell, .. } => cell.get().copied(),
+            ChannelWindow::Measured(cell) | ChannelWindow::OfBytes { cell, .. } => {
+                cell.get().copied()
+            }
         }
     }
 
@@ -127,9 +130,14 @@ impl Channel {
         self.surveyed.get()
     }
 
-    /// Reads a bounded, deterministic sample and computes its statistics. Does not store them: see [`Channel::keep`].
+    /// Reads a bounded, deterministic sample and computes its statistics. Does not store them: see
+    /// [`Channel::keep`].
     pub fn survey(&self) -> Result<Survey, ReadError> {
-        survey::survey(self.levels.last().map_or(&[], StoredLevel::volumes), self.voxel, &self.missing)
+        survey::survey(
+            self.levels.last().map_or(&[], StoredLevel::volumes),
+            self.voxel,
+            &self.missing,
+        )
     }
 
     /// The boxes that the sample is taken from.
@@ -147,9 +155,13 @@ impl Channel {
 
     /// Stores the statistics that an earlier start has kept, if there are any.
     pub(super) fn recall(&self) {
-        let noted = self.object().and_then(|object| object.noted(&self.note_key()));
+        let noted = self
+            .object()
+            .and_then(|object| object.noted(&self.note_key()));
         let survey = noted.and_then(|text| serde_json::from_str(&text).ok());
-        survey.into_iter().for_each(|survey| self.keep(&Arc::new(survey)));
+        survey
+            .into_iter()
+            .for_each(|survey| self.keep(&Arc::new(survey)));
     }
 
     /// The first of its files that lies in a store.
@@ -175,25 +187,31 @@ impl Channel {
         }
     }
 
-    /// Takes the sample of the channel as it was before it grew, until it has grown to twice the size: otherwise its window
-    /// would change with each slice. Nothing is taken of a file that was written anew.
+    /// Takes the sample of the channel as it was before it grew, until it has grown to twice the
+    /// size: otherwise its window would change with each slice. Nothing is taken of a file that was
+    /// written anew.
     pub(super) fn sample_like(&self, before: &Channel) {
         let growths = before.watch.files().map(FileIdentity::growth);
         if !self.watch.files().map(FileIdentity::growth).eq(growths) {
             return;
         }
         let size = |channel: &Channel| (channel.size().volume() * channel.times).checked_ilog2();
-        let is_alike = (self.kind, self.voxel, size(self)) == (before.kind, before.voxel, size(before));
-        before.surveyed().filter(|_| is_alike).inspect(|survey| self.keep(survey));
+        let is_alike =
+            (self.kind, self.voxel, size(self)) == (before.kind, before.voxel, size(before));
+        before
+            .surveyed()
+            .filter(|_| is_alike)
+            .inspect(|survey| self.keep(survey));
     }
 
-    /// Whether its voxels are bytes that are shown as stored unless they cover little of their range.
+    /// Whether its voxels are bytes that are shown as stored unless they cover little of their
+    /// range.
     pub fn is_of_bytes(&self) -> bool {
         matches!(self.window, ChannelWindow::OfBytes { .. })
     }
 
-    /// Shows bytes as stored although no sample could be taken, so that one damaged place does not hide the rest. Returns
-    /// whether the window is known now.
+    /// Shows bytes as stored although no sample could be taken, so that one damaged place does not
+    /// hide the rest. Returns whether the window is known now.
     pub fn show_as_stored(&self) -> bool {
         if let ChannelWindow::OfBytes { cell, .. } = &self.window {
             cell.get_or_init(|| Window::AsStored);
@@ -203,36 +221,55 @@ impl Channel {
 
     /// The stored levels as an explicit configuration.
     ///
-    /// `None` if a level is not one complete dataset (separate time points or parts, gaps), or its voxels are repeated: a
-    /// configuration cannot express that.
+    /// `None` if a level is not one complete dataset (separate time points or parts, gaps), or its
+    /// voxels are repeated: a configuration cannot express that.
     pub fn spelled_out(&self) -> Option<SpelledOut<'_>> {
         let view = &self.levels.first()?.source.view;
         let named = |level: &'_ StoredLevel| matches!(level.source.paths, Paths::One(_));
         let factor = |level: &StoredLevel| {
-            Xyz::new(level.level().factor(), level.level().factor(), level.source.z_factor)
+            Xyz::new(
+                level.level().factor(),
+                level.level().factor(),
+                level.source.z_factor,
+            )
         };
-        let levels = self.levels.iter().map(|level| (level.path(), factor(level))).collect();
+        let levels = self
+            .levels
+            .iter()
+            .map(|level| (level.path(), factor(level)))
+            .collect();
         let is_complete = self.levels.iter().all(named) && !self.is_repeated();
         is_complete.then_some(SpelledOut { levels, view })
     }
 
-    /// How a level is derived: from a precomputed level if there is one, else as [`Channel::made_from`]; `None` if
-    /// there is no such level.
+    /// How a level is derived: from a precomputed level if there is one, else as
+    /// [`Channel::made_from`]; `None` if there is no such level.
     pub fn view(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
         let view = self.made_from(level, scaling)?;
-        let made = self.made.iter().position(|made| made.stands_for(&view)).filter(|_| !view.is_stored());
+        let made = self
+            .made
+            .iter()
+            .position(|made| made.stands_for(&view))
+            .filter(|_| !view.is_stored());
         Some(made.map_or(view, |place| view.stored_as(self.levels.len() + place)))
     }
 
-    /// How a level is derived from the levels found by the file's layout: stored, or from the nearest finer one.
+    /// How a level is derived from the levels found by the file's layout: stored, or from the
+    /// nearest finer one.
     pub fn made_from(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
         made::view(&self.levels, level, scaling)
     }
 
-    /// Why its voxels cannot be served in documents of chunks, which clients would request for ever: they cannot be decoded.
+    /// Why its voxels cannot be served in documents of chunks, which clients would request for
+    /// ever: they cannot be decoded.
     pub(super) fn undecodable(&self) -> Option<String> {
-        let filter = self.levels.iter().find_map(|level| level.storage.missing_filters.first())?;
-        Some(format!("it is stored with the filter {filter}, which this build cannot decode"))
+        let filter = self
+            .levels
+            .iter()
+            .find_map(|level| level.storage.missing_filters.first())?;
+        Some(format!(
+            "it is stored with the filter {filter}, which this build cannot decode"
+        ))
     }
 
     /// Whether its own file lacks a level; sidecars are not considered.
@@ -251,12 +288,14 @@ impl Channel {
         self.watch.files()
     }
 
-    /// Has its files checked for changes, unless that was done recently. Does not block; see [`Channel::has_changed`].
+    /// Has its files checked for changes, unless that was done recently. Does not block; see
+    /// [`Channel::has_changed`].
     pub async fn check_soon(&self) -> Result<(), Unresponsive> {
         self.watch.check_soon().await
     }
 
-    /// Checks whether its files have changed. Accesses the file system: must not be called on an async thread.
+    /// Checks whether its files have changed. Accesses the file system: must not be called on an
+    /// async thread.
     pub fn check(&self) {
         self.watch.check();
     }
@@ -291,17 +330,28 @@ impl Channel {
         self.source(view).map_or(&[], StoredLevel::volumes)
     }
 
-    /// The fingerprint of the precomputed level that a view of this channel reads; `None` if it reads none.
+    /// The fingerprint of the precomputed level that a view of this channel reads; `None` if it
+    /// reads none.
     pub(super) fn made_fingerprint(&self, view: &LevelView) -> Option<Fingerprint> {
-        Some(self.made.get(view.stored.checked_sub(self.levels.len())?)?.fingerprint)
+        Some(
+            self.made
+                .get(view.stored.checked_sub(self.levels.len())?)?
+                .fingerprint,
+        )
     }
 
-    /// Whether a level has data at a time point; a precomputed level has data where its source level has.
+    /// Whether a level has data at a time point; a precomputed level has data where its source
+    /// level has.
     pub(super) fn is_there(&self, view: &LevelView, scaling: Scaling, time: u64) -> bool {
         let is_made = view.stored >= self.levels.len();
-        let base = if is_made { self.made_from(view.level, scaling) } else { Some(*view) };
+        let base = if is_made {
+            self.made_from(view.level, scaling)
+        } else {
+            Some(*view)
+        };
         let base = base.and_then(|view| self.source(&view));
-        base.and_then(|base| base.volumes.first()).is_some_and(|volume| volume.shape().has(time))
+        base.and_then(|base| base.volumes.first())
+            .is_some_and(|volume| volume.shape().has(time))
     }
 
     /// The channel's record in the inventory of a file written by voltile, without levels.
@@ -317,8 +367,16 @@ impl Channel {
             label: self.label.clone(),
             colour: self.colour.clone(),
             kind: self.kind.name().to_owned(),
-            missing_values: self.missing.declared().map(|number| number.to_string()).collect(),
-            transforms: self.transforms.iter().map(|(time, known)| (*time, known.rows())).collect(),
+            missing_values: self
+                .missing
+                .declared()
+                .map(|number| number.to_string())
+                .collect(),
+            transforms: self
+                .transforms
+                .iter()
+                .map(|(time, known)| (*time, known.rows()))
+                .collect(),
             dtype: self.voxel.name().to_owned(),
             range: self.window().as_ref().and_then(range_text),
             voxel_size: self.voxel_size.map(Xyz::into),
@@ -335,11 +393,14 @@ impl Channel {
 
     /// Whether its voxels are repeated to fill those of the dataset's first channel.
     fn is_repeated(&self) -> bool {
-        self.levels.first().is_some_and(|level| level.source.view.repeat != Xyz::all(1))
+        self.levels
+            .first()
+            .is_some_and(|level| level.source.view.repeat != Xyz::all(1))
     }
 
-    /// The distance of its first voxel from that of another channel, in voxels; `None` if the file does not say it, or if
-    /// their voxels differ in size or direction. Repeated voxels without a position begin where the other channel does.
+    /// The distance of its first voxel from that of another channel, in voxels; `None` if the file
+    /// does not say it, or if their voxels differ in size or direction. Repeated voxels without a
+    /// position begin where the other channel does.
     pub(super) fn distance_from(&self, other: &Channel) -> Option<Xyz<i64>> {
         let (Some(own), Some(others)) = (self.transforms.first(), other.transforms.first()) else {
             return self.is_repeated().then(|| Xyz::all(0));
@@ -353,6 +414,8 @@ impl Channel {
 
     /// The extent at full resolution.
     pub fn size(&self) -> Xyz<u64> {
-        self.levels.first().map_or(Xyz::all(0), |level| level.shape.size)
+        self.levels
+            .first()
+            .map_or(Xyz::all(0), |level| level.shape.size)
     }
 }

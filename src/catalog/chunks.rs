@@ -1,4 +1,5 @@
-//! The chunk shapes of chunked formats: the stored one where it suits clients, because it costs the least.
+//! The chunk shapes of chunked formats: the stored one where it suits clients, because it costs the
+//! least.
 
 use std::ops::RangeInclusive;
 
@@ -7,9 +8,17 @@ use crate::base::units;
 use crate::geometry::{LevelView, Xyz};
 
 /// The shape of chunks where the stored one does not suit clients.
-const CUBE: Xyz<u64> = Xyz { x: 64, y: 64, z: 64 };
+const CUBE: Xyz<u64> = Xyz {
+    x: 64,
+    y: 64,
+    z: 64,
+};
 /// The shape of chunks where a cube cuts too many stored ones. As many voxels, in one section.
-pub(super) const SECTION: Xyz<u64> = Xyz { x: 512, y: 512, z: 1 };
+pub(super) const SECTION: Xyz<u64> = Xyz {
+    x: 512,
+    y: 512,
+    z: 1,
+};
 /// The edges of suitable chunks, unless the level is thinner.
 const EDGES: RangeInclusive<u64> = 16..=256;
 /// The size of the largest suitable chunk in bytes.
@@ -23,12 +32,15 @@ impl Channel {
 }
 
 impl Dataset {
-    /// The levels that chunked formats list: none is finer than the one before it along any axis, as clients expect. Derived
-    /// levels that stand in the way of a stored one are left out.
+    /// The levels that chunked formats list: none is finer than the one before it along any axis,
+    /// as clients expect. Derived levels that stand in the way of a stored one are left out.
     pub(super) fn listed_views(&self, channel: &Channel) -> Vec<LevelView> {
         let all = self.served_views(channel);
         let is_ordered = |finer: &LevelView, coarser: &LevelView| {
-            finer.factor.zip(coarser.factor, |finer, coarser| finer <= coarser) == Xyz::all(true)
+            finer
+                .factor
+                .zip(coarser.factor, |finer, coarser| finer <= coarser)
+                == Xyz::all(true)
         };
         let mut listed: Vec<LevelView> = Vec::new();
         for (place, view) in all.iter().enumerate() {
@@ -49,7 +61,8 @@ impl StoredLevel {
         Some(self.volumes.first()?.shape().chunk)
     }
 
-    /// The chunk shape, clipped to the level, if it suits clients that get `bytes` for each voxel; otherwise why it does not.
+    /// The chunk shape, clipped to the level, if it suits clients that get `bytes` for each voxel;
+    /// otherwise why it does not.
     pub(super) fn suitable_chunk(&self, bytes: u64) -> Result<Xyz<u64>, String> {
         let chunk = self.chunk().ok_or("it is not stored in chunks")?;
         suitable(chunk, self.shape.size, bytes).ok_or_else(|| {
@@ -68,8 +81,9 @@ pub(super) fn usual(affords: impl Fn(&Xyz<u64>) -> bool) -> Option<Xyz<u64>> {
 
 fn suitable(chunk: Xyz<u64>, size: Xyz<u64>, bytes: u64) -> Option<Xyz<u64>> {
     let clipped = chunk.zip(size, u64::min);
-    let is_good = clipped
-        .zip(size, |edge, extent| EDGES.contains(&edge) || (edge == extent && extent < *EDGES.start()));
+    let is_good = clipped.zip(size, |edge, extent| {
+        EDGES.contains(&edge) || (edge == extent && extent < *EDGES.start())
+    });
     let is_small = clipped.volume().saturating_mul(bytes) <= MAX_BYTES;
     (is_good == Xyz::all(true) && is_small).then_some(clipped)
 }
@@ -83,7 +97,12 @@ mod tests {
         let suitable = |x, y, z, bytes| suitable(Xyz::new(x, y, z), Xyz::new(1000, 1000, 7), bytes);
         assert_eq!(suitable(256, 256, 7, 8), Some(Xyz::new(256, 256, 7)));
         assert_eq!(suitable(16, 16, 64, 1), Some(Xyz::new(16, 16, 7)));
-        for (x, y, z, bytes) in [(257, 64, 7, 1), (15, 64, 7, 1), (64, 64, 1, 1), (256, 256, 7, 16)] {
+        for (x, y, z, bytes) in [
+            (257, 64, 7, 1),
+            (15, 64, 7, 1),
+            (64, 64, 1, 1),
+            (256, 256, 7, 16),
+        ] {
             assert_eq!(suitable(x, y, z, bytes), None);
         }
     }

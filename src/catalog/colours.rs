@@ -8,8 +8,9 @@ use crate::base::name::Name;
 use crate::base::paint::Kind;
 
 impl Dataset {
-    /// The colour of each image beside others, as one of the six colours of composites and exactly: that of the file, unless it
-    /// is grey or an earlier image has it; else the first of [`Colour::TOGETHER`] that is left.
+    /// The colour of each image beside others, as one of the six colours of composites and exactly:
+    /// that of the file, unless it is grey or an earlier image has it; else the first of
+    /// [`Colour::TOGETHER`] that is left.
     pub fn composite_colours(&self) -> BTreeMap<&Name, (Colour, Rgb)> {
         let (mut given, mut taken, mut others) = (BTreeMap::new(), Vec::new(), Vec::new());
         for image in self.listed().filter(|channel| channel.kind == Kind::Image) {
@@ -23,8 +24,15 @@ impl Dataset {
             }
         }
         let all = Colour::TOGETHER.into_iter();
-        let free: Vec<Colour> = all.clone().filter(|colour| !taken.contains(colour)).chain(all).collect();
-        let colours = free.iter().cycle().map(|colour| (*colour, colour.of_shade(u8::MAX)));
+        let free: Vec<Colour> = all
+            .clone()
+            .filter(|colour| !taken.contains(colour))
+            .chain(all)
+            .collect();
+        let colours = free
+            .iter()
+            .cycle()
+            .map(|colour| (*colour, colour.of_shade(u8::MAX)));
         given.extend(others.into_iter().zip(colours));
         given
     }

@@ -1,9 +1,10 @@
-//! The cost of rendering tiles of a dataset: for each level and plane, what one whole tile reads with cold caches.
+//! The cost of rendering tiles of a dataset: for each level and plane, what one whole tile reads
+//! with cold caches.
 //!
-//! The tile is the first (row 0, column 0) of the middle slice, with square pixels if it is served with them, read
-//! from the stored level that it is derived from. [`crate::volume::ReadCost`] defines how reads and bytes are
-//! counted. Descriptions for viewers end at the first level that fits one tile; costs continue to the last stored
-//! level.
+//! The tile is the first (row 0, column 0) of the middle slice, with square pixels if it is served
+//! with them, read from the stored level that it is derived from. [`crate::volume::ReadCost`]
+//! defines how reads and bytes are counted. Descriptions for viewers end at the first level that
+//! fits one tile; costs continue to the last stored level.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -42,7 +43,8 @@ pub struct LevelCost {
     pub compression: Option<f64>,
     /// Why the chunks could not be counted.
     pub damage: Option<String>,
-    /// Whether Neuroglancer is sent its chunks as they are stored; absent if the level is derived on the fly.
+    /// Whether Neuroglancer is sent its chunks as they are stored; absent if the level is derived
+    /// on the fly.
     pub neuroglancer: Option<PassThrough>,
     /// Whether readers of Zarr v2 (OME-Zarr 0.4) are; absent if the level is derived on the fly.
     pub zarr: Option<PassThrough>,
@@ -61,7 +63,10 @@ pub struct PassThrough {
 
 impl PassThrough {
     fn from_check(passed: Result<(), String>) -> Self {
-        Self { passed_through: passed.is_ok(), problem: passed.err() }
+        Self {
+            passed_through: passed.is_ok(),
+            problem: passed.err(),
+        }
     }
 }
 
@@ -79,7 +84,8 @@ pub struct TileCost {
 }
 
 impl Catalog {
-    /// Describes a dataset with every stored level and its costs, and the attributes of its file. Reads chunk indexes.
+    /// Describes a dataset with every stored level and its costs, and the attributes of its file.
+    /// Reads chunk indexes.
     pub fn inspect(&self, dataset: &Dataset) -> Inspection {
         let mut description = self.describe_dataset(dataset);
         description.notices = Some(dataset.notices.clone());
@@ -87,12 +93,18 @@ impl Catalog {
         let costs = channels
             .map(|(channel, described)| {
                 let views = dataset.served_views(channel);
-                described.levels =
-                    views.iter().filter_map(|view| self.describe_level(dataset, channel, view)).collect();
+                described.levels = views
+                    .iter()
+                    .filter_map(|view| self.describe_level(dataset, channel, view))
+                    .collect();
                 costs(dataset, channel, &views, self.limits.voxels_per_box)
             })
             .collect();
-        Inspection { description, costs, attributes: dataset.attributes() }
+        Inspection {
+            description,
+            costs,
+            attributes: dataset.attributes(),
+        }
     }
 }
 
@@ -102,10 +114,16 @@ fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView], limit: u64) 
         let (stored, tally) = (channel.source(view), tallies.get(view.stored));
         let known = tally.and_then(|tally| tally.as_ref().ok());
         let own = known.filter(|_| view.is_stored());
-        let tile =
-            |plane: Plane| Some((plane.name(), tile_cost(dataset, channel, stored?, known?, view, plane)?));
+        let tile = |plane: Plane| {
+            Some((
+                plane.name(),
+                tile_cost(dataset, channel, stored?, known?, view, plane)?,
+            ))
+        };
         LevelCost {
-            axes: stored.filter(|_| view.is_stored()).map(|stored| stored.source.view.axes.to_string()),
+            axes: stored
+                .filter(|_| view.is_stored())
+                .map(|stored| stored.source.view.axes.to_string()),
             stored: own.copied(),
             compression: own.and_then(Tally::compression),
             neuroglancer: stored
@@ -114,7 +132,9 @@ fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView], limit: u64) 
             zarr: stored.filter(|_| view.is_stored()).map(|stored| {
                 PassThrough::from_check(images::passed_through(channel, stored, limit).map(drop))
             }),
-            damage: tally.and_then(|tally| tally.as_ref().err()).map(ToString::to_string),
+            damage: tally
+                .and_then(|tally| tally.as_ref().err())
+                .map(ToString::to_string),
             tile: Plane::ALL.into_iter().filter_map(tile).collect(),
         }
     };
@@ -122,7 +142,10 @@ fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView], limit: u64) 
 }
 
 fn tally(level: &StoredLevel) -> Result<Tally, ReadError> {
-    level.volumes.first().map_or(Ok(Tally::default()), |volume| volume.tally(MAX_COUNTED))
+    level
+        .volumes
+        .first()
+        .map_or(Ok(Tally::default()), |volume| volume.tally(MAX_COUNTED))
 }
 
 fn tile_cost(
@@ -134,17 +157,36 @@ fn tile_cost(
     plane: Plane,
 ) -> Option<TileCost> {
     let slice = view.size[plane.slice_axis()] / 2;
-    let address = TileAddress { plane, level: view.level, slice, row: 0, column: 0 };
-    let patch = patch(&address, view, Placement::default(), dataset.orthogonal(channel))?;
+    let address = TileAddress {
+        plane,
+        level: view.level,
+        slice,
+        row: 0,
+        column: 0,
+    };
+    let patch = patch(
+        &address,
+        view,
+        Placement::default(),
+        dataset.orthogonal(channel),
+    )?;
     let wanted = positions(&patch, view, plane);
     let components = stored.volumes.len() as u64;
     let volume = stored.volumes.first()?;
     let once = volume.cost(&wanted, tally)?;
-    let cost = if stored.shares_chunks() { once } else { once.times(components) };
+    let cost = if stored.shares_chunks() {
+        once
+    } else {
+        once.times(components)
+    };
     let length = |runs: Vec<Range<u64>>| runs.iter().map(|run| run.end - run.start).sum::<u64>();
     let voxels = wanted.map(length).volume().saturating_mul(components);
     let bytes_wanted = voxels.saturating_mul(volume.shape().voxel.samples().voxel_bytes() as u64);
-    Some(TileCost { bytes_wanted, cost, store: requests(stored, view, &patch) })
+    Some(TileCost {
+        bytes_wanted,
+        cost,
+        store: requests(stored, view, &patch),
+    })
 }
 
 /// What it takes to fetch the chunks of a tile from a store; `None` if they are in local files.
@@ -158,7 +200,8 @@ fn requests(stored: &StoredLevel, view: &LevelView, patch: &Patch) -> Option<Req
     Some(Requests::of(ranges))
 }
 
-/// The stored voxels that a patch is derived from: runs along the row axis, one run along each other axis.
+/// The stored voxels that a patch is derived from: runs along the row axis, one run along each
+/// other axis.
 fn positions(patch: &Patch, view: &LevelView, plane: Plane) -> Positions {
     let mut wanted = Positions::default();
     for (number, run) in patch.runs().iter().enumerate() {

@@ -15,14 +15,20 @@ use crate::geometry::{Affine, LevelView, Orthogonal, Plane, TILE, Xyz};
 use crate::volume::hdf5::FileIdentity;
 
 impl StoredLevel {
-    /// The number of stored voxels that a whole tile at the origin of a level reads, in whole chunks.
+    /// The number of stored voxels that a whole tile at the origin of a level reads, in whole
+    /// chunks.
     fn voxels_read(&self, view: &LevelView, plane: Plane) -> u64 {
-        let wanted = plane.place(1, TILE as u64, TILE as u64).zip(view.size, u64::min);
-        let stored = wanted.zip(view.downsample, u64::saturating_mul).zip(view.stored_size, u64::min);
+        let wanted = plane
+            .place(1, TILE as u64, TILE as u64)
+            .zip(view.size, u64::min);
+        let stored = wanted
+            .zip(view.downsample, u64::saturating_mul)
+            .zip(view.stored_size, u64::min);
         let shown = match self.volumes.first() {
-            Some(volume) if self.storage.chunk.is_some() => {
-                stored.zip(volume.shape().chunk, |n, chunk| n.next_multiple_of(chunk.max(1)))
-            }
+            Some(volume) if self.storage.chunk.is_some() => stored
+                .zip(volume.shape().chunk, |n, chunk| {
+                    n.next_multiple_of(chunk.max(1))
+                }),
             _ => stored,
         };
         shown.zip(self.source.view.repeat, u64::div_ceil).volume()
@@ -32,23 +38,38 @@ impl StoredLevel {
 impl Catalog {
     /// Describes all datasets.
     pub fn describe(&self) -> Vec<DatasetDescription> {
-        self.datasets().map(|dataset| self.describe_dataset(dataset)).collect()
+        self.datasets()
+            .map(|dataset| self.describe_dataset(dataset))
+            .collect()
     }
 
     /// Describes one dataset.
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
         // A file may have several identities, by symbolic links.
         let identities = dataset.listed().flat_map(|channel| channel.identities());
-        let files: BTreeMap<_, (u64, i64)> = identities.filter_map(FileIdentity::length_and_time).collect();
+        let files: BTreeMap<_, (u64, i64)> = identities
+            .filter_map(FileIdentity::length_and_time)
+            .collect();
         let colours = dataset.composite_colours();
         let channels = dataset.listed().map(|channel| {
-            let composite_colour = colours.get(&channel.name).and_then(|(colour, _)| colour.letter());
-            ChannelDescription { composite_colour, ..self.describe_channel(dataset, channel) }
+            let composite_colour = colours
+                .get(&channel.name)
+                .and_then(|(colour, _)| colour.letter());
+            ChannelDescription {
+                composite_colour,
+                ..self.describe_channel(dataset, channel)
+            }
         });
         DatasetDescription {
             token: dataset.token.to_string(),
-            folder: dataset.found_in.as_ref().map(|folder| folder.display().to_string()),
-            bytes: files.values().map(|(length, _)| *length).reduce(u64::saturating_add),
+            folder: dataset
+                .found_in
+                .as_ref()
+                .map(|folder| folder.display().to_string()),
+            bytes: files
+                .values()
+                .map(|(length, _)| *length)
+                .reduce(u64::saturating_add),
             modified: files.values().map(|(_, modified)| *modified).max(),
             version: (!dataset.live).then(|| self.version(dataset).to_string()),
             live: dataset.live,
@@ -62,9 +83,13 @@ impl Catalog {
         }
     }
 
-    /// Describes one dataset, including the statistics of its channels. `problems`: why each listed channel could not be
-    /// sampled.
-    pub fn describe_sampled(&self, dataset: &Dataset, problems: &[Option<String>]) -> DatasetDescription {
+    /// Describes one dataset, including the statistics of its channels. `problems`: why each listed
+    /// channel could not be sampled.
+    pub fn describe_sampled(
+        &self,
+        dataset: &Dataset,
+        problems: &[Option<String>],
+    ) -> DatasetDescription {
         let mut description = self.describe_dataset(dataset);
         description.notices = Some(dataset.notices.clone());
         let channels = description.channels.iter_mut().zip(dataset.listed());
@@ -72,7 +97,10 @@ impl Catalog {
             description.add_survey(channel);
             let transforms = dataset.transforms(channel);
             if let Some(transform) = description.transform.as_mut().filter(|_| transforms.vary()) {
-                let timed = |(time, known): &(u64, Affine)| TimedMatrix { time: *time, matrix: known.rows() };
+                let timed = |(time, known): &(u64, Affine)| TimedMatrix {
+                    time: *time,
+                    matrix: known.rows(),
+                };
                 transform.by_time = transforms.iter().map(timed).collect();
             }
             description.problem = problem.clone();
@@ -88,7 +116,10 @@ impl Catalog {
             colour: channel.colour.clone(),
             composite_colour: None,
             kind: channel.kind.name().to_owned(),
-            labels_because: channel.labels_because.clone().filter(|_| channel.kind == Kind::Labels),
+            labels_because: channel
+                .labels_because
+                .clone()
+                .filter(|_| channel.kind == Kind::Labels),
             dtype: channel.voxel.name().to_owned(),
             window: shown_window(channel),
             percentiles: None,
@@ -111,42 +142,60 @@ impl Catalog {
             left_out: self.left_out(dataset, channel),
             names: channel.names.is_some(),
             offset: dataset.placed(channel).map(Xyz::into),
-            missing: channel.missing.declared().map(|number| number.to_string()).collect(),
+            missing: channel
+                .missing
+                .declared()
+                .map(|number| number.to_string())
+                .collect(),
             gaps: channel.has_gaps,
             levels: self.describe_levels(dataset, channel),
         }
     }
 
-    /// The table of names that is obviously meant for the labels of a channel; `None` if none is, or if it has one. Opens its
-    /// file.
+    /// The table of names that is obviously meant for the labels of a channel; `None` if none is,
+    /// or if it has one. Opens its file.
     pub fn proposed_names(&self, dataset: &Dataset, channel: &Channel) -> Option<NamesSettings> {
         let is_labels = |channel: &Channel| channel.kind == Kind::Labels;
-        let others = dataset.listed().any(|other| is_labels(other) && other.name != channel.name);
+        let others = dataset
+            .listed()
+            .any(|other| is_labels(other) && other.name != channel.name);
         let opener = || self.stores.opener(false, None).open(&channel.file).ok();
-        let file = (is_labels(channel) && channel.names.is_none()).then(opener).flatten()?;
+        let file = (is_labels(channel) && channel.names.is_none())
+            .then(opener)
+            .flatten()?;
         names::propose(&file, channel.name.as_str(), others)
     }
 
     /// What is wrong with tables of names. Reads them.
     pub fn names_faults(&self) -> Vec<Fault> {
-        let channels =
-            self.datasets().flat_map(|dataset| dataset.channels.values().map(move |it| (dataset, it)));
+        let channels = self
+            .datasets()
+            .flat_map(|dataset| dataset.channels.values().map(move |it| (dataset, it)));
         let fault = |(dataset, channel): (&Arc<Dataset>, &Arc<Channel>)| {
             let names = channel.names.as_ref()?;
             let key = format!("datasets.{}.channels.{}.names", dataset.token, channel.name);
-            Some(Fault { key, problem: format!("{}: {}", names.place(), names.read().err()?) })
+            Some(Fault {
+                key,
+                problem: format!("{}: {}", names.place(), names.read().err()?),
+            })
         };
         channels.filter_map(fault).collect()
     }
 
     fn left_out(&self, dataset: &Dataset, channel: &Channel) -> BTreeMap<String, String> {
-        let labels = channel.names.as_ref().and_then(|names| names.known()?.left_out());
+        let labels = channel
+            .names
+            .as_ref()
+            .and_then(|names| names.known()?.left_out());
         let formats = [
             ("neuroglancer", self.precomputed(dataset, channel).err()),
             ("segment_properties", labels),
             ("zarr", channel.undecodable()),
         ];
-        formats.into_iter().filter_map(|(format, reason)| Some((format.to_owned(), reason?))).collect()
+        formats
+            .into_iter()
+            .filter_map(|(format, reason)| Some((format.to_owned(), reason?)))
+            .collect()
     }
 
     fn describe_levels(&self, dataset: &Dataset, channel: &Channel) -> Vec<LevelDescription> {
@@ -168,27 +217,38 @@ impl Catalog {
         view: &LevelView,
     ) -> Option<LevelDescription> {
         let stored = channel.source(view)?;
-        let offered =
-            |plane: &Plane| view.is_stored() || view.voxels_per_tile(*plane) <= self.limits.voxels_per_tile;
+        let offered = |plane: &Plane| {
+            view.is_stored() || view.voxels_per_tile(*plane) <= self.limits.voxels_per_tile
+        };
         Some(LevelDescription {
             level: view.level.number(),
             size: view.size.into(),
             factor: view.factor.into(),
             drawn: Plane::ALL.map(|plane| {
-                view.drawn(plane, dataset.grid_offset(channel), dataset.orthogonal(channel)).into()
+                view.drawn(
+                    plane,
+                    dataset.grid_offset(channel),
+                    dataset.orthogonal(channel),
+                )
+                .into()
             }),
             path: view.is_stored().then(|| stored.path().to_owned()),
             sidecar: stored.sidecar.clone().filter(|_| view.is_stored()),
             storage: view.is_stored().then(|| stored.storage.clone()),
             voxels_read: Plane::ALL.map(|plane| stored.voxels_read(view, plane)),
-            planes: Plane::ALL.into_iter().filter(offered).map(|plane| plane.name().to_owned()).collect(),
+            planes: Plane::ALL
+                .into_iter()
+                .filter(offered)
+                .map(|plane| plane.name().to_owned())
+                .collect(),
             source: source::describe(stored, view)?,
         })
     }
 }
 
 impl ChannelDescription {
-    /// Adds the statistics of the channel's sample, if taken; none for labels, whose ids are not quantities.
+    /// Adds the statistics of the channel's sample, if taken; none for labels, whose ids are not
+    /// quantities.
     fn add_survey(&mut self, channel: &Channel) {
         let survey = channel.surveyed().filter(|_| channel.kind != Kind::Labels);
         self.percentiles = survey.map(|survey| survey.percentiles.clone());
@@ -213,18 +273,22 @@ impl Dataset {
         })
     }
 
-    /// The URL path, relative to a mount, of a tile in the middle slice of a channel. `address`: the token, perhaps with the
-    /// version.
+    /// The URL path, relative to a mount, of a tile in the middle slice of a channel. `address`:
+    /// the token, perhaps with the version.
     pub fn sample_path(&self, address: &str, channel: &Channel, plane: Plane) -> String {
         let middle = self.middle_slice(channel, plane);
         let time = if channel.is_series { "0/" } else { "" };
-        format!("{address}/{}/{plane}/{time}{middle}/0_0_0.png", channel.name)
+        format!(
+            "{address}/{}/{plane}/{time}{middle}/0_0_0.png",
+            channel.name
+        )
     }
 }
 
 /// The window in force; `None` for labels and for values shown as stored.
 fn shown_window(channel: &Channel) -> Option<[f64; 2]> {
-    let window =
-        channel.window().filter(|window| *window != Window::AsStored && channel.kind != Kind::Labels);
+    let window = channel
+        .window()
+        .filter(|window| *window != Window::AsStored && channel.kind != Kind::Labels);
     window.map(|window| window.limits().into())
 }

@@ -1,6 +1,8 @@
-//! Channels as images of chunked formats: which levels they have, in which chunks, and which channels form one image.
+//! Channels as images of chunked formats: which levels they have, in which chunks, and which
+//! channels form one image.
 //!
-//! All of it follows from metadata, and is determined once for each generation of a dataset and its limits. No data is read.
+//! All of it follows from metadata, and is determined once for each generation of a dataset and its
+//! limits. No data is read.
 
 mod array;
 mod chunks;
@@ -25,7 +27,8 @@ use crate::base::request::{VersionedToken, ZarrChunk, ZarrRequest, ZarrVersion};
 use crate::render::plan::BoxEncoding;
 use crate::volume::hdf5::View;
 
-/// An image: one channel, or all channels of a dataset that can share an array, with the dataset's labels.
+/// An image: one channel, or all channels of a dataset that can share an array, with the dataset's
+/// labels.
 #[derive(Debug, Clone)]
 pub struct Image {
     dataset: Arc<Dataset>,
@@ -43,16 +46,29 @@ impl Catalog {
         let image = Image { dataset, channel };
         if image.multiscale().levels().is_empty() {
             let of = |name: &Name| image.dataset.channels.get(name)?.undecodable();
-            let all = || image.dataset.channels.values().find_map(|channel| channel.undecodable());
+            let all = || {
+                image
+                    .dataset
+                    .channels
+                    .values()
+                    .find_map(|channel| channel.undecodable())
+            };
             return Err(match image.channel.as_ref().map_or_else(all, of) {
-                Some(reason) => NotFound::NotZarr { name: image.name().clone(), reason },
-                None => NotFound::NoChunks { token: token.token.clone(), limit: self.limits.voxels_per_box },
+                Some(reason) => NotFound::NotZarr {
+                    name: image.name().clone(),
+                    reason,
+                },
+                None => NotFound::NoChunks {
+                    token: token.token.clone(),
+                    limit: self.limits.voxels_per_box,
+                },
             });
         }
         Ok(image)
     }
 
-    /// Resolves a request for a chunk of an image to the box of voxels that it holds, and how it is encoded. Reads no data.
+    /// Resolves a request for a chunk of an image to the box of voxels that it holds, and how it is
+    /// encoded. Reads no data.
     pub fn resolve_chunk(
         &self,
         request: &ZarrRequest,
@@ -69,7 +85,10 @@ impl Catalog {
             ZarrVersion::V05 => level.in_zstd(arrays.voxel()),
         };
         let (channel, time, region) = arrays.chunk(level, &chunk.place)?;
-        Ok((image.dataset.cut(channel, time, chunk.level, region)?, BoxEncoding::WrittenChunk(format)))
+        Ok((
+            image.dataset.cut(channel, time, chunk.level, region)?,
+            BoxEncoding::WrittenChunk(format),
+        ))
     }
 }
 
@@ -86,15 +105,25 @@ impl Image {
 
     /// The notices about data of its dataset that cannot be shown.
     pub fn errors(&self) -> impl Iterator<Item = &Notice> {
-        self.dataset.notices.iter().filter(|notice| notice.severity == Severity::Error)
+        self.dataset
+            .notices
+            .iter()
+            .filter(|notice| notice.severity == Severity::Error)
     }
 
     /// The image itself.
     pub fn multiscale(&self) -> Multiscale<'_> {
-        let names = self.channel.as_ref().map_or(self.images().members.as_slice(), std::slice::from_ref);
-        let channels: Vec<&Arc<Channel>> =
-            names.iter().filter_map(|name| self.dataset.channels.get(name)).collect();
-        let levels = names.first().and_then(|name| self.images().channels.get(name));
+        let names = self
+            .channel
+            .as_ref()
+            .map_or(self.images().members.as_slice(), std::slice::from_ref);
+        let channels: Vec<&Arc<Channel>> = names
+            .iter()
+            .filter_map(|name| self.dataset.channels.get(name))
+            .collect();
+        let levels = names
+            .first()
+            .and_then(|name| self.images().channels.get(name));
         Multiscale::new(&self.dataset, channels, levels.map_or(&[], Vec::as_slice))
     }
 
@@ -109,7 +138,10 @@ impl Image {
         let found = levels.zip(self.dataset.channels.get(name));
         let (levels, channel) = found.ok_or_else(|| NotFound::Label {
             name: name.clone(),
-            known: known("label images", self.labels().collect::<Vec<_>>().into_iter()),
+            known: known(
+                "label images",
+                self.labels().collect::<Vec<_>>().into_iter(),
+            ),
         })?;
         let axes = self.multiscale().axes();
         Ok(Multiscale::new(&self.dataset, vec![channel], levels).along(axes))
@@ -120,7 +152,10 @@ impl Image {
     }
 
     fn images(&self) -> &Images {
-        self.dataset.derived.images.get_or_init(|| formed(&self.dataset))
+        self.dataset
+            .derived
+            .images
+            .get_or_init(|| formed(&self.dataset))
     }
 }
 
@@ -128,27 +163,46 @@ impl Image {
 fn formed(dataset: &Dataset) -> Images {
     let limit = dataset.limits.voxels_per_box;
     let levels = |channel: &Channel| -> Vec<ArrayLevel> { chunks::levels(dataset, channel, limit) };
-    let decodable = dataset.channels.iter().filter(|(_, channel)| channel.undecodable().is_none());
-    let channels: BTreeMap<Name, Vec<ArrayLevel>> =
-        decodable.map(|(name, channel)| (name.clone(), levels(channel))).collect();
+    let decodable = dataset
+        .channels
+        .iter()
+        .filter(|(_, channel)| channel.undecodable().is_none());
+    let channels: BTreeMap<Name, Vec<ArrayLevel>> = decodable
+        .map(|(name, channel)| (name.clone(), levels(channel)))
+        .collect();
     let members = members(dataset, &channels);
-    let image = members.first().and_then(|name| Some((dataset.channels.get(name)?, channels.get(name)?)));
+    let image = members
+        .first()
+        .and_then(|name| Some((dataset.channels.get(name)?, channels.get(name)?)));
     let label = |(name, channel): (&Name, &Arc<Channel>)| {
         let (image, levels) = image?;
-        Some((name.clone(), label_levels(dataset, channel, image, levels, limit)?))
+        Some((
+            name.clone(),
+            label_levels(dataset, channel, image, levels, limit)?,
+        ))
     };
     let labels = dataset.channels.iter().filter_map(label).collect();
-    Images { channels, members, labels }
+    Images {
+        channels,
+        members,
+        labels,
+    }
 }
 
-/// The channels that form the dataset's image: those that are like its first intensity channel, or else its first RGB
-/// channel, or else its first channel.
+/// The channels that form the dataset's image: those that are like its first intensity channel, or
+/// else its first RGB channel, or else its first channel.
 fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<Name> {
     let of_kind = |kind: Kind| {
-        dataset.listed().find(|channel| channel.kind == kind && levels.contains_key(&channel.name))
+        dataset
+            .listed()
+            .find(|channel| channel.kind == kind && levels.contains_key(&channel.name))
     };
-    let first = [Kind::Image, Kind::Rgb, Kind::Labels].into_iter().find_map(of_kind);
-    let Some(first) = first else { return Vec::new() };
+    let first = [Kind::Image, Kind::Rgb, Kind::Labels]
+        .into_iter()
+        .find_map(of_kind);
+    let Some(first) = first else {
+        return Vec::new();
+    };
     if first.kind != Kind::Image {
         return vec![first.name.clone()];
     }
@@ -160,18 +214,33 @@ fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<N
             && dataset.grid_offset(first) == dataset.grid_offset(other)
             && dataset.transforms(first) == dataset.transforms(other)
             && own.len() == others.len()
-            && own.iter().zip(others).all(|(own, other)| own.is_like(other))
+            && own
+                .iter()
+                .zip(others)
+                .all(|(own, other)| own.is_like(other))
     };
-    dataset.listed().filter(are_alike).map(|channel| channel.name.clone()).collect()
+    dataset
+        .listed()
+        .filter(are_alike)
+        .map(|channel| channel.name.clone())
+        .collect()
 }
 
 impl Channel {
     /// Whether it can share an array with another channel, as far as it does not depend on levels.
     fn is_like(&self, other: &Channel) -> bool {
         let of = |channel: &Channel| {
-            (channel.kind, channel.voxel, channel.is_series, channel.times, channel.has_sections())
+            (
+                channel.kind,
+                channel.voxel,
+                channel.is_series,
+                channel.times,
+                channel.has_sections(),
+            )
         };
-        of(self) == of(other) && self.voxel_size == other.voxel_size && self.voxel_unit == other.voxel_unit
+        of(self) == of(other)
+            && self.voxel_size == other.voxel_size
+            && self.voxel_unit == other.voxel_unit
     }
 
     /// Whether it has an axis z, even of extent 1.
@@ -180,12 +249,16 @@ impl Channel {
             let is_fixed = view.fixed.iter().any(|(axis, _)| *axis == AxisName::Z);
             view.axes.position(AxisName::Z).is_some() && !is_fixed
         };
-        self.size().z > 1 || self.levels.first().is_some_and(|level| is_stored(&level.source.view))
+        self.size().z > 1
+            || self
+                .levels
+                .first()
+                .is_some_and(|level| is_stored(&level.source.view))
     }
 }
 
-/// The levels of a label channel that correspond to those of an image; `None` if its extents or position are different,
-/// or one of the levels cannot be derived.
+/// The levels of a label channel that correspond to those of an image; `None` if its extents or
+/// position are different, or one of the levels cannot be derived.
 fn label_levels(
     dataset: &Dataset,
     label: &Channel,
@@ -193,7 +266,8 @@ fn label_levels(
     levels: &[ArrayLevel],
     limit: u64,
 ) -> Option<Vec<ArrayLevel>> {
-    let is_label = label.kind == Kind::Labels && image.kind != Kind::Labels && label.undecodable().is_none();
+    let is_label =
+        label.kind == Kind::Labels && image.kind != Kind::Labels && label.undecodable().is_none();
     let is_in_step = !label.is_series || (image.is_series && label.times == image.times);
     let is_in_place =
         label.size() == image.size() && dataset.grid_offset(label) == dataset.grid_offset(image);

@@ -1,4 +1,5 @@
-//! Opens a channel's stored levels as volumes, and determines their level numbers from downsample factors.
+//! Opens a channel's stored levels as volumes, and determines their level numbers from downsample
+//! factors.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,23 +13,28 @@ use crate::base::tile::Fingerprint;
 use crate::geometry::{Level, Xyz};
 use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 use crate::volume::hdf5::{FileIdentity, MissingFiles, OpenError, OpenFile, StoredDataset, View};
-use crate::volume::{ComplexPart, Mapped, Polar, ReadError, Repeated, Series, Stack, Volume, VolumeShape};
+use crate::volume::{
+    ComplexPart, Mapped, Polar, ReadError, Repeated, Series, Stack, Volume, VolumeShape,
+};
 
-/// In a series, only this many datasets are opened to find the further files (external, virtual) that they refer to.
+/// In a series, only this many datasets are opened to find the further files (external, virtual)
+/// that they refer to.
 const MAX_AUDITED: usize = 1000;
 
 /// The stored levels of a channel.
 pub(super) struct Levels {
     /// The usable levels, finest first.
     pub stored: Vec<StoredLevel>,
-    /// Why the others are not used; and of the usable levels, filters that cannot be decoded and files that are missing.
+    /// Why the others are not used; and of the usable levels, filters that cannot be decoded and
+    /// files that are missing.
     pub notices: Vec<Notice>,
     /// Whether parts of the usable levels are missing.
     pub has_gaps: bool,
 }
 
 impl Levels {
-    /// Opens every level found. An error if the finest cannot be opened; coarser ones that cannot are left out.
+    /// Opens every level found. An error if the finest cannot be opened; coarser ones that cannot
+    /// are left out.
     pub fn open(file: &OpenFile, found: &FoundChannel) -> Result<Self, String> {
         let mut stored: Vec<StoredLevel> = Vec::new();
         let mut notices = Vec::new();
@@ -44,7 +50,9 @@ impl Levels {
                 }
             };
             let finest = full.get_or_insert_with(|| open.shape.clone());
-            let factor = level.factor.unwrap_or_else(|| finest.size.zip(open.shape.size, nearest_ratio));
+            let factor = level
+                .factor
+                .unwrap_or_else(|| finest.size.zip(open.shape.size, nearest_ratio));
             match usable(&open, finest, factor, &stored) {
                 Ok(number) => {
                     notices.extend(incompleteness(level, &open.missing));
@@ -56,7 +64,11 @@ impl Levels {
         }
         stored.sort_by_key(StoredLevel::level);
         notices.extend(stored.iter().flat_map(undecodable));
-        Ok(Self { stored, notices, has_gaps })
+        Ok(Self {
+            stored,
+            notices,
+            has_gaps,
+        })
     }
 }
 
@@ -76,7 +88,10 @@ fn usable(
         ));
     }
     if times < finest.times {
-        return Err(format!("it has {times} time points, the finest level has {}", finest.times));
+        return Err(format!(
+            "it has {times} time points, the finest level has {}",
+            finest.times
+        ));
     }
     let level = Level::from_factor(factor.x).filter(|_| factor.x == factor.y);
     level.filter(|level| !others.iter().any(|other| other.level() == *level)).ok_or_else(|| {
@@ -109,8 +124,14 @@ fn incompleteness(level: &FoundLevel, missing: &MissingFiles) -> impl Iterator<I
     let raw = named(missing.raw.iter().map(|raw| raw.display().to_string()));
     let sources = named(missing.sources.iter().cloned());
     let all = [
-        ("raw files are missing, and tiles of what they hold are errors", raw),
-        ("sources do not exist; boxes and simple tiles show the fill value there", sources),
+        (
+            "raw files are missing, and tiles of what they hold are errors",
+            raw,
+        ),
+        (
+            "sources do not exist; boxes and simple tiles show the fill value there",
+            sources,
+        ),
     ];
     let all = all.into_iter().filter(|(_, files)| !files.is_empty());
     all.map(move |(what, files)| Notice::error(format!("{path} is incomplete: {what}: {files}")))
@@ -133,16 +154,42 @@ impl OpenLevel {
         lacks_parts || !self.missing.sources.is_empty()
     }
 
-    fn into_stored(self, file: &OpenFile, level: Level, z_factor: u64, found: &FoundLevel) -> StoredLevel {
+    fn into_stored(
+        self,
+        file: &OpenFile,
+        level: Level,
+        z_factor: u64,
+        found: &FoundLevel,
+    ) -> StoredLevel {
         let (paths, view) = (found.paths.clone(), found.view.clone());
-        let source = LevelSource { level, z_factor, paths, view };
+        let source = LevelSource {
+            level,
+            z_factor,
+            paths,
+            view,
+        };
         let fingerprint = Fingerprint::digest(&(&source, file.key_of(&self.files)));
-        let Self { shape, volumes, files, storage, .. } = self;
-        StoredLevel { shape, storage, sidecar: None, source, files, fingerprint, volumes }
+        let Self {
+            shape,
+            volumes,
+            files,
+            storage,
+            ..
+        } = self;
+        StoredLevel {
+            shape,
+            storage,
+            sidecar: None,
+            source,
+            files,
+            fingerprint,
+            volumes,
+        }
     }
 }
 
-/// Opens a precomputed level; `sidecar` is the file name of the sidecar that contains it, if it is in one.
+/// Opens a precomputed level; `sidecar` is the file name of the sidecar that contains it, if it is
+/// in one.
 pub(super) fn open_made(
     file: &OpenFile,
     level: &FoundLevel,
@@ -154,7 +201,10 @@ pub(super) fn open_made(
     let number = number.ok_or_else(|| format!("it is downsampled by {factor}"))?;
     let open = open_level(file, level, kind).map_err(|e| e.to_string())?;
     let stored = open.into_stored(file, number, factor.z, level);
-    Ok(StoredLevel { sidecar: sidecar.map(str::to_owned), ..stored })
+    Ok(StoredLevel {
+        sidecar: sidecar.map(str::to_owned),
+        ..stored
+    })
 }
 
 fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLevel, OpenError> {
@@ -168,12 +218,22 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
         Kind::Rgb => components(&dataset.shape, &level.view).map_err(wrong)?,
         Kind::Image | Kind::Labels => vec![uncoloured(&level.view)],
     };
-    let volumes =
-        views.iter().map(|view| open_volume(file, &level.paths, view)).collect::<Result<Vec<_>, _>>()?;
-    let first = volumes.first().ok_or_else(|| wrong("it has no voxels".to_owned()))?;
+    let volumes = views
+        .iter()
+        .map(|view| open_volume(file, &level.paths, view))
+        .collect::<Result<Vec<_>, _>>()?;
+    let first = volumes
+        .first()
+        .ok_or_else(|| wrong("it has no voxels".to_owned()))?;
     let shape = first.shape().clone();
     let Referred { files, missing } = Referred::by(file, &level.paths, &dataset);
-    Ok(OpenLevel { shape, volumes, files, missing, storage: dataset.describe() })
+    Ok(OpenLevel {
+        shape,
+        volumes,
+        files,
+        missing,
+        storage: dataset.describe(),
+    })
 }
 
 /// The files that the datasets of a level refer to.
@@ -196,13 +256,16 @@ impl Referred {
         referred
     }
 
-    /// Adds the files of a dataset; if it is not `audited`, only the file that contains it, without opening the dataset.
+    /// Adds the files of a dataset; if it is not `audited`, only the file that contains it, without
+    /// opening the dataset.
     fn add(&mut self, file: &OpenFile, path: &str, audited: bool) {
         match audited.then(|| file.dataset(path)) {
             Some(Ok(dataset)) => {
                 self.files.extend(dataset.files.iter().cloned());
                 self.missing.raw.extend(dataset.missing.raw.iter().cloned());
-                self.missing.sources.extend(dataset.missing.sources.iter().cloned());
+                self.missing
+                    .sources
+                    .extend(dataset.missing.sources.iter().cloned());
             }
             _ => match file.file_of(path) {
                 Ok(own) => drop(self.files.insert(own)),
@@ -214,16 +277,25 @@ impl Referred {
 
 /// The view with a palette removed: its indices are shown themselves.
 fn uncoloured(view: &View) -> View {
-    View { values: view.values.clone().filter(|values| !values.is_palette()), ..view.clone() }
+    View {
+        values: view.values.clone().filter(|values| !values.is_palette()),
+        ..view.clone()
+    }
 }
 
 /// One view for each of red, green and blue.
 fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
     if let Some(palette) = view.values.as_ref().filter(|values| values.is_palette()) {
-        let coloured = |component| View { values: palette.component(component), ..view.clone() };
+        let coloured = |component| View {
+            values: palette.component(component),
+            ..view.clone()
+        };
         return Ok([0, 1, 2].map(coloured).into());
     }
-    let extent = view.axes.position(AxisName::C).and_then(|position| shape.get(position));
+    let extent = view
+        .axes
+        .position(AxisName::C)
+        .and_then(|position| shape.get(position));
     match extent {
         Some(3 | 4) => Ok((0..3)
             .map(|component| {
@@ -241,7 +313,16 @@ fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
 }
 
 fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
-    let part = |part| open_stored(file, paths, &View { part: Some(part), ..view.clone() });
+    let part = |part| {
+        open_stored(
+            file,
+            paths,
+            &View {
+                part: Some(part),
+                ..view.clone()
+            },
+        )
+    };
     let stored = match view.part.filter(|part| part.is_computed()) {
         Some(shown) => {
             let parts = [part(ComplexPart::Real)?, part(ComplexPart::Imaginary)?];
@@ -253,7 +334,11 @@ fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Vo
         Some(values) => Arc::new(Mapped::new(stored, values.clone())),
         None => stored,
     };
-    Ok(if view.repeat == Xyz::all(1) { shown } else { Arc::new(Repeated::new(shown, view.repeat)) })
+    Ok(if view.repeat == Xyz::all(1) {
+        shown
+    } else {
+        Arc::new(Repeated::new(shown, view.repeat))
+    })
 }
 
 /// The volume of the stored values.
@@ -267,13 +352,20 @@ fn open_stored(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Vo
 }
 
 /// A time series in one dataset, some of whose time points are missing.
-fn open_frames(file: &OpenFile, path: &str, present: &[bool], view: &View) -> Result<Series, OpenError> {
+fn open_frames(
+    file: &OpenFile,
+    path: &str,
+    present: &[bool],
+    view: &View,
+) -> Result<Series, OpenError> {
     let shape = file.volume(path, view)?.shape().clone();
     let (file, path, view) = (file.clone(), path.to_owned(), view.clone());
     let open = move |time: u64| {
         let mut view = view.clone();
         view.fixed.push((AxisName::T, time));
-        let volume = file.volume(&path, &view).map_err(|e| unreadable(&path, &e))?;
+        let volume = file
+            .volume(&path, &view)
+            .map_err(|e| unreadable(&path, &e))?;
         Ok(Arc::new(volume) as Arc<dyn Volume>)
     };
     Ok(Series::new(shape, present.to_vec(), Box::new(open)))
@@ -287,14 +379,20 @@ fn open_stack(file: &OpenFile, parts: &[Part], view: &View) -> Result<Stack, Ope
     Ok(Stack::new(open_series(file, &paths, view)?, depths))
 }
 
-fn open_series(file: &OpenFile, paths: &[Option<String>], view: &View) -> Result<Series, OpenError> {
+fn open_series(
+    file: &OpenFile,
+    paths: &[Option<String>],
+    view: &View,
+) -> Result<Series, OpenError> {
     let (first, _) = file.first_dataset(paths.iter().flatten().map(String::as_str))?;
     let shape = file.volume(first, view)?.shape().clone();
     let present = paths.iter().map(Option::is_some).collect();
     let (file, view, paths) = (file.clone(), view.clone(), paths.to_vec());
     let open = move |number: u64| {
-        let path =
-            usize::try_from(number).ok().and_then(|number| paths.get(number)?.as_deref()).unwrap_or("/");
+        let path = usize::try_from(number)
+            .ok()
+            .and_then(|number| paths.get(number)?.as_deref())
+            .unwrap_or("/");
         let volume = file.volume(path, &view).map_err(|e| unreadable(path, &e))?;
         Ok(Arc::new(volume) as Arc<dyn Volume>)
     };
@@ -309,7 +407,10 @@ fn unreadable(path: &str, error: &OpenError) -> ReadError {
             ReadError::Missing { place, missing }
         }
         OpenError::Unresponsive(error) => (*error).into(),
-        other => ReadError::Damaged { place, problem: other.to_string() },
+        other => ReadError::Damaged {
+            place,
+            problem: other.to_string(),
+        },
     }
 }
 
@@ -325,7 +426,13 @@ mod tests {
     #[test]
     fn factors_follow_from_sizes_however_they_were_rounded() {
         let ratio = |full: Xyz<u64>, size: Xyz<u64>| full.zip(size, nearest_ratio);
-        assert_eq!(ratio(Xyz::new(1021, 1013, 7), Xyz::new(510, 507, 7)), Xyz::new(2, 2, 1));
-        assert_eq!(ratio(Xyz::new(1000, 900, 30), Xyz::new(125, 113, 15)), Xyz::new(8, 8, 2));
+        assert_eq!(
+            ratio(Xyz::new(1021, 1013, 7), Xyz::new(510, 507, 7)),
+            Xyz::new(2, 2, 1)
+        );
+        assert_eq!(
+            ratio(Xyz::new(1000, 900, 30), Xyz::new(125, 113, 15)),
+            Xyz::new(8, 8, 2)
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Levels precomputed by `voltile pyramid`: in the sidecar next to a file, or in a volume that it wrote.
+//! Levels precomputed by `voltile pyramid`: in the sidecar next to a file, or in a volume that it
+//! wrote.
 //!
-//! They are used only if they equal what would be derived on the fly: from the same files, the same datasets
-//! interpreted in the same way, and the same scaling. Others are ignored with a warning that gives the reason.
-//! Windows are not measured on them: running `voltile pyramid` must not change a window.
+//! They are used only if they equal what would be derived on the fly: from the same files, the same
+//! datasets interpreted in the same way, and the same scaling. Others are ignored with a warning
+//! that gives the reason. Windows are not measured on them: running `voltile pyramid` must not
+//! change a window.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -56,23 +58,34 @@ impl Sidecars {
 impl Sidecar {
     fn beside(file: &OpenFile) -> Result<Option<Self>, String> {
         // Next to an object nothing is looked for.
-        let Some(original) = file.location().path() else { return Ok(None) };
+        let Some(original) = file.location().path() else {
+            return Ok(None);
+        };
         let path = sidecar_path(original);
         if !path.exists() {
             return Ok(None);
         }
         let ignored = |reason: String| format!("{} is ignored: {reason}", path.display());
-        let sidecar = file.other(&path.as_path().into()).map_err(|e| ignored(e.to_string()))?;
-        let inventory = Inventory::from_file(&sidecar).filter(|inventory| inventory.role == Role::Sidecar);
+        let sidecar = file
+            .other(&path.as_path().into())
+            .map_err(|e| ignored(e.to_string()))?;
+        let inventory =
+            Inventory::from_file(&sidecar).filter(|inventory| inventory.role == Role::Sidecar);
         let Some(inventory) = inventory else {
-            return Err(ignored("it was not written by this version of voltile pyramid".to_owned()));
+            return Err(ignored(
+                "it was not written by this version of voltile pyramid".to_owned(),
+            ));
         };
         for stamp in &inventory.originals {
-            let again = "its levels were made from other data; remove it and run `voltile pyramid` again";
+            let again =
+                "its levels were made from other data; remove it and run `voltile pyramid` again";
             let checked = stamp.check(&stamp.path(original));
             checked.map_err(|reason| ignored(format!("{reason}; {again}")))?;
         }
-        Ok(Some(Self { file: sidecar, inventory }))
+        Ok(Some(Self {
+            file: sidecar,
+            inventory,
+        }))
     }
 
     /// Its record of a channel, or why it has none that matches.
@@ -87,16 +100,25 @@ impl Sidecar {
             return Err("none were made from these datasets, interpreted in this way".to_owned());
         };
         let scaling = wanted.scaling.name();
-        records.find(|record| record.scaling == scaling).ok_or_else(|| {
-            format!("its levels were made with scaling = \"{}\", but this is \"{scaling}\"", first.scaling)
-        })
+        records
+            .find(|record| record.scaling == scaling)
+            .ok_or_else(|| {
+                format!(
+                    "its levels were made with scaling = \"{}\", but this is \"{scaling}\"",
+                    first.scaling
+                )
+            })
     }
 }
 
 /// The records of the levels that others are derived from; equal whenever the same file is opened.
 pub(super) fn origin(levels: &[StoredLevel], missing: &Missing) -> Vec<OriginRecord> {
     // Voxels that are left out of means.
-    let without = if missing.is_empty() { String::new() } else { format!(" without {}", missing.in_words()) };
+    let without = if missing.is_empty() {
+        String::new()
+    } else {
+        format!(" without {}", missing.in_words())
+    };
     let record = |level: &StoredLevel| OriginRecord {
         level: level.level().number(),
         z_factor: level.source.z_factor,
@@ -125,17 +147,33 @@ impl Wanted<'_> {
         for level in &self.found.made {
             self.add(self.file, level, None, &mut made, notices);
         }
-        let Some(sidecar) = sidecars.find(self.file, notices) else { return made };
-        let name =
-            sidecar.file.location().as_path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(sidecar) = sidecars.find(self.file, notices) else {
+            return made;
+        };
+        let name = sidecar
+            .file
+            .location()
+            .as_path()
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         match sidecar.record(self) {
             Ok(record) => {
                 for level in record.levels.iter().filter(|level| level.made) {
-                    self.add(&sidecar.file, &record.level(level), Some(&name), &mut made, notices);
+                    self.add(
+                        &sidecar.file,
+                        &record.level(level),
+                        Some(&name),
+                        &mut made,
+                        notices,
+                    );
                 }
             }
             Err(reason) => {
-                notices.push(Notice::warning(format!("the levels in {name} are not used: {reason}")));
+                notices.push(Notice::warning(format!(
+                    "the levels in {name} are not used: {reason}"
+                )));
             }
         }
         made
@@ -154,7 +192,10 @@ impl Wanted<'_> {
                 return Ok(None);
             }
             self.fits(&open).then_some(Some(open)).ok_or_else(|| {
-                format!("it is not the level that scaling = \"{}\" would derive here", self.scaling.name())
+                format!(
+                    "it is not the level that scaling = \"{}\" would derive here",
+                    self.scaling.name()
+                )
             })
         });
         match opened {
@@ -175,7 +216,9 @@ impl Wanted<'_> {
 
 /// How a level is derived from the levels found by the layout.
 pub(super) fn view(levels: &[StoredLevel], level: Level, scaling: Scaling) -> Option<LevelView> {
-    let stored: Vec<(Level, u64, Xyz<u64>)> =
-        levels.iter().map(|l| (l.level(), l.source.z_factor, l.shape.size)).collect();
+    let stored: Vec<(Level, u64, Xyz<u64>)> = levels
+        .iter()
+        .map(|l| (l.level(), l.source.z_factor, l.shape.size))
+        .collect();
     LevelView::choose(level, &stored, scaling)
 }

@@ -1,7 +1,9 @@
-//! Names and properties of labels: where the table of a channel is, and the table once it has been read.
+//! Names and properties of labels: where the table of a channel is, and the table once it has been
+//! read.
 //!
-//! A table is read when it is first needed. A text file is read again once it has changed; a table in the HDF5 file of the
-//! channel is opened anew with the file. The tables that were used last are kept in memory, to a budget.
+//! A table is read when it is first needed. A text file is read again once it has changed; a table
+//! in the HDF5 file of the channel is opened anew with the file. The tables that were used last are
+//! kept in memory, to a budget.
 
 mod proposed;
 mod stored;
@@ -30,7 +32,8 @@ const LONGEST_READ: Duration = Duration::from_secs(10);
 /// The bytes that an entry takes besides its table.
 const BOOKKEEPING: usize = 1024;
 
-/// The tables in memory, or what is wrong with them, each in one generation of its text file; clones share them.
+/// The tables in memory, or what is wrong with them, each in one generation of its text file;
+/// clones share them.
 #[derive(Clone)]
 pub(super) struct Tables {
     kept: Cache<u64, (Option<FileIdentity>, Outcome), Abandoned>,
@@ -48,11 +51,16 @@ struct ReadingTurns {
 }
 
 impl ReadingTurns {
-    /// Runs a read once no other one runs. A read that takes long, as its file may never answer, is not waited for.
+    /// Runs a read once no other one runs. A read that takes long, as its file may never answer, is
+    /// not waited for.
     fn run<T>(&self, read: impl FnOnce() -> T) -> T {
         let mut running = lock(&self.began);
         while let Some(rest) = running.and_then(|began| LONGEST_READ.checked_sub(began.elapsed())) {
-            running = self.ended.wait_timeout(running, rest).unwrap_or_else(PoisonError::into_inner).0;
+            running = self
+                .ended
+                .wait_timeout(running, rest)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         let began = Instant::now();
         *running = Some(began);
@@ -68,11 +76,16 @@ impl ReadingTurns {
 }
 
 impl Tables {
-    /// Tables of a quarter as many bytes as there are for boxes of voxels; `held` follows the bytes kept.
+    /// Tables of a quarter as many bytes as there are for boxes of voxels; `held` follows the bytes
+    /// kept.
     pub fn new(boxes: usize, held: Gauge) -> Self {
         // The ends of cells are numbers of 32 bits.
         let most = (boxes / 4).min(1 << 30);
-        Self { kept: Cache::new(most, held), most, turns: Arc::default() }
+        Self {
+            kept: Cache::new(most, held),
+            most,
+            turns: Arc::default(),
+        }
     }
 }
 
@@ -114,7 +127,11 @@ type Outcome = Result<Arc<Labels>, NoNames>;
 
 impl Names {
     /// The table that settings name in a file or for it. Its contents are not read.
-    pub(super) fn open(settings: &NamesSettings, file: &OpenFile, tables: &Tables) -> Result<Self, String> {
+    pub(super) fn open(
+        settings: &NamesSettings,
+        file: &OpenFile,
+        tables: &Tables,
+    ) -> Result<Self, String> {
         let names = Self {
             settings: settings.clone(),
             file: file.clone(),
@@ -147,21 +164,35 @@ impl Names {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// The table, read on a thread for blocking work unless it is known. Errors do not name its file. Fails if the file is
-    /// stuck.
+    /// The table, read on a thread for blocking work unless it is known. Errors do not name its
+    /// file. Fails if the file is stuck.
     pub async fn get(self: &Arc<Self>, stalls: &Stalls) -> Result<Outcome, Unresponsive> {
         let (turn, names) = (Arc::clone(&self.turn).lock_owned().await, Arc::clone(self));
         let stalls = stalls.clone();
         let read = tokio::task::spawn_blocking(move || (stalls.watched(|| names.read()), turn).0);
-        read.await.unwrap_or_else(|error| Ok(Err(NoNames::Wrong(error.to_string()))))
+        read.await
+            .unwrap_or_else(|error| Ok(Err(NoNames::Wrong(error.to_string()))))
     }
 
     /// The table, read unless it is known. Blocks.
     pub fn read(&self) -> Outcome {
-        let NamesSettings { file, path, id, name } = &self.settings;
+        let NamesSettings {
+            file,
+            path,
+            id,
+            name,
+        } = &self.settings;
         let (id, name) = (id.as_deref(), name.as_deref());
-        let now = file.as_deref().map(identity).transpose().map_err(NoNames::Wrong)?;
-        let flight = match self.tables.kept.lookup_if(&self.number, |(then, _)| *then == now) {
+        let now = file
+            .as_deref()
+            .map(identity)
+            .transpose()
+            .map_err(NoNames::Wrong)?;
+        let flight = match self
+            .tables
+            .kept
+            .lookup_if(&self.number, |(then, _)| *then == now)
+        {
             Lookup::Ready((_, labels)) => return labels,
             Lookup::Wait(waiter) => return waiter.wait_blocking()?.1,
             Lookup::Lead(flight) => flight,
@@ -169,7 +200,9 @@ impl Names {
         let room = Cell::new(self.tables.most);
         let labels = self.tables.turns.run(|| match (file, path) {
             (Some(file), _) => text::read(file, id, name, &room),
-            (None, path) => stored::read(&self.file, path.as_deref().unwrap_or("/"), id, name, &room),
+            (None, path) => {
+                stored::read(&self.file, path.as_deref().unwrap_or("/"), id, name, &room)
+            }
         });
         let labels = labels.map(Arc::new).map_err(|problem| match room.get() {
             0 => NoNames::TooLarge(format!("the table of names is too large: {problem}")),
@@ -181,7 +214,11 @@ impl Names {
         let weight = BOOKKEEPING + labels.as_ref().map_or(0, |labels| labels.bytes());
         // A table whose file does not answer is read again once it does.
         let is_known = !stalls::was_refused();
-        flight.land(if is_known { Ok(((now, labels.clone()), weight)) } else { Err(Abandoned) });
+        flight.land(if is_known {
+            Ok(((now, labels.clone()), weight))
+        } else {
+            Err(Abandoned)
+        });
         self.reads.fetch_add(1, Ordering::Relaxed);
         labels
     }
@@ -190,22 +227,36 @@ impl Names {
     pub(super) fn place(&self) -> String {
         match (&self.settings.file, &self.settings.path) {
             (Some(file), _) => file.display().to_string(),
-            (None, path) => format!("{} in {}", path.as_deref().unwrap_or("/"), self.file.location()),
+            (None, path) => format!(
+                "{} in {}",
+                path.as_deref().unwrap_or("/"),
+                self.file.location()
+            ),
         }
     }
 }
 
-/// The table for the labels of a channel that a file obviously has, or that lies beside it. `others`: whether the file has
-/// other channels of labels.
+/// The table for the labels of a channel that a file obviously has, or that lies beside it.
+/// `others`: whether the file has other channels of labels.
 pub(super) fn propose(file: &OpenFile, channel: &str, others: bool) -> Option<NamesSettings> {
     proposed::table(file, channel, others)
 }
 
 /// Reads the table at a path, until that moment at most, and forgets it.
 pub(super) fn try_out(file: &OpenFile, path: &str, until: Instant) {
-    let mut take = |_: &[u8]| if Instant::now() > until { Err(String::new()) } else { Ok(()) };
+    let mut take = |_: &[u8]| {
+        if Instant::now() > until {
+            Err(String::new())
+        } else {
+            Ok(())
+        }
+    };
     // Only whether the library survives counts: errors are reported when the table is read for use.
-    let _ = file.columns(path).into_iter().flatten().try_for_each(|column| column.read(&mut take));
+    let _ = file
+        .columns(path)
+        .into_iter()
+        .flatten()
+        .try_for_each(|column| column.read(&mut take));
 }
 
 fn identity(text: &Path) -> Result<FileIdentity, String> {

@@ -1,4 +1,5 @@
-//! Opens a catalogue: builds datasets and channels from settings and files, and collects all faults.
+//! Opens a catalogue: builds datasets and channels from settings and files, and collects all
+//! faults.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,9 @@ use super::made::{Sidecars, Wanted};
 use super::names::{Names, Tables};
 use super::stored::StoredLevel;
 use super::watch::Watch;
-use super::{Catalog, Closed, Dataset, Derived, LIVE, Limits, Stores, first_channel, growing, is_written};
+use super::{
+    Catalog, Closed, Dataset, Derived, LIVE, Limits, Stores, first_channel, growing, is_written,
+};
 use crate::base::axes::AxisName;
 use crate::base::description::Recognised;
 use crate::base::name::Name;
@@ -36,8 +39,8 @@ pub struct Opened {
     pub faults: Vec<Fault>,
     /// The notices about the datasets that were opened, by the key of the dataset or the channel.
     pub notices: Vec<(Severity, Fault)>,
-    /// Datasets that could not be opened, although others are served: found in a folder, or changed since they were
-    /// opened and kept as they were.
+    /// Datasets that could not be opened, although others are served: found in a folder, or changed
+    /// since they were opened and kept as they were.
     pub unopened: Vec<(Name, Fault)>,
     /// Datasets that cannot be opened until their store answers; the catalogue knows their names.
     pub unreachable: Vec<Fault>,
@@ -46,14 +49,15 @@ pub struct Opened {
 }
 
 impl Catalog {
-    /// Opens everything that the settings name. `activity` lets the volumes yield to busy render threads.
+    /// Opens everything that the settings name. `activity` lets the volumes yield to busy render
+    /// threads.
     pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
         let files = Files::new(Store::new(None, metrics.stores.clone(), None));
         Self::open_among(files, settings, BTreeSet::new(), metrics, activity)
     }
 
-    /// Like [`Catalog::open`], with files that must not be opened already recorded in `files`. The datasets `waiting` are not
-    /// opened yet.
+    /// Like [`Catalog::open`], with files that must not be opened already recorded in `files`. The
+    /// datasets `waiting` are not opened yet.
     pub fn open_among(
         files: Files,
         settings: &Settings,
@@ -65,32 +69,45 @@ impl Catalog {
         let chunks = chunks.verifying(settings.render.verify);
         let files = match settings.files.identity {
             IdentityRule::File => files,
-            IdentityRule::Content => files.identified_by(Digests::new(settings.cache.directory.clone())),
+            IdentityRule::Content => {
+                files.identified_by(Digests::new(settings.cache.directory.clone()))
+            }
         };
         let tables = Tables::new(settings.render.boxes, metrics.names_bytes.clone());
-        let stores = Stores { files: Arc::new(files), chunks, tables };
+        let stores = Stores {
+            files: Arc::new(files),
+            chunks,
+            tables,
+        };
         let opening = Opening::with(stores, Limits::from(&settings.render));
         opening.catalog(settings, waiting, |opening, token, dataset| {
             opening.dataset(token, dataset).map(Arc::new)
         })
     }
 
-    /// The tokens of the datasets that must be opened to serve `settings`: all but those with the same settings as `before`
-    /// and unchanged files. Those that grow are reopened by themselves. Accesses the file system for every file.
+    /// The tokens of the datasets that must be opened to serve `settings`: all but those with the
+    /// same settings as `before` and unchanged files. Those that grow are reopened by themselves.
+    /// Accesses the file system for every file.
     pub fn to_open(&self, settings: &Settings, before: &Settings) -> Vec<Name> {
         let is_as_before = |token: &Name, wanted: &DatasetSettings| {
-            let is_current =
-                self.dataset(token).is_some_and(|dataset| dataset.growing || !dataset.find_change());
+            let is_current = self
+                .dataset(token)
+                .is_some_and(|dataset| dataset.growing || !dataset.find_change());
             is_current && before.datasets.get(token) == Some(wanted)
         };
-        let changed = settings.datasets.iter().filter(|(token, wanted)| !is_as_before(token, wanted));
+        let changed = settings
+            .datasets
+            .iter()
+            .filter(|(token, wanted)| !is_as_before(token, wanted));
         changed.map(|(token, _)| token.clone()).collect()
     }
 
-    /// The catalogue of other settings, with the same stores. Opens the datasets `to_open`, and keeps the others, except
-    /// those `waiting`, which are not opened yet. Files in `refused` must not be opened.
+    /// The catalogue of other settings, with the same stores. Opens the datasets `to_open`, and
+    /// keeps the others, except those `waiting`, which are not opened yet. Files in `refused` must
+    /// not be opened.
     ///
-    /// A dataset whose files have changed is kept as it was if it cannot be opened again and its settings are the same.
+    /// A dataset whose files have changed is kept as it was if it cannot be opened again and its
+    /// settings are the same.
     pub fn reload(
         &self,
         settings: &Settings,
@@ -99,8 +116,10 @@ impl Catalog {
         waiting: BTreeSet<Name>,
         refused: Vec<(Location, String)>,
     ) -> Opened {
-        let files =
-            to_open.iter().filter_map(|token| settings.datasets.get(token)).flat_map(DatasetSettings::files);
+        let files = to_open
+            .iter()
+            .filter_map(|token| settings.datasets.get(token))
+            .flat_map(DatasetSettings::files);
         let files: Vec<Location> = files.filter_map(|file| file.resolved().ok()).collect();
         self.stores.files.forget(&files);
         self.stores.files.refuse(refused);
@@ -111,88 +130,130 @@ impl Catalog {
             true => Arc::clone(known),
             false => Arc::new(known.within(limits)),
         };
-        Opening::with(self.stores.clone(), limits).catalog(settings, waiting, |opening, token, wanted| {
-            let known = self.dataset(token);
-            if let Some(known) = known.filter(|_| !to_open.contains(token)) {
-                return Some(kept(known));
-            }
-            let same = known.filter(|_| before.datasets.get(token) == Some(wanted));
-            let faults = opening.faults.len();
-            let opened = match same {
-                Some(same) => opening.again(same, wanted),
-                None => opening.dataset(token, wanted),
-            };
-            let Some(same) = same else { return opened.map(Arc::new) };
-            let mut problems = opening.faults.split_off(faults);
-            problems.extend(opening.unreachable.remove(token).into_iter().flatten());
-            let before = opening.unopened.len();
-            opening.unopened.extend(problems.into_iter().map(|fault| (token.clone(), fault)));
-            let is_whole = opening.unopened.len() == before;
-            Some(opened.filter(|_| is_whole).map_or_else(|| kept(same), Arc::new))
-        })
+        Opening::with(self.stores.clone(), limits).catalog(
+            settings,
+            waiting,
+            |opening, token, wanted| {
+                let known = self.dataset(token);
+                if let Some(known) = known.filter(|_| !to_open.contains(token)) {
+                    return Some(kept(known));
+                }
+                let same = known.filter(|_| before.datasets.get(token) == Some(wanted));
+                let faults = opening.faults.len();
+                let opened = match same {
+                    Some(same) => opening.again(same, wanted),
+                    None => opening.dataset(token, wanted),
+                };
+                let Some(same) = same else {
+                    return opened.map(Arc::new);
+                };
+                let mut problems = opening.faults.split_off(faults);
+                problems.extend(opening.unreachable.remove(token).into_iter().flatten());
+                let before = opening.unopened.len();
+                opening
+                    .unopened
+                    .extend(problems.into_iter().map(|fault| (token.clone(), fault)));
+                let is_whole = opening.unopened.len() == before;
+                Some(
+                    opened
+                        .filter(|_| is_whole)
+                        .map_or_else(|| kept(same), Arc::new),
+                )
+            },
+        )
     }
 
-    /// A warning for each name in the access rules that no dataset has, and for each public dataset whose
-    /// token is a protected one with a number appended or a folder before it, such as `brain_2` and `run1.brain`.
+    /// A warning for each name in the access rules that no dataset has, and for each public dataset
+    /// whose token is a protected one with a number appended or a folder before it, such as
+    /// `brain_2` and `run1.brain`.
     fn unknown_names(&self) -> Vec<String> {
         let is_known = |name: &str| {
             let tokens = self.datasets.keys().chain(self.closed.keys());
             tokens.into_iter().any(|token| token.as_str() == name)
         };
         let unknown = self.access.unknown_names(is_known);
-        let misspelt =
-            unknown.map(|name| format!("access: there is no dataset {name:?} to protect; is it misspelt?"));
+        let misspelt = unknown.map(|name| {
+            format!("access: there is no dataset {name:?} to protect; is it misspelt?")
+        });
         let nobody = Grants::default();
         let is_public = |token: &Name| self.access.shows(token, &nobody);
-        let variants = self.datasets.keys().filter(|token| is_public(token)).filter_map(|token| {
-            let base = plain_names(token.as_str()).find(|base| !is_public(base))?;
-            Some(format!("access: the dataset {token} is public although {base} is protected"))
-        });
+        let variants = self
+            .datasets
+            .keys()
+            .filter(|token| is_public(token))
+            .filter_map(|token| {
+                let base = plain_names(token.as_str()).find(|base| !is_public(base))?;
+                Some(format!(
+                    "access: the dataset {token} is public although {base} is protected"
+                ))
+            });
         misspelt.chain(variants).collect()
     }
 
-    /// Reopens one dataset from the current files. Channels whose files have not changed are kept with their samples.
+    /// Reopens one dataset from the current files. Channels whose files have not changed are kept
+    /// with their samples.
     pub fn reopen(&self, token: &Name, settings: &DatasetSettings) -> Reopened {
         let mut opening = Opening::with(self.stores.clone(), self.limits);
         let dataset = match self.dataset(token) {
             Some(known) => opening.again(known, settings),
             None => opening.dataset(token, settings),
         };
-        let Opening { mut faults, notices, unopened, unreachable, .. } = opening;
+        let Opening {
+            mut faults,
+            notices,
+            unopened,
+            unreachable,
+            ..
+        } = opening;
         faults.extend(unopened.into_iter().map(|(_, fault)| fault));
         faults.extend(unreachable.into_values().flatten());
-        Reopened { dataset: dataset.map(Arc::new), faults, notices }
+        Reopened {
+            dataset: dataset.map(Arc::new),
+            faults,
+            notices,
+        }
     }
 }
 
 impl DatasetSettings {
     /// The files that are named, not those that they refer to.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Location> {
-        self.file.iter().chain(self.channels.values().filter_map(|channel| channel.file.as_ref()))
+        self.file.iter().chain(
+            self.channels
+                .values()
+                .filter_map(|channel| channel.file.as_ref()),
+        )
     }
 
     /// Whether a file is an object in a store that does not answer. Asks the store; blocks.
     pub(crate) fn is_unreachable(&self, store: &Store) -> bool {
-        self.files().any(|file| matches!(file, Location::Object(address) if store.is_unreachable(address)))
+        self.files()
+            .any(|file| matches!(file, Location::Object(address) if store.is_unreachable(address)))
     }
 }
 
-/// The names that a token may be made from: without a number at its end, and without the names of folders before it.
+/// The names that a token may be made from: without a number at its end, and without the names of
+/// folders before it.
 fn plain_names(token: &str) -> impl Iterator<Item = Name> {
-    let behind_folders = token.match_indices('.').filter_map(|(at, dot)| token.get(at + dot.len()..));
+    let behind_folders = token
+        .match_indices('.')
+        .filter_map(|(at, dot)| token.get(at + dot.len()..));
     let without_number = |name: &str| {
         let (base, number) = name.rsplit_once('_')?;
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         Name::new(base).ok().filter(|_| is_number)
     };
     let names = std::iter::once(token).chain(behind_folders);
-    names.flat_map(move |name| [Name::new(name).ok(), without_number(name)]).flatten()
+    names
+        .flat_map(move |name| [Name::new(name).ok(), without_number(name)])
+        .flatten()
 }
 
 /// The next generation of a dataset.
 #[derive(Debug)]
 pub struct Reopened {
-    /// The dataset, with all channels that could be opened; `None` if it could not be opened at all.
+    /// The dataset, with all channels that could be opened; `None` if it could not be opened at
+    /// all.
     pub dataset: Option<Arc<Dataset>>,
     /// Everything that could not be opened.
     pub faults: Vec<Fault>,
@@ -249,12 +310,19 @@ impl Opening {
             .filter(|(token, _)| !waiting.contains(*token))
             .filter_map(|(token, dataset)| Some((token.clone(), open(&mut self, token, dataset)?)))
             .collect();
-        let OpenedAccess { access, faults, warnings } = Access::open(&settings.access);
+        let OpenedAccess {
+            access,
+            faults,
+            warnings,
+        } = Access::open(&settings.access);
         self.faults.extend(faults);
         self.warnings.extend(warnings);
         let (stores, limits, views) = (self.stores, self.limits, Mutex::default());
         let unreachable = self.unreachable.iter().filter_map(|(token, faults)| {
-            Some((token.clone(), Closed::Unreachable(faults.first()?.problem.clone())))
+            Some((
+                token.clone(),
+                Closed::Unreachable(faults.first()?.problem.clone()),
+            ))
         });
         let waiting = waiting.into_iter().map(|token| (token, Closed::Waiting));
         let catalog = Catalog {
@@ -269,39 +337,65 @@ impl Opening {
             views,
         };
         self.warnings.extend(catalog.unknown_names());
-        self.warnings
-            .extend(catalog.datasets().filter(|dataset| dataset.growing && !dataset.live).map(left_open));
+        self.warnings.extend(
+            catalog
+                .datasets()
+                .filter(|dataset| dataset.growing && !dataset.live)
+                .map(left_open),
+        );
         catalog.stores.files.save_metadata();
-        let Self { faults, notices, unopened, warnings, .. } = self;
+        let Self {
+            faults,
+            notices,
+            unopened,
+            warnings,
+            ..
+        } = self;
         let unreachable = self.unreachable.into_values().flatten().collect();
-        Opened { catalog, faults, notices, unopened, unreachable, warnings }
+        Opened {
+            catalog,
+            faults,
+            notices,
+            unopened,
+            unreachable,
+            warnings,
+        }
     }
 
-    /// The next generation of a dataset. Channels whose files have not changed are kept with their samples; a
-    /// channel that was served and is now left out is a fault.
+    /// The next generation of a dataset. Channels whose files have not changed are kept with their
+    /// samples; a channel that was served and is now left out is a fault.
     fn again(&mut self, known: &Dataset, settings: &DatasetSettings) -> Option<Dataset> {
-        let before = known.channels.values().flat_map(|channel| channel.watch.files());
+        let before = known
+            .channels
+            .values()
+            .flat_map(|channel| channel.watch.files());
         self.stores.files.forget(before.map(FileIdentity::location));
         let others = std::mem::take(&mut self.left_out);
         let mut dataset = self.dataset(&known.token, settings);
         let is_live = dataset.as_ref().is_some_and(|dataset| dataset.live);
         for (name, channel) in dataset.iter_mut().flat_map(|dataset| &mut dataset.channels) {
             let same = known.channels.get(name);
-            let same = same.filter(|same| same.fingerprint == channel.fingerprint && !same.has_changed());
+            let same =
+                same.filter(|same| same.fingerprint == channel.fingerprint && !same.has_changed());
             if let Some(same) = same {
                 *channel = Arc::clone(same);
             } else if is_live {
-                known.channels.get(name).inspect(|before| channel.sample_like(before));
+                known
+                    .channels
+                    .get(name)
+                    .inspect(|before| channel.sample_like(before));
             }
         }
         let left_out = std::mem::replace(&mut self.left_out, others);
-        let served = left_out.into_iter().filter(|(name, _)| known.channels.contains_key(name));
+        let served = left_out
+            .into_iter()
+            .filter(|(name, _)| known.channels.contains_key(name));
         self.faults.extend(served.map(|(_, fault)| fault));
         dataset
     }
 
-    /// A dataset, with all channels that can be opened; `None` if it has a fault, and is optional or in a store that does
-    /// not answer.
+    /// A dataset, with all channels that can be opened; `None` if it has a fault, and is optional
+    /// or in a store that does not answer.
     fn dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Option<Dataset> {
         let before = self.faults.len();
         let dataset = self.whole_dataset(token, settings);
@@ -312,25 +406,38 @@ impl Opening {
             return Some(dataset);
         }
         // What its trial has refused need not be asked for.
-        let is_refused = settings.files().any(|file| self.stores.files.is_refused(file));
+        let is_refused = settings
+            .files()
+            .any(|file| self.stores.files.is_refused(file));
         if !is_refused && settings.is_unreachable(self.stores.files.store()) {
-            self.unreachable.insert(token.clone(), self.faults.split_off(before));
+            self.unreachable
+                .insert(token.clone(), self.faults.split_off(before));
             return None;
         }
         if settings.found_in.is_none() {
             return Some(dataset);
         }
-        self.unopened.extend(self.faults.drain(before..).map(|fault| (token.clone(), fault)));
+        self.unopened.extend(
+            self.faults
+                .drain(before..)
+                .map(|fault| (token.clone(), fault)),
+        );
         None
     }
 
-    /// Makes it a fault if the end of a file is missing and was written lately: the file is being copied, or written by a
-    /// program that does not let others read meanwhile.
+    /// Makes it a fault if the end of a file is missing and was written lately: the file is being
+    /// copied, or written by a program that does not let others read meanwhile.
     fn refuse_incomplete(&mut self, dataset: &Dataset) {
-        let files = dataset.channels.values().flat_map(|channel| channel.identities());
+        let files = dataset
+            .channels
+            .values()
+            .flat_map(|channel| channel.identities());
         for file in files.filter(|file| file.was_modified_within(LIVE)) {
             if let Some(what) = self.stores.files.truncation(file.location()) {
-                let problem = format!("{}: {what}; it is tried again when it has changed", file.location());
+                let problem = format!(
+                    "{}: {what}; it is tried again when it has changed",
+                    file.location()
+                );
                 return self.fault(&format!("datasets.{}.file", dataset.token), problem);
             }
         }
@@ -338,25 +445,48 @@ impl Opening {
 
     fn whole_dataset(&mut self, token: &Name, settings: &DatasetSettings) -> Dataset {
         let key = format!("datasets.{token}");
-        let opener = self.stores.opener(settings.allow_external, settings.growing);
-        let opener = Opener { access: settings.access, ..opener };
-        let file = settings.file.as_ref().and_then(|file| self.file(&opener, file, &format!("{key}.file")));
+        let opener = self
+            .stores
+            .opener(settings.allow_external, settings.growing);
+        let opener = Opener {
+            access: settings.access,
+            ..opener
+        };
+        let file = settings
+            .file
+            .as_ref()
+            .and_then(|file| self.file(&opener, file, &format!("{key}.file")));
         let (mut channels, mut layouts) = (BTreeMap::new(), Vec::new());
         if let Some(file) = &file
             && is_discovered(settings)
         {
             self.discovered(&key, file, settings, &mut channels, &mut layouts);
         }
-        for (name, given) in settings.channels.iter().filter(|(_, given)| is_spelled_out(given)) {
+        for (name, given) in settings
+            .channels
+            .iter()
+            .filter(|(_, given)| is_spelled_out(given))
+        {
             let key = format!("{key}.channels.{name}");
-            let own = given.file.as_ref().and_then(|file| self.file(&opener, file, &format!("{key}.file")));
-            let file = if given.file.is_some() { own } else { file.clone() };
-            let channel =
-                file.and_then(|file| self.spelled_out(&key, name, given, &file, settings.style.scaling));
+            let own = given
+                .file
+                .as_ref()
+                .and_then(|file| self.file(&opener, file, &format!("{key}.file")));
+            let file = if given.file.is_some() {
+                own
+            } else {
+                file.clone()
+            };
+            let channel = file.and_then(|file| {
+                self.spelled_out(&key, name, given, &file, settings.style.scaling)
+            });
             channels.extend(channel.map(|channel| (name.clone(), Arc::new(channel))));
         }
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
-            self.fault(&key, "none of its channels can be served; see the notices".to_owned());
+            self.fault(
+                &key,
+                "none of its channels can be served; see the notices".to_owned(),
+            );
         }
         self.note_truncation(&key, file.as_ref(), &channels);
         let own = file.as_ref().map(OpenFile::location);
@@ -384,11 +514,14 @@ impl Opening {
     /// The notices about a dataset, which people may read who must not learn where its files are.
     fn told(&mut self, token: &Name, channels: &BTreeMap<Name, Arc<Channel>>) -> Vec<Notice> {
         let files = channels.values().map(|channel| &channel.file);
-        let folders: BTreeSet<String> =
-            files.filter_map(|file| Some(format!("{}/", file.as_path().parent()?.display()))).collect();
+        let folders: BTreeSet<String> = files
+            .filter_map(|file| Some(format!("{}/", file.as_path().parent()?.display())))
+            .collect();
         let mut notices: Vec<Notice> = Vec::new();
         for notice in self.noticed.drain(..) {
-            let text = folders.iter().fold(notice.text, |text, folder| without_folder(&text, folder));
+            let text = folders
+                .iter()
+                .fold(notice.text, |text, folder| without_folder(&text, folder));
             // Several channels of one dataset of the file may lack the same.
             if let Some(told) = notices.iter_mut().find(|told| told.text == text) {
                 told.about = token.to_string();
@@ -397,21 +530,30 @@ impl Opening {
             notices.push(Notice { text, ..notice }.about(token.as_str()));
         }
         notices.sort_by_key(|notice| notice.severity);
-        for Notice { severity, about, text } in &notices {
+        for Notice {
+            severity,
+            about,
+            text,
+        } in &notices
+        {
             let is_channel = channels.keys().any(|name| name.as_str() == about);
             let key = if is_channel {
                 format!("datasets.{token}.channels.{about}")
             } else {
                 format!("datasets.{token}")
             };
-            let problem =
-                if is_channel || about == token.as_str() { text.clone() } else { format!("{about}: {text}") };
+            let problem = if is_channel || about == token.as_str() {
+                text.clone()
+            } else {
+                format!("{about}: {text}")
+            };
             self.notices.push((*severity, Fault { key, problem }));
         }
         notices
     }
 
-    /// Notes which files of a dataset end too early. If nothing is left of it, that belongs to the fault.
+    /// Notes which files of a dataset end too early. If nothing is left of it, that belongs to the
+    /// fault.
     fn note_truncation(
         &mut self,
         key: &str,
@@ -419,27 +561,48 @@ impl Opening {
         channels: &BTreeMap<Name, Arc<Channel>>,
     ) {
         if channels.is_empty() {
-            let fault = self.faults.last_mut().filter(|fault| fault.key.starts_with(key));
+            let fault = self
+                .faults
+                .last_mut()
+                .filter(|fault| fault.key.starts_with(key));
             if let Some((fault, what)) = fault.zip(file.and_then(OpenFile::truncation)) {
                 fault.problem.push_str(&format!("; {what}"));
             }
             return;
         }
-        let watched = channels.values().flat_map(|channel| channel.watch.files()).map(FileIdentity::location);
-        for path in file.map(OpenFile::location).into_iter().chain(watched).collect::<BTreeSet<_>>() {
+        let watched = channels
+            .values()
+            .flat_map(|channel| channel.watch.files())
+            .map(FileIdentity::location);
+        for path in file
+            .map(OpenFile::location)
+            .into_iter()
+            .chain(watched)
+            .collect::<BTreeSet<_>>()
+        {
             if let Some(what) = self.stores.files.truncation(path) {
-                let name = path.as_path().file_name().unwrap_or_default().to_string_lossy();
+                let name = path
+                    .as_path()
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy();
                 self.noticed.push(Notice::error(what).about(&name));
             }
         }
     }
 
     fn file(&mut self, opener: &Opener, location: &Location, key: &str) -> Option<OpenFile> {
-        opener.open(location).map_err(|e| self.fault(key, e.to_string())).ok()
+        opener
+            .open(location)
+            .map_err(|e| self.fault(key, e.to_string()))
+            .ok()
     }
 
     fn fault(&mut self, key: &str, problem: String) {
-        self.faults.push(Fault { key: key.to_owned(), problem });
+        self.faults.push(Fault {
+            key: key.to_owned(),
+            problem,
+        });
     }
 
     /// Adds the channels discovered in the file, adjusted by the settings of the same name.
@@ -455,16 +618,28 @@ impl Opening {
             Ok(discovery) => discovery,
             Err(e) => return self.fault(&format!("{key}.file"), e.to_string()),
         };
-        layouts.push(Recognised { layout: discovery.layout.to_owned(), because: discovery.because });
+        layouts.push(Recognised {
+            layout: discovery.layout.to_owned(),
+            because: discovery.because,
+        });
         let mut all = discovery.channels;
         let names: Vec<String> = all.iter().map(|channel| channel.name.to_string()).collect();
-        let is_wanted =
-            |channel: &FoundChannel| settings.lists_all || settings.channels.contains_key(&channel.name);
+        let is_wanted = |channel: &FoundChannel| {
+            settings.lists_all || settings.channels.contains_key(&channel.name)
+        };
         all.extend(discovery.beside.into_iter().filter(is_wanted));
-        for name in settings.channels.iter().filter(|(_, given)| !is_spelled_out(given)).map(|(name, _)| name)
+        for name in settings
+            .channels
+            .iter()
+            .filter(|(_, given)| !is_spelled_out(given))
+            .map(|(name, _)| name)
         {
             if !all.iter().any(|channel| channel.name == *name) {
-                let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                let found = if names.is_empty() {
+                    "none".to_owned()
+                } else {
+                    names.join(", ")
+                };
                 let problem = format!(
                     "there is no such channel in {}; found there: {found}. Give its path, or one of these names",
                     file.location()
@@ -473,14 +648,22 @@ impl Opening {
             }
         }
         if names.is_empty() && settings.channels.is_empty() {
-            let lost = discovery.lost.map(|lost| format!("; {lost}")).unwrap_or_default();
-            let problem = format!("{} holds no dataset that looks like a volume{lost}", file.location());
+            let lost = discovery
+                .lost
+                .map(|lost| format!("; {lost}"))
+                .unwrap_or_default();
+            let problem = format!(
+                "{} holds no dataset that looks like a volume{lost}",
+                file.location()
+            );
             self.fault(&format!("{key}.file"), problem);
         } else {
             self.noticed.extend(discovery.notices);
         }
         for found in &mut all {
-            let Some(given) = settings.channels.get(&found.name) else { continue };
+            let Some(given) = settings.channels.get(&found.name) else {
+                continue;
+            };
             found.kind = given.kind.unwrap_or(found.kind);
             if given.stored_values {
                 found.show_stored_values();
@@ -502,15 +685,16 @@ impl Opening {
                 // A channel that is not configured by name is optional.
                 Err(problem) => {
                     let left_out = format!("the channel is left out: {problem}");
-                    self.noticed.push(Notice::warning(left_out).about(name.as_str()));
+                    self.noticed
+                        .push(Notice::warning(left_out).about(name.as_str()));
                     self.left_out.push((name, Fault { key, problem }));
                 }
             }
         }
     }
 
-    /// A channel whose path or levels are configured. It begins where the dataset's first channel does, unless its offset
-    /// is configured too.
+    /// A channel whose path or levels are configured. It begins where the dataset's first channel
+    /// does, unless its offset is configured too.
     fn spelled_out(
         &mut self,
         key: &str,
@@ -519,16 +703,39 @@ impl Opening {
         file: &OpenFile,
         scaling: Scaling,
     ) -> Option<Channel> {
-        let levels: Vec<_> = given.levels.iter().map(|level| (level.path.clone(), level.factor)).collect();
-        let fixed = given.index.iter().map(|(axis, index)| (*axis, *index)).collect();
-        let path = given.path.as_deref().or(levels.first().map(|(path, _)| path.as_str()))?.to_owned();
+        let levels: Vec<_> = given
+            .levels
+            .iter()
+            .map(|level| (level.path.clone(), level.factor))
+            .collect();
+        let fixed = given
+            .index
+            .iter()
+            .map(|(axis, index)| (*axis, *index))
+            .collect();
+        let path = given
+            .path
+            .as_deref()
+            .or(levels.first().map(|(path, _)| path.as_str()))?
+            .to_owned();
         let (axes, kind, stored_values) = (given.axes.clone(), given.kind, given.stored_values);
-        let known = Given { axes, fixed, kind, levels, stored_values };
+        let known = Given {
+            axes,
+            fixed,
+            kind,
+            levels,
+            stored_values,
+        };
         let channel = layout::channel_at(file, &path, name.clone(), &known)
             .map_err(|e| e.to_string())
             .map(|found| {
                 let transforms = Transforms::default();
-                FoundChannel { transforms, rank: Rank::default(), voxels: 0, ..found }
+                FoundChannel {
+                    transforms,
+                    rank: Rank::default(),
+                    voxels: 0,
+                    ..found
+                }
             })
             .and_then(|found| self.channel(file, found, given, scaling));
         channel.map_err(|problem| self.fault(key, problem)).ok()
@@ -541,34 +748,77 @@ impl Opening {
         given: &ChannelSettings,
         scaling: Scaling,
     ) -> Result<Channel, String> {
-        let Levels { stored: levels, mut notices, has_gaps } = Levels::open(file, &found)?;
+        let Levels {
+            stored: levels,
+            mut notices,
+            has_gaps,
+        } = Levels::open(file, &found)?;
         notices.extend(found.notices.iter().cloned());
         let first = levels.first().filter(|level| level.level() == Level::FULL);
-        let shape = first.and_then(|level| level.volumes.first()).map(|volume| volume.shape());
+        let shape = first
+            .and_then(|level| level.volumes.first())
+            .map(|volume| volume.shape());
         let shape = shape.ok_or("it has no level at full resolution")?;
         let present = shape.present.iter().flat_map(|present| present.iter());
         let absent = present.filter(|is_present| !**is_present).count();
         if absent > 0 {
             let times = shape.times;
-            notices.push(Notice::info(format!("{absent} of its {times} time points are not there")));
+            notices.push(Notice::info(format!(
+                "{absent} of its {times} time points are not there"
+            )));
         }
         if found.kind == Kind::Labels && !shape.voxel.is_integer() {
-            return Err(format!("labels must be integers; its voxels are {}", shape.voxel.name()));
+            return Err(format!(
+                "labels must be integers; its voxels are {}",
+                shape.voxel.name()
+            ));
         }
         let names = given.names.as_ref().map(|names| match found.kind {
             Kind::Labels => Names::open(names, file, &self.stores.tables).map(Arc::new),
-            other => Err(format!("only labels have names; its kind is {}", other.name())),
+            other => Err(format!(
+                "only labels have names; its kind is {}",
+                other.name()
+            )),
         });
-        let names = names.transpose().map_err(|problem| format!("names: {problem}"))?;
+        let names = names
+            .transpose()
+            .map_err(|problem| format!("names: {problem}"))?;
         let (kind, voxel) = (found.kind, shape.voxel);
         // A component of a colour may have any value.
         let declared = given.missing.as_ref().unwrap_or(&found.missing);
-        let missing = Missing::new(if kind == Kind::Rgb { &[] } else { declared.as_slice() }, voxel);
-        let wanted = Wanted { file, found: &found, levels: &levels, kind, voxel, missing: &missing, scaling };
+        let missing = Missing::new(
+            if kind == Kind::Rgb {
+                &[]
+            } else {
+                declared.as_slice()
+            },
+            voxel,
+        );
+        let wanted = Wanted {
+            file,
+            found: &found,
+            levels: &levels,
+            kind,
+            voxel,
+            missing: &missing,
+            scaling,
+        };
         // Levels that were made before do not show what is missing now.
-        let made = if has_gaps { Vec::new() } else { wanted.open(&mut self.sidecars, &mut notices) };
-        self.noticed.extend(notices.into_iter().map(|notice| notice.about(found.name.as_str())));
-        let files = levels.iter().chain(&made).flat_map(StoredLevel::files).chain(file.watched());
+        let made = if has_gaps {
+            Vec::new()
+        } else {
+            wanted.open(&mut self.sidecars, &mut notices)
+        };
+        self.noticed.extend(
+            notices
+                .into_iter()
+                .map(|notice| notice.about(found.name.as_str())),
+        );
+        let files = levels
+            .iter()
+            .chain(&made)
+            .flat_map(StoredLevel::files)
+            .chain(file.watched());
         let files: BTreeSet<_> = files.cloned().collect();
         let channel = Channel {
             made,
@@ -579,7 +829,11 @@ impl Opening {
             place: (found.rank, Reverse(found.voxels), found.part()),
             transforms: found.transforms,
             shows_stored_values: found.shows_stored_values || given.stored_values,
-            labels_because: given.kind.is_none().then_some(found.labels_because).flatten(),
+            labels_because: given
+                .kind
+                .is_none()
+                .then_some(found.labels_because)
+                .flatten(),
             surveyed: OnceLock::new(),
             watch: Arc::new(Watch::over(files)),
             names,
@@ -607,7 +861,8 @@ impl Opening {
     }
 }
 
-/// A text without a folder where it begins a path: the same words within a path in a file are another thing.
+/// A text without a folder where it begins a path: the same words within a path in a file are
+/// another thing.
 fn without_folder(text: &str, folder: &str) -> String {
     let mut kept = String::new();
     for (number, part) in text.split(folder).enumerate() {
@@ -642,7 +897,8 @@ fn left_open(dataset: &Arc<Dataset>) -> String {
     )
 }
 
-/// Whether to discover the file's channels: none are configured, or some of them only adjust discovered ones.
+/// Whether to discover the file's channels: none are configured, or some of them only adjust
+/// discovered ones.
 fn is_discovered(settings: &DatasetSettings) -> bool {
     settings.channels.values().all(is_spelled_out) == settings.channels.is_empty()
 }
@@ -657,29 +913,38 @@ fn is_spelled_out(given: &ChannelSettings) -> bool {
     given.path.is_some() || !given.levels.is_empty()
 }
 
-/// Whether a level is a time series: by a time axis that is not fixed, or by one dataset per time point.
+/// Whether a level is a time series: by a time axis that is not fixed, or by one dataset per time
+/// point.
 fn is_series(level: &FoundLevel) -> bool {
     let by_axis = level.view.axes.position(AxisName::T).is_some();
-    let is_fixed = level.view.fixed.iter().any(|(axis, _)| *axis == AxisName::T);
+    let is_fixed = level
+        .view
+        .fixed
+        .iter()
+        .any(|(axis, _)| *axis == AxisName::T);
     matches!(&level.paths, Paths::Times(paths) if paths.len() > 1) || (by_axis && !is_fixed)
 }
 
-/// The window: as configured, else from the file, else measured; booleans and RGB data are not measured.
+/// The window: as configured, else from the file, else measured; booleans and RGB data are not
+/// measured.
 fn window(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> ChannelWindow {
     let measured = || ChannelWindow::Measured(OnceLock::new());
     match given {
         Some(WindowRule::Fixed(window)) => ChannelWindow::Known(window),
         Some(WindowRule::Full) => ChannelWindow::Known(voxel.full_window()),
         Some(WindowRule::Auto) => measured(),
-        None if found.kind == Kind::Labels || (found.kind == Kind::Rgb && voxel == VoxelType::U8) => {
+        None if found.kind == Kind::Labels
+            || (found.kind == Kind::Rgb && voxel == VoxelType::U8) =>
+        {
             ChannelWindow::Known(Window::AsStored)
         }
         None if found.kind == Kind::Rgb || voxel == VoxelType::Bool => {
             ChannelWindow::Known(voxel.full_window())
         }
-        None if voxel == VoxelType::U8 => {
-            ChannelWindow::OfBytes { cell: OnceLock::new(), range: found.range }
-        }
+        None if voxel == VoxelType::U8 => ChannelWindow::OfBytes {
+            cell: OnceLock::new(),
+            range: found.range,
+        },
         None => found.range.map_or_else(measured, ChannelWindow::Known),
     }
 }
@@ -690,10 +955,16 @@ mod tests {
 
     #[test]
     fn channels_are_discovered_unless_all_have_paths() {
-        let path = ChannelSettings { path: Some("/raw".to_owned()), ..ChannelSettings::default() };
+        let path = ChannelSettings {
+            path: Some("/raw".to_owned()),
+            ..ChannelSettings::default()
+        };
         let only_kind = ChannelSettings::default();
         let settings = |channels: &[(&str, &ChannelSettings)]| DatasetSettings {
-            channels: channels.iter().map(|(n, c)| (Name::new(n).unwrap(), (*c).clone())).collect(),
+            channels: channels
+                .iter()
+                .map(|(n, c)| (Name::new(n).unwrap(), (*c).clone()))
+                .collect(),
             ..DatasetSettings::default()
         };
         assert!(is_discovered(&settings(&[])));

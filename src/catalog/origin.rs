@@ -1,7 +1,8 @@
-//! The origin of a tile: its dataset and channels, and whether their files have changed since they were opened.
+//! The origin of a tile: its dataset and channels, and whether their files have changed since they
+//! were opened.
 //!
-//! A tile's key contains the state of its files when they were opened. A tile rendered after a file was changed must
-//! not be stored under that key.
+//! A tile's key contains the state of its files when they were opened. A tile rendered after a file
+//! was changed must not be stored under that key.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,10 @@ pub struct Origin {
 impl Origin {
     /// The origin of something made from these channels.
     pub(super) fn new(dataset: &Arc<Dataset>, channels: Vec<Arc<Channel>>) -> Self {
-        Self { dataset: Arc::clone(dataset), channels }
+        Self {
+            dataset: Arc::clone(dataset),
+            channels,
+        }
     }
 
     /// All channels of a dataset.
@@ -40,7 +44,8 @@ impl Origin {
         self.channels.iter().flat_map(|channel| channel.files())
     }
 
-    /// Whether voxels may be appended to, or written again, while they are read: it is live, or was found to be a moment ago.
+    /// Whether voxels may be appended to, or written again, while they are read: it is live, or was
+    /// found to be a moment ago.
     pub fn may_grow(&self) -> bool {
         let Dataset { live, growing, .. } = *self.dataset;
         live || (growing && self.channels.iter().any(|channel| channel.has_changed()))
@@ -48,11 +53,14 @@ impl Origin {
 
     /// Whether its voxels are seen through windows that were measured.
     pub fn is_measured(&self) -> bool {
-        self.channels.iter().any(|channel| channel.is_measured() || channel.is_of_bytes())
+        self.channels
+            .iter()
+            .any(|channel| channel.is_measured() || channel.is_of_bytes())
     }
 
-    /// Has the files checked for changes, unless that was done recently, and returns whether one has changed. That a growing
-    /// dataset has grown does not count: it is followed at intervals. Does not block.
+    /// Has the files checked for changes, unless that was done recently, and returns whether one
+    /// has changed. That a growing dataset has grown does not count: it is followed at intervals.
+    /// Does not block.
     pub async fn has_changed(&self) -> Result<bool, Unresponsive> {
         for channel in &self.channels {
             channel.check_soon().await?;
@@ -64,12 +72,16 @@ impl Origin {
 
     /// Records that a read found a file of the channels changed.
     pub fn note_change(&self) {
-        self.channels.iter().for_each(|channel| channel.note_change());
+        self.channels
+            .iter()
+            .for_each(|channel| channel.note_change());
     }
 
-    /// Whether no file of the channels had changed by `moment`, judging by modification times. May access the file
-    /// system for every file.
+    /// Whether no file of the channels had changed by `moment`, judging by modification times. May
+    /// access the file system for every file.
     pub fn was_unchanged_at(&self, moment: Instant) -> bool {
-        self.channels.iter().all(|channel| channel.watch.was_unchanged_at(moment))
+        self.channels
+            .iter()
+            .all(|channel| channel.watch.was_unchanged_at(moment))
     }
 }

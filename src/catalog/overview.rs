@@ -1,7 +1,7 @@
 //! Overviews: small pictures of a whole slice, composed of a few tiles of a coarse level.
 //!
-//! CATMAID requests one for each slice and draws it unscaled into a map of 192 pixels. `voltile inspect` draws them in the
-//! terminal, at other sizes.
+//! CATMAID requests one for each slice and draws it unscaled into a map of 192 pixels. `voltile
+//! inspect` draws them in the terminal, at other sizes.
 
 use super::{Catalog, Channel, Dataset, NotFound, Origin, Resolved};
 use crate::base::request::TileRequest;
@@ -25,44 +25,86 @@ pub struct Overview {
 }
 
 impl Catalog {
-    /// Resolves a request for an overview, given as a request for the first tile of the slice. Reads no data.
+    /// Resolves a request for an overview, given as a request for the first tile of the slice.
+    /// Reads no data.
     pub fn overview(&self, request: &TileRequest) -> Result<Overview, NotFound> {
-        let outside = || NotFound::Outside { token: request.token.token.clone() };
+        let outside = || NotFound::Outside {
+            token: request.token.token.clone(),
+        };
         let first = self.resolve(request)?;
         let (dataset, channel) = first.subject().ok_or_else(outside)?;
         let plane = request.address.plane;
-        let (view, (columns, rows)) = fitting(dataset, channel, &request.address)
-            .ok_or_else(|| NotFound::NoOverview { channel: channel.name.clone(), plane })?;
-        let full = LevelView { factor: Xyz::all(1), ..view };
+        let (view, (columns, rows)) =
+            fitting(dataset, channel, &request.address).ok_or_else(|| NotFound::NoOverview {
+                channel: channel.name.clone(),
+                plane,
+            })?;
+        let full = LevelView {
+            factor: Xyz::all(1),
+            ..view
+        };
         let slice = slice_at(dataset, &full, &view, &request.address);
         // A channel that ends before the first tile is black.
         let (columns, rows) = (columns.max(1), rows.max(1));
         let (across, down) = (columns.div_ceil(TILE as u64), rows.div_ceil(TILE as u64));
         let tile = |row: u64, column: u64| {
-            let address = TileAddress { plane, level: view.level, slice, row, column };
-            self.resolve(&TileRequest { address, ..request.clone() }).map(Resolved::showing_missing)
+            let address = TileAddress {
+                plane,
+                level: view.level,
+                slice,
+                row,
+                column,
+            };
+            self.resolve(&TileRequest {
+                address,
+                ..request.clone()
+            })
+            .map(Resolved::showing_missing)
         };
         let all = (0..down).flat_map(|row| (0..across).map(move |column| (row, column)));
-        let tiles = all.map(|(row, column)| tile(row, column)).collect::<Result<Vec<_>, _>>()?;
+        let tiles = all
+            .map(|(row, column)| tile(row, column))
+            .collect::<Result<Vec<_>, _>>()?;
         let extent = (columns as usize, rows as usize);
         let origin = tiles.first().unwrap_or(&first).origin();
-        Ok(Overview { origin, tiles, across: across as usize, extent, most: MAX_EXTENT })
+        Ok(Overview {
+            origin,
+            tiles,
+            across: across as usize,
+            extent,
+            most: MAX_EXTENT,
+        })
     }
 }
 
-/// The finest level at which a slice fits one tile, or else is one tile wide and at most [`MAX_TILES`] high; and the
-/// drawn size of the slice.
-fn fitting(dataset: &Dataset, channel: &Channel, address: &TileAddress) -> Option<(LevelView, (u64, u64))> {
+/// The finest level at which a slice fits one tile, or else is one tile wide and at most
+/// [`MAX_TILES`] high; and the drawn size of the slice.
+fn fitting(
+    dataset: &Dataset,
+    channel: &Channel,
+    address: &TileAddress,
+) -> Option<(LevelView, (u64, u64))> {
     let (grid, orthogonal) = (dataset.grid_offset(channel), dataset.orthogonal(channel));
-    let mut drawn = dataset.views(channel).map(|view| (view, view.drawn(address.plane, grid, orthogonal)));
-    let small = drawn.clone().find(|(_, (columns, rows))| *columns.max(rows) <= TILE as u64);
+    let mut drawn = dataset
+        .views(channel)
+        .map(|view| (view, view.drawn(address.plane, grid, orthogonal)));
+    let small = drawn
+        .clone()
+        .find(|(_, (columns, rows))| *columns.max(rows) <= TILE as u64);
     small.or_else(|| {
-        drawn.find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= MAX_TILES * TILE as u64)
+        drawn.find(|(_, (columns, rows))| {
+            *columns <= TILE as u64 && *rows <= MAX_TILES * TILE as u64
+        })
     })
 }
 
 /// Converts a slice number at one level to that at another, which is not finer.
-pub(super) fn slice_at(dataset: &Dataset, from: &LevelView, to: &LevelView, address: &TileAddress) -> u64 {
+pub(super) fn slice_at(
+    dataset: &Dataset,
+    from: &LevelView,
+    to: &LevelView,
+    address: &TileAddress,
+) -> u64 {
     let axis = address.plane.slice_axis();
     let offset = |view: &LevelView| view.shift(dataset.style.offset)[axis];
     let step = i128::from(to.factor[axis] / from.factor[axis].max(1)).max(1);
@@ -97,6 +139,11 @@ impl Overview {
     /// The plan for the renderer: what to read and how to paint it.
     pub fn plan(&self) -> plan::Overview {
         let tiles = self.tiles.iter().map(Resolved::plan).collect();
-        plan::Overview { tiles, across: self.across, extent: self.extent, most: self.most }
+        plan::Overview {
+            tiles,
+            across: self.across,
+            extent: self.extent,
+            most: self.most,
+        }
     }
 }

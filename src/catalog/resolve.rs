@@ -1,4 +1,5 @@
-//! Resolves the names and numbers of a request to channels, levels, patches, and the key of the rendering.
+//! Resolves the names and numbers of a request to channels, levels, patches, and the key of the
+//! rendering.
 
 use std::sync::Arc;
 
@@ -8,13 +9,16 @@ use crate::base::name::Name;
 use crate::base::paint::{DatasetStyle, Kind, Style, Window};
 use crate::base::request::{Adjustment, ChannelChoice, TileRequest, VersionedToken};
 use crate::base::tile::{Fingerprint, TileKey};
-use crate::geometry::{Level, LevelView, Orthogonal, Patch, Placement, Plane, TileAddress, Xyz, patch};
+use crate::geometry::{
+    Level, LevelView, Orthogonal, Patch, Placement, Plane, TileAddress, Xyz, patch,
+};
 use crate::render::plan::{Layer, Picture, PixelKind, Plan, Shading, Source};
 use crate::volume::ReadPolicy;
 
-/// The version of the rendering, part of every key. Incremented by every change that affects pixels, be it of drawing
-/// rules or a bug fix in reading or decoding: the disk cache may contain tiles of older versions. Also by every change of
-/// documents at addresses with a version, which clients keep for a year.
+/// The version of the rendering, part of every key. Incremented by every change that affects
+/// pixels, be it of drawing rules or a bug fix in reading or decoding: the disk cache may contain
+/// tiles of older versions. Also by every change of documents at addresses with a version, which
+/// clients keep for a year.
 pub(super) const RULES: u32 = 6;
 
 /// Why a well-formed request cannot be served: 404, or 503 for a dataset that cannot be opened yet.
@@ -32,21 +36,39 @@ pub enum NotFound {
     #[error(
         "the dataset {token} has the version {current} now; {version} is outdated, or never was one. Its addresses are in /datasets.json"
     )]
-    Version { token: Name, version: Name, current: Name },
+    Version {
+        token: Name,
+        version: Name,
+        current: Name,
+    },
     #[error(
         "the dataset {token} is being written and has no versions, such as {version}, until that ends; leave out the version"
     )]
     Live { token: Name, version: Name },
     #[error("the dataset {token} has no channel {channel}; {known}")]
-    Channel { token: Name, channel: Name, known: String },
+    Channel {
+        token: Name,
+        channel: Name,
+        known: String,
+    },
     #[error("the channel {channel} has {times} time points, numbered from 0; there is no {time}")]
-    Time { channel: Name, time: u64, times: u64 },
+    Time {
+        channel: Name,
+        time: u64,
+        times: u64,
+    },
     #[error("the channel {channel} has the levels 0 to {last}; there is no {level}")]
     Level { channel: Name, level: u8, last: u8 },
     #[error(
         "level {level} of the channel {channel} is not stored, and deriving one {plane} tile of it would read {voxels} voxels, more than the limit of {limit}; store its levels with `voltile pyramid FILE`, or raise render.max_voxels_per_tile"
     )]
-    TooCostly { channel: Name, level: u8, plane: Plane, voxels: u64, limit: u64 },
+    TooCostly {
+        channel: Name,
+        level: u8,
+        plane: Plane,
+        voxels: u64,
+        limit: u64,
+    },
     #[error("the channel {channel} holds {kind}, which cannot be composited; ask for it alone")]
     NotComposable { channel: Name, kind: &'static str },
     #[error(
@@ -58,19 +80,35 @@ pub enum NotFound {
     #[error(
         "the box reaches beyond level {level} of the channel {channel}, which is {size} voxels (x, y, z)"
     )]
-    Box { channel: Name, level: u8, size: Xyz<u64> },
+    Box {
+        channel: Name,
+        level: u8,
+        size: Xyz<u64>,
+    },
     #[error("the channel {channel} is not served in Neuroglancer's format: {reason}")]
     NotPrecomputed { channel: Name, reason: String },
     #[error("ImageJ has no images of {dtype}, which the channel {channel} holds; ask for .npy")]
     NotTiff { channel: Name, dtype: &'static str },
     #[error("the channels {first} and {other} cannot be in one file: {reason}; ask for each alone")]
-    NotAlike { first: Name, other: Name, reason: String },
+    NotAlike {
+        first: Name,
+        other: Name,
+        reason: String,
+    },
     #[error(
         "level {level} of the channel {channel} is not served in Neuroglancer's format; the levels in its info file are {known}"
     )]
-    NotAScale { channel: Name, level: u8, known: String },
+    NotAScale {
+        channel: Name,
+        level: u8,
+        known: String,
+    },
     #[error("this is not a chunk of level {level} of the channel {channel}: {grid}")]
-    OffGrid { channel: Name, level: u8, grid: String },
+    OffGrid {
+        channel: Name,
+        level: u8,
+        grid: String,
+    },
     #[error("the image has the arrays {known}; there is no {level}")]
     Array { level: u8, known: String },
     #[error("the image has no labels {name}; {known}")]
@@ -78,7 +116,11 @@ pub enum NotFound {
     #[error("the image has no labels")]
     NoLabels,
     #[error("there is no such chunk: level {level} is {grid} chunks along the axes {axes}")]
-    Chunk { level: u8, axes: String, grid: String },
+    Chunk {
+        level: u8,
+        axes: String,
+        grid: String,
+    },
     #[error("the chunk was never written: all of its voxels have the fill value")]
     Unwritten,
     #[error("{problem}")]
@@ -95,7 +137,9 @@ pub enum NotFound {
         "the channel {channel} has no table of names; the setting `names` of a channel of labels gives it one"
     )]
     NoNames { channel: Name },
-    #[error("the channel {channel} has no overview in the plane {plane}: its slices are too long and thin")]
+    #[error(
+        "the channel {channel} has no overview in the plane {plane}: its slices are too long and thin"
+    )]
     NoOverview { channel: Name, plane: Plane },
 }
 
@@ -159,7 +203,8 @@ impl Catalog {
             ChannelChoice::One(name) => vec![one(name, None, 0)?],
             ChannelChoice::Composite(channels) => {
                 let all = channels.iter().enumerate();
-                all.map(|(i, (name, colour))| one(name, Some(*colour), i)).collect::<Result<_, _>>()?
+                all.map(|(i, (name, colour))| one(name, Some(*colour), i))
+                    .collect::<Result<_, _>>()?
             }
         };
         let resolved = Resolved {
@@ -171,7 +216,9 @@ impl Catalog {
             shows_missing: false,
         };
         if dataset.style.not_found_outside && resolved.is_black() {
-            return Err(NotFound::Outside { token: dataset.token.clone() });
+            return Err(NotFound::Outside {
+                token: dataset.token.clone(),
+            });
         }
         Ok(resolved)
     }
@@ -179,15 +226,26 @@ impl Catalog {
     /// The dataset that a request names, which must have the version.
     pub fn known(&self, wanted: &VersionedToken) -> Result<&Arc<Dataset>, NotFound> {
         let VersionedToken { token, version } = wanted;
-        let dataset = self.datasets.get(token).ok_or_else(|| match self.closed.get(token) {
-            Some(Closed::Unreachable(_)) => NotFound::Unreachable { token: token.clone() },
-            Some(Closed::Waiting) => NotFound::Waiting { token: token.clone() },
-            None => NotFound::Token { token: token.clone(), known: known("datasets", self.datasets.keys()) },
-        })?;
+        let dataset = self
+            .datasets
+            .get(token)
+            .ok_or_else(|| match self.closed.get(token) {
+                Some(Closed::Unreachable(_)) => NotFound::Unreachable {
+                    token: token.clone(),
+                },
+                Some(Closed::Waiting) => NotFound::Waiting {
+                    token: token.clone(),
+                },
+                None => NotFound::Token {
+                    token: token.clone(),
+                    known: known("datasets", self.datasets.keys()),
+                },
+            })?;
         match version {
-            Some(version) if dataset.live => {
-                Err(NotFound::Live { token: token.clone(), version: version.clone() })
-            }
+            Some(version) if dataset.live => Err(NotFound::Live {
+                token: token.clone(),
+                version: version.clone(),
+            }),
             Some(version) if version != self.version(dataset) => Err(NotFound::Version {
                 token: token.clone(),
                 version: version.clone(),
@@ -207,15 +265,27 @@ impl Catalog {
     ) -> Result<ResolvedLayer, NotFound> {
         let channel = dataset.channel_at(name, time)?;
         if colour.is_some() && channel.kind != Kind::Image {
-            return Err(NotFound::NotComposable { channel: name.clone(), kind: channel.kind.name() });
+            return Err(NotFound::NotComposable {
+                channel: name.clone(),
+                kind: channel.kind.name(),
+            });
         }
         let view = self.view(dataset, channel, address)?;
         let there = channel.is_there(&view, dataset.style.scaling, time);
         let placement = dataset.placement(channel);
         let orthogonal = dataset.orthogonal(channel);
-        let patch = there.then(|| patch(address, &view, placement, orthogonal)).flatten();
+        let patch = there
+            .then(|| patch(address, &view, placement, orthogonal))
+            .flatten();
         let (channel, adjust) = (Arc::clone(channel), Adjustment::default());
-        Ok(ResolvedLayer { channel, colour, adjust, view, placement, patch })
+        Ok(ResolvedLayer {
+            channel,
+            colour,
+            adjust,
+            view,
+            placement,
+            patch,
+        })
     }
 
     fn view(
@@ -224,11 +294,21 @@ impl Catalog {
         channel: &Channel,
         address: &TileAddress,
     ) -> Result<LevelView, NotFound> {
-        let (level, plane, limit) = (address.level.number(), address.plane, self.limits.voxels_per_tile);
+        let (level, plane, limit) = (
+            address.level.number(),
+            address.plane,
+            self.limits.voxels_per_tile,
+        );
         let view = dataset.view(channel, address.level)?;
         let voxels = view.voxels_per_tile(plane);
         if !view.is_stored() && voxels > limit {
-            return Err(NotFound::TooCostly { channel: channel.name.clone(), level, plane, voxels, limit });
+            return Err(NotFound::TooCostly {
+                channel: channel.name.clone(),
+                level,
+                plane,
+                voxels,
+                limit,
+            });
         }
         Ok(view)
     }
@@ -241,10 +321,15 @@ impl ResolvedLayer {
             Kind::Labels => self,
             Kind::Rgb => Self { adjust, ..self },
             Kind::Image => {
-                // A single channel is drawn in white anyway: the tile stays grey, with the same key.
+                // A single channel is drawn in white anyway: the tile stays grey, with the same
+                // key.
                 let alone = self.colour.is_none() && adjust.colour == Some(Colour::White);
                 let colour = adjust.colour.filter(|_| !alone).or(self.colour);
-                Self { colour, adjust, ..self }
+                Self {
+                    colour,
+                    adjust,
+                    ..self
+                }
             }
         }
     }
@@ -254,20 +339,35 @@ impl ResolvedLayer {
         let Adjustment { lo, hi, .. } = self.adjust;
         match (lo, hi) {
             (Some(lo), Some(hi)) => Some(Window::between(lo, hi)),
-            _ => self.channel.window().map(|window| window.with_limits(lo, hi)),
+            _ => self
+                .channel
+                .window()
+                .map(|window| window.with_limits(lo, hi)),
         }
     }
 
-    /// How its voxels become shades: all that the renderer learns of it besides the voxels and the colour.
+    /// How its voxels become shades: all that the renderer learns of it besides the voxels and the
+    /// colour.
     fn shading(&self) -> Shading {
         let window = self.window().unwrap_or(self.channel.voxel.full_window());
-        Shading { window, gamma: self.adjust.gamma }
+        Shading {
+            window,
+            gamma: self.adjust.gamma,
+        }
     }
 
     /// Its part of the key.
     fn rendering(&self) -> LayerRendering {
-        // The adjustments are in the colour and the shading, and the patch follows from all the others.
-        let Self { channel, colour, adjust: _, view, placement, patch: _ } = self;
+        // The adjustments are in the colour and the shading, and the patch follows from all the
+        // others.
+        let Self {
+            channel,
+            colour,
+            adjust: _,
+            view,
+            placement,
+            patch: _,
+        } = self;
         LayerRendering {
             channel: channel.fingerprint,
             voxel_size: channel.voxel_size.map(|size| size.map(f64::to_bits)),
@@ -288,7 +388,11 @@ impl Dataset {
             known: known("channels", self.channels.keys()),
         })?;
         if time >= channel.times {
-            return Err(NotFound::Time { channel: name.clone(), time, times: channel.times });
+            return Err(NotFound::Time {
+                channel: name.clone(),
+                time,
+                times: channel.times,
+            });
         }
         Ok(channel)
     }
@@ -296,16 +400,20 @@ impl Dataset {
     /// The table with the names of a channel's labels.
     pub fn names(&self, channel: &Name) -> Result<&Arc<Names>, NotFound> {
         let names = self.channel_at(channel, 0)?.names.as_ref();
-        names.ok_or_else(|| NotFound::NoNames { channel: channel.clone() })
+        names.ok_or_else(|| NotFound::NoNames {
+            channel: channel.clone(),
+        })
     }
 
     /// How a level of a channel is derived.
     pub(super) fn view(&self, channel: &Channel, level: Level) -> Result<LevelView, NotFound> {
-        channel.view(level, self.style.scaling).ok_or_else(|| NotFound::Level {
-            channel: channel.name.clone(),
-            level: level.number(),
-            last: self.last_level(channel).number(),
-        })
+        channel
+            .view(level, self.style.scaling)
+            .ok_or_else(|| NotFound::Level {
+                channel: channel.name.clone(),
+                level: level.number(),
+                last: self.last_level(channel).number(),
+            })
     }
 
     /// How xz and yz tiles of a channel treat anisotropic voxels.
@@ -318,7 +426,9 @@ impl Dataset {
 
     /// The coarsest level of a channel.
     pub(super) fn last_level(&self, channel: &Channel) -> Level {
-        self.views(channel).last().map_or(Level::FULL, |view| view.level)
+        self.views(channel)
+            .last()
+            .map_or(Level::FULL, |view| view.level)
     }
 }
 
@@ -327,7 +437,10 @@ impl Resolved {
     #[must_use]
     pub(super) fn showing_missing(self) -> Self {
         let shows_missing = self.channels().any(|channel| channel.may_be_missing());
-        Self { shows_missing, ..self }
+        Self {
+            shows_missing,
+            ..self
+        }
     }
 
     /// The dataset and the first channel.
@@ -340,8 +453,8 @@ impl Resolved {
         &self.dataset
     }
 
-    /// The origin of its tile. One that lies outside of the volume may lie within in the next generation of any file: it
-    /// depends on all channels.
+    /// The origin of its tile. One that lies outside of the volume may lie within in the next
+    /// generation of any file: it depends on all channels.
     pub fn origin(&self) -> Origin {
         match self.is_black() {
             true => Origin::whole(&self.dataset),
@@ -356,8 +469,12 @@ impl Resolved {
 
     /// The channels whose windows must be measured before the rendering has a key.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        let needed = |layer: &&ResolvedLayer| layer.channel.kind != Kind::Labels && layer.window().is_none();
-        self.layers.iter().filter(needed).map(|layer| &layer.channel)
+        let needed =
+            |layer: &&ResolvedLayer| layer.channel.kind != Kind::Labels && layer.window().is_none();
+        self.layers
+            .iter()
+            .filter(needed)
+            .map(|layer| &layer.channel)
     }
 
     /// Whether the tile lies entirely outside all volumes.
@@ -368,14 +485,23 @@ impl Resolved {
     /// The pixel format of the tile.
     pub fn pixels(&self) -> PixelKind {
         match self.layers.as_slice() {
-            [layer] if layer.colour.is_none() && layer.channel.kind == Kind::Image => PixelKind::Grey,
+            [layer] if layer.colour.is_none() && layer.channel.kind == Kind::Image => {
+                PixelKind::Grey
+            }
             _ => PixelKind::Rgb,
         }
     }
 
     /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
-        let Self { dataset, style, layers, time, address, shows_missing } = self;
+        let Self {
+            dataset,
+            style,
+            layers,
+            time,
+            address,
+            shows_missing,
+        } = self;
         TileKey::digest(&Rendering {
             rules: RULES,
             style: *style,
@@ -392,30 +518,49 @@ impl Resolved {
         let picture = match self.layers.as_slice() {
             [only] if only.colour.is_none() => self.picture(only),
             layers => Picture::Composite(
-                layers.iter().filter_map(|l| Some((self.shaded(l, 0), l.colour?))).collect(),
+                layers
+                    .iter()
+                    .filter_map(|l| Some((self.shaded(l, 0), l.colour?)))
+                    .collect(),
             ),
         };
         let (style, shows_missing) = (self.style, self.shows_missing);
-        Plan { picture, style, shows_missing, policy: ReadPolicy::default() }
+        Plan {
+            picture,
+            style,
+            shows_missing,
+            policy: ReadPolicy::default(),
+        }
     }
 
     fn picture(&self, layer: &ResolvedLayer) -> Picture {
         match layer.channel.kind {
             Kind::Image => Picture::Grey(self.shaded(layer, 0)),
             Kind::Labels => Picture::Labels(self.source(layer, 0)),
-            Kind::Rgb => Picture::Rgb(Box::new([0, 1, 2].map(|component| self.shaded(layer, component)))),
+            Kind::Rgb => Picture::Rgb(Box::new(
+                [0, 1, 2].map(|component| self.shaded(layer, component)),
+            )),
         }
     }
 
     fn shaded(&self, layer: &ResolvedLayer, component: usize) -> Layer {
-        Layer { source: self.source(layer, component), shading: layer.shading() }
+        Layer {
+            source: self.source(layer, component),
+            shading: layer.shading(),
+        }
     }
 
     fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {
         let volumes = layer.channel.volumes(&layer.view);
         let volume = Arc::clone(&volumes[component.min(volumes.len() - 1)]);
         let missing = layer.channel.missing.clone();
-        Source { volume, time: self.time, view: layer.view, patch: layer.patch.clone(), missing }
+        Source {
+            volume,
+            time: self.time,
+            view: layer.view,
+            patch: layer.patch.clone(),
+            missing,
+        }
     }
 }
 
@@ -426,7 +571,9 @@ pub(super) fn known<'a>(what: &str, names: impl ExactSizeIterator<Item = &'a Nam
     let shown: Vec<&str> = names.take(MAX_SHOWN).map(Name::as_str).collect();
     match count {
         0 => format!("there are no {what}"),
-        _ if count > MAX_SHOWN => format!("there are {count} {what}, among them {}", shown.join(", ")),
+        _ if count > MAX_SHOWN => {
+            format!("there are {count} {what}, among them {}", shown.join(", "))
+        }
         _ => format!("the {what} are {}", shown.join(", ")),
     }
 }

@@ -1,5 +1,5 @@
-//! Describes the stored boxes that a level is read from, so that a client can request all tiles in an order that
-//! decodes each box once.
+//! Describes the stored boxes that a level is read from, so that a client can request all tiles in
+//! an order that decodes each box once.
 
 use super::StoredLevel;
 use crate::base::axes::AxisName;
@@ -13,20 +13,34 @@ use crate::volume::hdf5::KeyOf;
 pub(super) fn describe(level: &StoredLevel, view: &LevelView) -> Option<SourceDescription> {
     let shape = level.volumes.first()?.shape();
     let voxel_bytes = shape.voxel.samples().voxel_bytes() as u64;
-    let times = if level.times_are_datasets() { 1 } else { level.chunk_along(AxisName::T) };
+    let times = if level.times_are_datasets() {
+        1
+    } else {
+        level.chunk_along(AxisName::T)
+    };
     let together = match &level.storage.chunk {
-        Some(chunk) => chunk.iter().fold(1, |voxels: u64, extent| voxels.saturating_mul(*extent)),
+        Some(chunk) => chunk
+            .iter()
+            .fold(1, |voxels: u64, extent| voxels.saturating_mul(*extent)),
         None => shape.chunk.volume(),
     };
-    let components = if level.shares_chunks() { 1 } else { level.volumes.len() as u64 };
-    let factor = view.factor.zip(view.downsample, |factor, downsample| (factor / downsample.max(1)).max(1));
+    let components = if level.shares_chunks() {
+        1
+    } else {
+        level.volumes.len() as u64
+    };
+    let factor = view.factor.zip(view.downsample, |factor, downsample| {
+        (factor / downsample.max(1)).max(1)
+    });
     Some(SourceDescription {
         id: level.boxes_id().to_string(),
         size: level.shape.size.into(),
         factor: factor.into(),
         chunk: shape.chunk.into(),
         times,
-        bytes: together.saturating_mul(voxel_bytes).saturating_mul(components),
+        bytes: together
+            .saturating_mul(voxel_bytes)
+            .saturating_mul(components),
         access: shape.access.name().to_owned(),
     })
 }
@@ -41,7 +55,8 @@ impl StoredLevel {
         Fingerprint::digest(&(&self.source.paths, files, fixed, self.source.view.repeat))
     }
 
-    /// The extent of a chunk along a stored axis; 1 if the dataset is not chunked or has no such axis.
+    /// The extent of a chunk along a stored axis; 1 if the dataset is not chunked or has no such
+    /// axis.
     fn chunk_along(&self, axis: AxisName) -> u64 {
         let place = self.source.view.axes.position(axis);
         let extent = place.and_then(|place| self.storage.chunk.as_ref()?.get(place));

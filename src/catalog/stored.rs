@@ -60,6 +60,7 @@ impl StoredLevel {
 
     /// Whether it is the same level as that of the view: number, z factor and size.
     pub(super) fn stands_for(&self, view: &LevelView) -> bool {
-        (self.level(), self.source.z_factor, self.shape.size) == (view.level, view.factor.z, view.size)
+        (self.level(), self.source.z_factor, self.shape.size)
+            == (view.level, view.factor.z, view.size)
     }
 }

@@ -1,11 +1,12 @@
 //! Statistics of a sample of a channel's voxels: the automatic window, percentiles and a histogram.
 //!
-//! The sample is deterministic: the coarsest stored level at a few time points spread over the series, whole if that is
-//! little, else boxes spread evenly through it. Its size is bounded, so that a terabyte takes no longer than a gigabyte.
-//! Values that stand for missing data are left out, also those that are likely to though they are not declared, and so is
-//! a time point that is blank, or the only one of at least five that is far brighter or darker than all others: a series must
-//! not be dark because its first frame is a flash. For RGB data, the window is that of red; percentiles and histogram cover
-//! all three components.
+//! The sample is deterministic: the coarsest stored level at a few time points spread over the
+//! series, whole if that is little, else boxes spread evenly through it. Its size is bounded, so
+//! that a terabyte takes no longer than a gigabyte. Values that stand for missing data are left
+//! out, also those that are likely to though they are not declared, and so is a time point that is
+//! blank, or the only one of at least five that is far brighter or darker than all others: a series
+//! must not be dark because its first frame is a flash. For RGB data, the window is that of red;
+//! percentiles and histogram cover all three components.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::base::description::{Histogram, Percentile};
 use crate::base::paint::Window;
 use crate::geometry::{Region, Xyz};
-use crate::volume::{Missing, Part, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples};
+use crate::volume::{
+    Missing, Part, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples,
+};
 
 /// The version of the rules by which samples are taken: statistics of other rules are not used.
 pub(super) const RULES: u32 = 3;
@@ -45,7 +48,8 @@ const BINS: usize = 256;
 const SHARE_OF_FILL: usize = 100;
 /// How many times as far from all other values undeclared fill is as these span.
 const FILL_DISTANCE: f64 = 10.0;
-/// The maximum number of undeclared fill values that are found together at either end of the sample.
+/// The maximum number of undeclared fill values that are found together at either end of the
+/// sample.
 const MAX_FILLS: usize = 3;
 /// One in this many time points is left out if it is far brighter or darker than all others.
 const TIMES_PER_FLASH: usize = 5;
@@ -56,7 +60,8 @@ const QUARTER: f64 = 255.0 / 4.0;
 /// The statistics of a channel's sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
-    /// The window from the 0.1 to the 99.9 percentile; the full range of the type if the sample is empty.
+    /// The window from the 0.1 to the 99.9 percentile; the full range of the type if the sample is
+    /// empty.
     pub window: Window,
     /// The 0.1, 1, 50, 99 and 99.9 percentiles of the finite values; empty if there are none.
     pub percentiles: Vec<Percentile>,
@@ -65,19 +70,36 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// The window of 8-bit data: as stored, unless the sample covers less than a quarter of the range; then the file's
-    /// display range, if it has one. A sample of one value says nothing.
+    /// The window of 8-bit data: as stored, unless the sample covers less than a quarter of the
+    /// range; then the file's display range, if it has one. A sample of one value says nothing.
     pub(super) fn window_of_bytes(&self, range: Option<Window>) -> Window {
         let (lo, hi) = self.window.limits();
-        let counts = self.histogram.iter().flat_map(|histogram| &histogram.counts);
-        let mut values = (0..).zip(counts).filter(|(_, count)| **count > 0).map(|(value, _)| value);
+        let counts = self
+            .histogram
+            .iter()
+            .flat_map(|histogram| &histogram.counts);
+        let mut values = (0..)
+            .zip(counts)
+            .filter(|(_, count)| **count > 0)
+            .map(|(value, _)| value);
         let (Some(least), Some(greatest)) = (values.next(), values.last()) else {
             return Window::AsStored;
         };
         // Where nearly all voxels are alike, the few others decide.
-        let window = if lo < hi { self.window } else { Window::Whole { lo: least, hi: greatest } };
+        let window = if lo < hi {
+            self.window
+        } else {
+            Window::Whole {
+                lo: least,
+                hi: greatest,
+            }
+        };
         let (lo, hi) = window.limits();
-        if hi - lo >= QUARTER { Window::AsStored } else { range.unwrap_or(window) }
+        if hi - lo >= QUARTER {
+            Window::AsStored
+        } else {
+            range.unwrap_or(window)
+        }
     }
 }
 
@@ -86,9 +108,16 @@ pub(super) fn sampled(volumes: &[Arc<dyn Volume>]) -> Vec<Part> {
     let of_volume = |volume: &Arc<dyn Volume>| -> Vec<Part> {
         let times = times(volume.as_ref());
         let whole = Region::whole(volume.shape().size);
-        let boxes =
-            if is_small(&whole, times.len()) { vec![whole] } else { regions(volume.as_ref(), times.len()) };
-        let part = |time, region| Part { volume: Arc::clone(volume), time, region };
+        let boxes = if is_small(&whole, times.len()) {
+            vec![whole]
+        } else {
+            regions(volume.as_ref(), times.len())
+        };
+        let part = |time, region| Part {
+            volume: Arc::clone(volume),
+            time,
+            region,
+        };
         let each = |time| boxes.iter().map(move |region| part(time, *region));
         times.into_iter().flat_map(each).collect()
     };
@@ -128,7 +157,8 @@ fn measured<'a, T: Voxel>(
     })
 }
 
-/// A sorted sample without undeclared fill. At least half of the sample stays: what most voxels have is data.
+/// A sorted sample without undeclared fill. At least half of the sample stays: what most voxels
+/// have is data.
 fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
     let least = sorted.len().div_ceil(2);
     let mut rest = sorted;
@@ -139,14 +169,17 @@ fn without_fill<T: Voxel>(sorted: &[T]) -> &[T] {
     rest
 }
 
-/// A sorted sample without frequent values at its ends that are far from all others; `None` if it has no such values, or
-/// if fewer than `least` would stay.
+/// A sorted sample without frequent values at its ends that are far from all others; `None` if it
+/// has no such values, or if fewer than `least` would stay.
 fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
     let is_frequent = |run: &&[T]| run.len() * SHARE_OF_FILL > sorted.len();
     let runs = || sorted.chunk_by(|a, b| a == b);
     let low = ends(runs().take(MAX_FILLS).take_while(is_frequent));
     let high = ends(runs().rev().take(MAX_FILLS).take_while(is_frequent));
-    let both = low.iter().flat_map(|low| high.iter().map(move |high| (*low, *high))).skip(1);
+    let both = low
+        .iter()
+        .flat_map(|low| high.iter().map(move |high| (*low, *high)))
+        .skip(1);
     let rest = |(low, high): (usize, usize)| {
         let (below, rest) = sorted.split_at_checked(low)?;
         let (rest, above) = rest.split_at_checked(rest.len().checked_sub(high)?)?;
@@ -159,7 +192,8 @@ fn without_far_ends<T: Voxel>(sorted: &[T], least: usize) -> Option<&[T]> {
     both.filter_map(rest).find(|rest| rest.len() >= least)
 }
 
-/// Where runs of equal values end, counted from the end of the sample at which they begin; before them, where none do.
+/// Where runs of equal values end, counted from the end of the sample at which they begin; before
+/// them, where none do.
 fn ends<'a, T: 'a>(runs: impl Iterator<Item = &'a [T]>) -> Vec<usize> {
     let mut ends = vec![0];
     for run in runs {
@@ -168,18 +202,23 @@ fn ends<'a, T: 'a>(runs: impl Iterator<Item = &'a [T]>) -> Vec<usize> {
     ends
 }
 
-/// The values of a sorted sample whose percentiles are the window: those of sparse floats without zeros.
+/// The values of a sorted sample whose percentiles are the window: those of sparse floats without
+/// zeros.
 fn telling<T: Voxel>(sorted: &[T]) -> Cow<'_, [T]> {
     let is_zero = |value: &T| value.to_f64() == 0.0;
     let high = sorted.get(position(sorted.len().saturating_sub(1), 1000 - PERMILLE));
     if T::IS_FLOAT && high.is_some_and(is_zero) && !sorted.iter().all(is_zero) {
-        return sorted.iter().copied().filter(|value| !is_zero(value)).collect();
+        return sorted
+            .iter()
+            .copied()
+            .filter(|value| !is_zero(value))
+            .collect();
     }
     Cow::Borrowed(sorted)
 }
 
-/// The finite values of a volume's sample that do not stand for missing data. An error only if nothing can be read: one
-/// damaged chunk must not disable the rest.
+/// The finite values of a volume's sample that do not stand for missing data. An error only if
+/// nothing can be read: one damaged chunk must not disable the rest.
 fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, ReadError> {
     let times = times(volume);
     let regions = regions(volume, times.len());
@@ -210,36 +249,50 @@ fn present<T: Voxel>(volume: &dyn Volume, missing: &Missing) -> Result<Vec<T>, R
     Ok(alike(frames).concat())
 }
 
-/// The time points in the sample: the first and the last, and others evenly in between; where one is missing, the next
-/// that exists, of those that are near enough.
+/// The time points in the sample: the first and the last, and others evenly in between; where one
+/// is missing, the next that exists, of those that are near enough.
 fn times(volume: &dyn Volume) -> Vec<u64> {
     let all = volume.shape().times;
     let count = all.min(TIMES);
-    let place = |number: u64| (u128::from(number) * u128::from(all - 1)).checked_div(u128::from(count - 1));
+    let place =
+        |number: u64| (u128::from(number) * u128::from(all - 1)).checked_div(u128::from(count - 1));
     let existing = |from: u64| {
-        let near = (from..all.min(from.saturating_add(NEAR_TIMES))).find(|time| volume.shape().has(*time));
-        near.or_else(|| (from.saturating_sub(NEAR_TIMES)..from).rev().find(|time| volume.shape().has(*time)))
+        let near =
+            (from..all.min(from.saturating_add(NEAR_TIMES))).find(|time| volume.shape().has(*time));
+        near.or_else(|| {
+            (from.saturating_sub(NEAR_TIMES)..from)
+                .rev()
+                .find(|time| volume.shape().has(*time))
+        })
     };
-    let mut times: Vec<u64> =
-        (0..count).filter_map(|number| existing(place(number).unwrap_or(0) as u64)).collect();
+    let mut times: Vec<u64> = (0..count)
+        .filter_map(|number| existing(place(number).unwrap_or(0) as u64))
+        .collect();
     times.dedup();
     times
 }
 
-/// The time points without blank ones, and without those whose median lies outside the windows of all others, if these are
-/// at most a fifth: otherwise the series simply changes much. Blank ones may be more, if all have the same value.
+/// The time points without blank ones, and without those whose median lies outside the windows of
+/// all others, if these are at most a fifth: otherwise the series simply changes much. Blank ones
+/// may be more, if all have the same value.
 fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
     frames.retain(|frame| !frame.is_empty());
     let varies = |frame: &Vec<T>| frame.first() != frame.last();
-    let blank: Vec<Option<&T>> =
-        frames.iter().filter(|frame| !varies(frame)).map(|frame| frame.first()).collect();
+    let blank: Vec<Option<&T>> = frames
+        .iter()
+        .filter(|frame| !varies(frame))
+        .map(|frame| frame.first())
+        .collect();
     let is_one_value = blank.windows(2).all(|pair| pair[0] == pair[1]);
     if blank.len() < frames.len() && (is_one_value || 3 * blank.len() <= frames.len()) {
         frames.retain(varies);
     }
     let at = |permille: usize| -> Vec<f64> {
-        let value =
-            |frame: &Vec<T>| frame.get(position(frame.len() - 1, permille)).map_or(0.0, |v| v.to_f64());
+        let value = |frame: &Vec<T>| {
+            frame
+                .get(position(frame.len() - 1, permille))
+                .map_or(0.0, |v| v.to_f64())
+        };
         frames.iter().map(value).collect()
     };
     let (lows, medians, highs) = (at(PERMILLE), at(500), at(1000 - PERMILLE));
@@ -251,14 +304,24 @@ fn alike<T: Voxel>(mut frames: Vec<Vec<T>>) -> Vec<Vec<T>> {
                 .filter(|(other, _)| *other != frame)
                 .fold(first, |a, (_, b)| fold(a, *b))
         };
-        let (lo, hi) = (others(&lows, f64::min, f64::INFINITY), others(&highs, f64::max, f64::NEG_INFINITY));
-        medians.get(frame).is_some_and(|median| *median < lo || *median > hi)
+        let (lo, hi) = (
+            others(&lows, f64::min, f64::INFINITY),
+            others(&highs, f64::max, f64::NEG_INFINITY),
+        );
+        medians
+            .get(frame)
+            .is_some_and(|median| *median < lo || *median > hi)
     };
     let odd: Vec<bool> = (0..medians.len()).map(is_odd).collect();
     if TIMES_PER_FLASH * odd.iter().filter(|odd| **odd).count() > odd.len() {
         return frames;
     }
-    frames.into_iter().zip(odd).filter(|(_, odd)| !odd).map(|(frame, _)| frame).collect()
+    frames
+        .into_iter()
+        .zip(odd)
+        .filter(|(_, odd)| !odd)
+        .map(|(frame, _)| frame)
+        .collect()
 }
 
 /// Whether a level is read whole.
@@ -276,19 +339,29 @@ fn regions(volume: &dyn Volume, times: usize) -> Vec<Region> {
     let boxes = if times > 1 { BOXES_OF_A_SERIES } else { BOXES };
     let along = |extent: u64, chunk: u64| -> Vec<(u64, u64)> {
         let edge = chunk.max(EDGE).min(extent);
-        let mut starts: Vec<u64> =
-            (0..boxes).map(|i| extent * (2 * i + 1) / (2 * boxes) / edge * edge).collect();
+        let mut starts: Vec<u64> = (0..boxes)
+            .map(|i| extent * (2 * i + 1) / (2 * boxes) / edge * edge)
+            .collect();
         starts.dedup();
-        starts.into_iter().map(|start| (start, edge.min(extent - start))).collect()
+        starts
+            .into_iter()
+            .map(|start| (start, edge.min(extent - start)))
+            .collect()
     };
-    let [xs, ys, zs] =
-        [(shape.size.x, shape.chunk.x), (shape.size.y, shape.chunk.y), (shape.size.z, shape.chunk.z)]
-            .map(|(extent, chunk)| along(extent, chunk));
+    let [xs, ys, zs] = [
+        (shape.size.x, shape.chunk.x),
+        (shape.size.y, shape.chunk.y),
+        (shape.size.z, shape.chunk.z),
+    ]
+    .map(|(extent, chunk)| along(extent, chunk));
     let mut regions = Vec::new();
     for (z, depth) in &zs {
         for (y, height) in &ys {
             for (x, width) in &xs {
-                let region = Region { start: Xyz::new(*x, *y, *z), size: Xyz::new(*width, *height, *depth) };
+                let region = Region {
+                    start: Xyz::new(*x, *y, *z),
+                    size: Xyz::new(*width, *height, *depth),
+                };
                 regions.extend(region.blocks(shape.chunk, BOX_VOXELS).next());
             }
         }
@@ -300,9 +373,14 @@ fn by_value<T: Voxel>(a: &T, b: &T) -> std::cmp::Ordering {
     a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal)
 }
 
-/// The index of a percentile in a sorted sample, rounded such that low and high percentiles are symmetric.
+/// The index of a percentile in a sorted sample, rounded such that low and high percentiles are
+/// symmetric.
 fn position(last: usize, permille: usize) -> usize {
-    if permille <= 500 { last * permille / 1000 } else { last - last * (1000 - permille) / 1000 }
+    if permille <= 500 {
+        last * permille / 1000
+    } else {
+        last - last * (1000 - permille) / 1000
+    }
 }
 
 /// The window of a sorted sample of finite values.
@@ -311,9 +389,15 @@ fn between<T: Voxel>(sorted: &[T]) -> Option<Window> {
     let lo = sorted.get(position(last, PERMILLE))?;
     let hi = sorted.get(position(last, 1000 - PERMILLE))?;
     Some(if T::IS_FLOAT {
-        Window::Real { lo: lo.to_f64(), hi: hi.to_f64() }
+        Window::Real {
+            lo: lo.to_f64(),
+            hi: hi.to_f64(),
+        }
     } else {
-        Window::Whole { lo: lo.to_whole(), hi: hi.to_whole() }
+        Window::Whole {
+            lo: lo.to_whole(),
+            hi: hi.to_whole(),
+        }
     })
 }
 
@@ -324,11 +408,17 @@ pub(super) fn window_of(values: &mut [f64]) -> Option<Window> {
 }
 
 fn percentiles<T: Voxel>(sorted: &[T]) -> Vec<Percentile> {
-    let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
-    let values =
-        PERCENTILES.iter().filter_map(|permille| Some((*permille, sorted.get(position(last, *permille))?)));
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return Vec::new();
+    };
+    let values = PERCENTILES
+        .iter()
+        .filter_map(|permille| Some((*permille, sorted.get(position(last, *permille))?)));
     values
-        .map(|(permille, value)| Percentile { percent: permille as f64 / 10.0, value: value.to_f64() })
+        .map(|(permille, value)| Percentile {
+            percent: permille as f64 / 10.0,
+            value: value.to_f64(),
+        })
         .collect()
 }
 
@@ -342,7 +432,11 @@ fn histogram<T: Voxel>(sorted: &[T], full: Window) -> Option<Histogram> {
     let width = hi / 2.0 - lo / 2.0;
     let mut counts = vec![0; BINS];
     for value in sorted {
-        let share = if width > 0.0 { (value.to_f64() / 2.0 - lo / 2.0) / width } else { 0.0 };
+        let share = if width > 0.0 {
+            (value.to_f64() / 2.0 - lo / 2.0) / width
+        } else {
+            0.0
+        };
         let bin = ((share * BINS as f64) as usize).min(BINS - 1);
         if let Some(count) = counts.get_mut(bin) {
             *count += 1;
@@ -365,16 +459,34 @@ mod tests {
     #[test]
     fn the_window_leaves_out_one_permille_on_each_side() {
         let values: Vec<u16> = (0..=1000).rev().collect();
-        assert_eq!(between(&sorted(values)), Some(Window::Whole { lo: 1, hi: 999 }));
-        assert_eq!(between(&sorted(vec![2.0f32, 1.0])), Some(Window::Real { lo: 1.0, hi: 2.0 }));
+        assert_eq!(
+            between(&sorted(values)),
+            Some(Window::Whole { lo: 1, hi: 999 })
+        );
+        assert_eq!(
+            between(&sorted(vec![2.0f32, 1.0])),
+            Some(Window::Real { lo: 1.0, hi: 2.0 })
+        );
         assert_eq!(between::<u8>(&[]), None);
     }
 
     #[test]
     fn percentiles_are_those_of_the_window_and_three_more() {
         let values: Vec<u16> = (0..=1000).collect();
-        let told: Vec<(f64, f64)> = percentiles(&values).iter().map(|p| (p.percent, p.value)).collect();
-        assert_eq!(told, [(0.1, 1.0), (1.0, 10.0), (50.0, 500.0), (99.0, 990.0), (99.9, 999.0)]);
+        let told: Vec<(f64, f64)> = percentiles(&values)
+            .iter()
+            .map(|p| (p.percent, p.value))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (0.1, 1.0),
+                (1.0, 10.0),
+                (50.0, 500.0),
+                (99.0, 990.0),
+                (99.9, 999.0)
+            ]
+        );
         assert_eq!(percentiles::<u16>(&[]), []);
     }
 
@@ -382,25 +494,42 @@ mod tests {
     fn bytes_have_one_bin_per_value_and_other_types_span_the_sample() {
         let all: Vec<u8> = (0..=255).collect();
         let bytes = histogram(&all, VoxelType::U8.full_window()).unwrap();
-        assert_eq!((bytes.lo, bytes.hi, bytes.counts), (0.0, 255.0, vec![1; 256]));
+        assert_eq!(
+            (bytes.lo, bytes.hi, bytes.counts),
+            (0.0, 255.0, vec![1; 256])
+        );
         let signed = histogram(&[-128i8, -1, -1, 127], VoxelType::I8.full_window()).unwrap();
-        assert_eq!((signed.counts[0], signed.counts[127], signed.counts[255]), (1, 2, 1));
+        assert_eq!(
+            (signed.counts[0], signed.counts[127], signed.counts[255]),
+            (1, 2, 1)
+        );
         let wide = histogram(&[1000u16, 1255, 3560], VoxelType::U16.full_window()).unwrap();
         assert_eq!(
-            (wide.lo, wide.hi, wide.counts[0], wide.counts[25], wide.counts[255]),
+            (
+                wide.lo,
+                wide.hi,
+                wide.counts[0],
+                wide.counts[25],
+                wide.counts[255]
+            ),
             (1000.0, 3560.0, 1, 1, 1)
         );
         let flat = histogram(&[7u32; 5], VoxelType::U32.full_window()).unwrap();
         assert_eq!((flat.lo, flat.hi, flat.counts[0]), (7.0, 7.0, 5));
         let extreme = histogram(&[f64::MIN, 0.0, f64::MAX], VoxelType::F64.full_window()).unwrap();
-        assert_eq!((extreme.counts[0], extreme.counts[128], extreme.counts[255]), (1, 1, 1));
+        assert_eq!(
+            (extreme.counts[0], extreme.counts[128], extreme.counts[255]),
+            (1, 1, 1)
+        );
         assert_eq!(histogram::<u16>(&[], VoxelType::U16.full_window()), None);
     }
 
     #[test]
     fn non_finite_values_are_not_counted() {
         let values = [f32::NAN, 2.0, f32::INFINITY, 1.0];
-        let volume = MemoryVolume::of(VoxelType::F32, Xyz::new(4, 1, 1), |at| values[at.x as usize]);
+        let volume = MemoryVolume::of(VoxelType::F32, Xyz::new(4, 1, 1), |at| {
+            values[at.x as usize]
+        });
         let found = of_one(&volume, &Missing::default(), Vec::<f32>::new());
         assert_eq!(found.window, Window::Real { lo: 1.0, hi: 2.0 });
         assert_eq!(found.histogram.unwrap().counts.iter().sum::<u64>(), 2);
@@ -412,9 +541,15 @@ mod tests {
         let volume = MemoryVolume::of(VoxelType::U16, size, |at| (at.x + at.y + at.z) as u16);
         let boxes = regions(&volume, 1);
         assert_eq!(boxes.len(), 27);
-        assert!(boxes.iter().all(|b| b.intersection(&Region::whole(size)) == Some(*b)));
+        assert!(
+            boxes
+                .iter()
+                .all(|b| b.intersection(&Region::whole(size)) == Some(*b))
+        );
         let survey = || of_one(&volume, &Missing::default(), Vec::<u16>::new());
-        let Window::Whole { lo, hi } = survey().window else { panic!("no window") };
+        let Window::Whole { lo, hi } = survey().window else {
+            panic!("no window")
+        };
         assert!(lo < 250 && hi > 650, "[{lo}, {hi}]");
         assert_eq!(survey(), survey());
     }
@@ -432,12 +567,27 @@ mod tests {
             (rest[0], rest[rest.len() - 1])
         };
         assert_eq!(rest(&[(-29_999, 50)], 0..1000), (0, 999));
-        assert_eq!(rest(&[(-29_999, 50), (-9_999, 20), (i32::MAX, 30)], 200..300), (200, 299));
+        assert_eq!(
+            rest(&[(-29_999, 50), (-9_999, 20), (i32::MAX, 30)], 200..300),
+            (200, 299)
+        );
         assert_eq!(rest(&[(-29_999, 5)], 0..1000), (-29_999, 999), "rare");
         assert_eq!(rest(&[(-5_000, 50)], 0..1000), (-5_000, 999), "near");
-        assert_eq!(rest(&[(0, 50), (255, 50)], 0..0), (0, 255), "of two values, none is fill");
-        assert_eq!(rest(&[(-29_999, 1000)], 0..1000), (0, 999), "half of the sample stays");
-        assert_eq!(rest(&[(-29_999, 1001)], 0..1000), (-29_999, 999), "less than half would stay");
+        assert_eq!(
+            rest(&[(0, 50), (255, 50)], 0..0),
+            (0, 255),
+            "of two values, none is fill"
+        );
+        assert_eq!(
+            rest(&[(-29_999, 1000)], 0..1000),
+            (0, 999),
+            "half of the sample stays"
+        );
+        assert_eq!(
+            rest(&[(-29_999, 1001)], 0..1000),
+            (-29_999, 999),
+            "less than half would stay"
+        );
         let both = rest(&[(-29_999, 600), (i32::MAX, 600)], 0..1000);
         assert_eq!(both, (-29_999, 999), "only one of them is left out");
     }
@@ -446,12 +596,15 @@ mod tests {
     fn the_window_of_sparse_floats_is_that_of_their_other_values() {
         let mut values = vec![0.0f32; 9990];
         values.extend([2.0, 3.0, 4.0]);
-        let volume = MemoryVolume::of(VoxelType::F32, Xyz::new(9993, 1, 1), |at| values[at.x as usize]);
+        let volume = MemoryVolume::of(VoxelType::F32, Xyz::new(9993, 1, 1), |at| {
+            values[at.x as usize]
+        });
         let found = of_one(&volume, &Missing::default(), Vec::<f32>::new());
         assert_eq!(found.window, Window::Real { lo: 2.0, hi: 4.0 });
         assert_eq!(found.histogram.unwrap().counts.iter().sum::<u64>(), 9993);
-        let volume =
-            MemoryVolume::of(VoxelType::U16, Xyz::new(9993, 1, 1), |at| values[at.x as usize] as u16);
+        let volume = MemoryVolume::of(VoxelType::U16, Xyz::new(9993, 1, 1), |at| {
+            values[at.x as usize] as u16
+        });
         let whole = of_one(&volume, &Missing::default(), Vec::<u16>::new());
         assert_eq!(whole.window, Window::Whole { lo: 0, hi: 0 });
     }
@@ -460,31 +613,53 @@ mod tests {
     fn series(brightness: &'static [u16]) -> Series {
         let size = Xyz::new(100, 1, 1);
         let frame = move |time: u64| {
-            MemoryVolume::of(VoxelType::U16, size, move |at| brightness[time as usize] * (20 + at.x as u16))
+            MemoryVolume::of(VoxelType::U16, size, move |at| {
+                brightness[time as usize] * (20 + at.x as u16)
+            })
         };
         let open = move |time| Ok(Arc::new(frame(time)) as Arc<dyn Volume>);
-        Series::new(frame(0).shape().clone(), vec![true; brightness.len()], Box::new(open))
+        Series::new(
+            frame(0).shape().clone(),
+            vec![true; brightness.len()],
+            Box::new(open),
+        )
     }
 
     #[test]
     fn a_blank_or_a_very_bright_time_point_does_not_widen_the_window() {
-        let window = |brightness| of_one(&series(brightness), &Missing::default(), Vec::<u16>::new()).window;
+        let window =
+            |brightness| of_one(&series(brightness), &Missing::default(), Vec::<u16>::new()).window;
         let plain = window(&[10, 10, 10, 10]);
         assert_eq!(plain, Window::Whole { lo: 200, hi: 1190 });
         assert_eq!(window(&[0, 10, 10, 10]), plain);
         assert_eq!(window(&[10, 10, 400, 10, 10]), plain);
-        let all = Window::Whole { lo: 200, hi: 47_600 };
+        let all = Window::Whole {
+            lo: 200,
+            hi: 47_600,
+        };
         assert_eq!(window(&[10, 400, 10]), all, "one of three is no exception");
         assert_eq!(window(&[10, 10, 400, 10]), all, "nor is one of four");
-        assert_eq!(window(&[10, 0, 10, 400, 10]), all, "nor if a fifth is blank");
+        assert_eq!(
+            window(&[10, 0, 10, 400, 10]),
+            all,
+            "nor if a fifth is blank"
+        );
         assert_eq!(
             window(&[400, 10, 10, 10, 10, 10, 10, 10, 1]),
             Window::Whole { lo: 20, hi: 47_600 },
             "two of nine"
         );
-        assert_eq!(window(&[10, 7, 5, 3]), Window::Whole { lo: 60, hi: 1190 }, "gradual changes all count");
+        assert_eq!(
+            window(&[10, 7, 5, 3]),
+            Window::Whole { lo: 60, hi: 1190 },
+            "gradual changes all count"
+        );
         assert_eq!(window(&[0, 10]), Window::Whole { lo: 200, hi: 1190 });
-        assert_eq!(window(&[1, 10, 100]), Window::Whole { lo: 20, hi: 11_900 }, "not most of them");
+        assert_eq!(
+            window(&[1, 10, 100]),
+            Window::Whole { lo: 20, hi: 11_900 },
+            "not most of them"
+        );
     }
 
     #[test]
@@ -507,9 +682,14 @@ mod tests {
     #[test]
     fn missing_values_are_not_counted() {
         let values = [7u16, 65535, 9, 65535];
-        let volume = MemoryVolume::of(VoxelType::U16, Xyz::new(4, 1, 1), |at| values[at.x as usize]);
+        let volume = MemoryVolume::of(VoxelType::U16, Xyz::new(4, 1, 1), |at| {
+            values[at.x as usize]
+        });
         let missing = Missing::new(&[Number::Whole(65535)], VoxelType::U16);
-        assert_eq!(of_one(&volume, &missing, Vec::<u16>::new()).window, Window::Whole { lo: 7, hi: 9 });
+        assert_eq!(
+            of_one(&volume, &missing, Vec::<u16>::new()).window,
+            Window::Whole { lo: 7, hi: 9 }
+        );
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! The version of a dataset: a short digest of all that decides its pixels, and what its documents say of it.
+//! The version of a dataset: a short digest of all that decides its pixels, and what its documents
+//! say of it.
 //!
-//! It is known before windows are measured: the sample that a window is measured from depends on the files only.
+//! It is known before windows are measured: the sample that a window is measured from depends on
+//! the files only.
 //!
-//! Addresses with a version are cached for a year, so nothing may be forgotten here: datasets and channels are taken apart
-//! without `..`, and a new field does not compile until it is named.
+//! Addresses with a version are cached for a year, so nothing may be forgotten here: datasets and
+//! channels are taken apart without `..`, and a new field does not compile until it is named.
 
 use super::channel::ChannelWindow;
 use super::resolve::RULES;
@@ -61,7 +63,10 @@ impl Catalog {
             limits,
             derived: _,
         } = dataset;
-        let channels: Vec<_> = channels.values().map(|channel| channel_version(dataset, channel)).collect();
+        let channels: Vec<_> = channels
+            .values()
+            .map(|channel| channel_version(dataset, channel))
+            .collect();
         Fingerprint::digest(&(RULES, self.style, style, limits, channels))
     }
 }
@@ -105,10 +110,18 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
     };
     let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();
-    let transform = |(time, known): &(u64, Affine)| (*time, known.rows().map(|row| row.map(f64::to_bits)));
+    let transform =
+        |(time, known): &(u64, Affine)| (*time, known.rows().map(|row| row.map(f64::to_bits)));
     let transforms: Vec<_> = transforms.iter().map(transform).collect();
-    let space = (voxel_size.map(bits), voxel_unit, dataset.placed(channel), transforms);
-    let timing = timing.as_ref().map(|timing| (timing.step.to_bits(), timing.uneven.len(), &timing.began));
+    let space = (
+        voxel_size.map(bits),
+        voxel_unit,
+        dataset.placed(channel),
+        transforms,
+    );
+    let timing = timing
+        .as_ref()
+        .map(|timing| (timing.step.to_bits(), timing.uneven.len(), &timing.began));
     let times = is_series.then_some((times, timing));
     Fingerprint::digest(&(name, label, colour, fingerprint, made, window, space, times))
 }

@@ -14,7 +14,8 @@ use crate::render::plan;
 
 /// The maximum number of pixels whose voxels are read: of more, the next coarser level is read.
 const MAX_PIXELS: u64 = 1 << 22;
-/// The maximum number of stored voxels that are read. If the tiles need more, tiles are left out evenly; one is always read.
+/// The maximum number of stored voxels that are read. If the tiles need more, tiles are left out
+/// evenly; one is always read.
 const MAX_VOXELS: u64 = 1 << 22;
 
 /// A request for the range of what is visible, with its names resolved.
@@ -40,7 +41,9 @@ impl Catalog {
     /// Resolves a request for a tile whose layers are adjusted: only images are. Reads no data.
     pub fn resolve_view(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
         let resolved = self.resolve(request)?;
-        resolved.channels().try_for_each(|channel| ensure_image(channel))?;
+        resolved
+            .channels()
+            .try_for_each(|channel| ensure_image(channel))?;
         Ok(resolved.showing_missing())
     }
 
@@ -61,7 +64,10 @@ impl Catalog {
             })
         };
         let mut shown = Rectangle::at(dataset, channel, request, &asked, &asked);
-        for view in dataset.views(channel).filter(|view| view.level > asked.level) {
+        for view in dataset
+            .views(channel)
+            .filter(|view| view.level > asked.level)
+        {
             let coarser = Rectangle::at(dataset, channel, request, &asked, &view);
             if shown.pixels() <= MAX_PIXELS
                 || matches!(tile(coarser.address), Err(NotFound::TooCostly { .. }))
@@ -82,14 +88,22 @@ impl Catalog {
             }
         }
         let origin = Origin::new(dataset, vec![channel.clone()]);
-        Ok(Visible { origin, level: shown.address.level.number(), tiles, parts })
+        Ok(Visible {
+            origin,
+            level: shown.address.level.number(),
+            tiles,
+            parts,
+        })
     }
 }
 
 fn ensure_image(channel: &Channel) -> Result<(), NotFound> {
     match channel.kind {
         Kind::Image => Ok(()),
-        kind => Err(NotFound::NotAdjustable { channel: channel.name.clone(), kind: kind.name() }),
+        kind => Err(NotFound::NotAdjustable {
+            channel: channel.name.clone(),
+            kind: kind.name(),
+        }),
     }
 }
 
@@ -103,10 +117,16 @@ impl Rectangle {
         view: &LevelView,
     ) -> Self {
         let (plane, orthogonal) = (request.address.plane, dataset.orthogonal(channel));
-        let step = view.factor.zip(asked.factor, |factor, asked| (factor / asked.max(1)).max(1));
+        let step = view
+            .factor
+            .zip(asked.factor, |factor, asked| (factor / asked.max(1)).max(1));
         // With square pixels, rows are as high as columns are wide.
         let is_square = plane != Plane::Xy && matches!(orthogonal, Orthogonal::Isotropic(_));
-        let row_axis = if is_square { plane.column_axis() } else { plane.row_axis() };
+        let row_axis = if is_square {
+            plane.column_axis()
+        } else {
+            plane.row_axis()
+        };
         let (columns, rows) = view.drawn(plane, dataset.grid_offset(channel), orthogonal);
         let within = |asked: &Range<u64>, step: u64, end: u64| {
             let end = end.min(asked.end.div_ceil(step));
@@ -114,7 +134,11 @@ impl Rectangle {
         };
         let slice = slice_at(dataset, asked, view, &request.address);
         Self {
-            address: TileAddress { level: view.level, slice, ..request.address },
+            address: TileAddress {
+                level: view.level,
+                slice,
+                ..request.address
+            },
             columns: within(&request.columns, step[plane.column_axis()], columns),
             rows: within(&request.rows, step[row_axis], rows),
             voxels_per_tile: view.voxels_per_tile(plane),
@@ -137,13 +161,25 @@ impl Rectangle {
         let (across, down) = (touched(&self.columns), touched(&self.rows));
         let width = across.end - across.start;
         let count = width.saturating_mul(down.end - down.start);
-        let step = count.saturating_mul(self.voxels_per_tile).div_ceil(MAX_VOXELS).clamp(1, count.max(1));
+        let step = count
+            .saturating_mul(self.voxels_per_tile)
+            .div_ceil(MAX_VOXELS)
+            .clamp(1, count.max(1));
         // A single tile is the one in the middle.
-        ((step - 1) / 2..count).step_by(step as usize).map(move |number| {
-            let (row, column) = (down.start + number / width, across.start + number % width);
-            let address = TileAddress { row, column, ..self.address };
-            (address, [part(&self.columns, column), part(&self.rows, row)])
-        })
+        ((step - 1) / 2..count)
+            .step_by(step as usize)
+            .map(move |number| {
+                let (row, column) = (down.start + number / width, across.start + number % width);
+                let address = TileAddress {
+                    row,
+                    column,
+                    ..self.address
+                };
+                (
+                    address,
+                    [part(&self.columns, column), part(&self.rows, row)],
+                )
+            })
     }
 }
 
@@ -162,7 +198,11 @@ impl Visible {
     /// What is read.
     pub fn plan(&self) -> plan::Visible {
         let tiles = self.tiles.iter().map(Resolved::plan).collect();
-        plan::Visible { tiles, parts: self.parts.clone(), level: self.level }
+        plan::Visible {
+            tiles,
+            parts: self.parts.clone(),
+            level: self.level,
+        }
     }
 }
 

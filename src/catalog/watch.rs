@@ -1,8 +1,8 @@
 //! Detects whether the files of a channel have changed since they were opened.
 //!
-//! The file system is accessed at most once per [`FRESH`], regardless of the number of requests. It may block for a
-//! long time (a hanging network file system): requests call [`Watch::check_soon`], which never blocks and lets at most one
-//! thread wait for the file system.
+//! The file system is accessed at most once per [`FRESH`], regardless of the number of requests. It
+//! may block for a long time (a hanging network file system): requests call [`Watch::check_soon`],
+//! which never blocks and lets at most one thread wait for the file system.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Watch {
     files: BTreeSet<FileIdentity>,
     created: Instant,
-    /// When the last check that found no change began: nanoseconds since `created`, plus one; 0 before the first.
+    /// When the last check that found no change began: nanoseconds since `created`, plus one; 0
+    /// before the first.
     unchanged_at: AtomicU64,
     /// Never reset: later reads may mix old and new data.
     changed: AtomicBool,
@@ -101,8 +102,8 @@ impl Watch {
         }
     }
 
-    /// Checks the files unless the last check is recent enough. Accesses the file system for every file: must not be
-    /// called on an async thread.
+    /// Checks the files unless the last check is recent enough. Accesses the file system for every
+    /// file: must not be called on an async thread.
     pub fn check(&self) {
         self.check_after(self.oldest_fresh());
     }
@@ -178,7 +179,10 @@ mod tests {
         let before = Instant::now();
         assert!(watch.was_unchanged_at(before));
         fs::write(&path, "three").unwrap();
-        assert!(watch.was_unchanged_at(before), "it was unchanged then, as the last check shows");
+        assert!(
+            watch.was_unchanged_at(before),
+            "it was unchanged then, as the last check shows"
+        );
         assert!(!watch.was_unchanged_at(Instant::now()));
         fs::remove_file(&path).unwrap();
         assert!(watch.has_changed() && watch.is_fresh() && !watch.was_unchanged_at(before));
@@ -189,7 +193,10 @@ mod tests {
         let watch = Arc::new(Watch::over(BTreeSet::new()));
         let hanging = Arc::clone(&watch.turn).lock_owned().await;
         let (one, two) = tokio::join!(watch.check_soon(), watch.check_soon());
-        assert_eq!((one, two), (Err(Unresponsive(PATIENCE)), Err(Unresponsive(PATIENCE))));
+        assert_eq!(
+            (one, two),
+            (Err(Unresponsive(PATIENCE)), Err(Unresponsive(PATIENCE)))
+        );
         drop(hanging);
         assert_eq!(watch.check_soon().await, Ok(()));
         assert!(watch.is_fresh());

@@ -1,9 +1,9 @@
-//! `voltile bench`: measures how fast tiles of a file are rendered, or served by a running server, and what limits
-//! the speed.
+//! `voltile bench`: measures how fast tiles of a file are rendered, or served by a running server,
+//! and what limits the speed.
 //!
-//! [`form`] parses the arguments, including those of ndtilecache's benchmark; [`table`] writes
-//! rows and verdicts as text as they become available; with `--json` everything is printed at the end. A tile
-//! that fails is counted and reported, and the exit status is 1.
+//! [`form`] parses the arguments, including those of ndtilecache's benchmark; [`table`] writes rows
+//! and verdicts as text as they become available; with `--json` everything is printed at the end. A
+//! tile that fails is counted and reported, and the exit status is 1.
 
 mod form;
 mod table;
@@ -19,7 +19,8 @@ use super::output;
 use crate::base::paint::PngProfile;
 use crate::config::Settings;
 use crate::tools::bench::{
-    Choice, Local, Machine, NotReached, Remote, RemoteRow, Row, State, Subject, explain, scaling, verdicts,
+    Choice, Local, Machine, NotReached, Remote, RemoteRow, Row, State, Subject, explain, scaling,
+    verdicts,
 };
 
 pub(super) use form::Arguments;
@@ -28,16 +29,35 @@ use form::{Plan, Source};
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let plan = arguments.plan().map_err(Failure::Usage)?;
     match &plan.source {
-        Source::Files { sources, states, threads } => {
-            let Sound { settings, catalog, metrics, activity } = load_sound(log, &sources.layers()?)?;
+        Source::Files {
+            sources,
+            states,
+            threads,
+        } => {
+            let Sound {
+                settings,
+                catalog,
+                metrics,
+                activity,
+            } = load_sound(log, &sources.layers()?)?;
             let usual = [NonZeroUsize::MIN, settings.render.threads];
-            let threads = if threads.is_empty() { form::sorted(&usual) } else { threads.clone() };
-            let choice =
-                Choice::new(catalog.describe(), &plan.selection, &plan.bounds).map_err(Failure::Usage)?;
+            let threads = if threads.is_empty() {
+                form::sorted(&usual)
+            } else {
+                threads.clone()
+            };
+            let choice = Choice::new(catalog.describe(), &plan.selection, &plan.bounds)
+                .map_err(Failure::Usage)?;
             let local = Local::new(&catalog, &metrics, &activity, plan.limits);
-            bench_files(arguments, &plan, &choice, &settings, local, states, &threads)
+            bench_files(
+                arguments, &plan, &choice, &settings, local, states, &threads,
+            )
         }
-        Source::Server { url, clients, undescribed } => {
+        Source::Server {
+            url,
+            clients,
+            undescribed,
+        } => {
             let remote = Remote::new(url, plan.limits).map_err(|error| match error {
                 NotReached::Address(why) => Failure::Usage(why),
                 NotReached::Silent(_) => error.into(),
@@ -67,12 +87,19 @@ fn bench_files(
     let (mut rows, mut subjects): (Vec<Row>, Vec<Subject>) = (Vec::new(), Vec::new());
     for target in &choice.targets {
         let own = local.subjects(target);
-        local.measure(target, &plan.patterns, states, threads, arguments.seed, |row| {
-            let subject = own.iter().find(|subject| subject.level == row.course.level);
-            report.put_row(table::heading(&row, subject), &table::row(&row))?;
-            rows.push(row);
-            Ok::<_, Failure>(())
-        })?;
+        local.measure(
+            target,
+            &plan.patterns,
+            states,
+            threads,
+            arguments.seed,
+            |row| {
+                let subject = own.iter().find(|subject| subject.level == row.course.level);
+                report.put_row(table::heading(&row, subject), &table::row(&row))?;
+                rows.push(row);
+                Ok::<_, Failure>(())
+            },
+        )?;
         subjects.extend(own);
     }
     let small = settings.render.style.png == PngProfile::Small;
@@ -89,7 +116,9 @@ fn bench_files(
     report.end(more, &remarks, local.failures())?;
     match rows.iter().map(|row| row.failed).sum::<usize>() {
         0 => Ok(()),
-        failed => Err(Failure::Work(anyhow::anyhow!("{failed} tiles could not be rendered"))),
+        failed => Err(Failure::Work(anyhow::anyhow!(
+            "{failed} tiles could not be rendered"
+        ))),
     }
 }
 
@@ -100,7 +129,11 @@ fn bench_server(
     remote: &Remote,
     clients: &[NonZeroUsize],
 ) -> Result<(), Failure> {
-    let mut report = Report::begin(arguments.json, choice, &format!("server     {}\n", remote.base()))?;
+    let mut report = Report::begin(
+        arguments.json,
+        choice,
+        &format!("server     {}\n", remote.base()),
+    )?;
     let mut rows: Vec<RemoteRow> = Vec::new();
     let mut gone = None;
     for target in &choice.targets {
@@ -128,7 +161,9 @@ fn bench_server(
     match (gone, failed) {
         (Some(gone), _) => Err(Failure::Work(anyhow::Error::msg(gone))),
         (None, 0) => Ok(()),
-        (None, _) => Err(Failure::Work(anyhow::anyhow!("{failed} of {requests} requests returned no tile"))),
+        (None, _) => Err(Failure::Work(anyhow::anyhow!(
+            "{failed} of {requests} requests returned no tile"
+        ))),
     }
 }
 
@@ -146,18 +181,31 @@ impl Report {
     fn begin(is_json: bool, choice: &Choice, server: &str) -> Result<Self, Failure> {
         let (machine, left_out) = (Machine::here(), choice.left_out.clone());
         let text = table::machine(&machine) + server + &table::left_out(&left_out);
-        let report = Self { is_json, machine, left_out, heading: String::new() };
+        let report = Self {
+            is_json,
+            machine,
+            left_out,
+            heading: String::new(),
+        };
         report.put(&text)?;
         Ok(report)
     }
 
     fn put(&self, text: &str) -> Result<(), Failure> {
-        if self.is_json { Ok(()) } else { output::stream(text) }
+        if self.is_json {
+            Ok(())
+        } else {
+            output::stream(text)
+        }
     }
 
     /// Prints a row, below its heading if the last row had another heading.
     fn put_row(&mut self, heading: String, row: &str) -> Result<(), Failure> {
-        let text = if heading == self.heading { row.to_owned() } else { format!("{heading}{row}") };
+        let text = if heading == self.heading {
+            row.to_owned()
+        } else {
+            format!("{heading}{row}")
+        };
         self.heading = heading;
         self.put(&text)
     }

@@ -1,5 +1,5 @@
-//! `voltile cache`: shows and clears the contents of the cache directory. A server may be using it at the
-//! same time.
+//! `voltile cache`: shows and clears the contents of the cache directory. A server may be using it
+//! at the same time.
 
 use std::path::PathBuf;
 
@@ -72,33 +72,48 @@ impl Place {
                 if !loaded.faults.is_empty() {
                     return Err(Failure::Usage(listed(&loaded.faults)));
                 }
-                let missing =
-                    "no cache directory is configured: set cache.directory, or name one with --directory DIR";
+                let missing = "no cache directory is configured: set cache.directory, or name one with --directory DIR";
                 let path = loaded.settings.cache.directory;
-                (path.ok_or_else(|| Failure::Usage(missing.to_owned()))?, Some(loaded.settings.cache.disk))
+                (
+                    path.ok_or_else(|| Failure::Usage(missing.to_owned()))?,
+                    Some(loaded.settings.cache.disk),
+                )
             }
         };
         let directory = Directory::open_existing(&path).map_err(tiers::unusable)?;
-        Ok(Cache { path, budget, directory })
+        Ok(Cache {
+            path,
+            budget,
+            directory,
+        })
     }
 }
 
 impl Cache {
     fn contents(&self, verify: bool) -> Result<Vec<Contents>, TierError> {
-        self.directory.as_ref().map_or(Ok(Vec::new()), |directory| directory.contents(verify))
+        self.directory
+            .as_ref()
+            .map_or(Ok(Vec::new()), |directory| directory.contents(verify))
     }
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
-        What::Stats { place, verify, json } => stats(log, &place.open()?, *verify, *json),
+        What::Stats {
+            place,
+            verify,
+            json,
+        } => stats(log, &place.open()?, *verify, *json),
         What::Clear { token, place } => clear(&place.open()?, token.as_deref()),
     }
 }
 
 fn stats(log: &Log, cache: &Cache, verify: bool, json: bool) -> Result<(), Failure> {
     let contents = cache.contents(verify)?;
-    let mut all = Contents { token: "all".to_owned(), ..Contents::default() };
+    let mut all = Contents {
+        token: "all".to_owned(),
+        ..Contents::default()
+    };
     for token in &contents {
         all.tiles += token.tiles;
         all.bytes += token.bytes;
@@ -106,7 +121,12 @@ fn stats(log: &Log, cache: &Cache, verify: bool, json: bool) -> Result<(), Failu
     }
     all.corrupt = verify.then_some(all.damaged.len());
     if json {
-        let Contents { tiles, bytes, corrupt, .. } = all;
+        let Contents {
+            tiles,
+            bytes,
+            corrupt,
+            ..
+        } = all;
         output::print_json(&json!({
             "directory": cache.path.display().to_string(), "budget": cache.budget, "tiles": tiles, "bytes": bytes,
             "corrupt": corrupt, "tokens": contents,
@@ -127,33 +147,73 @@ fn stats(log: &Log, cache: &Cache, verify: bool, json: bool) -> Result<(), Failu
 }
 
 fn table(cache: &Cache, contents: &[Contents], all: &Contents) -> String {
-    let budget = cache.budget.map(|bytes| format!(", which may take {}", ByteSize(bytes as u64)));
+    let budget = cache
+        .budget
+        .map(|bytes| format!(", which may take {}", ByteSize(bytes as u64)));
     let mut text = format!("{}{}\n", cache.path.display(), budget.unwrap_or_default());
-    let width = contents.iter().map(|each| each.token.len()).max().unwrap_or_default().max(5);
-    let other =
-        |count: u64, what: &str| if count > 0 { format!("  and {count} {what}") } else { String::new() };
-    for Contents { token, tiles, bytes, corrupt, unfinished, foreign, .. } in contents.iter().chain([all]) {
+    let width = contents
+        .iter()
+        .map(|each| each.token.len())
+        .max()
+        .unwrap_or_default()
+        .max(5);
+    let other = |count: u64, what: &str| {
+        if count > 0 {
+            format!("  and {count} {what}")
+        } else {
+            String::new()
+        }
+    };
+    for Contents {
+        token,
+        tiles,
+        bytes,
+        corrupt,
+        unfinished,
+        foreign,
+        ..
+    } in contents.iter().chain([all])
+    {
         let (token, bytes) = (output::escaped(token), ByteSize(*bytes).to_string());
         let corrupt = corrupt.map_or_else(String::new, |corrupt| format!("  {corrupt:>8} damaged"));
         let rest = other(*unfinished, "unfinished") + &other(*foreign, "that are not voltile's");
-        text.push_str(&format!("  {token:<width$}  {tiles:>10} tiles  {bytes:>10}{corrupt}{rest}\n"));
+        text.push_str(&format!(
+            "  {token:<width$}  {tiles:>10} tiles  {bytes:>10}{corrupt}{rest}\n"
+        ));
     }
     text
 }
 
 fn clear(cache: &Cache, token: Option<&str>) -> Result<(), Failure> {
-    let name = token.map(Name::new).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
+    let name = token
+        .map(Name::new)
+        .transpose()
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     let removed = cache.directory.as_ref();
     let removed = removed.map_or(Ok(Vec::new()), |directory| directory.clear(name.as_ref()))?;
     let path = cache.path.display();
     if let (Some(token), []) = (token, removed.as_slice()) {
-        let known: Vec<String> = cache.contents(false)?.into_iter().map(|each| each.token).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let known: Vec<String> = cache
+            .contents(false)?
+            .into_iter()
+            .map(|each| each.token)
+            .collect();
+        let known = if known.is_empty() {
+            "none".to_owned()
+        } else {
+            known.join(", ")
+        };
         return Err(Failure::Usage(format!(
             "{path} has no tiles of a token {token:?}; it has tiles of: {known}"
         )));
     }
-    let line = |Contents { token, tiles, bytes, foreign, .. }: &Contents| {
+    let line = |Contents {
+                    token,
+                    tiles,
+                    bytes,
+                    foreign,
+                    ..
+                }: &Contents| {
         let (token, size) = (output::escaped(token), ByteSize(*bytes));
         let what = if *tiles == 1 { "tile" } else { "tiles" };
         let left = match foreign {
@@ -164,5 +224,9 @@ fn clear(cache: &Cache, token: Option<&str>) -> Result<(), Failure> {
         format!("removed {tiles} {what} of {token}, {size}{left}\n")
     };
     let text: String = removed.iter().map(line).collect();
-    output::print(&if text.is_empty() { format!("{path} has no tiles\n") } else { text })
+    output::print(&if text.is_empty() {
+        format!("{path} has no tiles\n")
+    } else {
+        text
+    })
 }

@@ -26,10 +26,14 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let mut loaded = load(log, read, &Metrics::default(), &Activity::default());
     certificates(&mut loaded);
     // A server would serve what is left; here they count as faults.
-    let (errors, others): (Vec<_>, Vec<_>) =
-        loaded.notices.drain(..).partition(|(severity, _)| *severity == Severity::Error);
+    let (errors, others): (Vec<_>, Vec<_>) = loaded
+        .notices
+        .drain(..)
+        .partition(|(severity, _)| *severity == Severity::Error);
     tell(&others);
-    loaded.faults.extend(errors.into_iter().map(|(_, fault)| fault));
+    loaded
+        .faults
+        .extend(errors.into_iter().map(|(_, fault)| fault));
     loaded.faults.extend(loaded.catalog.names_faults());
     loaded.faults.sort();
     if !loaded.faults.is_empty() {
@@ -39,6 +43,12 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     if datasets == 0 {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
-    let channels: usize = loaded.catalog.datasets().map(|dataset| dataset.channels.len()).sum();
-    output::print(&format!("all is well: {datasets} datasets with {channels} channels\n"))
+    let channels: usize = loaded
+        .catalog
+        .datasets()
+        .map(|dataset| dataset.channels.len())
+        .sum();
+    output::print(&format!(
+        "all is well: {datasets} datasets with {channels} channels\n"
+    ))
 }

@@ -1,4 +1,5 @@
-//! Choices on the command line, whose names and help texts stand beside their types; and options that exclude others.
+//! Choices on the command line, whose names and help texts stand beside their types; and options
+//! that exclude others.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -6,10 +7,14 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 pub(super) fn parser<T: Clone + Send + Sync>(
     choices: &'static [(T, &'static str, &'static str)],
 ) -> impl TypedValueParser<Value = T> {
-    let values = choices.iter().map(|(_, name, help)| PossibleValue::new(*name).help(*help));
+    let values = choices
+        .iter()
+        .map(|(_, name, help)| PossibleValue::new(*name).help(*help));
     PossibleValuesParser::new(values).try_map(move |given| {
         let found = choices.iter().find(|(_, name, _)| *name == given);
-        found.map(|(choice, ..)| choice.clone()).ok_or("it is not among the possible values")
+        found
+            .map(|(choice, ..)| choice.clone())
+            .ok_or("it is not among the possible values")
     })
 }
 

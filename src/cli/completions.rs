@@ -1,4 +1,5 @@
-//! `voltile completions`: prints the completions of a shell, which are generated from the definitions of the commands.
+//! `voltile completions`: prints the completions of a shell, which are generated from the
+//! definitions of the commands.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -17,12 +18,22 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, program: &Command) -> Result<(), Failure> {
     // In memory first, because the generator panics if it cannot write.
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut offered(program), "voltile", &mut script);
+    clap_complete::generate(
+        arguments.shell,
+        &mut offered(program),
+        "voltile",
+        &mut script,
+    );
     output::print_bytes(&script)
 }
 
 /// The program without its hidden commands, which the generator would complete too.
 fn offered(program: &Command) -> Command {
-    let shown = program.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    Command::new("voltile").version(env!("CARGO_PKG_VERSION")).subcommands(shown)
+    let shown = program
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .cloned();
+    Command::new("voltile")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommands(shown)
 }

@@ -1,7 +1,8 @@
 //! The HDF5 files in folders that are served, and in the folders below them.
 //!
-//! A folder is read again only when its modification time has changed, which adding, removing and renaming files does. A
-//! file that may become an HDF5 file without such a change is read each time: an empty file, or a file just written.
+//! A folder is read again only when its modification time has changed, which adding, removing and
+//! renaming files does. A file that may become an HDF5 file without such a change is read each
+//! time: an empty file, or a file just written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -21,20 +22,23 @@ use crate::volume::hdf5::{is_hdf5, tree_at};
 const MAX_FILES: usize = 10_000;
 /// The most entries of folders that are looked at in one search.
 const MAX_ENTRIES: usize = 100_000;
-/// How long after its last change a folder can change again without another modification time, on file systems that
-/// store every other second (FAT).
+/// How long after its last change a folder can change again without another modification time, on
+/// file systems that store every other second (FAT).
 const FOLDER_SETTLES: Duration = Duration::from_secs(3);
 /// How long after its last change a file counts as still being written.
 const FILE_SETTLES: Duration = Duration::from_secs(60);
 /// The shortest pause between two searches, in multiples of the time that the last one took.
 const PAUSE: u32 = 10;
 
-/// The state of a file or folder when it was last looked at: device, inode and length, and the times of the last change of
-/// contents, and of contents or attributes.
+/// The state of a file or folder when it was last looked at: device, inode and length, and the
+/// times of the last change of contents, and of contents or attributes.
 type Stamp = (u64, u64, u64, [(i64, i64); 2]);
 
 fn stamp(about: &Metadata) -> Stamp {
-    let times = [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())];
+    let times = [
+        (about.mtime(), about.mtime_nsec()),
+        (about.ctime(), about.ctime_nsec()),
+    ];
     (about.dev(), about.ino(), about.len(), times)
 }
 
@@ -68,8 +72,14 @@ impl Folders {
     /// Takes the folders out of a list of files and folders.
     pub fn among(files: &mut Vec<Location>) -> Self {
         let is_folder = |file: &mut Location| file.path().is_some_and(Path::is_dir);
-        let folders = files.extract_if(.., is_folder).map(|folder| folder.as_path().to_owned()).collect();
-        Self { folders, ..Self::default() }
+        let folders = files
+            .extract_if(.., is_folder)
+            .map(|folder| folder.as_path().to_owned())
+            .collect();
+        Self {
+            folders,
+            ..Self::default()
+        }
     }
 
     pub fn paths(&self) -> &[PathBuf] {
@@ -80,18 +90,31 @@ impl Folders {
         self.folders.is_empty()
     }
 
-    /// The HDF5 files in the folders and up to `depth` folders below, those of each folder sorted by name, except those
-    /// known to be broken. Left out are hidden files and folders, levels made by `voltile pyramid`, parts of other files, trees of other formats,
-    /// links to folders, and folders on other file systems. Logs what it cannot find or reach, and the search before could.
+    /// The HDF5 files in the folders and up to `depth` folders below, those of each folder sorted
+    /// by name, except those known to be broken. Left out are hidden files and folders, levels made
+    /// by `voltile pyramid`, parts of other files, trees of other formats, links to folders, and
+    /// folders on other file systems. Logs what it cannot find or reach, and the search before
+    /// could.
     pub fn files(&mut self, depth: usize) -> io::Result<Vec<PathBuf>> {
         let began = Instant::now();
-        let mut search = Search { before: mem::take(&mut self.listings), ..Search::default() };
+        let mut search = Search {
+            before: mem::take(&mut self.listings),
+            ..Search::default()
+        };
         search.run(&self.folders, depth)?;
-        let Search { listings, mut files, remarks, .. } = search;
-        remarks.difference(&self.remarks).for_each(|remark| tracing::warn!("{remark}"));
+        let Search {
+            listings,
+            mut files,
+            remarks,
+            ..
+        } = search;
+        remarks
+            .difference(&self.remarks)
+            .for_each(|remark| tracing::warn!("{remark}"));
         (self.listings, self.remarks, self.took) = (listings, remarks, began.elapsed());
         let found: HashSet<&PathBuf> = files.iter().collect();
-        self.broken.retain(|path, (state, _)| found.contains(path) && state_of(path) == Some(*state));
+        self.broken
+            .retain(|path, (state, _)| found.contains(path) && state_of(path) == Some(*state));
         files.retain(|path| !self.broken.contains_key(path));
         Ok(files)
     }
@@ -116,7 +139,12 @@ impl Folders {
 
     /// Why files are left out.
     pub fn problems(&self) -> Vec<String> {
-        self.broken.values().map(|(_, problem)| problem).chain(&self.remarks).cloned().collect()
+        self.broken
+            .values()
+            .map(|(_, problem)| problem)
+            .chain(&self.remarks)
+            .cloned()
+            .collect()
     }
 }
 
@@ -136,8 +164,10 @@ struct Search {
 
 impl Search {
     fn run(&mut self, folders: &[PathBuf], depth: usize) -> io::Result<()> {
-        let mut level: Vec<(Option<Root>, PathBuf)> =
-            folders.iter().map(|folder| (None, folder.clone())).collect();
+        let mut level: Vec<(Option<Root>, PathBuf)> = folders
+            .iter()
+            .map(|folder| (None, folder.clone()))
+            .collect();
         for _ in 0..=depth {
             let mut below = Vec::new();
             for (root, folder) in level {
@@ -162,35 +192,58 @@ impl Search {
     }
 
     /// Takes the files of a folder; returns the folders below it.
-    fn visit(&mut self, root: Option<&Root>, folder: &Path) -> io::Result<Vec<(Option<Root>, PathBuf)>> {
-        let about = if root.is_none() { folder.metadata() } else { folder.symlink_metadata() }?;
+    fn visit(
+        &mut self,
+        root: Option<&Root>,
+        folder: &Path,
+    ) -> io::Result<Vec<(Option<Root>, PathBuf)>> {
+        let about = if root.is_none() {
+            folder.metadata()
+        } else {
+            folder.symlink_metadata()
+        }?;
         let is_within = about.is_dir() && root.is_none_or(|root| root.device == about.dev());
         if !is_within || !self.seen.insert((about.dev(), about.ino())) {
             return Ok(Vec::new());
         }
-        let known = self.before.remove(folder).filter(|listing| listing.is_current(&about));
+        let known = self
+            .before
+            .remove(folder)
+            .filter(|listing| listing.is_current(&about));
         let listing = match known {
             Some(listing) => listing,
             None => Listing::read(folder, &about, root, MAX_ENTRIES - self.entries)?,
         };
         if let Some(what) = listing.tree.filter(|_| root.is_none()) {
-            self.remarks
-                .insert(format!("{} is {what}, which is not searched for HDF5 files", folder.display()));
+            self.remarks.insert(format!(
+                "{} is {what}, which is not searched for HDF5 files",
+                folder.display()
+            ));
         }
         self.entries += listing.entries;
         self.files.extend(listing.files.iter().cloned());
         let root = match root {
             Some(root) => root.clone(),
-            None => Root { device: about.dev(), resolved: folder.canonicalize()?.into() },
+            None => Root {
+                device: about.dev(),
+                resolved: folder.canonicalize()?.into(),
+            },
         };
-        let below = listing.folders.iter().map(|folder| (Some(root.clone()), folder.clone())).collect();
+        let below = listing
+            .folders
+            .iter()
+            .map(|folder| (Some(root.clone()), folder.clone()))
+            .collect();
         self.listings.insert(folder.to_owned(), listing);
         Ok(below)
     }
 
     /// Keeps to the limits, and remarks on what was not found because of them or at all.
     fn conclude(&mut self, folders: &[PathBuf], depth: usize) {
-        let all: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        let all: Vec<String> = folders
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect();
         let all = all.join(", ");
         if self.files.is_empty() && !folders.is_empty() {
             self.remarks.insert(format!(
@@ -229,22 +282,31 @@ struct Listing {
     entries: usize,
     /// The HDF5 files.
     files: Vec<PathBuf>,
-    /// The files that may become HDF5 files without a change of the folder, and what symbolic links lead to.
+    /// The files that may become HDF5 files without a change of the folder, and what symbolic links
+    /// lead to.
     unsettled: Vec<(PathBuf, Option<Stamp>)>,
     folders: Vec<PathBuf>,
 }
 
 impl Listing {
-    /// Reads a folder. In one that was found below its root, symbolic links must lead to files below that, and nothing is
-    /// taken from a tree of another format.
+    /// Reads a folder. In one that was found below its root, symbolic links must lead to files
+    /// below that, and nothing is taken from a tree of another format.
     fn read(folder: &Path, about: &Metadata, root: Option<&Root>, most: usize) -> io::Result<Self> {
         let (stamp, is_settled) = (stamp(about), !is_younger(about, FOLDER_SETTLES));
-        let mut listing = Self { stamp, is_settled, tree: tree_at(folder), ..Self::default() };
+        let mut listing = Self {
+            stamp,
+            is_settled,
+            tree: tree_at(folder),
+            ..Self::default()
+        };
         if listing.tree.is_some() && root.is_some() {
             return Ok(listing);
         }
         let is_inside = |path: &Path| {
-            root.is_none_or(|root| path.canonicalize().is_ok_and(|to| to.starts_with(&root.resolved)))
+            root.is_none_or(|root| {
+                path.canonicalize()
+                    .is_ok_and(|to| to.starts_with(&root.resolved))
+            })
         };
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder)? {
@@ -254,7 +316,9 @@ impl Listing {
             let entry = entry?;
             listing.entries += 1;
             let path = entry.path();
-            let Ok(kind) = entry.file_type() else { continue };
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
             if entry.file_name().as_encoded_bytes().starts_with(b".") {
                 continue;
             }
@@ -262,19 +326,26 @@ impl Listing {
                 listing.unsettled.push((path.clone(), stamp_at(&path)));
             }
             if kind.is_dir() {
-                listing.folders.extend(listing.tree.is_none().then_some(path));
+                listing
+                    .folders
+                    .extend(listing.tree.is_none().then_some(path));
             } else if kind.is_file() || (kind.is_symlink() && path.is_file() && is_inside(&path)) {
                 paths.push(path);
             }
         }
         paths.sort();
         listing.folders.sort();
-        for path in paths.iter().filter(|path| !is_sidecar(path, &paths) && !is_part(path, &paths)) {
+        for path in paths
+            .iter()
+            .filter(|path| !is_sidecar(path, &paths) && !is_part(path, &paths))
+        {
             let state = stamp_at(path);
             // A file that cannot be read now may be readable later.
             let (is_hdf5, is_settled) = look(path).unwrap_or((false, false));
             listing.files.extend(is_hdf5.then(|| path.clone()));
-            listing.unsettled.extend((!is_hdf5 && !is_settled).then(|| (path.clone(), state)));
+            listing
+                .unsettled
+                .extend((!is_hdf5 && !is_settled).then(|| (path.clone(), state)));
         }
         Ok(listing)
     }
@@ -292,10 +363,12 @@ fn is_sidecar(path: &Path, all: &[PathBuf]) -> bool {
     sidecar_path(&other) == path && all.binary_search(&other).is_ok()
 }
 
-/// Whether the file holds data of another of these, which are sorted: frames of a detector's master file, or a channel and
-/// time point of BigDataProcessor.
+/// Whether the file holds data of another of these, which are sorted: frames of a detector's master
+/// file, or a channel and time point of BigDataProcessor.
 fn is_part(path: &Path, all: &[PathBuf]) -> bool {
-    let Some(name) = path.file_stem().and_then(OsStr::to_str) else { return false };
+    let Some(name) = path.file_stem().and_then(OsStr::to_str) else {
+        return false;
+    };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let of_detector = || {
         let (run, number) = name.rsplit_once("_data_")?;
@@ -316,18 +389,29 @@ fn is_part(path: &Path, all: &[PathBuf]) -> bool {
 /// Whether a file is an HDF5 file, and if not, whether it is likely to stay so.
 fn look(path: &Path) -> io::Result<(bool, bool)> {
     // Opening a FIFO that has taken the place of the file would block.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
     let about = file.metadata()?;
     let mut first = [0; 8];
-    let read = if about.is_file() { file.read_at(&mut first, 0)? } else { 0 };
+    let read = if about.is_file() {
+        file.read_at(&mut first, 0)?
+    } else {
+        0
+    };
     // Programs that copy or write HDF5 files may fill in the beginning last.
-    let is_settled = first.iter().take(read).any(|byte| *byte != 0) && !is_younger(&about, FILE_SETTLES);
+    let is_settled =
+        first.iter().take(read).any(|byte| *byte != 0) && !is_younger(&about, FILE_SETTLES);
     Ok((about.is_file() && is_hdf5(&file)?, is_settled))
 }
 
 /// Whether the last change was less than this long ago, or is in the future.
 fn is_younger(about: &Metadata, than: Duration) -> bool {
-    let age = about.modified().ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
+    let age = about
+        .modified()
+        .ok()
+        .and_then(|modified| SystemTime::now().duration_since(modified).ok());
     age.is_none_or(|age| age < than)
 }
 
@@ -355,7 +439,10 @@ mod tests {
         assert_eq!(paths, [Location::from(place.path().join("b.ims"))]);
         let mut found = || -> Vec<String> {
             let files = folders.files(4).unwrap();
-            files.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+            files
+                .iter()
+                .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+                .collect()
         };
         assert_eq!(found(), ["a.mat", "b.ims", "lone.pyramid"]);
         folders.note_broken(&place.path().join("b.ims"), "b is broken".to_owned());
@@ -382,14 +469,29 @@ mod tests {
         let old = SystemTime::now() - Duration::from_secs(100);
         let age = |path: &Path| fs::File::open(path).unwrap().set_modified(old).unwrap();
         let path = |name: &str| place.path().join(name);
-        for (folder, file) in [("one", "one/a.h5"), ("two", "two/b.h5"), ("three", "three/text")] {
+        for (folder, file) in [
+            ("one", "one/a.h5"),
+            ("two", "two/b.h5"),
+            ("three", "three/text"),
+        ] {
             fs::create_dir(path(folder)).unwrap();
-            fs::write(path(file), if folder == "three" { b"not HDF5" } else { &SIGNATURE }).unwrap();
+            fs::write(
+                path(file),
+                if folder == "three" {
+                    b"not HDF5"
+                } else {
+                    &SIGNATURE
+                },
+            )
+            .unwrap();
             age(&path(file));
             age(&path(folder));
         }
         let mut folders = Folders::among(&mut vec![place.path().into()]);
-        assert_eq!(folders.files(1).unwrap(), [path("one/a.h5"), path("two/b.h5")]);
+        assert_eq!(
+            folders.files(1).unwrap(),
+            [path("one/a.h5"), path("two/b.h5")]
+        );
         // Contents that change without the folder are not seen.
         fs::write(path("three/text"), SIGNATURE).unwrap();
         age(&path("three/text"));

@@ -1,6 +1,7 @@
 //! `voltile inspect`: what is in a file, what its tiles cost to read, and how to serve it.
 //!
-//! [`table`] writes the text, [`configuration`] the configuration that serves the file. The JSON is that of `/datasets/TOKEN/about.json`, with the configuration.
+//! [`table`] writes the text, [`configuration`] the configuration that serves the file. The JSON is
+//! that of `/datasets/TOKEN/about.json`, with the configuration.
 
 mod configuration;
 mod table;
@@ -34,9 +35,15 @@ pub(super) struct Arguments {
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let file = super::sources::file(arguments.file.clone())?;
-    let layers = Layers { files: vec![file.clone()], ..Layers::default() };
+    let layers = Layers {
+        files: vec![file.clone()],
+        ..Layers::default()
+    };
     let mut read = config::load(&layers);
-    read.settings.datasets.values_mut().for_each(|dataset| dataset.lists_all = arguments.all);
+    read.settings
+        .datasets
+        .values_mut()
+        .for_each(|dataset| dataset.lists_all = arguments.all);
     let loaded = load(log, read, &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {
         tell(&loaded.notices);
@@ -55,7 +62,11 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
         };
     }
     let text = format!("{}\n", text.trim_end());
-    if arguments.json { output::print_bytes(text.as_bytes()) } else { output::print(&text) }
+    if arguments.json {
+        output::print_bytes(text.as_bytes())
+    } else {
+        output::print(&text)
+    }
 }
 
 /// What the server says of the file, and the configuration that serves it.

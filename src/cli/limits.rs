@@ -1,18 +1,20 @@
 //! Resource limits of this process: files, memory, CPU time.
 //!
-//! A limit that cannot be set is left as it is: the limits guard against damage, and nothing else depends on
-//! these limits.
+//! A limit that cannot be set is left as it is: the limits guard against damage, and nothing else
+//! depends on these limits.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Raises the soft limit of open files to the hard limit: a volume may be spread over thousands of files.
+/// Raises the soft limit of open files to the hard limit: a volume may be spread over thousands of
+/// files.
 pub(super) fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
     set(Resource::Nofile, limit.maximum);
 }
 
-/// Lets no child process inherit a descriptor that was open when this process started, such as that of a secret.
+/// Lets no child process inherit a descriptor that was open when this process started, such as that
+/// of a secret.
 pub(super) fn close_for_children() {
     let open = std::fs::read_dir("/dev/fd").into_iter().flatten().flatten();
     let numbers = open.filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok());
@@ -25,10 +27,12 @@ pub(super) fn close_for_children() {
     }
 }
 
-/// Limits glibc malloc to one arena for every eight processors. Must be called before any other thread starts.
+/// Limits glibc malloc to one arena for every eight processors. Must be called before any other
+/// thread starts.
 ///
-/// By default each thread has its own arena, which keeps freed memory: as threads take turns rendering, the process
-/// ends up holding half as much again as it uses. A `MALLOC_ARENA_MAX` in the environment takes precedence.
+/// By default each thread has its own arena, which keeps freed memory: as threads take turns
+/// rendering, the process ends up holding half as much again as it uses. A `MALLOC_ARENA_MAX` in
+/// the environment takes precedence.
 pub(super) fn share_arenas() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
@@ -44,29 +48,41 @@ pub(super) fn share_arenas() {
     }
 }
 
-/// The number of data files that may be open at once: each takes a descriptor, and half of all descriptors are for clients.
+/// The number of data files that may be open at once: each takes a descriptor, and half of all
+/// descriptors are for clients.
 pub(super) fn most_files() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(limit / 2).unwrap_or(usize::MAX)
 }
 
-/// Descriptors used for neither data files nor clients: logs, the cache directory, libraries, trial children.
+/// Descriptors used for neither data files nor clients: logs, the cache directory, libraries, trial
+/// children.
 const RESERVE: usize = 64;
 /// Descriptors owned by each HTTP thread.
 const FOR_EACH_WORKER: usize = 4;
 
-/// How many descriptors client connections may take: the half not used by data files, minus a reserve.
+/// How many descriptors client connections may take: the half not used by data files, minus a
+/// reserve.
 pub(super) fn most_connections(workers: usize) -> usize {
     const LEAST: usize = 16;
-    most_files().saturating_sub(RESERVE.saturating_add(FOR_EACH_WORKER.saturating_mul(workers))).max(LEAST)
+    most_files()
+        .saturating_sub(RESERVE.saturating_add(FOR_EACH_WORKER.saturating_mul(workers)))
+        .max(LEAST)
 }
 
 /// The memory of the machine in bytes. Not from `/proc/meminfo`, which a service manager may hide.
 pub(super) fn physical_memory() -> Option<u64> {
     #[allow(unsafe_code, reason = "calls into the C library")]
     // SAFETY: they only return numbers.
-    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    u64::try_from(pages).ok()?.checked_mul(u64::try_from(page).ok()?)
+    let (pages, page) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    u64::try_from(pages)
+        .ok()?
+        .checked_mul(u64::try_from(page).ok()?)
 }
 
 /// Makes allocations fail beyond `bytes` of memory; mapped files do not count.
@@ -74,21 +90,29 @@ pub(super) fn allow_memory(bytes: u64) {
     set(Resource::Data, Some(bytes));
 }
 
-/// Whether this many bytes more can be allocated within the limit. Takes them for a moment, and writes nothing to them.
+/// Whether this many bytes more can be allocated within the limit. Takes them for a moment, and
+/// writes nothing to them.
 pub(super) fn has_room(bytes: u64) -> bool {
-    let Ok(length) = usize::try_from(bytes) else { return false };
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let Ok(length) = usize::try_from(bytes) else {
+        return false;
+    };
+    let (access, kind) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    );
     // Without it the system may refuse what exceeds its memory.
     let kind = kind | libc::MAP_NORESERVE;
     #[allow(unsafe_code, reason = "calls into the C library")]
-    // SAFETY: a new mapping, where the system likes, that nothing uses and that is unmapped at once.
+    // SAFETY: a new mapping, where the system likes, that nothing uses and that is unmapped at
+    // once.
     unsafe {
         let mapped = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
         mapped != libc::MAP_FAILED && libc::munmap(mapped, length) == 0
     }
 }
 
-/// Ends the process without running exit handlers: libhdf5's must not run while another thread is in the library.
+/// Ends the process without running exit handlers: libhdf5's must not run while another thread is
+/// in the library.
 pub(super) fn end_at_once(status: i32) -> ! {
     #[allow(unsafe_code, reason = "calls into the C library")]
     // SAFETY: it only ends the process.
@@ -105,7 +129,12 @@ pub(super) fn dump_no_core() {
 /// Kills the process after `seconds` more of CPU time.
 pub(super) fn allow_computing(seconds: u64) {
     let so_far = clock_gettime(ClockId::ProcessCPUTime).tv_sec;
-    set(Resource::Cpu, u64::try_from(so_far).ok().map(|so_far| so_far + 1 + seconds));
+    set(
+        Resource::Cpu,
+        u64::try_from(so_far)
+            .ok()
+            .map(|so_far| so_far + 1 + seconds),
+    );
 }
 
 /// Sets the soft limit; the hard limit stays as it is.

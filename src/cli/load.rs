@@ -32,7 +32,12 @@ pub(super) struct Loaded {
 }
 
 /// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
-pub(super) fn load(log: &Log, read: config::Loaded, metrics: &Metrics, activity: &Activity) -> Loaded {
+pub(super) fn load(
+    log: &Log,
+    read: config::Loaded,
+    metrics: &Metrics,
+    activity: &Activity,
+) -> Loaded {
     let mut loaded = open(log, read, usize::MAX, metrics, activity);
     loaded.faults.append(&mut loaded.unreachable);
     loaded.faults.sort();
@@ -46,8 +51,8 @@ pub(super) fn choose_log_format(log: &Log, read: &config::Loaded) {
     }
 }
 
-/// Opens the files of settings; logs warnings and collects faults. Of the files found in folders, opens at most `found`; the
-/// catalogue waits for the others.
+/// Opens the files of settings; logs warnings and collects faults. Of the files found in folders,
+/// opens at most `found`; the catalogue waits for the others.
 pub(super) fn open(
     log: &Log,
     read: config::Loaded,
@@ -56,17 +61,39 @@ pub(super) fn open(
     activity: &Activity,
 ) -> Loaded {
     choose_log_format(log, &read);
-    let config::Loaded { mut settings, mut faults, warnings, .. } = read;
-    let store = Store::new(None, metrics.stores.clone(), settings.cache.directory.clone());
-    let in_folders = settings.datasets.iter().filter(|(_, dataset)| dataset.found_in.is_some());
-    let waiting: BTreeSet<Name> = in_folders.skip(found).map(|(token, _)| token.clone()).collect();
+    let config::Loaded {
+        mut settings,
+        mut faults,
+        warnings,
+        ..
+    } = read;
+    let store = Store::new(
+        None,
+        metrics.stores.clone(),
+        settings.cache.directory.clone(),
+    );
+    let in_folders = settings
+        .datasets
+        .iter()
+        .filter(|(_, dataset)| dataset.found_in.is_some());
+    let waiting: BTreeSet<Name> = in_folders
+        .skip(found)
+        .map(|(token, _)| token.clone())
+        .collect();
     let mut first = settings.clone();
     first.datasets.retain(|token, _| !waiting.contains(token));
     let refused = probe::refused(&first, &store);
     let files = Files::new(store).at_most(limits::most_files());
     files.refuse(refused);
     let opened = Catalog::open_among(files, &settings, waiting, metrics, activity);
-    let Opened { catalog, faults: of_files, notices, unopened, unreachable, warnings: more } = opened;
+    let Opened {
+        catalog,
+        faults: of_files,
+        notices,
+        unopened,
+        unreachable,
+        warnings: more,
+    } = opened;
     let left_out = unopened.into_iter().filter_map(|(token, fault)| {
         let dataset = settings.datasets.remove(&token)?;
         Some((dataset.file?, fault))
@@ -81,19 +108,36 @@ pub(super) fn open(
     faults.extend(of_files);
     faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
     faults.sort();
-    Loaded { settings, catalog, faults, notices, left_out, unreachable }
+    Loaded {
+        settings,
+        catalog,
+        faults,
+        notices,
+        left_out,
+        unreachable,
+    }
 }
 
-/// The fault of a cache directory with foreign content or of another format, or that is not a directory.
+/// The fault of a cache directory with foreign content or of another format, or that is not a
+/// directory.
 fn misnamed(directory: &Path) -> Option<Fault> {
-    let error = Directory::open_existing(directory).err().filter(TierError::is_misnamed)?;
-    Some(Fault { key: "cache.directory".to_owned(), problem: error.to_string() })
+    let error = Directory::open_existing(directory)
+        .err()
+        .filter(TierError::is_misnamed)?;
+    Some(Fault {
+        key: "cache.directory".to_owned(),
+        problem: error.to_string(),
+    })
 }
 
 /// Reads the certificate and key for TLS, if configured; adds to the faults.
 pub(super) fn certificates(loaded: &mut Loaded) -> Option<Arc<Certificates>> {
     let files = loaded.settings.server.tls.as_ref()?;
-    if loaded.faults.iter().any(|fault| fault.key.starts_with("server.tls")) {
+    if loaded
+        .faults
+        .iter()
+        .any(|fault| fault.key.starts_with("server.tls"))
+    {
         return None;
     }
     match Certificates::read(files) {
@@ -110,10 +154,15 @@ pub(super) fn certificates(loaded: &mut Loaded) -> Option<Arc<Certificates>> {
 pub(super) fn listed(faults: &[Fault]) -> String {
     let count = faults.len();
     let lines: Vec<String> = faults.iter().map(|fault| format!("  {fault}")).collect();
-    format!("{count} {} wrong:\n{}", if count == 1 { "thing is" } else { "things are" }, lines.join("\n"))
+    format!(
+        "{count} {} wrong:\n{}",
+        if count == 1 { "thing is" } else { "things are" },
+        lines.join("\n")
+    )
 }
 
-/// What a command works with: settings and a catalogue without faults, and with at least one dataset.
+/// What a command works with: settings and a catalogue without faults, and with at least one
+/// dataset.
 pub(super) struct Sound {
     pub settings: Settings,
     pub catalog: Catalog,
@@ -124,11 +173,18 @@ pub(super) struct Sound {
 /// Opens what the layers name, if it is without faults.
 pub(super) fn load_sound(log: &Log, layers: &Layers) -> Result<Sound, Failure> {
     let (metrics, activity) = (Metrics::default(), Activity::default());
-    let Loaded { settings, catalog, .. } = faultless(load(log, config::load(layers), &metrics, &activity))?;
+    let Loaded {
+        settings, catalog, ..
+    } = faultless(load(log, config::load(layers), &metrics, &activity))?;
     if catalog.datasets().next().is_none() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
-    Ok(Sound { settings, catalog, metrics, activity })
+    Ok(Sound {
+        settings,
+        catalog,
+        metrics,
+        activity,
+    })
 }
 
 /// Settings and catalogue without faults.

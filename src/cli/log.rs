@@ -1,10 +1,11 @@
 //! The log: lines for standard error that never fail or block the thread that logs them.
 //!
-//! A full disk, a closed pipe, or a pipe that nobody reads must not stop a server, but the standard library's macros
-//! panic or block there. So lines go through a bounded queue to one thread that writes them. A line that does not
-//! fit, or that standard error rejects, is lost and counted (`voltile_log_lines_lost_total`). Messages of commands to
-//! the user take the same path, which keeps the order, but wait for room. (The queue of the crate `tracing-appender` is
-//! bounded in lines, not in bytes, and has no messages that wait.)
+//! A full disk, a closed pipe, or a pipe that nobody reads must not stop a server, but the standard
+//! library's macros panic or block there. So lines go through a bounded queue to one thread that
+//! writes them. A line that does not fit, or that standard error rejects, is lost and counted
+//! (`voltile_log_lines_lost_total`). Messages of commands to the user take the same path, which
+//! keeps the order, but wait for room. (The queue of the crate `tracing-appender` is bounded in
+//! lines, not in bytes, and has no messages that wait.)
 
 mod format;
 
@@ -46,21 +47,36 @@ impl Log {
     fn new() -> Self {
         let lines = Queue::new(MAX_BYTES);
         let (is_json, lost_lines) = Default::default();
-        Self(Arc::new(Shared { lines, is_json, started: Once::new(), lost_lines }))
+        Self(Arc::new(Shared {
+            lines,
+            is_json,
+            started: Once::new(),
+            lost_lines,
+        }))
     }
 
-    /// A log that takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the former, in the syntax of
-    /// [`Targets`].
+    /// A log that takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the
+    /// former, in the syntax of [`Targets`].
     pub fn install() -> Self {
         let log = Self::new();
         let (writer, panics) = (log.clone(), log.clone());
-        let wanted = std::env::var("VOLTILE_LOG").ok().and_then(|wanted| wanted.parse().ok());
-        let default = || Targets::new().with_default(Level::WARN).with_target("voltile", Level::INFO);
-        // Otherwise a line that cannot be written is reported by a macro that panics for the same reason.
-        let lines =
-            tracing_subscriber::fmt::layer().log_internal_errors(false).with_ansi(io::stderr().is_terminal());
+        let wanted = std::env::var("VOLTILE_LOG")
+            .ok()
+            .and_then(|wanted| wanted.parse().ok());
+        let default = || {
+            Targets::new()
+                .with_default(Level::WARN)
+                .with_target("voltile", Level::INFO)
+        };
+        // Otherwise a line that cannot be written is reported by a macro that panics for the same
+        // reason.
+        let lines = tracing_subscriber::fmt::layer()
+            .log_internal_errors(false)
+            .with_ansi(io::stderr().is_terminal());
         let lines = lines.event_format(format::Chosen::new(Arc::clone(&log.0.is_json)));
-        let lines = lines.with_writer(move || writer.clone()).with_filter(wanted.unwrap_or_else(default));
+        let lines = lines
+            .with_writer(move || writer.clone())
+            .with_filter(wanted.unwrap_or_else(default));
         tracing_subscriber::registry().with(lines).init();
         std::panic::set_hook(Box::new(move |panic| {
             panics.push(panics.panic_line(panic), Some(Duration::ZERO));
@@ -70,20 +86,25 @@ impl Log {
 
     /// Uses a format from now on: the configuration is read after the log has begun.
     pub fn choose_format(&self, format: LogFormat) {
-        self.0.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
+        self.0
+            .is_json
+            .store(format == LogFormat::Json, Ordering::Relaxed);
     }
 
     fn is_json(&self) -> bool {
         self.0.is_json.load(Ordering::Relaxed)
     }
 
-    /// Starts the thread that writes lines, unless it runs. If it cannot start, all lines are lost, which is better than not
-    /// running.
+    /// Starts the thread that writes lines, unless it runs. If it cannot start, all lines are lost,
+    /// which is better than not running.
     pub fn start_writing(&self) {
         self.0.started.call_once(|| {
             let log = self.clone();
             let thread = thread::Builder::new().name("log".to_owned());
-            if thread.spawn(move || log.write_to(&mut io::stderr())).is_err() {
+            if thread
+                .spawn(move || log.write_to(&mut io::stderr()))
+                .is_err()
+            {
                 self.close();
             }
         });
@@ -99,7 +120,8 @@ impl Log {
         self.0.lost_lines.clone()
     }
 
-    /// Writes a message to the user, after the lines logged before it. Waits for room in the queue, up to `patience`.
+    /// Writes a message to the user, after the lines logged before it. Waits for room in the queue,
+    /// up to `patience`.
     pub fn message(&self, text: &str, patience: Option<Duration>) {
         self.start_writing();
         self.push(format!("{text}\n"), patience);
@@ -129,7 +151,9 @@ impl Log {
         let mut mentioned = 0;
         while let Some((line, _room)) = self.0.lines.next() {
             let lost = self.0.lost_lines.get();
-            if lost > mentioned && write_all(out, self.lost_line(lost - mentioned).as_bytes()).is_ok() {
+            if lost > mentioned
+                && write_all(out, self.lost_line(lost - mentioned).as_bytes()).is_ok()
+            {
                 mentioned = lost;
             }
             if write_all(out, &line).is_err() {
@@ -139,11 +163,13 @@ impl Log {
     }
 
     fn lost_line(&self, lost: u64) -> String {
-        let text = format!("{lost} lines of this log were lost: standard error could not be written");
+        let text =
+            format!("{lost} lines of this log were lost: standard error could not be written");
         format::error_line(self.is_json(), &text, None)
     }
 
-    /// The message of the standard library's panic hook, which itself would write to standard error and could block.
+    /// The message of the standard library's panic hook, which itself would write to standard error
+    /// and could block.
     fn panic_line(&self, panic: &PanicHookInfo<'_>) -> String {
         let thread = thread::current();
         let mut text = format!("thread '{}' {panic}", thread.name().unwrap_or("<unnamed>"));
@@ -208,16 +234,30 @@ mod tests {
 
     /// What a log with these lines writes.
     fn written(lines: &[&[u8]], is_full: bool) -> (String, u64) {
-        let (log, mut sink) = (Log::new(), Sink { taken: Vec::new(), is_full });
-        lines.iter().for_each(|line| log.push(*line, Some(Duration::ZERO)));
+        let (log, mut sink) = (
+            Log::new(),
+            Sink {
+                taken: Vec::new(),
+                is_full,
+            },
+        );
+        lines
+            .iter()
+            .for_each(|line| log.push(*line, Some(Duration::ZERO)));
         log.0.lines.close();
         log.write_to(&mut sink);
-        (String::from_utf8(sink.taken).unwrap(), log.lost_lines().get())
+        (
+            String::from_utf8(sink.taken).unwrap(),
+            log.lost_lines().get(),
+        )
     }
 
     #[test]
     fn lines_come_out_in_their_order() {
-        assert_eq!(written(&[b"one line\n", b"and another\n"], false).0, "one line\nand another\n");
+        assert_eq!(
+            written(&[b"one line\n", b"and another\n"], false).0,
+            "one line\nand another\n"
+        );
     }
 
     #[test]
@@ -230,7 +270,10 @@ mod tests {
 
     #[test]
     fn lines_that_cannot_be_written_are_lost() {
-        assert_eq!(written(&[b"lost\n", b"lost too\n"], true), (String::new(), 2));
+        assert_eq!(
+            written(&[b"lost\n", b"lost too\n"], true),
+            (String::new(), 2)
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! `voltile man`: writes the manual pages, which are generated from the definitions of the commands. For packagers.
+//! `voltile man`: writes the manual pages, which are generated from the definitions of the
+//! commands. For packagers.
 
 use std::path::{Path, PathBuf};
 
@@ -23,16 +24,25 @@ pub(super) fn run(arguments: &Arguments, program: Command) -> Result<(), Failure
     // Without this, each command that has subcommands would get a page for `help` too.
     let mut program = program.disable_help_subcommand(true);
     program.build();
-    write(&program, directory)
-        .with_context(|| format!("{}: the manual pages cannot be written", directory.display()))?;
+    write(&program, directory).with_context(|| {
+        format!(
+            "{}: the manual pages cannot be written",
+            directory.display()
+        )
+    })?;
     Ok(())
 }
 
 /// Writes the page of a command, and those of all commands below it that are not hidden.
 fn write(command: &Command, directory: &Path) -> std::io::Result<()> {
     let source = concat!("voltile ", env!("CARGO_PKG_VERSION"));
-    // No date, so that packages are reproducible; an empty date would be left out, and the next field take its place.
-    Man::new(command.clone()).date(" ").source(source).manual("User Commands").generate_to(directory)?;
+    // No date, so that packages are reproducible; an empty date would be left out, and the next
+    // field take its place.
+    Man::new(command.clone())
+        .date(" ")
+        .source(source)
+        .manual("User Commands")
+        .generate_to(directory)?;
     command
         .get_subcommands()
         .filter(|command| !command.is_hide_set())

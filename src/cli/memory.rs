@@ -1,7 +1,9 @@
-//! How much memory this process may use: what the machine has, or less if a control group limits it.
+//! How much memory this process may use: what the machine has, or less if a control group limits
+//! it.
 //!
-//! Control groups of version 2 and version 1 are read, which may be mounted side by side. The limits of all groups above that
-//! of the process count, as far as they can be seen: a container may see only part of them.
+//! Control groups of version 2 and version 1 are read, which may be mounted side by side. The
+//! limits of all groups above that of the process count, as far as they can be seen: a container
+//! may see only part of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,8 @@ use std::path::{Path, PathBuf};
 use super::limits;
 use crate::config::Memory;
 
-/// The files with limits, in bytes or `max`. Above `memory.high` a process is slowed down rather than ended.
+/// The files with limits, in bytes or `max`. Above `memory.high` a process is slowed down rather
+/// than ended.
 const VERSION_2: &[&str] = &["memory.max", "memory.high"];
 const VERSION_1: &[&str] = &["memory.limit_in_bytes"];
 
@@ -18,7 +21,10 @@ pub(super) fn available() -> Option<Memory> {
     let (machine, limit) = (limits::physical_memory(), limit(Path::new("/")));
     let limited = limit.filter(|limit| machine.is_none_or(|machine| *limit < machine));
     let bytes = limited.or(machine)?;
-    Some(Memory { bytes, is_limited: limited.is_some() })
+    Some(Memory {
+        bytes,
+        is_limited: limited.is_some(),
+    })
 }
 
 /// The smallest limit of the process's control groups, in the system whose root is at this path.
@@ -29,7 +35,10 @@ fn limit(root: &Path) -> Option<u64> {
     let of_group = |line: &str| {
         // The hierarchy's number, its controllers, and the group's path.
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        mounts.iter().filter_map(|mount| mount.limit(root, controllers, Path::new(path))).min()
+        mounts
+            .iter()
+            .filter_map(|mount| mount.limit(root, controllers, Path::new(path)))
+            .min()
     };
     groups.lines().filter_map(of_group).min()
 }
@@ -49,27 +58,50 @@ impl Mount {
     fn parse(line: &str) -> Option<Self> {
         let (mount, system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
-        let (group, place) = (mount.next()?.into(), mount.next()?.trim_start_matches('/').into());
+        let (group, place) = (
+            mount.next()?.into(),
+            mount.next()?.trim_start_matches('/').into(),
+        );
         let mut system = system.split(' ');
         let (kind, options) = (system.next()?, system.nth(1)?);
         let is_version_2 = kind == "cgroup2";
         let is_version_1 = kind == "cgroup" && options.split(',').any(|option| option == "memory");
-        (is_version_1 || is_version_2).then_some(Self { is_version_2, group, place })
+        (is_version_1 || is_version_2).then_some(Self {
+            is_version_2,
+            group,
+            place,
+        })
     }
 
-    /// The smallest limit of the group at a path of a hierarchy with these controllers, if this is its mount, and of the groups
-    /// above it.
+    /// The smallest limit of the group at a path of a hierarchy with these controllers, if this is
+    /// its mount, and of the groups above it.
     fn limit(&self, root: &Path, controllers: &str, path: &Path) -> Option<u64> {
         let files = match self.is_version_2 {
             true if controllers.is_empty() => VERSION_2,
-            false if controllers.split(',').any(|controller| controller == "memory") => VERSION_1,
+            false
+                if controllers
+                    .split(',')
+                    .any(|controller| controller == "memory") =>
+            {
+                VERSION_1
+            }
             _ => return None,
         };
-        // In a container the path may be that of the host, of which only the mounted group can be seen.
+        // In a container the path may be that of the host, of which only the mounted group can be
+        // seen.
         let below = path.strip_prefix(&self.group).unwrap_or(Path::new(""));
         let top = root.join(&self.place);
-        let all = below.ancestors().flat_map(|group| std::iter::repeat(top.join(group)).zip(files));
-        all.filter_map(|(group, file)| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
+        let all = below
+            .ancestors()
+            .flat_map(|group| std::iter::repeat(top.join(group)).zip(files));
+        all.filter_map(|(group, file)| {
+            fs::read_to_string(group.join(file))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        })
+        .min()
     }
 }
 
@@ -83,9 +115,16 @@ mod tests {
 
     fn limit_of(groups: &str, mounts: &[&str], limits: &[(&str, &str)]) -> Option<u64> {
         let root = tempfile::tempdir().unwrap();
-        let mounts = format!("22 1 0:5 / / rw - ext4 /dev/vda rw\n{}\n", mounts.join("\n"));
-        for (path, text) in
-            [("proc/self/cgroup", groups), ("proc/self/mountinfo", &mounts)].iter().chain(limits)
+        let mounts = format!(
+            "22 1 0:5 / / rw - ext4 /dev/vda rw\n{}\n",
+            mounts.join("\n")
+        );
+        for (path, text) in [
+            ("proc/self/cgroup", groups),
+            ("proc/self/mountinfo", &mounts),
+        ]
+        .iter()
+        .chain(limits)
         {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -96,30 +135,58 @@ mod tests {
 
     #[test]
     fn the_smallest_limit_of_all_groups_above_counts() {
-        let of = |limits: &[(&str, &str)]| limit_of("0::/a.slice/b.service/c", &[VERSION_2_MOUNT], limits);
-        let (outer, middle) =
-            ("sys/fs/cgroup/a.slice/memory.max", "sys/fs/cgroup/a.slice/b.service/memory.max");
+        let of = |limits: &[(&str, &str)]| {
+            limit_of("0::/a.slice/b.service/c", &[VERSION_2_MOUNT], limits)
+        };
+        let (outer, middle) = (
+            "sys/fs/cgroup/a.slice/memory.max",
+            "sys/fs/cgroup/a.slice/b.service/memory.max",
+        );
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[(outer, "max"), (middle, "max")]), None);
         assert_eq!(of(&[(outer, "1073741824"), (middle, "max")]), Some(1 << 30));
-        assert_eq!(of(&[(outer, "1073741824"), (middle, "2147483648")]), Some(1 << 30));
-        assert_eq!(of(&[(outer, "1073741824"), (middle, "536870912")]), Some(512 << 20));
         assert_eq!(
-            of(&[("sys/fs/cgroup/a.slice/b.service/c/memory.high", "268435456"), (outer, "max")]),
+            of(&[(outer, "1073741824"), (middle, "2147483648")]),
+            Some(1 << 30)
+        );
+        assert_eq!(
+            of(&[(outer, "1073741824"), (middle, "536870912")]),
+            Some(512 << 20)
+        );
+        assert_eq!(
+            of(&[
+                ("sys/fs/cgroup/a.slice/b.service/c/memory.high", "268435456"),
+                (outer, "max")
+            ]),
             Some(256 << 20)
         );
-        assert_eq!(of(&[("sys/fs/cgroup/other.slice/memory.max", "4096")]), None);
+        assert_eq!(
+            of(&[("sys/fs/cgroup/other.slice/memory.max", "4096")]),
+            None
+        );
     }
 
     #[test]
     fn a_container_sees_the_mounted_part_only() {
         let top = &[("sys/fs/cgroup/memory.max", "536870912")];
         assert_eq!(limit_of("0::/", &[VERSION_2_MOUNT], top), Some(512 << 20));
-        assert_eq!(limit_of("0::/docker/1234", &[VERSION_2_MOUNT], top), Some(512 << 20));
+        assert_eq!(
+            limit_of("0::/docker/1234", &[VERSION_2_MOUNT], top),
+            Some(512 << 20)
+        );
         let mount = "36 32 0:33 /docker/1234 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory";
-        let limits = [("sys/fs/cgroup/memory/memory.limit_in_bytes", "268435456"), top[0]];
-        assert_eq!(limit_of("5:memory:/docker/1234\n0::/", &[mount], &limits), Some(256 << 20));
-        assert_eq!(limit_of("5:memory:/docker/1234/inner", &[mount], &limits), Some(256 << 20));
+        let limits = [
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "268435456"),
+            top[0],
+        ];
+        assert_eq!(
+            limit_of("5:memory:/docker/1234\n0::/", &[mount], &limits),
+            Some(256 << 20)
+        );
+        assert_eq!(
+            limit_of("5:memory:/docker/1234/inner", &[mount], &limits),
+            Some(256 << 20)
+        );
     }
 
     #[test]
@@ -138,7 +205,10 @@ mod tests {
             ];
             limit_of(groups, &mounts, &limits)
         };
-        assert_eq!([of(UNLIMITED), of("268435456")], [Some(1 << 30), Some(256 << 20)]);
+        assert_eq!(
+            [of(UNLIMITED), of("268435456")],
+            [Some(1 << 30), Some(256 << 20)]
+        );
         assert_eq!(limit_of("nonsense", &["nonsense - cgroup2"], &[]), None);
     }
 

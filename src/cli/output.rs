@@ -1,8 +1,9 @@
 //! What commands print: results on standard output, messages on standard error.
 //!
-//! Everything is printed through this module, because the standard library's macros panic if the output cannot be
-//! written. A reader that closes the pipe, as `head` does, is no error; anything else is. Names in files and in
-//! shared directories come from other people, so control characters are escaped for terminals.
+//! Everything is printed through this module, because the standard library's macros panic if the
+//! output cannot be written. A reader that closes the pipe, as `head` does, is no error; anything
+//! else is. Names in files and in shared directories come from other people, so control characters
+//! are escaped for terminals.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -26,7 +27,11 @@ pub(super) fn print_as<T: Serialize>(
     result: &T,
     text: impl Fn(&T) -> String,
 ) -> Result<(), Failure> {
-    if json { print_json(result) } else { print(&text(result)) }
+    if json {
+        print_json(result)
+    } else {
+        print(&text(result))
+    }
 }
 
 /// Prints bytes unchanged.
@@ -34,8 +39,8 @@ pub(super) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     unless_closed(written(bytes))
 }
 
-/// Prints text for people, from a command that is of no use without a reader: fails if the reader has closed the
-/// pipe.
+/// Prints text for people, from a command that is of no use without a reader: fails if the reader
+/// has closed the pipe.
 pub(super) fn stream(text: &str) -> Result<(), Failure> {
     written(terminal_safe(text).as_bytes())
 }
@@ -52,7 +57,9 @@ pub(super) fn escaped(name: &str) -> String {
 
 /// Escapes control characters in text, except line feeds and tabs.
 pub(super) fn terminal_safe(text: &str) -> String {
-    replaced(text, |character| is_control(character) && !matches!(character, '\n' | '\t'))
+    replaced(text, |character| {
+        is_control(character) && !matches!(character, '\n' | '\t')
+    })
 }
 
 fn replaced(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
@@ -99,7 +106,10 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped_and_all_else_is_left() {
-        assert_eq!(escaped("a\u{1b}[31m\r\n\tb\u{9b}\u{202e}ü 水"), r"a\u{1b}[31m\r\n\tb\u{9b}\u{202e}ü 水");
+        assert_eq!(
+            escaped("a\u{1b}[31m\r\n\tb\u{9b}\u{202e}ü 水"),
+            r"a\u{1b}[31m\r\n\tb\u{9b}\u{202e}ü 水"
+        );
         assert_eq!(terminal_safe("a\tb\n\u{7}\u{7f}"), "a\tb\n\\u{7}\\u{7f}");
     }
 }

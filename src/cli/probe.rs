@@ -1,18 +1,20 @@
-//! Trials: every file is first opened in a child process, so that a file that crashes the HDF5 library does not crash
-//! this process.
+//! Trials: every file is first opened in a child process, so that a file that crashes the HDF5
+//! library does not crash this process.
 //!
-//! The child is this program, run with the hidden command `probe`. It opens one file after another, with limits on
-//! CPU time and memory: a trial is sent as a line of JSON, and the child writes a line when it is done. If the child
-//! dies, the file in progress is refused, and another child continues with the rest. Only the child's survival
-//! counts; its results are discarded. The limit is on CPU time, because a slow disk is not the file's fault. Several
-//! children run side by side, each with files of its own.
+//! The child is this program, run with the hidden command `probe`. It opens one file after another,
+//! with limits on CPU time and memory: a trial is sent as a line of JSON, and the child writes a
+//! line when it is done. If the child dies, the file in progress is refused, and another child
+//! continues with the rest. Only the child's survival counts; its results are discarded. The limit
+//! is on CPU time, because a slow disk is not the file's fault. Several children run side by side,
+//! each with files of its own.
 //!
-//! The child reads objects in stores through this process: it sends requests among its answers, and takes the bytes from
-//! its standard input.
+//! The child reads objects in stores through this process: it sends requests among its answers, and
+//! takes the bytes from its standard input.
 //!
-//! The child inherits nothing of this process but its pipes: no credentials of the environment, and no open file.
-//! It confines itself before the first trial ([`crate::confine`]): it may read the folders of the files on trial,
-//! and nothing else. The first line that it is sent says so; its first answer names what the kernel does not enforce.
+//! The child inherits nothing of this process but its pipes: no credentials of the environment, and
+//! no open file. It confines itself before the first trial ([`crate::confine`]): it may read the
+//! folders of the files on trial, and nothing else. The first line that it is sent says so; its
+//! first answer names what the kernel does not enforce.
 //!
 //! A file that cannot be tried is refused too; `files.trial = "off"` opens files without a trial.
 
@@ -45,14 +47,15 @@ use crate::store::{self, Location, Relay, Store};
 
 /// The CPU time for a small file, in seconds. An undamaged file takes a hundredth of this time.
 const COMPUTING: u64 = 8;
-/// A file gets one more second for each of this many bytes: large files may hold hundreds of thousands of objects.
+/// A file gets one more second for each of this many bytes: large files may hold hundreds of
+/// thousands of objects.
 const BYTES_A_SECOND: u64 = 4 << 20;
 /// The maximum CPU time for one file, in seconds.
 const MAX_COMPUTING: u64 = 50;
 /// The time limit on trial reads ([`Trial::run`]), for all files of one child.
 const REHEARSALS: Duration = Duration::from_secs(6);
-/// The wait for one file: longer than the maximum CPU time, as disks may be slow and other processes need CPU time,
-/// too.
+/// The wait for one file: longer than the maximum CPU time, as disks may be slow and other
+/// processes need CPU time, too.
 const PATIENCE: Duration = Duration::from_secs(3 * MAX_COMPUTING);
 
 /// The longest line from a child, in bytes. A child that a file has taken over may print anything.
@@ -64,16 +67,19 @@ const MAX_CHILDREN: usize = 4;
 const MAX_MEMORY: u64 = 1 << 30;
 /// A child that gets less than this runs alone.
 const LEAST_MEMORY: u64 = 128 << 20;
-/// What each answer counts at least, in bytes, so that the number of answers that are not read is limited, too.
+/// What each answer counts at least, in bytes, so that the number of answers that are not read is
+/// limited, too.
 const LEAST_ANSWER: u64 = 64 << 10;
 
 /// Why a child is killed: what opening the file does.
-const ASKS_TOO_MUCH: &str = "requests more bytes at once than the memory of the child process holds";
+const ASKS_TOO_MUCH: &str =
+    "requests more bytes at once than the memory of the child process holds";
 const INVALID_MESSAGE: &str = "makes the child process send an invalid message";
 /// How to mend a damaged file.
 const WRITE_AGAIN: &str = "write it again with the program that created it";
 
-/// The variables of the environment that a child needs: where the program's libraries are, and which instructions it may use.
+/// The variables of the environment that a child needs: where the program's libraries are, and
+/// which instructions it may use.
 const ENVIRONMENT: [&str; 2] = ["LD_LIBRARY_PATH", "VOLTILE_SIMD"];
 
 /// What the parent sends, one line each; the bytes of an answer follow it.
@@ -104,17 +110,20 @@ pub(super) fn run() -> Result<(), Failure> {
     let lacking = confine::trial_child(&bounds);
     memory::watch(bounds.memory)?;
     say(&lacking.join("; "))?;
-    let relay =
-        Relay::new(Box::new(|wanted| say(&serde_json::to_string(&FromChild::Wanted(wanted.clone()))?)));
+    let relay = Relay::new(Box::new(|wanted| {
+        say(&serde_json::to_string(&FromChild::Wanted(wanted.clone()))?)
+    }));
     let relay = Arc::new(relay);
     let store = Store::new(Some(Arc::clone(&relay)), StoreMetrics::default(), None);
     let (sender, trials) = channel();
     // Answers arrive while a trial runs.
-    thread::Builder::new().name("input".to_owned()).spawn(move || {
-        if let Err(error) = listen(&relay, &sender) {
-            tracing::debug!("the parent's side of the pipe has ended: {error}");
-        }
-    })?;
+    thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(move || {
+            if let Err(error) = listen(&relay, &sender) {
+                tracing::debug!("the parent's side of the pipe has ended: {error}");
+            }
+        })?;
     for trial in trials {
         limits::allow_computing(computing(&trial));
         trial.run(latest, &store);
@@ -160,7 +169,9 @@ fn say(line: &str) -> io::Result<()> {
 
 /// The CPU time allowed for a file, in seconds.
 fn computing(trial: &Trial) -> u64 {
-    let Some(path) = trial.file.path() else { return MAX_COMPUTING };
+    let Some(path) = trial.file.path() else {
+        return MAX_COMPUTING;
+    };
     let bytes = std::fs::metadata(path).map_or(0, |about| about.len());
     (COMPUTING + bytes / BYTES_A_SECOND).min(MAX_COMPUTING)
 }
@@ -201,11 +212,15 @@ fn refused_by(
         lock(&refused).extend(why.map(|why| (number, (file, why))));
     };
     try_each(program, store, files, trials, &note);
-    refused.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+    refused
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+        .into_values()
+        .collect()
 }
 
-/// Runs trials, in several children side by side. Calls `ended` when a trial ends: with the number of the trial, the file,
-/// and the reason if the file must not be opened.
+/// Runs trials, in several children side by side. Calls `ended` when a trial ends: with the number
+/// of the trial, the file, and the reason if the file must not be opened.
 fn try_each(
     program: &(dyn Fn() -> io::Result<PathBuf> + Sync),
     store: &Store,
@@ -216,7 +231,9 @@ fn try_each(
     let children = children(files.trial_memory);
     let memory = (files.trial_memory / children as u64).min(MAX_MEMORY);
     // Objects are read by this process.
-    let paths = trials.iter().filter_map(|trial| Some((trial.file.path()?, trial.allow_external)));
+    let paths = trials
+        .iter()
+        .filter_map(|trial| Some((trial.file.path()?, trial.allow_external)));
     let bounds = Bounds::of(files.confinement, memory, paths);
     let next = AtomicUsize::new(0);
     let work = || {
@@ -224,7 +241,9 @@ fn try_each(
         let mut child = None;
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(trial) = trials.get(number) else { break };
+            let Some(trial) = trials.get(number) else {
+                break;
+            };
             let file = trial.file.clone();
             // Missing files are reported elsewhere, and need no trial.
             if file.path().is_some_and(|path| !path.is_file()) {
@@ -253,20 +272,23 @@ fn try_each(
     });
 }
 
-/// How many children run side by side and share this memory: at least two if it suffices, as a file may take long.
+/// How many children run side by side and share this memory: at least two if it suffices, as a file
+/// may take long.
 fn children(memory: u64) -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let fitting = usize::try_from(memory / LEAST_MEMORY).unwrap_or(usize::MAX);
     cores.clamp(2, MAX_CHILDREN).min(fitting).max(1)
 }
 
-/// Tries a file in the child of the last trial, or in a new one if there is none or it has died since.
+/// Tries a file in the child of the last trial, or in a new one if there is none or it has died
+/// since.
 fn tried(
     start: &dyn Fn() -> io::Result<TrialChild>,
     child: Option<TrialChild>,
     trial: &Trial,
 ) -> io::Result<Outcome> {
-    // An old child may have died of an earlier file, so only the death of a new one counts. It was alive if it took too long.
+    // An old child may have died of an earlier file, so only the death of a new one counts. It was
+    // alive if it took too long.
     if let Some(mut child) = child
         && child.send(trial).is_ok()
         && let ended @ (Outcome::Survived(_) | Outcome::Late(_)) = child.outcome(trial)?
@@ -312,7 +334,11 @@ impl TrialChild {
             .arg0(env!("CARGO_PKG_NAME"))
             .arg("probe")
             .env_clear()
-            .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .envs(
+                ENVIRONMENT
+                    .iter()
+                    .filter_map(|name| Some((name, std::env::var_os(name)?))),
+            )
             .env("VOLTILE_LOG", "off")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -325,38 +351,49 @@ impl TrialChild {
         let (sender, done) = channel();
         // A separate thread, because reads from pipes have no timeout.
         let (answers, allowed, store) = (input.clone(), Arc::clone(&on_trial), store.clone());
-        thread::Builder::new().name("trials".to_owned()).spawn(move || {
-            let mut out = BufReader::new(out);
-            let mut lines = std::iter::from_fn(|| next_line(&mut out));
-            lines.next().as_deref().map(log_lacking);
-            for line in lines {
-                match serde_json::from_str(&line) {
-                    Ok(FromChild::Wanted(wanted)) => {
-                        let expected = wanted.length().max(LEAST_ANSWER);
-                        if !answers.expect(expected) {
-                            // A receiver that is gone needs no reason.
-                            let _ = sender.send(Err(ASKS_TOO_MUCH));
+        thread::Builder::new()
+            .name("trials".to_owned())
+            .spawn(move || {
+                let mut out = BufReader::new(out);
+                let mut lines = std::iter::from_fn(|| next_line(&mut out));
+                lines.next().as_deref().map(log_lacking);
+                for line in lines {
+                    match serde_json::from_str(&line) {
+                        Ok(FromChild::Wanted(wanted)) => {
+                            let expected = wanted.length().max(LEAST_ANSWER);
+                            if !answers.expect(expected) {
+                                // A receiver that is gone needs no reason.
+                                let _ = sender.send(Err(ASKS_TOO_MUCH));
+                                break;
+                            }
+                            let allowed = lock(&allowed).clone();
+                            let address =
+                                allowed.and_then(|own| own.asked_on_trial(&wanted.address));
+                            let answers = answers.clone();
+                            store.answer(wanted, address, move |answer, bytes| {
+                                if let Err(error) =
+                                    answers.send(&ToChild::Bytes(answer), bytes, expected)
+                                {
+                                    tracing::debug!("a trial child gets no answer: {error}");
+                                }
+                            });
+                        }
+                        Ok(FromChild::Done) if sender.send(Ok(())).is_ok() => {}
+                        _ => {
+                            let _ = sender.send(Err(INVALID_MESSAGE));
                             break;
                         }
-                        let allowed = lock(&allowed).clone();
-                        let address = allowed.and_then(|own| own.asked_on_trial(&wanted.address));
-                        let answers = answers.clone();
-                        store.answer(wanted, address, move |answer, bytes| {
-                            if let Err(error) = answers.send(&ToChild::Bytes(answer), bytes, expected) {
-                                tracing::debug!("a trial child gets no answer: {error}");
-                            }
-                        });
-                    }
-                    Ok(FromChild::Done) if sender.send(Ok(())).is_ok() => {}
-                    _ => {
-                        let _ = sender.send(Err(INVALID_MESSAGE));
-                        break;
                     }
                 }
-            }
-        })?;
+            })?;
         input.send(bounds, Bytes::new(), 0)?;
-        Ok(Self { child, input, done, on_trial, memory: bounds.memory })
+        Ok(Self {
+            child,
+            input,
+            done,
+            on_trial,
+            memory: bounds.memory,
+        })
     }
 
     /// Sends a trial to the child.
@@ -365,7 +402,8 @@ impl TrialChild {
             Location::Object(address) => Some(address.clone()),
             Location::Path(_) => None,
         };
-        self.input.send(&ToChild::Trial(trial.clone()), Bytes::new(), 0)
+        self.input
+            .send(&ToChild::Trial(trial.clone()), Bytes::new(), 0)
     }
 
     /// Waits for the child to finish the trial that was sent.
@@ -380,7 +418,11 @@ impl TrialChild {
             Err(RecvTimeoutError::Disconnected) => {
                 // It has died, unless it only closed its output: then `wait` would not return.
                 self.child.kill()?;
-                Ok(Outcome::Died(died_of(self.child.wait()?, computing(trial), self.memory)))
+                Ok(Outcome::Died(died_of(
+                    self.child.wait()?,
+                    computing(trial),
+                    self.memory,
+                )))
             }
             Err(RecvTimeoutError::Timeout) => {
                 self.child.kill()?;
@@ -405,8 +447,8 @@ impl Drop for TrialChild {
     }
 }
 
-/// What a child is sent. A thread writes it: a child that a file has taken over may read nothing, and nobody waits for that
-/// but [`TrialChild::outcome`], which has a time limit.
+/// What a child is sent. A thread writes it: a child that a file has taken over may read nothing,
+/// and nobody waits for that but [`TrialChild::outcome`], which has a time limit.
 #[derive(Clone)]
 struct Input {
     queue: Sender<Message>,
@@ -429,31 +471,56 @@ impl Input {
         let (queue, messages) = channel::<Message>();
         let unread = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&unread);
-        thread::Builder::new().name("trials".to_owned()).spawn(move || {
-            for Message { line, bytes, expected } in messages {
-                if let Err(error) = writeln!(pipe, "{line}").and_then(|()| pipe.write_all(&bytes)) {
-                    tracing::debug!("a trial child takes no more input: {error}");
-                    break;
+        thread::Builder::new()
+            .name("trials".to_owned())
+            .spawn(move || {
+                for Message {
+                    line,
+                    bytes,
+                    expected,
+                } in messages
+                {
+                    if let Err(error) =
+                        writeln!(pipe, "{line}").and_then(|()| pipe.write_all(&bytes))
+                    {
+                        tracing::debug!("a trial child takes no more input: {error}");
+                        break;
+                    }
+                    counted.fetch_sub(expected, Ordering::Relaxed);
                 }
-                counted.fetch_sub(expected, Ordering::Relaxed);
-            }
-        })?;
-        Ok(Self { queue, unread, most })
+            })?;
+        Ok(Self {
+            queue,
+            unread,
+            most,
+        })
     }
 
-    /// Counts an answer that was asked for; `false` if it is too long, or the child does not read its answers.
+    /// Counts an answer that was asked for; `false` if it is too long, or the child does not read
+    /// its answers.
     fn expect(&self, expected: u64) -> bool {
-        self.unread.fetch_add(expected, Ordering::Relaxed).saturating_add(expected) <= self.most
+        self.unread
+            .fetch_add(expected, Ordering::Relaxed)
+            .saturating_add(expected)
+            <= self.most
     }
 
-    /// Sends a line of JSON and the bytes that follow it, without waiting; fails if the child takes no more input.
+    /// Sends a line of JSON and the bytes that follow it, without waiting; fails if the child takes
+    /// no more input.
     fn send(&self, line: &impl Serialize, bytes: Bytes, expected: u64) -> io::Result<()> {
-        let message = Message { line: serde_json::to_string(line)?, bytes, expected };
-        self.queue.send(message).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        let message = Message {
+            line: serde_json::to_string(line)?,
+            bytes,
+            expected,
+        };
+        self.queue
+            .send(message)
+            .map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
-/// The next line, without the line break; `None` at the end of the output, and if it is longer than any that a child prints.
+/// The next line, without the line break; `None` at the end of the output, and if it is longer than
+/// any that a child prints.
 fn next_line(out: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     out.take(LONGEST_LINE).read_until(b'\n', &mut line).ok()?;
@@ -468,11 +535,16 @@ fn log_lacking(lacking: &str) {
     }
 }
 
-/// The path by which to run this program again: `/proc/self/exe` if it exists, because the program's file may
-/// have been replaced since the start, and a confined process may execute only itself.
+/// The path by which to run this program again: `/proc/self/exe` if it exists, because the
+/// program's file may have been replaced since the start, and a confined process may execute only
+/// itself.
 fn own_program() -> io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
-    if running.exists() { Ok(running) } else { std::env::current_exe() }
+    if running.exists() {
+        Ok(running)
+    } else {
+        std::env::current_exe()
+    }
 }
 
 /// Describes how a file ended the process that opened it, and what to do.
@@ -489,7 +561,9 @@ fn died_of(status: ExitStatus, computing: u64, most: u64) -> String {
             format!("ends the process (signal {signal}), or takes more memory than it can get")
         }
         (Some(signal @ libc::SIGKILL), _) => {
-            format!("ends the process (signal {signal}), most likely because the system has no more memory")
+            format!(
+                "ends the process (signal {signal}), most likely because the system has no more memory"
+            )
         }
         (Some(signal @ libc::SIGSEGV), _) => format!("crashes the HDF5 library (signal {signal})"),
         (Some(signal @ libc::SIGSYS), _) => format!(
@@ -531,7 +605,11 @@ mod tests {
             Files::default(),
             &[trial(file.path()), trial(file.path())],
         );
-        assert!(refused.iter().all(|(refused, _)| refused.path() == Some(file.path())));
+        assert!(
+            refused
+                .iter()
+                .all(|(refused, _)| refused.path() == Some(file.path()))
+        );
         refused
     }
 
@@ -539,7 +617,12 @@ mod tests {
     fn a_file_that_cannot_be_tried_is_refused() {
         let refused = refused_where(Path::new("/nonexistent/voltile"));
         assert_eq!(refused.len(), 2);
-        assert!(refused.iter().all(|(_, why)| why.contains("files.trial = \"off\"")), "{refused:?}");
+        assert!(
+            refused
+                .iter()
+                .all(|(_, why)| why.contains("files.trial = \"off\"")),
+            "{refused:?}"
+        );
         // It neither reads nor writes: its pipe breaks, or it ends before the file is tried.
         assert_eq!(refused_where(Path::new("/bin/true")).len(), 2);
     }
@@ -573,10 +656,16 @@ mod tests {
             std::fs::write(&program, script).unwrap();
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
             let refused = refused_where(&program);
-            assert!(refused.iter().all(|(_, why)| why.contains(ASKS_TOO_MUCH)), "{refused:?}");
+            assert!(
+                refused.iter().all(|(_, why)| why.contains(ASKS_TOO_MUCH)),
+                "{refused:?}"
+            );
             refused.len()
         };
-        assert_eq!([asks(1, u64::MAX), asks(MAX_MEMORY / LEAST_ANSWER * 2, 1)], [2, 2]);
+        assert_eq!(
+            [asks(1, u64::MAX), asks(MAX_MEMORY / LEAST_ANSWER * 2, 1)],
+            [2, 2]
+        );
     }
 
     #[test]
@@ -592,25 +681,44 @@ mod tests {
         );
         std::fs::write(&program, script).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let files: Vec<PathBuf> = (0..40).map(|number| place.path().join(format!("{number:02}x"))).collect();
-        files.iter().for_each(|file| std::fs::write(file, "").unwrap());
+        let files: Vec<PathBuf> = (0..40)
+            .map(|number| place.path().join(format!("{number:02}x")))
+            .collect();
+        files
+            .iter()
+            .for_each(|file| std::fs::write(file, "").unwrap());
         let trials: Vec<Trial> = files.iter().map(|file| trial(file)).collect();
-        let refused = refused_by(&|| Ok(program.clone()), &Store::default(), Files::default(), &trials);
+        let refused = refused_by(
+            &|| Ok(program.clone()),
+            &Store::default(),
+            Files::default(),
+            &trials,
+        );
         let expected = files.iter().filter(|file| {
             let name = file.to_string_lossy();
             ["1x", "4x", "7x"].iter().any(|end| name.ends_with(end))
         });
         assert_eq!(
-            refused.iter().filter_map(|(file, _)| file.path()).collect::<Vec<_>>(),
+            refused
+                .iter()
+                .filter_map(|(file, _)| file.path())
+                .collect::<Vec<_>>(),
             expected.collect::<Vec<_>>()
         );
-        assert!(refused.iter().all(|(_, why)| why.contains("MiB of memory")), "{refused:?}");
+        assert!(
+            refused.iter().all(|(_, why)| why.contains("MiB of memory")),
+            "{refused:?}"
+        );
     }
 
     #[test]
     fn a_death_is_told_by_what_caused_it() {
         let death_by = |script: &str| {
-            let status = Command::new("sh").args(["-c", script]).stderr(Stdio::null()).status().unwrap();
+            let status = Command::new("sh")
+                .args(["-c", script])
+                .stderr(Stdio::null())
+                .status()
+                .unwrap();
             died_of(status, 9, MAX_MEMORY)
         };
         assert!(death_by("kill -SEGV $$").contains("crashes the HDF5 library (signal 11)"));
@@ -619,7 +727,9 @@ mod tests {
                 .contains("more than 9 seconds of CPU time")
         );
         let exceeded = death_by(&format!("exit {}", memory::EXCEEDED));
-        assert!(exceeded.contains("more than 1024 MiB of memory") && exceeded.contains("files.trial"));
+        assert!(
+            exceeded.contains("more than 1024 MiB of memory") && exceeded.contains("files.trial")
+        );
         assert!(death_by("ulimit -c 0; kill -ABRT $$").contains("more memory than it can get"));
         assert!(death_by("kill -KILL $$").contains("the system has no more memory"));
         assert!(death_by("kill -KILL $$").contains("(signal 9)"));

@@ -1,4 +1,5 @@
-//! `voltile pyramid`: writes the levels that files lack, to sidecars next to them or to a rechunked volume.
+//! `voltile pyramid`: writes the levels that files lack, to sidecars next to them or to a rechunked
+//! volume.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -27,21 +28,22 @@ pub(super) struct Arguments {
     /// With a configuration: only the dataset of this token; may be repeated.
     #[arg(long, value_name = "TOKEN")]
     token: Vec<String>,
-    /// Where to write the sidecar, instead of next to the file; `serve` looks for it only next to the file.
+    /// Where to write the sidecar, instead of next to the file; `serve` looks for it only next to
+    /// the file.
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Write a new volume with all levels instead, with a chunk shape that suits all three planes.
     #[arg(long, value_name = "OUT.h5", conflicts_with = "output")]
     rechunk: Option<PathBuf>,
-    /// Store the metadata of the new volume together instead of between its chunks: for files that will be read from
-    /// object storage or a web server. Needs HDF5 1.10 to be read.
+    /// Store the metadata of the new volume together instead of between its chunks: for files that
+    /// will be read from object storage or a web server. Needs HDF5 1.10 to be read.
     #[arg(long, requires = "rechunk")]
     paged: bool,
     /// Number of threads that read and average; default: render.threads.
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Do only part I (from 0) of N parts, on this or another machine; assemble the pyramid with --assemble when all are
-    /// done.
+    /// Do only part I (from 0) of N parts, on this or another machine; assemble the pyramid with
+    /// --assemble when all are done.
     #[arg(long, value_name = "I/N", conflicts_with = "assemble")]
     shard: Option<Shard>,
     /// Assemble what all shards have made; an error while anything is missing.
@@ -50,15 +52,26 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
-    let Sound { settings, catalog, metrics, activity } = load_sound(log, &arguments.sources.layers()?)?;
+    let Sound {
+        settings,
+        catalog,
+        metrics,
+        activity,
+    } = load_sound(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing files: there is no idle time later.
     catalog.chunks().verify_at_once();
     let files = by_file(&catalog, &arguments.token)?;
     let single = arguments.output.is_some() || arguments.rechunk.is_some();
     if single && files.len() != 1 {
-        let option = if arguments.output.is_some() { "--output" } else { "--rechunk" };
+        let option = if arguments.output.is_some() {
+            "--output"
+        } else {
+            "--rechunk"
+        };
         let problem = format!("{option} is for one file; there are {}", files.len());
-        return Err(Failure::Usage(format!("{problem}; name one file, or one dataset with --token")));
+        return Err(Failure::Usage(format!(
+            "{problem}; name one file, or one dataset with --token"
+        )));
     }
     let threads = arguments.threads.unwrap_or(settings.render.threads);
     let mut failed = 0;
@@ -71,26 +84,52 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     tracing::debug!("{} chunks decoded", metrics.chunk_reads.get());
     match failed {
         0 => Ok(()),
-        _ => Err(Failure::Work(anyhow::anyhow!("{failed} of {} files failed", files.len()))),
+        _ => Err(Failure::Work(anyhow::anyhow!(
+            "{failed} of {} files failed",
+            files.len()
+        ))),
     }
 }
 
 /// The selected channels, by file.
-fn by_file(catalog: &Catalog, tokens: &[String]) -> Result<BTreeMap<Location, Vec<Wanted>>, Failure> {
+fn by_file(
+    catalog: &Catalog,
+    tokens: &[String],
+) -> Result<BTreeMap<Location, Vec<Wanted>>, Failure> {
     for token in tokens {
-        if Name::new(token).ok().and_then(|token| catalog.dataset(&token)).is_none() {
-            let known: Vec<&str> = catalog.datasets().map(|dataset| dataset.token.as_str()).collect();
-            let problem = format!("there is no dataset {token:?}; known tokens: {}", known.join(", "));
+        if Name::new(token)
+            .ok()
+            .and_then(|token| catalog.dataset(&token))
+            .is_none()
+        {
+            let known: Vec<&str> = catalog
+                .datasets()
+                .map(|dataset| dataset.token.as_str())
+                .collect();
+            let problem = format!(
+                "there is no dataset {token:?}; known tokens: {}",
+                known.join(", ")
+            );
             return Err(Failure::Usage(problem));
         }
     }
     let mut files: BTreeMap<Location, Vec<Wanted>> = BTreeMap::new();
     let is_wanted = |token: &str| tokens.is_empty() || tokens.iter().any(|wanted| wanted == token);
-    for dataset in catalog.datasets().filter(|dataset| is_wanted(dataset.token.as_str())) {
+    for dataset in catalog
+        .datasets()
+        .filter(|dataset| is_wanted(dataset.token.as_str()))
+    {
         for channel in dataset.channels.values() {
             let (channel, scaling) = (channel.clone(), dataset.style.scaling);
-            let wanted = Wanted { channel, scaling, voxel_size: dataset.style.voxel_size };
-            files.entry(wanted.channel.file.clone()).or_default().push(wanted);
+            let wanted = Wanted {
+                channel,
+                scaling,
+                voxel_size: dataset.style.voxel_size,
+            };
+            files
+                .entry(wanted.channel.file.clone())
+                .or_default()
+                .push(wanted);
         }
     }
     Ok(files)
@@ -107,7 +146,10 @@ fn make(
     );
     let (output, role) = match (&arguments.rechunk, &arguments.output) {
         (Some(volume), _) => (volume.clone(), Role::Volume),
-        (None, Some(sidecar)) => (local(file, &advice).map(|_| sidecar.clone())?, Role::Sidecar),
+        (None, Some(sidecar)) => (
+            local(file, &advice).map(|_| sidecar.clone())?,
+            Role::Sidecar,
+        ),
         (None, None) => (sidecar_path(local(file, &advice)?), Role::Sidecar),
     };
     let output = super::sources::file(output)?;
@@ -120,14 +162,21 @@ fn make(
     if work.is_empty() {
         return output::print(&format!("{file} has all levels; nothing to do\n"));
     }
-    let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = output
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let progress = Progress::new(name, "voxels");
     let (text, failed) = if let Some(shard) = &arguments.shard {
         let report = work.run_shard(shard, threads, activity, &progress)?;
         (shard_text(shard, &work, &report), report.failed)
     } else {
-        let report =
-            if arguments.assemble { work.assemble() } else { work.run(threads, activity, &progress) }?;
+        let report = if arguments.assemble {
+            work.assemble()
+        } else {
+            work.run(threads, activity, &progress)
+        }?;
         (levels_text(&work, &report.levels), report.failed)
     };
     progress.finish();
@@ -136,13 +185,17 @@ fn make(
         return Ok(());
     }
     let line = |(channel, levels, why): &(String, Vec<u8>, String)| {
-        format!("\n  the levels {} of the channel {channel} could not be made: {why}", numbers(levels))
+        format!(
+            "\n  the levels {} of the channel {channel} could not be made: {why}",
+            numbers(levels)
+        )
     };
     Err(anyhow::anyhow!("{file}:{}", failed.iter().map(line).collect::<String>()).into())
 }
 
 fn local<'a>(file: &'a Location, why: &str) -> Result<&'a Path, Failure> {
-    file.path().ok_or_else(|| Failure::Usage(format!("{file} is not on a local disk; {why}")))
+    file.path()
+        .ok_or_else(|| Failure::Usage(format!("{file} is not on a local disk; {why}")))
 }
 
 /// A rechunked volume keeps the windows of its original: percentiles measured on it would differ.
@@ -150,27 +203,48 @@ fn measure(wanted: &[Wanted]) {
     for Wanted { channel, .. } in wanted {
         let survey = channel.survey().map(|survey| channel.keep(&survey.into()));
         if let Err(error) = survey {
-            tracing::warn!("cannot compute the window of the channel {}: {error}", channel.name);
+            tracing::warn!(
+                "cannot compute the window of the channel {}: {error}",
+                channel.name
+            );
         }
     }
 }
 
 /// What was written.
 fn levels_text(work: &Work, levels: &[(String, Vec<u8>)]) -> String {
-    let lines = levels.iter().map(|(channel, levels)| format!("  {channel}: levels {}\n", numbers(levels)));
+    let lines = levels
+        .iter()
+        .map(|(channel, levels)| format!("  {channel}: levels {}\n", numbers(levels)));
     let path = (!levels.is_empty()).then(|| format!("{}\n", work.output.display()));
     path.into_iter().chain(lines).collect()
 }
 
 /// What a shard made, and what remains to be done.
-fn shard_text(shard: &Shard, work: &Work, ShardReport { pieces, all, missing, .. }: &ShardReport) -> String {
+fn shard_text(
+    shard: &Shard,
+    work: &Work,
+    ShardReport {
+        pieces,
+        all,
+        missing,
+        ..
+    }: &ShardReport,
+) -> String {
     let rest = match missing {
         0 => "all pieces are there: --assemble puts them together".to_owned(),
         missing => format!("{missing} of all are missing"),
     };
-    format!("{}: shard {shard}: {pieces} of {all} pieces; {rest}\n", work.output.display())
+    format!(
+        "{}: shard {shard}: {pieces} of {all} pieces; {rest}\n",
+        work.output.display()
+    )
 }
 
 fn numbers(levels: &[u8]) -> String {
-    levels.iter().map(u8::to_string).collect::<Vec<_>>().join(", ")
+    levels
+        .iter()
+        .map(u8::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -1,4 +1,5 @@
-//! `voltile references`: where the stored chunks of a volume lie, for programs that read its files themselves.
+//! `voltile references`: where the stored chunks of a volume lie, for programs that read its files
+//! themselves.
 
 use std::fs::Permissions;
 use std::io::{BufWriter, Write};
@@ -28,22 +29,41 @@ pub(super) struct Arguments {
     /// Only this channel; default: the dataset's image in OME-Zarr, with its labels.
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// The output file; - is standard output. Files have their own paths and addresses in it, or those that
-    /// server.references gives them.
+    /// The output file; - is standard output. Files have their own paths and addresses in it, or
+    /// those that server.references gives them.
     #[arg(short, long, value_name = "REFS.json")]
     output: PathBuf,
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
-    let Sound { settings, catalog, .. } = load_sound(log, &arguments.sources.layers()?)?;
-    let tokens: Vec<&str> = catalog.datasets().map(|dataset| dataset.token.as_str()).collect();
-    let only = if let [only] = tokens[..] { Some(only) } else { None };
-    let several = || format!("there are several datasets; choose one with --token: {}", tokens.join(", "));
-    let token = arguments.token.as_deref().or(only).ok_or_else(|| Failure::Usage(several()))?;
+    let Sound {
+        settings, catalog, ..
+    } = load_sound(log, &arguments.sources.layers()?)?;
+    let tokens: Vec<&str> = catalog
+        .datasets()
+        .map(|dataset| dataset.token.as_str())
+        .collect();
+    let only = if let [only] = tokens[..] {
+        Some(only)
+    } else {
+        None
+    };
+    let several = || {
+        format!(
+            "there are several datasets; choose one with --token: {}",
+            tokens.join(", ")
+        )
+    };
+    let token = arguments
+        .token
+        .as_deref()
+        .or(only)
+        .ok_or_else(|| Failure::Usage(several()))?;
     let token = VersionedToken::new(token)?;
     let channel = arguments.channel.as_deref().map(Name::new).transpose()?;
     let image = catalog.image(&token, channel.as_ref())?;
-    let write = |out: &mut dyn Write| write_references(&image, settings.server.references.as_deref(), out);
+    let write =
+        |out: &mut dyn Write| write_references(&image, settings.server.references.as_deref(), out);
     let path = &arguments.output;
     if path.as_os_str() == "-" {
         let mut text = Vec::new();
@@ -51,11 +71,19 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
         return output::print_bytes(&text);
     }
     // Under its name only when it is whole; with the permissions of other new files.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let partial = Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(folder);
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let partial = Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder);
     let unwritable = || format!("{} cannot be written", path.display());
     let mut out = BufWriter::new(partial.with_context(unwritable)?);
     write(&mut out)?;
-    out.into_inner().with_context(unwritable)?.persist(path).with_context(unwritable)?;
+    out.into_inner()
+        .with_context(unwritable)?
+        .persist(path)
+        .with_context(unwritable)?;
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! Reading configuration and files again while serving: at SIGHUP, and at intervals if files are watched or folders
-//! are served.
+//! Reading configuration and files again while serving: at SIGHUP, and at intervals if files are
+//! watched or folders are served.
 //!
-//! Whatever is wrong with the new configuration, the server goes on as before, and says so in the log and in `/readyz`.
+//! Whatever is wrong with the new configuration, the server goes on as before, and says so in the
+//! log and in `/readyz`.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -47,10 +48,16 @@ pub(super) struct Reloader {
 type Next = (Option<Duration>, bool);
 
 impl Reloader {
-    /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the process.
+    /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the
+    /// process.
     pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
         let (mut watch, mut is_pending) = (self.started.files.watch, false);
-        let is_waiting = self.service.catalog().closed().values().any(|closed| *closed == Closed::Waiting);
+        let is_waiting = self
+            .service
+            .catalog()
+            .closed()
+            .values()
+            .any(|closed| *closed == Closed::Waiting);
         let started = self.started.clone();
         self.remember(&started);
         let run = move || {
@@ -62,7 +69,11 @@ impl Reloader {
             loop {
                 let usual = watch.or((!self.folders.is_empty()).then_some(FOLDERS));
                 let soon = is_pending.then_some(FOLDERS);
-                let interval = usual.into_iter().chain(soon).min().map(|it| it.max(self.folders.pause()));
+                let interval = usual
+                    .into_iter()
+                    .chain(soon)
+                    .min()
+                    .map(|it| it.max(self.folders.pause()));
                 let order = match interval {
                     Some(interval) => orders.recv_timeout(interval),
                     None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -72,10 +83,15 @@ impl Reloader {
                 }
                 // Several signals at once are one.
                 while orders.try_recv().is_ok() {}
-                (watch, is_pending) = self.tell_and_reload(order.is_ok()).unwrap_or((watch, is_pending));
+                (watch, is_pending) = self
+                    .tell_and_reload(order.is_ok())
+                    .unwrap_or((watch, is_pending));
             }
         };
-        thread::Builder::new().name("reload".to_owned()).spawn(run).map(drop)
+        thread::Builder::new()
+            .name("reload".to_owned())
+            .spawn(run)
+            .map(drop)
     }
 
     /// Tells the service manager, which may have sent the signal.
@@ -90,7 +106,8 @@ impl Reloader {
         next
     }
 
-    /// Reloads once, by order or because an interval is over; returns what decides the time of the next reload if that succeeds.
+    /// Reloads once, by order or because an interval is over; returns what decides the time of the
+    /// next reload if that succeeds.
     fn reload(&mut self, is_ordered: bool) -> Option<Next> {
         match self.try_reload(is_ordered) {
             Ok((reloaded, watch)) => {
@@ -113,13 +130,21 @@ impl Reloader {
         }
     }
 
-    fn try_reload(&mut self, is_ordered: bool) -> Result<(Reloaded, Option<Duration>), Vec<String>> {
+    fn try_reload(
+        &mut self,
+        is_ordered: bool,
+    ) -> Result<(Reloaded, Option<Duration>), Vec<String>> {
         if is_ordered {
             self.folders.forget();
             self.service.catalog().store().renew_credentials();
         }
         search(&mut self.folders, &mut self.layers).map_err(|error| vec![error.to_string()])?;
-        let config::Loaded { mut settings, faults, warnings, .. } = config::load(&self.layers);
+        let config::Loaded {
+            mut settings,
+            faults,
+            warnings,
+            ..
+        } = config::load(&self.layers);
         if !faults.is_empty() {
             return Err(texts(&faults));
         }
@@ -129,35 +154,55 @@ impl Reloader {
             return Err(vec![lack.to_string()]);
         }
         if is_ordered {
-            warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            warnings
+                .iter()
+                .for_each(|warning| tracing::warn!("{warning}"));
             if !kept.is_empty() {
-                tracing::warn!("changes of {} take effect when the server is restarted", kept.join(", "));
+                tracing::warn!(
+                    "changes of {} take effect when the server is restarted",
+                    kept.join(", ")
+                );
             }
         }
         let renewed = self.renewed(&settings)?;
-        let reloaded = self.service.reload(settings.clone(), is_ordered).map_err(|faults| texts(&faults))?;
+        let reloaded = self
+            .service
+            .reload(settings.clone(), is_ordered)
+            .map_err(|faults| texts(&faults))?;
         self.note_broken(&settings, &reloaded);
-        self.site.replace(&settings).map_err(|error| vec![error.to_string()])?;
+        self.site
+            .replace(&settings)
+            .map_err(|error| vec![error.to_string()])?;
         self.log.choose_format(settings.log.format);
         if let Some((certificates, renewed)) = self.certificates.as_ref().zip(renewed) {
             certificates.replace(renewed);
-            tracing::info!("the certificate and key for TLS were replaced, for connections from now on");
+            tracing::info!(
+                "the certificate and key for TLS were replaced, for connections from now on"
+            );
         }
         Ok((reloaded, settings.files.watch))
     }
 
     /// Notes the tokens of files found in folders, so that no other file gets one of them later.
     fn remember(&mut self, settings: &Settings) {
-        for (token, dataset) in settings.datasets.iter().filter(|(_, dataset)| dataset.found_in.is_some()) {
+        for (token, dataset) in settings
+            .datasets
+            .iter()
+            .filter(|(_, dataset)| dataset.found_in.is_some())
+        {
             let path = dataset.file.as_ref().and_then(Location::path);
-            self.layers.known.extend(path.map(|path| (path.to_owned(), token.clone())));
+            self.layers
+                .known
+                .extend(path.map(|path| (path.to_owned(), token.clone())));
         }
     }
 
     /// The certificate and key as they are now, if TLS is on and they have changed.
     fn renewed(&self, settings: &Settings) -> Result<Option<Certificates>, Vec<String>> {
         let tls = self.certificates.as_ref().zip(settings.server.tls.as_ref());
-        let Some((certificates, files)) = tls else { return Ok(None) };
+        let Some((certificates, files)) = tls else {
+            return Ok(None);
+        };
         certificates.renewed(files).map_err(|faults| texts(&faults))
     }
 
@@ -165,18 +210,26 @@ impl Reloader {
     fn note_broken(&mut self, settings: &Settings, reloaded: &Reloaded) {
         let catalog = self.service.catalog();
         for (token, fault) in &reloaded.unopened {
-            let Some(dataset) = settings.datasets.get(token) else { continue };
+            let Some(dataset) = settings.datasets.get(token) else {
+                continue;
+            };
             // One that was served before stays, and its tiles are errors.
             // One that is stuck has not changed when it answers: it must be tried again then.
             if catalog.dataset(token).is_none()
                 && let Some(file) = &dataset.file
-                && self.service.stalls().ensure_answer([file.as_path()]).is_ok()
+                && self
+                    .service
+                    .stalls()
+                    .ensure_answer([file.as_path()])
+                    .is_ok()
             {
                 tracing::warn!("{fault}");
                 self.folders.note_broken(file.as_path(), fault.to_string());
             }
         }
-        self.service.health().set(Part::Files, &self.folders.problems());
+        self.service
+            .health()
+            .set(Part::Files, &self.folders.problems());
     }
 }
 
@@ -209,5 +262,8 @@ fn summary(reloaded: &Reloaded) -> String {
 /// What the service manager shows.
 pub(super) fn status(catalog: &Catalog) -> String {
     let count = catalog.datasets().count();
-    format!("serving {count} {}", if count == 1 { "dataset" } else { "datasets" })
+    format!(
+        "serving {count} {}",
+        if count == 1 { "dataset" } else { "datasets" }
+    )
 }

@@ -26,15 +26,26 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
-    let Sound { settings, catalog, metrics, activity } = load_sound(log, &arguments.sources.layers()?)?;
+    let Sound {
+        settings,
+        catalog,
+        metrics,
+        activity,
+    } = load_sound(log, &arguments.sources.layers()?)?;
     // Verify chunks before writing the file: there is no idle time later.
     catalog.chunks().verify_at_once();
     let mounts = &settings.server.mounts;
     let path = TilePath::split(path_of(&arguments.path))
         .transpose()?
-        .filter(|path| mounts.iter().any(|mount| mount.tile_service.as_str() == path.tile_service))
+        .filter(|path| {
+            mounts
+                .iter()
+                .any(|mount| mount.tile_service.as_str() == path.tile_service)
+        })
         .with_context(|| {
-            let mount = mounts.first().map_or("", |mount| mount.tile_service.as_str());
+            let mount = mounts
+                .first()
+                .map_or("", |mount| mount.tile_service.as_str());
             format!(
                 "{:?} is not the path of a tile: it should begin with /{mount}/tilecache/",
                 arguments.path
@@ -45,21 +56,32 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let tile = actix_web::rt::System::new().block_on(async {
         let demand = Demand::wanted(Client::InProcess);
-        let identified = service.identify(&service.catalog(), &request, demand).await?;
-        service.fetch(&identified, demand, &std::sync::Arc::default()).await
+        let identified = service
+            .identify(&service.catalog(), &request, demand)
+            .await?;
+        service
+            .fetch(&identified, demand, &std::sync::Arc::default())
+            .await
     })?;
     let path = &arguments.output;
     if path.as_os_str() == "-" {
         return output::print_bytes(&tile.bytes);
     }
-    std::fs::write(path, &tile.bytes).with_context(|| format!("{} cannot be written", path.display()))?;
+    std::fs::write(path, &tile.bytes)
+        .with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(())
 }
 
 /// The path in a URL, or the text itself.
 fn path_of(text: &str) -> &str {
-    let after_host = text.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
-    after_host.unwrap_or(text).split(['?', '#']).next().unwrap_or_default()
+    let after_host = text
+        .split_once("://")
+        .and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
+    after_host
+        .unwrap_or(text)
+        .split(['?', '#'])
+        .next()
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

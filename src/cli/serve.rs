@@ -1,4 +1,5 @@
-//! `voltile serve`: opens all files, listens, prints its addresses, and drains connections when stopped.
+//! `voltile serve`: opens all files, listens, prints its addresses, and drains connections when
+//! stopped.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -33,12 +34,14 @@ use crate::service::{Part, RenderPool, TileService};
 use crate::store::Location;
 use crate::tools::demo;
 
-/// How much longer than `server.shutdown_timeout` the last writes may take: beyond it, a write does not return.
+/// How much longer than `server.shutdown_timeout` the last writes may take: beyond it, a write does
+/// not return.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The most tiles whose addresses are printed: the page shows the rest.
 const MAX_SAMPLES: usize = 5;
-/// Of the files found in folders, so many are opened before the server listens; the others after it, or when one is asked for.
+/// Of the files found in folders, so many are opened before the server listens; the others after
+/// it, or when one is asked for.
 const MAX_FOUND: usize = 32;
 /// Tiles of `/view/` take this part of the memory for tiles.
 const VIEWS: usize = 8;
@@ -53,7 +56,8 @@ pub(super) struct Arguments {
     /// Serve the demo volume, which is created at first use.
     #[arg(long)]
     demo: bool,
-    /// Stop when standard input ends: a program that starts the server gives it a pipe, and the server does not outlive it.
+    /// Stop when standard input ends: a program that starts the server gives it a pipe, and the
+    /// server does not outlive it.
     #[arg(long)]
     stop_with_input: bool,
 }
@@ -66,7 +70,9 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     let (mut layers, mut folders) = arguments.sources.with_folders()?;
     layers.bind = arguments.bind;
     if arguments.demo {
-        layers.files.push(demo::default_path(std::env::var_os)?.into());
+        layers
+            .files
+            .push(demo::default_path(std::env::var_os)?.into());
         layers.config = arguments.sources.configured.config;
     }
     // Before the first thread.
@@ -74,8 +80,11 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     search(&mut folders, &mut layers)?;
     let mut read = config::load(&layers);
     read.faults.extend(read.shortage.take());
-    let allowed =
-        confinement::of_server(&read.settings, layers.config.iter().chain(folders.paths()), arguments.demo)?;
+    let allowed = confinement::of_server(
+        &read.settings,
+        layers.config.iter().chain(folders.paths()),
+        arguments.demo,
+    )?;
     log.start_writing();
     let signals = ServerSignals::listen(log)?;
     if arguments.stop_with_input {
@@ -88,7 +97,13 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     let activity = Activity::default();
     let mut loaded = open(log, read, MAX_FOUND, &metrics, &activity);
     let certificates = certificates(&mut loaded);
-    let Loaded { settings, catalog, left_out, unreachable, .. } = faultless(loaded)?;
+    let Loaded {
+        settings,
+        catalog,
+        left_out,
+        unreachable,
+        ..
+    } = faultless(loaded)?;
     if catalog.datasets().next().is_none() && folders.is_empty() && unreachable.is_empty() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
@@ -102,14 +117,20 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     for fault in &unreachable {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
-    left_out.iter().for_each(|(file, fault)| folders.note_broken(file.as_path(), fault.to_string()));
+    left_out
+        .iter()
+        .for_each(|(file, fault)| folders.note_broken(file.as_path(), fault.to_string()));
     tracing::info!("{}", memory_text(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     pool.replace_stuck()?;
     let (tiers, directory) = tiers::open(&settings, &metrics, catalog.store())?;
     let store = catalog.store().clone();
-    let views = if settings.server.adjust { settings.cache.tiles / VIEWS } else { 0 };
+    let views = if settings.server.adjust {
+        settings.cache.tiles / VIEWS
+    } else {
+        0
+    };
     let tiles = settings.cache.tiles - views;
     let service = TileService::new(catalog, tiles, settings.render.neighbours, pool, metrics)?;
     let service = service
@@ -138,10 +159,20 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// How the memory is divided, for the log.
-fn memory_text(memory: Option<Memory>, Settings { server, cache, render, files, .. }: &Settings) -> String {
+fn memory_text(
+    memory: Option<Memory>,
+    Settings {
+        server,
+        cache,
+        render,
+        files,
+        ..
+    }: &Settings,
+) -> String {
     let memory = memory.map_or_else(String::new, |memory| format!("{memory}; "));
     let sizes = [cache.tiles, cache.chunks, render.boxes].map(|bytes| units::bytes(bytes as u64));
-    let ([tiles, chunks, boxes], threads, trials) = (sizes, render.threads, units::bytes(files.trial_memory));
+    let ([tiles, chunks, boxes], threads, trials) =
+        (sizes, render.threads, units::bytes(files.trial_memory));
     let connections = server.connections;
     format!(
         "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {threads}, \
@@ -149,8 +180,8 @@ fn memory_text(memory: Option<Memory>, Settings { server, cache, render, files, 
     )
 }
 
-/// Has tiles written to the tiers, on a thread of its own: a file system that does not answer must not keep the process from
-/// ending.
+/// Has tiles written to the tiers, on a thread of its own: a file system that does not answer must
+/// not keep the process from ending.
 fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Failure> {
     let (done, finished) = channel();
     let work = move || {
@@ -158,7 +189,9 @@ fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Fai
         // Nobody waits for it any more if this took too long.
         let _ = done.send(());
     };
-    thread::Builder::new().name("finish".to_owned()).spawn(work)?;
+    thread::Builder::new()
+        .name("finish".to_owned())
+        .spawn(work)?;
     if finished.recv_timeout(within + GRACE).is_err() {
         tracing::warn!("not every tile was written: a file system does not answer");
     }
@@ -174,7 +207,11 @@ pub(super) fn demo_volume() -> Result<PathBuf, Failure> {
 }
 
 fn not_listening(error: ListenError) -> Failure {
-    if error.is_misconfigured() { Failure::Usage(error.to_string()) } else { Failure::Work(error.into()) }
+    if error.is_misconfigured() {
+        Failure::Usage(error.to_string())
+    } else {
+        Failure::Work(error.into())
+    }
 }
 
 async fn listen(
@@ -186,28 +223,54 @@ async fn listen(
 ) -> Result<(), Failure> {
     let descriptors = limits::most_connections(settings.server.workers.get());
     let certificates = reloader.certificates.clone();
-    let listening = http::start(Arc::clone(&site), &settings.server, sockets, certificates, descriptors)?;
+    let listening = http::start(
+        Arc::clone(&site),
+        &settings.server,
+        sockets,
+        certificates,
+        descriptors,
+    )?;
     // From here on signals drain the server or make it reload; before its addresses are printed.
     let (orders, ordered) = channel();
     let stop = signals.serving(orders);
     if !http::has_viewer() {
-        tracing::info!("this voltile was built without its viewer, and serves the simple page instead");
+        tracing::info!(
+            "this voltile was built without its viewer, and serves the simple page instead"
+        );
     }
-    for endpoint in listening.endpoints.iter().filter(|endpoint| endpoint.is_everywhere()) {
+    for endpoint in listening
+        .endpoints
+        .iter()
+        .filter(|endpoint| endpoint.is_everywhere())
+    {
         tracing::info!(
             "listening on all addresses of this machine; to open {endpoint} on another machine, replace its host by this machine's name"
         );
     }
-    announce(announcement(&reloader.service.catalog(), settings, &listening.endpoints))?;
+    announce(announcement(
+        &reloader.service.catalog(),
+        settings,
+        &listening.endpoints,
+    ))?;
     systemd::ready(&reload::status(&reloader.service.catalog()));
     reloader.start(ordered)?;
     let drain_delay = settings.server.drain_delay;
-    actix_web::rt::spawn(stop_when_told(listening.server.handle(), site, stop, drain_delay));
+    actix_web::rt::spawn(stop_when_told(
+        listening.server.handle(),
+        site,
+        stop,
+        drain_delay,
+    ));
     Ok(listening.server.await?)
 }
 
 /// `/readyz` is 503 from the signal on; connections are accepted for `delay` after it.
-async fn stop_when_told(server: ServerHandle, site: Arc<LiveSite>, stop: Arc<Notify>, delay: Duration) {
+async fn stop_when_told(
+    server: ServerHandle,
+    site: Arc<LiveSite>,
+    stop: Arc<Notify>,
+    delay: Duration,
+) {
     stop.notified().await;
     systemd::stopping();
     site.drain();
@@ -221,11 +284,20 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
     for endpoint in endpoints {
         let _ = writeln!(text, "voltile listening on {endpoint}");
     }
-    if let Some(base) = endpoints.iter().find(|endpoint| matches!(endpoint, Endpoint::Tcp(..))) {
+    if let Some(base) = endpoints
+        .iter()
+        .find(|endpoint| matches!(endpoint, Endpoint::Tcp(..)))
+    {
         let base = format!("{base}{}", settings.server.base_path);
-        let service = settings.server.mounts.first().map_or("", |mount| mount.tile_service.as_str());
-        let mut samples: Vec<_> =
-            catalog.datasets().filter_map(|dataset| Some((dataset, dataset.first_channel()?))).collect();
+        let service = settings
+            .server
+            .mounts
+            .first()
+            .map_or("", |mount| mount.tile_service.as_str());
+        let mut samples: Vec<_> = catalog
+            .datasets()
+            .filter_map(|dataset| Some((dataset, dataset.first_channel()?)))
+            .collect();
         samples.sort_by_key(|(_, channel)| channel.kind == Kind::Labels);
         for (dataset, channel) in samples.into_iter().take(MAX_SAMPLES) {
             let path = dataset.sample_path(dataset.token.as_str(), channel, Plane::Xy);
@@ -236,15 +308,22 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
     text
 }
 
-/// Prints everything at once, so that a program that has read the first line can read all further lines too.
+/// Prints everything at once, so that a program that has read the first line can read all further
+/// lines too.
 ///
-/// A server whose standard output is closed or full keeps running: `voltile serve | head -1` is a common way to learn
-/// the address. Prints on a separate thread, because a pipe that nobody reads would block.
+/// A server whose standard output is closed or full keeps running: `voltile serve | head -1` is a
+/// common way to learn the address. Prints on a separate thread, because a pipe that nobody reads
+/// would block.
 fn announce(text: String) -> std::io::Result<()> {
     let print = move || {
         if let Err(failure) = output::print(&text) {
-            tracing::warn!("the server is running, but its addresses could not be printed: {failure}");
+            tracing::warn!(
+                "the server is running, but its addresses could not be printed: {failure}"
+            );
         }
     };
-    thread::Builder::new().name("announcement".to_owned()).spawn(print).map(drop)
+    thread::Builder::new()
+        .name("announcement".to_owned())
+        .spawn(print)
+        .map(drop)
 }

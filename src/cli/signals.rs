@@ -1,7 +1,8 @@
-//! Ctrl-C, SIGTERM and SIGHUP, for commands that must not simply be killed by them; and the end of standard input, which may
-//! stand for SIGTERM.
+//! Ctrl-C, SIGTERM and SIGHUP, for commands that must not simply be killed by them; and the end of
+//! standard input, which may stand for SIGTERM.
 //!
-//! Signals are handled on a separate thread, so that none is missed while other threads are busy or blocked.
+//! Signals are handled on a separate thread, so that none is missed while other threads are busy or
+//! blocked.
 
 use std::io;
 use std::sync::mpsc::Sender;
@@ -43,7 +44,10 @@ enum Phase {
     #[default]
     Starting,
     /// The first signal makes the server finish the requests in flight. SIGHUP makes it reload.
-    Serving { stop: Arc<Notify>, reload: Sender<()> },
+    Serving {
+        stop: Arc<Notify>,
+        reload: Sender<()>,
+    },
     /// The next signal ends the process.
     Stopping,
 }
@@ -63,17 +67,23 @@ pub(super) fn outlive_hangups() -> io::Result<()> {
 impl ServerSignals {
     /// Starts handling signals. SIGHUP, which closed terminals send too, never ends the server.
     pub fn listen(log: &Log) -> io::Result<Self> {
-        let signals = Self { phase: Arc::default(), log: log.clone() };
+        let signals = Self {
+            phase: Arc::default(),
+            log: log.clone(),
+        };
         let heard = signals.clone();
         listen(&[SIGINT, SIGTERM, SIGHUP], move |signal| heard.hear(signal))?;
         Ok(signals)
     }
 
-    /// From now on the first Ctrl-C or SIGTERM notifies the server instead of ending the process, and SIGHUP sends an order
-    /// to `reload`.
+    /// From now on the first Ctrl-C or SIGTERM notifies the server instead of ending the process,
+    /// and SIGHUP sends an order to `reload`.
     pub fn serving(&self, reload: Sender<()>) -> Arc<Notify> {
         let stop = Arc::new(Notify::new());
-        self.enter(Phase::Serving { stop: Arc::clone(&stop), reload });
+        self.enter(Phase::Serving {
+            stop: Arc::clone(&stop),
+            reload,
+        });
         stop
     }
 
@@ -90,7 +100,10 @@ impl ServerSignals {
                 signals.hear(SIGTERM);
             }
         };
-        thread::Builder::new().name("input".to_owned()).spawn(wait).map(drop)
+        thread::Builder::new()
+            .name("input".to_owned())
+            .spawn(wait)
+            .map(drop)
     }
 
     fn reload(&self) {
@@ -127,7 +140,10 @@ impl ServerSignals {
 fn listen(signals: &[i32], mut hear: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new(signals)?;
     let heard = move || signals.forever().for_each(&mut hear);
-    thread::Builder::new().name("signals".to_owned()).spawn(heard).map(drop)
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(heard)
+        .map(drop)
 }
 
 /// Ends the process by the signal's default action, which service managers treat as a clean exit.
@@ -140,7 +156,8 @@ fn end_by(log: &Log, signal: i32) {
     exit_at_once(log, 128 + signal);
 }
 
-/// Ends the process without running the exit handlers of libraries, which may wait for busy threads.
+/// Ends the process without running the exit handlers of libraries, which may wait for busy
+/// threads.
 fn exit_at_once(log: &Log, status: i32) {
     log.flush(Some(LAST_WORDS));
     low_level::exit(status);

@@ -13,9 +13,10 @@ use crate::store::Location;
 /// The sources of the settings; shared by all commands that need datasets.
 #[derive(Debug, Args)]
 pub(super) struct Sources {
-    /// HDF5 files to serve without a configuration, or folders, which are searched for HDF5 files down to files.depth
-    /// folders below: the token is the name of the file without its extension, the channels are discovered. Files may be in
-    /// object storage (s3://, gs://, az://) or on a web server (https://).
+    /// HDF5 files to serve without a configuration, or folders, which are searched for HDF5 files
+    /// down to files.depth folders below: the token is the name of the file without its extension,
+    /// the channels are discovered. Files may be in object storage (s3://, gs://, az://) or on a
+    /// web server (https://).
     #[arg(value_name = "FILE.h5 | FOLDER")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -35,7 +36,11 @@ pub(super) struct Configured {
 
 impl Configured {
     pub fn layers(&self) -> Layers {
-        Layers { config: self.config.clone(), set: self.set.clone(), ..Layers::of_process() }
+        Layers {
+            config: self.config.clone(),
+            set: self.set.clone(),
+            ..Layers::of_process()
+        }
     }
 }
 
@@ -48,9 +53,18 @@ impl Sources {
 
     /// The layers of settings, before folders are searched.
     pub fn with_folders(&self) -> Result<(Layers, Folders), Failure> {
-        let files = self.files.iter().cloned().map(file).collect::<Result<_, _>>()?;
-        let mut layers =
-            Layers { files, memory: memory::available(), ..self.configured.layers() }.or_default_file();
+        let files = self
+            .files
+            .iter()
+            .cloned()
+            .map(file)
+            .collect::<Result<_, _>>()?;
+        let mut layers = Layers {
+            files,
+            memory: memory::available(),
+            ..self.configured.layers()
+        }
+        .or_default_file();
         let folders = Folders::among(&mut layers.files);
         layers.folders = folders.paths().to_vec();
         Ok((layers, folders))
@@ -67,7 +81,8 @@ pub(super) fn search(folders: &mut Folders, layers: &mut Layers) -> std::io::Res
     Ok(())
 }
 
-/// A file or an address on the command line. Not parsed by clap, whose errors repeat what was typed, with its credentials.
+/// A file or an address on the command line. Not parsed by clap, whose errors repeat what was
+/// typed, with its credentials.
 pub(super) fn file(given: PathBuf) -> Result<Location, Failure> {
     Location::given(given).map_err(|error| Failure::Usage(error.to_string()))
 }

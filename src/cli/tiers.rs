@@ -1,4 +1,5 @@
-//! Opens the tiers that the settings name, and what keeps stored chunks of objects (`cache.blocks`).
+//! Opens the tiers that the settings name, and what keeps stored chunks of objects
+//! (`cache.blocks`).
 
 use std::sync::Arc;
 
@@ -22,11 +23,17 @@ pub(super) fn open(
     let mut tiers = Vec::new();
     if let Some(directory) = &directory {
         if settings.cache.blocks > 0 {
-            let blocks = directory.blocks().kept_to(settings.cache.blocks as u64, metrics)?;
+            let blocks = directory
+                .blocks()
+                .kept_to(settings.cache.blocks as u64, metrics)?;
             store.keep_chunks_in(Arc::new(blocks));
         }
         if settings.cache.disk > 0 {
-            tiers.push(directory_tier(directory.tiles(), settings.cache.disk, metrics)?);
+            tiers.push(directory_tier(
+                directory.tiles(),
+                settings.cache.disk,
+                metrics,
+            )?);
         }
     }
     tiers.extend(shared_tiers(settings, metrics, store)?);
@@ -36,9 +43,14 @@ pub(super) fn open(
 /// The cache directory, if it is needed. A server runs without a directory that cannot be used now.
 fn cache_directory(settings: &Settings, metrics: &Metrics) -> Result<Option<Directory>, Failure> {
     let cache = &settings.cache;
-    let needed = cache.directory.as_ref().filter(|_| cache.disk > 0 || cache.blocks > 0);
+    let needed = cache
+        .directory
+        .as_ref()
+        .filter(|_| cache.disk > 0 || cache.blocks > 0);
     needed.map_or(Ok(None), |path| match Directory::open(path) {
-        Err(error) if error.is_misnamed() => Err(Failure::Usage(format!("cache.directory: {error}"))),
+        Err(error) if error.is_misnamed() => {
+            Err(Failure::Usage(format!("cache.directory: {error}")))
+        }
         Err(error) => {
             metrics.tier.errors.inc();
             Ok(Some(Directory::unavailable(path, &error)))
@@ -49,7 +61,11 @@ fn cache_directory(settings: &Settings, metrics: &Metrics) -> Result<Option<Dire
 
 /// The failure of a command that does nothing without the directory.
 pub(super) fn unusable(error: TierError) -> Failure {
-    if error.is_misnamed() { Failure::Usage(error.to_string()) } else { Failure::Work(error.into()) }
+    if error.is_misnamed() {
+        Failure::Usage(error.to_string())
+    } else {
+        Failure::Work(error.into())
+    }
 }
 
 pub(super) fn directory_tier(
@@ -58,7 +74,11 @@ pub(super) fn directory_tier(
     metrics: &Metrics,
 ) -> Result<Tier, Failure> {
     let directory = directory.kept_to(budget as u64, metrics)?;
-    Ok(Tier::start(Backend::Directory, directory, metrics.tier.clone())?)
+    Ok(Tier::start(
+        Backend::Directory,
+        directory,
+        metrics.tier.clone(),
+    )?)
 }
 
 /// The tiers that are configured to be shared between servers.
@@ -75,7 +95,11 @@ pub(super) fn shared_tiers(
     if let Some(address) = &cache.store {
         let objects = Objects::open(store, address, &metrics.tile_store)
             .map_err(|error| Failure::Usage(format!("cache.store: {error}")))?;
-        tiers.push(Tier::start(Backend::Objects, objects, metrics.tile_store.clone())?);
+        tiers.push(Tier::start(
+            Backend::Objects,
+            objects,
+            metrics.tile_store.clone(),
+        )?);
     }
     Ok(tiers)
 }

@@ -1,4 +1,5 @@
-//! `voltile warm`: renders tiles ahead of requests, through a running server or straight into a cache directory.
+//! `voltile warm`: renders tiles ahead of requests, through a running server or straight into a
+//! cache directory.
 
 mod arguments;
 
@@ -35,14 +36,15 @@ pub(super) use arguments::name;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// A running server (http://HOST:PORT, https://HOST, unix:/PATH/OF/A/SOCKET), or HDF5 files; optionally followed by a token and a cutout in the form of
-    /// ndtilecache's prefetch: LEVEL/X1,X2/Y1,Y2/Z1,Z2
+    /// A running server (http://HOST:PORT, https://HOST, unix:/PATH/OF/A/SOCKET), or HDF5 files;
+    /// optionally followed by a token and a cutout in the form of ndtilecache's prefetch:
+    /// LEVEL/X1,X2/Y1,Y2/Z1,Z2
     #[arg(value_name = "URL|FILE.h5|TOKEN CUTOUT")]
     targets: Vec<String>,
     #[command(flatten)]
     configured: Configured,
-    /// Without a server: the cache directory to render into; default: cache.directory. Tiles are also written to
-    /// cache.store, if it is set.
+    /// Without a server: the cache directory to render into; default: cache.directory. Tiles are
+    /// also written to cache.store, if it is set.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
     /// Without a server: the demo volume.
@@ -62,8 +64,8 @@ pub(super) struct Arguments {
     /// At most this many tiles per second.
     #[arg(long, value_name = "TILES", value_parser = arguments::rate)]
     rate: Option<f64>,
-    /// Print the number of tiles and of chunks to decode, and estimate bytes and time, without doing the work; a few
-    /// tiles are rendered as samples.
+    /// Print the number of tiles and of chunks to decode, and estimate bytes and time, without
+    /// doing the work; a few tiles are rendered as samples.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON for programs.
@@ -73,7 +75,10 @@ pub(super) struct Arguments {
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     let target = Target::parse(&arguments.targets).map_err(Failure::Usage)?;
-    let selection = arguments.selecting.selection(&target).map_err(Failure::Usage)?;
+    let selection = arguments
+        .selecting
+        .selection(&target)
+        .map_err(Failure::Usage)?;
     let stop = Arc::new(Stop::default());
     let stopped = Arc::clone(&stop);
     // The second Ctrl-C or SIGTERM ends the process with status 1, as for any unfinished work.
@@ -114,7 +119,16 @@ fn over_http(
     let work = chosen(arguments, selection, &site.datasets, site.caches.chunks)?;
     let renderers = site.threads.min(arguments.clients.get());
     let room = site.caches.disk.unwrap_or(site.caches.tiles) as u64;
-    Job { log, arguments, work, threads: arguments.clients, renderers, room, stop }.run(&server)
+    Job {
+        log,
+        arguments,
+        work,
+        threads: arguments.clients,
+        renderers,
+        room,
+        stop,
+    }
+    .run(&server)
 }
 
 fn in_process(
@@ -124,25 +138,49 @@ fn in_process(
     selection: &Selection,
     stop: &Stop,
 ) -> Result<(), Failure> {
-    let mut layers =
-        Sources { files: target.files.clone(), configured: arguments.configured.clone() }.layers()?;
+    let mut layers = Sources {
+        files: target.files.clone(),
+        configured: arguments.configured.clone(),
+    }
+    .layers()?;
     if arguments.demo {
         layers.files.push(super::serve::demo_volume()?.into());
         layers.config = arguments.configured.config.clone();
     }
-    let Sound { settings, catalog, metrics, activity } = load_sound(log, &layers)?;
-    let directory = arguments.into.as_ref().or(settings.cache.directory.as_ref());
+    let Sound {
+        settings,
+        catalog,
+        metrics,
+        activity,
+    } = load_sound(log, &layers)?;
+    let directory = arguments
+        .into
+        .as_ref()
+        .or(settings.cache.directory.as_ref());
     let tiers = match arguments.dry_run {
         true => Vec::new(),
         false => tiers(directory, &settings, &metrics, catalog.store())?,
     };
-    let work = chosen(arguments, selection, &catalog.describe(), settings.cache.chunks)?;
+    let work = chosen(
+        arguments,
+        selection,
+        &catalog.describe(),
+        settings.cache.chunks,
+    )?;
     let threads = settings.render.threads;
     let pool = RenderPool::new(threads, settings.render.queue, activity)?;
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let service = Arc::new(service.with_tiers(Tiers::new(tiers)));
     let room = settings.cache.disk as u64;
-    let job = Job { log, arguments, work, threads, renderers: threads.get(), room, stop };
+    let job = Job {
+        log,
+        arguments,
+        work,
+        threads,
+        renderers: threads.get(),
+        room,
+        stop,
+    };
     let done = job.run(&InProcess::new(Arc::clone(&service))?);
     service.finish_writing(Duration::ZERO);
     done
@@ -150,7 +188,12 @@ fn in_process(
 
 impl Job<'_> {
     fn run(&self, producer: &dyn Producer) -> Result<(), Failure> {
-        let Self { arguments, work, stop, .. } = self;
+        let Self {
+            arguments,
+            work,
+            stop,
+            ..
+        } = self;
         if arguments.dry_run {
             let estimate = warm::estimate(work, producer, self.renderers, arguments.rate, stop);
             if estimate.bytes > self.room {
@@ -162,23 +205,41 @@ impl Job<'_> {
             return output::print_as(arguments.json, &estimate, estimate_text);
         }
         let progress = Progress::new("warming".to_owned(), "tiles");
-        let report = warm::run(work, producer, self.threads, arguments.rate, stop, &progress);
+        let report = warm::run(
+            work,
+            producer,
+            self.threads,
+            arguments.rate,
+            stop,
+            &progress,
+        );
         progress.finish();
         output::print_as(arguments.json, &report, report_text)?;
-        if let Some(evicted) = report.counters.map(|counters| counters.evicted).filter(|evicted| *evicted > 0)
+        if let Some(evicted) = report
+            .counters
+            .map(|counters| counters.evicted)
+            .filter(|evicted| *evicted > 0)
         {
             tracing::warn!(
                 "{evicted} tiles were removed from the cache directory to keep to cache.disk: cache.disk is too small for all tiles"
             );
         }
-        report.failures.iter().for_each(|failure| output::complain(self.log, failure));
+        report
+            .failures
+            .iter()
+            .for_each(|failure| output::complain(self.log, failure));
         let Report { failed, tiles, .. } = report;
         if failed > report.failures.len() as u64 {
-            output::complain(self.log, &format!("and {} more", failed - report.failures.len() as u64));
+            output::complain(
+                self.log,
+                &format!("and {} more", failed - report.failures.len() as u64),
+            );
         }
         let problem = match report.ending {
             Ending::Finished if failed == 0 => return Ok(()),
-            Ending::Finished => format!("{failed} of {tiles} tiles failed; the same command retries them"),
+            Ending::Finished => {
+                format!("{failed} of {tiles} tiles failed; the same command retries them")
+            }
             Ending::Stopped => "stopped; the same command does the rest".to_owned(),
             Ending::Over(why) => format!("{why}; the same command does the rest"),
         };
@@ -199,10 +260,19 @@ fn estimate_text(estimate: &Estimate) -> String {
 
 fn report_text(report: &Report) -> String {
     let done = report.rendered + report.stored + report.empty;
-    let [done, tiles, rendered, stored, empty, failed] =
-        [done, report.tiles, report.rendered, report.stored, report.empty, report.failed].map(HumanCount);
+    let [done, tiles, rendered, stored, empty, failed] = [
+        done,
+        report.tiles,
+        report.rendered,
+        report.stored,
+        report.empty,
+        report.failed,
+    ]
+    .map(HumanCount);
     let (size, time) = (bytes(report.bytes), duration(report.seconds));
-    let inflated = report.counters.map(|counters| format!("{} inflated\n", bytes(counters.bytes_inflated)));
+    let inflated = report
+        .counters
+        .map(|counters| format!("{} inflated\n", bytes(counters.bytes_inflated)));
     format!(
         "{done} of {tiles} tiles in {time}: {rendered} rendered ({size}), {stored} there already, {empty} empty, \
          {failed} failed\n{}",
@@ -242,7 +312,9 @@ fn tiers(
         None if settings.cache.store.is_none() => Some(
             "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or cache.store",
         ),
-        Some(_) if settings.cache.disk == 0 => Some("cache.disk is 0: no tiles can be stored in a directory"),
+        Some(_) if settings.cache.disk == 0 => {
+            Some("cache.disk is 0: no tiles can be stored in a directory")
+        }
         _ => None,
     };
     if let Some(problem) = problem {

@@ -1,4 +1,5 @@
-//! The entries of `[[access]]`. Whether the files of secrets can be read is found out when they are opened.
+//! The entries of `[[access]]`. Whether the files of secrets can be read is found out when they are
+//! opened.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use crate::base::tile::Fingerprint;
 
 /// Every entry; `base` is the directory of the configuration file.
 ///
-/// An entry with a fault keeps its place, so that the entries of a faulty configuration never protect less.
+/// An entry with a fault keeps its place, so that the entries of a faulty configuration never
+/// protect less.
 pub(super) fn access(base: &Path) -> Setting<Settings> {
     let table: Vec<Setting<AccessSettings>> = vec![
         needed("secrets", "\"secrets/lab.txt\"")
@@ -46,10 +48,13 @@ pub(super) fn access(base: &Path) -> Setting<Settings> {
         })
 }
 
-/// Identifies the rules that protect a dataset by the patterns that match its token: the same patterns are in the same
-/// entries. Other datasets and secrets in these entries do not change it.
+/// Identifies the rules that protect a dataset by the patterns that match its token: the same
+/// patterns are in the same entries. Other datasets and secrets in these entries do not change it.
 pub(super) fn rules_of(token: &Name, entries: &[AccessSettings]) -> Option<Fingerprint> {
-    let patterns = entries.iter().flat_map(|entry| &entry.datasets).filter(|pattern| pattern.matches(token));
+    let patterns = entries
+        .iter()
+        .flat_map(|entry| &entry.datasets)
+        .filter(|pattern| pattern.matches(token));
     let texts: BTreeSet<&str> = patterns.map(Pattern::as_str).collect();
     (!texts.is_empty()).then(|| Fingerprint::digest(&texts))
 }

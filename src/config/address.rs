@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-/// An address to listen on: `HOST:PORT`, the host a name, an IPv4 address, or an IPv6 address in brackets.
+/// An address to listen on: `HOST:PORT`, the host a name, an IPv4 address, or an IPv6 address in
+/// brackets.
 ///
 /// Names are resolved when binding; `as_str` is valid for `ToSocketAddrs`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,7 +24,13 @@ impl BindAddress {
     /// Checks the text's form; whether the host exists is found out when binding.
     pub fn new(text: &str) -> Result<Self, NotAnAddress> {
         let good = text.parse::<SocketAddr>().is_ok() || is_named_address(text);
-        if good { Ok(Self(text.to_owned())) } else { Err(NotAnAddress { text: text.to_owned() }) }
+        if good {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(NotAnAddress {
+                text: text.to_owned(),
+            })
+        }
     }
 
     /// The text.
@@ -44,12 +51,17 @@ impl fmt::Display for BindAddress {
     }
 }
 
-/// A host name with a port. The last label of a name is never all digits: 300.1.1.1 is an invalid address,
-/// not a name.
+/// A host name with a port. The last label of a name is never all digits: 300.1.1.1 is an invalid
+/// address, not a name.
 fn is_named_address(text: &str) -> bool {
-    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return false;
+    };
     let label = |label: &str| {
-        !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        !label.is_empty()
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
     let last = host.rsplit('.').next().unwrap_or(host);
     let number = port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
@@ -62,9 +74,13 @@ mod tests {
 
     #[test]
     fn addresses_are_checked() {
-        for right in
-            ["127.0.0.1:8080", "0.0.0.0:0", "[::1]:80", "localhost:8080", "my-host.example.org:65535"]
-        {
+        for right in [
+            "127.0.0.1:8080",
+            "0.0.0.0:0",
+            "[::1]:80",
+            "localhost:8080",
+            "my-host.example.org:65535",
+        ] {
             assert_eq!(BindAddress::new(right).unwrap().as_str(), right);
         }
         for wrong in [
@@ -83,6 +99,9 @@ mod tests {
         ] {
             assert!(BindAddress::new(wrong).is_err(), "{wrong:?}");
         }
-        assert_eq!(BindAddress::new(BindAddress::default().as_str()), Ok(BindAddress::default()));
+        assert_eq!(
+            BindAddress::new(BindAddress::default().as_str()),
+            Ok(BindAddress::default())
+        );
     }
 }

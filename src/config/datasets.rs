@@ -1,4 +1,5 @@
-//! The tables of datasets, channels and levels. Whether the files match is checked by the catalogue.
+//! The tables of datasets, channels and levels. Whether the files match is checked by the
+//! catalogue.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -15,8 +16,8 @@ use crate::base::paint::Kind;
 use crate::geometry::{Scaling, Xyz};
 use crate::store::Location;
 
-/// `[datasets.TOKEN]`; `base` is the directory of the configuration file. The settings contain the data files of the command
-/// line, which need no configuration, already.
+/// `[datasets.TOKEN]`; `base` is the directory of the configuration file. The settings contain the
+/// data files of the command line, which need no configuration, already.
 pub(super) fn datasets(base: &Path) -> Setting<Settings> {
     let (table, base) = (dataset(base), base.to_owned());
     Key::new("datasets", Shape::Named("kasthuri11", keys(&table)))
@@ -38,7 +39,9 @@ pub(super) fn datasets(base: &Path) -> Setting<Settings> {
 fn below(file: &Path, folder: &Path) -> Option<PathBuf> {
     let path = file.parent()?.strip_prefix(folder).ok()?;
     let parts = path.components().filter(|part| *part != Component::CurDir);
-    parts.map(|part| matches!(part, Component::Normal(_)).then_some(part)).collect()
+    parts
+        .map(|part| matches!(part, Component::Normal(_)).then_some(part))
+        .collect()
 }
 
 fn dataset(base: &Path) -> Vec<Setting<DatasetSettings>> {
@@ -105,11 +108,21 @@ fn channels(base: &Path) -> Setting<DatasetSettings> {
 
 /// A dataset without a file needs a file in every channel.
 fn check_files(section: &mut Section<'_, '_>, without_file: &[Name]) {
-    let names = without_file.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+    let names = without_file
+        .iter()
+        .map(Name::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
     if !section.has("channels") {
-        section.missing("file", "a dataset needs a file, such as file = \"data/kasthuri11.h5\"");
+        section.missing(
+            "file",
+            "a dataset needs a file, such as file = \"data/kasthuri11.h5\"",
+        );
     } else if !without_file.is_empty() {
-        section.missing("file", format!("a file is needed here, or in each channel; missing for {names}"));
+        section.missing(
+            "file",
+            format!("a file is needed here, or in each channel; missing for {names}"),
+        );
     }
 }
 
@@ -154,20 +167,34 @@ fn channel(base: &Path) -> Vec<Setting<ChannelSettings>> {
 
 fn check_channel(section: &mut Section<'_, '_>, channel: &ChannelSettings) {
     if section.has("file") && !section.has("path") && !section.has("levels") {
-        section.missing("path", "a channel with a file of its own needs the path of the HDF5 dataset in it");
+        section.missing(
+            "path",
+            "a channel with a file of its own needs the path of the HDF5 dataset in it",
+        );
     }
     let Some(axes) = &channel.axes else { return };
-    for axis in channel.index.keys().filter(|axis| axes.position(**axis).is_none()) {
-        section.warning("index", format!("{axis} has no effect: the axes \"{axes}\" do not have it"));
+    for axis in channel
+        .index
+        .keys()
+        .filter(|axis| axes.position(**axis).is_none())
+    {
+        section.warning(
+            "index",
+            format!("{axis} has no effect: the axes \"{axes}\" do not have it"),
+        );
     }
 }
 
 fn levels() -> Setting<ChannelSettings> {
     let table: Vec<Setting<LevelSettings>> = vec![
-        needed("path", "\"/volumes/raw_4\"").doc("The HDF5 dataset.").sets(values::path, |s| &mut s.path),
+        needed("path", "\"/volumes/raw_4\"")
+            .doc("The HDF5 dataset.")
+            .sets(values::path, |s| &mut s.path),
         optional("factor", "[4, 4, 1]")
             .doc("x, y, z relative to the first level.")
-            .sets(values::triple(values::whole(1, u64::MAX)), |s| &mut s.factor),
+            .sets(values::triple(values::whole(1, u64::MAX)), |s| {
+                &mut s.factor
+            }),
     ];
     let example = "[\"/volumes/raw\", { path = \"/volumes/raw_4\", factor = [4, 4, 1] }]";
     Key::new("levels", Shape::Inline(example, keys(&table)))
@@ -225,16 +252,28 @@ fn level(
     table: &[Setting<LevelSettings>],
     notes: &mut Notes,
 ) -> Option<LevelSettings> {
-    let Entry { name: position, path: key, value } = entry;
+    let Entry {
+        name: position,
+        path: key,
+        value,
+    } = entry;
     if !matches!(value.kind, ValueKind::Table(_)) {
-        let path = values::path(value).map_err(|problem| notes.fault(key, located(&problem, value))).ok()?;
+        let path = values::path(value)
+            .map_err(|problem| notes.fault(key, located(&problem, value)))
+            .ok()?;
         return Some(LevelSettings { path, factor: None });
     }
     let mut level = LevelSettings::default();
     let mut section = Section::read(key, Some(value), table, &mut level, notes);
-    section.require("path", "a level needs the path of its HDF5 dataset, such as \"/volumes/raw_4\"");
+    section.require(
+        "path",
+        "a level needs the path of its HDF5 dataset, such as \"/volumes/raw_4\"",
+    );
     if position == 0 && level.factor.is_some_and(|factor| factor != Xyz::all(1)) {
-        section.fault("factor", "factors are relative to the first level: expected [1, 1, 1]");
+        section.fault(
+            "factor",
+            "factors are relative to the first level: expected [1, 1, 1]",
+        );
     }
     Some(level).filter(|level| !level.path.is_empty())
 }
@@ -245,14 +284,18 @@ fn index(value: &Value) -> Parsed<BTreeMap<AxisName, u64>> {
         return Err(values::expected("a table such as { c = 1 }", value));
     };
     let position = |(letter, value): (&String, &Value)| {
-        let axis = fixable(letter)
-            .ok_or_else(|| format!("{letter:?} is none of t, c and z, the axes that can be fixed"))?;
-        let position = values::whole(0, u64::MAX)(value).map_err(|problem| format!("{letter}: {problem}"))?;
+        let axis = fixable(letter).ok_or_else(|| {
+            format!("{letter:?} is none of t, c and z, the axes that can be fixed")
+        })?;
+        let position =
+            values::whole(0, u64::MAX)(value).map_err(|problem| format!("{letter}: {problem}"))?;
         Ok((axis, position))
     };
     table.iter().map(position).collect()
 }
 
 fn fixable(letter: &str) -> Option<AxisName> {
-    [AxisName::T, AxisName::C, AxisName::Z].into_iter().find(|axis| axis.to_string() == letter)
+    [AxisName::T, AxisName::C, AxisName::Z]
+        .into_iter()
+        .find(|axis| axis.to_string() == letter)
 }

@@ -1,4 +1,5 @@
-//! The annotated example, generated from the table of keys, so that it is complete and has no unknown keys.
+//! The annotated example, generated from the table of keys, so that it is complete and has no
+//! unknown keys.
 
 use super::keys::{Key, Shape};
 
@@ -13,37 +14,59 @@ const HEAD: &str = "\
 
 pub(super) fn write(keys: &[Key]) -> String {
     let mut text = HEAD.to_owned();
-    keys.iter().for_each(|key| write_table(&mut text, key, "", true));
+    keys.iter()
+        .for_each(|key| write_table(&mut text, key, "", true));
     text
 }
 
 /// A table's header, its values, and its subtables. Unless `live` they are commented out.
 fn write_table(text: &mut String, key: &Key, parent: &str, live: bool) {
-    let path = if parent.is_empty() { key.name.to_owned() } else { format!("{parent}.{}", key.name) };
+    let path = if parent.is_empty() {
+        key.name.to_owned()
+    } else {
+        format!("{parent}.{}", key.name)
+    };
     let (header, path, live) = match &key.shape {
         Shape::List(_) => (format!("[[{path}]]"), path, live),
         Shape::OptionalList(_) => (format!("[[{path}]]"), path, false),
-        Shape::Named(name, _) => {
-            (format!("[{path}.{name}]"), format!("{path}.{name}"), live && parent.is_empty())
-        }
+        Shape::Named(name, _) => (
+            format!("[{path}.{name}]"),
+            format!("{path}.{name}"),
+            live && parent.is_empty(),
+        ),
         _ => (format!("[{path}]"), path, live),
     };
     text.push_str(&format!("\n# {}\n{}{header}\n", key.doc, mark(live)));
-    key.below().iter().for_each(|key| write_value(text, key, live));
-    key.below().iter().filter(|key| is_table(key)).for_each(|key| write_table(text, key, &path, live));
+    key.below()
+        .iter()
+        .for_each(|key| write_value(text, key, live));
+    key.below()
+        .iter()
+        .filter(|key| is_table(key))
+        .for_each(|key| write_table(text, key, &path, live));
 }
 
 fn write_value(text: &mut String, key: &Key, live: bool) {
     let (value, live) = match &key.shape {
         Shape::Default(value) | Shape::Needed(value) => (value, live),
-        Shape::Optional(value) | Shape::Inline(value, _) | Shape::InlineTable(value, _) => (value, false),
+        Shape::Optional(value) | Shape::Inline(value, _) | Shape::InlineTable(value, _) => {
+            (value, false)
+        }
         Shape::Table(_) | Shape::List(_) | Shape::OptionalList(_) | Shape::Named(..) => return,
     };
-    text.push_str(&format!("# {}\n{}{} = {value}\n", key.doc, mark(live), key.name));
+    text.push_str(&format!(
+        "# {}\n{}{} = {value}\n",
+        key.doc,
+        mark(live),
+        key.name
+    ));
 }
 
 fn is_table(key: &Key) -> bool {
-    matches!(key.shape, Shape::Table(_) | Shape::List(_) | Shape::OptionalList(_) | Shape::Named(..))
+    matches!(
+        key.shape,
+        Shape::Table(_) | Shape::List(_) | Shape::OptionalList(_) | Shape::Named(..)
+    )
 }
 
 fn mark(live: bool) -> &'static str {

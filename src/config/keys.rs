@@ -1,4 +1,5 @@
-//! What the example, the environment and messages need to know of a key. What it sets is in [`Setting`](super::reader).
+//! What the example, the environment and messages need to know of a key. What it sets is in
+//! [`Setting`](super::reader).
 
 #[derive(Debug, Clone)]
 pub(super) struct Key {
@@ -35,7 +36,12 @@ pub(super) enum Shape {
 
 impl Key {
     pub fn new(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, doc: "", is_fixed: false }
+        Self {
+            name,
+            shape,
+            doc: "",
+            is_fixed: false,
+        }
     }
 
     pub fn doc(self, doc: &'static str) -> Self {

@@ -1,9 +1,9 @@
 //! Merges the layers: data files named on the command line, the file, the environment, the flags.
 //!
-//! The `config` crate merges them. Its keys are path expressions, in which dots split and brackets index; a
-//! token such as `FlyEM.v1` must survive. So every layer is one tree below a single plain key, and the crate
-//! merges what is below it key by key, unparsed. The configuration file is the only file read; its values are
-//! interpreted elsewhere.
+//! The `config` crate merges them. Its keys are path expressions, in which dots split and brackets
+//! index; a token such as `FlyEM.v1` must survive. So every layer is one tree below a single plain
+//! key, and the crate merges what is below it key by key, unparsed. The configuration file is the
+//! only file read; its values are interpreted elsewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -43,13 +43,15 @@ pub struct Layers {
     pub folders: Vec<PathBuf>,
     /// The tokens of files that were found before. Each keeps its own, and no other gets it.
     pub known: BTreeMap<PathBuf, Name>,
-    /// Environment variables; those of the form `VOLTILE_SECTION__KEY` are read, the others ignored.
+    /// Environment variables; those of the form `VOLTILE_SECTION__KEY` are read, the others
+    /// ignored.
     pub env: Vec<(String, String)>,
     /// `KEY=VALUE` from `--set`; later ones win.
     pub set: Vec<String>,
     /// The addresses from `--bind`; override everything unless there are none.
     pub bind: Vec<String>,
-    /// The memory that this process may use, from which defaults are computed; `None`: it is plentiful.
+    /// The memory that this process may use, from which defaults are computed; `None`: it is
+    /// plentiful.
     pub memory: Option<Memory>,
 }
 
@@ -57,8 +59,13 @@ impl Layers {
     /// The environment of this process, and nothing else.
     pub fn of_process() -> Self {
         let text = |part: OsString| part.to_string_lossy().into_owned();
-        let env = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
-        Self { env, ..Self::default() }
+        let env = std::env::vars_os()
+            .map(|(name, value)| (text(name), text(value)))
+            .collect();
+        Self {
+            env,
+            ..Self::default()
+        }
     }
 
     /// Adds [`DEFAULT_FILE`] if it exists and neither a configuration nor a data file was named.
@@ -92,20 +99,30 @@ impl Source for Layer {
     }
 }
 
-/// Reads and merges the layers. A layer that cannot be read is a fault, and the rest is merged without it.
+/// Reads and merges the layers. A layer that cannot be read is a fault, and the rest is merged
+/// without it.
 pub(super) fn merge(layers: &Layers, keys: &[Key], notes: &mut Notes) -> Merged {
     let document = layers.config.as_deref().map(|path| read_file(path, notes));
     let file = document.map_or_else(|| table([]), |document| document.tree);
     let files = tokens(layers, &file);
-    let named = files.keys().map(|token| nest(&["datasets", token.as_str()], table([])));
+    let named = files
+        .keys()
+        .map(|token| nest(&["datasets", token.as_str()], table([])));
     let below: Vec<Value> = named.chain([file]).collect();
     let known = merged(below.clone(), notes);
-    let above = environment(&layers.env, &known, keys, notes).into_iter().chain(flags(layers, notes));
-    Merged { tree: merged(below.into_iter().chain(above), notes), files }
+    let above = environment(&layers.env, &known, keys, notes)
+        .into_iter()
+        .chain(flags(layers, notes));
+    Merged {
+        tree: merged(below.into_iter().chain(above), notes),
+        files,
+    }
 }
 
 fn merged(layers: impl IntoIterator<Item = Value>, notes: &mut Notes) -> Value {
-    let builder = layers.into_iter().fold(Config::builder(), |builder, tree| builder.add_source(Layer(tree)));
+    let builder = layers.into_iter().fold(Config::builder(), |builder, tree| {
+        builder.add_source(Layer(tree))
+    });
     let root = builder.build().map(|config| config.cache.kind);
     match root {
         Ok(ValueKind::Table(mut table)) => table.remove(TOP).unwrap_or_default(),
@@ -123,7 +140,9 @@ fn table<const N: usize>(entries: [(String, Value); N]) -> Value {
 
 /// A tree with `value` at a path of keys.
 fn nest<K: ToString>(path: &[K], value: Value) -> Value {
-    path.iter().rev().fold(value, |value, key| table([(key.to_string(), value)]))
+    path.iter()
+        .rev()
+        .fold(value, |value, key| table([(key.to_string(), value)]))
 }
 
 /// The value of a key; `None` if there is no table or no such key.
@@ -138,7 +157,10 @@ fn read_file(path: &Path, notes: &mut Notes) -> Document {
     let name = path.display().to_string();
     let document = match std::fs::read_to_string(path) {
         Ok(text) => toml_file::document(&text),
-        Err(error) => Document { tree: table([]), mistakes: vec![format!("cannot be read: {error}")] },
+        Err(error) => Document {
+            tree: table([]),
+            mistakes: vec![format!("cannot be read: {error}")],
+        },
     };
     notes.incomplete = !document.mistakes.is_empty();
     for mistake in &document.mistakes {
@@ -152,16 +174,25 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let configured = below(Some(file), "datasets");
     let mut tokens = BTreeMap::new();
     let mut stems: BTreeMap<Name, usize> = BTreeMap::new();
-    let found = layers.found.iter().map(|path| (Location::from(path.as_path()), true));
-    let files: Vec<(Location, bool)> =
-        layers.files.iter().map(|file| (file.clone(), false)).chain(found).collect();
+    let found = layers
+        .found
+        .iter()
+        .map(|path| (Location::from(path.as_path()), true));
+    let files: Vec<(Location, bool)> = layers
+        .files
+        .iter()
+        .map(|file| (file.clone(), false))
+        .chain(found)
+        .collect();
     for (file, _) in &files {
         *stems.entry(stem_of(file)).or_default() += 1;
     }
     for (file, is_optional) in files {
         let is_known = |name: &Name| layers.known.values().any(|known| known == name);
         let taken = |name: &Name| {
-            tokens.contains_key(name) || is_known(name) || below(configured, name.as_str()).is_some()
+            tokens.contains_key(name)
+                || is_known(name)
+                || below(configured, name.as_str()).is_some()
         };
         let path = file.path().filter(|_| is_optional);
         let known = path.and_then(|path| layers.known.get(path)).cloned();
@@ -170,41 +201,75 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
         let is_alone = stems.get(&stem_of(&file)) == Some(&1);
         let token = known.unwrap_or_else(|| token_of(&file, folder, is_alone, taken));
         let found_in = path.map(|path| below_served(path, &layers.folders).to_owned());
-        let dataset = DatasetSettings { found_in, ..DatasetSettings::of_file(file) };
+        let dataset = DatasetSettings {
+            found_in,
+            ..DatasetSettings::of_file(file)
+        };
         tokens.insert(token, dataset);
     }
     tokens
 }
 
-/// The path of a file's folder below the served folder in which it was found; empty for the served folder itself.
+/// The path of a file's folder below the served folder in which it was found; empty for the served
+/// folder itself.
 fn below_served<'a>(file: &'a Path, served: &[PathBuf]) -> &'a Path {
     let folder = file.parent().unwrap_or(Path::new(""));
-    served.iter().find_map(|served| folder.strip_prefix(served).ok()).unwrap_or(Path::new(""))
+    served
+        .iter()
+        .find_map(|served| folder.strip_prefix(served).ok())
+        .unwrap_or(Path::new(""))
 }
 
-/// The file's stem, converted to a valid token. Unless it `is_alone` and not `taken`, the name of its folder, if that is to
-/// be used, comes before it. That is followed by `_2`, `_3`, … if `taken`.
-fn token_of(file: &Location, folder: Option<&Path>, is_alone: bool, taken: impl Fn(&Name) -> bool) -> Name {
+/// The file's stem, converted to a valid token. Unless it `is_alone` and not `taken`, the name of
+/// its folder, if that is to be used, comes before it. That is followed by `_2`, `_3`, … if
+/// `taken`.
+fn token_of(
+    file: &Location,
+    folder: Option<&Path>,
+    is_alone: bool,
+    taken: impl Fn(&Name) -> bool,
+) -> Name {
     let stem = stem_of(file);
-    let folder = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    let base = folder.as_ref().map_or_else(|| stem.clone(), |name| Name::nearest(&format!("{name}.{stem}")));
+    let folder = folder
+        .and_then(Path::file_name)
+        .map(|name| name.to_string_lossy().into_owned());
+    let base = folder.as_ref().map_or_else(
+        || stem.clone(),
+        |name| Name::nearest(&format!("{name}.{stem}")),
+    );
     let first = Some(stem).filter(|_| is_alone || folder.is_none());
     let others = (2_u64..).map(|number| Name::nearest(&format!("{base}_{number}")));
-    first.into_iter().chain([base.clone()]).chain(others).find(|name| !taken(name)).unwrap_or(base)
+    first
+        .into_iter()
+        .chain([base.clone()])
+        .chain(others)
+        .find(|name| !taken(name))
+        .unwrap_or(base)
 }
 
 /// The file's stem, converted to a valid token.
 fn stem_of(file: &Location) -> Name {
     let nearest = Name::nearest(&file.stem().unwrap_or_default());
-    if values::token(nearest.as_str()).is_ok() { nearest } else { Name::nearest(&format!("{nearest}_")) }
+    if values::token(nearest.as_str()).is_ok() {
+        nearest
+    } else {
+        Name::nearest(&format!("{nearest}_"))
+    }
 }
 
 /// `--set` in order, then every `--bind` as one list.
 fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
-    let mut trees: Vec<Value> = layers.set.iter().filter_map(|text| set_flag(text, notes)).collect();
+    let mut trees: Vec<Value> = layers
+        .set
+        .iter()
+        .filter_map(|text| set_flag(text, notes))
+        .collect();
     if !layers.bind.is_empty() {
         let origin = "--bind".to_owned();
-        let addresses = layers.bind.iter().map(|text| Value::new(Some(&origin), text.as_str()));
+        let addresses = layers
+            .bind
+            .iter()
+            .map(|text| Value::new(Some(&origin), text.as_str()));
         let list = Value::new(Some(&origin), ValueKind::Array(addresses.collect()));
         trees.push(nest(&["server", "bind"], list));
     }
@@ -212,7 +277,9 @@ fn flags(layers: &Layers, notes: &mut Notes) -> Vec<Value> {
 }
 
 fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
-    let parts = text.split_once('=').and_then(|(key, value)| Some((toml_file::dotted_key(key)?, value)));
+    let parts = text
+        .split_once('=')
+        .and_then(|(key, value)| Some((toml_file::dotted_key(key)?, value)));
     let Some((path, value)) = parts else {
         let problem = "is not KEY=VALUE; write for example render.threads=4, or 'datasets.\"FlyEM.v1\".scaling=isotropic'";
         notes.fault(format!("--set {text}"), problem);
@@ -222,7 +289,12 @@ fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
 }
 
 /// The variables with two underscores between levels, each as a tree. Empty ones count as not set.
-fn environment(variables: &[(String, String)], known: &Value, keys: &[Key], notes: &mut Notes) -> Vec<Value> {
+fn environment(
+    variables: &[(String, String)],
+    known: &Value,
+    keys: &[Key],
+    notes: &mut Notes,
+) -> Vec<Value> {
     let mut ours: Vec<_> = variables
         .iter()
         .filter_map(|(name, value)| Some((name, name.strip_prefix(PREFIX)?, value)))
@@ -231,19 +303,25 @@ fn environment(variables: &[(String, String)], known: &Value, keys: &[Key], note
     let mut trees = Vec::new();
     for (name, rest, value) in ours.into_iter().filter(|(.., value)| !value.is_empty()) {
         if rest.contains(BETWEEN) {
-            trees.push(nest(&variable_path(rest, known, keys), toml_file::value_or_text(value, name)));
+            trees.push(nest(
+                &variable_path(rest, known, keys),
+                toml_file::value_or_text(value, name),
+            ));
         } else if let Some(meant) = single_underscore(rest, keys) {
             notes.warning(
                 name,
-                format!("has no effect: levels are separated by two underscores; {meant} would set it"),
+                format!(
+                    "has no effect: levels are separated by two underscores; {meant} would set it"
+                ),
             );
         }
     }
     trees
 }
 
-/// The key path that a variable name refers to. Keys are lower case. A user-chosen name is the one already
-/// known that differs only in case; otherwise as written, or in lower case if all of it is upper case.
+/// The key path that a variable name refers to. Keys are lower case. A user-chosen name is the one
+/// already known that differs only in case; otherwise as written, or in lower case if all of it is
+/// upper case.
 fn variable_path(rest: &str, known: &Value, keys: &[Key]) -> Vec<String> {
     let mut place = Place::Keys(keys);
     let mut tree = Some(known);
@@ -271,7 +349,10 @@ impl Place<'_> {
         match self {
             Place::Names(keys) => Place::Keys(keys),
             Place::Keys(keys) => match keys::find(keys, key) {
-                Some(Key { shape: Shape::Named(_, keys), .. }) => Place::Names(keys),
+                Some(Key {
+                    shape: Shape::Named(_, keys),
+                    ..
+                }) => Place::Names(keys),
                 found => Place::Keys(found.map_or(&[], Key::below)),
             },
         }
@@ -279,8 +360,16 @@ impl Place<'_> {
 }
 
 fn known_name(segment: &str, tree: Option<&Value>) -> String {
-    let Some(ValueKind::Table(table)) = tree.map(|tree| &tree.kind) else { return as_written(segment) };
-    let alike = || table.keys().filter(|name| name.eq_ignore_ascii_case(segment)).min().cloned();
+    let Some(ValueKind::Table(table)) = tree.map(|tree| &tree.kind) else {
+        return as_written(segment);
+    };
+    let alike = || {
+        table
+            .keys()
+            .filter(|name| name.eq_ignore_ascii_case(segment))
+            .min()
+            .cloned()
+    };
     if table.contains_key(segment) {
         segment.to_owned()
     } else {
@@ -290,14 +379,23 @@ fn known_name(segment: &str, tree: Option<&Value>) -> String {
 
 fn as_written(segment: &str) -> String {
     let lower = segment.bytes().any(|byte| byte.is_ascii_lowercase());
-    if lower { segment.to_owned() } else { segment.to_ascii_lowercase() }
+    if lower {
+        segment.to_owned()
+    } else {
+        segment.to_ascii_lowercase()
+    }
 }
 
 /// The variable that was meant by a name with a single underscore between section and key.
 fn single_underscore(rest: &str, keys: &[Key]) -> Option<String> {
     let (section, key) = keys.iter().find_map(|section| {
-        let key = rest.strip_prefix(&section.name.to_ascii_uppercase())?.strip_prefix('_')?;
-        Some((section, keys::find(section.below(), &key.to_ascii_lowercase())?))
+        let key = rest
+            .strip_prefix(&section.name.to_ascii_uppercase())?
+            .strip_prefix('_')?;
+        Some((
+            section,
+            keys::find(section.below(), &key.to_ascii_lowercase())?,
+        ))
     })?;
     let plain = matches!(section.shape, Shape::Table(_));
     let meant = format!("{PREFIX}{}{BETWEEN}{}", section.name, key.name).to_ascii_uppercase();

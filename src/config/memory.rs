@@ -1,5 +1,5 @@
-//! Divides the memory that this process may use among its caches, boxes and render threads, as far as the settings do not.
-//! The manual has the formula (docs/sizing.md, "Memory").
+//! Divides the memory that this process may use among its caches, boxes and render threads, as far
+//! as the settings do not. The manual has the formula (docs/sizing.md, "Memory").
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -34,7 +34,11 @@ pub struct Memory {
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whose = if self.is_limited { "the limit of the control group is" } else { "the machine has" };
+        let whose = if self.is_limited {
+            "the limit of the control group is"
+        } else {
+            "the machine has"
+        };
         write!(f, "{whose} {}", units::bytes(self.bytes))
     }
 }
@@ -46,7 +50,8 @@ struct Part<'s> {
     bytes: &'s mut usize,
 }
 
-/// Sets what the configuration, `tree`, does not, at most to the default. Returns why that is not possible.
+/// Sets what the configuration, `tree`, does not, at most to the default. Returns why that is not
+/// possible.
 pub(super) fn divide(
     memory: Memory,
     tree: &Value,
@@ -58,27 +63,62 @@ pub(super) fn divide(
     settings.files.trial_memory = reserve;
     let usable = memory.bytes - reserve;
     if !is_given(tree, "render", "threads") {
-        let most = usize::try_from(memory.bytes / 8 / THREAD).ok().and_then(NonZeroUsize::new);
-        settings.render.threads = settings.render.threads.min(most.unwrap_or(NonZeroUsize::MIN));
+        let most = usize::try_from(memory.bytes / 8 / THREAD)
+            .ok()
+            .and_then(NonZeroUsize::new);
+        settings.render.threads = settings
+            .render
+            .threads
+            .min(most.unwrap_or(NonZeroUsize::MIN));
     }
     let (cache, render) = (&mut settings.cache, &mut settings.render);
     let needed = PROGRAM + QUEUE * queues(cache);
     let mut connections = settings.server.connections.saturating_mul(CONNECTION);
     let of_connections = is_given(tree, "server", "connections");
     let mut parts = [
-        Part { is_given: of_connections, weight: 1, bytes: &mut connections },
-        Part { is_given: is_given(tree, "cache", "tiles"), weight: 1, bytes: &mut cache.tiles },
-        Part { is_given: is_given(tree, "cache", "chunks"), weight: 2, bytes: &mut cache.chunks },
-        Part { is_given: is_given(tree, "render", "boxes"), weight: 2, bytes: &mut render.boxes },
+        Part {
+            is_given: of_connections,
+            weight: 1,
+            bytes: &mut connections,
+        },
+        Part {
+            is_given: is_given(tree, "cache", "tiles"),
+            weight: 1,
+            bytes: &mut cache.tiles,
+        },
+        Part {
+            is_given: is_given(tree, "cache", "chunks"),
+            weight: 2,
+            bytes: &mut cache.chunks,
+        },
+        Part {
+            is_given: is_given(tree, "render", "boxes"),
+            weight: 2,
+            bytes: &mut render.boxes,
+        },
     ];
-    let given = parts.iter().filter(|part| part.is_given).map(|part| *part.bytes as u64);
-    let fixed = given.fold(needed + THREAD * render.threads.get() as u64, u64::saturating_add);
-    let weights: u64 = parts.iter().filter(|part| !part.is_given).map(|part| part.weight).sum();
+    let given = parts
+        .iter()
+        .filter(|part| part.is_given)
+        .map(|part| *part.bytes as u64);
+    let fixed = given.fold(
+        needed + THREAD * render.threads.get() as u64,
+        u64::saturating_add,
+    );
+    let weights: u64 = parts
+        .iter()
+        .filter(|part| !part.is_given)
+        .map(|part| part.weight)
+        .sum();
     let each = (usable.saturating_sub(fixed) / weights.max(1)).max(LEAST);
     for part in parts.iter_mut().filter(|part| !part.is_given) {
-        *part.bytes = usize::try_from(each * part.weight).map_or(*part.bytes, |bytes| bytes.min(*part.bytes));
+        *part.bytes =
+            usize::try_from(each * part.weight).map_or(*part.bytes, |bytes| bytes.min(*part.bytes));
     }
-    let rest = parts.iter().filter(|part| !part.is_given).map(|part| *part.bytes as u64);
+    let rest = parts
+        .iter()
+        .filter(|part| !part.is_given)
+        .map(|part| *part.bytes as u64);
     let total = rest.fold(fixed, u64::saturating_add);
     let are_all_given = parts.iter().skip(1).all(|part| part.is_given);
     if !of_connections {
@@ -93,7 +133,10 @@ pub(super) fn divide(
             "{memory}, and at least {} are needed; allow more, or set cache.tiles, cache.chunks and render.boxes",
             units::bytes(least.div_ceil(3) * 4)
         );
-        return Some(Fault { key: "memory".to_owned(), problem });
+        return Some(Fault {
+            key: "memory".to_owned(),
+            problem,
+        });
     }
     let (total, reserve) = (units::bytes(total), units::bytes(reserve));
     let problem = format!(
@@ -104,9 +147,14 @@ pub(super) fn divide(
     None
 }
 
-/// How many queues of tiles there are: one for each tier, and if there is any, one of tiles that are not yet verified.
+/// How many queues of tiles there are: one for each tier, and if there is any, one of tiles that
+/// are not yet verified.
 fn queues(cache: &Caches) -> u64 {
-    let tiers = [cache.directory.is_some() && cache.disk > 0, cache.redis.is_some(), cache.store.is_some()];
+    let tiers = [
+        cache.directory.is_some() && cache.disk > 0,
+        cache.redis.is_some(),
+        cache.store.is_some(),
+    ];
     let tiers = tiers.into_iter().filter(|is_there| *is_there).count() as u64;
     tiers + u64::from(tiers > 0)
 }
@@ -128,7 +176,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// The settings of a process with so much memory, of which these are set, with one render thread; with what is said of it.
+    /// The settings of a process with so much memory, of which these are set, with one render
+    /// thread; with what is said of it.
     fn divided(
         bytes: u64,
         given: &[(&str, &str, u64)],
@@ -137,7 +186,10 @@ mod tests {
         settings.render.threads = NonZeroUsize::MIN;
         let mut tables: HashMap<String, HashMap<String, u64>> = HashMap::new();
         for (table, key, value) in given {
-            tables.entry((*table).to_owned()).or_default().insert((*key).to_owned(), *value);
+            tables
+                .entry((*table).to_owned())
+                .or_default()
+                .insert((*key).to_owned(), *value);
             match *key {
                 "tiles" => settings.cache.tiles = *value as usize,
                 "chunks" => settings.cache.chunks = *value as usize,
@@ -146,13 +198,21 @@ mod tests {
             }
         }
         let mut notes = Notes::default();
-        let memory = Memory { bytes, is_limited: true };
+        let memory = Memory {
+            bytes,
+            is_limited: true,
+        };
         let shortage = divide(memory, &Value::from(tables), &mut settings, &mut notes);
         (settings, shortage, notes.sorted().1)
     }
 
     fn sizes(settings: &Settings) -> [u64; 3] {
-        [settings.cache.tiles, settings.cache.chunks, settings.render.boxes].map(|bytes| bytes as u64 / MIB)
+        [
+            settings.cache.tiles,
+            settings.cache.chunks,
+            settings.render.boxes,
+        ]
+        .map(|bytes| bytes as u64 / MIB)
     }
 
     #[test]
@@ -166,9 +226,16 @@ mod tests {
             (256 * GIB, [512, 1024, 2048], 4096, 4096),
         ] {
             let (settings, shortage, warnings) = divided(memory, &[], Settings::default());
-            assert_eq!((sizes(&settings), shortage, warnings), (expected, None, vec![]), "{memory}");
             assert_eq!(
-                (settings.server.connections, settings.files.trial_memory / MIB),
+                (sizes(&settings), shortage, warnings),
+                (expected, None, vec![]),
+                "{memory}"
+            );
+            assert_eq!(
+                (
+                    settings.server.connections,
+                    settings.files.trial_memory / MIB
+                ),
                 (connections, trials)
             );
         }
@@ -178,15 +245,33 @@ mod tests {
     fn threads_are_fewer_where_memory_is_little_unless_they_are_set() {
         let with = |bytes: u64, given: &[_]| {
             let mut settings = Settings::default();
-            given.iter().for_each(|threads| settings.render.threads = *threads);
+            given
+                .iter()
+                .for_each(|threads| settings.render.threads = *threads);
             let mut notes = Notes::default();
-            let memory = Memory { bytes, is_limited: false };
-            divide(memory, &Value::from(HashMap::<String, u64>::new()), &mut settings, &mut notes);
+            let memory = Memory {
+                bytes,
+                is_limited: false,
+            };
+            divide(
+                memory,
+                &Value::from(HashMap::<String, u64>::new()),
+                &mut settings,
+                &mut notes,
+            );
             settings.render.threads.get()
         };
         let many = [NonZeroUsize::new(64).unwrap()];
-        assert_eq!([with(GIB, &many), with(8 * GIB, &many), with(64 * GIB, &many)], [4, 36, 64]);
-        let (settings, _, warnings) = divided(GIB, &[("render", "threads", 64)], Settings::default());
+        assert_eq!(
+            [
+                with(GIB, &many),
+                with(8 * GIB, &many),
+                with(64 * GIB, &many)
+            ],
+            [4, 36, 64]
+        );
+        let (settings, _, warnings) =
+            divided(GIB, &[("render", "threads", 64)], Settings::default());
         assert_eq!((settings.render.threads.get(), warnings.len()), (64, 1));
     }
 
@@ -194,12 +279,17 @@ mod tests {
     fn what_is_set_wins_with_a_warning_if_it_exceeds_the_memory() {
         let (settings, shortage, warnings) =
             divided(GIB, &[("cache", "chunks", 100 * MIB)], Settings::default());
-        assert_eq!((sizes(&settings), shortage, warnings), ([148, 100, 296], None, vec![]));
+        assert_eq!(
+            (sizes(&settings), shortage, warnings),
+            ([148, 100, 296], None, vec![])
+        );
         let (settings, shortage, warnings) =
             divided(GIB, &[("cache", "chunks", 2 * GIB)], Settings::default());
         assert_eq!((sizes(&settings), shortage), ([16, 2048, 32], None));
         assert!(
-            warnings[0].to_string().starts_with("memory: the limit of the control group is 1.0 GiB"),
+            warnings[0]
+                .to_string()
+                .starts_with("memory: the limit of the control group is 1.0 GiB"),
             "{warnings:?}"
         );
     }
@@ -210,9 +300,19 @@ mod tests {
         assert!(shortage.unwrap().problem.contains("at least 229."));
         let mut settings = Settings::default();
         settings.cache.directory = Some("cache".into());
-        assert!(divided(GIB / 4, &[], settings).1.unwrap().problem.contains("at least 314."));
+        assert!(
+            divided(GIB / 4, &[], settings)
+                .1
+                .unwrap()
+                .problem
+                .contains("at least 314.")
+        );
         assert_eq!(divided(230 * MIB, &[], Settings::default()).1, None);
-        let all = [("cache", "tiles", MIB), ("cache", "chunks", MIB), ("render", "boxes", MIB)];
+        let all = [
+            ("cache", "tiles", MIB),
+            ("cache", "chunks", MIB),
+            ("render", "boxes", MIB),
+        ];
         assert_eq!(divided(GIB / 8, &all, Settings::default()).1, None);
     }
 }

@@ -14,7 +14,11 @@ pub enum Proxy {
 impl Proxy {
     /// Parses the word `unix`, an address, or a network.
     pub fn new(text: &str) -> Result<Self, NotANetwork> {
-        if text == "unix" { Ok(Proxy::Unix) } else { Network::new(text).map(Proxy::Within) }
+        if text == "unix" {
+            Ok(Proxy::Unix)
+        } else {
+            Network::new(text).map(Proxy::Within)
+        }
     }
 
     /// Whether a peer is this proxy. `None` is a peer on the Unix socket, which has no address.
@@ -47,7 +51,9 @@ pub struct NotANetwork {
 impl Network {
     /// Parses an address, or a network in CIDR notation (RFC 4632).
     pub fn new(text: &str) -> Result<Self, NotANetwork> {
-        Self::parse(text).ok_or_else(|| NotANetwork { text: text.to_owned() })
+        Self::parse(text).ok_or_else(|| NotANetwork {
+            text: text.to_owned(),
+        })
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -59,7 +65,9 @@ impl Network {
         // IPv4-mapped IPv6 addresses are converted to IPv4, as are the addresses of clients.
         let address = written.to_canonical();
         let prefix = prefix.map_or(Some(width(&address)), |prefix| {
-            prefix.checked_sub(width(&written) - width(&address)).filter(|prefix| *prefix <= width(&address))
+            prefix
+                .checked_sub(width(&written) - width(&address))
+                .filter(|prefix| *prefix <= width(&address))
         })?;
         let network = Self { address, prefix };
         (network.beyond(&address) == 0).then_some(network)
@@ -68,11 +76,14 @@ impl Network {
     /// Whether an address belongs to the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        address.is_ipv4() == self.address.is_ipv4() && self.leading(&address) == self.leading(&self.address)
+        address.is_ipv4() == self.address.is_ipv4()
+            && self.leading(&address) == self.leading(&self.address)
     }
 
     fn leading(&self, address: &IpAddr) -> u128 {
-        bits(address).checked_shr(width(address) - self.prefix).unwrap_or(0)
+        bits(address)
+            .checked_shr(width(address) - self.prefix)
+            .unwrap_or(0)
     }
 
     fn beyond(&self, address: &IpAddr) -> u128 {
@@ -82,12 +93,18 @@ impl Network {
 }
 
 fn number(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 /// The number of bits of an address.
 fn width(address: &IpAddr) -> u32 {
-    if address.is_ipv4() { u32::BITS } else { u128::BITS }
+    if address.is_ipv4() {
+        u32::BITS
+    } else {
+        u128::BITS
+    }
 }
 
 fn bits(address: &IpAddr) -> u128 {
@@ -102,7 +119,9 @@ mod tests {
     use super::*;
 
     fn contains(network: &str, address: &str) -> bool {
-        Network::new(network).unwrap().contains(address.parse().unwrap())
+        Network::new(network)
+            .unwrap()
+            .contains(address.parse().unwrap())
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Walks the configuration table by table and key by key, and collects faults.
 //!
-//! A [`Section`] is read with the [`Setting`]s of its table and reports all other keys at once. Values are parsed by the
-//! functions of [`values`](super::values), which know neither keys nor faults.
+//! A [`Section`] is read with the [`Setting`]s of its table and reports all other keys at once.
+//! Values are parsed by the functions of [`values`](super::values), which know neither keys nor
+//! faults.
 
 use std::fmt;
 use std::rc::Rc;
@@ -15,8 +16,8 @@ use crate::base::name::Name;
 /// One error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// The key's path, such as `datasets.kasthuri11.channels.image.window`; for text that cannot be parsed at
-    /// all, the file, the variable or the flag.
+    /// The key's path, such as `datasets.kasthuri11.channels.image.window`; for text that cannot be
+    /// parsed at all, the file, the variable or the flag.
     pub key: String,
     /// What is wrong, what is expected, and the place of the setting.
     pub problem: String,
@@ -41,7 +42,11 @@ pub(super) struct Setting<S> {
 impl Key {
     /// A setting that is read in a way of its own.
     pub fn reads<S>(self, read: impl Fn(&mut Section<'_, '_>, &mut S) + 'static) -> Setting<S> {
-        Setting { key: self, read: Box::new(read), keep: Box::new(|_, _| Vec::new()) }
+        Setting {
+            key: self,
+            read: Box::new(read),
+            keep: Box::new(|_, _| Vec::new()),
+        }
     }
 
     /// Sets what `slot` returns, also when the configuration is read again.
@@ -60,7 +65,10 @@ impl Key {
         parse: impl Fn(&Value) -> Parsed<T> + 'static,
         slot: fn(&mut S) -> &mut F,
     ) -> Setting<S> {
-        self.sets(parse, slot).kept_if(move |started, settings| slot(started) != slot(settings), slot)
+        self.sets(parse, slot).kept_if(
+            move |started, settings| slot(started) != slot(settings),
+            slot,
+        )
     }
 
     /// The table of these settings.
@@ -71,7 +79,10 @@ impl Key {
         slot: fn(&mut S) -> &mut T,
     ) -> Setting<S> {
         let is_fixed = table.iter().any(|setting| setting.key.is_fixed);
-        let key = Key { is_fixed, ..Key::new(name, Shape::Table(keys(&table))).doc(doc) };
+        let key = Key {
+            is_fixed,
+            ..Key::new(name, Shape::Table(keys(&table))).doc(doc)
+        };
         let table = Rc::new(table);
         let same = Rc::clone(&table);
         let read = move |section: &mut Section<'_, '_>, settings: &mut S| {
@@ -79,9 +90,15 @@ impl Key {
         };
         let keep = move |started: &mut S, settings: &mut S| {
             let kept = keep_fixed(&same, slot(started), slot(settings));
-            kept.into_iter().map(|key| format!("{name}.{key}")).collect()
+            kept.into_iter()
+                .map(|key| format!("{name}.{key}"))
+                .collect()
         };
-        Setting { key, read: Box::new(read), keep: Box::new(keep) }
+        Setting {
+            key,
+            read: Box::new(read),
+            keep: Box::new(keep),
+        }
     }
 }
 
@@ -100,7 +117,14 @@ impl<S: 'static> Setting<S> {
             slot(settings).clone_from(slot(started));
             vec![name.to_owned()]
         };
-        Self { key: Key { is_fixed: true, ..self.key }, keep: Box::new(keep), ..self }
+        Self {
+            key: Key {
+                is_fixed: true,
+                ..self.key
+            },
+            keep: Box::new(keep),
+            ..self
+        }
     }
 }
 
@@ -109,10 +133,17 @@ pub(super) fn keys<S>(table: &[Setting<S>]) -> Vec<Key> {
     table.iter().map(|setting| setting.key.clone()).collect()
 }
 
-/// Gives those settings back their old values that a running server cannot change; returns their keys.
-pub(super) fn keep_fixed<S>(table: &[Setting<S>], started: &mut S, settings: &mut S) -> Vec<String> {
+/// Gives those settings back their old values that a running server cannot change; returns their
+/// keys.
+pub(super) fn keep_fixed<S>(
+    table: &[Setting<S>],
+    started: &mut S,
+    settings: &mut S,
+) -> Vec<String> {
     let fixed = table.iter().filter(|setting| setting.key.is_fixed);
-    fixed.flat_map(|setting| (setting.keep)(started, settings)).collect()
+    fixed
+        .flat_map(|setting| (setting.keep)(started, settings))
+        .collect()
 }
 
 /// The faults and warnings found.
@@ -126,14 +157,21 @@ pub(super) struct Notes {
 
 impl Notes {
     pub fn fault(&mut self, key: impl Into<String>, problem: impl Into<String>) {
-        self.faults.push(Fault { key: key.into(), problem: problem.into() });
+        self.faults.push(Fault {
+            key: key.into(),
+            problem: problem.into(),
+        });
     }
 
     pub fn warning(&mut self, key: impl Into<String>, problem: impl Into<String>) {
-        self.warnings.push(Fault { key: key.into(), problem: problem.into() });
+        self.warnings.push(Fault {
+            key: key.into(),
+            problem: problem.into(),
+        });
     }
 
-    /// Faults and warnings sorted by key; those of one key stay in the order in which they were found.
+    /// Faults and warnings sorted by key; those of one key stay in the order in which they were
+    /// found.
     pub fn sorted(mut self) -> (Vec<Fault>, Vec<Fault>) {
         self.faults.sort_by(|a, b| a.key.cmp(&b.key));
         self.warnings.sort_by(|a, b| a.key.cmp(&b.key));
@@ -143,9 +181,20 @@ impl Notes {
 
 /// The path of a key within a table; a key that is not a bare key in TOML is quoted.
 pub(super) fn child(path: &str, key: &str) -> String {
-    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    let key = if bare { key.to_owned() } else { format!("{key:?}") };
-    if path.is_empty() { key } else { format!("{path}.{key}") }
+    let bare = !key.is_empty()
+        && key
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let key = if bare {
+        key.to_owned()
+    } else {
+        format!("{key:?}")
+    };
+    if path.is_empty() {
+        key
+    } else {
+        format!("{path}.{key}")
+    }
 }
 
 /// A problem with a value, and where that value was set.
@@ -171,7 +220,8 @@ pub(super) struct Section<'v, 'n> {
 }
 
 impl<'v, 'n> Section<'v, 'n> {
-    /// Reads the table at that path. Keys that are not settings of it are faults; without a value the table is empty.
+    /// Reads the table at that path. Keys that are not settings of it are faults; without a value
+    /// the table is empty.
     pub fn read<S>(
         path: String,
         value: Option<&'v Value>,
@@ -182,37 +232,67 @@ impl<'v, 'n> Section<'v, 'n> {
         let table = value.and_then(|value| table_of(&path, value, notes));
         for (name, value) in by_name(table) {
             if !settings.iter().any(|setting| setting.key.name == name) {
-                notes
-                    .fault(child(&path, name), located(&unknown(&path, name, value, &keys(settings)), value));
+                notes.fault(
+                    child(&path, name),
+                    located(&unknown(&path, name, value, &keys(settings)), value),
+                );
             }
         }
         let mut section = Self { path, table, notes };
-        settings.iter().for_each(|setting| (setting.read)(&mut section, into));
+        settings
+            .iter()
+            .for_each(|setting| (setting.read)(&mut section, into));
         section
     }
 
     /// Reads the table below that key.
-    pub fn below<S>(&mut self, name: &str, settings: &[Setting<S>], into: &mut S) -> Section<'v, '_> {
-        Section::read(child(&self.path, name), self.get(name), settings, into, self.notes)
+    pub fn below<S>(
+        &mut self,
+        name: &str,
+        settings: &[Setting<S>],
+        into: &mut S,
+    ) -> Section<'v, '_> {
+        Section::read(
+            child(&self.path, name),
+            self.get(name),
+            settings,
+            into,
+            self.notes,
+        )
     }
 
     /// Assigns the value of the key; if it is absent or invalid, the slot keeps its value.
-    pub fn set<T, S: From<T>>(&mut self, name: &str, read: impl Fn(&Value) -> Parsed<T>, slot: &mut S) {
+    pub fn set<T, S: From<T>>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Value) -> Parsed<T>,
+        slot: &mut S,
+    ) {
         let Some(value) = self.get(name) else { return };
         match read(value) {
             Ok(right) => *slot = right.into(),
-            Err(problem) => self.notes.fault(child(&self.path, name), located(&problem, value)),
+            Err(problem) => self
+                .notes
+                .fault(child(&self.path, name), located(&problem, value)),
         }
     }
 
     /// The tables below that key by name, sorted; names that `read` rejects are faults.
-    pub fn named(&mut self, key: &str, read: impl Fn(&str) -> Parsed<Name>) -> Vec<Entry<'v, Option<Name>>> {
+    pub fn named(
+        &mut self,
+        key: &str,
+        read: impl Fn(&str) -> Parsed<Name>,
+    ) -> Vec<Entry<'v, Option<Name>>> {
         let path = child(&self.path, key);
-        let table = self.get(key).and_then(|value| table_of(&path, value, self.notes));
+        let table = self
+            .get(key)
+            .and_then(|value| table_of(&path, value, self.notes));
         let mut entries = Vec::new();
         for (text, value) in by_name(table) {
             let path = child(&path, text);
-            let name = read(text).map_err(|problem| self.notes.fault(&path, located(&problem, value))).ok();
+            let name = read(text)
+                .map_err(|problem| self.notes.fault(&path, located(&problem, value)))
+                .ok();
             entries.push(Entry { name, path, value });
         }
         entries
@@ -223,10 +303,15 @@ impl<'v, 'n> Section<'v, 'n> {
         let path = child(&self.path, key);
         let value = self.get(key)?;
         let ValueKind::Array(items) = &value.kind else {
-            self.notes.fault(path, located(&expected("a list", value), value));
+            self.notes
+                .fault(path, located(&expected("a list", value), value));
             return None;
         };
-        let entry = |(name, value)| Entry { name, path: format!("{path}[{name}]"), value };
+        let entry = |(name, value)| Entry {
+            name,
+            path: format!("{path}[{name}]"),
+            value,
+        };
         Some(items.iter().enumerate().map(entry).collect())
     }
 
@@ -279,22 +364,34 @@ fn table_of<'v>(path: &str, value: &'v Value, notes: &mut Notes) -> Option<&'v M
 }
 
 fn by_name(table: Option<&Map<String, Value>>) -> Vec<(&str, &Value)> {
-    let mut entries: Vec<_> =
-        table.into_iter().flatten().map(|(name, value)| (name.as_str(), value)).collect();
+    let mut entries: Vec<_> = table
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.as_str(), value))
+        .collect();
     entries.sort_by_key(|(name, _)| *name);
     entries
 }
 
 fn unknown(path: &str, name: &str, value: &Value, keys: &[Key]) -> String {
-    let distances = keys.iter().map(|key| (distance(&name.to_lowercase(), key.name), key.name));
-    let known = || keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", ");
+    let distances = keys
+        .iter()
+        .map(|key| (distance(&name.to_lowercase(), key.name), key.name));
+    let known = || {
+        keys.iter()
+            .map(|key| key.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     match distances.min() {
         Some((steps, nearest)) if steps <= 1 + nearest.len() / 4 => {
             format!("there is no such key; did you mean {nearest:?}?")
         }
         _ if path.starts_with("datasets.") && matches!(value.kind, ValueKind::Table(_)) => {
             let last = path.rsplit('.').next().unwrap_or(path);
-            format!("there is no such key; a name with a dot in it must be quoted: \"{last}.{name}\"")
+            format!(
+                "there is no such key; a name with a dot in it must be quoted: \"{last}.{name}\""
+            )
         }
         _ => format!("there is no such key; the keys here are {}", known()),
     }
@@ -324,12 +421,22 @@ mod tests {
 
     #[test]
     fn distances_count_single_letters() {
-        for (from, to, steps) in
-            [("", "", 0), ("bind", "bind", 0), ("bnd", "bind", 1), ("thread", "threads", 1)]
-        {
+        for (from, to, steps) in [
+            ("", "", 0),
+            ("bind", "bind", 0),
+            ("bnd", "bind", 1),
+            ("thread", "threads", 1),
+        ] {
             assert_eq!(distance(from, to), steps, "{from} {to}");
         }
-        assert_eq!((distance("kitten", "sitting"), distance("", "abc"), distance("abc", "")), (3, 3, 3));
+        assert_eq!(
+            (
+                distance("kitten", "sitting"),
+                distance("", "abc"),
+                distance("abc", "")
+            ),
+            (3, 3, 3)
+        );
     }
 
     #[test]

@@ -8,7 +8,8 @@ use super::address::BindAddress;
 
 const PORT: u16 = 6379;
 
-/// Where a Redis server listens, who asks, and which of its databases is used. Shown without user and password.
+/// Where a Redis server listens, who asks, and which of its databases is used. Shown without user
+/// and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisAddress {
     /// A name, an IPv4 address, or an IPv6 address without brackets.
@@ -23,7 +24,8 @@ pub struct RedisAddress {
     pub password: Option<String>,
 }
 
-/// Why a text is not the address of a Redis server. The text itself is left out: it may contain a password.
+/// Why a text is not the address of a Redis server. The text itself is left out: it may contain a
+/// password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotARedisAddress {
     /// TLS.
@@ -49,9 +51,15 @@ impl RedisAddress {
 
     fn parsed(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("redis://")?;
-        let (credentials, place) = rest.rsplit_once('@').map_or((None, rest), |(c, place)| (Some(c), place));
+        let (credentials, place) = rest
+            .rsplit_once('@')
+            .map_or((None, rest), |(c, place)| (Some(c), place));
         let (server, database) = place.split_once('/').unwrap_or((place, ""));
-        let database = if database.is_empty() { 0 } else { number(database)? };
+        let database = if database.is_empty() {
+            0
+        } else {
+            number(database)?
+        };
         let (host, port) = host_and_port(server)?;
         let (user, password) = match credentials.map(|text| text.split_once(':')) {
             None => (None, None),
@@ -60,31 +68,55 @@ impl RedisAddress {
             Some(None) => return None,
         };
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
-        Some(Self { host, port, database, user: some(user), password: some(password) })
+        Some(Self {
+            host,
+            port,
+            database,
+            user: some(user),
+            password: some(password),
+        })
     }
 }
 
 fn host_and_port(server: &str) -> Option<(String, u16)> {
-    let has_port = server.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
-    let full = if has_port { server.to_owned() } else { format!("{server}:{PORT}") };
+    let has_port = server
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.ends_with(']'));
+    let full = if has_port {
+        server.to_owned()
+    } else {
+        format!("{server}:{PORT}")
+    };
     BindAddress::new(&full).ok()?;
     let (host, port) = full.rsplit_once(':')?;
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let host = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
     Some((host.to_owned(), port.parse().ok().filter(|port| *port > 0)?))
 }
 
 fn number(text: &str) -> Option<u16> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 fn decoded(text: &str) -> Option<String> {
-    let is_clean = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    let is_clean = text
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'/');
     is_clean.then(|| percent_decode_str(text).decode_utf8().ok().map(Into::into))?
 }
 
 impl fmt::Display for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port, database, .. } = self;
+        let Self {
+            host,
+            port,
+            database,
+            ..
+        } = self;
         match host.contains(':') {
             true => write!(f, "redis://[{host}]:{port}/{database}"),
             false => write!(f, "redis://{host}:{port}/{database}"),
@@ -105,15 +137,39 @@ mod tests {
     #[test]
     fn addresses_are_parsed_and_shown_without_credentials() {
         for (text, shown, user, password) in [
-            ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0", None, None),
-            ("redis://cache.example.org", "redis://cache.example.org:6379/0", None, None),
+            (
+                "redis://127.0.0.1:6379/0",
+                "redis://127.0.0.1:6379/0",
+                None,
+                None,
+            ),
+            (
+                "redis://cache.example.org",
+                "redis://cache.example.org:6379/0",
+                None,
+                None,
+            ),
             ("redis://[::1]/3", "redis://[::1]:6379/3", None, None),
-            ("redis://:s%40crt@a:1/", "redis://a:1/0", None, Some("s@crt")),
-            ("redis://lab:p@ss@[fd00::7]:7000/12", "redis://[fd00::7]:7000/12", Some("lab"), Some("p@ss")),
+            (
+                "redis://:s%40crt@a:1/",
+                "redis://a:1/0",
+                None,
+                Some("s@crt"),
+            ),
+            (
+                "redis://lab:p@ss@[fd00::7]:7000/12",
+                "redis://[fd00::7]:7000/12",
+                Some("lab"),
+                Some("p@ss"),
+            ),
         ] {
             let address = RedisAddress::new(text).unwrap();
             assert_eq!([address.to_string(), format!("{address:?}")], [shown; 2]);
-            assert_eq!((address.user.as_deref(), address.password.as_deref()), (user, password), "{text}");
+            assert_eq!(
+                (address.user.as_deref(), address.password.as_deref()),
+                (user, password),
+                "{text}"
+            );
         }
     }
 
@@ -139,6 +195,9 @@ mod tests {
             let error = RedisAddress::new(text).unwrap_err();
             assert!(!error.to_string().contains("hid"), "{text}");
         }
-        assert_eq!(RedisAddress::new("rediss://:hidden@a"), Err(NotARedisAddress::Tls));
+        assert_eq!(
+            RedisAddress::new("rediss://:hidden@a"),
+            Err(NotARedisAddress::Tls)
+        );
     }
 }

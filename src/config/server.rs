@@ -1,5 +1,5 @@
-//! The sections other than datasets: `[server]`, `[cache]`, `[render]`, `[files]` and `[log]`. `base` is the directory of the
-//! configuration file.
+//! The sections other than datasets: `[server]`, `[cache]`, `[render]`, `[files]` and `[log]`.
+//! `base` is the directory of the configuration file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -117,9 +117,9 @@ pub(super) fn server(base: &Path) -> Vec<Setting<Server>> {
 fn base_path(value: &Value) -> Result<String, String> {
     let path = values::url_path(value)?;
     match path.split('/').nth(1) {
-        Some(first) if TAKEN.contains(&first) => {
-            Err(format!("{path:?} cannot be the base path: other addresses begin with {first:?}"))
-        }
+        Some(first) if TAKEN.contains(&first) => Err(format!(
+            "{path:?} cannot be the base path: other addresses begin with {first:?}"
+        )),
         _ => Ok(path),
     }
 }
@@ -130,7 +130,9 @@ fn tls(base: &Path) -> Setting<Server> {
         needed("certificate", "\"cert.pem\"")
             .doc("The certificate, followed by the intermediate ones.")
             .sets(values::path_below(base), |s| &mut s.certificate),
-        needed("key", "\"key.pem\"").doc("Its private key.").sets(values::path_below(base), |s| &mut s.key),
+        needed("key", "\"key.pem\"")
+            .doc("Its private key.")
+            .sets(values::path_below(base), |s| &mut s.key),
     ];
     Key::new("tls", Shape::InlineTable("{ certificate = \"cert.pem\", key = \"key.pem\" }", keys(&table)))
         .doc("HTTPS instead of HTTP on all addresses but the Unix socket: PEM files, relative to this file.")
@@ -150,7 +152,8 @@ fn tls(base: &Path) -> Setting<Server> {
 
 /// `[[server.mounts]]`
 fn mounts() -> Setting<Server> {
-    let types = [ContentType::ApplicationPng, ContentType::ImagePng].map(|kind| (kind.name(), kind));
+    let types =
+        [ContentType::ApplicationPng, ContentType::ImagePng].map(|kind| (kind.name(), kind));
     let table: Vec<Setting<Mount>> = vec![
         default("tile_service", "\"ndtilecache\"")
             .doc("The first segment of the path.")
@@ -168,30 +171,51 @@ fn mounts() -> Setting<Server> {
             match section.list("mounts") {
                 None => {}
                 Some(entries) if entries.is_empty() => {
-                    section.fault("mounts", "expected at least one mount; omit the key for the default one");
+                    section.fault(
+                        "mounts",
+                        "expected at least one mount; omit the key for the default one",
+                    );
                 }
                 Some(entries) => server.mounts = read_mounts(entries, &table, section.notes()),
             }
             let first = server.base_path.split('/').nth(1).unwrap_or_default();
-            if server.mounts.iter().any(|mount| mount.tile_service.as_str() == first) {
+            if server
+                .mounts
+                .iter()
+                .any(|mount| mount.tile_service.as_str() == first)
+            {
                 section.fault(
                     "base_path",
-                    format!("it begins with {first:?}, which is a tile service; rename one of them"),
+                    format!(
+                        "it begins with {first:?}, which is a tile service; rename one of them"
+                    ),
                 );
                 server.base_path = String::new();
             }
         })
 }
 
-fn read_mounts(entries: Vec<Entry<'_, usize>>, table: &[Setting<Mount>], notes: &mut Notes) -> Vec<Mount> {
+fn read_mounts(
+    entries: Vec<Entry<'_, usize>>,
+    table: &[Setting<Mount>],
+    notes: &mut Notes,
+) -> Vec<Mount> {
     let mut seen = BTreeSet::new();
     let mut mounts = Vec::new();
     for entry in entries {
         let mut mount = Mount::default();
-        Section::read(entry.path.clone(), Some(entry.value), table, &mut mount, notes);
+        Section::read(
+            entry.path.clone(),
+            Some(entry.value),
+            table,
+            &mut mount,
+            notes,
+        );
         if !seen.insert(mount.tile_service.clone()) {
-            let problem =
-                format!("a mount {} exists already; each needs a different tile_service", mount.tile_service);
+            let problem = format!(
+                "a mount {} exists already; each needs a different tile_service",
+                mount.tile_service
+            );
             notes.fault(entry.path, located(&problem, entry.value));
         }
         mounts.push(mount);
@@ -221,7 +245,10 @@ const TAKEN: [&str; 15] = [
 fn mount_name(value: &Value) -> Result<Name, String> {
     let name = values::name_value(value)?;
     if TAKEN.contains(&name.as_str()) {
-        return Err(format!("{:?} cannot be a tile service: other addresses begin with it", name.as_str()));
+        return Err(format!(
+            "{:?} cannot be a tile service: other addresses begin with it",
+            name.as_str()
+        ));
     }
     Ok(name)
 }

@@ -69,10 +69,11 @@ pub struct Server {
     pub immutable: bool,
     /// The origins that may read responses: `*`, or `scheme://host[:port]`. Empty: no other origin.
     pub cors_origins: Vec<String>,
-    /// The address of the Neuroglancer that the page links to if none is built in: `http` or `https`, without query and
-    /// fragment.
+    /// The address of the Neuroglancer that the page links to if none is built in: `http` or
+    /// `https`, without query and fragment.
     pub neuroglancer: Option<String>,
-    /// The public address of the folder that holds the data, with a slash at its end; `None`: no references are served.
+    /// The public address of the folder that holds the data, with a slash at its end; `None`: no
+    /// references are served.
     pub references: Option<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Proxy>,
@@ -127,8 +128,8 @@ impl Default for Server {
 }
 
 impl Server {
-    /// The addresses to listen on. The default one is used only if there is no other socket: neither a Unix socket, nor
-    /// sockets passed by the service manager.
+    /// The addresses to listen on. The default one is used only if there is no other socket:
+    /// neither a Unix socket, nor sockets passed by the service manager.
     pub fn addresses(&self, are_passed: bool) -> Vec<BindAddress> {
         match &self.bind {
             Some(bind) => bind.clone(),
@@ -205,7 +206,8 @@ pub struct Caches {
     pub redis: Option<RedisAddress>,
     /// How long Redis keeps a tile; at least a second.
     pub redis_expiry: Duration,
-    /// The folder in object storage that keeps encoded tiles too, not that of a web server; `None`: none.
+    /// The folder in object storage that keeps encoded tiles too, not that of a web server; `None`:
+    /// none.
     pub store: Option<Address>,
 }
 
@@ -231,7 +233,8 @@ pub struct Render {
     pub threads: NonZeroUsize,
     /// The maximum number of waiting renders; beyond it the response is 503.
     pub queue: usize,
-    /// The maximum number of voxels read to compute one tile of a level that is not stored; above 0.
+    /// The maximum number of voxels read to compute one tile of a level that is not stored; above
+    /// 0.
     pub max_voxels_per_tile: u64,
     /// The maximum number of stored voxels read for one box of voxels; above 0.
     pub max_voxels_per_box: u64,
@@ -261,8 +264,11 @@ pub enum Verify {
 
 impl Verify {
     /// Every choice by its name in the configuration.
-    pub(super) const NAMES: [(&'static str, Verify); 3] =
-        [("idle", Verify::Idle), ("always", Verify::Always), ("never", Verify::Never)];
+    pub(super) const NAMES: [(&'static str, Verify); 3] = [
+        ("idle", Verify::Idle),
+        ("always", Verify::Always),
+        ("never", Verify::Never),
+    ];
 }
 
 impl Default for Render {
@@ -294,7 +300,11 @@ pub struct Log {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: LogFormat::default(), access: false, slow: Duration::from_secs(1) }
+        Self {
+            format: LogFormat::default(),
+            access: false,
+            slow: Duration::from_secs(1),
+        }
     }
 }
 
@@ -315,9 +325,11 @@ pub struct Files {
     pub trial: bool,
     /// The memory of all child processes together that open files, in bytes; no key sets it.
     pub trial_memory: u64,
-    /// Whether a server and its trial children give up what they do not need, as far as the kernel lets them.
+    /// Whether a server and its trial children give up what they do not need, as far as the kernel
+    /// lets them.
     pub confinement: bool,
-    /// The interval at which configuration and files are read again if they have changed; `None`: only when told to.
+    /// The interval at which configuration and files are read again if they have changed; `None`:
+    /// only when told to.
     pub watch: Option<Duration>,
     /// How many folders deep folders are searched for HDF5 files; 0: only their own files.
     pub depth: usize,
@@ -351,21 +363,21 @@ impl Default for Files {
 /// One dataset.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DatasetSettings {
-    /// The file whose channels are discovered, and from which channels without a file of their own are read.
-    /// Absent only if every channel has a file and a path.
+    /// The file whose channels are discovered, and from which channels without a file of their own
+    /// are read. Absent only if every channel has a file and a path.
     pub file: Option<Location>,
     /// What decides pixels.
     pub style: DatasetStyle,
     /// Whether links may leave the directory of the file that names them.
     pub allow_external: bool,
-    /// Whether its files are still being written: they are reopened when they have changed, and served in between as last
-    /// seen. `None`: those that are marked as being written.
+    /// Whether its files are still being written: they are reopened when they have changed, and
+    /// served in between as last seen. `None`: those that are marked as being written.
     pub growing: Option<bool>,
-    /// Where its file was found: the path of its folder below the one that is served. The dataset may then be left out if it
-    /// cannot be opened. `None` if the file was named.
+    /// Where its file was found: the path of its folder below the one that is served. The dataset
+    /// may then be left out if it cannot be opened. `None` if the file was named.
     pub found_in: Option<PathBuf>,
-    /// The path of its file's folder below the folder of the configuration; empty if the file lies elsewhere, or is named on
-    /// the command line.
+    /// The path of its file's folder below the folder of the configuration; empty if the file lies
+    /// elsewhere, or is named on the command line.
     pub below: PathBuf,
     /// Identifies the rules of access that protect it; `None`: it is public.
     pub access: Option<Fingerprint>,
@@ -378,18 +390,23 @@ pub struct DatasetSettings {
 impl DatasetSettings {
     /// A file without further settings.
     pub fn of_file(file: impl Into<Location>) -> Self {
-        Self { file: Some(file.into()), ..Self::default() }
+        Self {
+            file: Some(file.into()),
+            ..Self::default()
+        }
     }
 }
 
-/// One channel: a new one if it has a path or levels, else changes to the discovered one of that name.
+/// One channel: a new one if it has a path or levels, else changes to the discovered one of that
+/// name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChannelSettings {
     /// The HDF5 dataset.
     pub path: Option<String>,
     /// Set if it is in another file than the dataset's.
     pub file: Option<Location>,
-    /// An explicit pyramid, finest first. If there is one, its first level takes the place of `path`.
+    /// An explicit pyramid, finest first. If there is one, its first level takes the place of
+    /// `path`.
     pub levels: Vec<LevelSettings>,
     /// The axes as stored, slowest first; y and x are among them.
     pub axes: Option<Axes>,
@@ -399,7 +416,8 @@ pub struct ChannelSettings {
     pub window: Option<WindowRule>,
     /// What the voxels represent.
     pub kind: Option<Kind>,
-    /// The position of the first voxel in the tiles of the dataset's first channel, in voxels: x, y, z.
+    /// The position of the first voxel in the tiles of the dataset's first channel, in voxels: x,
+    /// y, z.
     pub offset: Option<Xyz<i64>>,
     /// The values that stand for missing data.
     pub missing: Option<Vec<Number>>,
@@ -409,7 +427,8 @@ pub struct ChannelSettings {
     pub names: Option<NamesSettings>,
 }
 
-/// Where the names and properties of labels are: a text file, or a table in the channel's HDF5 file.
+/// Where the names and properties of labels are: a text file, or a table in the channel's HDF5
+/// file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NamesSettings {
     /// The CSV or TSV file.

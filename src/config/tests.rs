@@ -21,17 +21,29 @@ fn typed(text: &str) -> Typed {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("voltile.toml");
     std::fs::write(&config, text).unwrap();
-    Typed { directory, layers: Layers { config: Some(config), ..Layers::default() } }
+    Typed {
+        directory,
+        layers: Layers {
+            config: Some(config),
+            ..Layers::default()
+        },
+    }
 }
 
 impl Typed {
     fn set(mut self, flags: &[&str]) -> Self {
-        self.layers.set.extend(flags.iter().map(ToString::to_string));
+        self.layers
+            .set
+            .extend(flags.iter().map(ToString::to_string));
         self
     }
 
     fn env(mut self, variables: &[(&str, &str)]) -> Self {
-        self.layers.env.extend(variables.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+        self.layers.env.extend(
+            variables
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string())),
+        );
         self
     }
 
@@ -42,7 +54,11 @@ impl Typed {
     /// Each fault as a line, without the directory's path.
     fn faults(&self) -> Vec<String> {
         let here = format!("{}/", self.directory.path().display());
-        self.load().faults.iter().map(|fault| fault.to_string().replace(&here, "")).collect()
+        self.load()
+            .faults
+            .iter()
+            .map(|fault| fault.to_string().replace(&here, ""))
+            .collect()
     }
 
     fn settings(&self) -> Settings {
@@ -52,7 +68,10 @@ impl Typed {
     }
 
     fn dataset(&self, token: &str) -> DatasetSettings {
-        self.settings().datasets.remove(&name(token)).expect("the dataset is there")
+        self.settings()
+            .datasets
+            .remove(&name(token))
+            .expect("the dataset is there")
     }
 }
 
@@ -105,33 +124,66 @@ kind = "image"                     # image | labels | rgb
 
 #[test]
 fn a_full_configuration_is_read() {
-    let typed = typed(&TYPICAL.replace("# file =", "file =").replace("# levels =", "levels ="));
+    let typed = typed(
+        &TYPICAL
+            .replace("# file =", "file =")
+            .replace("# levels =", "levels ="),
+    );
     let dataset = typed.dataset("kasthuri11");
     let channel = &dataset.channels[&name("image")];
-    assert_eq!(dataset.file, Some(typed.directory.path().join("data/kasthuri11.h5").into()));
+    assert_eq!(
+        dataset.file,
+        Some(typed.directory.path().join("data/kasthuri11.h5").into())
+    );
     assert_eq!(dataset.style.voxel_size, Some(Xyz::new(6.0, 6.0, 30.0)));
     assert_eq!(dataset.style.offset, Xyz::new(0, 0, 1));
     assert_eq!(
-        (dataset.style.square_pixels, dataset.style.not_found_outside, dataset.allow_external),
+        (
+            dataset.style.square_pixels,
+            dataset.style.not_found_outside,
+            dataset.allow_external
+        ),
         (true, false, false)
     );
     assert_eq!(channel.path.as_deref(), Some("/volumes/raw"));
-    assert_eq!(channel.file, Some(typed.directory.path().join("other.h5").into()));
-    let paths: Vec<_> = channel.levels.iter().map(|level| (level.path.as_str(), level.factor)).collect();
-    assert_eq!(paths, [("/raw", None), ("/raw_2", None), ("/raw_4", Some(Xyz::new(4, 4, 1)))]);
+    assert_eq!(
+        channel.file,
+        Some(typed.directory.path().join("other.h5").into())
+    );
+    let paths: Vec<_> = channel
+        .levels
+        .iter()
+        .map(|level| (level.path.as_str(), level.factor))
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            ("/raw", None),
+            ("/raw_2", None),
+            ("/raw_4", Some(Xyz::new(4, 4, 1)))
+        ]
+    );
     assert_eq!(channel.axes, Some(Axes::new("zyx").unwrap()));
     assert_eq!(channel.index, BTreeMap::from([(AxisName::C, 1)]));
-    assert_eq!(channel.window, Some(WindowRule::Fixed(Window::Whole { lo: 10, hi: 240 })));
+    assert_eq!(
+        channel.window,
+        Some(WindowRule::Fixed(Window::Whole { lo: 10, hi: 240 }))
+    );
     assert_eq!(channel.kind, Some(Kind::Image));
-    assert_eq!(typed.settings().server.workers, NonZeroUsize::new(2).unwrap());
+    assert_eq!(
+        typed.settings().server.workers,
+        NonZeroUsize::new(2).unwrap()
+    );
 }
 
 #[test]
 fn an_index_along_a_missing_axis_is_a_warning() {
     let warnings = typed(TYPICAL).load().warnings;
-    let expected =
-        "datasets.kasthuri11.channels.image.index: c has no effect: the axes \"zyx\" do not have it";
-    assert_eq!(warnings.iter().map(Fault::to_string).collect::<Vec<_>>(), [expected]);
+    let expected = "datasets.kasthuri11.channels.image.index: c has no effect: the axes \"zyx\" do not have it";
+    assert_eq!(
+        warnings.iter().map(Fault::to_string).collect::<Vec<_>>(),
+        [expected]
+    );
 }
 
 #[test]
@@ -139,7 +191,10 @@ fn an_empty_configuration_gives_the_defaults() {
     let loaded = load(&Layers::default());
     assert_eq!(loaded, Loaded::default());
     assert_eq!(loaded.settings.server.mounts, [Mount::default()]);
-    assert_eq!((loaded.settings.cache.tiles, loaded.settings.cache.chunks), (536_870_912, 1_073_741_824));
+    assert_eq!(
+        (loaded.settings.cache.tiles, loaded.settings.cache.chunks),
+        (536_870_912, 1_073_741_824)
+    );
 }
 
 #[test]
@@ -197,33 +252,56 @@ fn tokens_survive_exactly_through_every_layer() {
     )
     .set(&["datasets.\"FlyEM.v1\".scaling=isotropic", "datasets.'New.one'.file=d.h5"])
     .env(&[("VOLTILE_DATASETS__A-B_C__ALLOW_EXTERNAL", "true"), ("VOLTILE_DATASETS__FlyEM.v1__OFFSET", "[1,2,3]")]);
-    let Loaded { settings, faults, .. } = typed.load();
+    let Loaded {
+        settings, faults, ..
+    } = typed.load();
     let tokens: Vec<&str> = settings.datasets.keys().map(Name::as_str).collect();
     assert_eq!(tokens, ["FlyEM.v1", "New.one", "a-B_c"]);
-    assert_eq!(faults.iter().map(|fault| fault.key.as_str()).collect::<Vec<_>>(), ["datasets.\"1[0]\""]);
+    assert_eq!(
+        faults
+            .iter()
+            .map(|fault| fault.key.as_str())
+            .collect::<Vec<_>>(),
+        ["datasets.\"1[0]\""]
+    );
     let fly = &settings.datasets[&name("FlyEM.v1")];
-    assert_eq!((fly.style.scaling, fly.style.offset), (Scaling::Isotropic, Xyz::new(1, 2, 3)));
+    assert_eq!(
+        (fly.style.scaling, fly.style.offset),
+        (Scaling::Isotropic, Xyz::new(1, 2, 3))
+    );
     assert!(settings.datasets[&name("a-B_c")].allow_external);
 }
 
 #[test]
 fn flags_override_the_environment_which_overrides_the_file() {
-    let file =
-        "[server]\nbind = \"a:1\"\n[render]\nqueue = 1\nthreads = 1\npng = \"small\"\n[cache]\ntiles = 1";
+    let file = "[server]\nbind = \"a:1\"\n[render]\nqueue = 1\nthreads = 1\npng = \"small\"\n[cache]\ntiles = 1";
     let mut typed = typed(file)
         .env(&[
             ("VOLTILE_SERVER__BIND", "b:2"),
             ("VOLTILE_RENDER__QUEUE", "2"),
             ("VOLTILE_RENDER__THREADS", "2"),
         ])
-        .env(&[("VOLTILE_CACHE__TILES", ""), ("VOLTILE_LOG", "debug"), ("PATH", "/bin")])
+        .env(&[
+            ("VOLTILE_CACHE__TILES", ""),
+            ("VOLTILE_LOG", "debug"),
+            ("PATH", "/bin"),
+        ])
         .set(&["server.bind=c:3", "render.queue=3", "render.queue=4"]);
     let settings = typed.settings();
     assert_eq!(settings.server.bind, Some(vec![address("c:3")]));
-    assert_eq!((settings.render.queue, settings.render.threads.get()), (4, 2));
-    assert_eq!((settings.render.style.png, settings.cache.tiles), (PngProfile::Small, 1));
+    assert_eq!(
+        (settings.render.queue, settings.render.threads.get()),
+        (4, 2)
+    );
+    assert_eq!(
+        (settings.render.style.png, settings.cache.tiles),
+        (PngProfile::Small, 1)
+    );
     typed.layers.bind = vec!["localhost:0".to_owned(), "[::1]:1".to_owned()];
-    assert_eq!(typed.settings().server.bind, Some(vec![address("localhost:0"), address("[::1]:1")]));
+    assert_eq!(
+        typed.settings().server.bind,
+        Some(vec![address("localhost:0"), address("[::1]:1")])
+    );
 }
 
 fn address(text: &str) -> BindAddress {
@@ -236,15 +314,27 @@ fn where_to_listen_is_one_address_or_a_list_or_a_unix_socket() {
     assert_eq!(server("").addresses(false), [address("127.0.0.1:8080")]);
     assert_eq!(server("").addresses(true), []);
     assert_eq!(server("unix_socket = \"/run/a\"").addresses(false), []);
-    assert_eq!(server("bind = []\nunix_socket = \"/run/a\"").addresses(false), []);
+    assert_eq!(
+        server("bind = []\nunix_socket = \"/run/a\"").addresses(false),
+        []
+    );
     let both = server("bind = [\"a:1\", \"b:2\"]\nunix_socket = \"/run/a\"");
     assert_eq!(both.addresses(true), [address("a:1"), address("b:2")]);
-    assert_eq!((both.unix_socket, both.unix_socket_mode), (Some("/run/a".into()), 0o660));
+    assert_eq!(
+        (both.unix_socket, both.unix_socket_mode),
+        (Some("/run/a".into()), 0o660)
+    );
     let relative = typed("[server]\nunix_socket = \"http.sock\"\nunix_socket_mode = \"0600\"");
     let settings = relative.settings().server;
-    assert_eq!(settings.unix_socket, Some(relative.directory.path().join("http.sock")));
+    assert_eq!(
+        settings.unix_socket,
+        Some(relative.directory.path().join("http.sock"))
+    );
     assert_eq!(settings.unix_socket_mode, 0o600);
-    let set = typed("").set(&["server.bind=[\"a:1\", \"b:2\"]"]).settings().server;
+    let set = typed("")
+        .set(&["server.bind=[\"a:1\", \"b:2\"]"])
+        .settings()
+        .server;
     assert_eq!(set.addresses(false).len(), 2);
 }
 
@@ -252,13 +342,22 @@ fn where_to_listen_is_one_address_or_a_list_or_a_unix_socket() {
 fn tls_needs_a_certificate_and_a_key() {
     let file = typed("[server]\ntls = { certificate = \"a.pem\", key = \"/b.pem\" }");
     let tls = file.settings().server.tls.expect("it is set");
-    assert_eq!((tls.certificate, tls.key), (file.directory.path().join("a.pem"), "/b.pem".into()));
+    assert_eq!(
+        (tls.certificate, tls.key),
+        (file.directory.path().join("a.pem"), "/b.pem".into())
+    );
     let half = typed("[server.tls]\ncertificate = \"a.pem\"").faults();
-    assert!(half.len() == 1 && half[0].starts_with("server.tls.key: "), "{half:?}");
+    assert!(
+        half.len() == 1 && half[0].starts_with("server.tls.key: "),
+        "{half:?}"
+    );
     let empty = typed("[server]\ntls = {}").faults();
     assert_eq!(empty.len(), 2, "{empty:?}");
     let neither = typed("[server]\ntls = true").faults();
-    assert!(neither.len() == 1 && neither[0].starts_with("server.tls: a table"), "{neither:?}");
+    assert!(
+        neither.len() == 1 && neither[0].starts_with("server.tls: a table"),
+        "{neither:?}"
+    );
 }
 
 #[test]
@@ -276,13 +375,23 @@ fn values_of_flags_and_variables_are_toml_or_else_text() {
     ]);
     let settings = typed.settings();
     assert_eq!(settings.server.cache_control, "public, max-age=60");
-    let mount = Mount { tile_service: name("tiles"), content_type: ContentType::ImagePng, adjustable: false };
+    let mount = Mount {
+        tile_service: name("tiles"),
+        content_type: ContentType::ImagePng,
+        adjustable: false,
+    };
     assert_eq!(settings.server.mounts, [mount]);
     assert_eq!((settings.cache.tiles, settings.cache.chunks), (1024, 2048));
-    assert_eq!(settings.server.shutdown_timeout, Duration::from_millis(1500));
+    assert_eq!(
+        settings.server.shutdown_timeout,
+        Duration::from_millis(1500)
+    );
     let dataset = &settings.datasets[&name("Em")];
     assert_eq!(dataset.style.voxel_size, Some(Xyz::new(4.0, 4.0, 40.5)));
-    assert_eq!(dataset.channels[&name("raw")].index, BTreeMap::from([(AxisName::C, 2)]));
+    assert_eq!(
+        dataset.channels[&name("raw")].index,
+        BTreeMap::from([(AxisName::C, 2)])
+    );
     assert_eq!(
         dataset.channels[&name("raw")].window,
         Some(WindowRule::Fixed(Window::Whole { lo: 0, hi: 1 }))
@@ -291,30 +400,61 @@ fn values_of_flags_and_variables_are_toml_or_else_text() {
 
 #[test]
 fn faults_name_the_flag_or_variable_they_came_from() {
-    let typed = typed("").env(&[("VOLTILE_RENDER__QUEUE", "-1"), ("VOLTILE_NOSUCH__KEY", "1")]).set(&[
-        "render.threads=many",
-        "server.bind",
-        "a\n[b]\nc=1",
-    ]);
+    let typed = typed("")
+        .env(&[
+            ("VOLTILE_RENDER__QUEUE", "-1"),
+            ("VOLTILE_NOSUCH__KEY", "1"),
+        ])
+        .set(&["render.threads=many", "server.bind", "a\n[b]\nc=1"]);
     let faults = typed.faults();
-    let begin: Vec<&str> = faults.iter().map(|fault| fault.split(':').next().unwrap()).collect();
-    assert_eq!(begin, ["--set a\n[b]\nc=1", "--set server.bind", "nosuch", "render.queue", "render.threads"]);
+    let begin: Vec<&str> = faults
+        .iter()
+        .map(|fault| fault.split(':').next().unwrap())
+        .collect();
+    assert_eq!(
+        begin,
+        [
+            "--set a\n[b]\nc=1",
+            "--set server.bind",
+            "nosuch",
+            "render.queue",
+            "render.threads"
+        ]
+    );
     assert!(
-        faults[2].ends_with("the keys here are server, cache, render, files, log, access, datasets"),
+        faults[2]
+            .ends_with("the keys here are server, cache, render, files, log, access, datasets"),
         "{faults:#?}"
     );
-    assert!(faults[3].ends_with("not the whole number -1 (VOLTILE_RENDER__QUEUE)"), "{faults:#?}");
-    assert!(faults[4].ends_with("not the text \"many\" (--set)"), "{faults:#?}");
+    assert!(
+        faults[3].ends_with("not the whole number -1 (VOLTILE_RENDER__QUEUE)"),
+        "{faults:#?}"
+    );
+    assert!(
+        faults[4].ends_with("not the text \"many\" (--set)"),
+        "{faults:#?}"
+    );
 }
 
 #[test]
 fn a_variable_with_a_single_underscore_is_a_warning() {
-    let typed = typed("").env(&[("VOLTILE_SERVER_BIND", "x"), ("VOLTILE_SERVER_PORT", "tcp://10.0.0.1:80")]);
+    let typed = typed("").env(&[
+        ("VOLTILE_SERVER_BIND", "x"),
+        ("VOLTILE_SERVER_PORT", "tcp://10.0.0.1:80"),
+    ]);
     let loaded = typed.load();
     assert_eq!(loaded.faults, []);
-    let warnings: Vec<_> = loaded.warnings.iter().map(|warning| warning.key.as_str()).collect();
+    let warnings: Vec<_> = loaded
+        .warnings
+        .iter()
+        .map(|warning| warning.key.as_str())
+        .collect();
     assert_eq!(warnings, ["VOLTILE_SERVER_BIND"]);
-    assert!(loaded.warnings[0].problem.contains("VOLTILE_SERVER__BIND would set it"));
+    assert!(
+        loaded.warnings[0]
+            .problem
+            .contains("VOLTILE_SERVER__BIND would set it")
+    );
 }
 
 #[test]
@@ -348,21 +488,40 @@ fn a_file_that_cannot_be_read_is_a_fault() {
     let mut typed = typed("");
     typed.layers.config = Some(typed.directory.path().join("absent.toml"));
     let faults = typed.faults();
-    assert!(faults.len() == 1 && faults[0].starts_with("absent.toml: cannot be read: "), "{faults:?}");
+    assert!(
+        faults.len() == 1 && faults[0].starts_with("absent.toml: cannot be read: "),
+        "{faults:?}"
+    );
 }
 
 #[test]
 fn files_are_served_under_their_stems() {
-    let files =
-        ["em/vol 1.h5", "fluo/vol_1.hdf", "mcfc.h5", "b.h5", "b.tar.h5", "/x/b.h5", "größe.h5", "..h5"];
+    let files = [
+        "em/vol 1.h5",
+        "fluo/vol_1.hdf",
+        "mcfc.h5",
+        "b.h5",
+        "b.tar.h5",
+        "/x/b.h5",
+        "größe.h5",
+        "..h5",
+    ];
     let config = typed("[datasets.b]\nfile = \"c.h5\"");
     let files = files.map(|file| Path::new(file).into()).to_vec();
     let set = vec!["datasets.vol_1.voxel_size=[1,1,9]".to_owned()];
-    let loaded = load(&Layers { files, set, ..config.layers.clone() });
+    let loaded = load(&Layers {
+        files,
+        set,
+        ..config.layers.clone()
+    });
     assert_eq!(loaded.faults, []);
     let file = |dataset: &DatasetSettings| dataset.file.clone().unwrap().to_string();
-    let served: Vec<_> =
-        loaded.settings.datasets.iter().map(|(token, dataset)| (token.as_str(), file(dataset))).collect();
+    let served: Vec<_> = loaded
+        .settings
+        .datasets
+        .iter()
+        .map(|(token, dataset)| (token.as_str(), file(dataset)))
+        .collect();
     let configured = config.directory.path().join("c.h5").display().to_string();
     let expected = [
         ("._", "..h5"),
@@ -375,16 +534,31 @@ fn files_are_served_under_their_stems() {
         ("vol_1", "em/vol 1.h5"),
         ("vol_1_2", "fluo/vol_1.hdf"),
     ];
-    assert_eq!(served, expected.map(|(token, file)| (token, file.to_owned())));
-    assert_eq!(loaded.settings.datasets[&name("vol_1")].style.voxel_size, Some(Xyz::new(1.0, 1.0, 9.0)));
+    assert_eq!(
+        served,
+        expected.map(|(token, file)| (token, file.to_owned()))
+    );
+    assert_eq!(
+        loaded.settings.datasets[&name("vol_1")].style.voxel_size,
+        Some(Xyz::new(1.0, 1.0, 9.0))
+    );
 }
 
 #[test]
 fn paths_in_flags_are_relative_to_the_working_directory() {
     let typed = typed("[datasets.a]\nfile = \"a.h5\"\n[datasets.b]\nfile = \"/data/b.h5\"");
-    assert_eq!(typed.dataset("a").file, Some(typed.directory.path().join("a.h5").into()));
-    assert_eq!(typed.dataset("b").file, Some(Path::new("/data/b.h5").into()));
-    assert_eq!(typed.set(&["datasets.a.file=x/a.h5"]).dataset("a").file, Some(Path::new("x/a.h5").into()));
+    assert_eq!(
+        typed.dataset("a").file,
+        Some(typed.directory.path().join("a.h5").into())
+    );
+    assert_eq!(
+        typed.dataset("b").file,
+        Some(Path::new("/data/b.h5").into())
+    );
+    assert_eq!(
+        typed.set(&["datasets.a.file=x/a.h5"]).dataset("a").file,
+        Some(Path::new("x/a.h5").into())
+    );
 }
 
 #[test]
@@ -397,7 +571,10 @@ fn a_text_that_only_begins_like_a_number_is_a_text() {
 #[test]
 fn every_dataset_needs_a_file_somewhere() {
     let cases = [
-        ("[datasets.a]", "datasets.a.file: a dataset needs a file, such as file = \"data/kasthuri11.h5\""),
+        (
+            "[datasets.a]",
+            "datasets.a.file: a dataset needs a file, such as file = \"data/kasthuri11.h5\"",
+        ),
         (
             "[datasets.a.channels.c]\nlevels = [\"/x\"]",
             "datasets.a.file: a file is needed here, or in each channel; missing for c",
@@ -410,35 +587,54 @@ fn every_dataset_needs_a_file_somewhere() {
     for (text, fault) in cases {
         assert_eq!(typed(text).faults(), [fault], "{text}");
     }
-    for right in ["file = \"x.h5\"\npath = \"/x\"", "file = \"x.h5\"\nlevels = [\"/x\"]"] {
-        assert_eq!(typed(&format!("[datasets.a.channels.c]\n{right}")).faults(), [] as [&str; 0]);
+    for right in [
+        "file = \"x.h5\"\npath = \"/x\"",
+        "file = \"x.h5\"\nlevels = [\"/x\"]",
+    ] {
+        assert_eq!(
+            typed(&format!("[datasets.a.channels.c]\n{right}")).faults(),
+            [] as [&str; 0]
+        );
     }
 }
 
 #[test]
 fn a_token_with_a_dot_that_was_not_quoted_is_explained() {
     let faults = typed("[datasets.FlyEM.v1]\nfile = \"a.h5\"").faults();
-    assert!(faults.iter().any(|fault| fault.contains("must be quoted: \"FlyEM.v1\"")), "{faults:?}");
+    assert!(
+        faults
+            .iter()
+            .any(|fault| fault.contains("must be quoted: \"FlyEM.v1\"")),
+        "{faults:?}"
+    );
 }
 
 #[test]
 fn windows_are_integers_if_both_limits_are() {
     let window = |text: &str| {
-        let typed = typed(&format!("[datasets.a]\nfile = \"a\"\n[datasets.a.channels.c]\nwindow = {text}"));
+        let typed = typed(&format!(
+            "[datasets.a]\nfile = \"a\"\n[datasets.a.channels.c]\nwindow = {text}"
+        ));
         typed.dataset("a").channels[&name("c")].window
     };
     let whole = |lo, hi| Some(WindowRule::Fixed(Window::Whole { lo, hi }));
     let real = |lo, hi| Some(WindowRule::Fixed(Window::Real { lo, hi }));
     assert_eq!(window("[240, -10]"), whole(240, -10));
     assert_eq!(window("[10.0, 20]"), whole(10, 20));
-    assert_eq!(window("[0, 18446744073709551615]"), whole(0, u64::MAX.into()));
+    assert_eq!(
+        window("[0, 18446744073709551615]"),
+        whole(0, u64::MAX.into())
+    );
     assert_eq!(
         window("[-9223372036854775808, 9223372036854775807]"),
         whole(i64::MIN.into(), i64::MAX.into())
     );
     assert_eq!(window("[0, 0.5]"), real(0.0, 0.5));
     assert_eq!(window("[0.0, 1e30]"), real(0.0, 1e30));
-    assert_eq!((window("\"auto\""), window("\"full\"")), (Some(WindowRule::Auto), Some(WindowRule::Full)));
+    assert_eq!(
+        (window("\"auto\""), window("\"full\"")),
+        (Some(WindowRule::Auto), Some(WindowRule::Full))
+    );
 }
 
 #[test]
@@ -457,10 +653,22 @@ fn wrong_values_are_refused() {
         ("channels.c.index", "{ C = 1 }"),
         ("channels.c.levels", "[]"),
         ("channels.c.levels[0]", "[1]"),
-        ("channels.c.levels[0].factor", "[{ path = \"/a\", factor = [2, 2, 2] }]"),
-        ("channels.c.levels[1].factor", "[\"/a\", { path = \"/b\", factor = [2, 2, 0] }]"),
-        ("channels.c.levels[1].path", "[\"/a\", { factor = [2, 2, 1] }]"),
-        ("channels.c.levels[1].scale", "[\"/a\", { path = \"/b\", scale = [2, 2, 1] }]"),
+        (
+            "channels.c.levels[0].factor",
+            "[{ path = \"/a\", factor = [2, 2, 2] }]",
+        ),
+        (
+            "channels.c.levels[1].factor",
+            "[\"/a\", { path = \"/b\", factor = [2, 2, 0] }]",
+        ),
+        (
+            "channels.c.levels[1].path",
+            "[\"/a\", { factor = [2, 2, 1] }]",
+        ),
+        (
+            "channels.c.levels[1].scale",
+            "[\"/a\", { path = \"/b\", scale = [2, 2, 1] }]",
+        ),
         ("voxel_size", "[1, 1, 0]"),
         ("voxel_size", "[1, 1, inf]"),
         ("voxel_size", "[1, 1, \"1\"]"),
@@ -472,7 +680,12 @@ fn wrong_values_are_refused() {
     for (key, value) in wrong {
         let line = format!("datasets.a.{}={value}", key.split('[').next().unwrap());
         let typed = typed("[datasets.a]\nfile = \"a.h5\"").set(&[&line]);
-        let keys: Vec<_> = typed.load().faults.into_iter().map(|fault| fault.key).collect();
+        let keys: Vec<_> = typed
+            .load()
+            .faults
+            .into_iter()
+            .map(|fault| fault.key)
+            .collect();
         assert_eq!(keys, [format!("datasets.a.{key}")], "{line}");
     }
 }
@@ -504,7 +717,10 @@ fn wrong_values_of_the_server_are_refused() {
         ("server.idle_timeout", "75"),
         ("server.write_timeout", "\"2 days\""),
         ("server.mounts", "[]"),
-        ("server.mounts[0].tile_service", "[{ tile_service = \"..\" }]"),
+        (
+            "server.mounts[0].tile_service",
+            "[{ tile_service = \"..\" }]",
+        ),
         ("server.mounts[1]", "[{}, {}]"),
         ("server.mounts[0]", "[1]"),
         ("cache.tiles", "\"99999999999 GiB\""),
@@ -517,21 +733,48 @@ fn wrong_values_of_the_server_are_refused() {
     ];
     for (key, value) in wrong {
         let line = format!("{}={value}", key.split('[').next().unwrap());
-        let keys: Vec<_> = typed("").set(&[&line]).load().faults.into_iter().map(|fault| fault.key).collect();
+        let keys: Vec<_> = typed("")
+            .set(&[&line])
+            .load()
+            .faults
+            .into_iter()
+            .map(|fault| fault.key)
+            .collect();
         assert_eq!(keys, [key], "{line}");
     }
 }
 
 #[test]
 fn sizes_and_durations_are_exact() {
-    for (text, bytes) in
-        [("0", 0), ("4096", 4096), ("\"4096\"", 4096), ("\"1KiB\"", 1024), ("\"512 MiB\"", 1 << 29)]
-    {
-        assert_eq!(typed(&format!("cache.tiles = {text}")).settings().cache.tiles, bytes, "{text}");
+    for (text, bytes) in [
+        ("0", 0),
+        ("4096", 4096),
+        ("\"4096\"", 4096),
+        ("\"1KiB\"", 1024),
+        ("\"512 MiB\"", 1 << 29),
+    ] {
+        assert_eq!(
+            typed(&format!("cache.tiles = {text}"))
+                .settings()
+                .cache
+                .tiles,
+            bytes,
+            "{text}"
+        );
     }
-    for (text, millis) in [("500ms", 500), ("10s", 10_000), ("2m", 120_000), ("1m 30s", 90_000), ("0s", 0)] {
+    for (text, millis) in [
+        ("500ms", 500),
+        ("10s", 10_000),
+        ("2m", 120_000),
+        ("1m 30s", 90_000),
+        ("0s", 0),
+    ] {
         let settings = typed(&format!("server.shutdown_timeout = \"{text}\"")).settings();
-        assert_eq!(settings.server.shutdown_timeout, Duration::from_millis(millis), "{text}");
+        assert_eq!(
+            settings.server.shutdown_timeout,
+            Duration::from_millis(millis),
+            "{text}"
+        );
     }
 }
 
@@ -561,9 +804,18 @@ fn the_example_unchanged_gives_the_defaults_and_one_dataset() {
     let typed = typed(&example());
     let settings = typed.settings();
     let file = typed.directory.path().join("data/kasthuri11.h5");
-    let dataset = DatasetSettings { below: "data".into(), ..DatasetSettings::of_file(file) };
+    let dataset = DatasetSettings {
+        below: "data".into(),
+        ..DatasetSettings::of_file(file)
+    };
     let datasets = BTreeMap::from([(name("kasthuri11"), dataset)]);
-    assert_eq!(settings, Settings { datasets, ..Settings::default() });
+    assert_eq!(
+        settings,
+        Settings {
+            datasets,
+            ..Settings::default()
+        }
+    );
 }
 
 #[test]
@@ -576,7 +828,12 @@ fn the_example_with_every_key_uncommented_is_valid() {
 }
 
 /// The path of every key, with a flag that sets it to a date, which no key accepts.
-fn every_key(keys: &[Key], path: &str, around: &dyn Fn(&str) -> String, all: &mut Vec<(String, String)>) {
+fn every_key(
+    keys: &[Key],
+    path: &str,
+    around: &dyn Fn(&str) -> String,
+    all: &mut Vec<(String, String)>,
+) {
     for key in keys {
         let here = format!("{path}{}", key.name);
         let flag = around(&format!("{} = 2001-01-01", key.name));
@@ -589,10 +846,20 @@ fn every_key(keys: &[Key], path: &str, around: &dyn Fn(&str) -> String, all: &mu
                 every_key(keys, &format!("{here}.{name}."), &named, all);
             }
             Shape::Table(keys) | Shape::InlineTable(_, keys) => {
-                every_key(keys, &format!("{here}."), &|inner| around(&table(inner)), all);
+                every_key(
+                    keys,
+                    &format!("{here}."),
+                    &|inner| around(&table(inner)),
+                    all,
+                );
             }
             Shape::List(keys) | Shape::OptionalList(keys) | Shape::Inline(_, keys) => {
-                every_key(keys, &format!("{here}[0]."), &|inner| around(&list(inner)), all);
+                every_key(
+                    keys,
+                    &format!("{here}[0]."),
+                    &|inner| around(&list(inner)),
+                    all,
+                );
             }
             Shape::Default(_) | Shape::Optional(_) | Shape::Needed(_) => {}
         }
@@ -602,12 +869,26 @@ fn every_key(keys: &[Key], path: &str, around: &dyn Fn(&str) -> String, all: &mu
 #[test]
 fn every_key_in_the_table_is_read_and_is_in_the_example() {
     let mut keys = Vec::new();
-    every_key(&reader::keys(&table(Path::new(""))), "", &str::to_owned, &mut keys);
-    assert!(keys.len() > 30, "the walk goes down to the channels: {keys:?}");
+    every_key(
+        &reader::keys(&table(Path::new(""))),
+        "",
+        &str::to_owned,
+        &mut keys,
+    );
+    assert!(
+        keys.len() > 30,
+        "the walk goes down to the channels: {keys:?}"
+    );
     for (key, text) in keys {
         let faults = typed(&text).load().faults;
-        let date = faults.iter().find(|fault| fault.key == key).map(|fault| fault.problem.as_str());
-        assert!(date.is_some_and(|problem| problem.contains("date")), "{key} is not read: {faults:#?}");
+        let date = faults
+            .iter()
+            .find(|fault| fault.key == key)
+            .map(|fault| fault.problem.as_str());
+        assert!(
+            date.is_some_and(|problem| problem.contains("date")),
+            "{key} is not read: {faults:#?}"
+        );
         let word = key.rsplit('.').next().unwrap();
         let there = [
             format!("\n{word} ="),
@@ -618,7 +899,8 @@ fn every_key_in_the_table_is_read_and_is_in_the_example() {
         ];
         let example = uncommented();
         assert!(
-            there.iter().any(|form| example.contains(form)) || example.contains(&format!(".{word}]")),
+            there.iter().any(|form| example.contains(form))
+                || example.contains(&format!(".{word}]")),
             "{key}"
         );
     }
@@ -628,21 +910,31 @@ fn every_key_in_the_table_is_read_and_is_in_the_example() {
 fn a_cache_directory_is_relative_to_its_source() {
     let file = typed("[cache]\ndirectory = \"tiles\"\ndisk = \"2 GiB\"");
     let cache = file.settings().cache;
-    assert_eq!((cache.directory, cache.disk), (Some(file.directory.path().join("tiles")), 2 << 30));
-    let set = typed("[cache]\ndirectory = \"tiles\"").set(&["cache.directory=\"here\""]).settings().cache;
+    assert_eq!(
+        (cache.directory, cache.disk),
+        (Some(file.directory.path().join("tiles")), 2 << 30)
+    );
+    let set = typed("[cache]\ndirectory = \"tiles\"")
+        .set(&["cache.directory=\"here\""])
+        .settings()
+        .cache;
     assert_eq!((set.directory, set.disk), (Some("here".into()), 10 << 30));
     assert_eq!(typed("").settings().cache.directory, None);
     let faults = typed("[cache]\ndirectory = 7\ndisk = \"much\"").faults();
     assert!(
-        faults[0].starts_with("cache.directory: a path in quotes") && faults[1].contains("cache.disk"),
+        faults[0].starts_with("cache.directory: a path in quotes")
+            && faults[1].contains("cache.disk"),
         "{faults:?}"
     );
 }
 
-/// The keys of values in the tables of the whole server, as `render.queue`, with what is known of them.
+/// The keys of values in the tables of the whole server, as `render.queue`, with what is known of
+/// them.
 fn keys_of_the_server() -> Vec<(String, Key)> {
     let sections = reader::keys(&table(Path::new("")));
-    let sections = sections.into_iter().filter(|key| matches!(key.shape, Shape::Table(_)));
+    let sections = sections
+        .into_iter()
+        .filter(|key| matches!(key.shape, Shape::Table(_)));
     sections
         .flat_map(|of| {
             of.below()
@@ -655,20 +947,49 @@ fn keys_of_the_server() -> Vec<(String, Key)> {
 
 #[test]
 fn the_manual_names_the_keys_that_need_a_restart() {
-    let fixed = keys_of_the_server().into_iter().filter(|(_, key)| key.is_fixed).map(|(path, _)| path);
+    let fixed = keys_of_the_server()
+        .into_iter()
+        .filter(|(_, key)| key.is_fixed)
+        .map(|(path, _)| path);
     let manual = include_str!("../../docs/reloading.md");
-    let named = manual.split("take effect only after a restart").nth(1).unwrap().split("\n\n").next();
-    let named = named.unwrap().split('`').skip(1).step_by(2).map(str::to_owned);
-    assert_eq!(named.collect::<BTreeSet<_>>(), fixed.collect::<BTreeSet<_>>());
+    let named = manual
+        .split("take effect only after a restart")
+        .nth(1)
+        .unwrap()
+        .split("\n\n")
+        .next();
+    let named = named
+        .unwrap()
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned);
+    assert_eq!(
+        named.collect::<BTreeSet<_>>(),
+        fixed.collect::<BTreeSet<_>>()
+    );
 }
 
 /// The rows of the manual's table below a heading: key and default.
 fn manual_rows(heading: &str) -> Vec<(&'static str, &'static str)> {
     let manual = include_str!("../../docs/configuration.md");
-    let section = manual.split(&format!("\n## `{heading}`\n")).nth(1).expect(heading);
-    let rows = section.split("\n## ").next().unwrap().lines().filter(|line| line.starts_with("| `"));
+    let section = manual
+        .split(&format!("\n## `{heading}`\n"))
+        .nth(1)
+        .expect(heading);
+    let rows = section
+        .split("\n## ")
+        .next()
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with("| `"));
     rows.map(|row| row.split(" | ").map(|cell| cell.trim_matches(['|', ' '])))
-        .map(|mut cells| (cells.next().unwrap().trim_matches('`'), cells.next().unwrap()))
+        .map(|mut cells| {
+            (
+                cells.next().unwrap().trim_matches('`'),
+                cells.next().unwrap(),
+            )
+        })
         .collect()
 }
 
@@ -677,17 +998,31 @@ fn is_in_the_manual(keys: &[Key], heading: &str) {
     let rows = manual_rows(heading);
     let is_listed = |key: &&Key| !matches!(key.shape, Shape::List(_) | Shape::Named(..));
     let names: BTreeSet<&str> = keys.iter().filter(is_listed).map(|key| key.name).collect();
-    assert_eq!(rows.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(), names, "{heading}");
+    assert_eq!(
+        rows.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(),
+        names,
+        "{heading}"
+    );
     for key in keys {
         assert_ne!(key.doc, "", "{heading} {}", key.name);
-        let default = rows.iter().find(|(name, _)| *name == key.name).map(|(_, default)| *default);
+        let default = rows
+            .iter()
+            .find(|(name, _)| *name == key.name)
+            .map(|(_, default)| *default);
         if let Shape::Default(value) = key.shape {
-            assert_eq!(default, Some(format!("`{value}`").as_str()), "{heading} {}", key.name);
+            assert_eq!(
+                default,
+                Some(format!("`{value}`").as_str()),
+                "{heading} {}",
+                key.name
+            );
         }
         let inner = heading.trim_matches(['[', ']']);
         match &key.shape {
             Shape::List(below) => is_in_the_manual(below, &format!("[[{inner}.{}]]", key.name)),
-            Shape::Named(_, below) => is_in_the_manual(below, &format!("[{inner}.{}.CHANNEL]", key.name)),
+            Shape::Named(_, below) => {
+                is_in_the_manual(below, &format!("[{inner}.{}.CHANNEL]", key.name))
+            }
             _ => {}
         }
     }
@@ -714,14 +1049,25 @@ fn settings_that_need_a_restart_are_kept_and_named() {
     settings.render.max_voxels_per_box = 1;
     settings.server.cors_origins = Vec::new();
     settings.server.tls = Some(Tls::default());
-    assert_eq!(keep_fixed(&started, &mut settings), ["server.tls", "cache.tiles", "render.queue"]);
-    assert_eq!((&settings.cache, &settings.server.tls), (&started.cache, &None));
-    assert!(settings.render.queue == started.render.queue && settings.render.max_voxels_per_box == 1);
+    assert_eq!(
+        keep_fixed(&started, &mut settings),
+        ["server.tls", "cache.tiles", "render.queue"]
+    );
+    assert_eq!(
+        (&settings.cache, &settings.server.tls),
+        (&started.cache, &None)
+    );
+    assert!(
+        settings.render.queue == started.render.queue && settings.render.max_voxels_per_box == 1
+    );
     assert!(settings.server.cors_origins.is_empty());
     // Other files of TLS are applied.
     let [one, mut other] = ["a", "b"].map(|key| {
         let mut settings = Settings::default();
-        settings.server.tls = Some(Tls { key: key.into(), ..Default::default() });
+        settings.server.tls = Some(Tls {
+            key: key.into(),
+            ..Default::default()
+        });
         settings
     });
     assert!(keep_fixed(&one, &mut other).is_empty() && one != other);

@@ -1,8 +1,8 @@
 //! Parses single values: numbers, sizes, durations, names, windows.
 //!
-//! Every error says what is expected and what was found. Types are as strict as TOML's: a quoted number is a
-//! text. A path in the configuration file is relative to that file, one in a flag or a variable to the
-//! working directory, as in a shell.
+//! Every error says what is expected and what was found. Types are as strict as TOML's: a quoted
+//! number is a text. A path in the configuration file is relative to that file, one in a flag or a
+//! variable to the working directory, as in a shell.
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -95,13 +95,17 @@ pub(super) fn path(value: &Value) -> Parsed<String> {
         .ok_or_else(wrong)
 }
 
-/// A path in the file system, relative to `base` (the configuration file's directory) if the value is in the
-/// file.
+/// A path in the file system, relative to `base` (the configuration file's directory) if the value
+/// is in the file.
 pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> + use<> {
     let base = base.to_owned();
     move |value| {
         let path = PathBuf::from(path(value)?);
-        Ok(if is_in_file(value) { base.join(path) } else { path })
+        Ok(if is_in_file(value) {
+            base.join(path)
+        } else {
+            path
+        })
     }
 }
 
@@ -109,7 +113,9 @@ pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> + us
 pub(super) fn file_below(base: &Path) -> impl Fn(&Value) -> Parsed<Location> + use<> {
     let below = path_below(base);
     move |value| match Address::parsed(&path(value)?) {
-        Some(address) => address.map(Location::Object).map_err(|error| error.to_string()),
+        Some(address) => address
+            .map(Location::Object)
+            .map_err(|error| error.to_string()),
         None => below(value).map(Location::Path),
     }
 }
@@ -122,11 +128,21 @@ pub(super) fn flag(value: &Value) -> Parsed<bool> {
     }
 }
 
-pub(super) fn choice<T: Copy, const N: usize>(words: [(&'static str, T); N]) -> impl Fn(&Value) -> Parsed<T> {
+pub(super) fn choice<T: Copy, const N: usize>(
+    words: [(&'static str, T); N],
+) -> impl Fn(&Value) -> Parsed<T> {
     move |value| {
         let found = words.iter().find(|(word, _)| text_of(value) == Some(word));
-        let all = || words.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
-        found.map(|(_, meaning)| *meaning).ok_or_else(|| expected(&all(), value))
+        let all = || {
+            words
+                .iter()
+                .map(|(word, _)| format!("{word:?}"))
+                .collect::<Vec<_>>()
+                .join(" or ")
+        };
+        found
+            .map(|(_, meaning)| *meaning)
+            .ok_or_else(|| expected(&all(), value))
     }
 }
 
@@ -173,7 +189,8 @@ pub(super) fn triple<T>(item: impl Fn(&Value) -> Parsed<T>) -> impl Fn(&Value) -
 pub(super) fn list<T>(item: impl Fn(&Value) -> Parsed<T>) -> impl Fn(&Value) -> Parsed<Vec<T>> {
     move |value| {
         let items = items_of(value).ok_or_else(|| expected("a list", value))?;
-        let numbered = |(i, value)| item(value).map_err(|problem| format!("item {}: {problem}", i + 1));
+        let numbered =
+            |(i, value)| item(value).map_err(|problem| format!("item {}: {problem}", i + 1));
         items.iter().enumerate().map(numbered).collect()
     }
 }
@@ -181,13 +198,23 @@ pub(super) fn list<T>(item: impl Fn(&Value) -> Parsed<T>) -> impl Fn(&Value) -> 
 /// A number of bytes: plain, or followed by `KiB`, `MiB`, `GiB`.
 pub(super) fn size(value: &Value) -> Parsed<usize> {
     let bytes = match text_of(value) {
-        Some(text) => text.trim().parse::<bytesize::ByteSize>().ok().map(|size| i128::from(size.as_u64())),
+        Some(text) => text
+            .trim()
+            .parse::<bytesize::ByteSize>()
+            .ok()
+            .map(|size| i128::from(size.as_u64())),
         None => whole_of(value),
     };
     // No allocation can be larger, and the parser saturates above it.
-    let fits =
-        bytes.filter(|bytes| *bytes <= isize::MAX as i128).and_then(|bytes| usize::try_from(bytes).ok());
-    fits.ok_or_else(|| expected("a size such as \"512 MiB\", \"1 GiB\" or a number of bytes", value))
+    let fits = bytes
+        .filter(|bytes| *bytes <= isize::MAX as i128)
+        .and_then(|bytes| usize::try_from(bytes).ok());
+    fits.ok_or_else(|| {
+        expected(
+            "a size such as \"512 MiB\", \"1 GiB\" or a number of bytes",
+            value,
+        )
+    })
 }
 
 /// A time with its unit, at most a day.
@@ -206,7 +233,10 @@ pub(super) fn duration(value: &Value) -> Parsed<Duration> {
 pub(super) fn timeout(value: &Value) -> Parsed<Duration> {
     let time = duration(value)?;
     if time < SHORTEST_TIMEOUT {
-        return Err(expected("a time of at least \"1ms\", such as \"5s\",", value));
+        return Err(expected(
+            "a time of at least \"1ms\", such as \"5s\",",
+            value,
+        ));
     }
     Ok(time)
 }
@@ -216,23 +246,38 @@ pub(super) fn interval(value: &Value) -> Parsed<Option<Duration>> {
     if let ValueKind::Boolean(false) = value.kind {
         return Ok(None);
     }
-    let time = duration(value).ok().filter(|time| *time >= SHORTEST_INTERVAL);
-    time.map(Some)
-        .ok_or_else(|| expected("false, or an interval from \"100ms\" to a day, such as \"30s\",", value))
+    let time = duration(value)
+        .ok()
+        .filter(|time| *time >= SHORTEST_INTERVAL);
+    time.map(Some).ok_or_else(|| {
+        expected(
+            "false, or an interval from \"100ms\" to a day, such as \"30s\",",
+            value,
+        )
+    })
 }
 
-/// A path in a URL: empty, or a slash and segments that need no percent-encoding. A final slash is dropped.
+/// A path in a URL: empty, or a slash and segments that need no percent-encoding. A final slash is
+/// dropped.
 pub(super) fn url_path(value: &Value) -> Parsed<String> {
     let legal = |segment: &str| {
         !matches!(segment, "" | "." | "..")
-            && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+            && segment
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
     };
     let path = text_of(value).map(|text| text.strip_suffix('/').unwrap_or(text));
     let right = path.filter(|path| {
-        path.is_empty() || path.strip_prefix('/').is_some_and(|path| path.split('/').all(legal))
+        path.is_empty()
+            || path
+                .strip_prefix('/')
+                .is_some_and(|path| path.split('/').all(legal))
     });
     right.map(str::to_owned).ok_or_else(|| {
-        expected("a path such as \"/volumes\", of letters, digits and - . _ ~ between slashes,", value)
+        expected(
+            "a path such as \"/volumes\", of letters, digits and - . _ ~ between slashes,",
+            value,
+        )
     })
 }
 
@@ -241,22 +286,31 @@ pub(super) fn host(value: &Value) -> Parsed<String> {
     let is_name = |text: &str| {
         let text = text.strip_suffix('.').unwrap_or(text);
         text.split('.').all(|label| {
-            !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            !label.is_empty()
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
         })
     };
     let is_v6 = |text: &str| {
-        let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let address = text
+            .strip_prefix('[')
+            .and_then(|text| text.strip_suffix(']'));
         address.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok())
     };
     let right = text_of(value).filter(|text| is_name(text) || is_v6(text));
     right.map(str::to_ascii_lowercase).ok_or_else(|| {
-        expected("a host name without a port, such as \"tiles.example.org\" or \"[::1]\",", value)
+        expected(
+            "a host name without a port, such as \"tiles.example.org\" or \"[::1]\",",
+            value,
+        )
     })
 }
 
 /// Tokens, in which `*` and `?` are wildcards.
 pub(super) fn pattern(value: &Value) -> Parsed<Pattern> {
-    let text = text_of(value).ok_or_else(|| expected("a token such as \"brain\" or \"raw-*\"", value))?;
+    let text =
+        text_of(value).ok_or_else(|| expected("a token such as \"brain\" or \"raw-*\"", value))?;
     Pattern::new(text).map_err(|error| error.to_string())
 }
 
@@ -269,15 +323,27 @@ pub(super) fn bind(value: &Value) -> Parsed<Vec<BindAddress>> {
 }
 
 fn address(value: &Value) -> Parsed<BindAddress> {
-    let wrong = || expected("an address such as \"127.0.0.1:8080\", or a list of them,", value);
+    let wrong = || {
+        expected(
+            "an address such as \"127.0.0.1:8080\", or a list of them,",
+            value,
+        )
+    };
     BindAddress::new(text_of(value).ok_or_else(wrong)?).map_err(|error| error.to_string())
 }
 
 /// Permissions of a file, in octal.
 pub(super) fn permissions(value: &Value) -> Parsed<u32> {
     let digits = text_of(value).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let mode = digits.and_then(|text| u32::from_str_radix(text, 8).ok()).filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| expected("permissions in octal and in quotes, such as \"660\" or \"600\",", value))
+    let mode = digits
+        .and_then(|text| u32::from_str_radix(text, 8).ok())
+        .filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| {
+        expected(
+            "permissions in octal and in quotes, such as \"660\" or \"600\",",
+            value,
+        )
+    })
 }
 
 /// The address of a proxy, a network of them, or the Unix socket.
@@ -289,15 +355,26 @@ pub(super) fn proxy(value: &Value) -> Parsed<Proxy> {
 /// The address of a Redis server. The error does not repeat it.
 pub(super) fn redis(value: &Value) -> Parsed<Option<RedisAddress>> {
     let text = text_of(value).ok_or_else(|| expected("an address in quotes", value))?;
-    RedisAddress::new(text).map(Some).map_err(|error| error.to_string())
+    RedisAddress::new(text)
+        .map(Some)
+        .map_err(|error| error.to_string())
 }
 
 /// The address of a folder in a bucket.
 pub(super) fn bucket_folder(value: &Value) -> Parsed<Option<Address>> {
-    let wrong = || expected("the address of a folder in a bucket, such as \"s3://bucket/tiles\",", value);
+    let wrong = || {
+        expected(
+            "the address of a folder in a bucket, such as \"s3://bucket/tiles\",",
+            value,
+        )
+    };
     let address = Address::parsed(text_of(value).ok_or_else(wrong)?).ok_or_else(wrong)?;
     let address = address.map_err(|error| error.to_string())?;
-    if address.scheme() == Scheme::Web { Err(wrong()) } else { Ok(Some(address)) }
+    if address.scheme() == Scheme::Web {
+        Err(wrong())
+    } else {
+        Ok(Some(address))
+    }
 }
 
 /// How long something is kept.
@@ -311,7 +388,12 @@ pub(super) fn expiry(value: &Value) -> Parsed<Duration> {
 pub(super) fn bandwidth(value: &Value) -> Parsed<NonZeroU64> {
     let bytes = size(value)? as u64;
     let enough = NonZeroU64::new(bytes).filter(|_| bytes >= LEAST_BANDWIDTH);
-    enough.ok_or_else(|| expected("at least \"1 KiB\" per second, or no such key for no limit,", value))
+    enough.ok_or_else(|| {
+        expected(
+            "at least \"1 KiB\" per second, or no such key for no limit,",
+            value,
+        )
+    })
 }
 
 /// The value of an HTTP header.
@@ -327,21 +409,30 @@ pub(super) fn header(value: &Value) -> Parsed<String> {
             value,
         )
     };
-    text_of(value).filter(legal).map(str::to_owned).ok_or_else(wrong)
+    text_of(value)
+        .filter(legal)
+        .map(str::to_owned)
+        .ok_or_else(wrong)
 }
 
 /// An origin as browsers send it, or `*`.
 pub(super) fn origin(value: &Value) -> Parsed<String> {
     let legal = |text: &&str| {
         let host = text.split_once("://").map(|(_, host)| host);
-        let clean =
-            host.is_some_and(|h| !h.is_empty() && h.bytes().all(|b| b.is_ascii_graphic() && b != b'/'));
+        let clean = host
+            .is_some_and(|h| !h.is_empty() && h.bytes().all(|b| b.is_ascii_graphic() && b != b'/'));
         *text == "*" || (clean && text.bytes().all(|b| !b.is_ascii_uppercase()))
     };
     let wrong = || {
-        expected("\"*\" or an origin such as \"https://example.org\", lower case and without a path,", value)
+        expected(
+            "\"*\" or an origin such as \"https://example.org\", lower case and without a path,",
+            value,
+        )
     };
-    text_of(value).filter(legal).map(str::to_owned).ok_or_else(wrong)
+    text_of(value)
+        .filter(legal)
+        .map(str::to_owned)
+        .ok_or_else(wrong)
 }
 
 /// The address of a viewer, to which a fragment can be appended.
@@ -358,13 +449,20 @@ pub(super) fn viewer(value: &Value) -> Parsed<Option<String>> {
 
 /// The public address of a folder; it gets a slash at its end.
 pub(super) fn public_folder(value: &Value) -> Parsed<Option<String>> {
-    let has_user = |text: &str| text.split('/').nth(2).is_some_and(|host| host.contains('@'));
-    let is_good = |text: &str| is_address(text, &["https", "http", "s3", "gs", "az"]) && !has_user(text);
+    let has_user = |text: &str| {
+        text.split('/')
+            .nth(2)
+            .is_some_and(|host| host.contains('@'))
+    };
+    let is_good =
+        |text: &str| is_address(text, &["https", "http", "s3", "gs", "az"]) && !has_user(text);
     let right = "an address such as \"https://data.example.org/\" or \"s3://bucket/folder/\"";
     match text_of(value) {
         Some(text) if is_good(text) => Ok(Some(format!("{}/", text.trim_end_matches('/')))),
         // It may hold a password, and is not repeated.
-        Some(_) => Err(format!("{right} is expected, without a query and a password")),
+        Some(_) => Err(format!(
+            "{right} is expected, without a query and a password"
+        )),
         None => Err(expected(right, value)),
     }
 }
@@ -375,13 +473,17 @@ fn is_address(text: &str, schemes: &[&str]) -> bool {
     schemes.contains(&scheme)
         && !rest.is_empty()
         && !rest.starts_with('/')
-        && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"?#\"<>\\^`{|}".contains(&byte))
 }
 
 /// A name that can be a segment of a URL.
 pub(super) fn name(text: &str) -> Parsed<Name> {
     match text {
-        "." | ".." => Err(format!("{text:?} cannot be a name: in a URL it means a directory")),
+        "." | ".." => Err(format!(
+            "{text:?} cannot be a name: in a URL it means a directory"
+        )),
         _ => Name::new(text).map_err(|error| error.to_string()),
     }
 }
@@ -408,8 +510,14 @@ pub(super) fn name_value(value: &Value) -> Parsed<Name> {
 pub(super) fn axes(value: &Value) -> Parsed<Axes> {
     let text = text_of(value).ok_or_else(|| expected("a text such as \"zyx\"", value))?;
     let axes = Axes::new(text).map_err(|error| error.to_string())?;
-    let plane = [AxisName::Y, AxisName::X].iter().all(|axis| axes.position(*axis).is_some());
-    if plane { Ok(axes) } else { Err(format!("{text:?} lacks y or x")) }
+    let plane = [AxisName::Y, AxisName::X]
+        .iter()
+        .all(|axis| axes.position(*axis).is_some());
+    if plane {
+        Ok(axes)
+    } else {
+        Err(format!("{text:?} lacks y or x"))
+    }
 }
 
 /// How to find a window: two limits, `"auto"` or `"full"`.
@@ -418,7 +526,10 @@ pub(super) fn window(value: &Value) -> Parsed<WindowRule> {
         (Some("auto"), _) => Ok(WindowRule::Auto),
         (Some("full"), _) => Ok(WindowRule::Full),
         (_, Some([lo, hi])) => Ok(WindowRule::Fixed(limits(number(lo)?, number(hi)?))),
-        _ => Err(expected("two limits such as [10, 240], \"auto\" or \"full\"", value)),
+        _ => Err(expected(
+            "two limits such as [10, 240], \"auto\" or \"full\"",
+            value,
+        )),
     }
 }
 
@@ -426,7 +537,10 @@ pub(super) fn window(value: &Value) -> Parsed<WindowRule> {
 fn limits(lo: Number, hi: Number) -> Window {
     match (lo, hi) {
         (Number::Whole(lo), Number::Whole(hi)) => Window::Whole { lo, hi },
-        _ => Window::Real { lo: lo.to_f64(), hi: hi.to_f64() },
+        _ => Window::Real {
+            lo: lo.to_f64(),
+            hi: hi.to_f64(),
+        },
     }
 }
 
@@ -447,6 +561,9 @@ fn number(value: &Value) -> Parsed<Number> {
             Ok(Number::Whole(*number as i128))
         }
         (_, ValueKind::Float(number)) if number.is_finite() => Ok(Number::Real(*number)),
-        _ => Err(expected("a finite number, whole ones from -2^63 to 2^64-1,", value)),
+        _ => Err(expected(
+            "a finite number, whole ones from -2^63 to 2^64-1,",
+            value,
+        )),
     }
 }

@@ -1,4 +1,5 @@
-//! The folders that a confined server can reach: told at the start, and asked before other settings take effect.
+//! The folders that a confined server can reach: told at the start, and asked before other settings
+//! take effect.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +27,8 @@ pub struct AllowedFolders {
     /// Folders that are needed but do not exist.
     missing: Vec<PathBuf>,
     force: Force,
-    /// `/proc/self`, kept open: its inode, which has the permission to be read, is made anew once nobody uses it.
+    /// `/proc/self`, kept open: its inode, which has the permission to be read, is made anew once
+    /// nobody uses it.
     _process: Option<Arc<OwnedFd>>,
 }
 
@@ -55,13 +57,24 @@ impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Lack::Reading(path) => {
-                write!(f, "{} is outside of the folders that voltile may read", path.display())
+                write!(
+                    f,
+                    "{} is outside of the folders that voltile may read",
+                    path.display()
+                )
             }
             Lack::Writing(path) => {
-                write!(f, "{} is outside of the folders that voltile may write", path.display())
+                write!(
+                    f,
+                    "{} is outside of the folders that voltile may write",
+                    path.display()
+                )
             }
             Lack::Anywhere(token) => {
-                write!(f, "datasets.{token}.allow_external needs all folders, but voltile may read only some")
+                write!(
+                    f,
+                    "datasets.{token}.allow_external needs all folders, but voltile may read only some"
+                )
             }
         }?;
         f.write_str(
@@ -75,7 +88,12 @@ impl AllowedFolders {
     pub(super) fn new(needs: &Needs) -> Self {
         let missing = needs.made();
         let there = |folders: &BTreeSet<PathBuf>| {
-            topmost(folders.iter().filter(|folder| folder.is_dir()).map(|folder| resolved(folder)))
+            topmost(
+                folders
+                    .iter()
+                    .filter(|folder| folder.is_dir())
+                    .map(|folder| resolved(folder)),
+            )
         };
         Self {
             read: there(&needs.read),
@@ -94,17 +112,26 @@ impl AllowedFolders {
     }
 
     pub(super) fn not_enforced(self, why: &str) -> Self {
-        Self { force: Force::Nothing(why.to_owned()), ..self }
+        Self {
+            force: Force::Nothing(why.to_owned()),
+            ..self
+        }
     }
 
     #[cfg(target_os = "linux")]
     pub(super) fn partly_enforced(self) -> Self {
-        Self { force: Force::Partial, ..self }
+        Self {
+            force: Force::Partial,
+            ..self
+        }
     }
 
     #[cfg(target_os = "linux")]
     pub(super) fn keeping(self, process: OwnedFd) -> Self {
-        Self { _process: Some(Arc::new(process)), ..self }
+        Self {
+            _process: Some(Arc::new(process)),
+            ..self
+        }
     }
 
     /// The folders to be read; `None`: all.
@@ -122,7 +149,8 @@ impl AllowedFolders {
         &self.sockets
     }
 
-    /// Folders that did not exist when the process was confined, and that it therefore cannot reach.
+    /// Folders that did not exist when the process was confined, and that it therefore cannot
+    /// reach.
     pub fn missing(&self) -> &[PathBuf] {
         match self.force {
             Force::Nothing(_) => &[],
@@ -130,8 +158,8 @@ impl AllowedFolders {
         }
     }
 
-    /// The first thing that these settings need and that this process cannot get. Files that were found in a folder are
-    /// not asked for: those that cannot be read are left out.
+    /// The first thing that these settings need and that this process cannot get. Files that were
+    /// found in a folder are not asked for: those that cannot be read are left out.
     pub fn lacks(&self, settings: &Settings) -> Option<Lack> {
         if let Force::Nothing(_) = self.force {
             return None;
@@ -139,11 +167,22 @@ impl AllowedFolders {
         let needs = Needs::of_named(settings);
         let reading = || needs.read.iter().find_map(|folder| self.lacks_path(folder));
         let outside = |needed: &BTreeSet<PathBuf>, folders: &[PathBuf]| {
-            needed.iter().find(|folder| !lies_in(folder, folders)).cloned().map(Lack::Writing)
+            needed
+                .iter()
+                .find(|folder| !lies_in(folder, folders))
+                .cloned()
+                .map(Lack::Writing)
         };
-        let writing =
-            || outside(&needs.write, &self.write).or_else(|| outside(&needs.sockets, &self.sockets));
-        let anywhere = || needs.anywhere.clone().filter(|_| self.anywhere.is_none()).map(Lack::Anywhere);
+        let writing = || {
+            outside(&needs.write, &self.write).or_else(|| outside(&needs.sockets, &self.sockets))
+        };
+        let anywhere = || {
+            needs
+                .anywhere
+                .clone()
+                .filter(|_| self.anywhere.is_none())
+                .map(Lack::Anywhere)
+        };
         reading().or_else(writing).or_else(anywhere)
     }
 
@@ -167,13 +206,18 @@ impl AllowedFolders {
 impl fmt::Display for AllowedFolders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let extent = match &self.force {
-            Force::Nothing(why) => return write!(f, "reading and writing are not restricted: {why}"),
+            Force::Nothing(why) => {
+                return write!(f, "reading and writing are not restricted: {why}");
+            }
             Force::Full => "",
             Force::Partial => ", as far as this kernel's Landlock goes",
         };
         match &self.anywhere {
             None => write!(f, "reading is restricted to {}", named(&self.read))?,
-            Some(token) => write!(f, "reading is not restricted, as datasets.{token}.allow_external = true")?,
+            Some(token) => write!(
+                f,
+                "reading is not restricted, as datasets.{token}.allow_external = true"
+            )?,
         }
         write!(f, "; writing is restricted to {}", named(&self.write))?;
         if !self.sockets.is_empty() {
@@ -185,8 +229,11 @@ impl fmt::Display for AllowedFolders {
 
 /// The first folders of a list.
 fn named(folders: &[PathBuf]) -> String {
-    let mut names: Vec<String> =
-        folders.iter().take(MAX_NAMED).map(|folder| folder.display().to_string()).collect();
+    let mut names: Vec<String> = folders
+        .iter()
+        .take(MAX_NAMED)
+        .map(|folder| folder.display().to_string())
+        .collect();
     match folders.len() {
         0 => return "no folder".to_owned(),
         count if count > MAX_NAMED => names.push(format!("{} more folders", count - MAX_NAMED)),

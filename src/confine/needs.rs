@@ -21,28 +21,39 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What the settings need: the folders of data files, secrets, certificates and the Unix socket, and the cache
-    /// directory.
+    /// What the settings need: the folders of data files, secrets, certificates and the Unix
+    /// socket, and the cache directory.
     pub fn from_settings(settings: &Settings) -> Self {
         Self::with_datasets(settings, |_| true)
     }
 
-    /// What the settings need, without files found in folders: a found file that cannot be read is left out.
+    /// What the settings need, without files found in folders: a found file that cannot be read is
+    /// left out.
     pub(super) fn of_named(settings: &Settings) -> Self {
         Self::with_datasets(settings, |dataset| dataset.found_in.is_none())
     }
 
     fn with_datasets(settings: &Settings, is_needed: impl Fn(&DatasetSettings) -> bool) -> Self {
         let mut needs = Self::default();
-        for (token, dataset) in settings.datasets.iter().filter(|(_, dataset)| is_needed(dataset)) {
-            let channels = dataset.channels.values().filter_map(|channel| channel.file.as_ref());
+        for (token, dataset) in settings
+            .datasets
+            .iter()
+            .filter(|(_, dataset)| is_needed(dataset))
+        {
+            let channels = dataset
+                .channels
+                .values()
+                .filter_map(|channel| channel.file.as_ref());
             for file in dataset.file.iter().chain(channels) {
                 needs = match file {
                     Location::Path(path) => needs.and_file(path),
                     Location::Object(_) => needs.and_store(),
                 };
             }
-            let names = dataset.channels.values().filter_map(|channel| channel.names.as_ref()?.file.as_ref());
+            let names = dataset
+                .channels
+                .values()
+                .filter_map(|channel| channel.names.as_ref()?.file.as_ref());
             for names in names {
                 needs = needs.and_file(names);
             }
@@ -50,9 +61,18 @@ impl Needs {
                 needs.anywhere = Some(token.to_string());
             }
         }
-        // A folder that does not exist may be part of a secret that was put in place of its file, and would be logged.
-        let is_known = |file: &&PathBuf| file.parent().is_some_and(|folder| folder == "" || folder.is_dir());
-        for secrets in settings.access.iter().map(|access| &access.secrets).filter(is_known) {
+        // A folder that does not exist may be part of a secret that was put in place of its file,
+        // and would be logged.
+        let is_known = |file: &&PathBuf| {
+            file.parent()
+                .is_some_and(|folder| folder == "" || folder.is_dir())
+        };
+        for secrets in settings
+            .access
+            .iter()
+            .map(|access| &access.secrets)
+            .filter(is_known)
+        {
             needs = needs.and_file(secrets);
         }
         if let Some(tls) = &settings.server.tls {
@@ -68,7 +88,8 @@ impl Needs {
         needs
     }
 
-    /// Adds the folder of a file to be read, so that a file renamed into its place can be read too. Of a folder, itself.
+    /// Adds the folder of a file to be read, so that a file renamed into its place can be read too.
+    /// Of a folder, itself.
     pub fn and_file(mut self, file: &Path) -> Self {
         if file.is_dir() {
             self.read.insert(file.to_owned());
@@ -80,7 +101,8 @@ impl Needs {
 
     /// Adds what connections to stores take.
     fn and_store(mut self) -> Self {
-        self.read.extend(store::files().into_iter().filter(|folder| folder.is_dir()));
+        self.read
+            .extend(store::files().into_iter().filter(|folder| folder.is_dir()));
         self
     }
 
@@ -96,7 +118,8 @@ impl Needs {
         self
     }
 
-    /// Creates the folders to be written. Returns the folders that do not exist: nothing can be allowed there.
+    /// Creates the folders to be written. Returns the folders that do not exist: nothing can be
+    /// allowed there.
     pub(super) fn made(&self) -> Vec<PathBuf> {
         for folder in &self.write {
             if let Err(error) = fs::create_dir_all(folder) {
@@ -116,8 +139,12 @@ impl Needs {
 /// The path with symbolic links resolved, as far as it exists.
 pub(super) fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let known = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let Some((above, real)) = known else { return path };
+    let known = path
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, real)) = known else {
+        return path;
+    };
     match path.strip_prefix(above) {
         Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
         _ => real,

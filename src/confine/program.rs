@@ -1,4 +1,5 @@
-//! What the program itself needs: to run its own binary as a trial child, and what the C library reads.
+//! What the program itself needs: to run its own binary as a trial child, and what the C library
+//! reads.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Folders of shared libraries, read by the dynamic linker.
 const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
-/// Read by the dynamic linker; to resolve host names; to convert times in files; and for the number of processors that a
-/// container may use.
+/// Read by the dynamic linker; to resolve host names; to convert times in files; and for the number
+/// of processors that a container may use.
 const SYSTEM: [&str; 13] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.preload",
@@ -31,21 +32,31 @@ pub(super) const NULL: &str = "/dev/null";
 
 /// Files and folders to be read.
 pub(super) fn read() -> impl Iterator<Item = PathBuf> {
-    LIBRARIES.iter().chain(&SYSTEM).map(PathBuf::from).chain(mapped())
+    LIBRARIES
+        .iter()
+        .chain(&SYSTEM)
+        .map(PathBuf::from)
+        .chain(mapped())
 }
 
-/// Files and folders to be executed: the binary, and the folder of the dynamic linker, which starts it: packages are
-/// upgraded by putting another file in its place.
+/// Files and folders to be executed: the binary, and the folder of the dynamic linker, which starts
+/// it: packages are upgraded by putting another file in its place.
 pub(super) fn executed() -> BTreeSet<PathBuf> {
     let linkers = mapped().into_iter().filter(|file| is_linker(file));
     let folders = linkers.filter_map(|file| file.parent().map(Path::to_owned));
-    folders.chain(std::env::current_exe().ok()).chain([PathBuf::from("/proc/self/exe")]).collect()
+    folders
+        .chain(std::env::current_exe().ok())
+        .chain([PathBuf::from("/proc/self/exe")])
+        .collect()
 }
 
-/// The files that are mapped into this process: its binary, shared libraries and the dynamic linker.
+/// The files that are mapped into this process: its binary, shared libraries and the dynamic
+/// linker.
 fn mapped() -> BTreeSet<PathBuf> {
     let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
-    maps.split(|byte| *byte == b'\n').filter_map(mapped_file).collect()
+    maps.split(|byte| *byte == b'\n')
+        .filter_map(mapped_file)
+        .collect()
 }
 
 /// The file of a line such as `7f9c4a000000-7f9c4a026000 r-xp 00000000 fe:00 1234    /usr/lib/libc.so.6`.

@@ -1,8 +1,9 @@
 //! The filter of system calls of a trial child (seccomp).
 //!
-//! Two filters, of which the kernel applies the stricter one. Calls that only an attack makes end the process, so that
-//! it is seen. Any other call that reading does not take fails with `ENOSYS`, as on an older kernel: C libraries then
-//! do without it, and a call that a later one makes does not end a harmless process.
+//! Two filters, of which the kernel applies the stricter one. Calls that only an attack makes end
+//! the process, so that it is seen. Any other call that reading does not take fails with `ENOSYS`,
+//! as on an older kernel: C libraries then do without it, and a call that a later one makes does
+//! not end a harmless process.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +18,16 @@ type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Filters the calls of this thread, and of those that it starts, from now on.
 pub(super) fn filter() -> Result<(), seccompiler::Error> {
-    let ended = compiled(forbidden()?, SeccompAction::Allow, SeccompAction::KillProcess)?;
-    let refused =
-        compiled(allowed()?, SeccompAction::Errno(libc::ENOSYS.unsigned_abs()), SeccompAction::Allow)?;
+    let ended = compiled(
+        forbidden()?,
+        SeccompAction::Allow,
+        SeccompAction::KillProcess,
+    )?;
+    let refused = compiled(
+        allowed()?,
+        SeccompAction::Errno(libc::ENOSYS.unsigned_abs()),
+        SeccompAction::Allow,
+    )?;
     apply_filter(&ended)?;
     apply_filter(&refused)
 }
@@ -40,19 +48,35 @@ fn allowed() -> Result<Rules, BackendError> {
     let is_read = masked(2, OPENED, 0)?;
     rules.insert(libc::SYS_openat, vec![SeccompRule::new(vec![is_read])?]);
     #[cfg(target_arch = "x86_64")]
-    rules.insert(libc::SYS_open, vec![SeccompRule::new(vec![masked(1, OPENED, 0)?])?]);
+    rules.insert(
+        libc::SYS_open,
+        vec![SeccompRule::new(vec![masked(1, OPENED, 0)?])?],
+    );
     let is_thread = masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?;
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
     // No further code is loaded.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-        rules.insert(call, vec![SeccompRule::new(vec![masked(2, libc::PROT_EXEC, 0)?])?]);
+        rules.insert(
+            call,
+            vec![SeccompRule::new(vec![masked(2, libc::PROT_EXEC, 0)?])?],
+        );
     }
-    let prctls = [libc::PR_SET_NAME, PR_GET_AUXV].map(|what| SeccompRule::new(vec![number(0, what)?]));
-    rules.insert(libc::SYS_prctl, prctls.into_iter().collect::<Result<_, _>>()?);
+    let prctls =
+        [libc::PR_SET_NAME, PR_GET_AUXV].map(|what| SeccompRule::new(vec![number(0, what)?]));
+    rules.insert(
+        libc::SYS_prctl,
+        prctls.into_iter().collect::<Result<_, _>>()?,
+    );
     // `abort` and limits of this process itself.
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![number(0, own)?])?]);
-    rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![number(0, 0)?])?]);
+    rules.insert(
+        libc::SYS_tgkill,
+        vec![SeccompRule::new(vec![number(0, own)?])?],
+    );
+    rules.insert(
+        libc::SYS_prlimit64,
+        vec![SeccompRule::new(vec![number(0, 0)?])?],
+    );
     Ok(rules)
 }
 
@@ -72,7 +96,8 @@ fn always(calls: &[c_long]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-/// Reads the auxiliary vector, in which rustix looks for the clocks. The `libc` crate does not have this constant.
+/// Reads the auxiliary vector, in which rustix looks for the clocks. The `libc` crate does not have
+/// this constant.
 const PR_GET_AUXV: c_int = 0x4155_5856;
 
 /// The flags with which a file is opened for more than reading.
@@ -89,7 +114,12 @@ fn written(flags: u8) -> Result<Vec<SeccompRule>, BackendError> {
 /// Whether the bits of `mask` in a 32-bit argument are those of `value`.
 fn masked(argument: u8, mask: c_int, value: c_int) -> Result<SeccompCondition, BackendError> {
     let operator = SeccompCmpOp::MaskedEq(u64::from(mask.cast_unsigned()));
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, u64::from(value.cast_unsigned()))
+    SeccompCondition::new(
+        argument,
+        SeccompCmpArgLen::Dword,
+        operator,
+        u64::from(value.cast_unsigned()),
+    )
 }
 
 fn number(argument: u8, value: c_int) -> Result<SeccompCondition, BackendError> {

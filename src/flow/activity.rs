@@ -1,11 +1,13 @@
-//! How busy the render threads are: consulted before work is split over several threads, and before idle work.
+//! How busy the render threads are: consulted before work is split over several threads, and before
+//! idle work.
 //!
-//! If only one tile is being rendered, all threads decode its chunks. If there are several, each uses one thread: a
-//! thread that waits for chunks of its tile must not start another tile, and tiles finish in order. A prefetch uses one
-//! thread too, and ends as soon as a request arrives.
+//! If only one tile is being rendered, all threads decode its chunks. If there are several, each
+//! uses one thread: a thread that waits for chunks of its tile must not start another tile, and
+//! tiles finish in order. A prefetch uses one thread too, and ends as soon as a request arrives.
 //!
-//! Pauses between jobs are recorded as well. Pauses mean that a person is looking at the tiles, and that chunks
-//! decoded in part can be finished in the next pause. Without pauses it is cheaper to decode chunks whole at once.
+//! Pauses between jobs are recorded as well. Pauses mean that a person is looking at the tiles, and
+//! that chunks decoded in part can be finished in the next pause. Without pauses it is cheaper to
+//! decode chunks whole at once.
 //!
 //! Threads that are stuck ([`crate::flow::stalls`]) do not count.
 
@@ -31,7 +33,8 @@ struct Counts {
     stuck_jobs: AtomicUsize,
     /// Threads that prefetch or finish chunks and are stuck.
     stuck_idle: AtomicUsize,
-    /// The threads over which jobs split their work, if jobs do not run on rayon's; locked by the job that does.
+    /// The threads over which jobs split their work, if jobs do not run on rayon's; locked by the
+    /// job that does.
     helpers: OnceLock<(ThreadPool, Mutex<()>)>,
     /// When a job last ended.
     job_ended: Latest,
@@ -50,14 +53,18 @@ pub struct Latest {
 impl Default for Latest {
     /// The current time.
     fn default() -> Self {
-        Self { created: Instant::now(), last: AtomicU64::new(0) }
+        Self {
+            created: Instant::now(),
+            last: AtomicU64::new(0),
+        }
     }
 }
 
 impl Latest {
     /// Sets it to the current time.
     pub fn note(&self) {
-        self.last.store(self.created.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.last
+            .store(self.created.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// The time since then.
@@ -70,9 +77,11 @@ impl Latest {
     }
 }
 
-/// The shortest time without a job that counts as a pause: longer than a client needs to send its next request.
+/// The shortest time without a job that counts as a pause: longer than a client needs to send its
+/// next request.
 const PAUSE: Duration = Duration::from_millis(3);
-/// How long after a pause jobs count as those of a person: the time in which a screen full of tiles is requested.
+/// How long after a pause jobs count as those of a person: the time in which a screen full of tiles
+/// is requested.
 const LATELY: Duration = Duration::from_millis(250);
 
 /// Counts as one job until it is dropped.
@@ -92,7 +101,11 @@ impl Activity {
     /// The end of the last pause, or the current time during one.
     pub fn last_pause(&self) -> Instant {
         let pauses = !self.has_jobs() && self.0.job_ended.age() >= PAUSE;
-        if pauses { Instant::now() } else { self.0.pause_ended.instant() }
+        if pauses {
+            Instant::now()
+        } else {
+            self.0.pause_ended.instant()
+        }
     }
 
     /// Whether the last pause was less than 250 ms ago, so that another one is likely soon.
@@ -105,8 +118,9 @@ impl Activity {
         self.0.helpers.get_or_init(|| (helpers, Mutex::default()));
     }
 
-    /// Notes how many threads are stuck. It is not known what each of them does: while any thread prefetches or finishes
-    /// chunks, these count first, so that no job is overlooked for which idle work should end.
+    /// Notes how many threads are stuck. It is not known what each of them does: while any thread
+    /// prefetches or finishes chunks, these count first, so that no job is overlooked for which
+    /// idle work should end.
     pub fn set_stuck(&self, threads: usize) {
         let idle = threads.min(self.idle_threads());
         self.0.stuck_idle.store(idle, Ordering::Relaxed);
@@ -117,10 +131,11 @@ impl Activity {
         self.0.prefetching.load(Ordering::Relaxed) + self.0.finishing.load(Ordering::Relaxed)
     }
 
-    /// Does work that splits itself with rayon, if there are several threads and the calling job is the only one;
-    /// otherwise drops it.
+    /// Does work that splits itself with rayon, if there are several threads and the calling job is
+    /// the only one; otherwise drops it.
     ///
-    /// No other job uses the helpers meanwhile: it would wait for threads that read this job's file, which may be stuck.
+    /// No other job uses the helpers meanwhile: it would wait for threads that read this job's
+    /// file, which may be stuck.
     pub fn split<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Option<T> {
         if !self.has_one_job() {
             return None;
@@ -156,7 +171,8 @@ impl Activity {
         !self.has_jobs() && self.besides_stuck_idle(self.idle_threads()) < most
     }
 
-    /// Runs the finishing of one chunk. Unlike a prefetch it does not keep a job from using all threads: it is short.
+    /// Runs the finishing of one chunk. Unlike a prefetch it does not keep a job from using all
+    /// threads: it is short.
     pub fn finish<T>(&self, work: impl FnOnce() -> T) -> T {
         self.0.finishing.fetch_add(1, Ordering::Relaxed);
         let _working = Finishing(self);
@@ -202,7 +218,8 @@ impl Drop for Finishing<'_> {
 impl Drop for Place {
     fn drop(&mut self) {
         let Activity(counts) = &self.0;
-        // Before the count becomes 0: a thread that sees 0 must not read the time at which an earlier job ended.
+        // Before the count becomes 0: a thread that sees 0 must not read the time at which an
+        // earlier job ended.
         counts.job_ended.note();
         counts.jobs.fetch_sub(1, Ordering::Relaxed);
     }
@@ -256,7 +273,11 @@ mod tests {
         let place = activity.enter();
         let pause = activity.last_pause();
         std::thread::sleep(PAUSE);
-        assert_eq!(activity.last_pause(), pause, "while a job is under way there is no pause");
+        assert_eq!(
+            activity.last_pause(),
+            pause,
+            "while a job is under way there is no pause"
+        );
         drop(place);
     }
 
@@ -268,14 +289,18 @@ mod tests {
             let _place = activity.enter();
             assert!(activity.has_one_job() && !activity.is_idle(2));
         });
-        let result = catch_unwind(AssertUnwindSafe(|| activity.finish(|| panic!("on purpose"))));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            activity.finish(|| panic!("on purpose"))
+        }));
         assert!(result.is_err() && activity.is_idle(1));
     }
 
     #[test]
     fn a_panic_ends_a_prefetch() {
         let activity = Activity::default();
-        let result = catch_unwind(AssertUnwindSafe(|| activity.prefetch(|| panic!("on purpose"))));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            activity.prefetch(|| panic!("on purpose"))
+        }));
         assert!(result.is_err() && activity.is_idle(1));
     }
 }

@@ -1,8 +1,8 @@
 //! A circuit breaker: stops using a service that fails, and tries it again with growing pauses.
 //!
-//! It only decides who may try; what an attempt is, and how long it may take, is up to its user. While the breaker is
-//! closed, attempts are permitted. When too many have failed it opens: none is permitted, except one probe after each
-//! pause. A probe that succeeds closes it again.
+//! It only decides who may try; what an attempt is, and how long it may take, is up to its user.
+//! While the breaker is closed, attempts are permitted. When too many have failed it opens: none is
+//! permitted, except one probe after each pause. A probe that succeeds closes it again.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -29,10 +29,9 @@ pub struct Breaker {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// `balance`: failures less successes, at least 0. Occasional failures among many successes never open it.
-    Closed {
-        balance: u32,
-    },
+    /// `balance`: failures less successes, at least 0. Occasional failures among many successes
+    /// never open it.
+    Closed { balance: u32 },
     Open {
         until: Instant,
         pause: Duration,
@@ -40,7 +39,8 @@ enum State {
     },
 }
 
-/// Permission for one attempt, whose result is to be reported. Dropping it reports that there was no attempt.
+/// Permission for one attempt, whose result is to be reported. Dropping it reports that there was
+/// no attempt.
 #[derive(Debug)]
 #[must_use]
 pub struct Permit<'a> {
@@ -51,18 +51,31 @@ pub struct Permit<'a> {
 impl Breaker {
     /// A closed breaker.
     pub fn new(rule: Rule) -> Self {
-        Self { rule, state: Mutex::new(State::Closed { balance: 0 }) }
+        Self {
+            rule,
+            state: Mutex::new(State::Closed { balance: 0 }),
+        }
     }
 
     /// An open breaker, for a service that has yet to be tried; a probe is due at once.
     pub fn opened(rule: Rule) -> Self {
-        let state = State::Open { until: Instant::now(), pause: rule.first_pause / 2, probing: false };
-        Self { rule, state: Mutex::new(state) }
+        let state = State::Open {
+            until: Instant::now(),
+            pause: rule.first_pause / 2,
+            probing: false,
+        };
+        Self {
+            rule,
+            state: Mutex::new(state),
+        }
     }
 
     /// Permits an attempt while the breaker is closed.
     pub fn permit(&self) -> Option<Permit<'_>> {
-        (!self.is_open()).then_some(Permit { breaker: self, is_probe: false })
+        (!self.is_open()).then_some(Permit {
+            breaker: self,
+            is_probe: false,
+        })
     }
 
     /// Permits a probe if the breaker is open, its pause is over, and there is no other probe.
@@ -74,7 +87,10 @@ impl Breaker {
         match &mut *lock(&self.state) {
             State::Open { until, probing, .. } if !*probing && now >= *until => {
                 *probing = true;
-                Some(Permit { breaker: self, is_probe: true })
+                Some(Permit {
+                    breaker: self,
+                    is_probe: true,
+                })
             }
             _ => None,
         }
@@ -96,9 +112,11 @@ impl Breaker {
     /// The time until a probe is due; `None` while the breaker is closed or being probed.
     pub fn until_probe(&self) -> Option<Duration> {
         match *lock(&self.state) {
-            State::Open { until, probing: false, .. } => {
-                Some(until.saturating_duration_since(Instant::now()))
-            }
+            State::Open {
+                until,
+                probing: false,
+                ..
+            } => Some(until.saturating_duration_since(Instant::now())),
             _ => None,
         }
     }
@@ -139,13 +157,21 @@ impl Permit<'_> {
             }
             State::Closed { .. } => {
                 let pause = rule.first_pause;
-                *state = State::Open { until: now + pause, pause, probing: false };
+                *state = State::Open {
+                    until: now + pause,
+                    pause,
+                    probing: false,
+                };
                 true
             }
             State::Open { .. } if !is_probe => false,
             State::Open { pause, .. } => {
                 let pause = (*pause * 2).min(rule.longest_pause);
-                *state = State::Open { until: now + pause, pause, probing: false };
+                *state = State::Open {
+                    until: now + pause,
+                    pause,
+                    probing: false,
+                };
                 false
             }
         }
@@ -167,8 +193,11 @@ impl Drop for Permit<'_> {
 mod tests {
     use super::*;
 
-    const RULE: Rule =
-        Rule { failures: 3, first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(4) };
+    const RULE: Rule = Rule {
+        failures: 3,
+        first_pause: Duration::from_secs(1),
+        longest_pause: Duration::from_secs(4),
+    };
 
     fn opened(at: Instant) -> Breaker {
         let breaker = Breaker::new(RULE);
@@ -208,7 +237,10 @@ mod tests {
         let later = start + Duration::from_secs(1);
         drop(breaker.probe_at(later).unwrap());
         assert!(Breaker::opened(RULE).permits() && Breaker::new(RULE).permits());
-        assert!(breaker.probe_at(later).unwrap().succeeded(), "a probe that was not made does not count");
+        assert!(
+            breaker.probe_at(later).unwrap().succeeded(),
+            "a probe that was not made does not count"
+        );
         assert!(!breaker.is_open() && breaker.until_probe().is_none());
         assert!(!breaker.permit().unwrap().failed(), "it starts anew");
     }

@@ -1,13 +1,15 @@
-//! An LRU cache with a budget in bytes and built-in single-flight: a key is absent, in flight, or ready.
+//! An LRU cache with a budget in bytes and built-in single-flight: a key is absent, in flight, or
+//! ready.
 //!
-//! The first lookup of an absent key leads: it gets a [`Flight`] and must produce the value. Later lookups wait. When
-//! the flight ends, the value is inserted and the waiters are removed in one step under one lock, so there is no gap
-//! in which a second flight could start. The flight is owned by the job that produces the value, not by a client,
-//! which may disconnect. A flight that is dropped (after a panic, or with an abandoned job) frees the key and wakes
-//! its waiters with [`Abandoned`]. Errors are passed to the waiters and never cached.
+//! The first lookup of an absent key leads: it gets a [`Flight`] and must produce the value. Later
+//! lookups wait. When the flight ends, the value is inserted and the waiters are removed in one
+//! step under one lock, so there is no gap in which a second flight could start. The flight is
+//! owned by the job that produces the value, not by a client, which may disconnect. A flight that
+//! is dropped (after a panic, or with an abandoned job) frees the key and wakes its waiters with
+//! [`Abandoned`]. Errors are passed to the waiters and never cached.
 //!
-//! It is used for encoded tiles (waiters are async) and for decoded chunks (waiters block a render thread). The
-//! caller gives the weight of each value in bytes.
+//! It is used for encoded tiles (waiters are async) and for decoded chunks (waiters block a render
+//! thread). The caller gives the weight of each value in bytes.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +34,9 @@ pub struct Cache<K: Hash + Eq, V, E> {
 
 impl<K: Hash + Eq, V, E> Clone for Cache<K, V, E> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
@@ -58,7 +62,8 @@ pub enum Lookup<K: Hash + Eq + Clone, V: Clone, E: Clone> {
     Ready(V),
     /// The value is in flight.
     Wait(Waiter<V, E>),
-    /// The key was absent: the caller must produce the value, or pass the flight to a job that does.
+    /// The key was absent: the caller must produce the value, or pass the flight to a job that
+    /// does.
     Lead(Flight<K, V, E>),
 }
 
@@ -72,12 +77,15 @@ impl<V, E> Waiters<V, E> {
     fn add(&mut self) -> Waiter<V, E> {
         let (sender, receiver) = oneshot::channel();
         self.senders.push(sender);
-        Waiter { result: receiver, _share: self.interest.join() }
+        Waiter {
+            result: receiver,
+            _share: self.interest.join(),
+        }
     }
 }
 
-/// Whether anybody waits for a flight: known without a lock, so that work can end when nobody does. As a request may
-/// join at any moment, whoever ends work must then call [`Flight::still_wanted`].
+/// Whether anybody waits for a flight: known without a lock, so that work can end when nobody does.
+/// As a request may join at any moment, whoever ends work must then call [`Flight::still_wanted`].
 #[derive(Debug, Clone, Default)]
 pub struct Interest(Arc<AtomicUsize>);
 
@@ -116,7 +124,9 @@ impl<V, E: From<Abandoned>> Waiter<V, E> {
 
     /// Blocks the calling thread, which must not be an async one.
     pub fn wait_blocking(self) -> Result<V, E> {
-        self.result.blocking_recv().unwrap_or_else(|_| Err(Abandoned.into()))
+        self.result
+            .blocking_recv()
+            .unwrap_or_else(|_| Err(Abandoned.into()))
     }
 }
 
@@ -138,8 +148,17 @@ pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     /// A cache of at most `budget` bytes; `held` follows the bytes cached.
     pub fn new(budget: usize, held: Gauge) -> Self {
-        let state = State { slots: LruCache::unbounded(), bytes: 0 };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), budget, held }) }
+        let state = State {
+            slots: LruCache::unbounded(),
+            bytes: 0,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                budget,
+                held,
+            }),
+        }
     }
 
     /// Returns the value, joins the flight that produces it, or starts one.
@@ -147,25 +166,39 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         self.lookup_if(key, |_| true)
     }
 
-    /// Like [`Cache::lookup`], but a ready value for which `suffices` is false is dropped, and the caller leads.
+    /// Like [`Cache::lookup`], but a ready value for which `suffices` is false is dropped, and the
+    /// caller leads.
     ///
-    /// The value that a flight delivers to waiters is not checked: it may not suffice, and they must look up again.
+    /// The value that a flight delivers to waiters is not checked: it may not suffice, and they
+    /// must look up again.
     pub fn lookup_if(&self, key: &K, suffices: impl FnOnce(&V) -> bool) -> Lookup<K, V, E> {
         let mut state = lock(&self.shared.state);
         match state.slots.get_mut(key) {
-            Some(Slot::Ready { value, .. }) if suffices(value) => return Lookup::Ready(value.clone()),
+            Some(Slot::Ready { value, .. }) if suffices(value) => {
+                return Lookup::Ready(value.clone());
+            }
             Some(Slot::Flying(waiters)) => {
                 return Lookup::Wait(waiters.add());
             }
             _ => {}
         }
         let interest = Interest::default();
-        let waiters = Waiters { senders: Vec::new(), interest: interest.clone() };
-        if let Some(Slot::Ready { weight, .. }) = state.slots.put(key.clone(), Slot::Flying(waiters)) {
+        let waiters = Waiters {
+            senders: Vec::new(),
+            interest: interest.clone(),
+        };
+        if let Some(Slot::Ready { weight, .. }) =
+            state.slots.put(key.clone(), Slot::Flying(waiters))
+        {
             state.bytes -= weight;
             self.shared.held.set(state.bytes as i64);
         }
-        Lookup::Lead(Flight { cache: self.clone(), key: key.clone(), interest, landed: false })
+        Lookup::Lead(Flight {
+            cache: self.clone(),
+            key: key.clone(),
+            interest,
+            landed: false,
+        })
     }
 
     /// The value if it is ready, marked as recently used; starts no flight.
@@ -178,9 +211,15 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         ready(lock(&self.shared.state).slots.peek(key))
     }
 
-    /// Replaces a ready value for which `is_worse` holds, without marking it as recently used. False if there is
-    /// none, or if `weight` exceeds the budget.
-    pub fn replace_if(&self, key: &K, value: V, weight: usize, is_worse: impl FnOnce(&V) -> bool) -> bool {
+    /// Replaces a ready value for which `is_worse` holds, without marking it as recently used.
+    /// False if there is none, or if `weight` exceeds the budget.
+    pub fn replace_if(
+        &self,
+        key: &K,
+        value: V,
+        weight: usize,
+        is_worse: impl FnOnce(&V) -> bool,
+    ) -> bool {
         let mut state = lock(&self.shared.state);
         let old = match state.slots.peek_mut(key) {
             Some(slot @ Slot::Ready { .. }) if weight <= self.shared.budget => match slot {
@@ -205,7 +244,8 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     /// Removes a ready value for which `is_wrong` holds.
     pub fn remove_if(&self, key: &K, is_wrong: impl FnOnce(&V) -> bool) {
         let mut state = lock(&self.shared.state);
-        let wrong = matches!(state.slots.peek(key), Some(Slot::Ready { value, .. }) if is_wrong(value));
+        let wrong =
+            matches!(state.slots.peek(key), Some(Slot::Ready { value, .. }) if is_wrong(value));
         let removed = if wrong { state.slots.pop(key) } else { None };
         if let Some(Slot::Ready { weight, .. }) = &removed {
             state.bytes -= weight;
@@ -219,8 +259,9 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     pub fn clear(&self) {
         let mut state = lock(&self.shared.state);
         let slots = std::mem::replace(&mut state.slots, LruCache::unbounded());
-        let (flying, ready): (Vec<_>, Vec<_>) =
-            slots.into_iter().partition(|(_, slot)| matches!(slot, Slot::Flying(_)));
+        let (flying, ready): (Vec<_>, Vec<_>) = slots
+            .into_iter()
+            .partition(|(_, slot)| matches!(slot, Slot::Flying(_)));
         for (key, flight) in flying {
             state.slots.put(key, flight);
         }
@@ -238,7 +279,10 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         match lock(&self.cache.shared.state).slots.get_mut(&self.key) {
             Some(Slot::Flying(waiters)) => waiters.add(),
             // Never: the slot is in flight until this flight ends.
-            _ => Waiter { result: oneshot::channel().1, _share: self.interest.join() },
+            _ => Waiter {
+                result: oneshot::channel().1,
+                _share: self.interest.join(),
+            },
         }
     }
 
@@ -269,13 +313,19 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         wanted.then_some(self)
     }
 
-    /// Ends the flight: caches a value with its weight in bytes, and sends the result to every waiter.
+    /// Ends the flight: caches a value with its weight in bytes, and sends the result to every
+    /// waiter.
     pub fn land(mut self, result: Result<(V, usize), E>) {
         let waiters = {
             let mut state = lock(&self.cache.shared.state);
             let waiters = state.end_flight(&self.key);
             if let Ok((value, weight)) = &result {
-                state.keep(self.key.clone(), value.clone(), *weight, self.cache.shared.budget);
+                state.keep(
+                    self.key.clone(),
+                    value.clone(),
+                    *weight,
+                    self.cache.shared.budget,
+                );
                 self.cache.shared.held.set(state.bytes as i64);
             }
             waiters
@@ -431,9 +481,15 @@ mod tests {
         for key in [1, 2, 3] {
             fill(&cache, key, 3);
         }
-        assert!(cache.get(&1).is_some() && cache.peek(&2).is_some(), "only the first counts as a use");
+        assert!(
+            cache.get(&1).is_some() && cache.peek(&2).is_some(),
+            "only the first counts as a use"
+        );
         fill(&cache, 4, 3);
-        assert_eq!([1, 2, 3, 4].map(|key| cache.peek(&key).is_some()), [true, false, true, true]);
+        assert_eq!(
+            [1, 2, 3, 4].map(|key| cache.peek(&key).is_some()),
+            [true, false, true, true]
+        );
         assert_eq!(cache.shared.held.get(), 9);
         fill(&cache, 5, 11);
         assert_eq!(cache.peek(&5), None);
@@ -450,7 +506,10 @@ mod tests {
         assert_eq!((cache.peek(&1), cache.shared.held.get()), (None, 0));
         flight.land(Ok(("two".into(), 3)));
         assert_eq!(waiter.wait_blocking(), Ok("two".into()));
-        assert_eq!((cache.peek(&2), cache.shared.held.get()), (Some("two".into()), 3));
+        assert_eq!(
+            (cache.peek(&2), cache.shared.held.get()),
+            (Some("two".into()), 3)
+        );
     }
 
     #[test]
@@ -464,7 +523,10 @@ mod tests {
         let waiter = wait(&cache, 7);
         flight.land(Ok(("seven".into(), 5)));
         assert_eq!(waiter.wait_blocking(), Ok("seven".into()));
-        assert!(matches!(cache.lookup_if(&7, |value| value.len() > 3), Lookup::Ready(_)));
+        assert!(matches!(
+            cache.lookup_if(&7, |value| value.len() > 3),
+            Lookup::Ready(_)
+        ));
     }
 
     #[test]
@@ -472,21 +534,36 @@ mod tests {
         let cache = cache(10);
         fill(&cache, 1, 2);
         fill(&cache, 2, 2);
-        assert!(!cache.replace_if(&3, "three".into(), 1, |_| true), "nothing is there");
-        assert!(!cache.replace_if(&1, "one".into(), 1, |_| false), "good enough");
-        assert!(!cache.replace_if(&1, "one".into(), 11, |_| true), "too large");
+        assert!(
+            !cache.replace_if(&3, "three".into(), 1, |_| true),
+            "nothing is there"
+        );
+        assert!(
+            !cache.replace_if(&1, "one".into(), 1, |_| false),
+            "good enough"
+        );
+        assert!(
+            !cache.replace_if(&1, "one".into(), 11, |_| true),
+            "too large"
+        );
         assert!(cache.replace_if(&1, "one".into(), 5, |value| value == "1"));
         assert_eq!(cache.shared.held.get(), 7);
         // Key 1 is still the least recently used.
         fill(&cache, 3, 4);
-        assert_eq!([1, 2, 3].map(|key| cache.peek(&key).is_some()), [false, true, true]);
+        assert_eq!(
+            [1, 2, 3].map(|key| cache.peek(&key).is_some()),
+            [false, true, true]
+        );
         cache.remove_if(&2, |value| value != "2");
         cache.remove_if(&3, |value| value == "3");
         assert_eq!([2, 3].map(|key| cache.peek(&key).is_some()), [true, false]);
         assert_eq!(cache.shared.held.get(), 2);
         let flight = lead(&cache, 4);
         cache.remove_if(&4, |_| true);
-        assert!(!cache.replace_if(&4, "four".into(), 1, |_| true), "it is in flight");
+        assert!(
+            !cache.replace_if(&4, "four".into(), 1, |_| true),
+            "it is in flight"
+        );
         flight.land(Ok(("4".into(), 1)));
         assert!(cache.peek(&4).is_some());
     }

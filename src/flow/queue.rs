@@ -1,4 +1,5 @@
-//! A queue bounded by the weight of what is in it, such as its bytes, for threads that must not wait.
+//! A queue bounded by the weight of what is in it, such as its bytes, for threads that must not
+//! wait.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,14 +30,23 @@ pub(crate) struct Room<'a, T> {
 impl<T> Queue<T> {
     /// An empty queue. It holds items of `capacity` together, or one item of any weight.
     pub fn new(capacity: usize) -> Self {
-        let state = State { items: VecDeque::new(), weight: 0, is_closed: false };
-        Self { capacity, state: Mutex::new(state), changed: Condvar::new() }
+        let state = State {
+            items: VecDeque::new(),
+            weight: 0,
+            is_closed: false,
+        };
+        Self {
+            capacity,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
     }
 
-    /// Adds an item; waits for room until `patience` is over, without a limit if it is `None`. Returns whether the item was
-    /// added: not if there is no room, or if the queue is closed.
+    /// Adds an item; waits for room until `patience` is over, without a limit if it is `None`.
+    /// Returns whether the item was added: not if there is no room, or if the queue is closed.
     pub fn push(&self, item: T, weight: usize, patience: Option<Duration>) -> bool {
-        let has_room = |state: &State<T>| state.weight == 0 || state.weight + weight <= self.capacity;
+        let has_room =
+            |state: &State<T>| state.weight == 0 || state.weight + weight <= self.capacity;
         let mut state = self.wait(patience, |state| state.is_closed || has_room(state));
         let is_added = !state.is_closed && has_room(&state);
         if is_added {
@@ -51,7 +61,13 @@ impl<T> Queue<T> {
     pub fn next(&self) -> Option<(T, Room<'_, T>)> {
         let mut state = self.wait(None, |state| state.is_closed || !state.items.is_empty());
         let (item, weight) = state.items.pop_front()?;
-        Some((item, Room { queue: self, weight }))
+        Some((
+            item,
+            Room {
+                queue: self,
+                weight,
+            },
+        ))
     }
 
     /// Accepts no more items.
@@ -85,9 +101,15 @@ impl<T> Queue<T> {
             state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => break,
                 Some(left) => {
-                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                    self.changed
+                        .wait_timeout(state, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
                 }
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
             };
         }
         state
@@ -110,9 +132,16 @@ mod tests {
     #[test]
     fn items_come_out_in_order_and_take_up_room_until_they_are_handled() {
         let queue = Queue::new(10);
-        assert!(queue.push('a', 6, NO_TIME) && queue.push('b', 4, NO_TIME) && !queue.push('c', 1, NO_TIME));
+        assert!(
+            queue.push('a', 6, NO_TIME)
+                && queue.push('b', 4, NO_TIME)
+                && !queue.push('c', 1, NO_TIME)
+        );
         let (first, room) = queue.next().unwrap();
-        assert!(first == 'a' && !queue.push('c', 1, NO_TIME), "it is being handled");
+        assert!(
+            first == 'a' && !queue.push('c', 1, NO_TIME),
+            "it is being handled"
+        );
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| queue.push('c', 6, None));
             drop(room);

@@ -1,12 +1,13 @@
 //! Threads that wait for a file system that does not answer.
 //!
-//! A thread that reads a file cannot be interrupted. So each watched thread says what it reads, and [`Stalls::look`],
-//! called at intervals, marks a file as *stuck* while a read of it has not returned for [`PATIENCE`]. Work on a stuck file
-//! fails at once ([`ensure_answer`]): only threads that had begun before wait for it. A page fault in a mapped file
-//! counts as a read.
+//! A thread that reads a file cannot be interrupted. So each watched thread says what it reads, and
+//! [`Stalls::look`], called at intervals, marks a file as *stuck* while a read of it has not
+//! returned for [`PATIENCE`]. Work on a stuck file fails at once ([`ensure_answer`]): only threads
+//! that had begun before wait for it. A page fault in a mapped file counts as a read.
 //!
-//! What a thread reads is a property of the thread, whichever job it runs: it is kept in a thread-local, so that reads
-//! made by libhdf5 are seen too. Threads that are not watched say nothing, and their reads never fail for this reason.
+//! What a thread reads is a property of the thread, whichever job it runs: it is kept in a
+//! thread-local, so that reads made by libhdf5 are seen too. Threads that are not watched say
+//! nothing, and their reads never fail for this reason.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -71,7 +72,8 @@ struct Thread {
 #[derive(Debug, Clone)]
 struct Busy {
     file: Arc<Path>,
-    /// When it began to read; `None` while it does something else for which it may have to wait for other threads.
+    /// When it began to read; `None` while it does something else for which it may have to wait for
+    /// other threads.
     reads_since: Option<Instant>,
     in_library: bool,
 }
@@ -100,7 +102,11 @@ pub fn working_on(file: &Arc<Path>) -> BusyWith {
 
 fn busy(file: &Arc<Path>, reads_since: Option<Instant>, in_library: bool) -> BusyWith {
     let busy = |thread: &Arc<Thread>| {
-        let before = lock(&thread.busy).replace(Busy { file: Arc::clone(file), reads_since, in_library });
+        let before = lock(&thread.busy).replace(Busy {
+            file: Arc::clone(file),
+            reads_since,
+            in_library,
+        });
         (Arc::clone(thread), before)
     };
     BusyWith(THREAD.with_borrow(|thread| thread.as_ref().map(busy)))
@@ -111,14 +117,19 @@ pub fn ensure_answer<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<()
     ensure_not(|stuck| stuck.has_any(files))
 }
 
-/// Fails if libhdf5's lock is held by a thread that reads a stuck file, unless this thread is not watched.
+/// Fails if libhdf5's lock is held by a thread that reads a stuck file, unless this thread is not
+/// watched.
 pub fn ensure_library_answers() -> Result<(), Unresponsive> {
     ensure_not(|stuck| stuck.library)
 }
 
 /// Whether a part of what this thread does was refused because a file is stuck.
 pub fn was_refused() -> bool {
-    THREAD.with_borrow(|thread| thread.as_ref().is_some_and(|it| it.was_refused.load(Ordering::Relaxed)))
+    THREAD.with_borrow(|thread| {
+        thread
+            .as_ref()
+            .is_some_and(|it| it.was_refused.load(Ordering::Relaxed))
+    })
 }
 
 fn ensure_not(is_stuck: impl FnOnce(&Stuck) -> bool) -> Result<(), Unresponsive> {
@@ -131,7 +142,11 @@ fn ensure_not(is_stuck: impl FnOnce(&Stuck) -> bool) -> Result<(), Unresponsive>
 }
 
 fn refused(is_stuck: bool) -> Result<(), Unresponsive> {
-    if is_stuck { Err(Unresponsive(PATIENCE)) } else { Ok(()) }
+    if is_stuck {
+        Err(Unresponsive(PATIENCE))
+    } else {
+        Ok(())
+    }
 }
 
 /// Has this thread watched again as it was before, also after a panic.
@@ -156,8 +171,8 @@ impl Stalls {
         THREAD.set(Some(thread));
     }
 
-    /// Does work on the calling thread, which is watched meanwhile. Fails if a part of the work was refused because a file is
-    /// stuck: the result may be made without that part.
+    /// Does work on the calling thread, which is watched meanwhile. Fails if a part of the work was
+    /// refused because a file is stuck: the result may be made without that part.
     pub fn watched<T>(&self, work: impl FnOnce() -> T) -> Result<T, Unresponsive> {
         let _before = Restored(THREAD.take());
         self.watch_thread(false);
@@ -165,8 +180,8 @@ impl Stalls {
         refused(was_refused()).map(|()| result)
     }
 
-    /// Marks the files whose reads have not returned, and no others. Returns how many threads that render wait for them;
-    /// there are `most`.
+    /// Marks the files whose reads have not returned, and no others. Returns how many threads that
+    /// render wait for them; there are `most`.
     pub fn look(&self, most: usize) -> usize {
         let mut stuck = Stuck::default();
         let mut threads = lock(&self.0.threads);
@@ -181,8 +196,10 @@ impl Stalls {
             stuck.files.insert(Arc::clone(&busy.file));
             stuck.library |= busy.in_library;
         }
-        let waiting =
-            busy.iter().filter(|(renders, busy)| *renders && stuck.files.contains(&busy.file)).count();
+        let waiting = busy
+            .iter()
+            .filter(|(renders, busy)| *renders && stuck.files.contains(&busy.file))
+            .count();
         stuck.everything = waiting >= most;
         self.0.stuck.send_if_modified(|before| {
             for file in stuck.files.difference(&before.files) {
@@ -202,12 +219,15 @@ impl Stalls {
     }
 
     /// Fails if one of these files is stuck.
-    pub fn ensure_answer<'a>(&self, files: impl IntoIterator<Item = &'a Path>) -> Result<(), Unresponsive> {
+    pub fn ensure_answer<'a>(
+        &self,
+        files: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<(), Unresponsive> {
         refused(self.0.stuck.borrow().has_any(files))
     }
 
-    /// Returns when it is of no use to wait any longer for something that is made from these files: after [`PATIENCE`], as
-    /// soon as one of them, or everything, is stuck.
+    /// Returns when it is of no use to wait any longer for something that is made from these files:
+    /// after [`PATIENCE`], as soon as one of them, or everything, is stuck.
     pub async fn held_up<'a>(&self, files: impl Iterator<Item = &'a Path> + Clone) -> Unresponsive {
         tokio::time::sleep(PATIENCE).await;
         let is_held_up = |stuck: &Stuck| stuck.everything || stuck.has_any(files.clone());
@@ -219,7 +239,8 @@ impl Stalls {
 
 impl Busy {
     fn is_overdue(&self) -> bool {
-        self.reads_since.is_some_and(|since| since.elapsed() >= PATIENCE)
+        self.reads_since
+            .is_some_and(|since| since.elapsed() >= PATIENCE)
     }
 }
 
@@ -239,7 +260,9 @@ mod tests {
     fn age() {
         THREAD.with_borrow(|thread| {
             if let Some(busy) = lock(&thread.as_ref().unwrap().busy).as_mut() {
-                busy.reads_since = busy.reads_since.and_then(|since| since.checked_sub(PATIENCE));
+                busy.reads_since = busy
+                    .reads_since
+                    .and_then(|since| since.checked_sub(PATIENCE));
             }
         });
     }

@@ -1,7 +1,8 @@
-//! What one request did: how it was answered, how long each stage of its render took, and what was read.
+//! What one request did: how it was answered, how long each stage of its render took, and what was
+//! read.
 //!
-//! Whoever answers a request makes a [`Trace`] and passes it on explicitly, with the read requests of a render down to
-//! the volumes. Several threads may add to it at once.
+//! Whoever answers a request makes a [`Trace`] and passes it on explicitly, with the read requests
+//! of a render down to the volumes. Several threads may add to it at once.
 
 mod request_id;
 
@@ -15,7 +16,8 @@ pub use request_id::RequestId;
 pub enum Stage {
     /// Waiting for a render thread.
     Queue,
-    /// Reading stored bytes: chunks, unfiltered voxels, or anything through libhdf5, which decodes as well.
+    /// Reading stored bytes: chunks, unfiltered voxels, or anything through libhdf5, which decodes
+    /// as well.
     Read,
     /// Decoding chunks.
     Decode,
@@ -27,7 +29,13 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in their order.
-    pub const ALL: [Stage; 5] = [Stage::Queue, Stage::Read, Stage::Decode, Stage::Draw, Stage::Encode];
+    pub const ALL: [Stage; 5] = [
+        Stage::Queue,
+        Stage::Read,
+        Stage::Decode,
+        Stage::Draw,
+        Stage::Encode,
+    ];
 
     /// The name in metrics, logs and `Server-Timing`.
     pub fn name(self) -> &'static str {
@@ -98,7 +106,8 @@ pub struct Trace {
     outcome: AtomicU8,
     /// Nanoseconds of each stage, summed over threads.
     stages: [AtomicU64; Stage::ALL.len()],
-    /// Nanoseconds that the render thread spent reading and decoding, or waiting for others to, while it drew.
+    /// Nanoseconds that the render thread spent reading and decoding, or waiting for others to,
+    /// while it drew.
     not_drawing: AtomicU64,
     chunks_read: AtomicU64,
     chunks_cached: AtomicU64,
@@ -108,7 +117,10 @@ pub struct Trace {
 impl Trace {
     /// The trace of a request.
     pub fn new(id: RequestId) -> Self {
-        Self { id: Some(id), ..Self::default() }
+        Self {
+            id: Some(id),
+            ..Self::default()
+        }
     }
 
     /// The request's id; empty if it has none.
@@ -146,8 +158,16 @@ impl Trace {
     pub fn draw<T>(&self, work: impl FnOnce() -> T) -> T {
         let (began, before) = (Instant::now(), self.not_drawing.load(Ordering::Relaxed));
         let result = work();
-        let between = self.not_drawing.load(Ordering::Relaxed).saturating_sub(before);
-        self.add(Stage::Draw, began.elapsed().saturating_sub(Duration::from_nanos(between)));
+        let between = self
+            .not_drawing
+            .load(Ordering::Relaxed)
+            .saturating_sub(before);
+        self.add(
+            Stage::Draw,
+            began
+                .elapsed()
+                .saturating_sub(Duration::from_nanos(between)),
+        );
         result
     }
 
@@ -214,8 +234,18 @@ mod tests {
 
     #[test]
     fn stages_and_outcomes_are_numbered_in_their_order() {
-        assert!(Stage::ALL.iter().enumerate().all(|(number, stage)| *stage as usize == number));
-        assert!(Outcome::ALL.iter().enumerate().all(|(number, outcome)| *outcome as usize == number));
+        assert!(
+            Stage::ALL
+                .iter()
+                .enumerate()
+                .all(|(number, stage)| *stage as usize == number)
+        );
+        assert!(
+            Outcome::ALL
+                .iter()
+                .enumerate()
+                .all(|(number, outcome)| *outcome as usize == number)
+        );
         let trace = Trace::default();
         for outcome in Outcome::ALL {
             trace.set_outcome(outcome);

@@ -11,12 +11,14 @@ const FLAT: f64 = 1e-9;
 
 type Vector = [f64; 3];
 
-/// A transform from indices of voxels (x, y, z) at level 0 to positions in space: the rows of x, y and z, each with the
-/// factors of x, y and z and a shift. Index 0 is the centre of the first voxel. It can be inverted.
+/// A transform from indices of voxels (x, y, z) at level 0 to positions in space: the rows of x, y
+/// and z, each with the factors of x, y and z and a shift. Index 0 is the centre of the first
+/// voxel. It can be inverted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Affine([[f64; 4]; 3]);
 
-/// The transform of each time point: unknown, one for all, or one from each of several time points on, in ascending order.
+/// The transform of each time point: unknown, one for all, or one from each of several time points
+/// on, in ascending order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Transforms(Vec<(u64, Affine)>);
 
@@ -31,11 +33,20 @@ struct Parts {
 
 impl Affine {
     /// The transform that changes nothing.
-    pub const IDENTITY: Self = Self([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]);
+    pub const IDENTITY: Self = Self([
+        [1.0, 0.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0],
+        [0.0, 0.0, 1.0, 0.0],
+    ]);
 
-    /// Of voxels of this size along the axes of space, the first of which has its centre at the origin.
+    /// Of voxels of this size along the axes of space, the first of which has its centre at the
+    /// origin.
     pub fn scaling(voxel: Xyz<f64>) -> Self {
-        Self([[voxel.x, 0.0, 0.0, 0.0], [0.0, voxel.y, 0.0, 0.0], [0.0, 0.0, voxel.z, 0.0]])
+        Self([
+            [voxel.x, 0.0, 0.0, 0.0],
+            [0.0, voxel.y, 0.0, 0.0],
+            [0.0, 0.0, voxel.z, 0.0],
+        ])
     }
 
     /// From the rows of x, y and z; `None` unless all numbers are finite and voxels have a volume.
@@ -46,10 +57,13 @@ impl Affine {
         (is_finite && affine.determinant().abs() > FLAT * edges).then_some(affine)
     }
 
-    /// Of voxels whose edges along x, y and z are these vectors, and whose first has its centre at `first`.
+    /// Of voxels whose edges along x, y and z are these vectors, and whose first has its centre at
+    /// `first`.
     pub fn from_edges([x, y, z]: [Vector; 3], first: Xyz<f64>) -> Option<Self> {
         let first: Vector = first.into();
-        Self::new(std::array::from_fn(|row| [x[row], y[row], z[row], first[row]]))
+        Self::new(std::array::from_fn(|row| {
+            [x[row], y[row], z[row], first[row]]
+        }))
     }
 
     /// The rows of x, y and z.
@@ -74,7 +88,9 @@ impl Affine {
 
     /// The position of an index.
     pub fn apply(&self, at: Xyz<f64>) -> Xyz<f64> {
-        self.0.map(|[x, y, z, shift]| x * at.x + y * at.y + z * at.z + shift).into()
+        self.0
+            .map(|[x, y, z, shift]| x * at.x + y * at.y + z * at.z + shift)
+            .into()
     }
 
     /// First `other`, then this.
@@ -83,13 +99,17 @@ impl Affine {
             let sum: f64 = (0..3).map(|i| row[i] * other.0[i][column]).sum();
             if column == 3 { sum + row[3] } else { sum }
         };
-        Self(self.0.map(|row| std::array::from_fn(|column| product(row, column))))
+        Self(
+            self.0
+                .map(|row| std::array::from_fn(|column| product(row, column))),
+        )
     }
 
     /// From positions to indices.
     pub fn inverse(&self) -> Self {
         let ([x, y, z], shift) = (self.edges(), self.translation().into());
-        let rows = [cross(y, z), cross(z, x), cross(x, y)].map(|row| row.map(|n| n / self.determinant()));
+        let rows =
+            [cross(y, z), cross(z, x), cross(x, y)].map(|row| row.map(|n| n / self.determinant()));
         Self(rows.map(|row| [row[0], row[1], row[2], -dot(row, shift)]))
     }
 
@@ -100,7 +120,10 @@ impl Affine {
 
     /// Of voxels that are smaller by these factors; the position of the first stays.
     pub fn divided(&self, by: Xyz<f64>) -> Self {
-        Self(self.0.map(|[x, y, z, shift]| [x / by.x, y / by.y, z / by.z, shift]))
+        Self(
+            self.0
+                .map(|[x, y, z, shift]| [x / by.x, y / by.y, z / by.z, shift]),
+        )
     }
 
     /// Of voxels that begin at this index.
@@ -114,7 +137,8 @@ impl Affine {
     pub fn only_moves(&self, close: Xyz<f64>) -> bool {
         let close: Vector = close.into();
         let rows = self.0.iter().zip(&Self::IDENTITY.0);
-        rows.into_iter().all(|(own, usual)| (0..3).all(|axis| (own[axis] - usual[axis]).abs() <= close[axis]))
+        rows.into_iter()
+            .all(|(own, usual)| (0..3).all(|axis| (own[axis] - usual[axis]).abs() <= close[axis]))
     }
 
     fn determinant(&self) -> f64 {
@@ -133,10 +157,15 @@ impl Affine {
         let rest = minus(minus(z, scaled(first, xz)), scaled(second, yz));
         let scale = [x, upright, rest].map(length);
         let shear = [xy / scale[1], xz / scale[2], yz / scale[2]];
-        Parts { scale, shear, axes: [first, second, scaled(rest, 1.0 / scale[2])] }
+        Parts {
+            scale,
+            shear,
+            axes: [first, second, scaled(rest, 1.0 / scale[2])],
+        }
     }
 
-    /// What it does besides scaling by the size of a voxel; `None` if nothing. `unit`: that of lengths.
+    /// What it does besides scaling by the size of a voxel; `None` if nothing. `unit`: that of
+    /// lengths.
     fn in_words(&self, voxel: Option<Xyz<f64>>, unit: &str) -> Option<String> {
         let parts = self.parts();
         let usual = voxel.map_or(parts.scale, Into::into);
@@ -161,7 +190,9 @@ impl Parts {
     fn sheared(&self) -> Option<String> {
         let named = self.shear.iter().zip(["x for y", "x for z", "y for z"]);
         let told = named.filter(|(shear, _)| shear.abs() > CLOSE);
-        let words: Vec<String> = told.map(|(shear, name)| format!("{} ({name})", tidy(*shear))).collect();
+        let words: Vec<String> = told
+            .map(|(shear, name)| format!("{} ({name})", tidy(*shear)))
+            .collect();
         (!words.is_empty()).then(|| format!("sheared by {}", words.join(", ")))
     }
 
@@ -169,13 +200,22 @@ impl Parts {
         let along: Option<Vec<String>> = self.axes.iter().map(along).collect();
         if let Some(along) = along {
             let is_usual = along.iter().eq(&["+x", "+y", "+z"]);
-            return (!is_usual).then(|| format!("its axes x, y, z run along {} of space", along.join(", ")));
+            return (!is_usual)
+                .then(|| format!("its axes x, y, z run along {} of space", along.join(", ")));
         }
         let [x, y, z] = self.axes;
         let is_mirrored = dot(x, cross(y, z)) < 0.0;
         let (about, degrees) = rotation([x, y, if is_mirrored { scaled(z, -1.0) } else { z }]);
-        let mirrored = if is_mirrored { "mirrored along z; " } else { "" };
-        Some(format!("{mirrored}rotated by {}° about the axis {}", tidy(degrees), listed(&about)))
+        let mirrored = if is_mirrored {
+            "mirrored along z; "
+        } else {
+            ""
+        };
+        Some(format!(
+            "{mirrored}rotated by {}° about the axis {}",
+            tidy(degrees),
+            listed(&about)
+        ))
     }
 }
 
@@ -211,17 +251,25 @@ impl Transforms {
     /// Each of them changed.
     #[must_use]
     pub fn map(&self, change: impl Fn(&Affine) -> Affine) -> Self {
-        Self(self.0.iter().map(|(time, transform)| (*time, change(transform))).collect())
+        Self(
+            self.0
+                .iter()
+                .map(|(time, transform)| (*time, change(transform)))
+                .collect(),
+        )
     }
 
-    /// What they do besides scaling by the size of a voxel; `None` if nothing or unknown. `unit`: that of lengths.
+    /// What they do besides scaling by the size of a voxel; `None` if nothing or unknown. `unit`:
+    /// that of lengths.
     pub fn in_words(&self, voxel: Option<Xyz<f64>>, unit: &str) -> Option<String> {
         let first = self.first()?.in_words(voxel, unit);
         match (self.vary(), first) {
-            (true, Some(words)) => Some(format!("{words}; other time points have other transforms")),
-            (true, None) => {
-                Some("nothing at the first time point; other time points have transforms".to_owned())
+            (true, Some(words)) => {
+                Some(format!("{words}; other time points have other transforms"))
             }
+            (true, None) => Some(
+                "nothing at the first time point; other time points have transforms".to_owned(),
+            ),
             (false, words) => words,
         }
     }
@@ -240,21 +288,26 @@ fn rotation(axes: [Vector; 3]) -> (Vector, f64) {
     let twice = [y[2] - z[1], z[0] - x[2], x[1] - y[0]];
     let cosine = f64::midpoint(x[0] + y[1] + z[2], -1.0);
     let degrees = (length(twice) / 2.0).atan2(cosine).to_degrees();
-    // The symmetric part less the cosine is the axis times itself; near half a turn nothing else tells the axis.
+    // The symmetric part less the cosine is the axis times itself; near half a turn nothing else
+    // tells the axis.
     let symmetric = |column: usize| -> Vector {
         std::array::from_fn(|row| {
             let diagonal = if row == column { 2.0 * cosine } else { 0.0 };
             axes[column][row] + axes[row][column] - diagonal
         })
     };
-    let longest = (0..3).map(symmetric).max_by(|a, b| length(*a).total_cmp(&length(*b))).unwrap_or_default();
+    let longest = (0..3)
+        .map(symmetric)
+        .max_by(|a, b| length(*a).total_cmp(&length(*b)))
+        .unwrap_or_default();
     let sign = if dot(longest, twice) < 0.0 { -1.0 } else { 1.0 };
     (scaled(longest, sign / length(longest)), degrees)
 }
 
 /// The axis of space along which a unit vector runs, such as `-y`; `None` if it runs along none.
 fn along(direction: &Vector) -> Option<String> {
-    let is_only = |place: &usize| (0..3).all(|other| other == *place || direction[other].abs() <= CLOSE);
+    let is_only =
+        |place: &usize| (0..3).all(|other| other == *place || direction[other].abs() <= CLOSE);
     let place = (0..3).find(is_only)?;
     let sign = if direction[place] > 0.0 { '+' } else { '-' };
     Some(format!("{sign}{}", ['x', 'y', 'z'][place]))
@@ -262,13 +315,26 @@ fn along(direction: &Vector) -> Option<String> {
 
 /// Numbers without those that only come from rounding.
 fn listed(numbers: &Vector) -> String {
-    let most = numbers.iter().fold(0.0, |most: f64, number| most.max(number.abs()));
-    numbers.map(|number| tidy(if number.abs() < CLOSE * most { 0.0 } else { number })).join(", ")
+    let most = numbers
+        .iter()
+        .fold(0.0, |most: f64, number| most.max(number.abs()));
+    numbers
+        .map(|number| {
+            tidy(if number.abs() < CLOSE * most {
+                0.0
+            } else {
+                number
+            })
+        })
+        .join(", ")
 }
 
 /// A number with six digits.
 fn tidy(number: f64) -> String {
-    format!("{number:.5e}").parse().unwrap_or(number).to_string()
+    format!("{number:.5e}")
+        .parse()
+        .unwrap_or(number)
+        .to_string()
 }
 
 fn dot(a: Vector, b: Vector) -> f64 {
@@ -276,7 +342,11 @@ fn dot(a: Vector, b: Vector) -> f64 {
 }
 
 fn cross(a: Vector, b: Vector) -> Vector {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    [
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    ]
 }
 
 fn length(a: Vector) -> f64 {
@@ -295,7 +365,11 @@ fn minus(a: Vector, b: Vector) -> Vector {
 mod tests {
     use super::*;
 
-    const SKEW: [[f64; 4]; 3] = [[0.5, 0.1, -0.3, 7.0], [0.2, 0.4, 0.0, -2.0], [0.0, 0.3, 2.0, 11.0]];
+    const SKEW: [[f64; 4]; 3] = [
+        [0.5, 0.1, -0.3, 7.0],
+        [0.2, 0.4, 0.0, -2.0],
+        [0.0, 0.3, 2.0, 11.0],
+    ];
 
     fn words(rows: [[f64; 4]; 3]) -> Option<String> {
         Transforms::from(Affine::new(rows)).in_words(Some(Xyz::all(1.0)), "µm")
@@ -306,9 +380,24 @@ mod tests {
         let (sine, cosine) = degrees.to_radians().sin_cos();
         let rest = 1.0 - cosine;
         [
-            [cosine + x * x * rest, x * y * rest - z * sine, x * z * rest + y * sine, 0.0],
-            [y * x * rest + z * sine, cosine + y * y * rest, y * z * rest - x * sine, 0.0],
-            [z * x * rest - y * sine, z * y * rest + x * sine, cosine + z * z * rest, 0.0],
+            [
+                cosine + x * x * rest,
+                x * y * rest - z * sine,
+                x * z * rest + y * sine,
+                0.0,
+            ],
+            [
+                y * x * rest + z * sine,
+                cosine + y * y * rest,
+                y * z * rest - x * sine,
+                0.0,
+            ],
+            [
+                z * x * rest - y * sine,
+                z * y * rest + x * sine,
+                cosine + z * z * rest,
+                0.0,
+            ],
         ]
     }
 
@@ -316,12 +405,22 @@ mod tests {
     fn the_inverse_leads_back_and_flat_transforms_have_none() {
         let skew = Affine::new(SKEW).unwrap();
         let point = Xyz::new(3.0, -4.0, 5.0);
-        let back = skew.inverse().apply(skew.apply(point)).zip(point, |a, b| (a - b).abs());
+        let back = skew
+            .inverse()
+            .apply(skew.apply(point))
+            .zip(point, |a, b| (a - b).abs());
         assert!(back.map(|away| away < 1e-12) == Xyz::all(true), "{back:?}");
         assert!(skew.inverse().after(&skew).only_moves(Xyz::all(1e-12)));
         assert_eq!(skew.beginning_at(point).translation(), skew.apply(point));
-        let flat = [[1.0, 2.0, 0.0, 0.0], [2.0, 4.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
-        assert_eq!((Affine::new(flat), Affine::new([[f64::NAN; 4]; 3])), (None, None));
+        let flat = [
+            [1.0, 2.0, 0.0, 0.0],
+            [2.0, 4.0, 0.0, 0.0],
+            [0.0, 0.0, 1.0, 0.0],
+        ];
+        assert_eq!(
+            (Affine::new(flat), Affine::new([[f64::NAN; 4]; 3])),
+            (None, None)
+        );
     }
 
     #[test]
@@ -337,8 +436,15 @@ mod tests {
     fn shear_scale_and_mirroring_are_told_from_rotation() {
         let [[a, b, c, _], [d, e, f, _], [g, h, i, _]] = turned([0.6, 0.0, 0.8], 30.0);
         let mirrored = words([[a, b, -c, 0.0], [d, e, -f, 0.0], [g, h, -i, 0.0]]).unwrap();
-        assert_eq!(mirrored, "mirrored along z; rotated by 30° about the axis 0.6, 0, 0.8");
-        let mixed = [[2.0, 0.5, 0.0, 0.0], [0.0, 1.0, 0.25, 0.0], [0.0, 0.0, 1.0, 1e-9]];
+        assert_eq!(
+            mirrored,
+            "mirrored along z; rotated by 30° about the axis 0.6, 0, 0.8"
+        );
+        let mixed = [
+            [2.0, 0.5, 0.0, 0.0],
+            [0.0, 1.0, 0.25, 0.0],
+            [0.0, 0.0, 1.0, 1e-9],
+        ];
         assert_eq!(
             words(mixed).unwrap(),
             "scaled by 2, 1, 1 (x, y, z); sheared by 0.5 (x for y), 0.25 (y for z)"

@@ -24,7 +24,10 @@ impl Level {
 
     /// The level whose x and y downsample factor is `factor`; `None` unless that is a power of two.
     pub fn from_factor(factor: u64) -> Option<Self> {
-        factor.is_power_of_two().then(|| Self::new(u64::from(factor.trailing_zeros()))).flatten()
+        factor
+            .is_power_of_two()
+            .then(|| Self::new(u64::from(factor.trailing_zeros())))
+            .flatten()
     }
 
     /// The number in URLs.
@@ -58,7 +61,8 @@ impl Scaling {
     }
 }
 
-/// How a level is derived from a stored one: each voxel is the mean (for labels, the first) of a box of stored voxels.
+/// How a level is derived from a stored one: each voxel is the mean (for labels, the first) of a
+/// box of stored voxels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelView {
     /// The level described.
@@ -76,13 +80,18 @@ pub struct LevelView {
 }
 
 impl LevelView {
-    /// Chooses how to derive `level` from the stored levels, given as (level, z factor, size); level 0 must be among
-    /// them.
+    /// Chooses how to derive `level` from the stored levels, given as (level, z factor, size);
+    /// level 0 must be among them.
     ///
-    /// Uses the level itself if it is stored, else the nearest finer stored one, in one step. `None` if half the
-    /// level's factor exceeds the larger extent in x and y: a volume 300 wide has levels 0 to 9. If that extent is a
-    /// power of two, there is one level more than needed to reach a single voxel, as in the reference implementation.
-    pub fn choose(level: Level, stored: &[(Level, u64, Xyz<u64>)], scaling: Scaling) -> Option<Self> {
+    /// Uses the level itself if it is stored, else the nearest finer stored one, in one step.
+    /// `None` if half the level's factor exceeds the larger extent in x and y: a volume 300 wide
+    /// has levels 0 to 9. If that extent is a power of two, there is one level more than needed to
+    /// reach a single voxel, as in the reference implementation.
+    pub fn choose(
+        level: Level,
+        stored: &[(Level, u64, Xyz<u64>)],
+        scaling: Scaling,
+    ) -> Option<Self> {
         let full = stored.iter().find(|(l, ..)| *l == Level::FULL)?.2;
         if level != Level::FULL && level.factor() / 2 > full.x.max(full.y) {
             return None;
@@ -90,7 +99,11 @@ impl LevelView {
         let nearest = stored.iter().enumerate().filter(|(_, (l, ..))| *l <= level);
         let (index, &(base, z_factor, stored_size)) = nearest.max_by_key(|(_, (l, ..))| *l)?;
         let step = level.factor() / base.factor();
-        let z_step = if scaling == Scaling::Isotropic { step } else { 1 };
+        let z_step = if scaling == Scaling::Isotropic {
+            step
+        } else {
+            1
+        };
         let downsample = Xyz::new(step, step, z_step);
         Some(Self {
             level,
@@ -98,13 +111,22 @@ impl LevelView {
             stored_size,
             downsample,
             size: stored_size.zip(downsample, u64::div_ceil),
-            factor: Xyz::new(level.factor(), level.factor(), z_factor.saturating_mul(z_step)),
+            factor: Xyz::new(
+                level.factor(),
+                level.factor(),
+                z_factor.saturating_mul(z_step),
+            ),
         })
     }
 
     /// The same level, read from stored level `stored`, which is this level.
     pub fn stored_as(self, stored: usize) -> Self {
-        Self { stored, stored_size: self.size, downsample: Xyz::all(1), ..self }
+        Self {
+            stored,
+            stored_size: self.size,
+            downsample: Xyz::all(1),
+            ..self
+        }
     }
 
     /// Whether the level is stored rather than derived on the fly.
@@ -112,7 +134,8 @@ impl LevelView {
         self.downsample == Xyz::all(1)
     }
 
-    /// Whether one tile of the grid shows a whole xy slice, if the level's first voxel is at `grid` (voxels of level 0).
+    /// Whether one tile of the grid shows a whole xy slice, if the level's first voxel is at `grid`
+    /// (voxels of level 0).
     pub fn end_fits_one_tile(&self, grid: Xyz<i64>) -> bool {
         let end = self.end_in(grid);
         end.x.max(end.y) <= TILE as u64
@@ -124,7 +147,10 @@ mod tests {
     use super::*;
 
     fn view(level: u64, stored: &[(u64, u64, Xyz<u64>)], scaling: Scaling) -> Option<LevelView> {
-        let stored: Vec<_> = stored.iter().map(|&(l, z, s)| (Level::new(l).unwrap(), z, s)).collect();
+        let stored: Vec<_> = stored
+            .iter()
+            .map(|&(l, z, s)| (Level::new(l).unwrap(), z, s))
+            .collect();
         LevelView::choose(Level::new(level).unwrap(), &stored, scaling)
     }
 
@@ -132,9 +158,15 @@ mod tests {
     fn made_levels_round_their_sizes_up_and_keep_z_unless_isotropic() {
         let full = [(0, 1, Xyz::new(1000, 900, 7))];
         let flat = view(3, &full, Scaling::Zslices).unwrap();
-        assert_eq!((flat.size, flat.factor), (Xyz::new(125, 113, 7), Xyz::new(8, 8, 1)));
+        assert_eq!(
+            (flat.size, flat.factor),
+            (Xyz::new(125, 113, 7), Xyz::new(8, 8, 1))
+        );
         let cube = view(3, &full, Scaling::Isotropic).unwrap();
-        assert_eq!((cube.size, cube.factor), (Xyz::new(125, 113, 1), Xyz::all(8)));
+        assert_eq!(
+            (cube.size, cube.factor),
+            (Xyz::new(125, 113, 1), Xyz::all(8))
+        );
     }
 
     #[test]
@@ -143,15 +175,24 @@ mod tests {
         let made = view(1, &stored, Scaling::Zslices).unwrap();
         assert_eq!((made.stored, made.downsample), (0, Xyz::new(2, 2, 1)));
         let own = view(2, &stored, Scaling::Zslices).unwrap();
-        assert_eq!((own.stored, own.size, own.factor.z, own.is_stored()), (1, Xyz::new(83, 52, 6), 2, true));
+        assert_eq!(
+            (own.stored, own.size, own.factor.z, own.is_stored()),
+            (1, Xyz::new(83, 52, 6), 2, true)
+        );
         let beyond = view(4, &stored, Scaling::Isotropic).unwrap();
-        assert_eq!((beyond.downsample, beyond.factor), (Xyz::all(4), Xyz::new(16, 16, 8)));
+        assert_eq!(
+            (beyond.downsample, beyond.factor),
+            (Xyz::all(4), Xyz::new(16, 16, 8))
+        );
     }
 
     #[test]
     fn levels_end_when_nothing_is_left_to_halve() {
         let stored = [(0, 1, Xyz::new(520, 300, 4))];
-        assert_eq!(view(10, &stored, Scaling::Zslices).unwrap().size, Xyz::new(1, 1, 4));
+        assert_eq!(
+            view(10, &stored, Scaling::Zslices).unwrap().size,
+            Xyz::new(1, 1, 4)
+        );
         assert_eq!(view(11, &stored, Scaling::Zslices), None);
         assert_eq!(Level::new(63), None);
     }

@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::levels::{Level, LevelView};
 use super::space::{Plane, Region, TILE, Xyz};
 
-/// A tile of a channel: numbers as in the URL, relative to the plane, not yet known to lie inside the volume.
+/// A tile of a channel: numbers as in the URL, relative to the plane, not yet known to lie inside
+/// the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TileAddress {
     /// The orientation.
@@ -25,7 +26,8 @@ pub struct TileAddress {
 pub enum Orthogonal {
     /// Each section is one row.
     Stored,
-    /// Rows are resampled so that pixels are square, given the voxel size (in any unit; only ratios matter).
+    /// Rows are resampled so that pixels are square, given the voxel size (in any unit; only ratios
+    /// matter).
     Isotropic(Xyz<f64>),
 }
 
@@ -38,10 +40,12 @@ pub struct Placement {
     pub grid: Xyz<i64>,
 }
 
-/// An offset in voxels of level 0 as one in voxels of a level with this downsample factor, rounded down.
+/// An offset in voxels of level 0 as one in voxels of a level with this downsample factor, rounded
+/// down.
 pub fn at_level(offset: Xyz<i64>, factor: Xyz<u64>) -> Xyz<i64> {
     // A quotient by a factor beyond i64 is 0 or -1.
-    let down = |offset: i64, factor: u64| i128::from(offset).div_euclid(i128::from(factor.max(1))) as i64;
+    let down =
+        |offset: i64, factor: u64| i128::from(offset).div_euclid(i128::from(factor.max(1))) as i64;
     offset.zip(factor, down)
 }
 
@@ -86,7 +90,11 @@ pub fn patch(
     let plane = address.plane;
     let shift = view.shift(placement.grid);
     let slice = slice(address, view, placement)?;
-    let (columns, left) = within(address.column, shift[plane.column_axis()], view.size[plane.column_axis()])?;
+    let (columns, left) = within(
+        address.column,
+        shift[plane.column_axis()],
+        view.size[plane.column_axis()],
+    )?;
     let (runs, shown, top) = match orthogonal {
         Orthogonal::Isotropic(voxel) if plane != Plane::Xy => {
             let (rows, top) = stretched(address, view, shift.z, voxel);
@@ -94,12 +102,24 @@ pub fn patch(
             (runs, shown, top)
         }
         _ => {
-            let (rows, top) = within(address.row, shift[plane.row_axis()], view.size[plane.row_axis()])?;
+            let (rows, top) = within(
+                address.row,
+                shift[plane.row_axis()],
+                view.size[plane.row_axis()],
+            )?;
             let count = (rows.end - rows.start) as usize;
             (vec![RowRun { rows, first: 0 }], Shown::Each(count), top)
         }
     };
-    (!runs.is_empty()).then_some(Patch { plane, slice, columns, runs, shown, top, left })
+    (!runs.is_empty()).then_some(Patch {
+        plane,
+        slice,
+        columns,
+        runs,
+        shown,
+        top,
+        left,
+    })
 }
 
 /// The level's slice for a URL's slice number; `None` outside.
@@ -110,8 +130,8 @@ fn slice(address: &TileAddress, view: &LevelView, placement: Placement) -> Optio
     (slice < view.size[axis]).then_some(slice)
 }
 
-/// The positions of the `index`-th tile along an axis whose first voxel lies `shift` pixels into the first tile, and the
-/// number of the tile's pixels before them; `None` if it lies outside.
+/// The positions of the `index`-th tile along an axis whose first voxel lies `shift` pixels into
+/// the first tile, and the number of the tile's pixels before them; `None` if it lies outside.
 fn within(index: u64, shift: i128, extent: u64) -> Option<(Range<u64>, usize)> {
     let first = i128::from(index) * TILE as i128 - shift;
     let start = u64::try_from(first.max(0)).ok()?;
@@ -119,26 +139,40 @@ fn within(index: u64, shift: i128, extent: u64) -> Option<(Range<u64>, usize)> {
     (start < end).then_some((start..end, (i128::from(start) - first) as usize))
 }
 
-/// The z of each row of a tile drawn with square pixels, from the first to the last that exist, and the number of rows
-/// before them. The first voxel lies `shift` voxels of the level below the first tile's first row.
+/// The z of each row of a tile drawn with square pixels, from the first to the last that exist, and
+/// the number of rows before them. The first voxel lies `shift` voxels of the level below the first
+/// tile's first row.
 ///
-/// Row i of z-tile t shows z = floor(((512 t + i) · c) / d), in 64-bit floating point in exactly this order.
-fn stretched(address: &TileAddress, view: &LevelView, shift: i128, voxel: Xyz<f64>) -> (Vec<u64>, usize) {
+/// Row i of z-tile t shows z = floor(((512 t + i) · c) / d), in 64-bit floating point in exactly
+/// this order.
+fn stretched(
+    address: &TileAddress,
+    view: &LevelView,
+    shift: i128,
+    voxel: Xyz<f64>,
+) -> (Vec<u64>, usize) {
     let c = voxel[address.plane.column_axis()] * view.level.factor() as f64;
     let d = voxel.z * view.factor.z as f64;
     let first = address.row.saturating_mul(TILE as u64);
     let rows = (0..TILE as u64).map(|i| shown_by(first.saturating_add(i), c, d) - shift as f64);
     let top = rows.clone().take_while(|z| *z < 0.0).count();
-    (rows.skip(top).take_while(|z| *z < view.size.z as f64).map(|z| z as u64).collect(), top)
+    (
+        rows.skip(top)
+            .take_while(|z| *z < view.size.z as f64)
+            .map(|z| z as u64)
+            .collect(),
+        top,
+    )
 }
 
-/// The z shown by a row of a slice drawn with square pixels. `c` is the height of a pixel and `d` that of a voxel of
-/// the level, in the same unit.
+/// The z shown by a row of a slice drawn with square pixels. `c` is the height of a pixel and `d`
+/// that of a voxel of the level, in the same unit.
 pub(super) fn shown_by(row: u64, c: f64, d: f64) -> f64 {
     ((row as f64 * c) / d).floor()
 }
 
-/// Splits ascending rows into runs of adjacent ones, and maps each row to the index of its distinct row.
+/// Splits ascending rows into runs of adjacent ones, and maps each row to the index of its distinct
+/// row.
 fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Shown) {
     let mut runs: Vec<RowRun> = Vec::new();
     let mut shown = Vec::with_capacity(rows.len());
@@ -151,7 +185,10 @@ fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Shown) {
                 distinct += 1;
             }
             _ => {
-                runs.push(RowRun { rows: row..row + 1, first: distinct });
+                runs.push(RowRun {
+                    rows: row..row + 1,
+                    first: distinct,
+                });
                 distinct += 1;
             }
         }
@@ -164,9 +201,20 @@ impl Patch {
     /// One xy section of a box within the level.
     pub fn section(z: u64, region: &Region) -> Self {
         let (start, end) = (region.start, region.end());
-        let run = RowRun { rows: start.y..end.y, first: 0 };
+        let run = RowRun {
+            rows: start.y..end.y,
+            first: 0,
+        };
         let shown = Shown::Each(region.size.y as usize);
-        Self { plane: Plane::Xy, slice: z, columns: start.x..end.x, runs: vec![run], shown, top: 0, left: 0 }
+        Self {
+            plane: Plane::Xy,
+            slice: z,
+            columns: start.x..end.x,
+            runs: vec![run],
+            shown,
+            top: 0,
+            left: 0,
+        }
     }
 
     /// The plane of the tile.
@@ -181,7 +229,10 @@ impl Patch {
 
     /// The number of distinct rows of the level, at most 512.
     pub fn height(&self) -> usize {
-        self.runs.iter().map(|run| (run.rows.end - run.rows.start) as usize).sum()
+        self.runs
+            .iter()
+            .map(|run| (run.rows.end - run.rows.start) as usize)
+            .sum()
     }
 
     /// The runs of adjacent rows, in order.
@@ -199,7 +250,8 @@ impl Patch {
         self.left
     }
 
-    /// For each tile row from [`Patch::top`], the index of its distinct row; tile rows after the last are black.
+    /// For each tile row from [`Patch::top`], the index of its distinct row; tile rows after the
+    /// last are black.
     pub fn shown(&self) -> impl Iterator<Item = usize> {
         let (each, stretched) = match &self.shown {
             Shown::Each(count) => (0..*count, [].as_slice()),
@@ -216,8 +268,14 @@ impl Patch {
     /// The voxels of one of its runs, in the level.
     pub fn region(&self, run: &RowRun) -> Region {
         Region {
-            start: self.plane.place(self.slice, run.rows.start, self.columns.start),
-            size: self.plane.place(1, run.rows.end - run.rows.start, self.columns.end - self.columns.start),
+            start: self
+                .plane
+                .place(self.slice, run.rows.start, self.columns.start),
+            size: self.plane.place(
+                1,
+                run.rows.end - run.rows.start,
+                self.columns.end - self.columns.start,
+            ),
         }
     }
 }
@@ -226,8 +284,14 @@ impl LevelView {
     /// The stored voxels that a region of this level is derived from, clipped to the stored level.
     pub fn stored_region(&self, region: &Region) -> Region {
         let start = region.start.zip(self.downsample, u64::saturating_mul);
-        let end = region.end().zip(self.downsample, u64::saturating_mul).zip(self.stored_size, u64::min);
-        Region { start, size: end.zip(start, u64::saturating_sub) }
+        let end = region
+            .end()
+            .zip(self.downsample, u64::saturating_mul)
+            .zip(self.stored_size, u64::min);
+        Region {
+            start,
+            size: end.zip(start, u64::saturating_sub),
+        }
     }
 
     /// An offset in voxels of level 0 as one in voxels of this level, rounded down.
@@ -235,15 +299,17 @@ impl LevelView {
         at_level(offset, self.factor).map(i128::from)
     }
 
-    /// The end of a level along each axis in the grid of tiles, if its first voxel is at `grid` (voxels of level 0).
+    /// The end of a level along each axis in the grid of tiles, if its first voxel is at `grid`
+    /// (voxels of level 0).
     pub fn end_in(&self, grid: Xyz<i64>) -> Xyz<u64> {
-        let end =
-            |shift: i128, size: u64| u64::try_from((shift + i128::from(size)).max(0)).unwrap_or(u64::MAX);
+        let end = |shift: i128, size: u64| {
+            u64::try_from((shift + i128::from(size)).max(0)).unwrap_or(u64::MAX)
+        };
         self.shift(grid).zip(self.size, end)
     }
 
-    /// The end of a slice as drawn in the grid of tiles, in pixels: columns, then rows. Without an offset in that grid,
-    /// its size.
+    /// The end of a slice as drawn in the grid of tiles, in pixels: columns, then rows. Without an
+    /// offset in that grid, its size.
     pub fn drawn(&self, plane: Plane, grid: Xyz<i64>, orthogonal: Orthogonal) -> (u64, u64) {
         let end = self.end_in(grid);
         let (columns, rows) = (end[plane.column_axis()], end[plane.row_axis()]);
@@ -255,20 +321,27 @@ impl LevelView {
         }
     }
 
-    /// The number of rows that show z below `end`: estimated by a division, then corrected with the row formula.
+    /// The number of rows that show z below `end`: estimated by a division, then corrected with the
+    /// row formula.
     fn stretched_rows(&self, plane: Plane, end: u64, voxel: Xyz<f64>) -> u64 {
         let c = voxel[plane.column_axis()] * self.level.factor() as f64;
         let d = voxel.z * self.factor.z as f64;
         let is_beyond = |row: u64| shown_by(row, c, d) >= end as f64;
         let about = (end as f64 * d / c).ceil() as u64;
         let near = about.saturating_sub(2)..=about.saturating_add(2);
-        near.clone().find(|row| is_beyond(*row)).unwrap_or(*near.end())
+        near.clone()
+            .find(|row| is_beyond(*row))
+            .unwrap_or(*near.end())
     }
 
     /// The maximum number of stored voxels that one tile of this level is derived from.
     pub fn voxels_per_tile(&self, plane: Plane) -> u64 {
-        let tile = plane.place(1, TILE as u64, TILE as u64).zip(self.size, u64::min);
-        tile.zip(self.downsample, u64::saturating_mul).zip(self.stored_size, u64::min).volume()
+        let tile = plane
+            .place(1, TILE as u64, TILE as u64)
+            .zip(self.size, u64::min);
+        tile.zip(self.downsample, u64::saturating_mul)
+            .zip(self.stored_size, u64::min)
+            .volume()
     }
 }
 
@@ -279,22 +352,45 @@ mod tests {
 
     #[test]
     fn the_rows_of_a_drawn_slice_are_those_that_tiles_show() {
-        for (z, voxel) in [(31, 3.7), (1, 0.01), (7, 1.0), (100, 29.0), (45, 1.0 / 3.0), (1000, 0.1)] {
+        for (z, voxel) in [
+            (31, 3.7),
+            (1, 0.01),
+            (7, 1.0),
+            (100, 29.0),
+            (45, 1.0 / 3.0),
+            (1000, 0.1),
+        ] {
             let stored = [(Level::FULL, 1, Xyz::new(700, 300, z))];
             for level in 0..4 {
-                let view = LevelView::choose(Level::new(level).unwrap(), &stored, Scaling::Zslices).unwrap();
+                let view = LevelView::choose(Level::new(level).unwrap(), &stored, Scaling::Zslices)
+                    .unwrap();
                 let orthogonal = Orthogonal::Isotropic(Xyz::new(1.0, 1.0, voxel));
                 let (columns, rows) = view.drawn(Plane::Xz, NO_OFFSET, orthogonal);
                 let shown = |row: u64| {
-                    let address =
-                        TileAddress { plane: Plane::Xz, level: view.level, slice: 0, row, column: 0 };
+                    let address = TileAddress {
+                        plane: Plane::Xz,
+                        level: view.level,
+                        slice: 0,
+                        row,
+                        column: 0,
+                    };
                     patch(&address, &view, Placement::default(), orthogonal)
                         .map_or(0, |patch| patch.shown().count() as u64)
                 };
                 assert_eq!(columns, view.size.x);
-                assert_eq!(rows, (0..7).map(shown).sum::<u64>(), "{z} of {voxel} at level {level}");
-                assert_eq!(view.drawn(Plane::Xz, NO_OFFSET, Orthogonal::Stored), (view.size.x, z));
-                assert_eq!(view.drawn(Plane::Xy, NO_OFFSET, orthogonal), (view.size.x, view.size.y));
+                assert_eq!(
+                    rows,
+                    (0..7).map(shown).sum::<u64>(),
+                    "{z} of {voxel} at level {level}"
+                );
+                assert_eq!(
+                    view.drawn(Plane::Xz, NO_OFFSET, Orthogonal::Stored),
+                    (view.size.x, z)
+                );
+                assert_eq!(
+                    view.drawn(Plane::Xy, NO_OFFSET, orthogonal),
+                    (view.size.x, view.size.y)
+                );
             }
         }
     }
@@ -305,7 +401,13 @@ mod tests {
     }
 
     fn address(plane: Plane, slice: u64, row: u64, column: u64) -> TileAddress {
-        TileAddress { plane, level: Level::FULL, slice, row, column }
+        TileAddress {
+            plane,
+            level: Level::FULL,
+            slice,
+            row,
+            column,
+        }
     }
 
     const NO_OFFSET: Xyz<i64> = Xyz { x: 0, y: 0, z: 0 };
@@ -313,28 +415,59 @@ mod tests {
     #[test]
     fn a_tile_at_the_edge_is_cut() {
         let level = view(Xyz::new(700, 600, 9), 0);
-        let got =
-            patch(&address(Plane::Xy, 3, 1, 1), &level, Placement::default(), Orthogonal::Stored).unwrap();
-        let want = Region { start: Xyz::new(512, 512, 3), size: Xyz::new(188, 88, 1) };
+        let got = patch(
+            &address(Plane::Xy, 3, 1, 1),
+            &level,
+            Placement::default(),
+            Orthogonal::Stored,
+        )
+        .unwrap();
+        let want = Region {
+            start: Xyz::new(512, 512, 3),
+            size: Xyz::new(188, 88, 1),
+        };
         assert_eq!(got.region(&got.runs()[0]), want);
-        assert_eq!((got.width(), got.height(), got.shown().count()), (188, 88, 88));
+        assert_eq!(
+            (got.width(), got.height(), got.shown().count()),
+            (188, 88, 88)
+        );
     }
 
     #[test]
     fn absurd_numbers_are_outside() {
         let level = view(Xyz::new(700, 600, 9), 0);
-        for (slice, row, column) in
-            [(u64::MAX, 0, 0), (0, u64::MAX, 0), (0, 0, u64::MAX), (9, 0, 0), (0, 2, 0)]
-        {
-            for orthogonal in [Orthogonal::Stored, Orthogonal::Isotropic(Xyz::new(1.0, 1.0, 4.0))] {
+        for (slice, row, column) in [
+            (u64::MAX, 0, 0),
+            (0, u64::MAX, 0),
+            (0, 0, u64::MAX),
+            (9, 0, 0),
+            (0, 2, 0),
+        ] {
+            for orthogonal in [
+                Orthogonal::Stored,
+                Orthogonal::Isotropic(Xyz::new(1.0, 1.0, 4.0)),
+            ] {
                 assert_eq!(
-                    patch(&address(Plane::Xy, slice, row, column), &level, Placement::default(), orthogonal),
+                    patch(
+                        &address(Plane::Xy, slice, row, column),
+                        &level,
+                        Placement::default(),
+                        orthogonal
+                    ),
                     None
                 );
             }
         }
         let far = address(Plane::Xz, 0, u64::MAX, 0);
-        assert_eq!(patch(&far, &level, Placement::default(), Orthogonal::Isotropic(Xyz::all(1.0))), None);
+        assert_eq!(
+            patch(
+                &far,
+                &level,
+                Placement::default(),
+                Orthogonal::Isotropic(Xyz::all(1.0))
+            ),
+            None
+        );
     }
 
     #[test]
@@ -342,8 +475,17 @@ mod tests {
         let level = view(Xyz::new(100, 100, 10), 1);
         let offset = Xyz::new(0, 7, 3);
         let at = |plane, slice| {
-            let placement = Placement { slices: offset, ..Placement::default() };
-            patch(&address(plane, slice, 0, 0), &level, placement, Orthogonal::Stored).map(|p| p.slice)
+            let placement = Placement {
+                slices: offset,
+                ..Placement::default()
+            };
+            patch(
+                &address(plane, slice, 0, 0),
+                &level,
+                placement,
+                Orthogonal::Stored,
+            )
+            .map(|p| p.slice)
         };
         assert_eq!(at(Plane::Xy, 2), None);
         assert_eq!(at(Plane::Xy, 3), Some(0));
@@ -354,25 +496,52 @@ mod tests {
     fn a_channel_may_begin_within_a_tile_or_before_the_first() {
         let level = view(Xyz::new(600, 40, 5), 0);
         let placed = |grid, slice, row, column| {
-            let placement = Placement { grid, ..Placement::default() };
-            patch(&address(Plane::Xy, slice, row, column), &level, placement, Orthogonal::Stored)
+            let placement = Placement {
+                grid,
+                ..Placement::default()
+            };
+            patch(
+                &address(Plane::Xy, slice, row, column),
+                &level,
+                placement,
+                Orthogonal::Stored,
+            )
         };
         let inside = Xyz::new(100, 500, 2);
         let first = placed(inside, 2, 0, 0).unwrap();
-        assert_eq!((first.top(), first.left(), first.width(), first.height()), (500, 100, 412, 12));
+        assert_eq!(
+            (first.top(), first.left(), first.width(), first.height()),
+            (500, 100, 412, 12)
+        );
         assert_eq!(first.region(&first.runs()[0]).start, Xyz::new(0, 0, 0));
         let second = placed(inside, 6, 1, 1).unwrap();
-        assert_eq!((second.top(), second.left(), second.width(), second.height()), (0, 0, 188, 28));
+        assert_eq!(
+            (second.top(), second.left(), second.width(), second.height()),
+            (0, 0, 188, 28)
+        );
         assert_eq!(second.region(&second.runs()[0]).start, Xyz::new(412, 12, 4));
         assert_eq!(
-            (placed(inside, 1, 0, 0), placed(inside, 7, 0, 0), placed(inside, 2, 2, 0)),
+            (
+                placed(inside, 1, 0, 0),
+                placed(inside, 7, 0, 0),
+                placed(inside, 2, 2, 0)
+            ),
             (None, None, None)
         );
         let before = placed(Xyz::new(-10, -3, -1), 0, 0, 0).unwrap();
-        assert_eq!((before.top(), before.left(), before.width(), before.height()), (0, 0, 512, 37));
+        assert_eq!(
+            (before.top(), before.left(), before.width(), before.height()),
+            (0, 0, 512, 37)
+        );
         assert_eq!(before.region(&before.runs()[0]).start, Xyz::new(10, 3, 1));
-        assert_eq!(level.drawn(Plane::Xy, inside, Orthogonal::Stored), (700, 540));
-        assert_eq!(level.drawn(Plane::Xy, Xyz::all(-50), Orthogonal::Stored), (550, 0));
+        assert_eq!(
+            level.drawn(Plane::Xy, inside, Orthogonal::Stored),
+            (700, 540)
+        );
+        assert_eq!(
+            level.drawn(Plane::Xy, Xyz::all(-50), Orthogonal::Stored),
+            (550, 0)
+        );
     }
 
     #[test]
@@ -385,9 +554,15 @@ mod tests {
     fn square_pixels_begin_where_the_channel_does() {
         let level = view(Xyz::new(64, 64, 3), 0);
         let voxel = Orthogonal::Isotropic(Xyz::new(10.0, 10.0, 25.0));
-        let placement = Placement { grid: Xyz::new(0, 0, 2), ..Placement::default() };
+        let placement = Placement {
+            grid: Xyz::new(0, 0, 2),
+            ..Placement::default()
+        };
         let got = patch(&address(Plane::Xz, 0, 0, 0), &level, placement, voxel).unwrap();
-        assert_eq!((got.top(), got.shown().collect::<Vec<_>>()), (5, vec![0, 0, 0, 1, 1, 2, 2, 2]));
+        assert_eq!(
+            (got.top(), got.shown().collect::<Vec<_>>()),
+            (5, vec![0, 0, 0, 1, 1, 2, 2, 2])
+        );
         assert_eq!(level.drawn(Plane::Xz, placement.grid, voxel), (64, 13));
     }
 
@@ -395,18 +570,41 @@ mod tests {
     fn thick_sections_are_drawn_several_rows_high() {
         let level = view(Xyz::new(64, 64, 3), 0);
         let voxel = Orthogonal::Isotropic(Xyz::new(10.0, 10.0, 25.0));
-        let got = patch(&address(Plane::Xz, 0, 0, 0), &level, Placement::default(), voxel).unwrap();
+        let got = patch(
+            &address(Plane::Xz, 0, 0, 0),
+            &level,
+            Placement::default(),
+            voxel,
+        )
+        .unwrap();
         assert_eq!(got.shown().collect::<Vec<_>>(), [0, 0, 0, 1, 1, 2, 2, 2]);
-        assert_eq!(got.runs(), [RowRun { rows: 0..3, first: 0 }]);
+        assert_eq!(
+            got.runs(),
+            [RowRun {
+                rows: 0..3,
+                first: 0
+            }]
+        );
     }
 
     #[test]
     fn flat_voxels_are_skipped_in_runs() {
         let level = view(Xyz::new(64, 64, 40), 0);
         let voxel = Orthogonal::Isotropic(Xyz::new(5.0, 5.0, 2.0));
-        let got = patch(&address(Plane::Yz, 0, 0, 0), &level, Placement::default(), voxel).unwrap();
+        let got = patch(
+            &address(Plane::Yz, 0, 0, 0),
+            &level,
+            Placement::default(),
+            voxel,
+        )
+        .unwrap();
         assert_eq!(got.height(), got.shown().count());
-        let starts: Vec<u64> = got.runs().iter().map(|run| run.rows.start).take(4).collect();
+        let starts: Vec<u64> = got
+            .runs()
+            .iter()
+            .map(|run| run.rows.start)
+            .take(4)
+            .collect();
         assert_eq!(starts, [0, 2, 5, 7]);
     }
 
@@ -415,7 +613,10 @@ mod tests {
         let level = view(Xyz::new(100_000, 100_000, 50), 4);
         assert_eq!(level.voxels_per_tile(Plane::Xy), 1 << 26);
         assert_eq!(level.voxels_per_tile(Plane::Xz), 512 * 16 * 16 * 50);
-        let edge = Region { start: Xyz::new(6249, 6249, 0), size: Xyz::new(1, 1, 1) };
+        let edge = Region {
+            start: Xyz::new(6249, 6249, 0),
+            size: Xyz::new(1, 1, 1),
+        };
         assert_eq!(level.stored_region(&edge).size, Xyz::new(16, 16, 1));
     }
 }

@@ -183,7 +183,10 @@ pub struct Region {
 impl Region {
     /// The whole of a volume of this size.
     pub fn whole(size: Xyz<u64>) -> Self {
-        Self { start: Xyz::all(0), size }
+        Self {
+            start: Xyz::all(0),
+            size,
+        }
     }
 
     /// The first position after the region, along each axis.
@@ -199,11 +202,15 @@ impl Region {
     /// The voxels common to both regions, if any.
     pub fn intersection(&self, other: &Region) -> Option<Region> {
         let start = self.start.zip(other.start, u64::max);
-        let size = self.end().zip(other.end(), u64::min).zip(start, u64::saturating_sub);
+        let size = self
+            .end()
+            .zip(other.end(), u64::min)
+            .zip(start, u64::saturating_sub);
         (size.volume() > 0).then_some(Region { start, size })
     }
 
-    /// For each voxel, z slowest, whether it lies in one of these parts of the region; empty if there are no parts.
+    /// For each voxel, z slowest, whether it lies in one of these parts of the region; empty if
+    /// there are no parts.
     pub fn covered_by(&self, parts: &[Region]) -> Vec<bool> {
         if parts.is_empty() {
             return Vec::new();
@@ -223,8 +230,8 @@ impl Region {
 
     /// Splits the region at multiples of `chunk` into boxes of at most `most` voxels, z slowest.
     ///
-    /// Boxes are as long as possible along x, then y, then z, because that is the storage order of most files. If
-    /// `chunk` exceeds `most`, boxes are smaller than chunks.
+    /// Boxes are as long as possible along x, then y, then z, because that is the storage order of
+    /// most files. If `chunk` exceeds `most`, boxes are smaller than chunks.
     pub fn blocks(&self, chunk: Xyz<u64>, most: u64) -> impl Iterator<Item = Region> + use<> {
         let step = self.block_size(chunk.map(|g| g.max(1)), most.max(1));
         let Region { start, size } = *self;
@@ -238,7 +245,8 @@ impl Region {
         })
     }
 
-    /// The distance between splits: a multiple of `chunk`, or less if `chunk` exceeds the budget `most`.
+    /// The distance between splits: a multiple of `chunk`, or less if `chunk` exceeds the budget
+    /// `most`.
     fn block_size(&self, chunk: Xyz<u64>, most: u64) -> Xyz<u64> {
         let mut step = chunk;
         let voxels = |step: Xyz<u64>| step.zip(self.size, u64::min).volume().max(1);
@@ -256,10 +264,12 @@ impl Region {
     }
 }
 
-/// The number of voxels along an axis in the box at index `position`, where boxes have `step` voxels and the
-/// last one may have fewer; at least one.
+/// The number of voxels along an axis in the box at index `position`, where boxes have `step`
+/// voxels and the last one may have fewer; at least one.
 pub fn held(position: u64, step: u64, extent: u64) -> u64 {
-    extent.saturating_sub(position.saturating_mul(step)).clamp(1, step)
+    extent
+        .saturating_sub(position.saturating_mul(step))
+        .clamp(1, step)
 }
 
 /// Splits `[start, start + length)` at multiples of `step`: (first position, length) of each part.
@@ -269,7 +279,9 @@ fn cuts(start: u64, length: u64, step: u64) -> impl Iterator<Item = (u64, u64)> 
     std::iter::from_fn(move || {
         (next < end).then(|| {
             let first = next;
-            next = ((first / step).saturating_add(1)).saturating_mul(step).min(end);
+            next = ((first / step).saturating_add(1))
+                .saturating_mul(step)
+                .min(end);
             (first, next - first)
         })
     })
@@ -292,17 +304,30 @@ mod tests {
 
     #[test]
     fn blocks_cover_a_region_once_and_stay_within_the_budget() {
-        let region = Region { start: Xyz::new(3, 70, 5), size: Xyz::new(200, 90, 33) };
+        let region = Region {
+            start: Xyz::new(3, 70, 5),
+            size: Xyz::new(200, 90, 33),
+        };
         for (chunk, most) in [(64, 300_000), (64, 1_000), (1, 50), (1000, 77)] {
             let blocks: Vec<Region> = region.blocks(Xyz::all(chunk), most).collect();
-            assert_eq!(blocks.iter().map(Region::voxels).sum::<u64>(), region.voxels());
-            assert!(blocks.iter().all(|b| b.voxels() <= most && b.intersection(&region) == Some(*b)));
+            assert_eq!(
+                blocks.iter().map(Region::voxels).sum::<u64>(),
+                region.voxels()
+            );
+            assert!(
+                blocks
+                    .iter()
+                    .all(|b| b.voxels() <= most && b.intersection(&region) == Some(*b))
+            );
         }
     }
 
     #[test]
     fn blocks_are_split_at_chunk_boundaries() {
-        let region = Region { start: Xyz::new(60, 0, 0), size: Xyz::new(100, 1, 1) };
+        let region = Region {
+            start: Xyz::new(60, 0, 0),
+            size: Xyz::new(100, 1, 1),
+        };
         let starts: Vec<u64> = region.blocks(Xyz::all(64), 64).map(|b| b.start.x).collect();
         assert_eq!(starts, [60, 64, 128]);
     }
@@ -310,7 +335,10 @@ mod tests {
     #[test]
     fn regions_that_do_not_meet_have_no_intersection() {
         let a = Region::whole(Xyz::all(4));
-        let b = Region { start: Xyz::new(4, 0, 0), size: Xyz::all(2) };
+        let b = Region {
+            start: Xyz::new(4, 0, 0),
+            size: Xyz::all(2),
+        };
         assert_eq!(a.intersection(&b), None);
     }
 }

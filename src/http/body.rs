@@ -1,9 +1,10 @@
 //! The body of a tile response, passed to actix-http in pieces.
 //!
-//! actix-http copies every body into the connection's write buffer, and writes that. If the body were a whole tile,
-//! all of it would be copied before the first byte is sent, and the buffer would exceed what actix-http retains (128
-//! KiB), so that it would be allocated and freed for each response. With pieces the buffer stays allocated, and even
-//! in the core's cache, and the client reads one piece while the next is copied.
+//! actix-http copies every body into the connection's write buffer, and writes that. If the body
+//! were a whole tile, all of it would be copied before the first byte is sent, and the buffer would
+//! exceed what actix-http retains (128 KiB), so that it would be allocated and freed for each
+//! response. With pieces the buffer stays allocated, and even in the core's cache, and the client
+//! reads one piece while the next is copied.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,8 +17,8 @@ use futures_util::stream;
 
 use crate::service::Held;
 
-/// The longest piece in bytes. The write buffer holds it and the response headers, and must stay below the size that
-/// actix-http retains; smaller pieces cost more system calls.
+/// The longest piece in bytes. The write buffer holds it and the response headers, and must stay
+/// below the size that actix-http retains; smaller pieces cost more system calls.
 const PIECE: usize = 96 << 10;
 
 /// The remaining bytes.
@@ -34,7 +35,10 @@ impl Pieces {
 
     /// A body, and the memory that is held for it.
     pub fn new(whole: Bytes, held: Option<Arc<Held>>) -> Self {
-        Self { rest: whole, _held: held }
+        Self {
+            rest: whole,
+            _held: held,
+        }
     }
 }
 
@@ -45,7 +49,10 @@ impl MessageBody for Pieces {
         BodySize::Sized(self.rest.len() as u64)
     }
 
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Infallible>>> {
         let length = self.rest.len().min(PIECE);
         Poll::Ready((length > 0).then(|| Ok(self.rest.split_to(length))))
     }
@@ -58,7 +65,11 @@ pub(super) fn joined(
     length: usize,
 ) -> impl MessageBody<Error = Infallible> + Unpin + 'static {
     let parts = (0..(2 * parts.len()).saturating_sub(1)).filter_map(move |place| {
-        if place.is_multiple_of(2) { parts.get(place / 2).cloned() } else { Some(between.clone()) }
+        if place.is_multiple_of(2) {
+            parts.get(place / 2).cloned()
+        } else {
+            Some(between.clone())
+        }
     });
     let pieces = parts.flat_map(|mut part| {
         std::iter::from_fn(move || {
@@ -97,13 +108,27 @@ mod tests {
     #[test]
     fn parts_are_sent_with_the_same_bytes_between_them() {
         let long = "long".repeat(PIECE);
-        for parts in [&[""][..], &["a"], &["", ""], &["a", "", "c"], &["", "b", ""], &[&long, "b", &long]] {
+        for parts in [
+            &[""][..],
+            &["a"],
+            &["", ""],
+            &["a", "", "c"],
+            &["", "b", ""],
+            &[&long, "b", &long],
+        ] {
             for between in ["", "-", "http://host"] {
                 let whole = parts.join(between);
-                let bytes = parts.iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect();
+                let bytes = parts
+                    .iter()
+                    .map(|part| Bytes::copy_from_slice(part.as_bytes()))
+                    .collect();
                 let between = Bytes::from_static(between.as_bytes());
                 let pieces = pieces(joined(bytes, between, whole.len()), whole.len());
-                assert!(pieces.iter().all(|piece| (1..=PIECE).contains(&piece.len())));
+                assert!(
+                    pieces
+                        .iter()
+                        .all(|piece| (1..=PIECE).contains(&piece.len()))
+                );
                 assert!(pieces.concat() == whole.as_bytes(), "{parts:.9?}");
             }
         }

@@ -19,8 +19,14 @@ pub(super) async fn fetch(
     context: &Context<'_>,
     identified: Identified,
 ) -> Result<(Bytes, Arc<Held>, Keeping), TileError> {
-    let (service, demand, trace) = (&context.site.service, context.demand(), &context.record.trace);
-    let bytes = identified.cutout().map_or(0, |(plan, encoding)| encoding.bytes(&plan));
+    let (service, demand, trace) = (
+        &context.site.service,
+        context.demand(),
+        &context.record.trace,
+    );
+    let bytes = identified
+        .cutout()
+        .map_or(0, |(plan, encoding)| encoding.bytes(&plan));
     let began = Instant::now();
     let held = Arc::new(service.boxes().hold(demand.client, bytes).await?);
     trace.add(Stage::Queue, began.elapsed());
@@ -30,17 +36,24 @@ pub(super) async fn fetch(
     Ok((whole, held, identified.keeping()))
 }
 
-/// The response with a long document, for which memory is held until it is sent: it may not be kept, so that each request
-/// would have its own.
+/// The response with a long document, for which memory is held until it is sent: it may not be
+/// kept, so that each request would have its own.
 pub(super) fn respond(
     context: &Context<'_>,
     mut document: Document,
     too_large: fn() -> TileError,
 ) -> Result<HttpResponse, TileError> {
     let length = document.length();
-    let held = context.site.service.boxes().hold(context.demand().client, length as u64).now_or_never();
+    let held = context
+        .site
+        .service
+        .boxes()
+        .hold(context.demand().client, length as u64)
+        .now_or_never();
     let Some(held) = held else {
-        return Ok(problem::busy("the memory for boxes (render.boxes) is in use; ask again in a moment"));
+        return Ok(problem::busy(
+            "the memory for boxes (render.boxes) is in use; ask again in a moment",
+        ));
     };
     let held = held.map_err(|_| too_large())?;
     held.shrink_to(length);

@@ -6,13 +6,22 @@ use actix_web::http::header::{self, HeaderValue};
 use crate::base::request::VersionedToken;
 use crate::service::Keeping;
 
-/// The `Cache-Control` of what an address names: what is there at the address of a version never changes.
+/// The `Cache-Control` of what an address names: what is there at the address of a version never
+/// changes.
 pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
-    if dataset.version.is_some() { IMMUTABLE } else { otherwise.clone() }
+    if dataset.version.is_some() {
+        IMMUTABLE
+    } else {
+        otherwise.clone()
+    }
 }
 
 /// The `Cache-Control` of an answer.
-pub(super) fn kept(keeping: Keeping, dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
+pub(super) fn kept(
+    keeping: Keeping,
+    dataset: &VersionedToken,
+    otherwise: &HeaderValue,
+) -> HeaderValue {
     match keeping {
         Keeping::AsConfigured => lifetime(dataset, otherwise),
         Keeping::Revalidated => REVALIDATED,
@@ -30,12 +39,18 @@ pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Whether `If-None-Match` is `*`, which names every existing representation.
 pub(super) fn is_any(request: &HttpRequest) -> bool {
-    request.headers().get_all(header::IF_NONE_MATCH).any(|value| value.as_bytes().trim_ascii() == b"*")
+    request
+        .headers()
+        .get_all(header::IF_NONE_MATCH)
+        .any(|value| value.as_bytes().trim_ascii() == b"*")
 }
 
 /// Whether `If-None-Match` names this ETag (RFC 9110, section 13.1.2: weak comparison).
 pub(super) fn is_known(request: &HttpRequest, etag: &str) -> bool {
-    let values = request.headers().get_all(header::IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
+    let values = request
+        .headers()
+        .get_all(header::IF_NONE_MATCH)
+        .filter_map(|value| value.to_str().ok());
     let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
     tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

@@ -1,10 +1,11 @@
-//! Identifies the client, and the scheme and host it used: from the connection and `Host`, or from a trusted proxy's
-//! headers.
+//! Identifies the client, and the scheme and host it used: from the connection and `Host`, or from
+//! a trusted proxy's headers.
 //!
-//! Each proxy appends the address of its own peer to `X-Forwarded-For`. The client is the last address in that list
-//! that is not itself a trusted proxy, as everything before it may be forged. Host and scheme are those reported by
-//! the outermost trusted proxy. If there are no `X-Forwarded` headers, `Forwarded` (RFC 7239) is read in the same
-//! way. All of these are ignored if the peer is not trusted.
+//! Each proxy appends the address of its own peer to `X-Forwarded-For`. The client is the last
+//! address in that list that is not itself a trusted proxy, as everything before it may be forged.
+//! Host and scheme are those reported by the outermost trusted proxy. If there are no `X-Forwarded`
+//! headers, `Forwarded` (RFC 7239) is read in the same way. All of these are ignored if the peer is
+//! not trusted.
 
 mod reports;
 
@@ -24,7 +25,8 @@ const LONGEST_HOST: usize = 255;
 static SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
 
 /// Request headers that decide the URLs in a document: the value of its `Vary` header.
-pub(super) const DECISIVE: &str = "Host, Forwarded, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto";
+pub(super) const DECISIVE: &str =
+    "Host, Forwarded, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto";
 
 /// In the data of the application if it is served over TLS.
 pub(super) struct Tls;
@@ -48,20 +50,34 @@ pub(super) enum BadHost {
     Unknown,
 }
 
-/// The client of a request, and whether it is a prefetch (`Sec-Purpose`, Fetch standard, section 3.7), which browsers
-/// and `voltile warm` send.
+/// The client of a request, and whether it is a prefetch (`Sec-Purpose`, Fetch standard, section
+/// 3.7), which browsers and `voltile warm` send.
 pub(super) fn demand(request: &HttpRequest, trusted: &[Proxy]) -> Demand {
-    let purpose = request.headers().get(&SEC_PURPOSE).and_then(|value| value.to_str().ok());
-    let is_prefetch =
-        purpose.is_some_and(|purpose| purpose.split([';', ',']).any(|word| word.trim() == "prefetch"));
-    let urgency = if is_prefetch { Urgency::Prefetch } else { Urgency::Wanted };
-    Demand { client: Client::new(address(request, trusted)), urgency }
+    let purpose = request
+        .headers()
+        .get(&SEC_PURPOSE)
+        .and_then(|value| value.to_str().ok());
+    let is_prefetch = purpose.is_some_and(|purpose| {
+        purpose
+            .split([';', ','])
+            .any(|word| word.trim() == "prefetch")
+    });
+    let urgency = if is_prefetch {
+        Urgency::Prefetch
+    } else {
+        Urgency::Wanted
+    };
+    Demand {
+        client: Client::new(address(request, trusted)),
+        urgency,
+    }
 }
 
 /// The address of the client.
 pub(super) fn address(request: &HttpRequest, trusted: &[Proxy]) -> IpAddr {
     let peer = peer(request);
-    Reports::from_request(request, peer, trusted).map_or(peer.unwrap_or(NOWHERE), |reports| reports.client)
+    Reports::from_request(request, peer, trusted)
+        .map_or(peer.unwrap_or(NOWHERE), |reports| reports.client)
 }
 
 /// The scheme and host that the client used, such as `http://example.org:8080`.
@@ -77,18 +93,30 @@ pub(super) fn base_url(request: &HttpRequest, trusted: &[Proxy]) -> Result<Strin
     Ok(format!("{scheme}://{}", host(request, reports)?))
 }
 
-/// Fails unless the request is addressed to one of these hosts, on any port. Without hosts, every request is accepted.
-pub(super) fn check_host(request: &HttpRequest, trusted: &[Proxy], hosts: &[String]) -> Result<(), BadHost> {
+/// Fails unless the request is addressed to one of these hosts, on any port. Without hosts, every
+/// request is accepted.
+pub(super) fn check_host(
+    request: &HttpRequest,
+    trusted: &[Proxy],
+    hosts: &[String],
+) -> Result<(), BadHost> {
     if hosts.is_empty() {
         return Ok(());
     }
-    let requested = host(request, Reports::from_request(request, peer(request), trusted))?;
+    let requested = host(
+        request,
+        Reports::from_request(request, peer(request), trusted),
+    )?;
     let name = match requested.rfind([':', ']']) {
         Some(colon) if requested[colon..].starts_with(':') => &requested[..colon],
         _ => requested,
     };
     let is_accepted = hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
-    if is_accepted { Ok(()) } else { Err(BadHost::Unknown) }
+    if is_accepted {
+        Ok(())
+    } else {
+        Err(BadHost::Unknown)
+    }
 }
 
 /// The host that the client used, with the port if it named one.
@@ -97,23 +125,31 @@ fn host<'r>(request: &'r HttpRequest, reports: Option<Reports<'r>>) -> Result<&'
         Some(reported) => reported,
         None => own_host(request)?,
     };
-    if is_host(host) { Ok(host) } else { Err(BadHost::Malformed(header)) }
+    if is_host(host) {
+        Ok(host)
+    } else {
+        Err(BadHost::Malformed(header))
+    }
 }
 
-/// The address of the peer; `None` on the Unix socket. A TCP connection without one is not admitted.
+/// The address of the peer; `None` on the Unix socket. A TCP connection without one is not
+/// admitted.
 fn peer(request: &HttpRequest) -> Option<IpAddr> {
     request.peer_addr().map(|address| address.ip())
 }
 
-/// The host in an absolute request URL, which takes precedence over the header (RFC 9112, section 3.2.2), or in the
-/// only `Host`.
+/// The host in an absolute request URL, which takes precedence over the header (RFC 9112, section
+/// 3.2.2), or in the only `Host`.
 fn own_host(request: &HttpRequest) -> Result<(&'static str, &str), BadHost> {
     if let Some(authority) = request.uri().authority() {
         return Ok(("the request's URL", authority.as_str()));
     }
     let mut hosts = request.headers().get_all(header::HOST);
     match (hosts.next(), hosts.next()) {
-        (Some(host), None) => Ok(("Host", host.to_str().map_err(|_| BadHost::Malformed("Host"))?)),
+        (Some(host), None) => Ok((
+            "Host",
+            host.to_str().map_err(|_| BadHost::Malformed("Host"))?,
+        )),
         _ => Err(BadHost::Missing),
     }
 }
@@ -132,7 +168,9 @@ fn is_host(text: &str) -> bool {
 
 /// Whether the text is empty, or a colon and a port number.
 fn is_port(text: &str) -> bool {
-    let Some(port) = text.strip_prefix(':') else { return text.is_empty() };
+    let Some(port) = text.strip_prefix(':') else {
+        return text.is_empty();
+    };
     port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }
 

@@ -10,9 +10,16 @@ pub(super) const DECISIVE: &str = "Accept-Encoding, User-Agent";
 
 /// The codings that a client accepts and can decode.
 pub(super) fn accepted(request: &HttpRequest) -> AcceptedCodings {
-    let values = |name| request.headers().get_all(name).filter_map(|value| value.to_str().ok());
-    let list: Vec<&str> =
-        values(header::ACCEPT_ENCODING).flat_map(|value| value.split(',')).map(str::trim).collect();
+    let values = |name| {
+        request
+            .headers()
+            .get_all(name)
+            .filter_map(|value| value.to_str().ok())
+    };
+    let list: Vec<&str> = values(header::ACCEPT_ENCODING)
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .collect();
     // CloudVolume requests deflate and then fails on it.
     let is_requests = values(header::USER_AGENT).any(|agent| agent.contains("python-requests"));
     AcceptedCodings {
@@ -26,7 +33,10 @@ fn is_accepted(list: &[&str], names: &[&str]) -> bool {
     let mut any = false;
     for item in list {
         let (coding, parameters) = item.split_once(';').unwrap_or((item, ""));
-        if names.iter().any(|name| coding.trim().eq_ignore_ascii_case(name)) {
+        if names
+            .iter()
+            .any(|name| coding.trim().eq_ignore_ascii_case(name))
+        {
             return is_weighted(parameters);
         }
         any |= coding.trim() == "*" && is_weighted(parameters);
@@ -40,7 +50,11 @@ fn is_weighted(parameters: &str) -> bool {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("q").then(|| value.trim())
     });
-    weight.is_none_or(|weight| weight.parse::<f32>().is_ok_and(|weight| weight > 0.0 && weight <= 1.0))
+    weight.is_none_or(|weight| {
+        weight
+            .parse::<f32>()
+            .is_ok_and(|weight| weight > 0.0 && weight <= 1.0)
+    })
 }
 
 #[cfg(test)]
@@ -68,7 +82,11 @@ mod tests {
                 .insert_header((header::ACCEPT_ENCODING, list))
                 .insert_header((header::USER_AGENT, agent))
                 .to_http_request();
-            assert_eq!(accepted(&request), AcceptedCodings { zlib, gzip }, "{list} of {agent}");
+            assert_eq!(
+                accepted(&request),
+                AcceptedCodings { zlib, gzip },
+                "{list} of {agent}"
+            );
         }
     }
 }

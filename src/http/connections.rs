@@ -1,10 +1,11 @@
 //! Client connections: limits on their number, timeouts, and one request at a time on each.
 //!
-//! [`Connections`] admits connections up to two limits, one in total and one for each client. If a limit is reached,
-//! the connection that has been waiting longest for a request is closed in favour of the new one; if none is waiting,
-//! the one whose client has gone longest without reading its response; otherwise the new one is refused. The list is
-//! locked only when a connection begins and ends, not for each request. [`stream::SequentialStream`] takes the place
-//! of the socket for actix-http. [`bandwidth`] limits what each client is sent.
+//! [`Connections`] admits connections up to two limits, one in total and one for each client. If a
+//! limit is reached, the connection that has been waiting longest for a request is closed in favour
+//! of the new one; if none is waiting, the one whose client has gone longest without reading its
+//! response; otherwise the new one is refused. The list is locked only when a connection begins and
+//! ends, not for each request. [`stream::SequentialStream`] takes the place of the socket for
+//! actix-http. [`bandwidth`] limits what each client is sent.
 
 mod bandwidth;
 mod exchange;
@@ -91,18 +92,31 @@ impl Connections {
     pub fn new(limits: Limits, metrics: metrics::Connections) -> Self {
         let gauged = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX);
         metrics.limit.set(gauged(limits.connections as u64));
-        metrics.client_limit.set(gauged(limits.for_each_client as u64));
-        metrics.bandwidth_limit.set(gauged(limits.bandwidth.map_or(0, NonZeroU64::get)));
+        metrics
+            .client_limit
+            .set(gauged(limits.for_each_client as u64));
+        metrics
+            .bandwidth_limit
+            .set(gauged(limits.bandwidth.map_or(0, NonZeroU64::get)));
         let bandwidth = Bandwidth::new(limits.bandwidth);
-        Self { limits, metrics, log: RefusalLog::default(), bandwidth, open: Mutex::default() }
+        Self {
+            limits,
+            metrics,
+            log: RefusalLog::default(),
+            bandwidth,
+            open: Mutex::default(),
+        }
     }
 
-    /// Admits a new connection, evicting another one if a limit is reached; `None` if none can be evicted. A peer on a
-    /// Unix socket has no address.
+    /// Admits a new connection, evicting another one if a limit is reached; `None` if none can be
+    /// evicted. A peer on a Unix socket has no address.
     pub fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Admission> {
         let client = address.map(counted_as);
         let mut open = lock(&self.open);
-        let of_client = open.iter().filter(|connection| connection.client == client).count();
+        let of_client = open
+            .iter()
+            .filter(|connection| connection.client == client)
+            .count();
         let has_place = (client.is_none()
             || of_client < self.limits.for_each_client
             || self.evict(&mut open, |connection| connection.client == client))
@@ -111,19 +125,40 @@ impl Connections {
             self.metrics.refused.inc();
             return None;
         }
-        let state = State { activity: Activity::Idle(Instant::now()), waker: None };
+        let state = State {
+            activity: Activity::Idle(Instant::now()),
+            waker: None,
+        };
         let (state, is_evicted) = (Mutex::new(state), AtomicBool::new(false));
-        let connection = Arc::new(Connection { client, state, is_evicted });
+        let connection = Arc::new(Connection {
+            client,
+            state,
+            is_evicted,
+        });
         open.push(Arc::clone(&connection));
         self.metrics.open.inc();
-        Some(Admission { all: Arc::clone(self), connection, address, waker: None })
+        Some(Admission {
+            all: Arc::clone(self),
+            connection,
+            address,
+            waker: None,
+        })
     }
 
     /// Closes the connection of lowest rank among those that match; false if there is none.
-    fn evict(&self, open: &mut Vec<Arc<Connection>>, is_among: impl Fn(&Connection) -> bool) -> bool {
-        let among = open.iter().enumerate().filter(|(_, connection)| is_among(connection));
+    fn evict(
+        &self,
+        open: &mut Vec<Arc<Connection>>,
+        is_among: impl Fn(&Connection) -> bool,
+    ) -> bool {
+        let among = open
+            .iter()
+            .enumerate()
+            .filter(|(_, connection)| is_among(connection));
         let ranked = among.filter_map(|(at, connection)| Some((connection.rank()?, at)));
-        let Some((_, at)) = ranked.min() else { return false };
+        let Some((_, at)) = ranked.min() else {
+            return false;
+        };
         open.swap_remove(at).evict();
         self.metrics.evicted.inc();
         true
@@ -150,8 +185,8 @@ impl Connection {
     }
 }
 
-/// The address that a connection counts for: IPv6 addresses are grouped by their /64 network, which one client
-/// usually has to itself.
+/// The address that a connection counts for: IPv6 addresses are grouped by their /64 network, which
+/// one client usually has to itself.
 fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -180,15 +215,21 @@ impl Admission {
     /// Whether the connection is to be closed; if not, the task will be woken when it is.
     fn is_evicted(&mut self, waker: &Waker) -> bool {
         // A task asks several times for each request, nearly always with the same waker.
-        if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+        if !self
+            .waker
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
+        {
             self.waker = Some(waker.clone());
             lock(&self.connection.state).waker.clone_from(&self.waker);
         }
-        // Read after the waker was stored: an earlier eviction is seen here, and a later one wakes the task.
+        // Read after the waker was stored: an earlier eviction is seen here, and a later one wakes
+        // the task.
         self.connection.is_evicted.load(Ordering::Acquire)
     }
 
-    /// Counts a refusal, and logs it unless it is a timeout: only a wrong port or a scanner explains the other kinds.
+    /// Counts a refusal, and logs it unless it is a timeout: only a wrong port or a scanner
+    /// explains the other kinds.
     fn count_refusal(&self, refusal: Refusal) {
         match refusal {
             Refusal::Late => self.all.metrics.head_timeout.inc(),

@@ -1,8 +1,9 @@
-//! A request with what is known of it before its path is parsed: the catalogue that it may see, and the path below the
-//! base path and the secret.
+//! A request with what is known of it before its path is parsed: the catalogue that it may see, and
+//! the path below the base path and the secret.
 //!
-//! Secrets are taken from `Authorization` (Bearer, or the password of Basic: RFC 6750, RFC 7617) and from the path
-//! prefix `/k/SECRET`. Viewers keep that prefix, because the addresses in documents are relative to it or contain it.
+//! Secrets are taken from `Authorization` (Bearer, or the password of Basic: RFC 6750, RFC 7617)
+//! and from the path prefix `/k/SECRET`. Viewers keep that prefix, because the addresses in
+//! documents are relative to it or contain it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -62,7 +63,15 @@ impl<'r> Context<'r> {
             return Err(Refusal::Slash(last_segment(place.secret)));
         }
         let catalog = all.visible_to(&grants);
-        Ok(Self { site, request, record, catalog, grants, path: place.path, secret: place.secret })
+        Ok(Self {
+            site,
+            request,
+            record,
+            catalog,
+            grants,
+            path: place.path,
+            secret: place.secret,
+        })
     }
 
     /// The dataset in the path that has not been opened yet, although its turn will come.
@@ -72,7 +81,9 @@ impl<'r> Context<'r> {
             return None;
         }
         self.path.split('/').find_map(|segment| {
-            let token = VersionedToken::new(segment.strip_suffix(".json").unwrap_or(segment)).ok()?.token;
+            let token = VersionedToken::new(segment.strip_suffix(".json").unwrap_or(segment))
+                .ok()?
+                .token;
             (closed.get(&token) == Some(&Closed::Waiting)).then_some(token)
         })
     }
@@ -130,12 +141,20 @@ fn last_segment(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The entries that the request opens. A wrong secret in the path is an error; in a header it may be meant for a proxy.
-fn granted<'r>(access: &Access, request: &HttpRequest, place: &Place<'r>) -> Result<Grants, Refusal<'r>> {
+/// The entries that the request opens. A wrong secret in the path is an error; in a header it may
+/// be meant for a proxy.
+fn granted<'r>(
+    access: &Access,
+    request: &HttpRequest,
+    place: &Place<'r>,
+) -> Result<Grants, Refusal<'r>> {
     if access.is_open() {
         return Ok(Grants::default());
     }
-    let in_path = place.secret.strip_prefix(SECRET).map(|secret| Cow::from(percent_decode_str(secret)));
+    let in_path = place
+        .secret
+        .strip_prefix(SECRET)
+        .map(|secret| Cow::from(percent_decode_str(secret)));
     let in_path = in_path.as_deref();
     if in_path.is_some_and(|secret| access.grants([secret]).is_empty()) {
         return Err(Refusal::Secret(place.path));
@@ -146,7 +165,11 @@ fn granted<'r>(access: &Access, request: &HttpRequest, place: &Place<'r>) -> Res
         .filter_map(|value| credentials(value.as_bytes()))
         .take(MAX_CREDENTIALS)
         .collect();
-    Ok(access.grants(in_path.into_iter().chain(in_headers.iter().map(Vec::as_slice))))
+    Ok(access.grants(
+        in_path
+            .into_iter()
+            .chain(in_headers.iter().map(Vec::as_slice)),
+    ))
 }
 
 /// The most `Authorization` headers that are looked at; there should be one.

@@ -6,8 +6,9 @@ use actix_web::{HttpRequest, HttpResponse};
 /// The methods allowed on every path (`Allow` header).
 pub(super) const ALLOWED: &str = "GET, HEAD, OPTIONS";
 /// The response headers exposed to scripts of other origins.
-const EXPOSED: HeaderValue =
-    HeaderValue::from_static("ETag, Content-Length, Content-Range, X-Voltile-Shape, X-Voltile-Type");
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "ETag, Content-Length, Content-Range, X-Voltile-Shape, X-Voltile-Type",
+);
 /// Resource Timing, section 3.5.2: who may see `Server-Timing`.
 static TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 const ANY: HeaderValue = HeaderValue::from_static("*");
@@ -23,7 +24,11 @@ pub(super) enum Cors {
 
 impl Cors {
     pub fn new(origins: &[String]) -> Self {
-        if origins.iter().any(|origin| origin == "*") { Cors::Anyone } else { Cors::These(origins.to_vec()) }
+        if origins.iter().any(|origin| origin == "*") {
+            Cors::Anyone
+        } else {
+            Cors::These(origins.to_vec())
+        }
     }
 
     /// Adds the CORS headers for the request's origin.
@@ -34,11 +39,15 @@ impl Cors {
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY)
             }
             Cors::These(origins) => {
-                // Even without a known `Origin`: a cache must not reuse this response for an origin that is allowed.
+                // Even without a known `Origin`: a cache must not reuse this response for an origin
+                // that is allowed.
                 add_to_vary(headers, "Origin");
                 let asking = request.headers().get(header::ORIGIN);
-                let known = asking
-                    .filter(|asking| origins.iter().any(|origin| origin.as_bytes() == asking.as_bytes()));
+                let known = asking.filter(|asking| {
+                    origins
+                        .iter()
+                        .any(|origin| origin.as_bytes() == asking.as_bytes())
+                });
                 let Some(origin) = known else { return };
                 headers.insert(TIMING_ALLOW_ORIGIN.clone(), origin.clone());
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone())
@@ -50,7 +59,9 @@ impl Cors {
 
 /// Appends header names to `Vary`.
 pub(super) fn add_to_vary(headers: &mut HeaderMap, names: &'static str) {
-    let before = headers.get(header::VARY).and_then(|vary| vary.to_str().ok());
+    let before = headers
+        .get(header::VARY)
+        .and_then(|vary| vary.to_str().ok());
     let all = before.and_then(|before| HeaderValue::from_str(&format!("{before}, {names}")).ok());
     headers.insert(header::VARY, all.unwrap_or(HeaderValue::from_static(names)));
 }
@@ -62,7 +73,10 @@ pub(super) fn preflight(request: &HttpRequest) -> HttpResponse {
         .insert_header((header::ALLOW, ALLOWED))
         .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED))
         .insert_header((header::ACCESS_CONTROL_MAX_AGE, REMEMBERED));
-    if let Some(wanted) = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+    if let Some(wanted) = request
+        .headers()
+        .get(header::ACCESS_CONTROL_REQUEST_HEADERS)
+    {
         response.insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone()));
     }
     response.finish()

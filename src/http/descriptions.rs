@@ -1,7 +1,7 @@
 //! JSON descriptions: of the whole site, or of one dataset with statistics of its channels.
 //!
-//! The site's description never reads a voxel. That of one dataset may: it waits until its channels have been
-//! sampled, which happens once.
+//! The site's description never reads a voxel. That of one dataset may: it waits until its channels
+//! have been sampled, which happens once.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,22 +19,32 @@ use crate::store::Location;
 
 /// `/datasets.json`
 pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
-    let measured = context.catalog.datasets().map(|dataset| dataset.measured()).sum();
+    let measured = context
+        .catalog
+        .datasets()
+        .map(|dataset| dataset.measured())
+        .sum();
     let (site, catalog) = (Arc::clone(context.site), Arc::clone(&context.catalog));
     let protected = !context.sees_everything();
     documents::answer(context, &"datasets.json", measured, move || {
         let datasets = catalog.describe();
-        Document::json(&SiteDescription { datasets, protected, ..site.description.clone() })
+        Document::json(&SiteDescription {
+            datasets,
+            protected,
+            ..site.description.clone()
+        })
     })
     .await
 }
 
-/// The dataset that a segment of a path names, perhaps with a version; otherwise the response that says there is none.
+/// The dataset that a segment of a path names, perhaps with a version; otherwise the response that
+/// says there is none.
 pub(super) fn named<'c>(
     context: &'c Context<'_>,
     segment: &str,
 ) -> Result<&'c Arc<Dataset>, Box<HttpResponse>> {
-    let wanted = VersionedToken::new(segment).map_err(|_| Box::new(problem::no_dataset(segment)))?;
+    let wanted =
+        VersionedToken::new(segment).map_err(|_| Box::new(problem::no_dataset(segment)))?;
     context.catalog.known(&wanted).map_err(|error| {
         Box::new(match error {
             NotFound::Token { token, .. } => problem::no_dataset(token.as_str()),
@@ -55,13 +65,18 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> HttpResponse {
     let found = documents::find(context, &name, 0, Some(&read), move || {
         let inspection = catalog.inspect(&dataset);
         // Clients do not learn where the file is.
-        let file = dataset.listed().next().and_then(|channel| channel.file.as_path().file_name());
+        let file = dataset
+            .listed()
+            .next()
+            .and_then(|channel| channel.file.as_path().file_name());
         let file = Location::from(PathBuf::from(file.unwrap_or_default()));
         let mut warnings = advice::warnings(&inspection, &file);
         if dataset.is_remote() {
             warnings.iter_mut().for_each(|warning| warning.mend = None);
         }
-        let about = inspection.json(&warnings).map_err(|error| TileError::Document(error.to_string()))?;
+        let about = inspection
+            .json(&warnings)
+            .map_err(|error| TileError::Document(error.to_string()))?;
         Document::json(&about)
     });
     documents::respond(context, found.await)
@@ -73,16 +88,29 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
         Ok(dataset) => dataset,
         Err(problem) => return *problem,
     };
-    let mut problems = context.site.service.sample_all(dataset, context.demand()).await;
+    let mut problems = context
+        .site
+        .service
+        .sample_all(dataset, context.demand())
+        .await;
     // Labels are not sampled, so that there is no other problem.
     for (channel, problem) in dataset.listed().zip(&mut problems) {
         if let Some(names) = &channel.names {
-            *problem = context.site.service.names(dataset, names).await.err().map(|error| error.public());
+            *problem = context
+                .site
+                .service
+                .names(dataset, names)
+                .await
+                .err()
+                .map(|error| error.public());
         }
     }
     let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));
     // Problems may differ at the next request.
-    let (name, measured) = (("dataset.json", dataset.token.clone(), problems.clone()), dataset.measured());
+    let (name, measured) = (
+        ("dataset.json", dataset.token.clone(), problems.clone()),
+        dataset.measured(),
+    );
     documents::answer(context, &name, measured, move || {
         Document::json(&catalog.describe_sampled(&dataset, &problems))
     })

@@ -1,7 +1,7 @@
 //! Documents, and the store of those that have been built.
 //!
-//! The public address of the server is not part of a document: it is inserted when the document is sent, so that requests
-//! with many `Host`s are answered from one copy.
+//! The public address of the server is not part of a document: it is inserted when the document is
+//! sent, so that requests with many `Host`s are answered from one copy.
 
 use std::io;
 use std::sync::Arc;
@@ -22,16 +22,18 @@ use crate::service::{Held, TileError};
 
 /// The bytes of documents that are kept.
 const MAX_KEPT: usize = 64 << 20;
-/// How many documents are built at the same time, each on a thread of its own; and as many that read files.
+/// How many documents are built at the same time, each on a thread of its own; and as many that
+/// read files.
 const MAX_BUILT: usize = 2;
 
-/// The longest document with the server's address, in bytes. Thousands of channels, or hundreds of thousands of sections,
-/// take less.
+/// The longest document with the server's address, in bytes. Thousands of channels, or hundreds of
+/// thousands of sections, take less.
 pub(super) const LONGEST: usize = 16 << 20;
 /// The longest document of names: as long as one may be to be kept.
 pub(super) const LARGEST: usize = MAX_KEPT - 4096;
 
-/// Stands for the public address of the server while a document is built: a character that Unicode reserves for such uses.
+/// Stands for the public address of the server while a document is built: a character that Unicode
+/// reserves for such uses.
 pub(super) const BASE: &str = "\u{FDD0}";
 
 /// A document that has been built; clones share its bytes.
@@ -75,25 +77,41 @@ impl Document {
     pub fn json(value: &impl Serialize) -> Result<Self, TileError> {
         Ok(Self::new(
             "application/json",
-            vec![serde_json::to_vec(value).map_err(|error| failed(&error))?.into()],
+            vec![
+                serde_json::to_vec(value)
+                    .map_err(|error| failed(&error))?
+                    .into(),
+            ],
         ))
     }
 
-    /// A document with the server's address in place of each [`BASE`] that is written. Its length is limited.
+    /// A document with the server's address in place of each [`BASE`] that is written. Its length
+    /// is limited.
     pub fn addressed(
         content_type: &'static str,
         write: impl FnOnce(&mut &mut [u8]) -> io::Result<()>,
     ) -> Result<Self, TileError> {
         // The limit is the only reason why writing fails.
         let whole = written(LONGEST, write).map_err(|_| too_large())?;
-        let parts = std::str::from_utf8(&whole).map_err(|error| failed(&error))?.split(BASE);
-        Ok(Self::new(content_type, parts.map(|part| whole.slice_ref(part.as_bytes())).collect()))
+        let parts = std::str::from_utf8(&whole)
+            .map_err(|error| failed(&error))?
+            .split(BASE);
+        Ok(Self::new(
+            content_type,
+            parts.map(|part| whole.slice_ref(part.as_bytes())).collect(),
+        ))
     }
 
     /// A document with the server's address between any two of its parts.
     pub fn new(content_type: &'static str, parts: Vec<Bytes>) -> Self {
         let digest = TileKey::digest(&("document", content_type, &parts));
-        Self { content_type, parts: parts.into(), digest, measured: 0, held: None }
+        Self {
+            content_type,
+            parts: parts.into(),
+            digest,
+            measured: 0,
+            held: None,
+        }
     }
 
     /// Its length in bytes, without the server's address.
@@ -107,17 +125,24 @@ impl Document {
         self.length() + self.parts.len() * size_of::<Bytes>() + BOOKKEEPING
     }
 
-    /// The response with this document, whole or the requested range of it, or with 304. `base`: the server's address if the
-    /// document contains it, escaped as the document requires.
+    /// The response with this document, whole or the requested range of it, or with 304. `base`:
+    /// the server's address if the document contains it, escaped as the document requires.
     pub fn response(
         &self,
         request: &HttpRequest,
         lifetime: HeaderValue,
         base: Option<String>,
     ) -> HttpResponse {
-        let etag = base.as_ref().map_or(self.digest, |base| TileKey::digest(&(self.digest, base))).etag();
+        let etag = base
+            .as_ref()
+            .map_or(self.digest, |base| TileKey::digest(&(self.digest, base)))
+            .etag();
         let is_known = is_known(request, &etag);
-        let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+        let mut response = if is_known {
+            HttpResponse::NotModified()
+        } else {
+            HttpResponse::Ok()
+        };
         response
             .insert_header((header::ETAG, etag.as_str()))
             .insert_header((header::CACHE_CONTROL, lifetime));
@@ -174,7 +199,10 @@ mod tests {
                 (0..length).try_for_each(|_| io::Write::write_all(out, b"a"))
             })
         };
-        assert_eq!(of(LONGEST).map(|document| document.length()).ok(), Some(LONGEST));
+        assert_eq!(
+            of(LONGEST).map(|document| document.length()).ok(),
+            Some(LONGEST)
+        );
         assert!(of(LONGEST + 1).unwrap_err().to_string().contains("16 MiB"));
     }
 }

@@ -1,13 +1,14 @@
-//! Documents about what is served: each is built once for each generation of the catalogue and each view of it, off the
-//! HTTP threads, and kept.
+//! Documents about what is served: each is built once for each generation of the catalogue and each
+//! view of it, off the HTTP threads, and kept.
 //!
-//! What a document says follows from the settings (a site with other settings has documents of its own), the generation of
-//! the catalogue, the entries of `[[access]]` that the request has opened, the name that the caller gives it, and from which
-//! windows and statistics of channels are known. They become known while the catalogue is served: a document that was built
-//! when fewer were known is built again.
+//! What a document says follows from the settings (a site with other settings has documents of its
+//! own), the generation of the catalogue, the entries of `[[access]]` that the request has opened,
+//! the name that the caller gives it, and from which windows and statistics of channels are known.
+//! They become known while the catalogue is served: a document that was built when fewer were known
+//! is built again.
 //!
-//! Those that read files have places of their own, and give them back when a file is stuck ([`crate::flow::stalls`]): they
-//! keep nobody from other documents.
+//! Those that read files have places of their own, and give them back when a file is stuck
+//! ([`crate::flow::stalls`]): they keep nobody from other documents.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ use crate::service::TileError;
 /// How long a document that is being built keeps others from being built.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The document that the catalogue and `name` decide, and in which `measured` windows and statistics are known: kept, or
-/// built now. `reads`: the dataset whose files are read for it.
+/// The document that the catalogue and `name` decide, and in which `measured` windows and
+/// statistics are known: kept, or built now. `reads`: the dataset whose files are read for it.
 pub(super) async fn find(
     context: &Context<'_>,
     name: &impl Hash,
@@ -38,7 +39,12 @@ pub(super) async fn find(
     reads: Option<&Arc<Dataset>>,
     build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
 ) -> Result<Document, TileError> {
-    let Documents { kept, newest, builders, readers } = &*context.site.documents;
+    let Documents {
+        kept,
+        newest,
+        builders,
+        readers,
+    } = &*context.site.documents;
     let files = || reads.into_iter().flat_map(|dataset| dataset.files());
     let generation = context.catalog.generation();
     if newest.fetch_max(generation, Ordering::Relaxed) < generation {
@@ -50,7 +56,8 @@ pub(super) async fn find(
             Lookup::Ready(document) => return Ok(document),
             Lookup::Wait(waiter) => {
                 let document = context.site.service.landed(files(), waiter).await?;
-                // It may have been requested before something became known that this request must be told.
+                // It may have been requested before something became known that this request must
+                // be told.
                 if document.measured >= measured {
                     return Ok(document);
                 }
@@ -66,18 +73,28 @@ pub(super) async fn find(
     // On its own: it goes on if this client leaves and others wait.
     drop(tokio::spawn(async move {
         // An error means that the semaphore is closed, which never happens.
-        let Ok(_place) = places.acquire_owned().await else { return };
-        let Some(flight) = flight.still_wanted() else { return };
+        let Ok(_place) = places.acquire_owned().await else {
+            return;
+        };
+        let Some(flight) = flight.still_wanted() else {
+            return;
+        };
         let landed = flight.join();
         let stalls = service.stalls().clone();
         let built = service.metrics().documents.clone();
         drop(tokio::task::spawn_blocking(move || {
-            let document = stalls.watched(build).unwrap_or_else(|stuck| Err(stuck.into()));
+            let document = stalls
+                .watched(build)
+                .unwrap_or_else(|stuck| Err(stuck.into()));
             flight.land(document.map(|mut document| {
                 built.inc();
                 let is_current = newest.load(Ordering::Relaxed) == generation;
                 // No budget has room for one of a catalogue that is not served any more.
-                let weight = if is_current { document.weight() } else { usize::MAX };
+                let weight = if is_current {
+                    document.weight()
+                } else {
+                    usize::MAX
+                };
                 document.measured = measured;
                 (document, weight)
             }));
@@ -89,7 +106,8 @@ pub(super) async fn find(
     context.site.service.landed(files(), waiter).await
 }
 
-/// The response with a document that does not contain the server's address, to be revalidated at each use.
+/// The response with a document that does not contain the server's address, to be revalidated at
+/// each use.
 pub(super) async fn answer(
     context: &Context<'_>,
     name: &impl Hash,
@@ -101,5 +119,8 @@ pub(super) async fn answer(
 
 /// The same response, of a document that was found.
 pub(super) fn respond(context: &Context<'_>, found: Result<Document, TileError>) -> HttpResponse {
-    found.map_or_else(|error| problem::response(&error), |it| it.response(context.request, REVALIDATED, None))
+    found.map_or_else(
+        |error| problem::response(&error),
+        |it| it.response(context.request, REVALIDATED, None),
+    )
 }

@@ -2,11 +2,18 @@
 
 /// Escapes text for HTML and XML, including attribute values in double quotes.
 pub(super) fn in_markup(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 /// Escapes text for a string in JSON.
 pub(super) fn in_json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
-    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_owned()
+    quoted
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .unwrap_or_default()
+        .to_owned()
 }

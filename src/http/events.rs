@@ -1,7 +1,8 @@
 //! `/events`: tells pages which datasets were added, changed or removed, as server-sent events.
 //!
-//! A listener holds the catalogue that its request may see, which all with the same grants share, and compares it with the
-//! next one. It ends when the server is being stopped, and when the rules of access change: its secret must be looked at again.
+//! A listener holds the catalogue that its request may see, which all with the same grants share,
+//! and compares it with the next one. It ends when the server is being stopped, and when the rules
+//! of access change: its secret must be looked at again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -38,14 +39,21 @@ impl Difference {
         for dataset in after.datasets() {
             match before.dataset(&dataset.token) {
                 None => found.added.push(dataset.token.to_string()),
-                Some(old) if !Arc::ptr_eq(old, dataset) && before.version(old) != after.version(dataset) => {
+                Some(old)
+                    if !Arc::ptr_eq(old, dataset)
+                        && before.version(old) != after.version(dataset) =>
+                {
                     found.changed.push(dataset.token.to_string());
                 }
                 Some(_) => {}
             }
         }
-        let gone = before.datasets().filter(|dataset| after.dataset(&dataset.token).is_none());
-        found.removed.extend(gone.map(|dataset| dataset.token.to_string()));
+        let gone = before
+            .datasets()
+            .filter(|dataset| after.dataset(&dataset.token).is_none());
+        found
+            .removed
+            .extend(gone.map(|dataset| dataset.token.to_string()));
         found
     }
 }
@@ -84,23 +92,36 @@ impl Listener {
 }
 
 fn event(name: &str, data: &impl Serialize) -> Option<Bytes> {
-    Some(format!("event: {name}\ndata: {}\n\n", serde_json::to_string(data).ok()?).into())
+    Some(
+        format!(
+            "event: {name}\ndata: {}\n\n",
+            serde_json::to_string(data).ok()?
+        )
+        .into(),
+    )
 }
 
 /// `/events`
 pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
     let mut response = HttpResponse::Ok();
-    response.content_type("text/event-stream").insert_header((header::CACHE_CONTROL, "no-store"));
+    response
+        .content_type("text/event-stream")
+        .insert_header((header::CACHE_CONTROL, "no-store"));
     if context.request.method() == Method::HEAD {
-        // A body that never ends would keep the connection from all further requests, although none of it is sent.
+        // A body that never ends would keep the connection from all further requests, although none
+        // of it is sent.
         return response.finish();
     }
     let Some(seat) = context.site.listeners.enter(context.demand().client) else {
-        return problem::busy(&format!("there are {MAX_LISTENERS} listeners at this address, the maximum"));
+        return problem::busy(&format!(
+            "there are {MAX_LISTENERS} listeners at this address, the maximum"
+        ));
     };
     let description = &context.site.description;
-    let hello = serde_json::json!({ "version": description.version, "started": description.started });
-    let greeting = event("hello", &hello).map(|hello| [&b"retry: 3000\n"[..], &hello].concat().into());
+    let hello =
+        serde_json::json!({ "version": description.version, "started": description.started });
+    let greeting =
+        event("hello", &hello).map(|hello| [&b"retry: 3000\n"[..], &hello].concat().into());
     let service = Arc::clone(&context.site.service);
     let listener = Listener {
         changes: service.changes(),
@@ -111,18 +132,25 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
         grants: context.grants.clone(),
         _seat: seat,
     };
-    let events = stream::unfold((greeting, Box::new(listener)), async |(greeting, mut listener)| {
-        let next = match greeting {
-            Some(greeting) => greeting,
-            None => listener.next().await?,
-        };
-        Some((Ok::<Bytes, Infallible>(next), (None, listener)))
-    });
-    let mut response = response.insert_header(("X-Accel-Buffering", "no")).streaming(events);
+    let events = stream::unfold(
+        (greeting, Box::new(listener)),
+        async |(greeting, mut listener)| {
+            let next = match greeting {
+                Some(greeting) => greeting,
+                None => listener.next().await?,
+            };
+            Some((Ok::<Bytes, Infallible>(next), (None, listener)))
+        },
+    );
+    let mut response = response
+        .insert_header(("X-Accel-Buffering", "no"))
+        .streaming(events);
     if context.request.version() < Version::HTTP_11 {
         // Such a client does not know chunks: what it is sent ends with the connection.
         response.head_mut().no_chunking(true);
-        response.head_mut().set_connection_type(ConnectionType::Close);
+        response
+            .head_mut()
+            .set_connection_type(ConnectionType::Close);
     }
     response
 }

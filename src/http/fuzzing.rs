@@ -1,4 +1,5 @@
-//! A fuzz target: the whole way of a request, from the bytes of its head to those of its answer, on a few small files.
+//! A fuzz target: the whole way of a request, from the bytes of its head to those of its answer, on
+//! a few small files.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -27,8 +28,13 @@ pub(crate) fn answered(bytes: &[u8]) {
     if !head.parse(bytes).is_ok_and(|status| status.is_complete()) {
         return;
     }
-    let (method, path) = (head.method.unwrap_or_default(), head.path.unwrap_or_default());
-    let (Ok(method), true) = (method.parse(), path.parse::<Uri>().is_ok()) else { return };
+    let (method, path) = (
+        head.method.unwrap_or_default(),
+        head.path.unwrap_or_default(),
+    );
+    let (Ok(method), true) = (method.parse(), path.parse::<Uri>().is_ok()) else {
+        return;
+    };
     let mut request = TestRequest::with_uri(path).method(method);
     for header in head.headers.iter() {
         request = request.append_header((header.name, header.value));
@@ -39,7 +45,10 @@ pub(crate) fn answered(bytes: &[u8]) {
         let status = response.status();
         // Events go on for ever.
         if !matches!(response.body().size(), BodySize::Stream) {
-            assert!(to_bytes(response.into_body()).await.is_ok(), "the body of {path} breaks off");
+            assert!(
+                to_bytes(response.into_body()).await.is_ok(),
+                "the body of {path} breaks off"
+            );
         }
         status
     });
@@ -51,7 +60,10 @@ fn site() -> (&'static Runtime, &'static web::Data<LiveSite>) {
     static SITE: OnceLock<(Runtime, web::Data<LiveSite>)> = OnceLock::new();
     #[allow(clippy::expect_used, reason = "without it nothing can be tested")]
     let (runtime, site) = SITE.get_or_init(|| {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         (runtime, web::Data::new(opened().expect("the fixtures")))
     });
     (runtime, site)
@@ -60,13 +72,37 @@ fn site() -> (&'static Runtime, &'static web::Data<LiveSite>) {
 fn opened() -> Result<LiveSite, Box<dyn std::error::Error>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     let files = FILES.map(|file| folder.join(file).into()).to_vec();
-    let mut settings = config::load(&Layers { files, ..Layers::default() }).settings;
-    settings.server.mounts.iter_mut().for_each(|mount| mount.adjustable = true);
-    settings.server.trusted_proxies.push(config::Proxy::new("0.0.0.0/0")?);
+    let mut settings = config::load(&Layers {
+        files,
+        ..Layers::default()
+    })
+    .settings;
+    settings
+        .server
+        .mounts
+        .iter_mut()
+        .for_each(|mount| mount.adjustable = true);
+    settings
+        .server
+        .trusted_proxies
+        .push(config::Proxy::new("0.0.0.0/0")?);
     settings.render.neighbours = 0;
     let opened = Catalog::open(&settings, &Metrics::default(), &Activity::default());
-    assert_eq!((opened.catalog.datasets().count(), opened.faults), (FILES.len(), Vec::new()));
-    let pool = RenderPool::new(settings.render.threads, settings.render.queue, Activity::default())?;
-    let service = TileService::new(opened.catalog, settings.cache.tiles, 0, pool, Metrics::default())?;
+    assert_eq!(
+        (opened.catalog.datasets().count(), opened.faults),
+        (FILES.len(), Vec::new())
+    );
+    let pool = RenderPool::new(
+        settings.render.threads,
+        settings.render.queue,
+        Activity::default(),
+    )?;
+    let service = TileService::new(
+        opened.catalog,
+        settings.cache.tiles,
+        0,
+        pool,
+        Metrics::default(),
+    )?;
     Ok(LiveSite::new(service.into(), &settings)?)
 }

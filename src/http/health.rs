@@ -24,9 +24,15 @@ const NOT_STORED: (header::HeaderName, &str) = (header::CACHE_CONTROL, "no-store
 /// Answers the addresses that say how the server is, whatever host the request is addressed to.
 pub(super) async fn answer(live: &LiveSite, context: &Context<'_>) -> Option<HttpResponse> {
     match context.path {
-        "/healthz" => Some(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")),
+        "/healthz" => Some(
+            HttpResponse::Ok()
+                .content_type("text/plain; charset=utf-8")
+                .body("ok\n"),
+        ),
         "/livez" => {
-            let alive = LivenessDescription { status: "ok".to_owned() };
+            let alive = LivenessDescription {
+                status: "ok".to_owned(),
+            };
             Some(HttpResponse::Ok().insert_header(NOT_STORED).json(alive))
         }
         "/readyz" => Some(readiness(live, context).await),
@@ -42,7 +48,11 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
         dataset: Some(token.to_string()),
         problem,
     };
-    let of_files = |problem: String| ProblemDescription { part: "files".to_owned(), dataset: None, problem };
+    let of_files = |problem: String| ProblemDescription {
+        part: "files".to_owned(),
+        dataset: None,
+        problem,
+    };
     let mut problems = Vec::new();
     let mut waiting = 0;
     for (token, closed) in context.catalog.closed() {
@@ -52,7 +62,9 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
         }
     }
     if waiting > 0 {
-        problems.push(of_files(format!("{waiting} files found in folders have not been opened yet")));
+        problems.push(of_files(format!(
+            "{waiting} files found in folders have not been opened yet"
+        )));
     }
     let mut broken = 0;
     let check = async {
@@ -67,14 +79,30 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     };
     if tokio::time::timeout(PATIENCE, check).await.is_err() {
         let seconds = PATIENCE.as_secs();
-        problems.push(of_files(format!("not all files could be checked for changes within {seconds} s")));
+        problems.push(of_files(format!(
+            "not all files could be checked for changes within {seconds} s"
+        )));
     }
     if context.sees_everything() {
         let tiers = service.tier_problems();
-        let stores = all.store().unreachable().into_iter().map(|problem| (Part::Store, problem));
-        problems.extend(service.health().others().into_iter().chain(tiers).chain(stores).map(
-            |(part, problem)| ProblemDescription { part: part.name().to_owned(), dataset: None, problem },
-        ));
+        let stores = all
+            .store()
+            .unreachable()
+            .into_iter()
+            .map(|problem| (Part::Store, problem));
+        problems.extend(
+            service
+                .health()
+                .others()
+                .into_iter()
+                .chain(tiers)
+                .chain(stores)
+                .map(|(part, problem)| ProblemDescription {
+                    part: part.name().to_owned(),
+                    dataset: None,
+                    problem,
+                }),
+        );
     }
     let has_something = all.datasets().count() > broken;
     let (status, word) = match (live.is_draining(), has_something) {
@@ -85,10 +113,17 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     let ready = ReadinessDescription {
         status: word.to_owned(),
         datasets: context.catalog.datasets().count(),
-        noticed: NoticeCount::of(context.catalog.datasets().flat_map(|dataset| &dataset.notices)),
+        noticed: NoticeCount::of(
+            context
+                .catalog
+                .datasets()
+                .flat_map(|dataset| &dataset.notices),
+        ),
         problems,
     };
-    HttpResponse::build(status).insert_header(NOT_STORED).json(ready)
+    HttpResponse::build(status)
+        .insert_header(NOT_STORED)
+        .json(ready)
 }
 
 /// Why the tiles of a dataset are errors now.
@@ -97,8 +132,10 @@ async fn problem_of(context: &Context<'_>, dataset: &Arc<Dataset>) -> Option<Str
     let current = service.ensure_unchanged(&Origin::whole(dataset)).await;
     let current = current.and_then(|()| Ok(service.ensure_answers(dataset)?));
     let problem = current.err().map(|error| error.to_string());
-    problem.map(|problem| match service.health().of_dataset(&dataset.token) {
-        Some(reason) => format!("{problem}; it cannot be reopened yet: {reason}"),
-        None => problem,
-    })
+    problem.map(
+        |problem| match service.health().of_dataset(&dataset.token) {
+            Some(reason) => format!("{problem}; it cannot be reopened yet: {reason}"),
+            None => problem,
+        },
+    )
 }

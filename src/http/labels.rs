@@ -1,5 +1,5 @@
-//! Names and properties of labels: `/datasets/TOKEN/CHANNEL/labels.json`, in pages and searched, and Neuroglancer's
-//! `segment_properties`.
+//! Names and properties of labels: `/datasets/TOKEN/CHANNEL/labels.json`, in pages and searched,
+//! and Neuroglancer's `segment_properties`.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -44,11 +44,17 @@ pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> H
     }
 }
 
-async fn found(context: &Context<'_>, dataset: &Dataset, channel: &str) -> Result<Document, TileError> {
+async fn found(
+    context: &Context<'_>,
+    dataset: &Dataset,
+    channel: &str,
+) -> Result<Document, TileError> {
     let names = dataset.names(&Name::new(channel).map_err(Malformed::from)?)?;
     let query = context.request.query_string();
     let (id, after) = (number(query, "id")?, number(query, "after")?);
-    let most = number(query, "count")?.unwrap_or(USUAL_COUNT).clamp(1, MAX_COUNT) as usize;
+    let most = number(query, "count")?
+        .unwrap_or(USUAL_COUNT)
+        .clamp(1, MAX_COUNT) as usize;
     let search = given(query, "search").unwrap_or_default();
     let labels = context.site.service.names(dataset, names).await?;
     let mut demand = context.demand();
@@ -63,31 +69,50 @@ async fn found(context: &Context<'_>, dataset: &Dataset, channel: &str) -> Resul
         if !interest.is_there() {
             return Err(ReadError::from(Abandoned).into());
         }
-        let next = ranks.last().filter(|_| has_more).map(|rank| labels.id(*rank).to_string());
+        let next = ranks
+            .last()
+            .filter(|_| has_more)
+            .map(|rank| labels.id(*rank).to_string());
         let page: Vec<Value> = ranks.iter().map(|rank| label(&labels, *rank)).collect();
         Document::json(&json!({ "total": labels.count(), "labels": page, "next": next }))
     });
     let too_long = "this page of labels is longer than 16 MiB; ask for fewer labels (count)";
     let page = page.await?;
-    if page.length() > LONGEST { Err(TileError::TooLarge(too_long.to_owned())) } else { Ok(page) }
+    if page.length() > LONGEST {
+        Err(TileError::TooLarge(too_long.to_owned()))
+    } else {
+        Ok(page)
+    }
 }
 
 /// The value of a parameter in a query.
 fn given(query: &str, parameter: &str) -> Option<String> {
     let mut pairs = form_urlencoded::parse(query.as_bytes());
-    pairs.find(|(name, _)| name == parameter).map(|(_, value)| value.into_owned())
+    pairs
+        .find(|(name, _)| name == parameter)
+        .map(|(_, value)| value.into_owned())
 }
 
 fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {
     let expected = "a whole number that fits in 64 bits";
-    let parse =
-        |value: String| value.parse().map_err(|_| Malformed::Parameter { parameter, value, expected });
+    let parse = |value: String| {
+        value.parse().map_err(|_| Malformed::Parameter {
+            parameter,
+            value,
+            expected,
+        })
+    };
     given(query, parameter).map(parse).transpose()
 }
 
 /// A label. Its id is a text, as JavaScript's numbers cannot hold all ids.
 fn label(labels: &Labels, rank: usize) -> Value {
-    let cell = |column: &Column| (column.name.clone(), value(column.get(rank), column.is_number));
+    let cell = |column: &Column| {
+        (
+            column.name.clone(),
+            value(column.get(rank), column.is_number),
+        )
+    };
     let properties: Map<String, Value> = labels.properties.iter().map(cell).collect();
     let name = labels.names.as_ref().map_or("", |names| names.get(rank));
     json!({ "id": labels.id(rank).to_string(), "name": name, "properties": properties })
@@ -99,12 +124,15 @@ fn value(cell: &str, is_number: bool) -> Value {
         return cell.into();
     }
     let real = || cell.trim().parse::<f64>().map_or(Value::Null, Value::from);
-    cell.trim().parse::<i64>().map_or_else(|_| real(), Value::from)
+    cell.trim()
+        .parse::<i64>()
+        .map_or_else(|_| real(), Value::from)
 }
 
-/// Neuroglancer's segment properties, inline. Names are labels, the column `description` is the description, and the first
-/// column of texts that repeat is that of tags, as there may be only one; other texts are strings. So are numbers of which
-/// some are missing: the format has no gaps. One column after the other is written.
+/// Neuroglancer's segment properties, inline. Names are labels, the column `description` is the
+/// description, and the first column of texts that repeat is that of tags, as there may be only
+/// one; other texts are strings. So are numbers of which some are missing: the format has no gaps.
+/// One column after the other is written.
 pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
     let Ok(properties) = written(LARGEST, |out| write_properties(labels, out)) else {
         let error = too_large();
@@ -116,26 +144,48 @@ pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError>
 
 /// The segment properties are longer than they may be.
 pub(super) fn too_large() -> TileError {
-    let most = "the properties of the labels are longer than 64 MiB, or than a quarter of render.boxes";
+    let most =
+        "the properties of the labels are longer than 64 MiB, or than a quarter of render.boxes";
     TileError::TooLarge(format!("{most}; leave out columns of the table"))
 }
 
 fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
     let ranks = 0..labels.count();
-    let cells = |column: &Column| ranks.clone().map(|rank| column.get(rank).to_owned()).collect();
-    let ids: Vec<String> = ranks.clone().map(|rank| labels.id(rank).to_string()).collect();
+    let cells = |column: &Column| {
+        ranks
+            .clone()
+            .map(|rank| column.get(rank).to_owned())
+            .collect()
+    };
+    let ids: Vec<String> = ranks
+        .clone()
+        .map(|rank| labels.id(rank).to_string())
+        .collect();
     let ids = json!(ids);
-    write!(out, r#"{{"@type":"neuroglancer_segment_properties","inline":{{"ids":{ids},"properties":["#)?;
+    write!(
+        out,
+        r#"{{"@type":"neuroglancer_segment_properties","inline":{{"ids":{ids},"properties":["#
+    )?;
     let mut between = "";
     if let Some(names) = &labels.names {
         let names: Vec<String> = cells(names);
-        write!(out, "{}", json!({ "id": "name", "type": "label", "values": names }))?;
+        write!(
+            out,
+            "{}",
+            json!({ "id": "name", "type": "label", "values": names })
+        )?;
         between = ",";
     }
     let mut has_tags = false;
     for column in &labels.properties {
         let (id, cells): (_, Vec<String>) = (&column.name, cells(column));
-        let tags = || if has_tags || column.is_number { None } else { tags(id, &cells) };
+        let tags = || {
+            if has_tags || column.is_number {
+                None
+            } else {
+                tags(id, &cells)
+            }
+        };
         let property = if let Some(data_type) = data_type(&cells).filter(|_| column.is_number) {
             let numbers: Vec<Value> = cells.iter().map(|cell| value(cell, true)).collect();
             json!({ "id": id, "type": "number", "data_type": data_type, "values": numbers })
@@ -174,7 +224,10 @@ fn tags(id: &str, cells: &[String]) -> Option<Value> {
     let all: BTreeSet<String> = cells.iter().filter_map(tag).collect();
     let all: Vec<String> = all.into_iter().collect();
     let place = |cell| all.binary_search(&tag(cell)?).ok();
-    let values: Vec<Vec<usize>> = cells.iter().map(|cell| place(cell).into_iter().collect()).collect();
+    let values: Vec<Vec<usize>> = cells
+        .iter()
+        .map(|cell| place(cell).into_iter().collect())
+        .collect();
     let repeat = all.len() < cells.iter().filter_map(tag).count() && all.len() <= MAX_TAGS;
     repeat.then(|| json!({ "id": id, "type": "tags", "tags": all, "values": values }))
 }

@@ -1,4 +1,5 @@
-//! Those who listen to [`events`](super::events): how many at each client, and when they are to end.
+//! Those who listen to [`events`](super::events): how many at each client, and when they are to
+//! end.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,10 @@ pub(super) struct Listeners {
 
 impl Default for Listeners {
     fn default() -> Self {
-        Self { counts: Mutex::default(), draining: watch::Sender::new(false) }
+        Self {
+            counts: Mutex::default(),
+            draining: watch::Sender::new(false),
+        }
     }
 }
 
@@ -45,7 +49,10 @@ impl Listeners {
             return None;
         }
         *count += 1;
-        Some(Seat { listeners: Arc::clone(self), client })
+        Some(Seat {
+            listeners: Arc::clone(self),
+            client,
+        })
     }
 }
 
@@ -57,7 +64,11 @@ pub(super) struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut counts = self.listeners.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self
+            .listeners
+            .counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {

@@ -1,7 +1,8 @@
 //! Neuroglancer's precomputed format: `/neuroglancer/TOKEN/CHANNEL/info` and its chunks.
 //!
-//! A stored chunk that is a zlib stream is sent as it is, because HTTP's `deflate` is the same format. Neuroglancer takes
-//! 404 for empty data, so chunks that exist are never 404, not even those that were never written.
+//! A stored chunk that is a zlib stream is sent as it is, because HTTP's `deflate` is the same
+//! format. Neuroglancer takes 404 for empty data, so chunks that exist are never 404, not even
+//! those that were never written.
 
 mod info;
 
@@ -33,25 +34,48 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
     context.response(answered)
 }
 
-async fn description(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
-    let precomputed = context.site.service.precomputed(&context.catalog, volume).await?;
+async fn description(
+    context: &Context<'_>,
+    volume: &PrecomputedVolume,
+) -> Result<HttpResponse, TileError> {
+    let precomputed = context
+        .site
+        .service
+        .precomputed(&context.catalog, volume)
+        .await?;
     let dataset = context.catalog.known(&volume.token)?;
     let names = dataset.names(&volume.channel).ok();
-    // What is wrong with a table is told where it is asked for, and in the description of the dataset.
+    // What is wrong with a table is told where it is asked for, and in the description of the
+    // dataset.
     let labels = match names {
         Some(names) => context.site.service.names(dataset, names).await.ok(),
         None => None,
     };
     let has_properties = labels.is_some_and(|labels| labels.left_out().is_none());
-    // Chunk shapes change if a file is rewritten, and names come and go: a cached copy must be revalidated.
-    let fresh = if names.is_some() { REVALIDATED } else { lifetime(&volume.token, &REVALIDATED) };
-    let name = ("precomputed", &volume.token.token, &volume.channel, has_properties);
+    // Chunk shapes change if a file is rewritten, and names come and go: a cached copy must be
+    // revalidated.
+    let fresh = if names.is_some() {
+        REVALIDATED
+    } else {
+        lifetime(&volume.token, &REVALIDATED)
+    };
+    let name = (
+        "precomputed",
+        &volume.token.token,
+        &volume.channel,
+        has_properties,
+    );
     let build = move || Document::json(&VolumeInfo::new(&precomputed, has_properties));
-    Ok(documents::find(context, &name, 0, None, build).await?.response(context.request, fresh, None))
+    Ok(documents::find(context, &name, 0, None, build)
+        .await?
+        .response(context.request, fresh, None))
 }
 
 /// The names and properties of the labels of a channel, which are those of all time points.
-async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Result<HttpResponse, TileError> {
+async fn properties(
+    context: &Context<'_>,
+    volume: &PrecomputedVolume,
+) -> Result<HttpResponse, TileError> {
     let dataset = context.catalog.known(&volume.token)?;
     let names = dataset.names(&volume.channel)?;
     let table = context.site.service.names(dataset, names).await?;
@@ -62,7 +86,12 @@ async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Result
     if let Some(reason) = table.left_out() {
         return Err(NotFound::NotPrecomputed { channel, reason }.into());
     }
-    let name = ("segment_properties", &volume.token.token, channel, names.reads());
+    let name = (
+        "segment_properties",
+        &volume.token.token,
+        channel,
+        names.reads(),
+    );
     let build = move || labels::segment_properties(&table);
     let found = documents::find(context, &name, 0, None, build).await?;
     if found.length() > LONGEST {
@@ -71,15 +100,33 @@ async fn properties(context: &Context<'_>, volume: &PrecomputedVolume) -> Result
     Ok(found.response(context.request, REVALIDATED, None))
 }
 
-async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpResponse, TileError> {
-    let Context { site, request, catalog, .. } = context;
-    let identified = site.service.identify_precomputed(catalog, wanted, codings::accepted(request)).await?;
+async fn chunk(
+    context: &Context<'_>,
+    wanted: &PrecomputedChunk,
+) -> Result<HttpResponse, TileError> {
+    let Context {
+        site,
+        request,
+        catalog,
+        ..
+    } = context;
+    let identified = site
+        .service
+        .identify_precomputed(catalog, wanted, codings::accepted(request))
+        .await?;
     context.record.set_dataset(&identified);
-    let (etag, coding) =
-        (identified.key().etag(), identified.cutout().map(|(_, encoding)| encoding.coding()));
+    let (etag, coding) = (
+        identified.key().etag(),
+        identified.cutout().map(|(_, encoding)| encoding.coding()),
+    );
     let fresh = |keeping| kept(keeping, &wanted.volume.token, &site.cache_control);
     let mut response = if is_confirmed(site, request, &identified, &etag) {
-        described(HttpResponse::NotModified(), etag, fresh(identified.keeping())).finish()
+        described(
+            HttpResponse::NotModified(),
+            etag,
+            fresh(identified.keeping()),
+        )
+        .finish()
     } else {
         match boxes::fetch(context, identified).await {
             Err(error) => problem::response(&error),
@@ -87,7 +134,10 @@ async fn chunk(context: &Context<'_>, wanted: &PrecomputedChunk) -> Result<HttpR
                 let mut response = described(HttpResponse::Ok(), etag, fresh(keeping));
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
-                    response.insert_header((header::CONTENT_ENCODING, HeaderValue::from_static(coding)));
+                    response.insert_header((
+                        header::CONTENT_ENCODING,
+                        HeaderValue::from_static(coding),
+                    ));
                 }
                 response.body(Pieces::new(chunk, Some(held)))
             }

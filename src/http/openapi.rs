@@ -1,7 +1,8 @@
-//! The OpenAPI document: every path that is served, and the schema of every JSON response, derived from the types.
+//! The OpenAPI document: every path that is served, and the schema of every JSON response, derived
+//! from the types.
 //!
-//! Paths are parsed by [`crate::base::request`] and not by a router, so they are listed here. A test requests every path in
-//! the document and checks each response against its schema.
+//! Paths are parsed by [`crate::base::request`] and not by a router, so they are listed here. A
+//! test requests every path in the document and checks each response against its schema.
 
 use actix_web::HttpResponse;
 use utoipa::openapi::path::{
@@ -20,7 +21,8 @@ use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
 use super::viewers::info::Info;
 use crate::base::description::{
-    DatasetDescription, LivenessDescription, RangeDescription, ReadinessDescription, SiteDescription,
+    DatasetDescription, LivenessDescription, RangeDescription, ReadinessDescription,
+    SiteDescription,
 };
 use crate::base::paint::{BOX_FILES, BoxFile};
 
@@ -137,8 +139,9 @@ server livez /livez
 server readyz /readyz
     Whether requests should be sent to this server, and what is wrong with what it serves.";
 
-/// The parameters: the tag or the name of the paths that have them, their place, name, type and example (or a dash), and
-/// what they are. Those in a path apply where it names them. Of several that apply, the last one is meant.
+/// The parameters: the tag or the name of the paths that have them, their place, name, type and
+/// example (or a dash), and what they are. Those in a path apply where it names them. Of several
+/// that apply, the last one is meant.
 const PARAMETERS: &str = "\
 * path tile_service string ndtilecache The first segment of a mount's path; `/datasets.json` lists the mounts.
 * path token string - The name of the dataset.
@@ -193,7 +196,9 @@ fn paths() -> Paths {
         let parameters = parameters(tag, id, path);
         let operation = operation.parameters((!parameters.is_empty()).then_some(parameters));
         let operation = operation.responses(responses(tag, id));
-        paths.paths.insert(path.to_owned(), PathItem::new(HttpMethod::Get, operation));
+        paths
+            .paths
+            .insert(path.to_owned(), PathItem::new(HttpMethod::Get, operation));
     }
     paths
 }
@@ -209,16 +214,24 @@ fn parameters(tag: &str, id: &str, path: &str) -> Vec<Parameter> {
     for line in PARAMETERS.lines() {
         let [scope, place, name, kind, example, description] = words(line);
         let is_in_query = place == "query";
-        let applies =
-            [tag, id, "*"].contains(&scope) && (is_in_query || path.contains(&format!("{{{name}}}")));
+        let applies = [tag, id, "*"].contains(&scope)
+            && (is_in_query || path.contains(&format!("{{{name}}}")));
         if !applies {
             continue;
         }
         parameters.retain(|other| other.name != name);
         let parameter = ParameterBuilder::new()
             .name(name)
-            .parameter_in(if is_in_query { ParameterIn::Query } else { ParameterIn::Path })
-            .required(if is_in_query { Required::False } else { Required::True })
+            .parameter_in(if is_in_query {
+                ParameterIn::Query
+            } else {
+                ParameterIn::Path
+            })
+            .required(if is_in_query {
+                Required::False
+            } else {
+                Required::True
+            })
             .description(Some(description.replace("{formats}", &box_formats())))
             .schema(Some(type_of(kind)))
             .example((example != "-").then(|| example.into()));
@@ -229,7 +242,12 @@ fn parameters(tag: &str, id: &str, path: &str) -> Vec<Parameter> {
 
 /// The formats of boxes of voxels.
 fn box_formats() -> String {
-    let about = |file: &BoxFile| format!("`{}` ({}): {}", file.suffix, file.content_type, file.description);
+    let about = |file: &BoxFile| {
+        format!(
+            "`{}` ({}): {}",
+            file.suffix, file.content_type, file.description
+        )
+    };
     BOX_FILES.each_ref().map(about).join("; ")
 }
 
@@ -238,15 +256,21 @@ fn type_of(kind: &str) -> RefOr<Schema> {
         "count" => u64::schema(),
         "integer" => i64::schema(),
         "plane" => {
-            let plane = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["xy", "xz", "yz"]));
-            plane.description(Some("The orientation of a slice: its columns, then its rows.")).into()
+            let plane = ObjectBuilder::new()
+                .schema_type(Type::String)
+                .enum_values(Some(["xy", "xz", "yz"]));
+            plane
+                .description(Some(
+                    "The orientation of a slice: its columns, then its rows.",
+                ))
+                .into()
         }
         _ => String::schema(),
     }
 }
 
-/// The responses: the tags or names of the paths that have it, its status, its body, and its description. A later line replaces
-/// one of the same status.
+/// The responses: the tags or names of the paths that have it, its status, its body, and its
+/// description. A later line replaces one of the same status.
 const RESPONSES: &str = "\
 tiles,view 200 png The PNG
 tiles,view 304 - `If-None-Match` names the ETag; nothing is rendered
@@ -302,7 +326,8 @@ readyz 503 ReadinessDescription It is being stopped, or nothing can be served.
 tiles,view,voxels,precomputed_chunk,zarr_chunk,zarr3_chunk 500 Problem The data could not be read
 tiles,view,dataset,labels,precomputed_chunk,zarr_chunk,zarr3_chunk 503 Problem The render queue is full; see Retry-After";
 
-/// The headers of responses with the status 200: the tags or names of the paths that have it, its name, and its description.
+/// The headers of responses with the status 200: the tags or names of the paths that have it, its
+/// name, and its description.
 const HEADERS: &str = "\
 tiles,view_tile,view_tile_at_time ETag Strong: a digest of everything that decides the pixels
 tiles,view_tile,view_tile_at_time Cache-Control As configured
@@ -327,36 +352,51 @@ fn responses(tag: &str, id: &str) -> Responses {
         }
         let (content_types, schema) = body_of(body);
         let response = ResponseBuilder::new().description(description);
-        let response = content_types.into_iter().fold(response, |response, content_type| {
-            response.content(content_type, Content::new(schema.clone()))
-        });
+        let response = content_types
+            .into_iter()
+            .fold(response, |response, content_type| {
+                response.content(content_type, Content::new(schema.clone()))
+            });
         let headers = HEADERS.lines().filter(|_| status == "200").map(words::<3>);
         let headers = headers.filter(|[scopes, ..]| applies(scopes));
         let response = headers.fold(response, |response, [_, name, description]| {
-            let schema = if name == "Content-Length" { u64::schema() } else { String::schema() };
-            let header = HeaderBuilder::new().schema(Some(schema)).description(Some(description));
+            let schema = if name == "Content-Length" {
+                u64::schema()
+            } else {
+                String::schema()
+            };
+            let header = HeaderBuilder::new()
+                .schema(Some(schema))
+                .description(Some(description));
             response.header(name, header.build())
         });
-        responses.responses.insert(status.to_owned(), response.into());
+        responses
+            .responses
+            .insert(status.to_owned(), response.into());
     }
     responses
 }
 
-/// The content types of a body, and its schema: a type among the components, unless it has a name of its own here.
+/// The content types of a body, and its schema: a type among the components, unless it has a name
+/// of its own here.
 fn body_of(name: &str) -> (Vec<&'static str>, Option<RefOr<Schema>>) {
     let component = |name: &str| -> RefOr<Schema> { Ref::from_schema_name(name).into() };
     match name {
         "-" => (Vec::new(), None),
         "png" => (vec!["application/png", "image/png"], None),
-        "box" => (BOX_FILES.iter().map(|file| file.content_type).collect(), None),
+        "box" => (
+            BOX_FILES.iter().map(|file| file.content_type).collect(),
+            None,
+        ),
         "bytes" => (vec!["application/octet-stream"], Some(Vec::<u8>::schema())),
         "html" => (vec!["text/html; charset=utf-8"], Some(String::schema())),
         "xml" => (vec!["text/xml; charset=utf-8"], Some(String::schema())),
         "text" => (vec!["text/plain; charset=utf-8"], Some(String::schema())),
         "events" => (vec!["text/event-stream"], Some(String::schema())),
-        "metrics" => {
-            (vec!["application/openmetrics-text; version=1.0.0; charset=utf-8"], Some(String::schema()))
-        }
+        "metrics" => (
+            vec!["application/openmetrics-text; version=1.0.0; charset=utf-8"],
+            Some(String::schema()),
+        ),
         "json" => (vec!["application/json"], Some(serde_json::Value::schema())),
         "Problem" => (vec!["application/problem+json"], Some(component(name))),
         name => (

@@ -1,8 +1,9 @@
-//! The page at `/` and Neuroglancer at `/neuroglancer/`, as `build.rs` has embedded them; the simple page if they could
-//! not be built.
+//! The page at `/` and Neuroglancer at `/neuroglancer/`, as `build.rs` has embedded them; the
+//! simple page if they could not be built.
 //!
-//! Their files are embedded twice, compressed and uncompressed, so that nothing is compressed at run time and
-//! clients without gzip are served too. Their sources are in `src/page`, which is not a Rust module.
+//! Their files are embedded twice, compressed and uncompressed, so that nothing is compressed at
+//! run time and clients without gzip are served too. Their sources are in `src/page`, which is not
+//! a Rust module.
 
 pub(super) mod assets;
 mod secret;
@@ -19,8 +20,8 @@ use assets::{Asset, NEUROGLANCER, neuroglancer};
 pub(super) use secret::refused;
 pub(super) use simple::answer as simple;
 
-/// Everything is loaded from this server, with no inline scripts or styles. Only pages of this server may embed the
-/// page in a frame: to embed it elsewhere, let a proxy change this header.
+/// Everything is loaded from this server, with no inline scripts or styles. Only pages of this
+/// server may embed the page in a frame: to embed it elsewhere, let a proxy change this header.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
@@ -38,7 +39,9 @@ pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
         // Its files are found relative to the address with the slash.
         "neuroglancer" if neuroglancer().is_some() => {
             return Some(
-                HttpResponse::MovedPermanently().insert_header((header::LOCATION, NEUROGLANCER)).finish(),
+                HttpResponse::MovedPermanently()
+                    .insert_header((header::LOCATION, NEUROGLANCER))
+                    .finish(),
             );
         }
         name => name,
@@ -51,11 +54,15 @@ pub(super) fn is_simple(context: &Context<'_>) -> bool {
     ["/", "/simple"].contains(&context.path)
 }
 
-/// Sends a client that omitted the final slash of a folder there: addresses in the page are relative to it.
+/// Sends a client that omitted the final slash of a folder there: addresses in the page are
+/// relative to it.
 pub(super) fn below(segment: &str, query: &str) -> HttpResponse {
     // With a dot first, a colon in the segment is no end of a scheme (RFC 3986, section 4.2).
     let mark = if query.is_empty() { "" } else { "?" };
-    sent_to(StatusCode::TEMPORARY_REDIRECT, format!("./{segment}/{mark}{query}"))
+    sent_to(
+        StatusCode::TEMPORARY_REDIRECT,
+        format!("./{segment}/{mark}{query}"),
+    )
 }
 
 /// A redirect that is not stored, and hides the address that it is from.
@@ -71,7 +78,11 @@ fn file(asset: &Asset, request: &HttpRequest) -> HttpResponse {
     let gzip = codings::accepted(request).gzip;
     // The two encodings differ in their bytes, so they need different ETags.
     let etag = format!("\"{}{}\"", asset.digest, if gzip { "-gz" } else { "" });
-    let policy = if asset.name.starts_with(NEUROGLANCER) { NEUROGLANCER_POLICY } else { POLICY };
+    let policy = if asset.name.starts_with(NEUROGLANCER) {
+        NEUROGLANCER_POLICY
+    } else {
+        POLICY
+    };
     if is_known(request, &etag) {
         return described(HttpResponse::NotModified(), &etag, policy).finish();
     }

@@ -49,7 +49,8 @@ pub(super) fn response(error: &TileError) -> HttpResponse {
     }
 }
 
-/// The dataset that a request names, and that is not there or not visible to it: attached to the response.
+/// The dataset that a request names, and that is not there or not visible to it: attached to the
+/// response.
 pub(super) struct MissingDataset(pub Name);
 
 fn missing(mut response: HttpResponse, token: Name) -> HttpResponse {
@@ -59,7 +60,9 @@ fn missing(mut response: HttpResponse, token: Name) -> HttpResponse {
 
 /// 404 for a dataset that is not there.
 pub(super) fn no_dataset(token: &str) -> HttpResponse {
-    let response = not_found(&format!("there is no dataset {token:?}; /datasets.json lists all datasets"));
+    let response = not_found(&format!(
+        "there is no dataset {token:?}; /datasets.json lists all datasets"
+    ));
     match Name::new(token) {
         Ok(token) => missing(response, token),
         Err(_) => response,
@@ -75,7 +78,8 @@ pub(super) fn unauthorized() -> HttpResponse {
     )
 }
 
-/// 401: the secret in the path is wrong. With that path no credentials help, so no browser must ask for them.
+/// 401: the secret in the path is wrong. With that path no credentials help, so no browser must ask
+/// for them.
 pub(super) fn wrong_secret() -> HttpResponse {
     challenged(
         &[BEARER],
@@ -87,7 +91,10 @@ pub(super) fn wrong_secret() -> HttpResponse {
 fn challenged(challenges: &[&'static str], detail: &str) -> HttpResponse {
     let mut response = problem(StatusCode::UNAUTHORIZED, detail);
     for challenge in challenges {
-        response.headers_mut().append(header::WWW_AUTHENTICATE, header::HeaderValue::from_static(challenge));
+        response.headers_mut().append(
+            header::WWW_AUTHENTICATE,
+            header::HeaderValue::from_static(challenge),
+        );
     }
     response
 }
@@ -100,7 +107,10 @@ pub(super) fn misdirected(detail: &str) -> HttpResponse {
 /// 503: the same request may succeed later.
 pub(super) fn busy(detail: &str) -> HttpResponse {
     let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, detail);
-    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
+    response.headers_mut().insert(
+        header::RETRY_AFTER,
+        header::HeaderValue::from_static(RETRY_AFTER),
+    );
     response
 }
 
@@ -117,8 +127,13 @@ pub(super) fn failed(detail: &str) -> HttpResponse {
 }
 
 pub(super) fn method_not_allowed() -> HttpResponse {
-    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "the server is read-only: use GET or HEAD");
-    response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(ALLOWED));
+    let mut response = problem(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "the server is read-only: use GET or HEAD",
+    );
+    response
+        .headers_mut()
+        .insert(header::ALLOW, header::HeaderValue::from_static(ALLOWED));
     response
 }
 

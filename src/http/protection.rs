@@ -7,25 +7,36 @@ use super::context::Context;
 use super::problem::MissingDataset;
 use super::{cors, problem};
 
-/// Answers 401 instead of 404 if the named dataset could be one that is hidden from this request, and keeps shared caches
-/// from storing what was opened with a secret.
+/// Answers 401 instead of 404 if the named dataset could be one that is hidden from this request,
+/// and keeps shared caches from storing what was opened with a secret.
 pub(super) fn apply(context: &Context<'_>, mut response: HttpResponse) -> HttpResponse {
     let access = context.catalog.access();
     if access.is_open() {
         return response;
     }
     let is_hidden = |missing: &MissingDataset| !access.tells_absence(&missing.0, &context.grants);
-    if response.extensions().get::<MissingDataset>().is_some_and(is_hidden) {
+    if response
+        .extensions()
+        .get::<MissingDataset>()
+        .is_some_and(is_hidden)
+    {
         response = problem::unauthorized();
     }
     if !context.grants.is_empty() {
-        let before = response.headers().get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok());
+        let before = response
+            .headers()
+            .get(header::CACHE_CONTROL)
+            .and_then(|value| value.to_str().ok());
         let private = HeaderValue::from_str(&private(before.unwrap_or_default()));
-        response.headers_mut().insert(header::CACHE_CONTROL, private.unwrap_or(PRIVATE));
+        response
+            .headers_mut()
+            .insert(header::CACHE_CONTROL, private.unwrap_or(PRIVATE));
     }
     if !context.secret.is_empty() {
         // The address of this document must not reach other servers.
-        response.headers_mut().insert(header::REFERRER_POLICY, NO_REFERRER);
+        response
+            .headers_mut()
+            .insert(header::REFERRER_POLICY, NO_REFERRER);
     }
     cors::add_to_vary(response.headers_mut(), "Authorization");
     response
@@ -39,9 +50,14 @@ fn private(cache_control: &str) -> String {
     let directives = cache_control.split(',').map(str::trim);
     let is_kept = |directive: &&str| {
         let name = directive.split('=').next().unwrap_or(directive);
-        !["", "public", "private", "s-maxage"].iter().any(|other| name.eq_ignore_ascii_case(other))
+        !["", "public", "private", "s-maxage"]
+            .iter()
+            .any(|other| name.eq_ignore_ascii_case(other))
     };
-    std::iter::once("private").chain(directives.filter(is_kept)).collect::<Vec<_>>().join(", ")
+    std::iter::once("private")
+        .chain(directives.filter(is_kept))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]

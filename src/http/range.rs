@@ -1,4 +1,5 @@
-//! Range requests (RFC 9110, section 14): one range of bytes, of documents and chunks that fit in memory.
+//! Range requests (RFC 9110, section 14): one range of bytes, of documents and chunks that fit in
+//! memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ enum Part {
     Unsatisfiable,
 }
 
-/// Completes a response with a body, or with the requested range of it; `held` as for [`Pieces::new`].
+/// Completes a response with a body, or with the requested range of it; `held` as for
+/// [`Pieces::new`].
 pub(super) fn respond(
     request: &HttpRequest,
     mut response: HttpResponseBuilder,
@@ -35,13 +37,16 @@ pub(super) fn respond(
     let text = |name: header::HeaderName| request.headers().get(name)?.to_str().ok();
     // The client has part of another version: it needs all of this one.
     let is_current = text(header::IF_RANGE).is_none_or(|known| known.trim() == etag);
-    let range =
-        text(header::RANGE).filter(|_| is_current && request.method() == actix_web::http::Method::GET);
+    let range = text(header::RANGE)
+        .filter(|_| is_current && request.method() == actix_web::http::Method::GET);
     match range.map_or(Part::Whole, |range| part(range, length)) {
         Part::Whole => response.body(Pieces::new(whole, held)),
         Part::Bytes(Range { start, end }) => {
             response.status(StatusCode::PARTIAL_CONTENT);
-            response.insert_header((header::CONTENT_RANGE, format!("bytes {start}-{}/{length}", end - 1)));
+            response.insert_header((
+                header::CONTENT_RANGE,
+                format!("bytes {start}-{}/{length}", end - 1),
+            ));
             response.body(Pieces::new(whole.slice(start as usize..end as usize), held))
         }
         Part::Unsatisfiable => {
@@ -56,7 +61,11 @@ pub(super) fn respond(
 fn part(range: &str, length: u64) -> Part {
     parsed(range, length).map_or(Part::Whole, |range| {
         let range = range.start..range.end.min(length);
-        if range.is_empty() { Part::Unsatisfiable } else { Part::Bytes(range) }
+        if range.is_empty() {
+            Part::Unsatisfiable
+        } else {
+            Part::Bytes(range)
+        }
     })
 }
 

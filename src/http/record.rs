@@ -1,5 +1,6 @@
-//! What is recorded about a request while it is answered: its id, form and trace. In the end it is counted, logged if the
-//! configuration says so, and told to the client in `X-Request-Id` and `Server-Timing`.
+//! What is recorded about a request while it is answered: its id, form and trace. In the end it is
+//! counted, logged if the configuration says so, and told to the client in `X-Request-Id` and
+//! `Server-Timing`.
 
 mod shown;
 
@@ -65,7 +66,9 @@ impl Record {
             self.add_timing(span, response.headers_mut());
         }
         let bytes = sent_bytes(request, response);
-        site.service.metrics().count_request(form, status.as_u16(), outcome, span);
+        site.service
+            .metrics()
+            .count_request(form, status.as_u16(), outcome, span);
         if let Some(counters) = self.counters.get() {
             counters.count_request(bytes);
         }
@@ -91,8 +94,12 @@ impl Record {
             Outcome::Miss => {
                 let mut text = String::with_capacity(128);
                 for stage in Stage::ALL {
-                    let _ =
-                        write!(text, "{};dur={:.3}, ", stage.name(), milliseconds(self.trace.stage(stage)));
+                    let _ = write!(
+                        text,
+                        "{};dur={:.3}, ",
+                        stage.name(),
+                        milliseconds(self.trace.stage(stage))
+                    );
                 }
                 let _ = write!(text, "total;dur={:.3}", milliseconds(span));
                 match HeaderValue::try_from(text) {
@@ -104,7 +111,14 @@ impl Record {
         headers.insert(SERVER_TIMING.clone(), value);
     }
 
-    fn log_access(&self, site: &Site, request: &HttpRequest, status: u16, bytes: u64, span: Duration) {
+    fn log_access(
+        &self,
+        site: &Site,
+        request: &HttpRequest,
+        status: u16,
+        bytes: u64,
+        span: Duration,
+    ) {
         tracing::info!(
             method = request.method().as_str(),
             path = %shown::path(request.uri().path()),
@@ -148,11 +162,14 @@ pub(super) fn add_id(id: &RequestId, headers: &mut HeaderMap) {
     }
 }
 
-/// The id given by a proxy, the trace id of a distributed trace (W3C Trace Context), or a random one.
+/// The id given by a proxy, the trace id of a distributed trace (W3C Trace Context), or a random
+/// one.
 fn id_of(request: &HttpRequest) -> RequestId {
     let value = |name| request.headers().get(name).map(HeaderValue::as_bytes);
     let given = value(&REQUEST_ID).and_then(RequestId::given);
-    given.or_else(|| value(&TRACE_PARENT).and_then(RequestId::traced)).unwrap_or_else(RequestId::random)
+    given
+        .or_else(|| value(&TRACE_PARENT).and_then(RequestId::traced))
+        .unwrap_or_else(RequestId::random)
 }
 
 /// The length of the body, as far as it is known.

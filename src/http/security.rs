@@ -1,7 +1,8 @@
 //! Security headers for all responses.
 //!
-//! Only the pages are meant to be documents. If any other response is opened in a tab, it may load nothing, run
-//! nothing and belongs to no origin. Responses used as images in a page, or read by scripts, are not affected.
+//! Only the pages are meant to be documents. If any other response is opened in a tab, it may load
+//! nothing, run nothing and belongs to no origin. Responses used as images in a page, or read by
+//! scripts, are not affected.
 
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 

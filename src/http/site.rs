@@ -1,4 +1,5 @@
-//! What every request is answered from: the service, and what the settings say of addresses and headers.
+//! What every request is answered from: the service, and what the settings say of addresses and
+//! headers.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -14,18 +15,27 @@ use crate::base::request::TilePath;
 use crate::config;
 use crate::service::TileService;
 
-/// What the server answers with, and whether it still accepts requests. A reload replaces the site in one step.
+/// What the server answers with, and whether it still accepts requests. A reload replaces the site
+/// in one step.
 pub struct LiveSite {
     site: RwLock<Arc<Site>>,
 }
 
 impl LiveSite {
-    /// Fails if a header in the settings is not valid, which reading the configuration has ruled out.
-    pub fn new(service: Arc<TileService>, settings: &config::Settings) -> Result<Self, InvalidHeaderValue> {
-        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    /// Fails if a header in the settings is not valid, which reading the configuration has ruled
+    /// out.
+    pub fn new(
+        service: Arc<TileService>,
+        settings: &config::Settings,
+    ) -> Result<Self, InvalidHeaderValue> {
+        let started = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         let started = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
         let site = Site::new(service, settings, started)?;
-        Ok(Self { site: RwLock::new(Arc::new(site)) })
+        Ok(Self {
+            site: RwLock::new(Arc::new(site)),
+        })
     }
 
     /// Answers later requests by these settings.
@@ -101,25 +111,48 @@ impl Site {
 
     /// The mount of a tile's path.
     pub fn mount(&self, path: &TilePath<'_>) -> Option<&config::Mount> {
-        self.mounts.iter().find(|mount| mount.tile_service.as_str() == path.tile_service)
+        self.mounts
+            .iter()
+            .find(|mount| mount.tile_service.as_str() == path.tile_service)
     }
     /// There is no tile service of that name.
     pub fn unknown_mount(&self, name: &str) -> String {
-        let mounts: Vec<&str> = self.mounts.iter().map(|mount| mount.tile_service.as_str()).collect();
-        format!("there is no tile service {name:?}; there is {}", mounts.join(", "))
+        let mounts: Vec<&str> = self
+            .mounts
+            .iter()
+            .map(|mount| mount.tile_service.as_str())
+            .collect();
+        format!(
+            "there is no tile service {name:?}; there is {}",
+            mounts.join(", ")
+        )
     }
 
     /// There is nothing at the requested path.
     pub fn nothing_here(&self) -> String {
-        let mounts = self.mounts.iter().map(|mount| format!("/{}/tilecache/", mount.tile_service));
-        format!("there is nothing at this path; tiles are below {}", mounts.collect::<Vec<_>>().join(" and "))
+        let mounts = self
+            .mounts
+            .iter()
+            .map(|mount| format!("/{}/tilecache/", mount.tile_service));
+        format!(
+            "there is nothing at this path; tiles are below {}",
+            mounts.collect::<Vec<_>>().join(" and ")
+        )
     }
 }
 
 impl From<&config::Caches> for CachesDescription {
     fn from(caches: &config::Caches) -> Self {
-        let disk = caches.directory.is_some().then_some(caches.disk).filter(|disk| *disk > 0);
-        Self { tiles: caches.tiles, chunks: caches.chunks, disk }
+        let disk = caches
+            .directory
+            .is_some()
+            .then_some(caches.disk)
+            .filter(|disk| *disk > 0);
+        Self {
+            tiles: caches.tiles,
+            chunks: caches.chunks,
+            disk,
+        }
     }
 }
 
@@ -143,7 +176,9 @@ fn describe(settings: &config::Settings, started: u64) -> SiteDescription {
         caches: (&settings.cache).into(),
         threads: settings.render.threads.get(),
         started,
-        neuroglancer: assets::neuroglancer().map(str::to_owned).or_else(|| server.neuroglancer.clone()),
+        neuroglancer: assets::neuroglancer()
+            .map(str::to_owned)
+            .or_else(|| server.neuroglancer.clone()),
         adjust: server.adjust,
         protected: false,
     }

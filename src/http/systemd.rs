@@ -1,4 +1,5 @@
-//! The service manager: the sockets that it passes, and what it is told (`sd_listen_fds(3)`, `sd_notify(3)`).
+//! The service manager: the sockets that it passes, and what it is told (`sd_listen_fds(3)`,
+//! `sd_notify(3)`).
 //!
 //! Without a service manager nothing is passed, and what it is told goes nowhere.
 
@@ -22,8 +23,8 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// Takes the sockets that are passed to this process, and removes the variables that announce them. Call it before
-    /// other threads read the environment.
+    /// Takes the sockets that are passed to this process, and removes the variables that announce
+    /// them. Call it before other threads read the environment.
     pub fn take() -> Result<Self, NotListening> {
         let mut descriptors = ListenFd::from_env();
         let mut passed = Self::default();
@@ -60,8 +61,12 @@ fn listening<S: AsFd>(socket: S, index: usize) -> Result<S, NotListening> {
 
 /// The path of a Unix socket; for one without a path, what else its address is.
 fn path(socket: &UnixListener) -> PathBuf {
-    let Ok(address) = socket.local_addr() else { return PathBuf::new() };
-    address.as_pathname().map_or_else(|| format!("{address:?}").into(), PathBuf::from)
+    let Ok(address) = socket.local_addr() else {
+        return PathBuf::new();
+    };
+    address
+        .as_pathname()
+        .map_or_else(|| format!("{address:?}").into(), PathBuf::from)
 }
 
 /// Tells the service manager that the server accepts connections, and what it serves.
@@ -69,11 +74,16 @@ pub fn ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Tells it that the configuration is being read again; [`ready`] must follow, whatever comes of it.
+/// Tells it that the configuration is being read again; [`ready`] must follow, whatever comes of
+/// it.
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => {
-            notify(&[NotifyState::Reloading, now, NotifyState::Status("reading the configuration again")]);
+            notify(&[
+                NotifyState::Reloading,
+                now,
+                NotifyState::Status("reading the configuration again"),
+            ]);
         }
         Err(error) => log_failure(&error),
     }
@@ -81,7 +91,10 @@ pub fn reloading() {
 
 /// Tells it that the server is about to end.
 pub fn stopping() {
-    notify(&[NotifyState::Stopping, NotifyState::Status("finishing the requests in flight")]);
+    notify(&[
+        NotifyState::Stopping,
+        NotifyState::Status("finishing the requests in flight"),
+    ]);
 }
 
 fn notify(states: &[NotifyState<'_>]) {

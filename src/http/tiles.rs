@@ -12,14 +12,32 @@ use crate::config::Mount;
 use crate::service::{Identified, Keeping, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
-pub(super) async fn answer(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> HttpResponse {
+pub(super) async fn answer(
+    context: &Context<'_>,
+    mount: &Mount,
+    path: &TilePath<'_>,
+) -> HttpResponse {
     context.response(tile(context, mount, path).await)
 }
 
-async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Result<HttpResponse, TileError> {
-    let Context { site, request, record, catalog, .. } = context;
+async fn tile(
+    context: &Context<'_>,
+    mount: &Mount,
+    path: &TilePath<'_>,
+) -> Result<HttpResponse, TileError> {
+    let Context {
+        site,
+        request,
+        record,
+        catalog,
+        ..
+    } = context;
     let is_overview = path.is_overview();
-    let mut wanted = if is_overview { path.overview()? } else { path.request()? };
+    let mut wanted = if is_overview {
+        path.overview()?
+    } else {
+        path.request()?
+    };
     if mount.adjustable {
         wanted.adjust = adjustments(request.query_string())?;
     }
@@ -35,8 +53,12 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
     if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), etag, fresh()).finish());
     }
-    let tile = site.service.fetch(&identified, demand, &record.trace).await?;
-    // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor for prefetches.
+    let tile = site
+        .service
+        .fetch(&identified, demand, &record.trace)
+        .await?;
+    // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor
+    // for prefetches.
     if !is_overview && demand.urgency == Urgency::Wanted {
         site.service.look_ahead(&wanted, &identified, &tile);
     }
@@ -47,9 +69,14 @@ async fn tile(context: &Context<'_>, mount: &Mount, path: &TilePath<'_>) -> Resu
         .body(Pieces::from_whole(tile.bytes)))
 }
 
-/// Whether the client's copy is current, which is counted. A copy with voxels of a corrupt chunk is not confirmed:
-/// rendering it again reports the error. Nor is a copy of what is not complete yet.
-pub(super) fn is_confirmed(site: &Site, request: &HttpRequest, identified: &Identified, etag: &str) -> bool {
+/// Whether the client's copy is current, which is counted. A copy with voxels of a corrupt chunk is
+/// not confirmed: rendering it again reports the error. Nor is a copy of what is not complete yet.
+pub(super) fn is_confirmed(
+    site: &Site,
+    request: &HttpRequest,
+    identified: &Identified,
+    etag: &str,
+) -> bool {
     let is_confirmed = is_known(request, etag)
         && !site.service.is_suspect(identified)
         && identified.keeping() != Keeping::No;
@@ -59,7 +86,8 @@ pub(super) fn is_confirmed(site: &Site, request: &HttpRequest, identified: &Iden
     is_confirmed
 }
 
-/// With the headers of something that is cached: its ETag, and how long it may be kept without asking.
+/// With the headers of something that is cached: its ETag, and how long it may be kept without
+/// asking.
 pub(super) fn described(
     mut response: HttpResponseBuilder,
     etag: String,

@@ -1,5 +1,6 @@
-//! What a page chooses to see: `/view/TOKEN/LAYERS/…`, tiles with a range, gamma and colours, and the range of what is
-//! visible. Newer views displace older ones because browsers give up what they no longer want: it leaves the queue.
+//! What a page chooses to see: `/view/TOKEN/LAYERS/…`, tiles with a range, gamma and colours, and
+//! the range of what is visible. Newer views displace older ones because browsers give up what they
+//! no longer want: it leaves the queue.
 
 use actix_web::HttpResponse;
 
@@ -16,15 +17,29 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 }
 
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
-    let Context { site, request, record, catalog, .. } = context;
-    let demand = Demand { urgency: Urgency::View, ..context.demand() };
-    let (identified, token, content_type) = match ViewRequest::parse(path, request.query_string())? {
-        ViewRequest::Tile(tile) => {
-            (site.service.identify_view(catalog, &tile).await?, tile.token, "image/png")
-        }
-        ViewRequest::Range(range) => {
-            (site.service.identify_range(catalog, &range).await?, range.token, "application/json")
-        }
+    let Context {
+        site,
+        request,
+        record,
+        catalog,
+        ..
+    } = context;
+    let demand = Demand {
+        urgency: Urgency::View,
+        ..context.demand()
+    };
+    let (identified, token, content_type) = match ViewRequest::parse(path, request.query_string())?
+    {
+        ViewRequest::Tile(tile) => (
+            site.service.identify_view(catalog, &tile).await?,
+            tile.token,
+            "image/png",
+        ),
+        ViewRequest::Range(range) => (
+            site.service.identify_range(catalog, &range).await?,
+            range.token,
+            "application/json",
+        ),
     };
     record.set_dataset(&identified);
     let etag = identified.key().etag();
@@ -32,7 +47,10 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     if is_confirmed(site, request, &identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), etag, fresh()).finish());
     }
-    let made = site.service.fetch(&identified, demand, &record.trace).await?;
+    let made = site
+        .service
+        .fetch(&identified, demand, &record.trace)
+        .await?;
     Ok(described(HttpResponse::Ok(), etag, fresh())
         .content_type(content_type)
         .body(Pieces::from_whole(made.bytes)))

@@ -1,8 +1,9 @@
-//! Metadata files for other viewers, made from descriptions: CATMAID's projects, Viking's volume, ndstore's info.
+//! Metadata files for other viewers, made from descriptions: CATMAID's projects, Viking's volume,
+//! ndstore's info.
 //!
-//! Some contain absolute URLs of tiles, with the host that the client used ([`client`]). Such a document depends on
-//! the request's headers, so it must not be stored by caches; and it repeats the host many times, so its size is
-//! limited. Nothing here reads a voxel.
+//! Some contain absolute URLs of tiles, with the host that the client used ([`client`]). Such a
+//! document depends on the request's headers, so it must not be stored by caches; and it repeats
+//! the host many times, so its size is limited. Nothing here reads a voxel.
 
 pub(super) mod catmaid;
 pub(super) mod info;
@@ -23,7 +24,13 @@ use crate::base::request::PrecomputedVolume;
 use crate::service::TileError;
 
 /// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.
-const BETWEEN: [&[&str]; 5] = [&[], &["tilecache"], &["tilecache", "viking"], &["ca"], &["sd"]];
+const BETWEEN: [&[&str]; 5] = [
+    &[],
+    &["tilecache"],
+    &["tilecache", "viking"],
+    &["ca"],
+    &["sd"],
+];
 
 /// The metadata files of a dataset.
 pub(super) enum File {
@@ -43,20 +50,35 @@ impl File {
     }
 }
 
-/// The metadata file that a path below a mount names, with the mount and the token; `None` for other paths.
+/// The metadata file that a path below a mount names, with the mount and the token; `None` for
+/// other paths.
 pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(File, &'p str, &'p str)> {
-    let segments = || context.path.split('/').filter(|segment| !segment.is_empty());
+    let segments = || {
+        context
+            .path
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+    };
     // Check the file name first: nearly every path is that of a tile.
     let file = File::named(segments().next_back()?)?;
     let segments: Vec<&str> = segments().collect();
-    let [mount, between @ .., token, _] = segments.as_slice() else { return None };
-    let is_known =
-        BETWEEN.contains(&between) && context.site.mounts.iter().any(|m| m.tile_service.as_str() == *mount);
+    let [mount, between @ .., token, _] = segments.as_slice() else {
+        return None;
+    };
+    let is_known = BETWEEN.contains(&between)
+        && context
+            .site
+            .mounts
+            .iter()
+            .any(|m| m.tile_service.as_str() == *mount);
     is_known.then_some((file, *mount, *token))
 }
 
 /// The response with a metadata file.
-pub(super) async fn answer(context: &Context<'_>, (file, mount, token): (File, &str, &str)) -> HttpResponse {
+pub(super) async fn answer(
+    context: &Context<'_>,
+    (file, mount, token): (File, &str, &str),
+) -> HttpResponse {
     let dataset = match super::descriptions::named(context, token) {
         Ok(dataset) => Arc::clone(dataset),
         Err(problem) => return *problem,
@@ -66,18 +88,26 @@ pub(super) async fn answer(context: &Context<'_>, (file, mount, token): (File, &
         File::Info => {
             let measured = dataset.measured();
             documents::answer(context, &("info", token), measured, move || {
-                Document::json(&info::describe(&dataset, &catalog.describe_dataset(&dataset)))
+                Document::json(&info::describe(
+                    &dataset,
+                    &catalog.describe_dataset(&dataset),
+                ))
             })
             .await
         }
         File::VikingXml => {
             let address = format!("{BASE}/{mount}");
-            addressed(context, &("volume.vikingxml", token, mount), in_markup, move || {
-                let description = catalog.describe_dataset(&dataset);
-                Document::addressed("text/xml; charset=utf-8", |out| {
-                    viking::write(&description, &address, out)
-                })
-            })
+            addressed(
+                context,
+                &("volume.vikingxml", token, mount),
+                in_markup,
+                move || {
+                    let description = catalog.describe_dataset(&dataset);
+                    Document::addressed("text/xml; charset=utf-8", |out| {
+                        viking::write(&description, &address, out)
+                    })
+                },
+            )
             .await
         }
     }
@@ -89,8 +119,15 @@ pub(super) async fn projects(context: &Context<'_>) -> HttpResponse {
     addressed(context, &"projects.json", in_json, move || {
         let precomputed = |token: &str, channel: &str| {
             let (token, channel) = (Name::new(token).ok()?, Name::new(channel).ok()?);
-            let volume = PrecomputedVolume { token: token.into(), channel, time: None };
-            catalog.precomputed_volume(&volume).ok().map(|(_, precomputed)| precomputed.clone())
+            let volume = PrecomputedVolume {
+                token: token.into(),
+                channel,
+                time: None,
+            };
+            catalog
+                .precomputed_volume(&volume)
+                .ok()
+                .map(|(_, precomputed)| precomputed.clone())
         };
         Document::addressed("application/json", |out| {
             catmaid::write(&catalog.describe(), precomputed, &site.mounts, BASE, out)

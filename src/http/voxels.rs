@@ -1,4 +1,5 @@
-//! Boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`, and `.raw` with shape and type in headers.
+//! Boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`, and `.raw` with shape and
+//! type in headers.
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderName, HeaderValue};
@@ -20,16 +21,26 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 }
 
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
-    let Context { site, request, catalog, .. } = context;
+    let Context {
+        site,
+        request,
+        catalog,
+        ..
+    } = context;
     let (wanted, file) = BoxRequest::parse(path, request.query_string())?;
-    let identified = site.service.identify_box(catalog, &wanted, file.format, context.demand()).await?;
+    let identified = site
+        .service
+        .identify_box(catalog, &wanted, file.format, context.demand())
+        .await?;
     context.record.set_dataset(&identified);
     let etag = identified.key().etag();
     if is_confirmed(site, request, &identified, &etag) {
         let fresh = kept(identified.keeping(), &wanted.token, &site.cache_control);
         return Ok(described(HttpResponse::NotModified(), etag, fresh).finish());
     }
-    let about = identified.cutout().map(|(cutout, _)| (cutout.shape(), cutout.voxel));
+    let about = identified
+        .cutout()
+        .map(|(cutout, _)| (cutout.shape(), cutout.voxel));
     let (voxels, held, keeping) = boxes::fetch(context, identified).await?;
     let fresh = kept(keeping, &wanted.token, &site.cache_control);
     let mut response = described(HttpResponse::Ok(), etag, fresh);

@@ -1,7 +1,8 @@
 //! OME-Zarr images: 0.4 (Zarr v2) below `/zarr/0.4/` and 0.5 (Zarr v3) below `/zarr/0.5/`.
 //!
-//! Documents are made from the catalogue. Chunks are boxes of voxels in the arrays' compression; in 0.4 that is the
-//! file's own where stored chunks can be passed through. Chunks that were never written do not exist, as in a store.
+//! Documents are made from the catalogue. Chunks are boxes of voxels in the arrays' compression; in
+//! 0.4 that is the file's own where stored chunks can be passed through. Chunks that were never
+//! written do not exist, as in a store.
 
 mod fill;
 mod ome;
@@ -32,28 +33,50 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 }
 
 async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpResponse, TileError> {
-    let Context { site, request, catalog, .. } = context;
+    let Context {
+        site,
+        request,
+        catalog,
+        ..
+    } = context;
     match &wanted.part {
         ZarrPart::Chunk(place) => {
             let identified = site.service.identify_chunk(catalog, wanted, place).await?;
             chunk(context, &wanted.token, identified).await
         }
         ZarrPart::Document(node, document) => {
-            let image = site.service.image(catalog, &wanted.token, wanted.channel.as_ref()).await?;
+            let image = site
+                .service
+                .image(catalog, &wanted.token, wanted.channel.as_ref())
+                .await?;
             if *node == ZarrNode::Image && document.has_attributes() {
                 site.service.measure_windows(&image, context.demand()).await;
             }
             let version = wanted.version;
             let has_windows = document.has_attributes();
-            let measured = if has_windows { image.dataset().measured() } else { 0 };
-            // Windows that could not be measured are missing, but only for now. Asked before the document is: more may
-            // become known meanwhile.
-            let is_whole =
-                image.multiscale().channels().iter().all(|channel| {
-                    channel.kind == Kind::Labels || channel.window().is_some() || !has_windows
-                });
-            let lifetime = if is_whole { lifetime(&wanted.token, &REVALIDATED) } else { REVALIDATED };
-            let name = ("zarr", &wanted.token.token, &wanted.channel, version, node, document);
+            let measured = if has_windows {
+                image.dataset().measured()
+            } else {
+                0
+            };
+            // Windows that could not be measured are missing, but only for now. Asked before the
+            // document is: more may become known meanwhile.
+            let is_whole = image.multiscale().channels().iter().all(|channel| {
+                channel.kind == Kind::Labels || channel.window().is_some() || !has_windows
+            });
+            let lifetime = if is_whole {
+                lifetime(&wanted.token, &REVALIDATED)
+            } else {
+                REVALIDATED
+            };
+            let name = (
+                "zarr",
+                &wanted.token.token,
+                &wanted.channel,
+                version,
+                node,
+                document,
+            );
             let (node, document) = (node.clone(), *document);
             let built = documents::find(context, &name, measured, None, move || {
                 Document::json(&match version {
@@ -74,12 +97,17 @@ async fn chunk(
     let Context { site, request, .. } = context;
     context.record.set_dataset(&identified);
     let etag = identified.key().etag();
-    // The name of a chunk says nothing of its shape and coding, which change with the file: a cached copy must be
-    // revalidated, as the metadata must, unless it is that of a version.
+    // The name of a chunk says nothing of its shape and coding, which change with the file: a
+    // cached copy must be revalidated, as the metadata must, unless it is that of a version.
     let fresh = |keeping| kept(keeping, dataset, &REVALIDATED);
     // `*` matches only a chunk that exists, which is not known yet.
     if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), etag, fresh(identified.keeping())).finish());
+        return Ok(described(
+            HttpResponse::NotModified(),
+            etag,
+            fresh(identified.keeping()),
+        )
+        .finish());
     }
     let (chunk, held, keeping) = boxes::fetch(context, identified).await?;
     if chunk.is_empty() {

@@ -1,7 +1,9 @@
-//! Labels whose voxels are larger than those of the image: their voxels are repeated so that both have one grid.
+//! Labels whose voxels are larger than those of the image: their voxels are repeated so that both
+//! have one grid.
 //!
-//! Tiles show all channels of a dataset in the grid of its first image. Labels are often made on a downsampled copy of
-//! it; a voxel of theirs covers a whole number of voxels of the image then, which all get its id.
+//! Tiles show all channels of a dataset in the grid of its first image. Labels are often made on a
+//! downsampled copy of it; a voxel of theirs covers a whole number of voxels of the image then,
+//! which all get its id.
 
 use super::{FoundChannel, FoundLevel};
 use crate::base::notice::Notice;
@@ -14,11 +16,16 @@ const CLOSE: f64 = 1e-3;
 /// A voxel of labels covers at most this many of the image along each axis.
 const MAX_RATIO: f64 = 1024.0;
 
-/// Repeats the voxels of labels that are larger than those of `image`, and describes their size and position in its unit.
-/// Labels for which that is not possible get a notice.
+/// Repeats the voxels of labels that are larger than those of `image`, and describes their size and
+/// position in its unit. Labels for which that is not possible get a notice.
 pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
-    for labels in channels.iter_mut().filter(|channel| channel.kind == Kind::Labels) {
-        let Some(ratio) = Ratio::measure(labels, image) else { continue };
+    for labels in channels
+        .iter_mut()
+        .filter(|channel| channel.kind == Kind::Labels)
+    {
+        let Some(ratio) = Ratio::measure(labels, image) else {
+            continue;
+        };
         match ratio.times {
             Some(times) => ratio.apply(times, labels, image),
             None => labels.notices.push(Notice::warning(ratio.remark(image))),
@@ -44,10 +51,13 @@ impl Ratio {
             (Some(own), Some(other)) => units::in_nanometres(own)? / units::in_nanometres(other)?,
             _ => return None,
         };
-        let exact = labels.voxel_size?.zip(image.voxel_size?, |own, other| own * unit / other);
+        let exact = labels
+            .voxel_size?
+            .zip(image.voxel_size?, |own, other| own * unit / other);
         let whole = |ratio: f64| {
             let nearest = ratio.round();
-            let is_whole = (1.0..=MAX_RATIO).contains(&nearest) && (ratio - nearest).abs() <= CLOSE * nearest;
+            let is_whole =
+                (1.0..=MAX_RATIO).contains(&nearest) && (ratio - nearest).abs() <= CLOSE * nearest;
             is_whole.then_some(nearest as u64)
         };
         let Xyz { x, y, z } = exact.map(whole);
@@ -56,14 +66,22 @@ impl Ratio {
     }
 
     fn apply(&self, times: Xyz<u64>, labels: &mut FoundChannel, image: &FoundChannel) {
-        labels.transforms = labels.transforms.map(|transform| transform.in_unit(self.unit));
+        labels.transforms = labels
+            .transforms
+            .map(|transform| transform.in_unit(self.unit));
         (labels.voxel_size, labels.voxel_unit) = (image.voxel_size, image.voxel_unit.clone());
         if times == Xyz::all(1) {
             return;
         }
-        labels.transforms = labels.transforms.map(|transform| finer(times, transform, image));
+        labels.transforms = labels
+            .transforms
+            .map(|transform| finer(times, transform, image));
         labels.levels = repeated(times, &labels.levels);
-        labels.made = labels.made.iter().filter_map(|level| coarser(times, level)).collect();
+        labels.made = labels
+            .made
+            .iter()
+            .filter_map(|level| coarser(times, level))
+            .collect();
     }
 
     fn remark(&self, image: &FoundChannel) -> String {
@@ -76,31 +94,41 @@ impl Ratio {
     }
 }
 
-/// The transform of repeated voxels. Files give the position of the corner of a voxel or that of its centre: if only the centres
-/// of repeated voxels coincide with those of the image, the latter.
+/// The transform of repeated voxels. Files give the position of the corner of a voxel or that of
+/// its centre: if only the centres of repeated voxels coincide with those of the image, the latter.
 fn finer(times: Xyz<u64>, labels: &Affine, image: &FoundChannel) -> Affine {
     let repeated = labels.divided(times.map(|times| times as f64));
-    let Some(image) = image.transforms.first() else { return repeated };
+    let Some(image) = image.transforms.first() else {
+        return repeated;
+    };
     let distance = image.inverse().apply(labels.translation());
     let is_whole = |along: f64| (along - along.round()).abs() <= CLOSE * along.abs().max(1.0);
     let before = times.map(|times| (times - 1) as f64 / 2.0);
-    let back = distance.zip(
-        before,
-        |along, before| {
-            if !is_whole(along) && is_whole(along - before) { -before } else { 0.0 }
-        },
-    );
+    let back = distance.zip(before, |along, before| {
+        if !is_whole(along) && is_whole(along - before) {
+            -before
+        } else {
+            0.0
+        }
+    });
     repeated.beginning_at(back)
 }
 
-/// The levels of labels whose voxels are repeated: the finest one so, and those that are levels of the image too as stored.
+/// The levels of labels whose voxels are repeated: the finest one so, and those that are levels of
+/// the image too as stored.
 fn repeated(times: Xyz<u64>, levels: &[FoundLevel]) -> Vec<FoundLevel> {
-    let Some(finest) = levels.first() else { return Vec::new() };
-    let whole = FoundLevel { factor: Some(Xyz::all(1)), ..finest.clone() };
+    let Some(finest) = levels.first() else {
+        return Vec::new();
+    };
+    let whole = FoundLevel {
+        factor: Some(Xyz::all(1)),
+        ..finest.clone()
+    };
     let mut base = whole.clone();
     base.view.repeat = times;
-    let stored =
-        std::iter::once(&whole).chain(levels.iter().skip(1)).filter_map(|level| coarser(times, level));
+    let stored = std::iter::once(&whole)
+        .chain(levels.iter().skip(1))
+        .filter_map(|level| coarser(times, level));
     std::iter::once(base).chain(stored).collect()
 }
 
@@ -108,7 +136,10 @@ fn repeated(times: Xyz<u64>, levels: &[FoundLevel]) -> Vec<FoundLevel> {
 fn coarser(times: Xyz<u64>, level: &FoundLevel) -> Option<FoundLevel> {
     let factor = level.factor?.zip(times, u64::saturating_mul);
     let is_level = factor.x == factor.y && factor.x > 1 && Level::from_factor(factor.x).is_some();
-    is_level.then(|| FoundLevel { factor: Some(factor), ..level.clone() })
+    is_level.then(|| FoundLevel {
+        factor: Some(factor),
+        ..level.clone()
+    })
 }
 
 #[cfg(test)]
@@ -118,13 +149,23 @@ mod tests {
     use crate::layout::Paths;
     use crate::volume::hdf5::View;
 
-    fn found(name: &str, kind: Kind, voxel: [f64; 3], unit: &str, origin: [f64; 3]) -> FoundChannel {
+    fn found(
+        name: &str,
+        kind: Kind,
+        voxel: [f64; 3],
+        unit: &str,
+        origin: [f64; 3],
+    ) -> FoundChannel {
         let level = |path: &str, factor: Option<[u64; 3]>| FoundLevel {
             factor: factor.map(Xyz::from),
             paths: Paths::One(path.to_owned()),
             view: View::zyx(),
         };
-        let levels = vec![level("/a", None), level("/b", Some([2, 2, 1])), level("/c", None)];
+        let levels = vec![
+            level("/a", None),
+            level("/b", Some([2, 2, 1])),
+            level("/c", None),
+        ];
         let [x, y, z] = voxel;
         let edges = [[x, 0.0, 0.0], [0.0, y, 0.0], [0.0, 0.0, z]];
         FoundChannel {
@@ -142,7 +183,13 @@ mod tests {
 
     /// Labels after their alignment with an image of voxels of 4 × 4 × 40 nm at 100, 100, 400.
     fn aligned(voxel: [f64; 3], unit: &str, origin: [f64; 3]) -> FoundChannel {
-        let image = found("raw", Kind::Image, [4.0, 4.0, 40.0], "nm", [100.0, 100.0, 400.0]);
+        let image = found(
+            "raw",
+            Kind::Image,
+            [4.0, 4.0, 40.0],
+            "nm",
+            [100.0, 100.0, 400.0],
+        );
         let mut all = [found("ids", Kind::Labels, voxel, unit, origin)];
         align(&image, &mut all);
         let [labels] = all;
@@ -153,9 +200,15 @@ mod tests {
     type Told<'a> = (&'a str, Option<[u64; 3]>, [u64; 3]);
 
     fn levels(labels: &FoundChannel) -> Vec<Told<'_>> {
-        let level = |level: &'_ FoundLevel| (level.factor.map(Into::into), level.view.repeat.into());
-        let named = labels.levels.iter().map(|each| (each.paths.first().unwrap(), level(each)));
-        named.map(|(path, (factor, repeat))| (path, factor, repeat)).collect()
+        let level =
+            |level: &'_ FoundLevel| (level.factor.map(Into::into), level.view.repeat.into());
+        let named = labels
+            .levels
+            .iter()
+            .map(|each| (each.paths.first().unwrap(), level(each)));
+        named
+            .map(|(path, (factor, repeat))| (path, factor, repeat))
+            .collect()
     }
 
     #[test]
@@ -164,22 +217,38 @@ mod tests {
         let one = [1; 3];
         assert_eq!(
             levels(&labels),
-            [("/a", Some(one), [2, 2, 1]), ("/a", Some([2, 2, 1]), one), ("/b", Some([4, 4, 1]), one)]
+            [
+                ("/a", Some(one), [2, 2, 1]),
+                ("/a", Some([2, 2, 1]), one),
+                ("/b", Some([4, 4, 1]), one)
+            ]
         );
         assert_eq!(labels.voxel_size, Some(Xyz::new(4.0, 4.0, 40.0)));
-        assert_eq!((origin(&labels), labels.notices.len()), (Xyz::new(140.0, 100.0, 400.0), 0));
-        assert_eq!(labels.transforms.first().unwrap().lengths(), Xyz::new(4.0, 4.0, 40.0));
+        assert_eq!(
+            (origin(&labels), labels.notices.len()),
+            (Xyz::new(140.0, 100.0, 400.0), 0)
+        );
+        assert_eq!(
+            labels.transforms.first().unwrap().lengths(),
+            Xyz::new(4.0, 4.0, 40.0)
+        );
         let thirds = aligned([0.012, 0.012, 0.08], "µm", [0.1, 0.1, 0.4]);
         assert_eq!(levels(&thirds), [("/a", Some(one), [3, 3, 2])]);
         assert_eq!(thirds.voxel_unit.as_deref(), Some("nm"));
         let origin = origin(&thirds);
-        assert!((origin.x - 100.0).abs() < 1e-9 && (origin.z - 400.0).abs() < 1e-9, "{origin:?}");
+        assert!(
+            (origin.x - 100.0).abs() < 1e-9 && (origin.z - 400.0).abs() < 1e-9,
+            "{origin:?}"
+        );
     }
 
     #[test]
     fn voxels_of_the_same_size_are_left_alone_and_get_the_units_of_the_image() {
         let labels = aligned([0.004, 0.004, 0.04], "µm", [0.108, 0.1, 0.4]);
-        assert_eq!((levels(&labels).len(), labels.levels[0].view.repeat), (3, Xyz::all(1)));
+        assert_eq!(
+            (levels(&labels).len(), labels.levels[0].view.repeat),
+            (3, Xyz::all(1))
+        );
         assert_eq!(labels.voxel_unit.as_deref(), Some("nm"));
         assert!((origin(&labels).x - 108.0).abs() < 1e-9);
     }
@@ -194,13 +263,23 @@ mod tests {
     fn other_ratios_are_remarked_and_unknown_ones_are_not() {
         for voxel in [[6.0, 6.0, 40.0], [2.0, 2.0, 40.0], [8.0, 8.0, 4.0e9]] {
             let labels = aligned(voxel, "nm", [100.0; 3]);
-            assert_eq!((labels.voxel_size, labels.levels.len()), (Some(voxel.into()), 3));
+            assert_eq!(
+                (labels.voxel_size, labels.levels.len()),
+                (Some(voxel.into()), 3)
+            );
             assert_eq!(labels.notices.len(), 1, "{voxel:?}");
         }
-        let remark = aligned([6.0, 2.0, 40.0], "nm", [100.0; 3]).notices.remove(0).text;
+        let remark = aligned([6.0, 2.0, 40.0], "nm", [100.0; 3])
+            .notices
+            .remove(0)
+            .text;
+        assert!(remark.starts_with(
+            "its voxels are 1.5 × 0.5 × 1 times (x × y × z) as large as those of raw;"
+        ));
         assert!(
-            remark.starts_with("its voxels are 1.5 × 0.5 × 1 times (x × y × z) as large as those of raw;")
+            aligned([8.0, 8.0, 40.0], "degree", [100.0; 3])
+                .notices
+                .is_empty()
         );
-        assert!(aligned([8.0, 8.0, 40.0], "degree", [100.0; 3]).notices.is_empty());
     }
 }

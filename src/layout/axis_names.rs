@@ -29,8 +29,8 @@ pub(super) fn is_spectral(text: &str) -> bool {
     )
 }
 
-/// The axis that a word names: a letter, a usual word, or a letter at the end of a longer name such as `R_x` or
-/// `tomo_zdim`.
+/// The axis that a word names: a letter, a usual word, or a letter at the end of a longer name such
+/// as `R_x` or `tomo_zdim`.
 pub(super) fn axis_named(word: &str) -> Option<AxisName> {
     let word = word.trim().to_lowercase();
     let word = word.strip_prefix("dimensionscale").unwrap_or(&word);
@@ -49,13 +49,14 @@ fn usual(word: &str) -> Option<AxisName> {
         }
         "ch" | "channel" | "channels" | "band" | "bands" | "rgb" | "rgba" => Some(AxisName::C),
         _ if is_spectral(word) => Some(AxisName::C),
-        "zspace" | "depth" | "plane" | "planes" | "section" | "slice" | "slices" | "layer" | "layers"
-        | "lev" | "level" | "levels" | "plev" | "altitude" | "bottom_top" => Some(AxisName::Z),
-        "yspace" | "height" | "row" | "rows" | "lat" | "latitude" | "northing" | "south_north" | "j" => {
-            Some(AxisName::Y)
+        "zspace" | "depth" | "plane" | "planes" | "section" | "slice" | "slices" | "layer"
+        | "layers" | "lev" | "level" | "levels" | "plev" | "altitude" | "bottom_top" => {
+            Some(AxisName::Z)
         }
-        "xspace" | "width" | "column" | "columns" | "col" | "cols" | "lon" | "longitude" | "easting"
-        | "west_east" | "i" => Some(AxisName::X),
+        "yspace" | "height" | "row" | "rows" | "lat" | "latitude" | "northing" | "south_north"
+        | "j" => Some(AxisName::Y),
+        "xspace" | "width" | "column" | "columns" | "col" | "cols" | "lon" | "longitude"
+        | "easting" | "west_east" | "i" => Some(AxisName::X),
         _ => letter(word.strip_suffix("dim").unwrap_or(word)),
     }
 }
@@ -66,28 +67,45 @@ fn letter(word: &str) -> Option<AxisName> {
     first.filter(|_| letters.next().is_none())
 }
 
-/// The axes of these names, if all are known. If x and y are, one other axis may be unknown: it is taken for z, else for
-/// channels if there are few of them, else for time. If two axes are unknown and no other is x or y, they are y, x: rows
-/// and columns have many names, such as (scan line, pixel, band).
+/// The axes of these names, if all are known. If x and y are, one other axis may be unknown: it is
+/// taken for z, else for channels if there are few of them, else for time. If two axes are unknown
+/// and no other is x or y, they are y, x: rows and columns have many names, such as (scan line,
+/// pixel, band).
 pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axes> {
     let mut names = names.to_vec();
     let is_known = |names: &[Option<AxisName>], axis| names.contains(&Some(axis));
-    let unknown: Vec<usize> = (0..names.len()).filter(|place| names[*place].is_none()).collect();
+    let unknown: Vec<usize> = (0..names.len())
+        .filter(|place| names[*place].is_none())
+        .collect();
     match *unknown {
         [] => {}
         [place] if is_known(&names, AxisName::X) && is_known(&names, AxisName::Y) => {
-            let few = shape.get(place).is_some_and(|extent| *extent <= MAX_CHANNELS);
-            let rest = if few { [AxisName::C, AxisName::T] } else { [AxisName::T, AxisName::C] };
-            names[place] = std::iter::once(AxisName::Z).chain(rest).find(|axis| !is_known(&names, *axis));
+            let few = shape
+                .get(place)
+                .is_some_and(|extent| *extent <= MAX_CHANNELS);
+            let rest = if few {
+                [AxisName::C, AxisName::T]
+            } else {
+                [AxisName::T, AxisName::C]
+            };
+            names[place] = std::iter::once(AxisName::Z)
+                .chain(rest)
+                .find(|axis| !is_known(&names, *axis));
         }
         [y, x]
-            if names.len() > 2 && ![AxisName::X, AxisName::Y].iter().any(|axis| is_known(&names, *axis)) =>
+            if names.len() > 2
+                && ![AxisName::X, AxisName::Y]
+                    .iter()
+                    .any(|axis| is_known(&names, *axis)) =>
         {
             (names[y], names[x]) = (Some(AxisName::Y), Some(AxisName::X));
         }
         _ => return None,
     }
-    let letters: Option<String> = names.into_iter().map(|name| name.map(AxisName::letter)).collect();
+    let letters: Option<String> = names
+        .into_iter()
+        .map(|name| name.map(AxisName::letter))
+        .collect();
     Axes::new(&letters?).ok()
 }
 
@@ -97,14 +115,38 @@ mod tests {
 
     #[test]
     fn words_and_letters_name_axes() {
-        let words = ["Time", "C", "zspace", "rows", " x ", "DimensionScaleX", "R_y", "tomo_zdim", "XDim"];
-        let letters: Option<String> =
-            words.iter().map(|word| axis_named(word).map(AxisName::letter)).collect();
+        let words = [
+            "Time",
+            "C",
+            "zspace",
+            "rows",
+            " x ",
+            "DimensionScaleX",
+            "R_y",
+            "tomo_zdim",
+            "XDim",
+        ];
+        let letters: Option<String> = words
+            .iter()
+            .map(|word| axis_named(word).map(AxisName::letter))
+            .collect();
         assert_eq!(letters.as_deref(), Some("tczyxxyzx"));
-        let counts =
-            ["ntimes", "nz", "nlat", "ni", "Energy"].map(axis_named).map(|axis| axis.map(AxisName::letter));
-        assert_eq!(counts.into_iter().collect::<Option<String>>().as_deref(), Some("tzyxc"));
-        for other in ["phony_dim_0", "bin_outer_angle", "", "Qx", "dim", "n", "name"] {
+        let counts = ["ntimes", "nz", "nlat", "ni", "Energy"]
+            .map(axis_named)
+            .map(|axis| axis.map(AxisName::letter));
+        assert_eq!(
+            counts.into_iter().collect::<Option<String>>().as_deref(),
+            Some("tzyxc")
+        );
+        for other in [
+            "phony_dim_0",
+            "bin_outer_angle",
+            "",
+            "Qx",
+            "dim",
+            "n",
+            "name",
+        ] {
             assert_eq!(axis_named(other), None, "{other}");
         }
     }
@@ -112,11 +154,21 @@ mod tests {
     #[test]
     fn one_unknown_axis_is_the_next_that_is_free() {
         use AxisName::{X, Y, Z};
-        let axes =
-            |names: &[Option<AxisName>], shape: &[u64]| completed(names, shape).map(|axes| axes.to_string());
-        assert_eq!(axes(&[Some(X), Some(Y), None], &[9, 9, 9]).as_deref(), Some("xyz"));
-        assert_eq!(axes(&[None, Some(Z), Some(Y), Some(X)], &[3, 9, 9, 9]).as_deref(), Some("czyx"));
-        assert_eq!(axes(&[None, Some(Z), Some(Y), Some(X)], &[30, 9, 9, 9]).as_deref(), Some("tzyx"));
+        let axes = |names: &[Option<AxisName>], shape: &[u64]| {
+            completed(names, shape).map(|axes| axes.to_string())
+        };
+        assert_eq!(
+            axes(&[Some(X), Some(Y), None], &[9, 9, 9]).as_deref(),
+            Some("xyz")
+        );
+        assert_eq!(
+            axes(&[None, Some(Z), Some(Y), Some(X)], &[3, 9, 9, 9]).as_deref(),
+            Some("czyx")
+        );
+        assert_eq!(
+            axes(&[None, Some(Z), Some(Y), Some(X)], &[30, 9, 9, 9]).as_deref(),
+            Some("tzyx")
+        );
         assert_eq!(axes(&[None, None, Some(Y), Some(X)], &[9, 9, 9, 9]), None);
         assert_eq!(axes(&[None, Some(Y), Some(Z)], &[9, 9, 9]), None);
         assert_eq!(axes(&[Some(X), Some(X)], &[9, 9]), None);
@@ -125,10 +177,19 @@ mod tests {
     #[test]
     fn two_unknown_axes_are_rows_and_columns_if_no_others_are() {
         use AxisName::{C, T, X, Z};
-        let axes = |names: &[Option<AxisName>]| completed(names, &[9, 9, 9, 9]).map(|axes| axes.to_string());
+        let axes = |names: &[Option<AxisName>]| {
+            completed(names, &[9, 9, 9, 9]).map(|axes| axes.to_string())
+        };
         assert_eq!(axes(&[None, None, Some(C)]).as_deref(), Some("yxc"));
-        assert_eq!(axes(&[Some(T), None, None, Some(Z)]).as_deref(), Some("tyxz"));
-        for open in [&[None, None][..], &[None, None, Some(X)], &[None, None, None, Some(T)]] {
+        assert_eq!(
+            axes(&[Some(T), None, None, Some(Z)]).as_deref(),
+            Some("tyxz")
+        );
+        for open in [
+            &[None, None][..],
+            &[None, None, Some(X)],
+            &[None, None, None, Some(T)],
+        ] {
             assert_eq!(axes(open), None, "{open:?}");
         }
     }

@@ -1,9 +1,12 @@
-//! EMD files of the Berkeley Lab: a group with `emd_group_type` holds a dataset and a vector `dim…` for each of its axes.
+//! EMD files of the Berkeley Lab: a group with `emd_group_type` holds a dataset and a vector `dim…`
+//! for each of its axes.
 //!
-//! Source: the EMD format's specification (emdatasets.com, versions 0.2 to 1.0), `emdfile` (py4DSTEM) and Prismatic. The
-//! vectors are `dim1`, `dim2`, … in version 0.2, and `dim0`, `dim1`, … in version 1.0, in the order of the axes. A vector has
-//! a position for each voxel, or only the first two. Its attributes are `name` and `units`, in version 0.2 as in `[n_m]`. In
-//! Prismatic's output, `R_x` runs along x and `R_y` along y; its third axis, the bins of the detector, is taken for z.
+//! Source: the EMD format's specification (emdatasets.com, versions 0.2 to 1.0), `emdfile`
+//! (py4DSTEM) and Prismatic. The vectors are `dim1`, `dim2`, … in version 0.2, and `dim0`, `dim1`,
+//! … in version 1.0, in the order of the axes. A vector has a position for each voxel, or only the
+//! first two. Its attributes are `name` and `units`, in version 0.2 as in `[n_m]`. In Prismatic's
+//! output, `R_x` runs along x and `R_y` along y; its third axis, the bins of the detector, is taken
+//! for z.
 
 use super::Layout;
 use super::axis_names::{axis_named, completed, is_spectral};
@@ -29,7 +32,9 @@ impl Layout for Berkeley {
             return None;
         }
         let beside = about.file.names_in(group);
-        let first = ["dim0", "dim1"].iter().position(|name| beside.iter().any(|beside| beside == name))?;
+        let first = ["dim0", "dim1"]
+            .iter()
+            .position(|name| beside.iter().any(|beside| beside == name))?;
         let vectors: Vec<Vector> = (0..about.rank())
             .map(|place| vector(about, place, &format!("{group}/dim{}", first + place)))
             .collect();
@@ -37,14 +42,19 @@ impl Layout for Berkeley {
         let axes = completed(&names, &about.dataset.shape).or_else(|| usual_axes(about.rank()))?;
         let is_spectrum = vectors.iter().any(|vector| vector.is_spectral);
         let spacings: Vec<_> = vectors.into_iter().map(|vector| vector.spacing).collect();
-        let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } =
+            Calibration::new(&axes, &about.dataset.shape, &spacings);
         Some(Marks {
             named_by: Some(group.to_owned()),
             axes: Some(axes),
             is_spectrum,
             voxel,
             origin,
-            ..Marks::because(format!("{} has {}", last_of(group), vectors_in_words(first)))
+            ..Marks::because(format!(
+                "{} has {}",
+                last_of(group),
+                vectors_in_words(first)
+            ))
         })
     }
 }
@@ -64,8 +74,15 @@ fn vector(about: &About<'_>, place: usize, path: &str) -> Vector {
         let is_whole = positions.len() as u64 == extent || positions.len() == 2;
         Spacing::from_positions(&positions, Some(&unit)).filter(|_| is_whole)
     };
-    let is_spectral = ["name", "units"].into_iter().filter_map(text).any(|text| is_spectral(&text));
-    Vector { axis, is_spectral, spacing: spacing() }
+    let is_spectral = ["name", "units"]
+        .into_iter()
+        .filter_map(text)
+        .any(|text| is_spectral(&text));
+    Vector {
+        axis,
+        is_spectral,
+        spacing: spacing(),
+    }
 }
 
 /// A unit as other programs write it; `None` if nothing is calibrated.
@@ -85,9 +102,12 @@ mod tests {
 
     #[test]
     fn units_lose_their_brackets() {
-        for (written, expected) in
-            [("[n_m]", Some("nm")), ("[\\mu_m]", Some("µm")), ("A", Some("Å")), ("nm", Some("nm"))]
-        {
+        for (written, expected) in [
+            ("[n_m]", Some("nm")),
+            ("[\\mu_m]", Some("µm")),
+            ("A", Some("Å")),
+            ("nm", Some("nm")),
+        ] {
             assert_eq!(unit(written).as_deref(), expected);
         }
         for none in ["pixels", "[]", "unknown"] {

@@ -1,10 +1,11 @@
 //! BigDataViewer's HDF5: `/t%05d/s%02d/%d/cells` by time point, setup and level.
 //!
-//! Source: the authors' description (BigDataViewer, "HDF5 Image Data" in "About the BigDataViewer data
-//! format"). Each setup is a channel here. `/sNN/resolutions` has the factors in x, y, z order; `cells` are
-//! z, y, x. Older files, whose setups lack the attribute `dataType`, store unsigned 16-bit numbers as signed
-//! ones, bit for bit. A view missing at some time point is a gap. Names, voxel sizes, registrations and the
-//! number of time points are in an XML file next to the HDF5 file (see [`xml`]), which is optional.
+//! Source: the authors' description (BigDataViewer, "HDF5 Image Data" in "About the BigDataViewer
+//! data format"). Each setup is a channel here. `/sNN/resolutions` has the factors in x, y, z
+//! order; `cells` are z, y, x. Older files, whose setups lack the attribute `dataType`, store
+//! unsigned 16-bit numbers as signed ones, bit for bit. A view missing at some time point is a gap.
+//! Names, voxel sizes, registrations and the number of time points are in an XML file next to the
+//! HDF5 file (see [`xml`]), which is optional.
 
 mod xml;
 
@@ -25,8 +26,12 @@ impl Layout for BigDataViewer {
         let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
         let (_, setup) = setups(contents).into_iter().next()?;
         let beside = XmlText::beside(contents.file.location(), contents.file.store());
-        let xml = beside.map(|xml| format!(", and {} next to it", xml.name)).unwrap_or_default();
-        Some(format!("it has the groups {time} and {setup}/resolutions{xml}"))
+        let xml = beside
+            .map(|xml| format!(", and {} next to it", xml.name))
+            .unwrap_or_default();
+        Some(format!(
+            "it has the groups {time} and {setup}/resolutions{xml}"
+        ))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
@@ -37,7 +42,13 @@ impl Layout for BigDataViewer {
         let times = numbered(contents.root(), "t");
         let mut channels = Vec::new();
         for (number, group) in setups(contents) {
-            let setup = Setup { file: contents.file, number, group, times: &times, sequence: &sequence };
+            let setup = Setup {
+                file: contents.file,
+                number,
+                group,
+                times: &times,
+                sequence: &sequence,
+            };
             let mut channel = setup.channel()?;
             channel.notices.extend(unparsed.take());
             channels.push(channel);
@@ -68,11 +79,18 @@ impl Setup<'_> {
         let mut levels = Vec::new();
         for (level, factor) in self.factors().into_iter().enumerate() {
             let paths = self.cells(level, &present);
-            // A view has all levels or none: checking each level at each time point would be slow for long
-            // series.
+            // A view has all levels or none: checking each level at each time point would be slow
+            // for long series.
             if paths.first().is_some_and(|first| self.file.has(first)) {
-                let view = View { means: self.means(&paths)?, ..View::zyx() };
-                levels.push(FoundLevel { factor: Some(factor), paths, view });
+                let view = View {
+                    means: self.means(&paths)?,
+                    ..View::zyx()
+                };
+                levels.push(FoundLevel {
+                    factor: Some(factor),
+                    paths,
+                    view,
+                });
             }
         }
         if levels.is_empty() {
@@ -86,20 +104,26 @@ impl Setup<'_> {
         }
         let about = self.sequence.setups.get(&self.number);
         let voxel = about.and_then(|setup| VoxelSize::xyz(&setup.voxel, setup.unit.as_deref()));
-        let voxel =
-            voxel.map(|voxel| voxel.found_in(|| "the XML file: voxelSize of the view setup".to_owned()));
+        let voxel = voxel
+            .map(|voxel| voxel.found_in(|| "the XML file: voxelSize of the view setup".to_owned()));
         let size = voxel.as_ref().map(|voxel| voxel.size);
         let (transforms, remark) = self.sequence.transforms(self.number, size);
         let label = about.and_then(|setup| setup.name.clone());
         let notices = remark.into_iter().map(Notice::warning).collect();
         let channel = FoundChannel::new(Name::nearest(&self.group), levels).with_voxel(voxel);
-        Ok(FoundChannel { label, transforms, notices, ..channel })
+        Ok(FoundChannel {
+            label,
+            transforms,
+            notices,
+            ..channel
+        })
     }
 
     /// The time points that have cells.
     fn times_present(&self) -> Vec<&(u64, String)> {
         let is_present = |(time, group): &&(u64, String)| {
-            !self.sequence.missing.contains(&(self.number, *time)) && self.file.has(&self.path(group, 0))
+            !self.sequence.missing.contains(&(self.number, *time))
+                && self.file.has(&self.path(group, 0))
         };
         self.times.iter().filter(is_present).collect()
     }
@@ -111,21 +135,39 @@ impl Setup<'_> {
 
     /// The downsample factors of all levels, in x, y, z order.
     fn factors(&self) -> Vec<Xyz<u64>> {
-        let numbers = self.file.numbers(&format!("/{}/resolutions", self.group)).unwrap_or_default();
+        let numbers = self
+            .file
+            .numbers(&format!("/{}/resolutions", self.group))
+            .unwrap_or_default();
         let whole = |value: f64| value.round().max(1.0) as u64;
-        numbers.chunks_exact(3).map(|row| Xyz::new(whole(row[0]), whole(row[1]), whole(row[2]))).collect()
+        numbers
+            .chunks_exact(3)
+            .map(|row| Xyz::new(whole(row[0]), whole(row[1]), whole(row[2])))
+            .collect()
     }
 
     /// The cells of each time point; time points are numbered from 0 and may be missing.
     fn cells(&self, level: usize, present: &[&(u64, String)]) -> Paths {
-        let last = self.times.last().map_or(0, |(last, _)| last.saturating_add(1)).max(self.sequence.times);
-        Paths::times(last, present.iter().map(|(time, group)| (*time, self.path(group, level))))
+        let last = self
+            .times
+            .last()
+            .map_or(0, |(last, _)| last.saturating_add(1))
+            .max(self.sequence.times);
+        Paths::times(
+            last,
+            present
+                .iter()
+                .map(|(time, group)| (*time, self.path(group, level))),
+        )
     }
 
-    /// The type to reinterpret voxels as: unsigned for signed 16-bit ones, unless the setup has another `dataType`.
+    /// The type to reinterpret voxels as: unsigned for signed 16-bit ones, unless the setup has
+    /// another `dataType`.
     fn means(&self, cells: &Paths) -> Result<Option<VoxelType>, OpenError> {
-        let typed =
-            self.file.attributes(&format!("/{}", self.group)).and_then(|setup| setup.text("dataType"));
+        let typed = self
+            .file
+            .attributes(&format!("/{}", self.group))
+            .and_then(|setup| setup.text("dataType"));
         let is_unsigned = typed.is_none_or(|typed| typed == "uint16");
         let (_, cells) = self.file.first_dataset(cells.all())?;
         let is_signed = cells.stored.voxel == VoxelType::I16;

@@ -1,8 +1,8 @@
 //! CATMAID's HDF5 tile source: `/<scale>/<z>/data`, one dataset per section.
 //!
-//! Source: CATMAID's tile view (`django/applications/catmaid/control/tile.py`). A section is y, x; scale s is
-//! downsampled by 2^s along x and y. Missing sections are gaps; missing scales are derived from a finer one.
-//! The first scale is level 0 here, whatever its number.
+//! Source: CATMAID's tile view (`django/applications/catmaid/control/tile.py`). A section is y, x;
+//! scale s is downsampled by 2^s along x and y. Missing sections are gaps; missing scales are
+//! derived from a finer one. The first scale is level 0 here, whatever its number.
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
@@ -19,9 +19,14 @@ pub(super) struct Catmaid;
 impl Layout for Catmaid {
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let (_, scale) = scales(contents).into_iter().next()?;
-        let (_, section) = numbered(&contents.file.names_in(&format!("/{scale}")), "").into_iter().next()?;
+        let (_, section) = numbered(&contents.file.names_in(&format!("/{scale}")), "")
+            .into_iter()
+            .next()?;
         let path = format!("/{scale}/{section}/data");
-        let is_section = contents.file.dataset(&path).is_ok_and(|section| section.shape.len() == 2);
+        let is_section = contents
+            .file
+            .dataset(&path)
+            .is_ok_and(|section| section.shape.len() == 2);
         is_section.then(|| format!("it has {path}"))
     }
 
@@ -38,7 +43,11 @@ impl Layout for Catmaid {
                 view: View::from_axes(Axes::from_known([AxisName::Y, AxisName::X])),
             }
         };
-        let levels = scales.into_iter().map(level).filter(|level| level.paths.first().is_some()).collect();
+        let levels = scales
+            .into_iter()
+            .map(level)
+            .filter(|level| level.paths.first().is_some())
+            .collect();
         Ok(Some(vec![FoundChannel::new(Name::nearest("data"), levels)]))
     }
 }

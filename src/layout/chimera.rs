@@ -1,16 +1,20 @@
 //! Chimera's maps (`.cmap`, `.hdf`): `/Chimera/<image>/data_zyx`, one group for each image.
 //!
-//! Source: UCSF ChimeraX (`map_data/cmap`) and `cmapfile`, whose groups are `/map00000`, with `data00000`, …. The group's attributes are `name`, `step` and `origin` (x, y, z),
-//! `color`, and for series `time` and `channel`. All datasets of a group show the same image: in chunks of other shapes, or
-//! as a coarser level whose attribute `subsample_spacing` is its factor along x, y and z. `cmapfile` leaves out `time` and
-//! `channel` where they are 0. Five or more images of one size without these attributes are times. The unit is not stated.
+//! Source: UCSF ChimeraX (`map_data/cmap`) and `cmapfile`, whose groups are `/map00000`, with
+//! `data00000`, …. The group's attributes are `name`, `step` and `origin` (x, y, z), `color`, and
+//! for series `time` and `channel`. All datasets of a group show the same image: in chunks of other
+//! shapes, or as a coarser level whose attribute `subsample_spacing` is its factor along x, y and
+//! z. `cmapfile` leaves out `time` and `channel` where they are 0. Five or more images of one size
+//! without these attributes are times. The unit is not stated.
 
 use std::collections::BTreeMap;
 
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::names::names;
-use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, guess, last_of, number_after};
+use super::{
+    FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, guess, last_of, number_after,
+};
 use crate::base::name::{Name, natural};
 use crate::geometry::Xyz;
 use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
@@ -34,13 +38,17 @@ struct Image<'a> {
 
 impl Layout for Chimera {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let group = about.file.attributes(about.group()).filter(|_| about.rank() == 3)?;
+        let group = about
+            .file
+            .attributes(about.group())
+            .filter(|_| about.rank() == 3)?;
         let step = group.numbers("step").filter(|step| step.len() == 3);
         // Many programs write a `step`; `cmapfile` is known by its names.
-        let is_named =
-            number_after(last_of(about.group()), "map").is_some() && about.last().starts_with("data");
-        let is_own =
-            OWN.iter().any(|name| group.has(name)) || about.path.starts_with("/Chimera/") || is_named;
+        let is_named = number_after(last_of(about.group()), "map").is_some()
+            && about.last().starts_with("data");
+        let is_own = OWN.iter().any(|name| group.has(name))
+            || about.path.starts_with("/Chimera/")
+            || is_named;
         step.as_ref().filter(|_| is_own)?;
         let origin = match group.numbers("origin").as_deref() {
             Some([x, y, z]) => Some(Xyz::new(*x, *y, *z)),
@@ -52,7 +60,10 @@ impl Layout for Chimera {
             axes: Some(View::zyx().axes),
             voxel: step.and_then(|step| VoxelSize::xyz(&step, None)),
             origin,
-            factor: about.attributes.numbers("subsample_spacing").and_then(|spacing| factor(&spacing)),
+            factor: about
+                .attributes
+                .numbers("subsample_spacing")
+                .and_then(|spacing| factor(&spacing)),
             ..Marks::because(format!("{} has the attribute step", about.group()))
         })
     }
@@ -60,11 +71,19 @@ impl Layout for Chimera {
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let mut images = images(contents)?;
         if is_unmarked_series(&images) {
-            (0..).zip(&mut images).for_each(|(time, image)| image.time = Some(time));
+            (0..)
+                .zip(&mut images)
+                .for_each(|(time, image)| image.time = Some(time));
         }
         let is_series = images.iter().any(|image| image.time.is_some());
-        let mut channels = if is_series { over_time(&images) } else { one_by_one(&images) };
-        channels.iter_mut().for_each(|channel| channel.colour = colour(contents.file, channel));
+        let mut channels = if is_series {
+            over_time(&images)
+        } else {
+            one_by_one(&images)
+        };
+        channels
+            .iter_mut()
+            .for_each(|channel| channel.colour = colour(contents.file, channel));
         Ok(Some(channels))
     }
 }
@@ -78,9 +97,14 @@ fn factor(spacing: &[f64]) -> Option<Xyz<u64>> {
 /// The images of a file in the order of their groups.
 fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<Image<'a>>, OpenError> {
     let mut groups: BTreeMap<&str, BTreeMap<u64, (Xyz<u64>, &Candidate)>> = BTreeMap::new();
-    for volume in contents.volumes()?.iter().filter(|volume| volume.marked_by(NAME).is_some()) {
+    for volume in contents
+        .volumes()?
+        .iter()
+        .filter(|volume| volume.marked_by(NAME).is_some())
+    {
         let factor = volume.marks.factor.unwrap_or(Xyz::all(1));
-        // Of several datasets with the same voxels, the one whose chunks suit the plane xy best: it is named `…zyx`.
+        // Of several datasets with the same voxels, the one whose chunks suit the plane xy best: it
+        // is named `…zyx`.
         let levels = groups.entry(group_of(&volume.path)).or_default();
         let is_named = |volume: &Candidate| last_of(&volume.path).contains("zyx");
         let (_, best) = levels.entry(factor.volume()).or_insert((factor, volume));
@@ -90,27 +114,50 @@ fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<Image<'a>>, OpenError> {
     }
     let image = |(group, levels): (&'a str, BTreeMap<u64, (Xyz<u64>, &'a Candidate)>)| {
         let own = contents.file.attributes(group);
-        let number = |name| own.as_ref().and_then(|own: &Attributes| own.numbers(name)?.first().copied());
-        let number = |name| number(name).filter(|number| *number >= 0.0).map(|number| number as u64);
+        let number = |name| {
+            own.as_ref()
+                .and_then(|own: &Attributes| own.numbers(name)?.first().copied())
+        };
+        let number = |name| {
+            number(name)
+                .filter(|number| *number >= 0.0)
+                .map(|number| number as u64)
+        };
         let (time, channel) = (number("time"), number("channel"));
-        Image { group, levels: levels.into_values().collect(), time, channel }
+        Image {
+            group,
+            levels: levels.into_values().collect(),
+            time,
+            channel,
+        }
     };
     let mut images: Vec<Image<'a>> = groups.into_iter().map(image).collect();
     images.sort_by(|a, b| natural(a.group, b.group));
     Ok(images)
 }
 
-/// Whether images are a series although nothing says so: ChimeraX takes several of one size for that.
+/// Whether images are a series although nothing says so: ChimeraX takes several of one size for
+/// that.
 fn is_unmarked_series(images: &[Image<'_>]) -> bool {
     let size = |image: &Image<'_>| image.levels.first().map(|(_, finest)| finest.shape.clone());
-    let is_marked = images.iter().any(|image| image.time.is_some() || image.channel.is_some());
-    !is_marked && images.len() >= MIN_SERIES && images.windows(2).all(|pair| size(&pair[0]) == size(&pair[1]))
+    let is_marked = images
+        .iter()
+        .any(|image| image.time.is_some() || image.channel.is_some());
+    !is_marked
+        && images.len() >= MIN_SERIES
+        && images
+            .windows(2)
+            .all(|pair| size(&pair[0]) == size(&pair[1]))
 }
 
 /// A channel for each image.
 fn one_by_one(images: &[Image<'_>]) -> Vec<FoundChannel> {
     let groups: Vec<&str> = images.iter().map(|image| image.group).collect();
-    images.iter().zip(names(&groups)).filter_map(|(image, name)| alone(image, name)).collect()
+    images
+        .iter()
+        .zip(names(&groups))
+        .filter_map(|(image, name)| alone(image, name))
+        .collect()
 }
 
 fn alone(image: &Image<'_>, name: Name) -> Option<FoundChannel> {
@@ -120,17 +167,30 @@ fn alone(image: &Image<'_>, name: Name) -> Option<FoundChannel> {
         view: View::zyx(),
     };
     let (_, finest) = image.levels.first()?;
-    Some(guess::described(name, finest, image.levels.iter().map(level).collect()))
+    Some(guess::described(
+        name,
+        finest,
+        image.levels.iter().map(level).collect(),
+    ))
 }
 
 /// The channels of a series.
 fn over_time(images: &[Image<'_>]) -> Vec<FoundChannel> {
     let has_channels = images.iter().any(|image| image.channel.is_some());
     let mut series: BTreeMap<u64, Vec<&Image<'_>>> = BTreeMap::new();
-    images.iter().for_each(|image| series.entry(image.channel.unwrap_or(0)).or_default().push(image));
+    images.iter().for_each(|image| {
+        series
+            .entry(image.channel.unwrap_or(0))
+            .or_default()
+            .push(image)
+    });
     let channel = |(number, images): (u64, Vec<&Image<'_>>)| {
         let first = images.iter().min_by_key(|image| image.time())?;
-        let name = if has_channels { format!("channel{number}") } else { last_of(first.group).to_owned() };
+        let name = if has_channels {
+            format!("channel{number}")
+        } else {
+            last_of(first.group).to_owned()
+        };
         let (_, finest) = first.levels.first()?;
         let level = |(factor, _): &(Xyz<u64>, &Candidate)| FoundLevel {
             factor: Some(*factor),

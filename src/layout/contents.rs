@@ -1,8 +1,8 @@
 //! What a layout is, and the contents of a file, read once for all layouts.
 //!
-//! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone can hold hundreds
-//! of thousands. Thumbnails and what else is never a channel are set aside here; how likely the rest is to
-//! be the data is decided in [`super::rank`].
+//! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone
+//! can hold hundreds of thousands. Thumbnails and what else is never a channel are set aside here;
+//! how likely the rest is to be the data is decided in [`super::rank`].
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -13,7 +13,9 @@ use crate::base::axes::{Axes, AxisName};
 use crate::base::name::natural;
 use crate::base::notice::Notice;
 use crate::volume::VoxelType;
-use crate::volume::hdf5::{Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink};
+use crate::volume::hdf5::{
+    Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink,
+};
 
 /// At most this many datasets are inspected.
 const MAX_LOOKED_AT: usize = 10_000;
@@ -32,7 +34,8 @@ pub(super) trait Layout: Sync {
         contents.marked_by(name)
     }
 
-    /// Whether only datasets with its marks are channels of its files, rather than all that look like volumes.
+    /// Whether only datasets with its marks are channels of its files, rather than all that look
+    /// like volumes.
     fn is_exclusive(&self) -> bool {
         false
     }
@@ -106,10 +109,17 @@ pub(super) struct Candidate {
 impl<'a> Contents<'a> {
     pub fn new(file: &'a OpenFile, layouts: Layouts) -> Self {
         let (root, search, notices) = Default::default();
-        Self { file, layouts, root, search, notices }
+        Self {
+            file,
+            layouts,
+            root,
+            search,
+            notices,
+        }
     }
 
-    /// Records a notice about the file, or about a path in it. Notices about a channel are recorded there.
+    /// Records a notice about the file, or about a path in it. Notices about a channel are recorded
+    /// there.
     pub fn note(&self, notice: Notice) {
         self.notices.borrow_mut().push(notice);
     }
@@ -124,31 +134,45 @@ impl<'a> Contents<'a> {
         self.root.get_or_init(|| self.file.names_in("/"))
     }
 
-    /// All datasets that look like volumes, shallow ones first, then by path; numbers in paths by value.
+    /// All datasets that look like volumes, shallow ones first, then by path; numbers in paths by
+    /// value.
     pub fn volumes(&self) -> Result<&[Candidate], OpenError> {
-        self.search().map(|search| search.volumes.as_slice()).map_err(OpenError::clone)
+        self.search()
+            .map(|search| search.volumes.as_slice())
+            .map_err(OpenError::clone)
     }
 
-    /// The links to other files that the search for volumes could not follow; none if there was no search.
+    /// The links to other files that the search for volumes could not follow; none if there was no
+    /// search.
     pub fn unfollowed(&self) -> &[UnfollowedLink] {
-        self.search.get().and_then(|search| search.as_ref().ok()).map_or(&[], |search| &search.unfollowed)
+        self.search
+            .get()
+            .and_then(|search| search.as_ref().ok())
+            .map_or(&[], |search| &search.unfollowed)
     }
 
     /// Why datasets could not be opened; nothing if there was no search.
     pub fn unopened(&self) -> &[OpenError] {
-        self.search.get().and_then(|search| search.as_ref().ok()).map_or(&[], |search| &search.unopened)
+        self.search
+            .get()
+            .and_then(|search| search.as_ref().ok())
+            .map_or(&[], |search| &search.unopened)
     }
 
     /// The datasets that are never channels; nothing if there was no search.
     pub fn set_aside(&self) -> &[Aside] {
-        self.search.get().and_then(|search| search.as_ref().ok()).map_or(&[], |search| &search.aside)
+        self.search
+            .get()
+            .and_then(|search| search.as_ref().ok())
+            .map_or(&[], |search| &search.aside)
     }
 
-    /// The path by which a dataset was found, to which a soft link leads; the path itself if it is none, or if there was no
-    /// search.
+    /// The path by which a dataset was found, to which a soft link leads; the path itself if it is
+    /// none, or if there was no search.
     pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
         let search = self.search.get().and_then(|search| search.as_ref().ok());
-        let alias = search.and_then(|search| search.aliases.iter().find(|(alias, _)| alias == path));
+        let alias =
+            search.and_then(|search| search.aliases.iter().find(|(alias, _)| alias == path));
         alias.map_or(path, |(_, target)| target)
     }
 
@@ -159,21 +183,39 @@ impl<'a> Contents<'a> {
     /// The dataset at a path, with its marks.
     pub fn candidate(&self, path: &str) -> Result<Candidate, OpenError> {
         let dataset = self.file.dataset(path)?;
-        let about = About { file: self.file, path, dataset: &dataset, attributes: dataset.attributes() };
+        let about = About {
+            file: self.file,
+            path,
+            dataset: &dataset,
+            attributes: dataset.attributes(),
+        };
         let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
         let is_complex = dataset.stored.complex.is_some();
         let is_virtual = dataset.storage == Storage::Virtual;
         let (marks, marked_by) = Default::default();
-        let mut candidate =
-            Candidate { path: path.to_owned(), shape, voxel, is_complex, marks, is_virtual, marked_by };
-        self.layouts.iter().for_each(|layout| candidate.add_marks(*layout, &about));
+        let mut candidate = Candidate {
+            path: path.to_owned(),
+            shape,
+            voxel,
+            is_complex,
+            marks,
+            is_virtual,
+            marked_by,
+        };
+        self.layouts
+            .iter()
+            .for_each(|layout| candidate.add_marks(*layout, &about));
         candidate.note_labels(self.file);
         Ok(candidate)
     }
 
     /// Why one of the volumes is of the layout of that name.
     pub fn marked_by(&self, layout: &str) -> Option<String> {
-        self.volumes().ok()?.iter().find_map(|volume| volume.marked_by(layout)).map(str::to_owned)
+        self.volumes()
+            .ok()?
+            .iter()
+            .find_map(|volume| volume.marked_by(layout))
+            .map(str::to_owned)
     }
 }
 
@@ -199,19 +241,30 @@ impl About<'_> {
 
 impl Candidate {
     fn add_marks(&mut self, (name, layout): NamedLayout, about: &About<'_>) {
-        let Some(mut found) = layout.marks(about) else { return };
-        self.marked_by.extend(found.because.take().map(|because| (name, because)));
+        let Some(mut found) = layout.marks(about) else {
+            return;
+        };
+        self.marked_by
+            .extend(found.because.take().map(|because| (name, because)));
         let place = || format!("{}, as {name} describes it", about.path);
         found.voxel = found.voxel.map(|voxel| voxel.found_in(place));
-        found.axes = found.axes.filter(|axes: &Axes| axes.rank() == about.rank() && has_plane(axes));
+        found.axes = found
+            .axes
+            .filter(|axes: &Axes| axes.rank() == about.rank() && has_plane(axes));
         found.is_spectrum &= found.axes.is_some();
         self.marks = std::mem::take(&mut self.marks).or(found);
     }
 
-    /// Adds what the group of a soft link to it says: the data of NeXus is often only linked to where it is described.
+    /// Adds what the group of a soft link to it says: the data of NeXus is often only linked to
+    /// where it is described.
     fn add_marks_of_link(&mut self, &Contents { file, layouts, .. }: &Contents<'_>, link: &str) {
         if let Ok(dataset) = file.dataset(link) {
-            let about = About { file, path: link, dataset: &dataset, attributes: dataset.attributes() };
+            let about = About {
+                file,
+                path: link,
+                dataset: &dataset,
+                attributes: dataset.attributes(),
+            };
             let layouts = layouts.iter().filter(|(_, layout)| layout.marks_links());
             layouts.for_each(|layout| self.add_marks(*layout, &about));
         }
@@ -219,7 +272,10 @@ impl Candidate {
 
     /// Why it is of the layout of that name.
     pub fn marked_by(&self, layout: &str) -> Option<&str> {
-        self.marked_by.iter().find(|(name, _)| *name == layout).map(|(_, because)| because.as_str())
+        self.marked_by
+            .iter()
+            .find(|(name, _)| *name == layout)
+            .map(|(_, because)| because.as_str())
     }
 
     /// What it is instead of a channel, if it is never one.
@@ -238,9 +294,15 @@ impl Candidate {
 
 impl Search {
     fn new(contents: &Contents<'_>) -> Result<Self, OpenError> {
-        let Listing { mut datasets, unfollowed, aliases } = contents.file.datasets()?;
+        let Listing {
+            mut datasets,
+            unfollowed,
+            aliases,
+        } = contents.file.datasets()?;
         let mut links: HashMap<&str, Vec<&str>> = HashMap::new();
-        aliases.iter().for_each(|(link, path)| links.entry(path).or_default().push(link));
+        aliases
+            .iter()
+            .for_each(|(link, path)| links.entry(path).or_default().push(link));
         let place = |path: &str| (is_in_a_cell(path), depth(path));
         datasets.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| natural(a, b)));
         let (mut volumes, mut unopened, mut aside) = (Vec::new(), Vec::new(), Vec::new());
@@ -250,26 +312,47 @@ impl Search {
                 "only the first {MAX_LOOKED_AT} of its {count} datasets are looked at"
             )));
         }
-        for path in datasets.iter().filter(|path| !is_internal(path)).take(MAX_LOOKED_AT) {
-            let has_others = volumes.first().is_some_and(|first: &Candidate| !is_in_a_cell(&first.path));
+        for path in datasets
+            .iter()
+            .filter(|path| !is_internal(path))
+            .take(MAX_LOOKED_AT)
+        {
+            let has_others = volumes
+                .first()
+                .is_some_and(|first: &Candidate| !is_in_a_cell(&first.path));
             if has_others && is_in_a_cell(path) {
                 break;
             }
             // Datasets that are not volumes, or cannot be opened, are other programs' data.
             match contents.candidate(path) {
                 Ok(mut candidate) => {
-                    let links = links.get(path.as_str()).into_iter().flatten().take(MAX_ALIASES);
+                    let links = links
+                        .get(path.as_str())
+                        .into_iter()
+                        .flatten()
+                        .take(MAX_ALIASES);
                     links.for_each(|link| candidate.add_marks_of_link(contents, link));
                     match candidate.aside() {
                         None => volumes.push(candidate),
                         Some(what) => {
                             let elements = candidate.shape.iter().product();
-                            aside.push(Aside { elements, why: format!("{path} is {what}") });
+                            aside.push(Aside {
+                                elements,
+                                why: format!("{path} is {what}"),
+                            });
                         }
                     }
                 }
-                Err(OpenError::NotAVolume { elements, object, what, .. }) => {
-                    aside.push(Aside { elements, why: format!("{object}: {what}") });
+                Err(OpenError::NotAVolume {
+                    elements,
+                    object,
+                    what,
+                    ..
+                }) => {
+                    aside.push(Aside {
+                        elements,
+                        why: format!("{object}: {what}"),
+                    });
                 }
                 Err(reason) => {
                     tracing::debug!("skipped: {reason}");
@@ -277,13 +360,23 @@ impl Search {
                 }
             }
         }
-        Ok(Self { volumes, unopened, aside, unfollowed, aliases })
+        Ok(Self {
+            volumes,
+            unopened,
+            aside,
+            unfollowed,
+            aliases,
+        })
     }
 }
 
 /// Whether two of the axes are in space: names of other axes do not help.
 fn has_plane(axes: &Axes) -> bool {
-    [AxisName::X, AxisName::Y, AxisName::Z].iter().filter(|axis| axes.position(**axis).is_some()).count() > 1
+    [AxisName::X, AxisName::Y, AxisName::Z]
+        .iter()
+        .filter(|axis| axes.position(**axis).is_some())
+        .count()
+        > 1
 }
 
 fn depth(path: &str) -> usize {
@@ -293,16 +386,23 @@ fn depth(path: &str) -> usize {
 /// Whether a path leads to what a library keeps for itself, such as the indexes of PyTables.
 fn is_internal(path: &str) -> bool {
     let is_of_pytables = |part: &str| part.starts_with("_i_") || part.starts_with("_p_");
-    path.split('/').any(|part| matches!(part, "__DATA_TYPES__" | "#subsystem#") || is_of_pytables(part))
+    path.split('/')
+        .any(|part| matches!(part, "__DATA_TYPES__" | "#subsystem#") || is_of_pytables(part))
 }
 
-/// Whether a path leads to what is in cell arrays of MATLAB, which may be of any number, and is used if there is nothing else.
+/// Whether a path leads to what is in cell arrays of MATLAB, which may be of any number, and is
+/// used if there is nothing else.
 fn is_in_a_cell(path: &str) -> bool {
     path.starts_with("/#refs#/")
 }
 
 fn is_thumbnail(path: &str) -> bool {
-    path.split('/').any(|part| matches!(part.to_ascii_lowercase().as_str(), "thumbnail" | "thumbnails"))
+    path.split('/').any(|part| {
+        matches!(
+            part.to_ascii_lowercase().as_str(),
+            "thumbnail" | "thumbnails"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -311,7 +411,15 @@ impl Candidate {
     pub fn unmarked(path: &str, shape: &[u64], voxel: VoxelType) -> Self {
         let (path, shape) = (path.to_owned(), shape.to_vec());
         let (is_complex, is_virtual) = (false, false);
-        Self { path, shape, voxel, is_complex, marks: Marks::default(), is_virtual, marked_by: Vec::new() }
+        Self {
+            path,
+            shape,
+            voxel,
+            is_complex,
+            marks: Marks::default(),
+            is_virtual,
+            marked_by: Vec::new(),
+        }
     }
 }
 

@@ -1,8 +1,9 @@
-//! dclab's files of deformability cytometry (`.rtdc`): `/events/image` and `/events/mask`, a frame for each event.
+//! dclab's files of deformability cytometry (`.rtdc`): `/events/image` and `/events/mask`, a frame
+//! for each event.
 //!
-//! Source: the documentation of dclab, "DC data file format specification". The root's attribute `imaging:pixel size` is the
-//! edge of a pixel in micrometres. Features of events are lists, and `/events/trace` holds the signals of each event. The
-//! mask may end before the image.
+//! Source: the documentation of dclab, "DC data file format specification". The root's attribute
+//! `imaging:pixel size` is the edge of a pixel in micrometres. Features of events are lists, and
+//! `/events/trace` holds the signals of each event. The mask may end before the image.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -21,22 +22,37 @@ impl Layout for Dclab {
         if !about.path.starts_with("/events/") {
             return None;
         }
-        let edge = about.file.attributes("/")?.numbers("imaging:pixel size")?.first().copied()?;
+        let edge = about
+            .file
+            .attributes("/")?
+            .numbers("imaging:pixel size")?
+            .first()
+            .copied()?;
         if about.rank() != 3 {
-            return Some(Marks { rank: Some(Rank::Beside), ..Marks::default() });
+            return Some(Marks {
+                rank: Some(Rank::Beside),
+                ..Marks::default()
+            });
         }
         let axes = Axes::from_known([AxisName::T, AxisName::Y, AxisName::X]);
         let along = || Some(Spacing::new(edge, None, Some("µm")));
         let voxel = Calibration::new(&axes, &about.dataset.shape, &[None, along(), along()]).voxel;
         let is_image = about.path == IMAGE;
-        let marks =
-            if about.path == MASK { Marks::labels("it is the mask of dclab") } else { Marks::default() };
+        let marks = if about.path == MASK {
+            Marks::labels("it is the mask of dclab")
+        } else {
+            Marks::default()
+        };
         Some(Marks {
-            because: is_image.then(|| format!("it has {IMAGE} and the attribute imaging:pixel size")),
+            because: is_image
+                .then(|| format!("it has {IMAGE} and the attribute imaging:pixel size")),
             rank: is_image.then_some(Rank::Declared),
             axes: Some(axes),
             voxel,
-            notices: other_length(about).into_iter().map(Notice::warning).collect(),
+            notices: other_length(about)
+                .into_iter()
+                .map(Notice::warning)
+                .collect(),
             ..marks
         })
     }
@@ -46,6 +62,7 @@ impl Layout for Dclab {
 fn other_length(about: &About<'_>) -> Option<String> {
     let frames = *about.dataset.shape.first()?;
     let images = *about.file.dataset(IMAGE).ok()?.shape.first()?;
-    (frames != images)
-        .then(|| format!("it has {frames} frames, and the image {images}: they belong together by number"))
+    (frames != images).then(|| {
+        format!("it has {frames} frames, and the image {images}: they belong together by number")
+    })
 }

@@ -1,9 +1,10 @@
 //! Delmic's HDF5 files (Odemis): `/Acquisition<number>/ImageData/Image`.
 //!
-//! Source: Odemis (`odemis.dataio.hdf5`), which follows SVI's HDF5 format for microscopes. The axes are named by dimension
-//! labels, C T Z Y X. `DimensionScaleX` etc. next to the image hold the size of a voxel in metres; their attribute `State`
-//! says where it is from: 111 is invalid and 112 a default, neither of which is used. `PhysicalData` describes the
-//! acquisition. `/Preview` holds copies.
+//! Source: Odemis (`odemis.dataio.hdf5`), which follows SVI's HDF5 format for microscopes. The axes
+//! are named by dimension labels, C T Z Y X. `DimensionScaleX` etc. next to the image hold the size
+//! of a voxel in metres; their attribute `State` says where it is from: 111 is invalid and 112 a
+//! default, neither of which is used. `PhysicalData` describes the acquisition. `/Preview` holds
+//! copies.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -23,7 +24,10 @@ impl Layout for Delmic {
         let is_image = last_of(about.group()) == "ImageData" && group_of(acquisition).is_empty();
         number_after(last_of(acquisition), "Acquisition").filter(|_| is_image)?;
         let axes = axes(about)?;
-        let spacings: Vec<_> = axes.iter().map(|axis| spacing(about, axis.letter())).collect();
+        let spacings: Vec<_> = axes
+            .iter()
+            .map(|axis| spacing(about, axis.letter()))
+            .collect();
         let voxel = Calibration::new(&axes, &about.dataset.shape, &spacings).voxel;
         let is_colour = axes.to_string().ends_with('c') && about.is_colour();
         Some(Marks {
@@ -43,23 +47,42 @@ impl Layout for Delmic {
 
 /// The labelled axes, else the last of C T Z Y X.
 fn axes(about: &About<'_>) -> Option<Axes> {
-    let labels = about.dataset.dimension_labels().map(|labels| labels.concat().to_lowercase());
+    let labels = about
+        .dataset
+        .dimension_labels()
+        .map(|labels| labels.concat().to_lowercase());
     let usual = || "ctzyx".get(5usize.checked_sub(about.rank())?..);
-    labels.and_then(|labels| Axes::new(&labels).ok()).or_else(|| Axes::new(usual()?).ok())
+    labels
+        .and_then(|labels| Axes::new(&labels).ok())
+        .or_else(|| Axes::new(usual()?).ok())
 }
 
 fn spacing(about: &About<'_>, letter: char) -> Option<Spacing> {
-    let path = format!("{}/DimensionScale{}", about.group(), letter.to_ascii_uppercase());
+    let path = format!(
+        "{}/DimensionScale{}",
+        about.group(),
+        letter.to_ascii_uppercase()
+    );
     let scale = about.file.attributes(&path)?;
-    let state = scale.numbers("State").and_then(|state| state.first().copied());
+    let state = scale
+        .numbers("State")
+        .and_then(|state| state.first().copied());
     let unit = scale.text("UNIT");
     let step = about.file.numbers(&path)?.first().copied()?;
-    state.is_none_or(|state| !UNKNOWN.contains(&state)).then(|| Spacing::new(step, None, unit.as_deref()))
+    state
+        .is_none_or(|state| !UNKNOWN.contains(&state))
+        .then(|| Spacing::new(step, None, unit.as_deref()))
 }
 
 /// The title of the acquisition, else the description of its channel.
 fn title(about: &About<'_>, acquisition: &str) -> Option<String> {
-    let text = |name: &str| about.file.text(&format!("{acquisition}/PhysicalData/{name}"));
+    let text = |name: &str| {
+        about
+            .file
+            .text(&format!("{acquisition}/PhysicalData/{name}"))
+    };
     let is_some = |text: &String| !text.trim().is_empty();
-    text("Title").filter(is_some).or_else(|| text("ChannelDescription").filter(is_some))
+    text("Title")
+        .filter(is_some)
+        .or_else(|| text("ChannelDescription").filter(is_some))
 }

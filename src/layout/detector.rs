@@ -1,13 +1,14 @@
 //! Detectors: stacks of frames in numbered parts, mostly in linked files.
 //!
-//! The master file of a detector links to its data files: `/entry/data/data_000001`, `data_000002`, … (DECTRIS, "EIGER
-//! HDF5 File Format (NeXus)"; the same names occur in other NeXus files). The parts follow each other along their
-//! first axis; the last one may be shorter. A part that is missing is a gap as long as the other parts. The other
-//! datasets of the master (pixel mask, flat field) are further channels. A virtual dataset over the same frames is left
-//! out, or shown instead if parts are missing.
+//! The master file of a detector links to its data files: `/entry/data/data_000001`, `data_000002`,
+//! … (DECTRIS, "EIGER HDF5 File Format (NeXus)"; the same names occur in other NeXus files). The
+//! parts follow each other along their first axis; the last one may be shorter. A part that is
+//! missing is a gap as long as the other parts. The other datasets of the master (pixel mask, flat
+//! field) are further channels. A virtual dataset over the same frames is left out, or shown
+//! instead if parts are missing.
 //!
-//! In other files a dataset with a number is a volume by itself, so parts are joined only in groups that NeXus or
-//! DECTRIS define for detector data.
+//! In other files a dataset with a number is a volume by itself, so parts are joined only in groups
+//! that NeXus or DECTRIS define for detector data.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,7 +16,8 @@ use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::unopened::named;
 use super::{
-    FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, Rank, group_of, guess, last_of, number_after,
+    FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, Rank, group_of, guess, last_of,
+    number_after,
 };
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
@@ -35,15 +37,22 @@ pub(super) struct Detector;
 
 impl Layout for Detector {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let is_counts = about.group() == "/entry/data" && about.dataset.stored.voxel == VoxelType::U32;
-        is_counts.then(|| Marks { missing: vec![Number::Whole(BAD_PIXEL)], ..Marks::default() })
+        let is_counts =
+            about.group() == "/entry/data" && about.dataset.stored.voxel == VoxelType::U32;
+        is_counts.then(|| Marks {
+            missing: vec![Number::Whole(BAD_PIXEL)],
+            ..Marks::default()
+        })
     }
 
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let volumes: Vec<&Candidate> = contents.volumes().ok()?.iter().collect();
         let Joined { stacks, .. } = joined(contents, &volumes);
         let stack = stacks.first()?;
-        Some(format!("{} is in numbered parts, the first of which is {}", stack.named_by, stack.first.path))
+        Some(format!(
+            "{} is in numbered parts, the first of which is {}",
+            stack.named_by, stack.first.path
+        ))
     }
 }
 
@@ -51,7 +60,8 @@ impl Layout for Detector {
 #[derive(Default)]
 pub(super) struct Joined<'a> {
     pub stacks: Vec<Stack<'a>>,
-    /// The paths of the volumes that are not channels of their own: parts, and virtual datasets over all parts of a stack.
+    /// The paths of the volumes that are not channels of their own: parts, and virtual datasets
+    /// over all parts of a stack.
     pub taken: HashSet<&'a str>,
 }
 
@@ -77,7 +87,11 @@ impl Stack<'_> {
     pub fn channel(self, name: Name) -> FoundChannel {
         let voxels = self.voxels();
         let (paths, view) = (Paths::Parts(self.parts), self.first.view(View::zyx().axes));
-        let level = FoundLevel { factor: None, paths, view };
+        let level = FoundLevel {
+            factor: None,
+            paths,
+            view,
+        };
         let mut channel = guess::described(name, self.first, vec![level]);
         if self.first.voxel == VoxelType::U32 && channel.missing.is_empty() {
             channel.missing.push(Number::Whole(BAD_PIXEL));
@@ -92,13 +106,16 @@ impl Stack<'_> {
 pub(super) fn joined<'a>(contents: &'a Contents<'_>, volumes: &[&'a Candidate]) -> Joined<'a> {
     let mut joined = Joined::default();
     for ((group, prefix), run) in runs(volumes, contents.unfollowed()) {
-        let Some((stack, own)) = stack(&format!("{group}/{prefix}"), &run) else { continue };
+        let Some((stack, own)) = stack(&format!("{group}/{prefix}"), &run) else {
+            continue;
+        };
         if !holds_detector_data(contents.file, group) {
             continue;
         }
         joined.taken.extend(own);
         match volumes.iter().find(|volume| shows_all_of(&stack, volume)) {
-            // Its parts are decoded in parallel and without the library, which may lack their filter.
+            // Its parts are decoded in parallel and without the library, which may lack their
+            // filter.
             Some(whole) if stack.is_complete => drop(joined.taken.insert(&whole.path)),
             Some(_) => continue,
             None => {}
@@ -120,13 +137,20 @@ type Runs<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<u64, Numbered<'a>>>;
 
 fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> Runs<'a> {
     let mut runs = Runs::new();
-    let datasets = volumes.iter().map(|volume| (volume.path.as_str(), Numbered::Dataset(volume)));
+    let datasets = volumes
+        .iter()
+        .map(|volume| (volume.path.as_str(), Numbered::Dataset(volume)));
     // Where several names have the same number, the first dataset has it.
-    for (path, numbered) in
-        datasets.chain(missing.iter().map(|link| (link.path.as_str(), Numbered::Missing(link))))
-    {
+    for (path, numbered) in datasets.chain(
+        missing
+            .iter()
+            .map(|link| (link.path.as_str(), Numbered::Missing(link))),
+    ) {
         if let Some((prefix, number)) = name_and_number(last_of(path)) {
-            runs.entry((group_of(path), prefix)).or_default().entry(number).or_insert(numbered);
+            runs.entry((group_of(path), prefix))
+                .or_default()
+                .entry(number)
+                .or_insert(numbered);
         }
     }
     runs
@@ -134,14 +158,19 @@ fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> Runs<'a
 
 /// Splits `data_000001`.
 fn name_and_number(name: &str) -> Option<(&str, u64)> {
-    let (prefix, digits) = name.rsplit_once('_').filter(|(_, digits)| digits.len() >= LEAST_DIGITS)?;
+    let (prefix, digits) = name
+        .rsplit_once('_')
+        .filter(|(_, digits)| digits.len() >= LEAST_DIGITS)?;
     Some((prefix, number_after(digits, "")?))
 }
 
-/// Whether a group holds the data of a detector: by its path, as in files of DECTRIS, or by its NeXus class.
+/// Whether a group holds the data of a detector: by its path, as in files of DECTRIS, or by its
+/// NeXus class.
 fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
     let is_nexus = || {
-        let class = file.attributes(group).and_then(|group| group.text("NX_class"));
+        let class = file
+            .attributes(group)
+            .and_then(|group| group.text("NX_class"));
         class.is_some_and(|class| class == "NXdetector")
     };
     group == "/entry/data" || is_nexus()
@@ -157,11 +186,16 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
     let start = *run.iter().find(belongs)?.0;
     // A number far beyond the others is not that of a part.
     let furthest = MAX_NUMBERED.min(GAPS * run.len() as u64);
-    let full = run.values().filter_map(|numbered| depth(numbered, typical)).max()?;
+    let full = run
+        .values()
+        .filter_map(|numbered| depth(numbered, typical))
+        .max()?;
     let mut joining = Joining::new(full, start);
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for (number, numbered) in run {
-        let is_near = number.checked_sub(start).is_some_and(|distance| distance < furthest);
+        let is_near = number
+            .checked_sub(start)
+            .is_some_and(|distance| distance < furthest);
         match numbered {
             Numbered::Missing(link) if is_near => joining.add_missing(*number, link),
             Numbered::Missing(_) => {}
@@ -173,46 +207,83 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
         }
     }
     let notices = joining.notices(path, others);
-    let Joining { parts, first, is_complete, .. } = joining;
-    let stack = Stack { first: first?, parts, is_complete, named_by: path.to_owned(), notices };
+    let Joining {
+        parts,
+        first,
+        is_complete,
+        ..
+    } = joining;
+    let stack = Stack {
+        first: first?,
+        parts,
+        is_complete,
+        named_by: path.to_owned(),
+        notices,
+    };
     is_possible(&stack).then_some((stack, own))
 }
 
 /// The type, the rows and the columns of a detector's frames; `None` if a dataset holds no frames.
 fn frames(volume: &Candidate) -> Option<(VoxelType, u64, u64)> {
-    let [_, rows, columns] = *volume.shape else { return None };
+    let [_, rows, columns] = *volume.shape else {
+        return None;
+    };
     let begins_with_z = |axes: &Axes| axes.position(AxisName::Z) == Some(0);
-    volume.marks.axes.as_ref().is_none_or(begins_with_z).then_some((volume.voxel, rows, columns))
+    volume
+        .marks
+        .axes
+        .as_ref()
+        .is_none_or(begins_with_z)
+        .then_some((volume.voxel, rows, columns))
 }
 
 /// The frames of most parts; if there are several such, of the part with the smallest number.
 fn typical<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<(VoxelType, u64, u64)> {
     let mut counts: Vec<((VoxelType, u64, u64), usize)> = Vec::new();
     for numbered in run {
-        let Numbered::Dataset(volume) = numbered else { continue };
-        let Some(found) = frames(volume) else { continue };
+        let Numbered::Dataset(volume) = numbered else {
+            continue;
+        };
+        let Some(found) = frames(volume) else {
+            continue;
+        };
         match counts.iter_mut().find(|(frames, _)| *frames == found) {
             Some((_, count)) => *count += 1,
             None => counts.push((found, 1)),
         }
     }
     let most = counts.iter().map(|(_, count)| *count).max()?;
-    counts.into_iter().find(|(_, count)| *count == most).map(|(frames, _)| frames)
+    counts
+        .into_iter()
+        .find(|(_, count)| *count == most)
+        .map(|(frames, _)| frames)
 }
 
 /// The number of frames of a part; `None` if it is missing, or its frames are not typical.
 fn depth(numbered: &Numbered<'_>, typical: (VoxelType, u64, u64)) -> Option<u64> {
     match numbered {
-        Numbered::Dataset(volume) if frames(volume) == Some(typical) => volume.shape.first().copied(),
+        Numbered::Dataset(volume) if frames(volume) == Some(typical) => {
+            volume.shape.first().copied()
+        }
         _ => None,
     }
 }
 
 /// Whether a stack has less than 2^63 bytes, as every dataset must.
 fn is_possible(stack: &Stack<'_>) -> bool {
-    let slice = stack.first.shape.iter().skip(1).try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
-    let slices = stack.parts.iter().try_fold(0u64, |slices, part| slices.checked_add(part.depth));
-    let bytes = slice.zip(slices).and_then(|(slice, slices)| slice.checked_mul(slices));
+    let slice = stack
+        .first
+        .shape
+        .iter()
+        .skip(1)
+        .try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
+    let slices = stack
+        .parts
+        .iter()
+        .try_fold(0u64, |slices, part| slices.checked_add(part.depth));
+    let bytes = slice
+        .zip(slices)
+        .and_then(|(slice, slices)| slice.checked_mul(slices));
     bytes.is_some_and(|bytes| bytes <= i64::MAX as u64)
 }
 
@@ -239,19 +310,30 @@ struct Joining<'a> {
 
 impl<'a> Joining<'a> {
     fn new(full: u64, next: u64) -> Self {
-        Self { full, next, parts: Vec::new(), first: None, is_complete: true, gaps: Vec::new() }
+        Self {
+            full,
+            next,
+            parts: Vec::new(),
+            first: None,
+            is_complete: true,
+            gaps: Vec::new(),
+        }
     }
 
     fn add(&mut self, number: u64, volume: &'a Candidate) {
         self.skip_to(number);
         let depth = volume.shape.first().copied().unwrap_or(1);
-        self.parts.push(Part { path: Some(volume.path.clone()), depth });
+        self.parts.push(Part {
+            path: Some(volume.path.clone()),
+            depth,
+        });
         self.first.get_or_insert(volume);
         self.next = number.saturating_add(1);
     }
 
-    /// A part whose link cannot be followed. It is a gap only if its file is missing; if the file exists and cannot be
-    /// opened, reading the part is an error. Its path is kept, so that the file is noticed when it appears.
+    /// A part whose link cannot be followed. It is a gap only if its file is missing; if the file
+    /// exists and cannot be opened, reading the part is an error. Its path is kept, so that the
+    /// file is noticed when it appears.
     fn add_missing(&mut self, number: u64, link: &UnfollowedLink) {
         self.is_complete = false;
         self.skip_to(number);
@@ -261,7 +343,10 @@ impl<'a> Joining<'a> {
         if link.is_missing() {
             self.note_gap(number, number);
         }
-        self.parts.push(Part { path: Some(link.path.clone()), depth: self.full });
+        self.parts.push(Part {
+            path: Some(link.path.clone()),
+            depth: self.full,
+        });
         self.next = number.saturating_add(1);
     }
 
@@ -271,7 +356,10 @@ impl<'a> Joining<'a> {
         if count > 0 {
             self.is_complete = false;
             self.note_gap(self.next, number - 1);
-            self.parts.push(Part { path: None, depth: self.full.saturating_mul(count) });
+            self.parts.push(Part {
+                path: None,
+                depth: self.full.saturating_mul(count),
+            });
             self.next = number;
         }
     }
@@ -284,7 +372,8 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// The notices about the stack of this path; `others` are the names of parts that are not in it.
+    /// The notices about the stack of this path; `others` are the names of parts that are not in
+    /// it.
     fn notices(&self, path: &str, others: Vec<String>) -> Vec<Notice> {
         let range = |(first, last): &(u64, u64)| match first == last {
             true => first.to_string(),
@@ -319,8 +408,16 @@ mod tests {
 
     fn missing(name: &str) -> UnfollowedLink {
         let (file, object) = (Path::new("/m.h5").into(), format!("/entry/data/{name}"));
-        let reason = OpenError::Missing { file, object: object.clone(), name: "gone.h5".to_owned() };
-        UnfollowedLink { path: object, target: "gone.h5".to_owned(), reason }
+        let reason = OpenError::Missing {
+            file,
+            object: object.clone(),
+            name: "gone.h5".to_owned(),
+        };
+        UnfollowedLink {
+            path: object,
+            target: "gone.h5".to_owned(),
+            reason,
+        }
     }
 
     /// The name and the depth of each part of the only run.
@@ -330,28 +427,54 @@ mod tests {
         let (stack, own) = stack(&format!("{group}/{prefix}"), &run)?;
         assert!(own.len() <= volumes.len());
         let name = |part: &Part| part.path.as_deref().map_or("-", last_of).to_owned();
-        Some(stack.parts.iter().map(|part| (name(part), part.depth)).collect())
+        Some(
+            stack
+                .parts
+                .iter()
+                .map(|part| (name(part), part.depth))
+                .collect(),
+        )
     }
 
     fn parts(expected: &[(&str, u64)]) -> Option<Vec<(String, u64)>> {
-        Some(expected.iter().map(|(name, depth)| ((*name).to_owned(), *depth)).collect())
+        Some(
+            expected
+                .iter()
+                .map(|(name, depth)| ((*name).to_owned(), *depth))
+                .collect(),
+        )
     }
 
     const FRAMES: [u64; 3] = [10, 40, 50];
 
     #[test]
     fn parts_are_in_the_order_of_their_numbers_and_the_last_is_shorter() {
-        let volumes =
-            [part("data_1000000", &[3, 40, 50]), part("data_999998", &FRAMES), part("data_999999", &FRAMES)];
-        let expected = [("data_999998", 10), ("data_999999", 10), ("data_1000000", 3)];
+        let volumes = [
+            part("data_1000000", &[3, 40, 50]),
+            part("data_999998", &FRAMES),
+            part("data_999999", &FRAMES),
+        ];
+        let expected = [
+            ("data_999998", 10),
+            ("data_999999", 10),
+            ("data_1000000", 3),
+        ];
         assert_eq!(stacked(&volumes, &[]), parts(&expected));
     }
 
     #[test]
     fn absent_numbers_and_missing_files_are_gaps_of_full_length() {
-        let volumes = [part("data_000002", &FRAMES), part("data_000005", &[3, 40, 50])];
-        let expected =
-            [("data_000001", 10), ("data_000002", 10), ("-", 20), ("data_000005", 3), ("data_000006", 10)];
+        let volumes = [
+            part("data_000002", &FRAMES),
+            part("data_000005", &[3, 40, 50]),
+        ];
+        let expected = [
+            ("data_000001", 10),
+            ("data_000002", 10),
+            ("-", 20),
+            ("data_000005", 3),
+            ("data_000006", 10),
+        ];
         let links = [missing("data_000001"), missing("data_000006")];
         assert_eq!(stacked(&volumes, &links), parts(&expected));
         assert_eq!(stacked(&[], &links), None);
@@ -363,17 +486,36 @@ mod tests {
         let flat = part("data_000003", &[40, 50]);
         let far = part("data_1000000000000", &FRAMES);
         let bytes = Candidate::unmarked("/entry/data/data_000004", &FRAMES, VoxelType::U8);
-        let volumes = [part("data_000001", &FRAMES), wide, flat, bytes, part("data_000005", &FRAMES), far];
+        let volumes = [
+            part("data_000001", &FRAMES),
+            wide,
+            flat,
+            bytes,
+            part("data_000005", &FRAMES),
+            far,
+        ];
         let expected = [("data_000001", 10), ("-", 30), ("data_000005", 10)];
         assert_eq!(stacked(&volumes, &[]), parts(&expected));
-        let vast = [part("data_000001", &[1 << 62, 1 << 10, 8]), part("data_000009", &[1, 1 << 10, 8])];
+        let vast = [
+            part("data_000001", &[1 << 62, 1 << 10, 8]),
+            part("data_000009", &[1, 1 << 10, 8]),
+        ];
         assert_eq!(stacked(&vast, &[]), None);
     }
 
     #[test]
     fn only_names_with_a_number_of_six_digits_are_parts() {
-        assert_eq!(name_and_number("threshold_1_data_000012"), Some(("threshold_1_data", 12)));
-        for other in ["data_1", "data", "data_00000x", "000001", "data_99999999999999999999999"] {
+        assert_eq!(
+            name_and_number("threshold_1_data_000012"),
+            Some(("threshold_1_data", 12))
+        );
+        for other in [
+            "data_1",
+            "data",
+            "data_00000x",
+            "000001",
+            "data_99999999999999999999999",
+        ] {
             assert_eq!(name_and_number(other), None, "{other}");
         }
     }

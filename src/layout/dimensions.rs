@@ -1,9 +1,10 @@
 //! HDF5's dimension labels and dimension scales: names of axes that any program may write.
 //!
-//! Source: The HDF Group, "HDF5 Dimension Scale Specification" (H5DS); netCDF-4, which names its dimensions by scales;
-//! and the "CF Metadata Conventions", by which coordinates say what they are: `axis`, `standard_name`, `positive`, and
-//! units such as `degrees_north` or `days since 1970-01-01`. Labels take precedence over scales, and what a scale says
-//! of itself over its name. Evenly spaced scales along x, y and z give the voxel size, in the units of the scales.
+//! Source: The HDF Group, "HDF5 Dimension Scale Specification" (H5DS); netCDF-4, which names its
+//! dimensions by scales; and the "CF Metadata Conventions", by which coordinates say what they are:
+//! `axis`, `standard_name`, `positive`, and units such as `degrees_north` or `days since
+//! 1970-01-01`. Labels take precedence over scales, and what a scale says of itself over its name.
+//! Evenly spaced scales along x, y and z give the voxel size, in the units of the scales.
 
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
@@ -19,7 +20,10 @@ impl Layout for Dimensions {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let own = &about.attributes;
         if own.text("CLASS").as_deref() == Some("DIMENSION_SCALE") || is_coordinate(own) {
-            return Some(Marks { rank: Some(Rank::Beside), ..described(about).unwrap_or_default() });
+            return Some(Marks {
+                rank: Some(Rank::Beside),
+                ..described(about).unwrap_or_default()
+            });
         }
         described(about)
     }
@@ -27,28 +31,46 @@ impl Layout for Dimensions {
 
 /// What the labels and scales of a dataset say.
 fn described(about: &About<'_>) -> Option<Marks> {
-    let (has_labels, has_scales) =
-        (about.attributes.has("DIMENSION_LABELS"), about.attributes.has("DIMENSION_LIST"));
+    let (has_labels, has_scales) = (
+        about.attributes.has("DIMENSION_LABELS"),
+        about.attributes.has("DIMENSION_LIST"),
+    );
     if !has_labels && !has_scales {
         return None;
     }
     let labels = about.dataset.dimension_labels().unwrap_or_default();
-    let scales = if has_scales { about.dataset.scales().unwrap_or_default() } else { Vec::new() };
+    let scales = if has_scales {
+        about.dataset.scales().unwrap_or_default()
+    } else {
+        Vec::new()
+    };
     let scale = |place: usize| scales.get(place).and_then(Option::as_ref);
     let name = |place: usize| {
-        labels.get(place).and_then(|label| axis_named(label)).or_else(|| axis_of(scale(place)?))
+        labels
+            .get(place)
+            .and_then(|label| axis_named(label))
+            .or_else(|| axis_of(scale(place)?))
     };
     let names: Vec<Option<AxisName>> = (0..about.rank()).map(name).collect();
     let axes = completed(&names, &about.dataset.shape)?;
-    let spacings: Vec<_> = (0..about.rank()).map(|place| spacing(scale(place)?)).collect();
+    let spacings: Vec<_> = (0..about.rank())
+        .map(|place| spacing(scale(place)?))
+        .collect();
     let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
     let because = format!("the dimensions of {} are named: {axes}", about.path);
-    let is_spectrum =
-        labels.iter().any(|label| is_spectral(label)) || scales.iter().flatten().any(is_of_spectrum);
-    Some(Marks { axes: Some(axes), is_spectrum, voxel, origin, ..Marks::because(because) })
+    let is_spectrum = labels.iter().any(|label| is_spectral(label))
+        || scales.iter().flatten().any(is_of_spectrum);
+    Some(Marks {
+        axes: Some(axes),
+        is_spectrum,
+        voxel,
+        origin,
+        ..Marks::because(because)
+    })
 }
 
-/// Whether a dataset holds coordinates in two or more dimensions, such as the longitude of each pixel.
+/// Whether a dataset holds coordinates in two or more dimensions, such as the longitude of each
+/// pixel.
 fn is_coordinate(attributes: &Attributes) -> bool {
     let text = |name| attributes.text(name).map(|text| text.trim().to_lowercase());
     let is_angle = |axis| matches!(axis, Some(AxisName::X | AxisName::Y));
@@ -58,7 +80,11 @@ fn is_coordinate(attributes: &Attributes) -> bool {
 
 fn is_of_spectrum(scale: &Scale) -> bool {
     let units = scale.attributes.text("units");
-    scale.names.iter().chain(&units).any(|text| is_spectral(text))
+    scale
+        .names
+        .iter()
+        .chain(&units)
+        .any(|text| is_spectral(text))
 }
 
 /// The axis that a scale says it is, else the one that it is named after.
@@ -80,13 +106,17 @@ fn stated(attributes: &Attributes) -> Option<AxisName> {
 
 fn by_standard_name(name: &str) -> Option<AxisName> {
     match name {
-        "longitude" | "grid_longitude" | "projection_x_coordinate" | "projection_x_angular_coordinate" => {
-            Some(AxisName::X)
+        "longitude"
+        | "grid_longitude"
+        | "projection_x_coordinate"
+        | "projection_x_angular_coordinate" => Some(AxisName::X),
+        "latitude"
+        | "grid_latitude"
+        | "projection_y_coordinate"
+        | "projection_y_angular_coordinate" => Some(AxisName::Y),
+        "altitude" | "height" | "depth" | "air_pressure" | "model_level_number" => {
+            Some(AxisName::Z)
         }
-        "latitude" | "grid_latitude" | "projection_y_coordinate" | "projection_y_angular_coordinate" => {
-            Some(AxisName::Y)
-        }
-        "altitude" | "height" | "depth" | "air_pressure" | "model_level_number" => Some(AxisName::Z),
         _ if name.starts_with("atmosphere_") || name.starts_with("ocean_") => {
             name.contains("_coordinate").then_some(AxisName::Z)
         }
@@ -113,12 +143,33 @@ fn degrees(units: &str) -> Option<&str> {
 
 /// The spacing of a scale's coordinates, unpacked. Degrees are degrees, whatever their direction.
 fn spacing(scale: &Scale) -> Option<Spacing> {
-    let units = scale.attributes.text("units").or_else(|| scale.attributes.text("UNIT"));
-    let is_angle = units.as_ref().is_some_and(|units| degrees(&units.to_lowercase()).is_some());
-    let unit = if is_angle { Some("degree") } else { units.as_deref() };
-    let number = |name| scale.attributes.numbers(name).and_then(|numbers| numbers.first().copied());
-    let (factor, offset) = (number("scale_factor").unwrap_or(1.0), number("add_offset").unwrap_or(0.0));
-    let positions: Vec<f64> = scale.values.iter().map(|stored| stored * factor + offset).collect();
+    let units = scale
+        .attributes
+        .text("units")
+        .or_else(|| scale.attributes.text("UNIT"));
+    let is_angle = units
+        .as_ref()
+        .is_some_and(|units| degrees(&units.to_lowercase()).is_some());
+    let unit = if is_angle {
+        Some("degree")
+    } else {
+        units.as_deref()
+    };
+    let number = |name| {
+        scale
+            .attributes
+            .numbers(name)
+            .and_then(|numbers| numbers.first().copied())
+    };
+    let (factor, offset) = (
+        number("scale_factor").unwrap_or(1.0),
+        number("add_offset").unwrap_or(0.0),
+    );
+    let positions: Vec<f64> = scale
+        .values
+        .iter()
+        .map(|stored| stored * factor + offset)
+        .collect();
     Spacing::from_positions(&positions, unit)
 }
 
@@ -128,7 +179,10 @@ mod tests {
 
     #[test]
     fn coordinates_of_terrain_following_models_are_heights() {
-        for name in ["ocean_s_coordinate_g2", "atmosphere_hybrid_height_coordinate"] {
+        for name in [
+            "ocean_s_coordinate_g2",
+            "atmosphere_hybrid_height_coordinate",
+        ] {
             assert_eq!(by_standard_name(name), Some(AxisName::Z), "{name}");
         }
         assert_eq!(by_standard_name("ocean_mixed_layer_thickness"), None);
@@ -138,7 +192,10 @@ mod tests {
     fn units_of_coordinates_name_their_axis() {
         assert_eq!(by_units("degrees_north"), Some(AxisName::Y));
         assert_eq!(by_units("degreee"), Some(AxisName::X));
-        assert_eq!(by_units("hour since 0000-01-01 00:00:00"), Some(AxisName::T));
+        assert_eq!(
+            by_units("hour since 0000-01-01 00:00:00"),
+            Some(AxisName::T)
+        );
         for other in ["degrees", "m", "kelvin"] {
             assert_eq!(by_units(other), None, "{other}");
         }

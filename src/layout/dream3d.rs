@@ -1,9 +1,11 @@
-//! DREAM.3D: arrays of cells below `/DataContainers/<name>`, whose image geometry is in `_SIMPL_GEOMETRY`.
+//! DREAM.3D: arrays of cells below `/DataContainers/<name>`, whose image geometry is in
+//! `_SIMPL_GEOMETRY`.
 //!
-//! Source: SIMPL (`ImageGeom`, `DataArray::writeH5Data`). `DIMENSIONS`, `SPACING` and `ORIGIN` are in x, y, z order. An array
-//! is z, y, x and a component axis. Three or four bytes for each cell are a colour, as in `IPFColor`; `FeatureIds` are the
-//! ids of grains. Arrays of features and ensembles have other shapes, and are left out. The later program, simplnx, is
-//! read in [`simplnx`].
+//! Source: SIMPL (`ImageGeom`, `DataArray::writeH5Data`). `DIMENSIONS`, `SPACING` and `ORIGIN` are
+//! in x, y, z order. An array is z, y, x and a component axis. Three or four bytes for each cell
+//! are a colour, as in `IPFColor`; `FeatureIds` are the ids of grains. Arrays of features and
+//! ensembles have other shapes, and are left out. The later program, simplnx, is read in
+//! [`simplnx`].
 
 pub(super) mod simplnx;
 
@@ -29,8 +31,11 @@ struct Geometry {
 impl Layout for Dream3d {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let container = about.path.strip_prefix(CONTAINERS)?.split('/').next()?;
-        let numbers =
-            |name: &str| about.file.numbers(&format!("{CONTAINERS}{container}/_SIMPL_GEOMETRY/{name}"));
+        let numbers = |name: &str| {
+            about
+                .file
+                .numbers(&format!("{CONTAINERS}{container}/_SIMPL_GEOMETRY/{name}"))
+        };
         let geometry = Geometry {
             dimensions: numbers("DIMENSIONS")?,
             spacing: numbers("SPACING").unwrap_or_default(),
@@ -47,7 +52,12 @@ impl Layout for Dream3d {
 
 /// The marks of an array, if it has a value for each cell of the geometry.
 fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
-    let space: Vec<u64> = geometry.dimensions.iter().rev().map(|extent| *extent as u64).collect();
+    let space: Vec<u64> = geometry
+        .dimensions
+        .iter()
+        .rev()
+        .map(|extent| *extent as u64)
+        .collect();
     let shape = &about.dataset.shape;
     let axes = match shape.len().checked_sub(3)? {
         0 => Axes::new("zyx"),
@@ -69,7 +79,10 @@ fn cells(about: &About<'_>, geometry: &Geometry) -> Option<Marks> {
         _ => None,
     };
     Some(Marks {
-        because: Some(format!("{} has a value for each cell of its geometry", about.path)),
+        because: Some(format!(
+            "{} has a value for each cell of its geometry",
+            about.path
+        )),
         axes: axes.ok(),
         kind: marks.kind.or(is_colour.then_some(Kind::Rgb)),
         voxel: VoxelSize::xyz(&geometry.spacing, geometry.unit.as_deref()),

@@ -1,8 +1,8 @@
 //! PlantSeg and Fiji's HDF5 plugin: the attribute `element_size_um`.
 //!
-//! Source: PlantSeg (`plantseg.io.h5`) and Fiji's "HDF5 Vibez" page. The voxel size in micrometres, in z, y,
-//! x order like the axes. PlantSeg keeps `/raw`, `/label`, `/predictions` and `/segmentation`; time series of
-//! Fiji's plugin are handled by [`super::fiji`].
+//! Source: PlantSeg (`plantseg.io.h5`) and Fiji's "HDF5 Vibez" page. The voxel size in micrometres,
+//! in z, y, x order like the axes. PlantSeg keeps `/raw`, `/label`, `/predictions` and
+//! `/segmentation`; time series of Fiji's plugin are handled by [`super::fiji`].
 
 use super::contents::About;
 use super::marks::Marks;
@@ -14,6 +14,9 @@ impl Layout for ElementSize {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let sizes = about.attributes.numbers("element_size_um")?;
         let because = format!("{} has the attribute element_size_um", about.path);
-        Some(Marks { voxel: VoxelSize::zyx(&sizes, Some("µm")), ..Marks::because(because) })
+        Some(Marks {
+            voxel: VoxelSize::zyx(&sizes, Some("µm")),
+            ..Marks::because(because)
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! EMAN2's HDF5 files: `/MDF/images/<number>/image`, one group for each image of a stack.
 //!
-//! Source: EMAN2 (`hdfio2.cpp`, and the wiki's "Eman2HDF"). An image is z, y, x, or y, x; each has its own size, and is a
-//! channel named by its number. `EMAN.apix_x`, `EMAN.apix_y` and `EMAN.apix_z` of its group are ångström per voxel.
+//! Source: EMAN2 (`hdfio2.cpp`, and the wiki's "Eman2HDF"). An image is z, y, x, or y, x; each has
+//! its own size, and is a channel named by its number. `EMAN.apix_x`, `EMAN.apix_y` and
+//! `EMAN.apix_z` of its group are ångström per voxel.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -19,7 +20,11 @@ impl Layout for Eman {
         let axes = usual_axes(about.rank())?;
         let group = about.file.attributes(about.group());
         let along = |letter: char| {
-            let step = group.as_ref()?.numbers(&format!("EMAN.apix_{letter}"))?.first().copied()?;
+            let step = group
+                .as_ref()?
+                .numbers(&format!("EMAN.apix_{letter}"))?
+                .first()
+                .copied()?;
             Some(Spacing::new(step, None, Some("Å")))
         };
         let spacings: Vec<_> = axes.iter().map(|axis| along(axis.letter())).collect();

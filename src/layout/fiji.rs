@@ -1,8 +1,8 @@
 //! Fiji's HDF5 plugin: `/t{t}/channel{c}`, one dataset per time point and channel.
 //!
-//! Source: Fiji's "HDF5 Vibez" page ("Save to HDF5 (new or replace)"). Users can choose the template; this is
-//! the default. The first time point is time 0 here, whatever its number. The voxel size is in the attribute
-//! read by [`super::element_size`].
+//! Source: Fiji's "HDF5 Vibez" page ("Save to HDF5 (new or replace)"). Users can choose the
+//! template; this is the default. The first time point is time 0 here, whatever its number. The
+//! voxel size is in the attribute read by [`super::element_size`].
 
 use super::contents::Contents;
 use super::guess::described;
@@ -18,19 +18,33 @@ impl Layout for Fiji {
         let (_, time) = numbered(contents.root(), "t").into_iter().next()?;
         let (_, channel) = channels_in(contents, &time).into_iter().next()?;
         let path = format!("/{time}/{channel}");
-        contents.file.dataset(&path).ok().map(|_| format!("it has {path}"))
+        contents
+            .file
+            .dataset(&path)
+            .ok()
+            .map(|_| format!("it has {path}"))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let times = numbered(contents.root(), "t");
-        let Some((first, time)) = times.first() else { return Ok(Some(Vec::new())) };
+        let Some((first, time)) = times.first() else {
+            return Ok(Some(Vec::new()));
+        };
         let mut found = Vec::new();
         for (_, channel) in channels_in(contents, time) {
             let path = |time: &str| format!("/{time}/{channel}");
             let volume = contents.candidate(&path(time))?;
-            let places = times.iter().map(|(number, time)| (number - first, path(time)));
-            let paths = Paths::Times(Paths::by_number(places.filter(|(_, path)| contents.file.has(path))));
-            let level = FoundLevel { factor: Some(Xyz::all(1)), paths, view: View::from_axes(volume.axes()) };
+            let places = times
+                .iter()
+                .map(|(number, time)| (number - first, path(time)));
+            let paths = Paths::Times(Paths::by_number(
+                places.filter(|(_, path)| contents.file.has(path)),
+            ));
+            let level = FoundLevel {
+                factor: Some(Xyz::all(1)),
+                paths,
+                view: View::from_axes(volume.axes()),
+            };
             found.push(described(Name::nearest(&channel), &volume, vec![level]));
         }
         Ok(Some(found))

@@ -1,9 +1,10 @@
 //! FlyEM and gala: `/stack`, with `/transforms` next to it.
 //!
-//! Source: NeuroProof (`create_volume`, which reads both) and gala (`imio.read_h5_stack`). A stack of 32 or 64 bits holds
-//! ids of superpixels. Each row of `transforms` is the id of a superpixel and that of its body; superpixels that are not
-//! listed are bodies of their own. The channel `stack` shows the bodies, `superpixels` the stored ids. A stack of bytes is
-//! an image, one of floats probabilities.
+//! Source: NeuroProof (`create_volume`, which reads both) and gala (`imio.read_h5_stack`). A stack
+//! of 32 or 64 bits holds ids of superpixels. Each row of `transforms` is the id of a superpixel
+//! and that of its body; superpixels that are not listed are bodies of their own. The channel
+//! `stack` shows the bodies, `superpixels` the stored ids. A stack of bytes is an image, one of
+//! floats probabilities.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
@@ -23,9 +24,10 @@ impl Layout for FlyEm {
         match about.path {
             _ if about.attributes.has("MATLAB_class") => None,
             STACK => Some(stack(about)),
-            TRANSFORMS if about.file.has(STACK) => {
-                Some(Marks { aside: Some("a table of bodies"), ..Marks::default() })
-            }
+            TRANSFORMS if about.file.has(STACK) => Some(Marks {
+                aside: Some("a table of bodies"),
+                ..Marks::default()
+            }),
             _ => None,
         }
     }
@@ -41,13 +43,20 @@ impl Layout for FlyEm {
 }
 
 fn stack(about: &About<'_>) -> Marks {
-    let table =
-        about.file.dataset(TRANSFORMS).ok().filter(|table| table.shape.len() == 2 && table.shape[1] == 2);
+    let table = about
+        .file
+        .dataset(TRANSFORMS)
+        .ok()
+        .filter(|table| table.shape.len() == 2 && table.shape[1] == 2);
     let (because, reason) = match table {
-        Some(_) => ("it has /stack and /transforms", "/transforms maps its ids to bodies"),
+        Some(_) => (
+            "it has /stack and /transforms",
+            "/transforms maps its ids to bodies",
+        ),
         None => ("it has /stack", "/stack has ids of 32 or 64 bits"),
     };
-    let is_labels = holds_ids(about.dataset.stored.voxel) || (table.is_some() && about.is_integer());
+    let is_labels =
+        holds_ids(about.dataset.stored.voxel) || (table.is_some() && about.is_integer());
     let table = table.filter(|_| is_labels);
     let bodies = table.as_ref().map(bodies);
     let remark = bodies.as_ref().filter(|bodies| bodies.is_none()).map(|_| {
@@ -71,7 +80,13 @@ fn stack(about: &About<'_>) -> Marks {
 
 /// The bodies of superpixels; `None` if the table is too long, or not of integers.
 fn bodies(table: &StoredDataset) -> Option<Values> {
-    Some(Values::ids(table.ids()?.chunks_exact(2).map(|row| (row[0], row[1])).collect()))
+    Some(Values::ids(
+        table
+            .ids()?
+            .chunks_exact(2)
+            .map(|row| (row[0], row[1]))
+            .collect(),
+    ))
 }
 
 fn shows_bodies(channel: &FoundChannel) -> bool {
@@ -82,14 +97,22 @@ fn shows_bodies(channel: &FoundChannel) -> bool {
 /// The name of the channel of superpixels, which no other channel has.
 fn free_name(channels: &[FoundChannel]) -> Name {
     let numbered = (2u64..).map(|number| Name::nearest(&format!("stack_superpixels_{number}")));
-    let mut names = ["superpixels", "stack_superpixels"].map(Name::nearest).into_iter().chain(numbered);
+    let mut names = ["superpixels", "stack_superpixels"]
+        .map(Name::nearest)
+        .into_iter()
+        .chain(numbered);
     let is_free = |name: &Name| channels.iter().all(|channel| channel.name != *name);
-    names.find(is_free).unwrap_or_else(|| Name::nearest("superpixels"))
+    names
+        .find(is_free)
+        .unwrap_or_else(|| Name::nearest("superpixels"))
 }
 
 /// The stack of `bodies` with its stored ids.
 fn superpixels(bodies: &FoundChannel, name: Name) -> FoundChannel {
-    let mut stored = FoundChannel { name, ..bodies.clone() };
+    let mut stored = FoundChannel {
+        name,
+        ..bodies.clone()
+    };
     stored.labels_because = Some("/stack holds ids of superpixels".to_owned());
     stored.show_stored_values();
     stored

@@ -1,4 +1,5 @@
-//! What layouts find: channels, their levels, and the paths of their datasets; and how paths are taken apart.
+//! What layouts find: channels, their levels, and the paths of their datasets; and how paths are
+//! taken apart.
 
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::Name;
@@ -99,13 +100,23 @@ impl FoundChannel {
 
     /// Shows stored values although they stand for others.
     pub(crate) fn show_stored_values(&mut self) {
-        self.levels.iter_mut().chain(&mut self.made).for_each(|level| level.view.values = None);
+        self.levels
+            .iter_mut()
+            .chain(&mut self.made)
+            .for_each(|level| level.view.values = None);
         self.shows_stored_values = true;
     }
 
     pub(super) fn with_voxel(self, voxel: Option<VoxelSize>) -> Self {
-        let Some(VoxelSize { size, unit, from }) = voxel else { return self };
-        Self { voxel_size: Some(size), voxel_unit: unit, voxel_size_from: from, ..self }
+        let Some(VoxelSize { size, unit, from }) = voxel else {
+            return self;
+        };
+        Self {
+            voxel_size: Some(size),
+            voxel_unit: unit,
+            voxel_size_from: from,
+            ..self
+        }
     }
 }
 
@@ -156,7 +167,10 @@ impl Paths {
             Paths::Parts(parts) => (None, &[][..], parts.as_slice()),
         };
         let parts = parts.iter().filter_map(|part| part.path.as_ref());
-        one.into_iter().chain(times.iter().flatten()).chain(parts).map(String::as_str)
+        one.into_iter()
+            .chain(times.iter().flatten())
+            .chain(parts)
+            .map(String::as_str)
     }
 
     /// At least `count` time points, each path at its index; empty if there are no paths.
@@ -222,13 +236,23 @@ impl VoxelSize {
     /// A size along each axis; `None` unless all are positive and finite.
     pub(super) fn new(size: Xyz<f64>, unit: Option<&str>) -> Option<Self> {
         let usable = |edge: f64| edge.is_finite() && edge > 0.0;
-        let unit = unit.map(str::trim).filter(|unit| !unit.is_empty()).map(units::usual);
-        (usable(size.x) && usable(size.y) && usable(size.z)).then_some(Self { size, unit, from: None })
+        let unit = unit
+            .map(str::trim)
+            .filter(|unit| !unit.is_empty())
+            .map(units::usual);
+        (usable(size.x) && usable(size.y) && usable(size.z)).then_some(Self {
+            size,
+            unit,
+            from: None,
+        })
     }
 
     /// The same size, found in a place; the place is kept if it is known already.
     pub(super) fn found_in(self, place: impl FnOnce() -> String) -> Self {
-        Self { from: self.from.or_else(|| Some(place())), ..self }
+        Self {
+            from: self.from.or_else(|| Some(place())),
+            ..self
+        }
     }
 
     /// From numbers in z, y, x order.
@@ -264,8 +288,14 @@ pub(super) fn numbered(names: &[String], prefix: &str) -> Vec<(u64, String)> {
 /// A display range: `Whole` if both limits are integers.
 pub(super) fn range(lo: f64, hi: f64) -> Option<Window> {
     let is_whole = |value: f64| value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64;
-    match (lo.is_finite() && hi.is_finite(), is_whole(lo) && is_whole(hi)) {
-        (true, true) => Some(Window::Whole { lo: lo as i128, hi: hi as i128 }),
+    match (
+        lo.is_finite() && hi.is_finite(),
+        is_whole(lo) && is_whole(hi),
+    ) {
+        (true, true) => Some(Window::Whole {
+            lo: lo as i128,
+            hi: hi as i128,
+        }),
         (true, false) => Some(Window::Real { lo, hi }),
         _ => None,
     }
@@ -283,7 +313,12 @@ pub(super) fn last_of(path: &str) -> &str {
 
 /// The extents along x, y and z; axes that are not stored have extent 1.
 pub(super) fn spatial(shape: &[u64], axes: &Axes) -> Xyz<u64> {
-    let along = |axis| axes.position(axis).and_then(|position| shape.get(position)).copied().unwrap_or(1);
+    let along = |axis| {
+        axes.position(axis)
+            .and_then(|position| shape.get(position))
+            .copied()
+            .unwrap_or(1)
+    };
     Xyz::new(along(AxisName::X), along(AxisName::Y), along(AxisName::Z))
 }
 
@@ -295,5 +330,8 @@ pub(super) fn usual_axes(rank: usize) -> Option<Axes> {
 
 /// Whether the type is wide enough for ids.
 pub(super) fn holds_ids(voxel: VoxelType) -> bool {
-    matches!(voxel, VoxelType::U32 | VoxelType::I32 | VoxelType::U64 | VoxelType::I64)
+    matches!(
+        voxel,
+        VoxelType::U32 | VoxelType::I32 | VoxelType::U64 | VoxelType::I64
+    )
 }

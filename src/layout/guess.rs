@@ -1,5 +1,5 @@
-//! What is guessed of a dataset where its marks say nothing: axes by rank and extents as in ilastik, labels and colour by
-//! name.
+//! What is guessed of a dataset where its marks say nothing: axes by rank and extents as in
+//! ilastik, labels and colour by name.
 
 use super::axis_names::MAX_CHANNELS;
 use super::contents::Candidate;
@@ -47,13 +47,17 @@ const LABEL_WORDS: [&str; 22] = [
     "neurons",
     "classes",
 ];
-/// Words in the last component of a path that mark images, whatever the enclosing groups are called.
+/// Words in the last component of a path that mark images, whatever the enclosing groups are
+/// called.
 const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 
-/// Words that mark integer data as labels, in names that are one word to [`LABEL_WORDS`], if its voxels are like labels.
+/// Words that mark integer data as labels, in names that are one word to [`LABEL_WORDS`], if its
+/// voxels are like labels.
 const LIKELY_LABEL_WORDS: [&str; 5] = ["label", "labels", "seg", "segmentation", "ids"];
 /// Words in the last component of a path that mark bytes with three or four components as colour.
-const COLOUR_WORDS: [&str; 8] = ["color", "colors", "colour", "colours", "rgb", "rgba", "image", "images"];
+const COLOUR_WORDS: [&str; 8] = [
+    "color", "colors", "colour", "colours", "rgb", "rgba", "image", "images",
+];
 
 /// A channel with these levels, described by its finest dataset.
 pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>) -> FoundChannel {
@@ -61,7 +65,8 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
     let transforms = marks.transform().into();
     let is_colour = finest.kind() == Kind::Rgb;
     marks.notices.extend(
-        (is_colour && finest.extent(AxisName::C) == 4).then(|| Notice::warning("its opacity is not drawn")),
+        (is_colour && finest.extent(AxisName::C) == 4)
+            .then(|| Notice::warning("its opacity is not drawn")),
     );
     FoundChannel {
         rank: finest.rank(),
@@ -79,21 +84,34 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
 }
 
 impl Candidate {
-    /// Its marked axes, else those guessed from its shape. The positions of a spectrum are sections if there are no others.
+    /// Its marked axes, else those guessed from its shape. The positions of a spectrum are sections
+    /// if there are no others.
     pub fn axes(&self) -> Axes {
         let axes = self.stated_axes();
         let is_flat = along(&self.shape, &axes, AxisName::Z) == 1;
-        if is_flat && self.is_spectrum() { axes.exchanged(AxisName::C, AxisName::Z) } else { axes }
+        if is_flat && self.is_spectrum() {
+            axes.exchanged(AxisName::C, AxisName::Z)
+        } else {
+            axes
+        }
     }
 
     fn stated_axes(&self) -> Axes {
-        self.marks.axes.clone().unwrap_or_else(|| guessed(&self.shape))
+        self.marks
+            .axes
+            .clone()
+            .unwrap_or_else(|| guessed(&self.shape))
     }
 
     /// Whether its axis of channels holds a spectrum instead.
     fn is_spectrum(&self) -> bool {
         let channels = along(&self.shape, &self.stated_axes(), AxisName::C);
-        channels > if self.marks.is_spectrum { 1 } else { MAX_CHANNELS_SHOWN }
+        channels
+            > if self.marks.is_spectrum {
+                1
+            } else {
+                MAX_CHANNELS_SHOWN
+            }
     }
 
     /// Its marked kind, else the one suggested by its name.
@@ -115,10 +133,11 @@ impl Candidate {
             && has_word(&words(last_of(&self.path)), &COLOUR_WORDS)
     }
 
-    /// Marks integers as labels if a word of the name suggests it and most voxels are like their neighbours. Reads a
-    /// square of voxels then; one that cannot be read is no reason.
+    /// Marks integers as labels if a word of the name suggests it and most voxels are like their
+    /// neighbours. Reads a square of voxels then; one that cannot be read is no reason.
     pub fn note_labels(&mut self, file: &OpenFile) {
-        let is_open = self.voxel.is_integer() && self.marks.kind.is_none() && self.kind() == Kind::Image;
+        let is_open =
+            self.voxel.is_integer() && self.marks.kind.is_none() && self.kind() == Kind::Image;
         let is_named = || has_word(&words(last_of(&self.path)), &LIKELY_LABEL_WORDS);
         if is_open && is_named() && self.is_patchy(file).unwrap_or(false) {
             self.marks.kind = Some(Kind::Labels);
@@ -130,14 +149,20 @@ impl Candidate {
         }
     }
 
-    /// Whether at least half of the voxels in the middle of the volume are equal to their neighbours along x.
+    /// Whether at least half of the voxels in the middle of the volume are equal to their
+    /// neighbours along x.
     fn is_patchy(&self, file: &OpenFile) -> Option<bool> {
         let volume = file.volume(&self.path, &self.view(self.axes())).ok()?;
         let whole = volume.shape().size;
-        let size = Xyz { z: 1, ..whole.map(|extent| extent.min(COMPARED)) };
+        let size = Xyz {
+            z: 1,
+            ..whole.map(|extent| extent.min(COMPARED))
+        };
         let start = whole.zip(size, |extent, size| (extent - size) / 2);
         let mut square = Samples::default();
-        volume.read(&ReadRequest::new(0, Region { start, size }), &mut square).ok()?;
+        volume
+            .read(&ReadRequest::new(0, Region { start, size }), &mut square)
+            .ok()?;
         let (equal, all) = with_samples!(&square, voxels => {
             let pairs = voxels.chunks_exact(size.x as usize).flat_map(|row| row.windows(2));
             pairs.fold((0, 0), |(equal, all), pair| (equal + usize::from(pair[0] == pair[1]), all + 1))
@@ -148,14 +173,20 @@ impl Candidate {
     /// How its dataset is interpreted.
     pub fn view(&self, axes: Axes) -> View {
         let part = self.is_complex.then_some(ComplexPart::Magnitude);
-        View { means: self.marks.means, values: self.marks.values.clone(), part, ..View::from_axes(axes) }
+        View {
+            means: self.marks.means,
+            values: self.marks.values.clone(),
+            part,
+            ..View::from_axes(axes)
+        }
     }
 
-    /// Serves stored values as they are if the configuration contradicts what they stand for: scales belong to axes, and
-    /// everything else to a kind.
+    /// Serves stored values as they are if the configuration contradicts what they stand for:
+    /// scales belong to axes, and everything else to a kind.
     pub fn forget_values_unless(&mut self, axes: &Axes, kind: Option<Kind>) {
         let is_image = self.kind() == Kind::Image;
-        let contradicts = kind.is_some_and(|kind| kind != self.kind()) || (is_image && *axes != self.axes());
+        let contradicts =
+            kind.is_some_and(|kind| kind != self.kind()) || (is_image && *axes != self.axes());
         if contradicts {
             self.marks.values = None;
         }
@@ -179,12 +210,17 @@ impl Candidate {
 
     /// How many channels it is shown as.
     pub fn components(&self) -> u64 {
-        if self.is_spectrum() { 1 } else { self.extent(AxisName::C) }
+        if self.is_spectrum() {
+            1
+        } else {
+            self.extent(AxisName::C)
+        }
     }
 
     /// What is not shown of a spectrum whose positions are not sections.
     pub fn hidden_spectrum(&self) -> Option<Notice> {
-        let positions = Some(self.extent(AxisName::C)).filter(|extent| self.is_spectrum() && *extent > 1)?;
+        let positions =
+            Some(self.extent(AxisName::C)).filter(|extent| self.is_spectrum() && *extent > 1)?;
         Some(Notice::warning(format!(
             "its axis c has {positions} positions, the first of which is shown; `path` with `index = {{ c = … }}` shows \
              another"
@@ -194,11 +230,14 @@ impl Candidate {
 
 /// The extent along an axis; 1 if it is not stored.
 fn along(shape: &[u64], axes: &Axes, axis: AxisName) -> u64 {
-    axes.position(axis).and_then(|position| shape.get(position)).copied().unwrap_or(1)
+    axes.position(axis)
+        .and_then(|position| shape.get(position))
+        .copied()
+        .unwrap_or(1)
 }
 
-/// Whether a path names labels: in its last component, or in a group unless the last component names an
-/// image.
+/// Whether a path names labels: in its last component, or in a group unless the last component
+/// names an image.
 fn names_labels(path: &str) -> bool {
     // Other than in `words`, capitals do not begin a word.
     let has = |part: &str, known: &[&str]| {
@@ -209,8 +248,8 @@ fn names_labels(path: &str) -> bool {
     has(last, &LABEL_WORDS) || (has(groups, &LABEL_WORDS) && !has(last, &IMAGE_WORDS))
 }
 
-/// Axes guessed by ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`); the most common ones for shapes it does not
-/// cover.
+/// Axes guessed by ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`); the most common ones for
+/// shapes it does not cover.
 fn guessed(shape: &[u64]) -> Axes {
     use AxisName::{C, T, X, Y, Z};
     let few_last = shape.last().is_some_and(|n| *n <= MAX_COMPONENTS);
@@ -246,10 +285,22 @@ mod tests {
 
     #[test]
     fn labels_are_recognised_by_a_word_of_their_path() {
-        for labels in ["/label", "/volumes/labels/neuron_ids", "/a/Segmentation", "/seg_2", "/labels/data"] {
+        for labels in [
+            "/label",
+            "/volumes/labels/neuron_ids",
+            "/a/Segmentation",
+            "/seg_2",
+            "/labels/data",
+        ] {
             assert!(names_labels(labels), "{labels}");
         }
-        for image in ["/raw", "/labels/raw", "/segment", "/segmentation/image", "/unlabelled"] {
+        for image in [
+            "/raw",
+            "/labels/raw",
+            "/segment",
+            "/segmentation/image",
+            "/unlabelled",
+        ] {
             assert!(!names_labels(image), "{image}");
         }
     }

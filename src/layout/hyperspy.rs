@@ -1,8 +1,10 @@
-//! hyperspy's `.hspy`: `/Experiments/<title>/data`, with the groups `axis-0`, `axis-1`, … next to it.
+//! hyperspy's `.hspy`: `/Experiments/<title>/data`, with the groups `axis-0`, `axis-1`, … next to
+//! it.
 //!
-//! Source: RosettaSciIO (`rsciio._hierarchical`) and hyperspy's "The data axes". An axis group has the attributes `name`,
-//! `scale`, `offset`, `units` and `navigate`, in the order of the array's axes. Axes that hyperspy does not navigate belong
-//! to one signal: the two of an image are y, x. The positions of a spectrum are taken for z.
+//! Source: RosettaSciIO (`rsciio._hierarchical`) and hyperspy's "The data axes". An axis group has
+//! the attributes `name`, `scale`, `offset`, `units` and `navigate`, in the order of the array's
+//! axes. Axes that hyperspy does not navigate belong to one signal: the two of an image are y, x.
+//! The positions of a spectrum are taken for z.
 
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
@@ -29,8 +31,9 @@ impl Layout for Hyperspy {
             return None;
         }
         let group = about.group();
-        let found: Vec<DataAxis> =
-            (0..about.rank()).map(|place| axis(about, place)).collect::<Option<_>>()?;
+        let found: Vec<DataAxis> = (0..about.rank())
+            .map(|place| axis(about, place))
+            .collect::<Option<_>>()?;
         let names: Vec<_> = found.iter().map(|axis| axis.name).collect();
         let navigated: Vec<_> = found.iter().map(|axis| axis.is_navigated).collect();
         let axes = completed(&names, &about.dataset.shape)
@@ -38,9 +41,12 @@ impl Layout for Hyperspy {
             .or_else(|| usual_axes(about.rank()))?;
         let is_spectrum = found.iter().any(|axis| axis.is_spectral);
         let spacings: Vec<_> = found.into_iter().map(|axis| axis.spacing).collect();
-        let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } =
+            Calibration::new(&axes, &about.dataset.shape, &spacings);
         let title = about.file.attributes(&format!("{group}/metadata/General"));
-        let title = title.and_then(|general| general.text("title")).filter(|title| !title.trim().is_empty());
+        let title = title
+            .and_then(|general| general.text("title"))
+            .filter(|title| !title.trim().is_empty());
         Some(Marks {
             named_by: Some(group.to_owned()).filter(|group| last_of(group) != "__unnamed__"),
             label: title,
@@ -54,11 +60,22 @@ impl Layout for Hyperspy {
 }
 
 fn axis(about: &About<'_>, place: usize) -> Option<DataAxis> {
-    let own = about.file.attributes(&format!("{}/axis-{place}", about.group()))?;
-    let number = |name| own.numbers(name).and_then(|numbers| numbers.first().copied());
+    let own = about
+        .file
+        .attributes(&format!("{}/axis-{place}", about.group()))?;
+    let number = |name| {
+        own.numbers(name)
+            .and_then(|numbers| numbers.first().copied())
+    };
     let units = own.text("units").filter(|units| is_defined(units));
     // Without a unit, the scale is that of the array's indices.
-    let spacing = || Some(Spacing::new(number("scale")?, number("offset"), Some(units.as_deref()?)));
+    let spacing = || {
+        Some(Spacing::new(
+            number("scale")?,
+            number("offset"),
+            Some(units.as_deref()?),
+        ))
+    };
     let name = own.text("name").filter(|name| is_defined(name));
     Some(DataAxis {
         name: name.as_deref().and_then(axis_named),
@@ -70,19 +87,28 @@ fn axis(about: &About<'_>, place: usize) -> Option<DataAxis> {
 
 /// Whether a text is not one of the marks for an undefined value.
 fn is_defined(text: &str) -> bool {
-    !matches!(text.trim(), "" | "_None_" | "<undefined>" | "t.Undefined" | "px")
+    !matches!(
+        text.trim(),
+        "" | "_None_" | "<undefined>" | "t.Undefined" | "px"
+    )
 }
 
-/// The axes by whether they are navigated: an image's own axes are y, x; those of a spectrum z, below the last two that are
-/// navigated.
+/// The axes by whether they are navigated: an image's own axes are y, x; those of a spectrum z,
+/// below the last two that are navigated.
 fn by_navigation(navigated: &[bool]) -> Option<Axes> {
-    let places = |wanted: bool| (0..navigated.len()).filter(move |place| navigated[*place] == wanted);
+    let places =
+        |wanted: bool| (0..navigated.len()).filter(move |place| navigated[*place] == wanted);
     let (signal, outer): (Vec<_>, Vec<_>) = (places(false).collect(), places(true).collect());
     let mut letters = vec![None; navigated.len()];
     let rest = match (&signal[..], &outer[..]) {
         ([y, x], outer) => {
             (letters[*y], letters[*x]) = (Some('y'), Some('x'));
-            outer.iter().rev().copied().zip("ztc".chars()).collect::<Vec<_>>()
+            outer
+                .iter()
+                .rev()
+                .copied()
+                .zip("ztc".chars())
+                .collect::<Vec<_>>()
         }
         ([energy], [outer @ .., y, x]) => {
             (letters[*y], letters[*x], letters[*energy]) = (Some('y'), Some('x'), Some('z'));
@@ -90,7 +116,8 @@ fn by_navigation(navigated: &[bool]) -> Option<Axes> {
         }
         _ => return None,
     };
-    rest.into_iter().for_each(|(place, letter)| letters[place] = Some(letter));
+    rest.into_iter()
+        .for_each(|(place, letter)| letters[place] = Some(letter));
     Axes::new(&letters.into_iter().collect::<Option<String>>()?).ok()
 }
 

@@ -1,10 +1,12 @@
-//! ilastik: the attribute `axistags`, on data at any path (`/data`, `/exported_data`, `/volume/data`, …).
+//! ilastik: the attribute `axistags`, on data at any path (`/data`, `/exported_data`,
+//! `/volume/data`, …).
 //!
-//! Source: ilastik's "Import/Export" documentation and vigra's `AxisTags.toJSON`. The tags are JSON: axes in
-//! storage order, each with its `resolution` (0 if unknown); `axis_units` has their units. `drange` is the
-//! range of the data, a window for floats; `display_mode` is how ilastik shows it. Exported probabilities have one channel
-//! per class. Integers are labels if ilastik shows them in random colours, or if the file has the name that ilastik gives
-//! to exported labels: `<name>_Object Identities.h5`, `<name>_Simple Segmentation.h5`, ….
+//! Source: ilastik's "Import/Export" documentation and vigra's `AxisTags.toJSON`. The tags are
+//! JSON: axes in storage order, each with its `resolution` (0 if unknown); `axis_units` has their
+//! units. `drange` is the range of the data, a window for floats; `display_mode` is how ilastik
+//! shows it. Exported probabilities have one channel per class. Integers are labels if ilastik
+//! shows them in random colours, or if the file has the name that ilastik gives to exported labels:
+//! `<name>_Object Identities.h5`, `<name>_Simple Segmentation.h5`, ….
 
 use serde_json::Value;
 
@@ -30,7 +32,10 @@ impl Layout for Ilastik {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let tags: Value = serde_json::from_str(&about.attributes.text("axistags")?).ok()?;
         let axes = axes(&tags)?;
-        let units = about.attributes.text("axis_units").and_then(|json| serde_json::from_str(&json).ok());
+        let units = about
+            .attributes
+            .text("axis_units")
+            .and_then(|json| serde_json::from_str(&json).ok());
         let labels = labels_because(about).map(Marks::labels).unwrap_or_default();
         Some(Marks {
             because: Some(format!("{} has the attribute axistags", about.path)),
@@ -45,7 +50,11 @@ impl Layout for Ilastik {
 
 /// The keys of vigra's axis tags, in storage order.
 fn axes(tags: &Value) -> Option<Axes> {
-    let keys = tags.get("axes")?.as_array()?.iter().map(|axis| axis.get("key")?.as_str());
+    let keys = tags
+        .get("axes")?
+        .as_array()?
+        .iter()
+        .map(|axis| axis.get("key")?.as_str());
     Axes::new(&keys.collect::<Option<String>>()?).ok()
 }
 
@@ -53,14 +62,28 @@ fn axes(tags: &Value) -> Option<Axes> {
 fn voxel_size(tags: &Value, units: &Value) -> Option<VoxelSize> {
     let tagged = tags.get("axes")?.as_array()?;
     let key = |axis: &&Value, letter: &str| axis.get("key").and_then(Value::as_str) == Some(letter);
-    let size = |letter: &str| tagged.iter().find(|axis| key(axis, letter))?.get("resolution")?.as_f64();
-    let unit = |letter: &str| units.get(letter).and_then(Value::as_str).unwrap_or_default();
+    let size = |letter: &str| {
+        tagged
+            .iter()
+            .find(|axis| key(axis, letter))?
+            .get("resolution")?
+            .as_f64()
+    };
+    let unit = |letter: &str| {
+        units
+            .get(letter)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let letters = ["x", "y", "z"];
     if letters.iter().all(|letter| unit(letter) == unit("x")) {
         return VoxelSize::xyz(&[size("x")?, size("y")?, size("z")?], Some(unit("x")));
     }
     let nanometres = |letter: &str| Some(size(letter)? * units::in_nanometres(unit(letter))?);
-    VoxelSize::xyz(&[nanometres("x")?, nanometres("y")?, nanometres("z")?], Some("nm"))
+    VoxelSize::xyz(
+        &[nanometres("x")?, nanometres("y")?, nanometres("z")?],
+        Some("nm"),
+    )
 }
 
 /// Why it holds labels.
@@ -78,21 +101,31 @@ fn labels_because(about: &About<'_>) -> Option<String> {
 /// The result of ilastik that a file is named after, if it is one of labels.
 fn exported_labels(stem: &str) -> Option<&'static str> {
     let letters = |text: &str| {
-        text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+        text.chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect::<String>()
+            .to_ascii_lowercase()
     };
     let stem = letters(stem);
-    LABELS.into_iter().find(|result| stem.ends_with(&letters(result)))
+    LABELS
+        .into_iter()
+        .find(|result| stem.ends_with(&letters(result)))
 }
 
 fn colour(about: &About<'_>, axes: &Axes) -> Option<Kind> {
-    let components = axes.position(AxisName::C).and_then(|position| about.dataset.shape.get(position));
+    let components = axes
+        .position(AxisName::C)
+        .and_then(|position| about.dataset.shape.get(position));
     let is_colour = about.attributes.text("display_mode").as_deref() == Some("rgba");
     (is_colour && matches!(components, Some(3 | 4))).then_some(Kind::Rgb)
 }
 
 fn display_range(about: &About<'_>) -> Option<Window> {
     let mode = about.attributes.text("display_mode");
-    match (about.attributes.numbers("drange").as_deref(), mode.as_deref()) {
+    match (
+        about.attributes.numbers("drange").as_deref(),
+        mode.as_deref(),
+    ) {
         (Some([lo, hi]), _) if lo < hi && !about.is_integer() => range(*lo, *hi),
         (_, Some("binary-mask")) => range(0.0, 1.0),
         _ => None,
@@ -105,7 +138,8 @@ mod tests {
 
     #[test]
     fn axistags_are_read_in_stored_order() {
-        let read = |json: &str| axes(&serde_json::from_str(json).unwrap()).map(|axes| axes.to_string());
+        let read =
+            |json: &str| axes(&serde_json::from_str(json).unwrap()).map(|axes| axes.to_string());
         let json = r#"{"axes":[{"key":"t","typeFlags":8},{"key":"y"},{"key":"x"}]}"#;
         assert_eq!(read(json).as_deref(), Some("tyx"));
         assert_eq!(read("{}"), None);
@@ -113,7 +147,11 @@ mod tests {
 
     #[test]
     fn exported_labels_are_recognised_by_their_file() {
-        for name in ["2d3c_Object Identities", "smallVideoSimpleSegmentation", "a_Object-Identities"] {
+        for name in [
+            "2d3c_Object Identities",
+            "smallVideoSimpleSegmentation",
+            "a_Object-Identities",
+        ] {
             assert!(exported_labels(name).is_some(), "{name}");
         }
         for name in ["2d_Probabilities", "Simple Segmentation training data"] {
@@ -134,13 +172,22 @@ mod tests {
         );
         assert_eq!(
             size(40.0, same),
-            Some((crate::geometry::Xyz::new(5.0, 4.0, 40.0), Some("nm".to_owned())))
+            Some((
+                crate::geometry::Xyz::new(5.0, 4.0, 40.0),
+                Some("nm".to_owned())
+            ))
         );
         assert_eq!(
             size(0.04, mixed),
-            Some((crate::geometry::Xyz::new(5.0, 4.0, 40.0), Some("nm".to_owned())))
+            Some((
+                crate::geometry::Xyz::new(5.0, 4.0, 40.0),
+                Some("nm".to_owned())
+            ))
         );
-        assert_eq!(size(40.0, Value::Null), Some((crate::geometry::Xyz::new(5.0, 4.0, 40.0), None)));
+        assert_eq!(
+            size(40.0, Value::Null),
+            Some((crate::geometry::Xyz::new(5.0, 4.0, 40.0), None))
+        );
         assert_eq!(size(0.0, Value::Null), None);
     }
 }

@@ -1,10 +1,10 @@
 //! Imaris 5.5: `/DataSet/ResolutionLevel r/TimePoint t/Channel c/Data`.
 //!
-//! Source: "Imaris 5.5 file format" by Bitplane, and the code of its writer library. `Data` is padded to
-//! whole chunks; the actual extents are in the attributes `ImageSizeX`, `Y`, `Z` of the channel's group.
-//! Attributes are arrays of single characters. Channel groups may be links to other files: BigDataProcessor 2
-//! writes one file per channel and time point, which can also be served alone. Sizes of levels are halved and
-//! rounded down.
+//! Source: "Imaris 5.5 file format" by Bitplane, and the code of its writer library. `Data` is
+//! padded to whole chunks; the actual extents are in the attributes `ImageSizeX`, `Y`, `Z` of the
+//! channel's group. Attributes are arrays of single characters. Channel groups may be links to
+//! other files: BigDataProcessor 2 writes one file per channel and time point, which can also be
+//! served alone. Sizes of levels are halved and rounded down.
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered, range};
@@ -23,19 +23,27 @@ pub(super) struct Imaris;
 impl Layout for Imaris {
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let tree = Tree::read(contents);
-        let ((_, level), (_, time), (_, channel)) =
-            (tree.levels.first()?, tree.times.first()?, tree.channels.first()?);
+        let ((_, level), (_, time), (_, channel)) = (
+            tree.levels.first()?,
+            tree.times.first()?,
+            tree.channels.first()?,
+        );
         Some(format!("it has {}", tree.data(level, time, channel)))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let tree = Tree::read(contents);
-        Ok(Some(tree.channels.iter().map(|(number, group)| tree.channel(*number, group)).collect()))
+        Ok(Some(
+            tree.channels
+                .iter()
+                .map(|(number, group)| tree.channel(*number, group))
+                .collect(),
+        ))
     }
 }
 
-/// The groups of a file, by number. If a file has one channel and time point, levels are in the root and the
-/// rest is empty.
+/// The groups of a file, by number. If a file has one channel and time point, levels are in the
+/// root and the rest is empty.
 struct Tree<'a> {
     file: &'a OpenFile,
     root: &'static str,
@@ -48,22 +56,42 @@ impl<'a> Tree<'a> {
     fn read(contents: &Contents<'a>) -> Self {
         let file = contents.file;
         let levels = numbered(contents.root(), LEVEL);
-        if levels.first().is_some_and(|(_, level)| file.has(&format!("/{level}/Data"))) {
+        if levels
+            .first()
+            .is_some_and(|(_, level)| file.has(&format!("/{level}/Data")))
+        {
             let alone = || vec![(0, String::new())];
-            return Self { file, root: "", levels, times: alone(), channels: alone() };
+            return Self {
+                file,
+                root: "",
+                levels,
+                times: alone(),
+                channels: alone(),
+            };
         }
         let root = "/DataSet";
         let levels = numbered(&file.names_in(root), LEVEL);
-        let finest = levels.first().map_or_else(String::new, |(_, level)| format!("{root}/{level}"));
+        let finest = levels
+            .first()
+            .map_or_else(String::new, |(_, level)| format!("{root}/{level}"));
         let times = numbered(&file.names_in(&finest), "TimePoint ");
         // A channel may be missing at some time points.
         let mut channels: Vec<(u64, String)> = Vec::new();
         for (_, time) in times.iter().take(3) {
-            channels.extend(numbered(&file.names_in(&format!("{finest}/{time}")), "Channel "));
+            channels.extend(numbered(
+                &file.names_in(&format!("{finest}/{time}")),
+                "Channel ",
+            ));
         }
         channels.sort();
         channels.dedup();
-        Self { file, root, levels, times, channels }
+        Self {
+            file,
+            root,
+            levels,
+            times,
+            channels,
+        }
     }
 
     /// The path of a channel's group.
@@ -79,31 +107,55 @@ impl<'a> Tree<'a> {
         let present: Vec<&(u64, String)> = self.times.iter().filter(has_data).collect();
         let full = self.size(finest, group, &present);
         // Without the image size of a level, its padding cannot be distinguished from the image.
-        let levels = self.levels.iter().filter_map(|(_, level)| self.level(level, group, &present, full));
-        let mut levels: Vec<FoundLevel> =
-            levels.filter(|level| level.view.size.is_some() == full.is_some()).collect();
+        let levels = self
+            .levels
+            .iter()
+            .filter_map(|(_, level)| self.level(level, group, &present, full));
+        let mut levels: Vec<FoundLevel> = levels
+            .filter(|level| level.view.size.is_some() == full.is_some())
+            .collect();
         if levels.is_empty() {
             // Opening it gives the error message.
             let first = self.times.first().map_or("", |(_, time)| time);
             let paths = Paths::One(self.data(finest, first, group));
-            levels.push(FoundLevel { factor: None, paths, view: View::zyx() });
+            levels.push(FoundLevel {
+                factor: None,
+                paths,
+                view: View::zyx(),
+            });
         }
-        let voxel = full.and_then(|size| voxel_size(self.file, size)).or_else(|| self.element_size(&levels));
+        let voxel = full
+            .and_then(|size| voxel_size(self.file, size))
+            .or_else(|| self.element_size(&levels));
         let transforms = full.and_then(|size| position(self.file, size)).into();
-        let channel = FoundChannel::new(Name::nearest(&format!("c{number}")), levels).with_voxel(voxel);
-        about(self.file, group, FoundChannel { transforms, timing: self.timing(), ..channel })
+        let channel =
+            FoundChannel::new(Name::nearest(&format!("c{number}")), levels).with_voxel(voxel);
+        about(
+            self.file,
+            group,
+            FoundChannel {
+                transforms,
+                timing: self.timing(),
+                ..channel
+            },
+        )
     }
 
     /// The dates of the time points: `TimePoint1` is that of the group `TimePoint 0`.
     fn timing(&self) -> Option<Timing> {
-        let (last, _) = self.times.last().filter(|(last, _)| *last > 0 && *last < MAX_DATES)?;
+        let (last, _) = self
+            .times
+            .last()
+            .filter(|(last, _)| *last > 0 && *last < MAX_DATES)?;
         let dates = self.file.attributes("/DataSetInfo/TimeInfo")?;
-        let dates: Option<Vec<String>> =
-            (1..=last + 1).map(|n| dates.text(&format!("TimePoint{n}"))).collect();
+        let dates: Option<Vec<String>> = (1..=last + 1)
+            .map(|n| dates.text(&format!("TimePoint{n}")))
+            .collect();
         Timing::of_dates(&dates?)
     }
 
-    /// A level; `None` if the channel lacks it. At each time point, a channel has all levels or none.
+    /// A level; `None` if the channel lacks it. At each time point, a channel has all levels or
+    /// none.
     fn level(
         &self,
         level: &str,
@@ -113,9 +165,21 @@ impl<'a> Tree<'a> {
     ) -> Option<FoundLevel> {
         let paths = self.paths(level, group, present);
         let size = self.size(level, group, present);
-        let factor = full.zip(size).map(|(full, size)| full.zip(size, nearest_power));
-        let view = View { size, ..View::zyx() };
-        paths.first().is_some_and(|first| self.file.has(first)).then_some(FoundLevel { factor, paths, view })
+        let factor = full
+            .zip(size)
+            .map(|(full, size)| full.zip(size, nearest_power));
+        let view = View {
+            size,
+            ..View::zyx()
+        };
+        paths
+            .first()
+            .is_some_and(|first| self.file.has(first))
+            .then_some(FoundLevel {
+                factor,
+                paths,
+                view,
+            })
     }
 
     fn data(&self, level: &str, time: &str, channel: &str) -> String {
@@ -127,15 +191,31 @@ impl<'a> Tree<'a> {
         if self.root.is_empty() {
             return Paths::One(self.data(level, "", channel));
         }
-        let last = self.times.last().map_or(0, |(last, _)| last.saturating_add(1));
-        Paths::times(last, present.iter().map(|(number, time)| (*number, self.data(level, time, channel))))
+        let last = self
+            .times
+            .last()
+            .map_or(0, |(last, _)| last.saturating_add(1));
+        Paths::times(
+            last,
+            present
+                .iter()
+                .map(|(number, time)| (*number, self.data(level, time, channel))),
+        )
     }
 
     /// The size of the image at a level, without padding.
     fn size(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Option<Xyz<u64>> {
-        let at = |time: &str| size(&self.file.attributes(&self.group(level, time, channel))?, "ImageSize");
+        let at = |time: &str| {
+            size(
+                &self.file.attributes(&self.group(level, time, channel))?,
+                "ImageSize",
+            )
+        };
         let own = present.iter().find_map(|(_, time)| at(time));
-        let is_finest = self.levels.first().is_some_and(|(_, finest)| finest == level);
+        let is_finest = self
+            .levels
+            .first()
+            .is_some_and(|(_, finest)| finest == level);
         own.or_else(|| {
             self.file
                 .attributes("/DataSetInfo/Image")
@@ -147,25 +227,52 @@ impl<'a> Tree<'a> {
     /// The attribute that BigDataProcessor 2 writes, in x, y, z order.
     fn element_size(&self, levels: &[FoundLevel]) -> Option<VoxelSize> {
         let finest = levels.first()?.paths.first()?;
-        let voxel = VoxelSize::xyz(&self.file.attributes(finest)?.numbers("element_size_um")?, Some("µm"))?;
+        let voxel = VoxelSize::xyz(
+            &self.file.attributes(finest)?.numbers("element_size_um")?,
+            Some("µm"),
+        )?;
         Some(voxel.found_in(|| format!("{finest}: element_size_um")))
     }
 }
 
 /// Adds what `DataSetInfo` says about the channel.
 fn about(file: &OpenFile, group: &str, channel: FoundChannel) -> FoundChannel {
-    let Some(about) = file.attributes(&format!("/DataSetInfo/{group}")).filter(|_| !group.is_empty()) else {
+    let Some(about) = file
+        .attributes(&format!("/DataSetInfo/{group}"))
+        .filter(|_| !group.is_empty())
+    else {
         return channel;
     };
-    let label = about.text("Name").map(|label| label.trim().to_owned()).filter(|label| !label.is_empty());
-    let range = about.text("ColorRange").and_then(|range| display_range(&range));
-    let is_plain = about.text("ColorMode").is_none_or(|mode| mode == "BaseColor");
-    let colour = about.text("Color").filter(|_| is_plain).and_then(|colour| colour_code(&colour));
-    FoundChannel { label, range, colour, ..channel }
+    let label = about
+        .text("Name")
+        .map(|label| label.trim().to_owned())
+        .filter(|label| !label.is_empty());
+    let range = about
+        .text("ColorRange")
+        .and_then(|range| display_range(&range));
+    let is_plain = about
+        .text("ColorMode")
+        .is_none_or(|mode| mode == "BaseColor");
+    let colour = about
+        .text("Color")
+        .filter(|_| is_plain)
+        .and_then(|colour| colour_code(&colour));
+    FoundChannel {
+        label,
+        range,
+        colour,
+        ..channel
+    }
 }
 
 fn size(attributes: &Attributes, prefix: &str) -> Option<Xyz<u64>> {
-    let size = |axis| attributes.text(&format!("{prefix}{axis}"))?.trim().parse().ok();
+    let size = |axis| {
+        attributes
+            .text(&format!("{prefix}{axis}"))?
+            .trim()
+            .parse()
+            .ok()
+    };
     Some(Xyz::new(size("X")?, size("Y")?, size("Z")?)).filter(|size| size.volume() > 0)
 }
 
@@ -191,7 +298,8 @@ fn colour_code(text: &str) -> Option<String> {
     }
 }
 
-/// The physical extents of the image divided by its extents in voxels; if missing, the microscope's spacing.
+/// The physical extents of the image divided by its extents in voxels; if missing, the microscope's
+/// spacing.
 fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     let image = file.attributes("/DataSetInfo/Image")?;
     let hint = |name: &str| number(&image, &format!("RecordingEntry{name}Spacing"));
@@ -209,7 +317,8 @@ fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
 fn position(file: &OpenFile, size: Xyz<u64>) -> Option<Affine> {
     let (corner, voxel) = extents(&file.attributes("/DataSetInfo/Image")?, size)?;
     let begin = corner.zip(voxel, |corner, voxel| corner / voxel + 0.5);
-    Affine::new(Affine::scaling(voxel).beginning_at(begin).rows()).filter(|_| corner != Xyz::all(0.0))
+    Affine::new(Affine::scaling(voxel).beginning_at(begin).rows())
+        .filter(|_| corner != Xyz::all(0.0))
 }
 
 /// The corner of the first voxel, and the size of a voxel.
@@ -219,7 +328,11 @@ fn extents(image: &Attributes, size: Xyz<u64>) -> Option<(Xyz<f64>, Xyz<f64>)> {
         Some(Xyz::new(along(0)?, along(1)?, along(2)?))
     };
     let (least, most) = (all("Min")?, all("Max")?);
-    Some((least, most.zip(least, |most, least| most - least).zip(size, |extent, n| extent / n as f64)))
+    Some((
+        least,
+        most.zip(least, |most, least| most - least)
+            .zip(size, |extent, n| extent / n as f64),
+    ))
 }
 
 fn number(image: &Attributes, name: &str) -> Option<f64> {
@@ -234,13 +347,29 @@ mod tests {
     fn colours_and_ranges_are_text() {
         assert_eq!(colour_code("1.000 0.500 0.000").as_deref(), Some("#ff8000"));
         assert_eq!(colour_code("1.0 0.5"), None);
-        assert_eq!(display_range("0.000 222.000"), Some(Window::Whole { lo: 0, hi: 222 }));
-        assert_eq!(display_range("180.293 238.000"), Some(Window::Real { lo: 180.293, hi: 238.0 }));
+        assert_eq!(
+            display_range("0.000 222.000"),
+            Some(Window::Whole { lo: 0, hi: 222 })
+        );
+        assert_eq!(
+            display_range("180.293 238.000"),
+            Some(Window::Real {
+                lo: 180.293,
+                hi: 238.0
+            })
+        );
         assert_eq!(display_range("a b"), None);
     }
 
     #[test]
     fn factors_are_powers_of_two_however_sizes_were_rounded() {
-        assert_eq!((nearest_power(45, 22), nearest_power(181, 90), nearest_power(8, 8)), (2, 2, 1));
+        assert_eq!(
+            (
+                nearest_power(45, 22),
+                nearest_power(181, 90),
+                nearest_power(8, 8)
+            ),
+            (2, 2, 1)
+        );
     }
 }

@@ -1,9 +1,10 @@
-//! The inventory of a file that voltile wrote: its channels, their levels, and what these were derived from.
+//! The inventory of a file that voltile wrote: its channels, their levels, and what these were
+//! derived from.
 //!
-//! It is JSON in one attribute of the root group. A *sidecar* holds the derived levels of another file, a
-//! *volume* all levels of its channels. Every level is one dataset with the axes t c z y x; missing time
-//! points are never written. The origin of a level is recorded as text that is compared literally, so that
-//! levels derived from something else are not used by mistake.
+//! It is JSON in one attribute of the root group. A *sidecar* holds the derived levels of another
+//! file, a *volume* all levels of its channels. Every level is one dataset with the axes t c z y x;
+//! missing time points are never written. The origin of a level is recorded as text that is
+//! compared literally, so that levels derived from something else are not used by mistake.
 
 use serde::{Deserialize, Serialize};
 
@@ -118,13 +119,21 @@ pub struct LevelRecord {
 impl Inventory {
     /// An inventory of this version.
     pub fn new(role: Role, originals: Vec<Stamp>, channels: Vec<ChannelRecord>) -> Self {
-        Self { version: VERSION, role, originals, channels }
+        Self {
+            version: VERSION,
+            role,
+            originals,
+            channels,
+        }
     }
 
-    /// The inventory of a file; `None` if there is none, or it cannot be parsed, or is of another version.
+    /// The inventory of a file; `None` if there is none, or it cannot be parsed, or is of another
+    /// version.
     pub fn from_file(file: &OpenFile) -> Option<Self> {
         let text = file.attributes("/")?.text(ATTRIBUTE)?;
-        serde_json::from_str(&text).ok().filter(|inventory: &Self| inventory.version == VERSION)
+        serde_json::from_str(&text)
+            .ok()
+            .filter(|inventory: &Self| inventory.version == VERSION)
     }
 
     /// The inventory as JSON.
@@ -137,24 +146,54 @@ impl Inventory {
 impl ChannelRecord {
     /// What its values mean.
     pub fn kind(&self) -> Option<Kind> {
-        [Kind::Image, Kind::Labels, Kind::Rgb].into_iter().find(|kind| kind.name() == self.kind)
+        [Kind::Image, Kind::Labels, Kind::Rgb]
+            .into_iter()
+            .find(|kind| kind.name() == self.kind)
     }
 
     /// The channel as layouts return it: copied levels and derived ones.
     pub fn found(&self) -> Option<FoundChannel> {
         let level = |record: &LevelRecord| self.level(record);
-        let copied = self.levels.iter().filter(|level| !level.made).map(level).collect();
+        let copied = self
+            .levels
+            .iter()
+            .filter(|level| !level.made)
+            .map(level)
+            .collect();
         let range = self.range.as_ref().and_then(range);
         let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
         found.kind = self.kind()?;
-        found.made = self.levels.iter().filter(|level| level.made).map(level).collect();
+        found.made = self
+            .levels
+            .iter()
+            .filter(|level| level.made)
+            .map(level)
+            .collect();
         let voxel_size = self.voxel_size.map(Xyz::from);
-        found.missing = self.missing_values.iter().filter_map(|text| number(text)).collect();
+        found.missing = self
+            .missing_values
+            .iter()
+            .filter_map(|text| number(text))
+            .collect();
         found.timing = self.timing.clone();
-        let known = self.transforms.iter().filter_map(|(time, rows)| Some((*time, Affine::new(*rows)?)));
+        let known = self
+            .transforms
+            .iter()
+            .filter_map(|(time, rows)| Some((*time, Affine::new(*rows)?)));
         found.transforms = Transforms::by_time(known);
-        let (label, colour, voxel_unit) = (self.label.clone(), self.colour.clone(), self.voxel_unit.clone());
-        Some(FoundChannel { label, colour, range, voxel_size, voxel_unit, ..found })
+        let (label, colour, voxel_unit) = (
+            self.label.clone(),
+            self.colour.clone(),
+            self.voxel_unit.clone(),
+        );
+        Some(FoundChannel {
+            label,
+            colour,
+            range,
+            voxel_size,
+            voxel_unit,
+            ..found
+        })
     }
 
     /// A level as layouts return it.
@@ -163,17 +202,43 @@ impl ChannelRecord {
         let paths = if self.missing.is_empty() {
             Paths::One(path)
         } else {
-            Paths::Frames(path, (0..self.times).map(|time| !self.missing.contains(&time)).collect())
+            Paths::Frames(
+                path,
+                (0..self.times)
+                    .map(|time| !self.missing.contains(&time))
+                    .collect(),
+            )
         };
-        FoundLevel { factor: Some(level.factor.into()), paths, view: self.view() }
+        FoundLevel {
+            factor: Some(level.factor.into()),
+            paths,
+            view: self.view(),
+        }
     }
 
     fn view(&self) -> View {
-        let axes = [AxisName::T, AxisName::C, AxisName::Z, AxisName::Y, AxisName::X];
-        let held = [(AxisName::T, !self.series), (AxisName::C, self.kind() != Some(Kind::Rgb))];
-        let fixed = held.into_iter().filter(|(_, held)| *held).map(|(axis, _)| (axis, 0)).collect();
+        let axes = [
+            AxisName::T,
+            AxisName::C,
+            AxisName::Z,
+            AxisName::Y,
+            AxisName::X,
+        ];
+        let held = [
+            (AxisName::T, !self.series),
+            (AxisName::C, self.kind() != Some(Kind::Rgb)),
+        ];
+        let fixed = held
+            .into_iter()
+            .filter(|(_, held)| *held)
+            .map(|(axis, _)| (axis, 0))
+            .collect();
         let means = (self.dtype == VoxelType::Bool.name()).then_some(VoxelType::Bool);
-        View { fixed, means, ..View::from_axes(Axes::from_known(axes)) }
+        View {
+            fixed,
+            means,
+            ..View::from_axes(Axes::from_known(axes))
+        }
     }
 }
 
@@ -195,7 +260,10 @@ fn range([lo, hi]: &[String; 2]) -> Option<Window> {
     if let (Ok(lo), Ok(hi)) = (lo.parse(), hi.parse()) {
         return Some(Window::Whole { lo, hi });
     }
-    Some(Window::Real { lo: lo.parse().ok()?, hi: hi.parse().ok()? })
+    Some(Window::Real {
+        lo: lo.parse().ok()?,
+        hi: hi.parse().ok()?,
+    })
 }
 
 impl Paths {
@@ -203,13 +271,18 @@ impl Paths {
     pub fn in_words(&self) -> String {
         let several = |what: &str, all: Vec<String>| {
             let digest = blake3::hash(all.join("\n").as_bytes()).to_hex();
-            format!("{what} {} and others, {} in all, {digest}", self.first().unwrap_or("-"), all.len())
+            format!(
+                "{what} {} and others, {} in all, {digest}",
+                self.first().unwrap_or("-"),
+                all.len()
+            )
         };
         match self {
             Paths::One(path) => path.clone(),
-            Paths::Times(paths) => {
-                several("times", paths.iter().map(|path| or_none(path.as_ref())).collect())
-            }
+            Paths::Times(paths) => several(
+                "times",
+                paths.iter().map(|path| or_none(path.as_ref())).collect(),
+            ),
             Paths::Parts(parts) => several("parts", parts.iter().map(Part::in_words).collect()),
             Paths::Frames(path, present) => format!("{path} at {present:?}"),
         }
@@ -258,9 +331,16 @@ mod tests {
 
     #[test]
     fn ranges_survive_a_round_trip() {
-        for window in
-            [Window::Whole { lo: -5, hi: i128::from(u64::MAX) }, Window::Real { lo: 0.1, hi: 3.0e-200 }]
-        {
+        for window in [
+            Window::Whole {
+                lo: -5,
+                hi: i128::from(u64::MAX),
+            },
+            Window::Real {
+                lo: 0.1,
+                hi: 3.0e-200,
+            },
+        ] {
             assert_eq!(range_text(&window).as_ref().and_then(range), Some(window));
         }
         assert_eq!(range_text(&Window::AsStored), None);
@@ -268,7 +348,10 @@ mod tests {
 
     #[test]
     fn texts_differ_if_views_or_paths_differ() {
-        let view = View { fixed: vec![(AxisName::C, 1)], ..View::from_axes(Axes::new("czyx").unwrap()) };
+        let view = View {
+            fixed: vec![(AxisName::C, 1)],
+            ..View::from_axes(Axes::new("czyx").unwrap())
+        };
         assert_eq!(view.in_words(), "czyx c=1");
         let times = |second: Option<&str>| {
             Paths::Times(vec![Some("/a".to_owned()), second.map(str::to_owned)]).in_words()
@@ -276,7 +359,14 @@ mod tests {
         assert_ne!(times(Some("/b")), times(None));
         let parts = |depth| {
             let gap = Part { path: None, depth };
-            Paths::Parts(vec![Part { path: Some("/a".to_owned()), depth: 1 }, gap]).in_words()
+            Paths::Parts(vec![
+                Part {
+                    path: Some("/a".to_owned()),
+                    depth: 1,
+                },
+                gap,
+            ])
+            .in_words()
         };
         assert_ne!(times(None), parts(1));
         assert_ne!(parts(2), parts(1));

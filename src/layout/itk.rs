@@ -1,9 +1,10 @@
 //! ITK's HDF5 images: `/ITKImage/<number>/VoxelData`.
 //!
-//! Source: `itkHDF5ImageIO`. A dataset is stored with x fastest, and a component axis behind it if a voxel has several.
-//! `Spacing` and `Origin` next to it are in x, y, z order and in millimetres. Three or four bytes for each voxel are a
-//! colour (ITK's own types of three and four bytes are RGB and RGBA pixels); other components are vectors.
-//! `Directions` next to them has a row for each axis, x first: the direction in which it runs in space.
+//! Source: `itkHDF5ImageIO`. A dataset is stored with x fastest, and a component axis behind it if
+//! a voxel has several. `Spacing` and `Origin` next to it are in x, y, z order and in millimetres.
+//! Three or four bytes for each voxel are a colour (ITK's own types of three and four bytes are RGB
+//! and RGBA pixels); other components are vectors. `Directions` next to them has a row for each
+//! axis, x first: the direction in which it runs in space.
 
 use super::Layout;
 use super::contents::About;
@@ -27,15 +28,29 @@ impl Layout for Itk {
         let spacing = beside("Spacing")?;
         let axes = axes(spacing.len(), about.rank())?;
         let origin = beside("Origin").unwrap_or_default();
-        let along = |place: usize| Some(Spacing::new(spacing[place], origin.get(place).copied(), Some("mm")));
+        let along = |place: usize| {
+            Some(Spacing::new(
+                spacing[place],
+                origin.get(place).copied(),
+                Some("mm"),
+            ))
+        };
         let spacings: Vec<_> = (0..spacing.len()).rev().map(along).collect();
-        let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
+        let Calibration { voxel, origin } =
+            Calibration::new(&axes, &about.dataset.shape, &spacings);
         let has_components = axes.rank() > spacing.len();
         let is_colour = has_components && about.is_colour();
         let because = format!("it has {}", about.path);
         let kind = is_colour.then_some(Kind::Rgb);
         let directions = beside("Directions").and_then(|matrix| directions(&matrix, spacing.len()));
-        Some(Marks { axes: Some(axes), kind, voxel, origin, directions, ..Marks::because(because) })
+        Some(Marks {
+            axes: Some(axes),
+            kind,
+            voxel,
+            origin,
+            directions,
+            ..Marks::because(because)
+        })
     }
 
     fn is_exclusive(&self) -> bool {
@@ -58,8 +73,8 @@ fn axes(dimensions: usize, rank: usize) -> Option<Axes> {
     }
 }
 
-/// The directions of x, y and z from the rows of a matrix of that many axes, of which time is the last. An axis that the image
-/// does not have runs as usual.
+/// The directions of x, y and z from the rows of a matrix of that many axes, of which time is the
+/// last. An axis that the image does not have runs as usual.
 fn directions(matrix: &[f64], axes: usize) -> Option<[[f64; 3]; 3]> {
     let usual = |row: usize, column: usize| if row == column { 1.0 } else { 0.0 };
     let part = |row: usize, column: usize| match row.max(column) < axes {
@@ -73,7 +88,8 @@ fn directions(matrix: &[f64], axes: usize) -> Option<[[f64; 3]; 3]> {
 impl About<'_> {
     /// Whether its last axis can hold red, green, blue and perhaps opacity as bytes.
     pub(super) fn is_colour(&self) -> bool {
-        self.dataset.stored.voxel == VoxelType::U8 && matches!(self.dataset.shape.last(), Some(3 | 4))
+        self.dataset.stored.voxel == VoxelType::U8
+            && matches!(self.dataset.shape.last(), Some(3 | 4))
     }
 }
 
@@ -84,9 +100,15 @@ mod tests {
     #[test]
     fn directions_are_those_of_the_axes_in_space() {
         let turned = [0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0];
-        assert_eq!(directions(&turned, 3), Some([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]));
+        assert_eq!(
+            directions(&turned, 3),
+            Some([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+        );
         let flat = directions(&[0.8, 0.6, -0.6, 0.8], 2);
-        assert_eq!(flat, Some([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]]));
+        assert_eq!(
+            flat,
+            Some([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+        );
         let series = [
             turned[..3].to_vec(),
             vec![0.0],

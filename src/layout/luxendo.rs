@@ -1,8 +1,8 @@
 //! Luxendo's `.lux.h5`: `/Data` with `/Data_2_2_2`, …, and JSON in `/metadata`.
 //!
-//! Source: Luxendo, "The Luxendo Image format". One file holds one stack of one channel at one time point, z,
-//! y, x. The numbers in a name are integer factors of width, height and depth. `main.lux.h5`, which links the
-//! files of an experiment, is handled in [`main_file`].
+//! Source: Luxendo, "The Luxendo Image format". One file holds one stack of one channel at one time
+//! point, z, y, x. The numbers in a name are integer factors of width, height and depth.
+//! `main.lux.h5`, which links the files of an experiment, is handled in [`main_file`].
 
 pub(super) mod main_file;
 
@@ -20,10 +20,19 @@ pub(super) struct Luxendo;
 
 impl Layout for Luxendo {
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let (_, finest) = levels(contents).into_iter().next().filter(|(_, name)| name == "Data")?;
+        let (_, finest) = levels(contents)
+            .into_iter()
+            .next()
+            .filter(|(_, name)| name == "Data")?;
         let data = contents.file.dataset(&format!("/{finest}")).ok()?;
-        let coarser = || levels(contents).into_iter().nth(1).map(|(_, name)| format!("/{name}"));
-        let beside = coarser().or_else(|| contents.file.text(METADATA).map(|_| METADATA.to_owned()))?;
+        let coarser = || {
+            levels(contents)
+                .into_iter()
+                .nth(1)
+                .map(|(_, name)| format!("/{name}"))
+        };
+        let beside =
+            coarser().or_else(|| contents.file.text(METADATA).map(|_| METADATA.to_owned()))?;
         (data.shape.len() == 3).then(|| format!("it has /{finest} and {beside}"))
     }
 
@@ -34,14 +43,19 @@ impl Layout for Luxendo {
             view: View::zyx(),
         };
         let found = levels(contents).into_iter().map(level).collect();
-        Ok(Some(vec![FoundChannel::new(Name::nearest("Data"), found).with_voxel(voxel_size(contents.file))]))
+        Ok(Some(vec![
+            FoundChannel::new(Name::nearest("Data"), found).with_voxel(voxel_size(contents.file)),
+        ]))
     }
 }
 
 /// `Data` and its downsampled datasets, with their factors.
 fn levels(contents: &Contents<'_>) -> Vec<(Xyz<u64>, String)> {
-    let mut found: Vec<(Xyz<u64>, String)> =
-        contents.root().iter().filter_map(|name| Some((factor(name)?, name.clone()))).collect();
+    let mut found: Vec<(Xyz<u64>, String)> = contents
+        .root()
+        .iter()
+        .filter_map(|name| Some((factor(name)?, name.clone())))
+        .collect();
     found.sort_by_key(|(factor, _)| factor.volume());
     found
 }
@@ -50,17 +64,27 @@ fn levels(contents: &Contents<'_>) -> Vec<(Xyz<u64>, String)> {
 fn factor(name: &str) -> Option<Xyz<u64>> {
     let numbers = match name.strip_prefix("Data")? {
         "" => return Some(Xyz::all(1)),
-        numbers => numbers.strip_prefix('_')?.split('_').map(|part| number_after(part, "")),
+        numbers => numbers
+            .strip_prefix('_')?
+            .split('_')
+            .map(|part| number_after(part, "")),
     };
-    let [x, y, z] = numbers.collect::<Option<Vec<u64>>>()?[..] else { return None };
+    let [x, y, z] = numbers.collect::<Option<Vec<u64>>>()?[..] else {
+        return None;
+    };
     Some(Xyz::new(x, y, z)).filter(|factor| factor.volume() > 0)
 }
 
 fn voxel_size(file: &OpenFile) -> Option<VoxelSize> {
     let metadata: Value = serde_json::from_str(&file.text(METADATA)?).ok()?;
-    let size = metadata.get("processingInformation")?.get("voxel_size_um")?;
+    let size = metadata
+        .get("processingInformation")?
+        .get("voxel_size_um")?;
     let along = |name: &str| size.get(name)?.as_f64();
-    VoxelSize::xyz(&[along("width")?, along("height")?, along("depth")?], Some("µm"))
+    VoxelSize::xyz(
+        &[along("width")?, along("height")?, along("depth")?],
+        Some("µm"),
+    )
 }
 
 #[cfg(test)]

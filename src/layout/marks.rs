@@ -1,8 +1,8 @@
-//! Marks: what a dataset's attributes and path say about it, in the conventions of the programs that wrote
-//! it.
+//! Marks: what a dataset's attributes and path say about it, in the conventions of the programs
+//! that wrote it.
 //!
-//! If several layouts describe the same property of a dataset, the first layout wins. The rest is guessed in
-//! [`super::plain`].
+//! If several layouts describe the same property of a dataset, the first layout wins. The rest is
+//! guessed in [`super::plain`].
 
 use super::{Rank, VoxelSize};
 use crate::base::axes::Axes;
@@ -56,12 +56,19 @@ pub(super) struct Marks {
 impl Marks {
     /// Marks of labels, and why they are labels.
     pub fn labels(reason: impl Into<String>) -> Self {
-        Self { kind: Some(Kind::Labels), labels_because: Some(reason.into()), ..Self::default() }
+        Self {
+            kind: Some(Kind::Labels),
+            labels_because: Some(reason.into()),
+            ..Self::default()
+        }
     }
 
     /// Marks that only say that a dataset is of a layout.
     pub fn because(reason: String) -> Self {
-        Self { because: Some(reason), ..Self::default() }
+        Self {
+            because: Some(reason),
+            ..Self::default()
+        }
     }
 
     /// Where its voxels lie in the file's space; `None` if the file does not say it.

@@ -1,9 +1,10 @@
 //! MATLAB files of version 7.3: `/<variable>`, with the attribute `MATLAB_class`.
 //!
-//! Source: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the attributes follow
-//! the reader `hdf5storage`. MATLAB is column-major and HDF5 row-major, so axes are reversed: an array of
-//! (row, column, slice) is a dataset of (slice, column, row), whose axes are z, x, y. Logical arrays are
-//! bytes. The contents of cells and of arrays of structures, in `#refs#`, are only searched if there is no other volume.
+//! Source: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the
+//! attributes follow the reader `hdf5storage`. MATLAB is column-major and HDF5 row-major, so axes
+//! are reversed: an array of (row, column, slice) is a dataset of (slice, column, row), whose axes
+//! are z, x, y. Logical arrays are bytes. The contents of cells and of arrays of structures, in
+//! `#refs#`, are only searched if there is no other volume.
 
 use super::axis_names::MAX_CHANNELS;
 use super::contents::About;
@@ -17,11 +18,15 @@ pub(super) struct Matlab;
 impl Layout for Matlab {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let class = about.attributes.text("MATLAB_class")?;
-        let is_numeric = !matches!(class.as_str(), "char" | "cell" | "struct" | "function_handle");
+        let is_numeric = !matches!(
+            class.as_str(),
+            "char" | "cell" | "struct" | "function_handle"
+        );
         let because = format!("{} has the attribute MATLAB_class", last_of(about.path));
         let is_aside = !is_numeric || about.attributes.has("MATLAB_empty");
         Some(Marks {
-            aside: is_aside.then_some("text, a cell array, a structure or an empty array of MATLAB"),
+            aside: is_aside
+                .then_some("text, a cell array, a structure or an empty array of MATLAB"),
             axes: Some(axes(&about.dataset.shape)),
             means: (class == "logical").then_some(VoxelType::Bool),
             ..Marks::because(because)

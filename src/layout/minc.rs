@@ -1,14 +1,17 @@
 //! MINC 2: `/minc-2.0/image/0/image`.
 //!
-//! Source: the MINC 2.0 file format reference (McConnell Brain Imaging Centre), libminc, and nibabel's reader. The attribute
-//! `dimorder` names the axes in storage order; `/minc-2.0/dimensions/xspace` etc. have the spacing in `step`, which
-//! is negative if an axis is reversed, the position of the first voxel along the axis in `start`, and where the axis points in
-//! `direction_cosines`. Higher numbers than 0 are downsampled copies. The attribute `class` of `/minc-2.0` is `label__` for
-//! labels. Vectors of three unsigned bytes are colours, others three channels.
+//! Source: the MINC 2.0 file format reference (McConnell Brain Imaging Centre), libminc, and
+//! nibabel's reader. The attribute `dimorder` names the axes in storage order;
+//! `/minc-2.0/dimensions/xspace` etc. have the spacing in `step`, which is negative if an axis is
+//! reversed, the position of the first voxel along the axis in `start`, and where the axis points
+//! in `direction_cosines`. Higher numbers than 0 are downsampled copies. The attribute `class` of
+//! `/minc-2.0` is `label__` for labels. Vectors of three unsigned bytes are colours, others three
+//! channels.
 //!
-//! The tables `image-min` and `image-max` next to the image have the real values at the ends of `valid_range`, for each
-//! position along some of the leading axes. Where they differ between positions, integers are scaled to real values, as in
-//! nibabel: clamped to `valid_range`, then linear. Otherwise all voxels have one scale, and stored values are served.
+//! The tables `image-min` and `image-max` next to the image have the real values at the ends of
+//! `valid_range`, for each position along some of the leading axes. Where they differ between
+//! positions, integers are scaled to real values, as in nibabel: clamped to `valid_range`, then
+//! linear. Otherwise all voxels have one scale, and stored values are served.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
@@ -29,10 +32,17 @@ impl Layout for Minc {
         if about.path != IMAGE {
             return None;
         }
-        let order = about.attributes.text("dimorder").and_then(|order| axes(&order));
+        let order = about
+            .attributes
+            .text("dimorder")
+            .and_then(|order| axes(&order));
         let axes = order.or_else(|| usual_axes(about.rank()))?;
         let is_coloured = axes.last() == Some(AxisName::C) && about.is_colour();
-        let marks = if is_labels(about) { Marks::labels("its class is label__") } else { Marks::default() };
+        let marks = if is_labels(about) {
+            Marks::labels("its class is label__")
+        } else {
+            Marks::default()
+        };
         let place = Place::read(about.file);
         let is_scaled = about.is_integer() && marks.kind.is_none() && !is_coloured;
         Some(Marks {
@@ -43,7 +53,10 @@ impl Layout for Minc {
                 .and_then(|place| VoxelSize::new(place.steps.map(f64::abs), place.unit.as_deref())),
             origin: place.as_ref().and_then(Place::origin),
             directions: place.as_ref().map(Place::directions),
-            values: is_scaled.then(|| scaling(about, &axes)).flatten().map(Values::scaled),
+            values: is_scaled
+                .then(|| scaling(about, &axes))
+                .flatten()
+                .map(Values::scaled),
             axes: Some(axes),
             ..marks
         })
@@ -89,7 +102,9 @@ impl Place {
             Some([of(&axes.x)?, of(&axes.y)?, of(&axes.z)?])
         };
         let cosines = |axis: &Attributes, usual: [f64; 3]| {
-            axis.numbers("direction_cosines").and_then(|cosines| cosines.try_into().ok()).unwrap_or(usual)
+            axis.numbers("direction_cosines")
+                .and_then(|cosines| cosines.try_into().ok())
+                .unwrap_or(usual)
         };
         Some(Self {
             steps: all("step")?.into(),
@@ -106,7 +121,11 @@ impl Place {
     /// The position of the first voxel: each start lies along its own axis.
     fn origin(&self) -> Option<Xyz<f64>> {
         let starts = self.starts?;
-        let along = |row: usize| (0..3).map(|axis| self.cosines[axis][row] * starts[axis]).sum();
+        let along = |row: usize| {
+            (0..3)
+                .map(|axis| self.cosines[axis][row] * starts[axis])
+                .sum()
+        };
         Some(Xyz::new(along(0), along(1), along(2)))
     }
 
@@ -121,7 +140,12 @@ impl Place {
 fn is_labels(about: &About<'_>) -> bool {
     let is_label = |class: String| class.trim().trim_end_matches('_') == "label";
     let of_root = || about.file.attributes(ROOT)?.text("class");
-    about.is_integer() && about.attributes.text("class").or_else(of_root).is_some_and(is_label)
+    about.is_integer()
+        && about
+            .attributes
+            .text("class")
+            .or_else(of_root)
+            .is_some_and(is_label)
 }
 
 /// The scale of each position along the leading axes, if they differ.
@@ -139,12 +163,20 @@ fn scaling(about: &About<'_>, axes: &Axes) -> Option<Scaling> {
     };
     let lines: Vec<[f64; 2]> = least.iter().zip(&most).map(line).collect();
     let (time, space) = strides(axes, &about.dataset.shape, lines.len())?;
-    Some(Scaling { valid: [lowest, highest], lines, time, space })
+    Some(Scaling {
+        valid: [lowest, highest],
+        lines,
+        time,
+        space,
+    })
 }
 
 /// `valid_range`, else the whole range of the type.
 fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
-    match (about.attributes.numbers("valid_range").as_deref(), about.dataset.stored.voxel.full_window()) {
+    match (
+        about.attributes.numbers("valid_range").as_deref(),
+        about.dataset.stored.voxel.full_window(),
+    ) {
         (Some([lo, hi]), _) if lo.is_finite() && hi.is_finite() && lo != hi => {
             Some([lo.min(*hi), lo.max(*hi)])
         }
@@ -153,17 +185,24 @@ fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
     }
 }
 
-/// The distances in a table between adjacent positions along time and space. The table has a value for each position along
-/// as many leading axes as its length says.
+/// The distances in a table between adjacent positions along time and space. The table has a value
+/// for each position along as many leading axes as its length says.
 fn strides(axes: &Axes, shape: &[u64], length: usize) -> Option<(usize, Xyz<usize>)> {
     let product = |count: &usize| shape[..*count].iter().product::<u64>() == length as u64;
     let leading = (0..=shape.len()).find(product)?;
-    axes.position(AxisName::C).is_none_or(|place| place >= leading).then_some(())?;
+    axes.position(AxisName::C)
+        .is_none_or(|place| place >= leading)
+        .then_some(())?;
     let along = |axis: AxisName| match axes.position(axis) {
-        Some(place) if place < leading => shape[place + 1..leading].iter().product::<u64>() as usize,
+        Some(place) if place < leading => {
+            shape[place + 1..leading].iter().product::<u64>() as usize
+        }
         _ => 0,
     };
-    Some((along(AxisName::T), Xyz::new(along(AxisName::X), along(AxisName::Y), along(AxisName::Z))))
+    Some((
+        along(AxisName::T),
+        Xyz::new(along(AxisName::X), along(AxisName::Y), along(AxisName::Z)),
+    ))
 }
 
 #[cfg(test)]
@@ -175,17 +214,33 @@ mod tests {
         let order = |text| axes(text).map(|axes| axes.to_string());
         assert_eq!(order("time,zspace,yspace,xspace").as_deref(), Some("tzyx"));
         assert_eq!(order("xspace,zspace,yspace").as_deref(), Some("xzy"));
-        assert_eq!(order("zspace,yspace,xspace,vector_dimension").as_deref(), Some("zyxc"));
+        assert_eq!(
+            order("zspace,yspace,xspace,vector_dimension").as_deref(),
+            Some("zyxc")
+        );
         assert_eq!(order("xfrequency,yspace"), None);
     }
 
     #[test]
     fn scales_follow_the_leading_axes() {
-        let strides = |axes: &str, shape: &[u64], length| strides(&Axes::new(axes).unwrap(), shape, length);
-        assert_eq!(strides("zyx", &[10, 20, 30], 10), Some((0, Xyz::new(0, 0, 1))));
-        assert_eq!(strides("tzyx", &[2, 10, 20, 30], 20), Some((10, Xyz::new(0, 0, 1))));
-        assert_eq!(strides("tzyx", &[2, 10, 20, 30], 2), Some((1, Xyz::new(0, 0, 0))));
-        assert_eq!(strides("xzy", &[10, 20, 30], 200), Some((0, Xyz::new(20, 0, 1))));
+        let strides =
+            |axes: &str, shape: &[u64], length| strides(&Axes::new(axes).unwrap(), shape, length);
+        assert_eq!(
+            strides("zyx", &[10, 20, 30], 10),
+            Some((0, Xyz::new(0, 0, 1)))
+        );
+        assert_eq!(
+            strides("tzyx", &[2, 10, 20, 30], 20),
+            Some((10, Xyz::new(0, 0, 1)))
+        );
+        assert_eq!(
+            strides("tzyx", &[2, 10, 20, 30], 2),
+            Some((1, Xyz::new(0, 0, 0)))
+        );
+        assert_eq!(
+            strides("xzy", &[10, 20, 30], 200),
+            Some((0, Xyz::new(20, 0, 1)))
+        );
         assert_eq!(strides("zyx", &[10, 20, 30], 7), None);
     }
 }

@@ -1,9 +1,10 @@
-//! N5's attributes in HDF5, as written by Paintera and the tools of the Saalfeld lab: `s0`, `s1`, … in a
-//! group.
+//! N5's attributes in HDF5, as written by Paintera and the tools of the Saalfeld lab: `s0`, `s1`, …
+//! in a group.
 //!
-//! Source: the N5 specification, and "Paintera Data Format" in Paintera's README. `downsamplingFactors` of each
-//! level, `resolution` of a level or its group, and the names of `axes` are in x, y, z order: the reverse of HDF5's
-//! storage order. `painteraData` marks groups of labels. [`super::pyramid`] assembles the levels.
+//! Source: the N5 specification, and "Paintera Data Format" in Paintera's README.
+//! `downsamplingFactors` of each level, `resolution` of a level or its group, and the names of
+//! `axes` are in x, y, z order: the reverse of HDF5's storage order. `painteraData` marks groups of
+//! labels. [`super::pyramid`] assembles the levels.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -18,30 +19,55 @@ impl Layout for N5 {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let own = &about.attributes;
         let is_level = number_after(about.last(), "s").is_some();
-        let group = is_level.then(|| about.file.attributes(about.group())).flatten();
-        let factor = own.numbers("downsamplingFactors").and_then(|numbers| factor(&numbers));
+        let group = is_level
+            .then(|| about.file.attributes(about.group()))
+            .flatten();
+        let factor = own
+            .numbers("downsamplingFactors")
+            .and_then(|numbers| factor(&numbers));
         // The first level may lack `downsamplingFactors`.
-        let has_next = || about.last() == "s0" && has_factor(about.file, &format!("{}/s1", about.group()));
+        let has_next =
+            || about.last() == "s0" && has_factor(about.file, &format!("{}/s1", about.group()));
         let marked = |group: &Attributes| group.has("multiScale") || group.has("painteraData");
         let is_pyramid = group.as_ref().is_some_and(marked) || has_next();
-        let because =
-            (factor.is_some() || is_pyramid).then(|| format!("{} is a level of an N5 pyramid", about.path));
+        let because = (factor.is_some() || is_pyramid)
+            .then(|| format!("{} is a level of an N5 pyramid", about.path));
         let resolution = |from: &Attributes| VoxelSize::xyz(&from.numbers("resolution")?, None);
-        let voxel = because.as_ref().and_then(|_| resolution(own).or_else(|| resolution(group.as_ref()?)));
+        let voxel = because
+            .as_ref()
+            .and_then(|_| resolution(own).or_else(|| resolution(group.as_ref()?)));
         let is_labels = is_level && about.is_integer() && is_paintera_label(about);
-        let labels =
-            if is_labels { Marks::labels("painteraData is of the type label") } else { Marks::default() };
-        Some(Marks { because, factor, voxel, axes: axes(own).or_else(|| axes(group.as_ref()?)), ..labels })
+        let labels = if is_labels {
+            Marks::labels("painteraData is of the type label")
+        } else {
+            Marks::default()
+        };
+        Some(Marks {
+            because,
+            factor,
+            voxel,
+            axes: axes(own).or_else(|| axes(group.as_ref()?)),
+            ..labels
+        })
     }
 }
 
 fn has_factor(file: &OpenFile, level: &str) -> bool {
-    file.attributes(level).is_some_and(|level| level.has("downsamplingFactors"))
+    file.attributes(level)
+        .is_some_and(|level| level.has("downsamplingFactors"))
 }
 
 fn factor(numbers: &[f64]) -> Option<Xyz<u64>> {
-    let whole = |value: f64| if value.fract() == 0.0 && value >= 1.0 { Some(value as u64) } else { None };
-    let [x, y, z] = *numbers.get(..3)? else { return None };
+    let whole = |value: f64| {
+        if value.fract() == 0.0 && value >= 1.0 {
+            Some(value as u64)
+        } else {
+            None
+        }
+    };
+    let [x, y, z] = *numbers.get(..3)? else {
+        return None;
+    };
     Some(Xyz::new(whole(x)?, whole(y)?, whole(z)?))
 }
 
@@ -63,5 +89,7 @@ fn is_paintera_label(about: &About<'_>) -> bool {
         let data: serde_json::Value = serde_json::from_str(&json).ok()?;
         Some(data.get("type")?.as_str()? == "label")
     };
-    kind(about.group()).or_else(|| kind(group_of(about.group()))).unwrap_or(false)
+    kind(about.group())
+        .or_else(|| kind(group_of(about.group())))
+        .unwrap_or(false)
 }

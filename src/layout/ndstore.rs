@@ -1,7 +1,7 @@
 //! ndstore exports: `/<channel>/CUTOUT`, next to `CHANNELTYPE` and `DATATYPE`.
 //!
-//! Source: ndstore (Open Connectome), its HDF5 cutout service. A cutout is z, y, x, preceded by time in a
-//! time series. A channel is named after its group; annotations are labels.
+//! Source: ndstore (Open Connectome), its HDF5 cutout service. A cutout is z, y, x, preceded by
+//! time in a time series. A channel is named after its group; annotations are labels.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -17,7 +17,10 @@ impl Layout for Ndstore {
         }
         let beside = |name| about.file.text(&format!("{}/{name}", about.group()));
         let (channel, data) = (beside("CHANNELTYPE"), beside("DATATYPE"));
-        let known = channel.as_ref().map(|_| "CHANNELTYPE").or(data.as_ref().map(|_| "DATATYPE"))?;
+        let known = channel
+            .as_ref()
+            .map(|_| "CHANNELTYPE")
+            .or(data.as_ref().map(|_| "DATATYPE"))?;
         let is_labels =
             about.is_integer() && channel.is_some_and(|kind| kind.trim().starts_with("annotation"));
         Some(Marks {

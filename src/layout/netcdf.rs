@@ -1,10 +1,12 @@
-//! netCDF-4 files, and the attributes by which the CF conventions describe the values of a variable.
+//! netCDF-4 files, and the attributes by which the CF conventions describe the values of a
+//! variable.
 //!
-//! Source: Unidata, "NetCDF Users Guide", Appendix A "Attribute Conventions", and the "CF Metadata Conventions", sections
-//! 2.5.1 (missing data), 3.5 (flags) and 8.1 (packed data). `_FillValue` and `missing_value` stand for missing data.
-//! `_Unsigned` says that signed integers stand for unsigned ones. `flag_values` with `flag_meanings` are categories.
-//! `scale_factor` and `add_offset` are stated, and not applied. HDF-EOS and other programs write the same attributes. The
-//! dimensions are read by [`super::dimensions`].
+//! Source: Unidata, "NetCDF Users Guide", Appendix A "Attribute Conventions", and the "CF Metadata
+//! Conventions", sections 2.5.1 (missing data), 3.5 (flags) and 8.1 (packed data). `_FillValue` and
+//! `missing_value` stand for missing data. `_Unsigned` says that signed integers stand for unsigned
+//! ones. `flag_values` with `flag_meanings` are categories. `scale_factor` and `add_offset` are
+//! stated, and not applied. HDF-EOS and other programs write the same attributes. The dimensions
+//! are read by [`super::dimensions`].
 
 use super::Layout;
 use super::contents::About;
@@ -23,18 +25,32 @@ impl Layout for Netcdf {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let own = &about.attributes;
         let is_netcdf = OWN.iter().any(|name| own.has(name))
-            || about.file.attributes("/").is_some_and(|root| root.has("_NCProperties"));
+            || about
+                .file
+                .attributes("/")
+                .is_some_and(|root| root.has("_NCProperties"));
         let because = is_netcdf.then(|| format!("{} is a netCDF variable", about.path));
         let is_flags = about.is_integer() && own.has("flag_values") && own.has("flag_meanings");
-        let flags =
-            if is_flags { Marks::labels("it has flag_values and flag_meanings") } else { Marks::default() };
+        let flags = if is_flags {
+            Marks::labels("it has flag_values and flag_meanings")
+        } else {
+            Marks::default()
+        };
         let is_unsigned = own.text("_Unsigned").is_some_and(|text| text == "true");
-        let means = about.dataset.stored.voxel.unsigned().filter(|_| is_unsigned);
+        let means = about
+            .dataset
+            .stored
+            .voxel
+            .unsigned()
+            .filter(|_| is_unsigned);
         Some(Marks {
             because,
             means,
             label: own.text("long_name").filter(|name| !name.trim().is_empty()),
-            missing: missing(own).into_iter().map(|number| as_type(number, means)).collect(),
+            missing: missing(own)
+                .into_iter()
+                .map(|number| as_type(number, means))
+                .collect(),
             notices: packing(own).into_iter().map(Notice::warning).collect(),
             ..flags
         })
@@ -44,7 +60,11 @@ impl Layout for Netcdf {
 /// The values that stand for missing data.
 pub(super) fn missing(attributes: &Attributes) -> Vec<Number> {
     let values = |name: &&str| attributes.exact_numbers(name);
-    ["_FillValue", "missing_value"].iter().filter_map(values).flatten().collect()
+    ["_FillValue", "missing_value"]
+        .iter()
+        .filter_map(values)
+        .flatten()
+        .collect()
 }
 
 /// A number as it is in an unsigned type of the same size, if there is one.
@@ -59,25 +79,45 @@ fn as_type(number: Number, unsigned: Option<VoxelType>) -> Number {
 
 /// A remark on packed data.
 fn packing(attributes: &Attributes) -> Option<String> {
-    let first = |name| attributes.numbers(name).and_then(|numbers| numbers.first().copied());
-    let (scale, offset) = (first("scale_factor").unwrap_or(1.0), first("add_offset").unwrap_or(0.0));
+    let first = |name| {
+        attributes
+            .numbers(name)
+            .and_then(|numbers| numbers.first().copied())
+    };
+    let (scale, offset) = (
+        first("scale_factor").unwrap_or(1.0),
+        first("add_offset").unwrap_or(0.0),
+    );
     unpacked(scale, offset, attributes.text("units").as_deref())
 }
 
 /// What packed values mean, unless they mean themselves.
 fn unpacked(scale: f64, offset: f64, units: Option<&str>) -> Option<String> {
-    let units = units.map(str::trim).filter(|units| !units.is_empty()).unwrap_or("the real values");
+    let units = units
+        .map(str::trim)
+        .filter(|units| !units.is_empty())
+        .unwrap_or("the real values");
     let times = (scale != 1.0).then(|| format!(" × {}", in_words(scale)));
     let sign = if offset < 0.0 { '−' } else { '+' };
     let plus = (offset != 0.0).then(|| format!(" {sign} {}", in_words(offset.abs())));
     let any = times.is_some() || plus.is_some();
-    any.then(|| format!("stored values{}{} are {units}", times.unwrap_or_default(), plus.unwrap_or_default()))
+    any.then(|| {
+        format!(
+            "stored values{}{} are {units}",
+            times.unwrap_or_default(),
+            plus.unwrap_or_default()
+        )
+    })
 }
 
 /// A number without the digits that a 32-bit one gets when it is widened.
 fn in_words(number: f64) -> String {
     let narrow = number as f32;
-    if f64::from(narrow) == number { narrow.to_string() } else { number.to_string() }
+    if f64::from(narrow) == number {
+        narrow.to_string()
+    } else {
+        number.to_string()
+    }
 }
 
 #[cfg(test)]
@@ -87,8 +127,14 @@ mod tests {
     #[test]
     fn packing_is_stated_unless_it_changes_nothing() {
         let kelvin = unpacked(f64::from(0.01_f32), 273.15, Some("kelvin"));
-        assert_eq!(kelvin.as_deref(), Some("stored values × 0.01 + 273.15 are kelvin"));
-        assert_eq!(unpacked(1.0, -5.0, None).as_deref(), Some("stored values − 5 are the real values"));
+        assert_eq!(
+            kelvin.as_deref(),
+            Some("stored values × 0.01 + 273.15 are kelvin")
+        );
+        assert_eq!(
+            unpacked(1.0, -5.0, None).as_deref(),
+            Some("stored values − 5 are the real values")
+        );
         assert_eq!(unpacked(1.0, 0.0, Some("m")), None);
     }
 }

@@ -1,13 +1,16 @@
-//! Neurodata Without Borders (NWB 2): `/acquisition/<name>/data` of an image series, and single images.
+//! Neurodata Without Borders (NWB 2): `/acquisition/<name>/data` of an image series, and single
+//! images.
 //!
-//! Source: the NWB format specification, "ImageSeries" and its kinds ("TwoPhotonSeries", "OnePhotonSeries",
-//! "OpticalSeries", "ImageMaskSeries"): their data is (frame, x, y) or (frame, x, y, z), transposed relative to images in
-//! numpy, since version 2.2; it was (frame, y, x) or (frame, z, y, x) before (nwb-schema, issue 262). Viewers (nwbwidgets)
-//! and converters (neuroconv) follow the specification; files whose writers did not say nothing of it. "GrayscaleImage",
-//! "RGBImage" and "RGBAImage" are datasets of (x, y) or (x, y, component) in a group `Images`, likewise. Four axes of which
-//! the last is 3 are frames of colours, if they are bytes and not those of a microscope. `grid_spacing` of the imaging plane
-//! is x, y or x, y, z; `resolution` of an image is in pixels per centimetre. Series with pixels in other files
-//! (`external_file`) have no data here.
+//! Source: the NWB format specification, "ImageSeries" and its kinds ("TwoPhotonSeries",
+//! "OnePhotonSeries", "OpticalSeries", "ImageMaskSeries"): their data is (frame, x, y) or (frame,
+//! x, y, z), transposed relative to images in numpy, since version 2.2; it was (frame, y, x) or
+//! (frame, z, y, x) before (nwb-schema, issue 262). Viewers (nwbwidgets) and converters (neuroconv)
+//! follow the specification; files whose writers did not say nothing of it. "GrayscaleImage",
+//! "RGBImage" and "RGBAImage" are datasets of (x, y) or (x, y, component) in a group `Images`,
+//! likewise. Four axes of which the last is 3 are frames of colours, if they are bytes and not
+//! those of a microscope. `grid_spacing` of the imaging plane is x, y or x, y, z; `resolution` of
+//! an image is in pixels per centimetre. Series with pixels in other files (`external_file`) have
+//! no data here.
 
 use super::contents::{About, Contents};
 use super::marks::Marks;
@@ -40,7 +43,10 @@ fn series(about: &About<'_>) -> Option<Marks> {
     if about.last() != "data" {
         return None;
     }
-    let series = about.file.attributes(about.group())?.text("neurodata_type")?;
+    let series = about
+        .file
+        .attributes(about.group())?
+        .text("neurodata_type")?;
     let is_of_microscope = match series.as_str() {
         "TwoPhotonSeries" | "OnePhotonSeries" => true,
         "ImageSeries" | "ImageMaskSeries" | "OpticalSeries" => false,
@@ -53,7 +59,12 @@ fn series(about: &About<'_>) -> Option<Marks> {
         4 => ("txyz", "tzyx"),
         _ => return None,
     };
-    let axes = Axes::new(if is_x_first(about.file) { x_first } else { y_first }).ok()?;
+    let axes = Axes::new(if is_x_first(about.file) {
+        x_first
+    } else {
+        y_first
+    })
+    .ok()?;
     Some(Marks {
         label: Some(last_of(about.group()).to_owned()),
         kind: is_colour.then_some(Kind::Rgb),
@@ -66,8 +77,13 @@ fn series(about: &About<'_>) -> Option<Marks> {
 
 /// Whether x comes before y, as since version 2.2.
 fn is_x_first(file: &OpenFile) -> bool {
-    let version = file.attributes("/").and_then(|root| root.text("nwb_version")).unwrap_or_default();
-    let mut numbers = version.trim_start_matches(|c: char| !c.is_ascii_digit()).split('.');
+    let version = file
+        .attributes("/")
+        .and_then(|root| root.text("nwb_version"))
+        .unwrap_or_default();
+    let mut numbers = version
+        .trim_start_matches(|c: char| !c.is_ascii_digit())
+        .split('.');
     let mut next = || numbers.next()?.parse::<u32>().ok();
     next().zip(next()).is_none_or(|version| version >= (2, 2))
 }
@@ -80,12 +96,25 @@ fn image(about: &About<'_>) -> Option<Marks> {
         ("RGBImage" | "RGBAImage" | "Image", 3) => true,
         _ => return None,
     };
-    let (x_first, y_first) = if is_colour { ("xyc", "yxc") } else { ("xy", "yx") };
-    let axes = Axes::new(if is_x_first(about.file) { x_first } else { y_first }).ok()?;
+    let (x_first, y_first) = if is_colour {
+        ("xyc", "yxc")
+    } else {
+        ("xy", "yx")
+    };
+    let axes = Axes::new(if is_x_first(about.file) {
+        x_first
+    } else {
+        y_first
+    })
+    .ok()?;
     let is_colour = is_colour && matches!(about.dataset.shape.last(), Some(3 | 4));
     let along = || {
-        let density =
-            about.attributes.numbers("resolution")?.first().copied().filter(|density| *density > 0.0)?;
+        let density = about
+            .attributes
+            .numbers("resolution")?
+            .first()
+            .copied()
+            .filter(|density| *density > 0.0)?;
         Some(Spacing::new(1.0 / density, None, Some("cm")))
     };
     Some(Marks {
@@ -98,18 +127,32 @@ fn image(about: &About<'_>) -> Option<Marks> {
 
 /// By the rate in hertz, else by the seconds of each frame.
 fn timing(about: &About<'_>) -> Option<Timing> {
-    let rate = || about.file.attributes(&format!("{}/starting_time", about.group()))?.numbers("rate");
+    let rate = || {
+        about
+            .file
+            .attributes(&format!("{}/starting_time", about.group()))?
+            .numbers("rate")
+    };
     if let Some([rate]) = rate().as_deref() {
         return Timing::even(1.0 / rate);
     }
-    Timing::of_seconds(&about.file.numbers(&format!("{}/timestamps", about.group()))?)
+    Timing::of_seconds(
+        &about
+            .file
+            .numbers(&format!("{}/timestamps", about.group()))?,
+    )
 }
 
 fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
     let path = format!("{}/imaging_plane/grid_spacing", about.group());
-    let unit = about.file.attributes(&path).and_then(|attributes| attributes.text("unit"));
+    let unit = about
+        .file
+        .attributes(&path)
+        .and_then(|attributes| attributes.text("unit"));
     let spacing = about.file.numbers(&path)?;
-    let [x, y] = *spacing else { return VoxelSize::xyz(&spacing, unit.as_deref()) };
+    let [x, y] = *spacing else {
+        return VoxelSize::xyz(&spacing, unit.as_deref());
+    };
     let along = |axis| {
         let step = match axis {
             AxisName::X => x,

@@ -1,9 +1,10 @@
 //! openPMD: meshes at `/data/<iteration>/meshes/<record>`, or `…/<record>/<component>`.
 //!
-//! Source: the openPMD standard 1.1.0, "Mesh Based Records". `axisLabels`, `gridSpacing` and `gridGlobalOffset` of a record
-//! are in the order of its axes: slowest first where `dataOrder` is `C`, fastest first where it is `F`. `gridUnitSI`
-//! converts the spacing to metres. Components of a vector are datasets of their own. `unitSI` converts stored values to SI
-//! units, and is stated, not applied. The root's attribute `meshesPath` names the group of meshes.
+//! Source: the openPMD standard 1.1.0, "Mesh Based Records". `axisLabels`, `gridSpacing` and
+//! `gridGlobalOffset` of a record are in the order of its axes: slowest first where `dataOrder` is
+//! `C`, fastest first where it is `F`. `gridUnitSI` converts the spacing to metres. Components of a
+//! vector are datasets of their own. `unitSI` converts stored values to SI units, and is stated,
+//! not applied. The root's attribute `meshesPath` names the group of meshes.
 
 use super::Layout;
 use super::axis_names::{axis_named, completed};
@@ -17,9 +18,17 @@ pub(super) struct OpenPmd;
 
 impl Layout for OpenPmd {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let root = about.file.attributes("/").filter(|root| root.has("openPMD"))?;
-        let meshes = root.text("meshesPath").unwrap_or_else(|| "meshes/".to_owned());
-        if !about.path.contains(&format!("/{}/", meshes.trim_matches('/'))) {
+        let root = about
+            .file
+            .attributes("/")
+            .filter(|root| root.has("openPMD"))?;
+        let meshes = root
+            .text("meshesPath")
+            .unwrap_or_else(|| "meshes/".to_owned());
+        if !about
+            .path
+            .contains(&format!("/{}/", meshes.trim_matches('/')))
+        {
             return None;
         }
         // A scalar record is a dataset, a vector a group of datasets.
@@ -30,9 +39,14 @@ impl Layout for OpenPmd {
         let is_reversed = record.text("dataOrder").as_deref() == Some("F");
         let labels = ordered(record.texts("axisLabels")?, is_reversed);
         let names: Vec<_> = labels.iter().map(|label| axis_named(label)).collect();
-        let axes = completed(&names, &about.dataset.shape).filter(|axes| axes.rank() == about.rank());
+        let axes =
+            completed(&names, &about.dataset.shape).filter(|axes| axes.rank() == about.rank());
         let calibration = axes.as_ref().map(|axes| {
-            Calibration::new(axes, &about.dataset.shape, &spacings(record, is_reversed).unwrap_or_default())
+            Calibration::new(
+                axes,
+                &about.dataset.shape,
+                &spacings(record, is_reversed).unwrap_or_default(),
+            )
         });
         let Calibration { voxel, origin } = calibration.unwrap_or_default();
         Some(Marks {
@@ -59,17 +73,38 @@ fn ordered<T>(mut values: Vec<T>, is_reversed: bool) -> Vec<T> {
 
 /// The spacing of each stored axis, in metres.
 fn spacings(record: &Attributes, is_reversed: bool) -> Option<Vec<Option<Spacing>>> {
-    let numbers = |name| record.numbers(name).map(|numbers| ordered(numbers, is_reversed));
+    let numbers = |name| {
+        record
+            .numbers(name)
+            .map(|numbers| ordered(numbers, is_reversed))
+    };
     let unit = record.numbers("gridUnitSI")?.first().copied()?;
     let first = numbers("gridGlobalOffset").unwrap_or_default();
     let along = |(place, step): (usize, &f64)| {
-        Some(Spacing::new(step * unit, first.get(place).map(|first| first * unit), Some("m")))
+        Some(Spacing::new(
+            step * unit,
+            first.get(place).map(|first| first * unit),
+            Some("m"),
+        ))
     };
-    Some(numbers("gridSpacing")?.iter().enumerate().map(along).collect())
+    Some(
+        numbers("gridSpacing")?
+            .iter()
+            .enumerate()
+            .map(along)
+            .collect(),
+    )
 }
 
 /// A notice if stored values are not in SI units.
 fn in_si(about: &About<'_>) -> Option<Notice> {
-    let unit = about.attributes.numbers("unitSI")?.first().copied().filter(|unit| *unit != 1.0)?;
-    Some(Notice::warning(format!("stored values × {unit:?} are in SI units; stored values are shown")))
+    let unit = about
+        .attributes
+        .numbers("unitSI")?
+        .first()
+        .copied()
+        .filter(|unit| *unit != 1.0)?;
+    Some(Notice::warning(format!(
+        "stored values × {unit:?} are in SI units; stored values are shown"
+    )))
 }

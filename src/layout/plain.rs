@@ -1,8 +1,8 @@
 //! Plain files: every dataset that looks like a volume is a channel, or a level of one.
 //!
-//! Marks of datasets are used first (see [`super::marks`]). The rest is guessed (see [`super::guess`]); and a voxel size
-//! known for only one of several volumes with the same extents applies to all. Layouts that only mark datasets find their
-//! channels through this module.
+//! Marks of datasets are used first (see [`super::marks`]). The rest is guessed (see
+//! [`super::guess`]); and a voxel size known for only one of several volumes with the same extents
+//! applies to all. Layouts that only mark datasets find their channels through this module.
 
 use std::collections::{HashMap, HashSet};
 use std::f64::consts::PI;
@@ -28,17 +28,22 @@ impl Layout for Plain {
     }
 }
 
-/// The channels of all volumes that satisfy `wanted`; datasets that are levels of one volume form one
-/// channel, and so do the parts of one detector.
+/// The channels of all volumes that satisfy `wanted`; datasets that are levels of one volume form
+/// one channel, and so do the parts of one detector.
 pub(super) fn channels(
     contents: &Contents<'_>,
     wanted: impl Fn(&Candidate) -> bool,
 ) -> Result<Vec<FoundChannel>, OpenError> {
-    let mut volumes: Vec<&Candidate> = contents.volumes()?.iter().filter(|volume| wanted(volume)).collect();
+    let mut volumes: Vec<&Candidate> = contents
+        .volumes()?
+        .iter()
+        .filter(|volume| wanted(volume))
+        .collect();
     let Joined { stacks, taken } = detector::joined(contents, &volumes);
     volumes.retain(|volume| !taken.contains(volume.path.as_str()));
-    let (data, beside): (Vec<_>, Vec<_>) =
-        pyramids(&volumes).into_iter().partition(|pyramid| pyramid.finest().rank() < Rank::Table);
+    let (data, beside): (Vec<_>, Vec<_>) = pyramids(&volumes)
+        .into_iter()
+        .partition(|pyramid| pyramid.finest().rank() < Rank::Table);
     let stacked = stacks.iter().map(|stack| stack.named_by.as_str());
     let mut paths: Vec<&str> = stacked.chain(data.iter().map(Pyramid::named_by)).collect();
     let mut named = names(&paths);
@@ -48,27 +53,42 @@ pub(super) fn channels(
     let pyramids: Vec<_> = data.into_iter().chain(beside).collect();
     let shared = shared_voxels(&pyramids);
     let others = named.split_off(stacks.len());
-    let stacked = stacks.into_iter().zip(named).map(|(stack, name)| stack.channel(name));
+    let stacked = stacks
+        .into_iter()
+        .zip(named)
+        .map(|(stack, name)| stack.channel(name));
     let others = pyramids.iter().zip(others).flat_map(|(pyramid, name)| {
         let finest = pyramid.finest();
         let mut channel = channel(pyramid, name);
         if let (None, Some(Some(voxel))) = (channel.voxel_size, shared.get(&finest.size())) {
-            let from = voxel.from.as_ref().map(|from| format!("{from}: a volume with the same extents"));
-            channel = channel.with_voxel(Some(VoxelSize { from, ..voxel.clone() }));
+            let from = voxel
+                .from
+                .as_ref()
+                .map(|from| format!("{from}: a volume with the same extents"));
+            channel = channel.with_voxel(Some(VoxelSize {
+                from,
+                ..voxel.clone()
+            }));
         }
         let channels = one_for_each_component(channel, finest.components());
         channels.into_iter().flat_map(one_for_each_part)
     });
     let mut known = HashSet::new();
-    Ok(stacked.chain(others).filter(|channel| known.insert(channel.name.clone())).collect())
+    Ok(stacked
+        .chain(others)
+        .filter(|channel| known.insert(channel.name.clone()))
+        .collect())
 }
 
-/// Voxel sizes by extents: volumes with equal extents show the same space. `None` for contradictory sizes.
+/// Voxel sizes by extents: volumes with equal extents show the same space. `None` for contradictory
+/// sizes.
 fn shared_voxels(pyramids: &[Pyramid<'_>]) -> HashMap<Xyz<u64>, Option<VoxelSize>> {
     let mut shared: HashMap<Xyz<u64>, Option<VoxelSize>> = HashMap::new();
     for finest in pyramids.iter().map(Pyramid::finest) {
         if let Some(voxel) = &finest.marks.voxel {
-            let known = shared.entry(finest.size()).or_insert_with(|| Some(voxel.clone()));
+            let known = shared
+                .entry(finest.size())
+                .or_insert_with(|| Some(voxel.clone()));
             if known.as_ref().is_some_and(|known| known.size != voxel.size) {
                 *known = None;
             }
@@ -99,13 +119,17 @@ fn one_for_each_component(channel: FoundChannel, count: u64) -> Vec<FoundChannel
     let component = |index: u64| {
         let mut channel = channel.clone();
         channel.name = Name::nearest(&format!("{}_{index}", channel.name));
-        channel.levels.iter_mut().for_each(|level| level.view.fixed.push((AxisName::C, index)));
+        channel
+            .levels
+            .iter_mut()
+            .for_each(|level| level.view.fixed.push((AxisName::C, index)));
         channel
     };
     (0..count).map(component).collect()
 }
 
-/// Splits complex numbers into one channel per part: `name_magnitude`, …; only the magnitude if they have a channel axis.
+/// Splits complex numbers into one channel per part: `name_magnitude`, …; only the magnitude if
+/// they have a channel axis.
 fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
     let view = channel.levels.first().map(|level| &level.view);
     if view.is_none_or(|view| view.part.is_none() || view.axes.position(AxisName::C).is_some()) {
@@ -147,7 +171,10 @@ pub(super) fn channel_of(mut volume: Candidate, name: Name, given: &Given) -> Fo
     if given.stored_values {
         volume.marks.values = None;
     }
-    let mut view = View { fixed: given.fixed.clone(), ..volume.view(axes) };
+    let mut view = View {
+        fixed: given.fixed.clone(),
+        ..volume.view(axes)
+    };
     if let Some((_, index)) = given.fixed.iter().find(|(axis, _)| *axis == AxisName::C)
         && view.part.is_some()
         && view.axes.position(AxisName::C).is_none()
@@ -155,7 +182,11 @@ pub(super) fn channel_of(mut volume: Candidate, name: Name, given: &Given) -> Fo
         view.part = ComplexPart::ALL.get(*index as usize).copied();
     }
     let one = [(volume.path.clone(), Some(Xyz::all(1)))];
-    let levels = if given.levels.is_empty() { &one[..] } else { &given.levels };
+    let levels = if given.levels.is_empty() {
+        &one[..]
+    } else {
+        &given.levels
+    };
     let level = |(path, factor): &(String, Option<Xyz<u64>>)| FoundLevel {
         factor: *factor,
         paths: Paths::One(path.clone()),
@@ -163,6 +194,13 @@ pub(super) fn channel_of(mut volume: Candidate, name: Name, given: &Given) -> Fo
     };
     let found = described(name, &volume, levels.iter().map(level).collect());
     let one_component = given.fixed.iter().any(|(axis, _)| *axis == AxisName::C);
-    let kind = if found.kind == Kind::Rgb && one_component { Kind::Image } else { found.kind };
-    FoundChannel { kind: given.kind.unwrap_or(kind), ..found }
+    let kind = if found.kind == Kind::Rgb && one_component {
+        Kind::Image
+    } else {
+        found.kind
+    };
+    FoundChannel {
+        kind: given.kind.unwrap_or(kind),
+        ..found
+    }
 }

@@ -1,10 +1,10 @@
 //! Pyramids of plain datasets: which volumes of a file are levels of the same one.
 //!
-//! Three conventions are known. N5: `s0`, `s1`, … in one group, named after the group, with factors in the
-//! attribute `downsamplingFactors` (see [`super::n5`]). The same with other names for a level: `0`, `1`, …;
-//! `level_0`; `scale0`; `res0`; `resolution_0`; `mipmap0`. And `raw`, `raw_2`, `raw_4`, where the number is
-//! the factor. Each level must have the type of the one before and, unless it states its factor, be smaller
-//! along x and y.
+//! Three conventions are known. N5: `s0`, `s1`, … in one group, named after the group, with factors
+//! in the attribute `downsamplingFactors` (see [`super::n5`]). The same with other names for a
+//! level: `0`, `1`, …; `level_0`; `scale0`; `res0`; `resolution_0`; `mipmap0`. And `raw`, `raw_2`,
+//! `raw_4`, where the number is the factor. Each level must have the type of the one before and,
+//! unless it states its factor, be smaller along x and y.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +29,8 @@ const PREFIXES: [&str; 12] = [
     "mipmap_",
 ];
 
-/// A volume's levels, finest first, with their factors relative to the finest; `None` if only sizes imply
-/// them.
+/// A volume's levels, finest first, with their factors relative to the finest; `None` if only sizes
+/// imply them.
 pub(super) struct Pyramid<'a> {
     finest: &'a Candidate,
     coarser: Vec<(&'a Candidate, Option<Xyz<u64>>)>,
@@ -55,7 +55,11 @@ impl<'a> Pyramid<'a> {
     /// A volume with one level.
     fn single(volume: &'a Candidate) -> Self {
         let named_by = volume.marks.named_by.as_deref().unwrap_or(&volume.path);
-        Self { finest: volume, coarser: Vec::new(), named_by }
+        Self {
+            finest: volume,
+            coarser: Vec::new(),
+            named_by,
+        }
     }
 
     /// The path from which the volume gets its name.
@@ -76,16 +80,24 @@ impl<'a> Pyramid<'a> {
 pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
     let mut found: BTreeMap<usize, Pyramid<'a>> = BTreeMap::new();
     let mut taken = BTreeSet::new();
-    for run in numbered_runs(volumes).into_iter().chain(factored_runs(volumes)) {
+    for run in numbered_runs(volumes)
+        .into_iter()
+        .chain(factored_runs(volumes))
+    {
         let places: Vec<usize> = run.members.iter().map(|member| member.place).collect();
-        if let (Some(first), false) = (places.first(), places.iter().any(|place| taken.contains(place)))
-            && let Some(pyramid) = run.joined()
+        if let (Some(first), false) = (
+            places.first(),
+            places.iter().any(|place| taken.contains(place)),
+        ) && let Some(pyramid) = run.joined()
         {
             found.insert(*first, pyramid);
             taken.extend(places);
         }
     }
-    let alone = volumes.iter().enumerate().filter(|(place, _)| !taken.contains(place));
+    let alone = volumes
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| !taken.contains(place));
     found.extend(alone.map(|(place, volume)| (place, Pyramid::single(volume))));
     found.into_values().collect()
 }
@@ -96,8 +108,15 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
     for (place, volume) in volumes.iter().copied().enumerate() {
         for prefix in PREFIXES {
             if let Some(number) = number_after(last_of(&volume.path), prefix) {
-                let member = Member { place, volume, factor: volume.marks.factor };
-                runs.entry((group_of(&volume.path), prefix)).or_default().entry(number).or_insert(member);
+                let member = Member {
+                    place,
+                    volume,
+                    factor: volume.marks.factor,
+                };
+                runs.entry((group_of(&volume.path), prefix))
+                    .or_default()
+                    .entry(number)
+                    .or_insert(member);
             }
         }
     }
@@ -105,7 +124,11 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
         let members: Vec<Member<'a>> = members.into_values().collect();
         let first = members.first()?;
         let is_pyramid = members.len() > 1 || first.factor.is_some();
-        let named_by = if group.is_empty() { first.volume.path.as_str() } else { group };
+        let named_by = if group.is_empty() {
+            first.volume.path.as_str()
+        } else {
+            group
+        };
         is_pyramid.then_some(Run { members, named_by })
     };
     runs.into_iter().filter_map(run).collect()
@@ -113,22 +136,39 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
 
 /// `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, ….
 fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
-    let paths: BTreeMap<&str, usize> =
-        volumes.iter().enumerate().map(|(place, volume)| (volume.path.as_str(), place)).collect();
+    let paths: BTreeMap<&str, usize> = volumes
+        .iter()
+        .enumerate()
+        .map(|(place, volume)| (volume.path.as_str(), place))
+        .collect();
     let mut runs: BTreeMap<usize, Vec<Member<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
         if let Some((base, factors)) = base_and_factors(&volume.path)
             && let Some(first) = paths.get(base)
             && let Some(factor) = fitting(volumes[*first], volume, &factors)
         {
-            runs.entry(*first).or_default().push(Member { place, volume, factor: Some(factor) });
+            runs.entry(*first).or_default().push(Member {
+                place,
+                volume,
+                factor: Some(factor),
+            });
         }
     }
     let run = |(place, mut members): (usize, Vec<Member<'a>>)| {
         members.sort_by_key(|member| member.factor.map(Xyz::volume));
         let volume = volumes[place];
-        members.insert(0, Member { place, volume, factor: Some(Xyz::all(1)) });
-        Run { members, named_by: &volume.path }
+        members.insert(
+            0,
+            Member {
+                place,
+                volume,
+                factor: Some(Xyz::all(1)),
+            },
+        );
+        Run {
+            members,
+            named_by: &volume.path,
+        }
     };
     runs.into_iter().map(run).collect()
 }
@@ -140,7 +180,9 @@ fn base_and_factors(path: &str) -> Option<(&str, Vec<u64>)> {
     let numbers: Vec<u64> = parts.iter().map_while(number).collect();
     match (numbers.len(), parts.pop()) {
         (3, Some(base)) => Some((base, numbers.into_iter().rev().collect())),
-        (1 | 2, _) => path.rsplit_once('_').map(|(base, _)| (base, numbers[..1].to_vec())),
+        (1 | 2, _) => path
+            .rsplit_once('_')
+            .map(|(base, _)| (base, numbers[..1].to_vec())),
         _ => None,
     }
 }
@@ -150,14 +192,18 @@ fn fitting(finest: &Candidate, volume: &Candidate, factors: &[u64]) -> Option<Xy
     let axes = finest.axes();
     let (full, size) = (spatial(&finest.shape, &axes), spatial(&volume.shape, &axes));
     let fits = |n: u64, factor: u64, m: u64| m == n.div_ceil(factor) || m == (n / factor).max(1);
-    let agree =
-        |f: &Xyz<u64>| fits(full.x, f.x, size.x) && fits(full.y, f.y, size.y) && fits(full.z, f.z, size.z);
+    let agree = |f: &Xyz<u64>| {
+        fits(full.x, f.x, size.x) && fits(full.y, f.y, size.y) && fits(full.z, f.z, size.z)
+    };
     let candidates = match *factors {
         [x, y, z] => vec![Xyz::new(x, y, z)],
         [factor] => vec![Xyz::new(factor, factor, 1), Xyz::all(factor)],
         _ => Vec::new(),
     };
-    candidates.into_iter().filter(|factor| factor.x > 1 || factor.y > 1).find(agree)
+    candidates
+        .into_iter()
+        .filter(|factor| factor.x > 1 || factor.y > 1)
+        .find(agree)
 }
 
 impl<'a> Run<'a> {
@@ -165,25 +211,35 @@ impl<'a> Run<'a> {
     fn joined(&self) -> Option<Pyramid<'a>> {
         let first = *self.members.first()?;
         let finest = first.volume;
-        let follow = self.members.windows(2).all(|pair| follows(finest, pair[0].volume, pair[1]));
+        let follow = self
+            .members
+            .windows(2)
+            .all(|pair| follows(finest, pair[0].volume, pair[1]));
         let base = first.factor.unwrap_or(Xyz::all(1));
         let relative = |factor: Xyz<u64>| factor.zip(base, |factor, base| factor / base.max(1));
         let coarser = |member: &Member<'a>| (member.volume, member.factor.map(relative));
         let coarser = self.members.iter().skip(1).map(coarser).collect();
-        follow.then_some(Pyramid { finest, coarser, named_by: self.named_by })
+        follow.then_some(Pyramid {
+            finest,
+            coarser,
+            named_by: self.named_by,
+        })
     }
 }
 
-/// Whether a volume can be the level after `finer`; with an explicit factor, its size is not checked.
+/// Whether a volume can be the level after `finer`; with an explicit factor, its size is not
+/// checked.
 fn follows(finest: &Candidate, finer: &Candidate, next: Member<'_>) -> bool {
     let (axes, volume) = (finest.axes(), next.volume);
     if (finer.voxel, finer.shape.len()) != (volume.voxel, volume.shape.len()) {
         return false;
     }
-    let alike = axes
-        .iter()
-        .zip(finer.shape.iter().zip(&volume.shape))
-        .all(|(axis, (finer, coarser))| !matches!(axis, AxisName::T | AxisName::C) || finer == coarser);
+    let alike =
+        axes.iter()
+            .zip(finer.shape.iter().zip(&volume.shape))
+            .all(|(axis, (finer, coarser))| {
+                !matches!(axis, AxisName::T | AxisName::C) || finer == coarser
+            });
     let (before, after) = (spatial(&finer.shape, &axes), spatial(&volume.shape, &axes));
     let shrinks = after.x < before.x && after.y < before.y && after.z <= before.z;
     alike && (shrinks || next.factor.is_some())
@@ -201,12 +257,23 @@ mod tests {
     /// The paths of the levels of each pyramid, and the names.
     fn joined(volumes: &[Candidate]) -> Vec<(String, Vec<String>)> {
         let volumes: Vec<&Candidate> = volumes.iter().collect();
-        let paths = |pyramid: &Pyramid<'_>| pyramid.levels().map(|(level, _)| level.path.clone()).collect();
-        pyramids(&volumes).iter().map(|p| (p.named_by().to_owned(), paths(p))).collect()
+        let paths = |pyramid: &Pyramid<'_>| {
+            pyramid
+                .levels()
+                .map(|(level, _)| level.path.clone())
+                .collect()
+        };
+        pyramids(&volumes)
+            .iter()
+            .map(|p| (p.named_by().to_owned(), paths(p)))
+            .collect()
     }
 
     fn one(name: &str, paths: &[&str]) -> (String, Vec<String>) {
-        (name.to_owned(), paths.iter().map(|path| (*path).to_owned()).collect())
+        (
+            name.to_owned(),
+            paths.iter().map(|path| (*path).to_owned()).collect(),
+        )
     }
 
     #[test]
@@ -228,8 +295,11 @@ mod tests {
 
     #[test]
     fn numbered_datasets_of_one_size_are_volumes_of_their_own() {
-        let found =
-            joined(&[volume("/0", [9, 80, 100]), volume("/1", [9, 80, 100]), volume("/2", [9, 40, 50])]);
+        let found = joined(&[
+            volume("/0", [9, 80, 100]),
+            volume("/1", [9, 80, 100]),
+            volume("/2", [9, 40, 50]),
+        ]);
         assert_eq!(found.len(), 3);
     }
 
@@ -243,9 +313,16 @@ mod tests {
         ]);
         assert_eq!(
             found,
-            [one("/raw", &["/raw", "/raw_2"]), one("/raw_4", &["/raw_4"]), one("/raw_3", &["/raw_3"])]
+            [
+                one("/raw", &["/raw", "/raw_2"]),
+                one("/raw_4", &["/raw_4"]),
+                one("/raw_3", &["/raw_3"])
+            ]
         );
-        assert_eq!(base_and_factors("/Data_2_2_1"), Some(("/Data", vec![2, 2, 1])));
+        assert_eq!(
+            base_and_factors("/Data_2_2_1"),
+            Some(("/Data", vec![2, 2, 1]))
+        );
         assert_eq!(base_and_factors("/a_b_4"), Some(("/a_b", vec![4])));
         assert_eq!(base_and_factors("/a_b"), None);
     }

@@ -1,5 +1,5 @@
-//! How likely a dataset is what its file was written for: what formats declare comes first, tables, coordinates, flags and
-//! drawings last.
+//! How likely a dataset is what its file was written for: what formats declare comes first, tables,
+//! coordinates, flags and drawings last.
 
 use super::Rank;
 use super::contents::Candidate;
@@ -14,8 +14,8 @@ const MAX_COMPONENTS: u64 = 4;
 /// A single picture, or a series of pictures, with a shorter edge is a trace.
 const MIN_EDGE: u64 = 8;
 
-/// Words in the name of a dataset that lies beside the data, and whether it does only if it holds integers: an "image
-/// quality" in floats is a picture.
+/// Words in the name of a dataset that lies beside the data, and whether it does only if it holds
+/// integers: an "image quality" in floats is a picture.
 const BESIDE: [(&[&str], bool); 2] = [
     (
         &[
@@ -33,7 +33,10 @@ const BESIDE: [(&[&str], bool); 2] = [
         ],
         false,
     ),
-    (&["quality", "qual", "flag", "flags", "dqf", "qa", "qc", "qf"], true),
+    (
+        &["quality", "qual", "flag", "flags", "dqf", "qa", "qc", "qf"],
+        true,
+    ),
 ];
 /// The flags of a detector's pixels, as NeXus calls them.
 const PIXEL_FLAGS: &str = "pixel mask";
@@ -58,12 +61,16 @@ impl Candidate {
     /// Whether its name is that of coordinates or flags.
     fn is_named_beside(&self) -> bool {
         let named_by = match last_of(&self.path) {
-            last if NAMELESS.contains(&last.to_lowercase().as_str()) => last_of(group_of(&self.path)),
+            last if NAMELESS.contains(&last.to_lowercase().as_str()) => {
+                last_of(group_of(&self.path))
+            }
             last => last,
         };
         let name = words(named_by);
         let is_integer = self.voxel.is_integer();
-        BESIDE.iter().any(|(known, whole)| has_word(&name, known) && (is_integer || !whole))
+        BESIDE
+            .iter()
+            .any(|(known, whole)| has_word(&name, known) && (is_integer || !whole))
             || (is_integer && name.join(" ").contains(PIXEL_FLAGS))
     }
 
@@ -71,15 +78,27 @@ impl Candidate {
     fn looks_like_a_volume(&self) -> bool {
         let mut extents = self.shape.clone();
         extents.sort_unstable();
-        let second = extents.len().checked_sub(2).and_then(|place| extents.get(place)).copied().unwrap_or(0);
-        second > if self.shape.len() == 2 { MAX_COLUMNS } else { MAX_COMPONENTS }
+        let second = extents
+            .len()
+            .checked_sub(2)
+            .and_then(|place| extents.get(place))
+            .copied()
+            .unwrap_or(0);
+        second
+            > if self.shape.len() == 2 {
+                MAX_COLUMNS
+            } else {
+                MAX_COMPONENTS
+            }
     }
 
     /// Whether it is a picture, or a series of pictures, that is too narrow to be one.
     fn is_trace(&self) -> bool {
         let size = self.size();
         let is_flat = size.z == 1
-            && [AxisName::X, AxisName::Y].iter().all(|axis| self.axes().position(*axis).is_some());
+            && [AxisName::X, AxisName::Y]
+                .iter()
+                .all(|axis| self.axes().position(*axis).is_some());
         is_flat && size.x.min(size.y) < MIN_EDGE
     }
 }
@@ -95,10 +114,27 @@ mod tests {
 
     #[test]
     fn tables_and_traces_lie_beside_volumes() {
-        for volume in [&[100, 200][..], &[1, 100, 200], &[2, 9, 100, 200], &[5, 5, 5], &[100, 200, 3]] {
-            assert_eq!(rank("/a", volume, VoxelType::U8), Rank::Ordinary, "{volume:?}");
+        for volume in [
+            &[100, 200][..],
+            &[1, 100, 200],
+            &[2, 9, 100, 200],
+            &[5, 5, 5],
+            &[100, 200, 3],
+        ] {
+            assert_eq!(
+                rank("/a", volume, VoxelType::U8),
+                Rank::Ordinary,
+                "{volume:?}"
+            );
         }
-        for other in [&[21_317, 2][..], &[2, 21_317], &[400, 12], &[1000, 3, 3], &[1, 1, 500], &[1, 7, 500]] {
+        for other in [
+            &[21_317, 2][..],
+            &[2, 21_317],
+            &[400, 12],
+            &[1000, 3, 3],
+            &[1, 1, 500],
+            &[1, 7, 500],
+        ] {
             assert_eq!(rank("/a", other, VoxelType::U8), Rank::Table, "{other:?}");
         }
         assert_eq!(rank("/lat_bnds", &[400, 2], VoxelType::F64), Rank::Beside);
@@ -113,7 +149,11 @@ mod tests {
             "/Coordinate System/Schematic 1",
             "/latitude/data",
         ] {
-            assert_eq!(rank(path, &[100, 200], VoxelType::F32), Rank::Beside, "{path}");
+            assert_eq!(
+                rank(path, &[100, 200], VoxelType::F32),
+                Rank::Beside,
+                "{path}"
+            );
         }
         for path in [
             "/l2p_flags",
@@ -124,10 +164,24 @@ mod tests {
             "/quality1/data",
             "/detector/pixel_mask",
         ] {
-            assert_eq!(rank(path, &[100, 200], VoxelType::U8), Rank::Beside, "{path}");
+            assert_eq!(
+                rank(path, &[100, 200], VoxelType::U8),
+                Rank::Beside,
+                "{path}"
+            );
         }
-        for path in ["/Image Quality", "/plateau", "/long_exposure", "/quality/band1", "/mask"] {
-            assert_eq!(rank(path, &[100, 200], VoxelType::F32), Rank::Ordinary, "{path}");
+        for path in [
+            "/Image Quality",
+            "/plateau",
+            "/long_exposure",
+            "/quality/band1",
+            "/mask",
+        ] {
+            assert_eq!(
+                rank(path, &[100, 200], VoxelType::F32),
+                Rank::Ordinary,
+                "{path}"
+            );
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Segger's segmentations (UCSF Chimera): `.seg` files, whose `/mask` holds the region of each voxel.
+//! Segger's segmentations (UCSF Chimera): `.seg` files, whose `/mask` holds the region of each
+//! voxel.
 //!
-//! Source: Segger's `segfile.py`, format version 2. The root has the attribute `format` "segger", and
-//! `ijk_to_xyz_transform`, a matrix of 3 × 4 from indices (x, y, z) to positions: its diagonal is the voxel size and its
-//! last column the origin, if the axes are not rotated. The unit is not stated. Regions are grouped in a tree
-//! (`parent_ids`), which is not shown.
+//! Source: Segger's `segfile.py`, format version 2. The root has the attribute `format` "segger",
+//! and `ijk_to_xyz_transform`, a matrix of 3 × 4 from indices (x, y, z) to positions: its diagonal
+//! is the voxel size and its last column the origin, if the axes are not rotated. The unit is not
+//! stated. Regions are grouped in a tree (`parent_ids`), which is not shown.
 
 use super::contents::About;
 use super::marks::Marks;
@@ -20,7 +21,10 @@ impl Layout for Segger {
         if root.text("format").as_deref() != Some("segger") || !about.is_integer() {
             return None;
         }
-        let (voxel, origin) = root.numbers("ijk_to_xyz_transform").and_then(|matrix| placed(&matrix)).unzip();
+        let (voxel, origin) = root
+            .numbers("ijk_to_xyz_transform")
+            .and_then(|matrix| placed(&matrix))
+            .unzip();
         Some(Marks {
             because: Some("its format is segger".to_owned()),
             axes: usual_axes(about.rank()),
@@ -37,6 +41,8 @@ impl Layout for Segger {
 
 /// The voxel size and the origin, unless the axes are rotated.
 fn placed(matrix: &[f64]) -> Option<(Option<VoxelSize>, Xyz<f64>)> {
-    let [xx, 0.0, 0.0, x, 0.0, yy, 0.0, y, 0.0, 0.0, zz, z] = *matrix else { return None };
+    let [xx, 0.0, 0.0, x, 0.0, yy, 0.0, y, 0.0, 0.0, zz, z] = *matrix else {
+        return None;
+    };
     Some((VoxelSize::xyz(&[xx, yy, zz], None), Xyz::new(x, y, z)))
 }

@@ -28,7 +28,10 @@ pub(super) struct Calibration {
 
 impl Spacing {
     pub fn new(step: f64, first: Option<f64>, unit: Option<&str>) -> Self {
-        let unit = unit.map(str::trim).filter(|unit| !unit.is_empty()).map(units::usual);
+        let unit = unit
+            .map(str::trim)
+            .filter(|unit| !unit.is_empty())
+            .map(units::usual);
         Self { step, first, unit }
     }
 
@@ -37,33 +40,47 @@ impl Spacing {
         let count = positions.len().checked_sub(1).filter(|count| *count > 0)?;
         let first = *positions.first()?;
         let step = (positions.last()? - first) / count as f64;
-        let even = positions.windows(2).all(|pair| ((pair[1] - pair[0]) - step).abs() <= EVEN * step.abs());
+        let even = positions
+            .windows(2)
+            .all(|pair| ((pair[1] - pair[0]) - step).abs() <= EVEN * step.abs());
         (even && step != 0.0).then(|| Self::new(step, Some(first), unit))
     }
 
     /// This spacing in nanometres; `None` if the unit is not a known length.
     fn in_nanometres(&self) -> Option<Self> {
         let size = units::in_nanometres(self.unit.as_deref()?)?;
-        Some(Self::new(self.step * size, self.first.map(|first| first * size), Some("nm")))
+        Some(Self::new(
+            self.step * size,
+            self.first.map(|first| first * size),
+            Some("nm"),
+        ))
     }
 }
 
 impl Calibration {
-    /// From the spacing of each stored axis. Nothing if the spacing along x, y or z is unknown or their units cannot be
-    /// compared.
+    /// From the spacing of each stored axis. Nothing if the spacing along x, y or z is unknown or
+    /// their units cannot be compared.
     ///
-    /// A single section has a thickness only if the file states it. Nothing is measured along z then, so that a voxel is
-    /// taken to be as thick as it is wide.
+    /// A single section has a thickness only if the file states it. Nothing is measured along z
+    /// then, so that a voxel is taken to be as thick as it is wide.
     pub fn new(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Self {
         Self::known(axes, shape, spacings).unwrap_or_default()
     }
 
     fn known(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Option<Self> {
         let along = |axis| spacings.get(axes.position(axis)?)?.clone();
-        let sections = axes.position(AxisName::Z).and_then(|place| shape.get(place)).copied().unwrap_or(1);
+        let sections = axes
+            .position(AxisName::Z)
+            .and_then(|place| shape.get(place))
+            .copied()
+            .unwrap_or(1);
         let (x, y) = (along(AxisName::X)?, along(AxisName::Y)?);
         let with = |z: Spacing| in_one_unit([x.clone(), y.clone(), z]);
-        let as_wide = || Spacing { step: x.step.abs(), first: Some(0.0), ..x.clone() };
+        let as_wide = || Spacing {
+            step: x.step.abs(),
+            first: Some(0.0),
+            ..x.clone()
+        };
         let stated = along(AxisName::Z).and_then(with);
         let all = stated.or_else(|| with(as_wide()).filter(|_| sections == 1))?;
         let [x, y, z] = &all;
@@ -71,13 +88,19 @@ impl Calibration {
         let voxel = VoxelSize::new(size, x.unit.as_deref())?;
         let ascends = all.iter().all(|along| along.step > 0.0);
         let origin = || Some(Xyz::new(x.first?, y.first?, z.first?));
-        Some(Self { voxel: Some(voxel), origin: ascends.then(origin).flatten() })
+        Some(Self {
+            voxel: Some(voxel),
+            origin: ascends.then(origin).flatten(),
+        })
     }
 }
 
 /// Spacings in the unit that all have, else in nanometres.
 fn in_one_unit(spacings: [Spacing; 3]) -> Option<[Spacing; 3]> {
-    if spacings.iter().all(|spacing| spacing.unit == spacings[0].unit) {
+    if spacings
+        .iter()
+        .all(|spacing| spacing.unit == spacings[0].unit)
+    {
         return Some(spacings);
     }
     let [x, y, z] = spacings.each_ref().map(Spacing::in_nanometres);
@@ -92,14 +115,23 @@ mod tests {
         Some(Spacing::new(step, Some(10.0), Some(unit)))
     }
 
-    fn placed(axes: &str, shape: &[u64], spacings: &[Option<Spacing>]) -> Option<([f64; 3], String)> {
+    fn placed(
+        axes: &str,
+        shape: &[u64],
+        spacings: &[Option<Spacing>],
+    ) -> Option<([f64; 3], String)> {
         let voxel = Calibration::new(&Axes::new(axes).unwrap(), shape, spacings).voxel?;
-        Some(([voxel.size.x, voxel.size.y, voxel.size.z], voxel.unit.unwrap_or_default()))
+        Some((
+            [voxel.size.x, voxel.size.y, voxel.size.z],
+            voxel.unit.unwrap_or_default(),
+        ))
     }
 
     #[test]
     fn only_even_steps_are_a_spacing() {
-        let step = |positions: &[f64]| Spacing::from_positions(positions, None).map(|spacing| spacing.step);
+        let step = |positions: &[f64]| {
+            Spacing::from_positions(positions, None).map(|spacing| spacing.step)
+        };
         assert_eq!(step(&[0.0, 2.0, 4.0]), Some(2.0));
         assert_eq!(step(&[4.0, 2.0, 0.0]), Some(-2.0));
         assert_eq!(step(&[0.0, 0.0, 0.0]), None);
@@ -111,9 +143,20 @@ mod tests {
     fn a_voxel_has_a_size_only_if_it_is_known_along_all_axes() {
         let (x, y, z) = (spacing(0.5, "um"), spacing(-0.25, "um"), spacing(2.0, "um"));
         let all = [z.clone(), y.clone(), x.clone()];
-        assert_eq!(placed("zyx", &[9, 9, 9], &all), Some(([0.5, 0.25, 2.0], "µm".to_owned())));
-        assert_eq!(placed("zyx", &[9, 9, 9], &[None, y.clone(), x.clone()]), None);
-        assert_eq!(placed("zyx", &[1, 9, 9], &[None, y.clone(), x.clone()]).unwrap().0, [0.5, 0.25, 0.5]);
+        assert_eq!(
+            placed("zyx", &[9, 9, 9], &all),
+            Some(([0.5, 0.25, 2.0], "µm".to_owned()))
+        );
+        assert_eq!(
+            placed("zyx", &[9, 9, 9], &[None, y.clone(), x.clone()]),
+            None
+        );
+        assert_eq!(
+            placed("zyx", &[1, 9, 9], &[None, y.clone(), x.clone()])
+                .unwrap()
+                .0,
+            [0.5, 0.25, 0.5]
+        );
         assert_eq!(placed("yx", &[9, 9], &[y, x]).unwrap().0, [0.5, 0.25, 0.5]);
     }
 
@@ -121,8 +164,14 @@ mod tests {
     fn different_lengths_become_nanometres_and_other_units_are_not_mixed() {
         let (x, z) = (spacing(4.0, "nm"), spacing(0.04, "µm"));
         let all = [z, x.clone(), x.clone()];
-        assert_eq!(placed("zyx", &[9, 9, 9], &all), Some(([4.0, 4.0, 40.0], "nm".to_owned())));
-        assert_eq!(placed("zyx", &[9, 9, 9], &[spacing(1.0, "mrad"), x.clone(), x]), None);
+        assert_eq!(
+            placed("zyx", &[9, 9, 9], &all),
+            Some(([4.0, 4.0, 40.0], "nm".to_owned()))
+        );
+        assert_eq!(
+            placed("zyx", &[9, 9, 9], &[spacing(1.0, "mrad"), x.clone(), x]),
+            None
+        );
     }
 
     #[test]

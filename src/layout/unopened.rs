@@ -1,4 +1,5 @@
-//! Messages about what the search for volumes could not open or did not follow, and short lists in messages.
+//! Messages about what the search for volumes could not open or did not follow, and short lists in
+//! messages.
 
 use std::collections::HashSet;
 
@@ -17,7 +18,9 @@ pub(super) fn note_links(contents: &Contents<'_>) {
     }
     let others = links.len().saturating_sub(MAX_NAMED);
     if others > 0 {
-        contents.note(Notice::warning(format!("{others} other links were not followed")));
+        contents.note(Notice::warning(format!(
+            "{others} other links were not followed"
+        )));
     }
 }
 
@@ -25,21 +28,30 @@ pub(super) fn note_links(contents: &Contents<'_>) {
 pub(super) fn note_unreadable(contents: &Contents<'_>) {
     let unopened = contents.unopened().iter();
     let unreadable = unopened.filter(|reason| !matches!(reason, OpenError::NotAVolume { .. }));
-    unreadable.take(MAX_NAMED).for_each(|reason| contents.note(Notice::warning(reason.to_string())));
+    unreadable
+        .take(MAX_NAMED)
+        .for_each(|reason| contents.note(Notice::warning(reason.to_string())));
 }
 
-/// What explains that a file holds no volume: links that were not followed, datasets that cannot be opened, of which one is
-/// named, and the largest of those that are never channels. `None` if there are none. The last explain something only if
-/// there are no links.
+/// What explains that a file holds no volume: links that were not followed, datasets that cannot be
+/// opened, of which one is named, and the largest of those that are never channels. `None` if there
+/// are none. The last explain something only if there are no links.
 pub(super) fn explanation(
     unopened: &[OpenError],
     aside: &[Aside],
     links: &[UnfollowedLink],
 ) -> Option<String> {
-    let largest = aside.iter().rev().max_by_key(|aside| aside.elements).filter(|_| links.is_empty());
+    let largest = aside
+        .iter()
+        .rev()
+        .max_by_key(|aside| aside.elements)
+        .filter(|_| links.is_empty());
     let aside = largest.map(|largest| match aside.len() {
         1 => largest.why.clone(),
-        number => format!("{} (the largest of {number} datasets, none of which is a volume)", largest.why),
+        number => format!(
+            "{} (the largest of {number} datasets, none of which is a volume)",
+            largest.why
+        ),
     });
     let closed = unopened.first().map(|reason| match unopened.len() {
         1 => reason.to_string(),
@@ -55,18 +67,31 @@ pub(super) fn explanation(
         let reasons = named(others.iter().map(|link| link.reason.to_string()));
         format!("its data may be where links lead that were not followed: {reasons}")
     });
-    let all: Vec<String> = missing.into_iter().chain(others).chain(closed).chain(aside).collect();
+    let all: Vec<String> = missing
+        .into_iter()
+        .chain(others)
+        .chain(closed)
+        .chain(aside)
+        .collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// The first of these texts, without repetitions, and the number of further texts; empty if there are none.
+/// The first of these texts, without repetitions, and the number of further texts; empty if there
+/// are none.
 pub(crate) fn named(texts: impl IntoIterator<Item = String>) -> String {
     let mut known = HashSet::new();
-    let mut all: Vec<String> = texts.into_iter().filter(|text| known.insert(text.clone())).collect();
+    let mut all: Vec<String> = texts
+        .into_iter()
+        .filter(|text| known.insert(text.clone()))
+        .collect();
     let others = all.len().saturating_sub(MAX_NAMED);
     all.truncate(MAX_NAMED);
     let shown = all.join(", ");
-    if others > 0 { format!("{shown} and {others} more") } else { shown }
+    if others > 0 {
+        format!("{shown} and {others} more")
+    } else {
+        shown
+    }
 }
 
 #[cfg(test)]
@@ -78,29 +103,54 @@ mod tests {
     fn link(number: usize, is_missing: bool) -> UnfollowedLink {
         let (file, name) = (Path::new("/m.h5").into(), format!("{number}.h5"));
         let reason = match is_missing {
-            true => OpenError::Missing { file, object: "/a".to_owned(), name: name.clone() },
-            false => OpenError::Refused { file, name: name.clone(), why: "which is elsewhere" },
+            true => OpenError::Missing {
+                file,
+                object: "/a".to_owned(),
+                name: name.clone(),
+            },
+            false => OpenError::Refused {
+                file,
+                name: name.clone(),
+                why: "which is elsewhere",
+            },
         };
-        UnfollowedLink { path: format!("/{number}"), target: name, reason }
+        UnfollowedLink {
+            path: format!("/{number}"),
+            target: name,
+            reason,
+        }
     }
 
     #[test]
     fn a_thousand_links_are_one_short_message() {
         let links: Vec<UnfollowedLink> = (0..1000).map(|number| link(number % 500, true)).collect();
         let explanation = explanation(&[], &[], &links).unwrap();
-        assert!(explanation.ends_with("6.h5, 7.h5 and 492 more"), "{explanation}");
+        assert!(
+            explanation.ends_with("6.h5, 7.h5 and 492 more"),
+            "{explanation}"
+        );
     }
 
     #[test]
     fn datasets_that_are_no_volumes_explain_nothing_if_links_were_not_followed() {
-        let aside = |elements, why: &str| Aside { elements, why: why.to_owned() };
-        let aside =
-            [aside(1, "/a: its shape is []"), aside(9, "/b is a palette"), aside(9, "/c is a palette")];
-        let told = |aside: &[Aside], links: &[UnfollowedLink]| explanation(&[], aside, links).unwrap();
+        let aside = |elements, why: &str| Aside {
+            elements,
+            why: why.to_owned(),
+        };
+        let aside = [
+            aside(1, "/a: its shape is []"),
+            aside(9, "/b is a palette"),
+            aside(9, "/c is a palette"),
+        ];
+        let told =
+            |aside: &[Aside], links: &[UnfollowedLink]| explanation(&[], aside, links).unwrap();
         assert_eq!(told(&aside[..1], &[]), "/a: its shape is []");
         let largest = "/b is a palette (the largest of 3 datasets, none of which is a volume)";
         assert_eq!(told(&aside, &[]), largest);
-        assert_eq!(told(&aside, &[link(1, true)]), "its data is in linked files that are missing: 1.h5");
+        assert_eq!(
+            told(&aside, &[link(1, true)]),
+            "its data is in linked files that are missing: 1.h5"
+        );
     }
 
     #[test]
@@ -110,7 +160,10 @@ mod tests {
             explanation.starts_with("its data is in linked files that are missing: 1.h5; "),
             "{explanation}"
         );
-        assert!(explanation.contains("\"2.h5\", which is elsewhere"), "{explanation}");
+        assert!(
+            explanation.contains("\"2.h5\", which is elsewhere"),
+            "{explanation}"
+        );
         assert_eq!(super::explanation(&[], &[], &[]), None);
     }
 }

@@ -1,8 +1,8 @@
 //! Velox EMD (Thermo Fisher electron microscopes): `/Data/Image/<hash>/Data`.
 //!
-//! Source: the readers of `RosettaSciIO` and Bio-Formats; Thermo Fisher's format is not published. A dataset is (row,
-//! column, frame). Next to it, each column of `Metadata` is the JSON of a frame: the detector's name, after which the
-//! channel is named, and the size of a pixel.
+//! Source: the readers of `RosettaSciIO` and Bio-Formats; Thermo Fisher's format is not published.
+//! A dataset is (row, column, frame). Next to it, each column of `Metadata` is the JSON of a frame:
+//! the detector's name, after which the channel is named, and the size of a pixel.
 
 use serde_json::Value;
 
@@ -18,13 +18,18 @@ pub(super) struct Velox;
 
 impl Layout for Velox {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let hash = about.path.strip_prefix(IMAGES)?.strip_prefix('/')?.strip_suffix("/Data")?;
+        let hash = about
+            .path
+            .strip_prefix(IMAGES)?
+            .strip_prefix('/')?
+            .strip_suffix("/Data")?;
         if hash.contains('/') || about.rank() != 3 {
             return None;
         }
         let axes = Axes::from_known([AxisName::Y, AxisName::X, AxisName::T]);
         let metadata = metadata(about).unwrap_or_default();
-        let Calibration { voxel, .. } = Calibration::new(&axes, &about.dataset.shape, &pixel(&metadata));
+        let Calibration { voxel, .. } =
+            Calibration::new(&axes, &about.dataset.shape, &pixel(&metadata));
         let detector = detector(&metadata);
         Some(Marks {
             // A name with a slash would count as a path.
@@ -37,7 +42,8 @@ impl Layout for Velox {
     }
 
     fn recognise(&self, name: &str, contents: &Contents<'_>) -> Option<String> {
-        let is_likely = contents.root().iter().any(|name| name == "Data") && contents.file.has(IMAGES);
+        let is_likely =
+            contents.root().iter().any(|name| name == "Data") && contents.file.has(IMAGES);
         is_likely.then(|| contents.marked_by(name)).flatten()
     }
 
@@ -48,9 +54,15 @@ impl Layout for Velox {
 
 /// The JSON of the first frame, which zeros follow.
 fn metadata(about: &About<'_>) -> Option<Value> {
-    let table = about.file.dataset(&format!("{}/Metadata", about.group())).ok()?;
+    let table = about
+        .file
+        .dataset(&format!("{}/Metadata", about.group()))
+        .ok()?;
     let bytes = table.first_column()?;
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
     serde_json::from_slice(&bytes[..end]).ok()
 }
 
@@ -59,10 +71,16 @@ fn pixel(metadata: &Value) -> [Option<Spacing>; 3] {
     let result = metadata.get("BinaryResult");
     let along = |name: &str, unit: &str| {
         let size = result?.get("PixelSize")?.get(name)?;
-        let step = size.as_f64().or_else(|| size.as_str()?.trim().parse().ok())?;
+        let step = size
+            .as_f64()
+            .or_else(|| size.as_str()?.trim().parse().ok())?;
         Some(Spacing::new(step, None, Some(result?.get(unit)?.as_str()?)))
     };
-    [along("height", "PixelUnitY"), along("width", "PixelUnitX"), None]
+    [
+        along("height", "PixelUnitY"),
+        along("width", "PixelUnitX"),
+        None,
+    ]
 }
 
 /// The name of the detector with the index of the image, else the one that the image names.
@@ -70,10 +88,19 @@ fn detector(metadata: &Value) -> Option<&str> {
     let result = metadata.get("BinaryResult")?;
     let listed = || {
         let index = result.get("DetectorIndex")?;
-        let index = index.as_str().map_or_else(|| index.to_string(), str::to_owned);
-        metadata.get("Detectors")?.get(format!("Detector-{index}"))?.get("DetectorName")?.as_str()
+        let index = index
+            .as_str()
+            .map_or_else(|| index.to_string(), str::to_owned);
+        metadata
+            .get("Detectors")?
+            .get(format!("Detector-{index}"))?
+            .get("DetectorName")?
+            .as_str()
     };
-    listed().or_else(|| result.get("Detector")?.as_str()).map(str::trim).filter(|name| !name.is_empty())
+    listed()
+        .or_else(|| result.get("Detector")?.as_str())
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -90,7 +117,13 @@ mod tests {
         assert_eq!(detector(&metadata), Some("HAADF"));
         let [y, x, frame] = pixel(&metadata).map(|spacing| spacing.map(|spacing| spacing.step));
         assert_eq!((x, y, frame), (Some(2e-9), Some(3e-9), None));
-        assert_eq!(detector(&serde_json::json!({"BinaryResult": {"Detector": "Ceta"}})), Some("Ceta"));
-        assert_eq!((detector(&Value::Null), pixel(&Value::Null)), (None, [None, None, None]));
+        assert_eq!(
+            detector(&serde_json::json!({"BinaryResult": {"Detector": "Ceta"}})),
+            Some("Ceta")
+        );
+        assert_eq!(
+            (detector(&Value::Null), pixel(&Value::Null)),
+            (None, [None, None, None])
+        );
     }
 }

@@ -17,13 +17,26 @@ impl Layout for Voltile {
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let inventory = Inventory::from_file(contents.file);
-        if inventory.as_ref().is_some_and(|inventory| inventory.role == Role::Sidecar) {
+        if inventory
+            .as_ref()
+            .is_some_and(|inventory| inventory.role == Role::Sidecar)
+        {
             let problem = "it only holds derived levels for another file; open that file instead, which is in the \
                            same folder";
             let file = contents.file.location().clone();
-            return Err(OpenError::File { file, problem: problem.to_owned() });
+            return Err(OpenError::File {
+                file,
+                problem: problem.to_owned(),
+            });
         }
-        let channels = inventory.map(|inventory| inventory.channels).unwrap_or_default();
-        Ok(Some(channels.iter().filter_map(super::inventory::ChannelRecord::found).collect()))
+        let channels = inventory
+            .map(|inventory| inventory.channels)
+            .unwrap_or_default();
+        Ok(Some(
+            channels
+                .iter()
+                .filter_map(super::inventory::ChannelRecord::found)
+                .collect(),
+        ))
     }
 }

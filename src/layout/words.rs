@@ -1,6 +1,7 @@
 //! The words of a name.
 
-/// The words of a name, in lower case: runs of letters, each begun by a capital after a small letter, as in `FeatureIds`.
+/// The words of a name, in lower case: runs of letters, each begun by a capital after a small
+/// letter, as in `FeatureIds`.
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut is_small = false;
@@ -30,7 +31,10 @@ mod tests {
     #[test]
     fn words_end_at_other_characters_and_before_capitals() {
         assert_eq!(words("nav_lat2"), ["nav", "lat"]);
-        assert_eq!(words("PartitioningSchemeIds"), ["partitioning", "scheme", "ids"]);
+        assert_eq!(
+            words("PartitioningSchemeIds"),
+            ["partitioning", "scheme", "ids"]
+        );
         assert_eq!(words("XLONG"), ["xlong"]);
         assert_eq!(words("GT-mask"), ["gt", "mask"]);
     }

@@ -1,4 +1,5 @@
-//! Metrics of connections: how many are open, how many the server closed, by reason, and what was sent over them.
+//! Metrics of connections: how many are open, how many the server closed, by reason, and what was
+//! sent over them.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -68,8 +69,16 @@ impl Connections {
     pub(super) fn register(&self, registry: &mut Registry) {
         let gauges: [(&str, &str, &Gauge); 4] = [
             ("connections", "Connections that are open", &self.open),
-            ("connections_limit", "Connections that may be open", &self.limit),
-            ("client_connections_limit", "Connections that one client may have open", &self.client_limit),
+            (
+                "connections_limit",
+                "Connections that may be open",
+                &self.limit,
+            ),
+            (
+                "client_connections_limit",
+                "Connections that one client may have open",
+                &self.client_limit,
+            ),
             (
                 "client_bandwidth_limit_bytes",
                 "Bytes per second that one client may be sent; 0: no limit",
@@ -79,7 +88,11 @@ impl Connections {
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
         }
-        registry.register("sent_bytes", "Bytes of HTTP sent to clients", self.sent.clone());
+        registry.register(
+            "sent_bytes",
+            "Bytes of HTTP sent to clients",
+            self.sent.clone(),
+        );
         let help = "Time for which connections waited for the bandwidth of their clients";
         registry.register("throttled_seconds", help, self.throttled.0.clone());
         let help = "Connections closed by the server, by reason";

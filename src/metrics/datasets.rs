@@ -1,7 +1,7 @@
 //! Counters for each dataset, bounded in number.
 //!
-//! A dataset holds a handle to its counters. Whoever opens the next generation of its files asks for the same name and
-//! gets the same counters.
+//! A dataset holds a handle to its counters. Whoever opens the next generation of its files asks
+//! for the same name and gets the same counters.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,9 @@ impl Datasets {
         let mut named = lock(&self.0.named);
         match named.get(dataset) {
             Some(counters) => Arc::clone(counters),
-            None if named.len() < MAX_DATASETS => Arc::clone(named.entry(dataset.clone()).or_default()),
+            None if named.len() < MAX_DATASETS => {
+                Arc::clone(named.entry(dataset.clone()).or_default())
+            }
             None => Arc::clone(&self.0.others),
         }
     }
@@ -86,11 +88,26 @@ pub(super) struct Listed(Vec<(String, Arc<DatasetCounters>)>);
 impl Listed {
     /// The metrics: name, help, values.
     pub fn metrics(&self) -> [(&'static str, &'static str, PerDataset); 3] {
-        let of = |number| PerDataset { all: self.clone(), number };
+        let of = |number| PerDataset {
+            all: self.clone(),
+            number,
+        };
         [
-            ("dataset_requests", "Requests answered, by dataset", of(|all| &all.requests)),
-            ("dataset_renders", "Renders, by dataset", of(|all| &all.renders)),
-            ("dataset_sent_bytes", "Bytes of response bodies, by dataset", of(|all| &all.bytes)),
+            (
+                "dataset_requests",
+                "Requests answered, by dataset",
+                of(|all| &all.requests),
+            ),
+            (
+                "dataset_renders",
+                "Renders, by dataset",
+                of(|all| &all.renders),
+            ),
+            (
+                "dataset_sent_bytes",
+                "Bytes of response bodies, by dataset",
+                of(|all| &all.bytes),
+            ),
         ]
     }
 }
@@ -107,7 +124,9 @@ impl EncodeMetric for PerDataset {
         for (name, counters) in &self.all.0 {
             let count = (self.number)(counters).load(Ordering::Relaxed);
             let labels = [("dataset", name.as_str())];
-            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
+            encoder
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
         }
         Ok(())
     }
@@ -129,9 +148,18 @@ mod tests {
             assert!(Arc::ptr_eq(&counters(number), &counters(number)));
         }
         assert!(!Arc::ptr_eq(&counters(0), &counters(1)));
-        assert!(Arc::ptr_eq(&counters(MAX_DATASETS), &counters(MAX_DATASETS + 1)));
+        assert!(Arc::ptr_eq(
+            &counters(MAX_DATASETS),
+            &counters(MAX_DATASETS + 1)
+        ));
         assert_eq!(datasets.listed(|_| true).0.len(), MAX_DATASETS + 1);
         let shown = datasets.listed(|name| name.as_str() == "d7").0;
-        assert_eq!(shown.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["d7", "other"]);
+        assert_eq!(
+            shown
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect::<Vec<_>>(),
+            ["d7", "other"]
+        );
     }
 }

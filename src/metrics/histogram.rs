@@ -1,15 +1,16 @@
-//! Histograms of durations, in fixed arrays of atomics: the histogram of `prometheus_client` takes a lock for each
-//! observation.
+//! Histograms of durations, in fixed arrays of atomics: the histogram of `prometheus_client` takes
+//! a lock for each observation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
-/// The upper limits of the buckets in seconds, from 0.1 ms to 30 s; longer durations are in one more bucket.
+/// The upper limits of the buckets in seconds, from 0.1 ms to 30 s; longer durations are in one
+/// more bucket.
 pub(super) const LIMITS: [f64; 17] = [
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-    30.0,
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 30.0,
 ];
 
 /// How many durations fell into each bucket, and their sum.
@@ -29,7 +30,10 @@ impl Histogram {
     }
 
     pub fn encode(&self, encoder: &mut MetricEncoder<'_>) -> std::fmt::Result {
-        let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
+        let counts = self
+            .buckets
+            .iter()
+            .map(|bucket| bucket.load(Ordering::Relaxed));
         let limits = LIMITS.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = limits.zip(counts).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();

@@ -1,4 +1,5 @@
-//! Measures a read twice with the same clock: for the totals of the server, and for the trace of one request.
+//! Measures a read twice with the same clock: for the totals of the server, and for the trace of
+//! one request.
 
 use std::time::{Duration, Instant};
 
@@ -63,7 +64,9 @@ impl<'a> Meter<'a> {
 
     /// Reads and decodes chunks on the render thread, or waits for other threads that do.
     pub fn fetch<T>(&self, work: impl FnOnce() -> T) -> T {
-        let Some(trace) = self.trace else { return work() };
+        let Some(trace) = self.trace else {
+            return work();
+        };
         let began = Instant::now();
         let result = work();
         trace.add_not_drawing(began.elapsed());

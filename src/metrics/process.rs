@@ -1,4 +1,5 @@
-//! Metrics of the process under the names that Prometheus' client libraries use, read from `/proc` for each scrape.
+//! Metrics of the process under the names that Prometheus' client libraries use, read from `/proc`
+//! for each scrape.
 
 use std::fs;
 use std::sync::atomic::AtomicU64;
@@ -9,9 +10,21 @@ use prometheus_client::registry::Registry;
 /// Registers what the system reports; nothing where there is no `/proc`.
 pub(super) fn register(registry: &mut Registry) {
     let values = [
-        ("process_open_fds", "Open file descriptors", open_descriptors()),
-        ("process_max_fds", "The limit of open file descriptors", most_descriptors()),
-        ("process_resident_memory_bytes", "Resident memory", resident_bytes()),
+        (
+            "process_open_fds",
+            "Open file descriptors",
+            open_descriptors(),
+        ),
+        (
+            "process_max_fds",
+            "The limit of open file descriptors",
+            most_descriptors(),
+        ),
+        (
+            "process_resident_memory_bytes",
+            "Resident memory",
+            resident_bytes(),
+        ),
     ];
     for (name, help, value) in values {
         let Some(value) = value else { continue };
@@ -28,7 +41,9 @@ fn open_descriptors() -> Option<u64> {
 
 fn most_descriptors() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let soft = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let soft = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
     match soft.split_whitespace().next()? {
         "unlimited" => Some(u64::MAX),
         number => number.parse().ok(),
@@ -37,7 +52,9 @@ fn most_descriptors() -> Option<u64> {
 
 fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 

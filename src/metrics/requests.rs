@@ -72,8 +72,9 @@ impl Form {
 }
 
 /// The statuses that are counted by themselves; the last name is for all others.
-const STATUSES: [u16; 17] =
-    [200, 204, 206, 301, 304, 307, 308, 400, 401, 404, 405, 413, 416, 421, 431, 500, 503];
+const STATUSES: [u16; 17] = [
+    200, 204, 206, 301, 304, 307, 308, 400, 401, 404, 405, 413, 416, 421, 431, 500, 503,
+];
 const OTHER_STATUS: usize = STATUSES.len();
 
 /// Counters for each form, status and outcome.
@@ -85,14 +86,20 @@ pub(super) struct RequestCounts {
 impl Default for RequestCounts {
     fn default() -> Self {
         let length = Form::ALL.len() * (STATUSES.len() + 1) * Outcome::ALL.len();
-        Self { counts: (0..length).map(|_| AtomicU64::new(0)).collect() }
+        Self {
+            counts: (0..length).map(|_| AtomicU64::new(0)).collect(),
+        }
     }
 }
 
 impl RequestCounts {
     pub fn count(&self, form: Form, status: u16, outcome: Outcome) {
-        let status = STATUSES.iter().position(|known| *known == status).unwrap_or(OTHER_STATUS);
-        let place = (form as usize * (STATUSES.len() + 1) + status) * Outcome::ALL.len() + outcome as usize;
+        let status = STATUSES
+            .iter()
+            .position(|known| *known == status)
+            .unwrap_or(OTHER_STATUS);
+        let place =
+            (form as usize * (STATUSES.len() + 1) + status) * Outcome::ALL.len() + outcome as usize;
         if let Some(count) = self.counts.get(place) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -107,11 +114,25 @@ impl EncodeMetric for RequestCounts {
             if count == 0 {
                 continue;
             }
-            let (rest, outcome) = (place / Outcome::ALL.len(), Outcome::ALL[place % Outcome::ALL.len()]);
-            let (form, status) = (Form::ALL[rest / (STATUSES.len() + 1)], rest % (STATUSES.len() + 1));
-            let status = STATUSES.get(status).map_or("other".to_owned(), u16::to_string);
-            let labels = [("form", form.name()), ("status", status.as_str()), ("cache", outcome.name())];
-            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
+            let (rest, outcome) = (
+                place / Outcome::ALL.len(),
+                Outcome::ALL[place % Outcome::ALL.len()],
+            );
+            let (form, status) = (
+                Form::ALL[rest / (STATUSES.len() + 1)],
+                rest % (STATUSES.len() + 1),
+            );
+            let status = STATUSES
+                .get(status)
+                .map_or("other".to_owned(), u16::to_string);
+            let labels = [
+                ("form", form.name()),
+                ("status", status.as_str()),
+                ("cache", outcome.name()),
+            ];
+            encoder
+                .encode_family(&labels)?
+                .encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
         }
         Ok(())
     }
@@ -150,6 +171,11 @@ mod tests {
 
     #[test]
     fn forms_are_numbered_in_their_order() {
-        assert!(Form::ALL.iter().enumerate().all(|(number, form)| *form as usize == number));
+        assert!(
+            Form::ALL
+                .iter()
+                .enumerate()
+                .all(|(number, form)| *form as usize == number)
+        );
     }
 }

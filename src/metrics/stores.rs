@@ -36,7 +36,8 @@ pub struct StoreMetrics {
 }
 
 impl StoreMetrics {
-    /// Counts a request that took `span`; `bytes` is the length of the answer, or `None` if it failed.
+    /// Counts a request that took `span`; `bytes` is the length of the answer, or `None` if it
+    /// failed.
     pub fn observe(&self, span: Duration, bytes: Option<u64>) {
         self.requests.inc();
         self.waiting.add(span);
@@ -48,14 +49,46 @@ impl StoreMetrics {
 
     pub(super) fn register(&self, registry: &mut Registry) {
         let counters: [(&str, &str, &Counter); 8] = [
-            ("store_requests", "Requests to object storage and web servers", &self.requests),
-            ("store_failures", "Requests to object storage that failed", &self.failures),
-            ("store_retries", "Requests to object storage repeated after a failure", &self.retries),
-            ("store_refused", "Requests not made because the store does not answer", &self.refused),
-            ("store_block_hits", "Stored chunks found in the cache directory", &self.block_hits),
-            ("store_blocks_evicted", "Stored chunks evicted from the cache directory", &self.blocks_evicted),
-            ("store_block_errors", "Failed reads and writes of stored chunks on disk", &self.block_errors),
-            ("store_bytes", "Bytes received from object storage and web servers", &self.bytes),
+            (
+                "store_requests",
+                "Requests to object storage and web servers",
+                &self.requests,
+            ),
+            (
+                "store_failures",
+                "Requests to object storage that failed",
+                &self.failures,
+            ),
+            (
+                "store_retries",
+                "Requests to object storage repeated after a failure",
+                &self.retries,
+            ),
+            (
+                "store_refused",
+                "Requests not made because the store does not answer",
+                &self.refused,
+            ),
+            (
+                "store_block_hits",
+                "Stored chunks found in the cache directory",
+                &self.block_hits,
+            ),
+            (
+                "store_blocks_evicted",
+                "Stored chunks evicted from the cache directory",
+                &self.blocks_evicted,
+            ),
+            (
+                "store_block_errors",
+                "Failed reads and writes of stored chunks on disk",
+                &self.block_errors,
+            ),
+            (
+                "store_bytes",
+                "Bytes received from object storage and web servers",
+                &self.bytes,
+            ),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
@@ -64,6 +97,10 @@ impl StoreMetrics {
         registry.register("store_seconds", help, self.waiting.0.clone());
         let help = "Bytes of stored chunks in the cache directory";
         registry.register("store_block_bytes", help, self.block_bytes.clone());
-        registry.register("stores_unreachable", "Stores that do not answer", self.unreachable.clone());
+        registry.register(
+            "stores_unreachable",
+            "Stores that do not answer",
+            self.unreachable.clone(),
+        );
     }
 }

@@ -40,7 +40,13 @@ impl TierCounters {
     }
 
     /// Registers all metrics with this prefix; those of the circuit breaker only if there is one.
-    pub(super) fn register(&self, registry: &mut Registry, prefix: &str, what: &str, has_breaker: bool) {
+    pub(super) fn register(
+        &self,
+        registry: &mut Registry,
+        prefix: &str,
+        what: &str,
+        has_breaker: bool,
+    ) {
         let counters: [(&str, String, &Counter); 6] = [
             ("hits", format!("Tiles found in {what}"), &self.hits),
             ("misses", format!("Tiles not found in {what}"), &self.misses),
@@ -50,14 +56,26 @@ impl TierCounters {
                 format!("Tiles that were not written to {what}: queue full, file changed, or away"),
                 &self.dropped,
             ),
-            ("corrupt", format!("Tiles in {what} found damaged, and removed"), &self.corrupt),
-            ("errors", format!("Failed reads from and writes to {what}"), &self.errors),
+            (
+                "corrupt",
+                format!("Tiles in {what} found damaged, and removed"),
+                &self.corrupt,
+            ),
+            (
+                "errors",
+                format!("Failed reads from and writes to {what}"),
+                &self.errors,
+            ),
         ];
         for (name, help, counter) in counters {
             registry.register(format!("{prefix}_{name}"), help, counter.clone());
         }
         let help = format!("Time of lookups in {what}");
-        registry.register(format!("{prefix}_lookup_seconds"), help, Lookups(Arc::clone(&self.lookups)));
+        registry.register(
+            format!("{prefix}_lookup_seconds"),
+            help,
+            Lookups(Arc::clone(&self.lookups)),
+        );
         if has_breaker {
             let help = format!("Lookups in {what} that were not made: circuit breaker open");
             registry.register(format!("{prefix}_skipped"), help, self.skipped.clone());

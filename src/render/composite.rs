@@ -12,8 +12,8 @@ pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {
     }
 }
 
-/// Adds shades in a colour, saturating at 255. Where `opacity` is 0, data is missing: nothing is added, also in a map whose
-/// first colour is not black.
+/// Adds shades in a colour, saturating at 255. Where `opacity` is 0, data is missing: nothing is
+/// added, also in a map whose first colour is not black.
 pub(super) fn add(shades: &[u8], opacity: &[u8], patch: &Patch, colour: Colour, pixels: &mut [u8]) {
     let rows = rows(shades, patch, pixels, 3);
     if let Some(components) = colour.components() {
@@ -22,7 +22,9 @@ pub(super) fn add(shades: &[u8], opacity: &[u8], patch: &Patch, colour: Colour, 
         return rows.for_each(|(from, into)| add_row(from, factors, into));
     }
     let table: [Rgb; 256] = std::array::from_fn(|shade| colour.of_shade(shade as u8));
-    let present = patch.shown().map(|row| opacity.get(row * patch.width()..).unwrap_or_default());
+    let present = patch
+        .shown()
+        .map(|row| opacity.get(row * patch.width()..).unwrap_or_default());
     for ((from, into), present) in rows.zip(present) {
         for (place, (shade, pixel)) in from.iter().zip(into.as_chunks_mut::<3>().0).enumerate() {
             if present.get(place) == Some(&0) {
@@ -63,8 +65,8 @@ fn blacken(opacity: &[u8], pixels: &mut [u8]) {
 const GROUP: usize = 32;
 
 multiversion! {
-    /// Neighbours mostly have the same id: a group with a single id is filled with its colour. At segment borders
-    /// each pixel's colour is computed, which is cheap arithmetic.
+    /// Neighbours mostly have the same id: a group with a single id is filled with its colour. At
+    /// segment borders each pixel's colour is computed, which is cheap arithmetic.
     [T: Voxel] [T]
     fn label_row(ids: &[T], pixels: &mut [u8]) {
         let (groups, rest) = ids.as_chunks::<GROUP>();
@@ -87,7 +89,9 @@ multiversion! {
 
 #[inline(always)]
 fn colour_each<T: Voxel>(ids: &[T], pixels: &mut [Rgb]) {
-    ids.iter().zip(pixels).for_each(|(id, pixel)| *pixel = label_colour(id.to_label()));
+    ids.iter()
+        .zip(pixels)
+        .for_each(|(id, pixel)| *pixel = label_colour(id.to_label()));
 }
 
 /// Pairs each row of the patch with the tile rows that show it, from the first column that it has.
@@ -99,5 +103,8 @@ fn rows<'a, T>(
 ) -> impl Iterator<Item = (&'a [T], &'a mut [u8])> {
     let (width, left) = (patch.width(), patch.left() * bytes);
     let tile = pixels.chunks_exact_mut(TILE * bytes).skip(patch.top());
-    patch.shown().zip(tile).map(move |(row, pixels)| (&values[row * width..][..width], &mut pixels[left..]))
+    patch
+        .shown()
+        .zip(tile)
+        .map(move |(row, pixels)| (&values[row * width..][..width], &mut pixels[left..]))
 }

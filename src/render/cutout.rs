@@ -19,7 +19,11 @@ use crate::render::plan::{BoxEncoding, ChunkFormat, Coding, Cutout};
 use crate::volume::{ReadError, ReadRequest, Volume, VoxelType};
 
 /// Reads a box and encodes it. A stored chunk that already has the format is passed through.
-pub fn cutout(plan: &Cutout, encoding: BoxEncoding, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
+pub fn cutout(
+    plan: &Cutout,
+    encoding: BoxEncoding,
+    scratch: &mut Scratch,
+) -> Result<Vec<u8>, RenderError> {
     if let BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) = &encoding
         && let Some(stored) = passed_through(plan, format)?
     {
@@ -33,7 +37,9 @@ pub fn cutout(plan: &Cutout, encoding: BoxEncoding, scratch: &mut Scratch) -> Re
     // A box may be much larger than a tile: its buffers are not kept, also after an error.
     scratch.drawing = Drawing::default();
     let voxels = voxels?;
-    Ok(trace::stage(trace, Stage::Encode, || encoded(voxels, plan, encoding))?)
+    Ok(trace::stage(trace, Stage::Encode, || {
+        encoded(voxels, plan, encoding)
+    })?)
 }
 
 fn encoded(voxels: Vec<u8>, plan: &Cutout, encoding: BoxEncoding) -> Result<Vec<u8>, EncodeError> {
@@ -42,7 +48,9 @@ fn encoded(voxels: Vec<u8>, plan: &Cutout, encoding: BoxEncoding) -> Result<Vec<
             chunk::encoded(voxels, plan, &format)
         }
         BoxEncoding::Segmentation(format) => chunk::segmentation(voxels, plan, format),
-        BoxEncoding::File(BoxFormat::Raw) => Ok(interleaved(voxels, plan, plan.voxel.stored_bytes())),
+        BoxEncoding::File(BoxFormat::Raw) => {
+            Ok(interleaved(voxels, plan, plan.voxel.stored_bytes()))
+        }
         BoxEncoding::File(BoxFormat::Tiff) => imagej::hyperstack(voxels, plan),
         BoxEncoding::File(BoxFormat::Npy) => {
             let mut file = npy_header(plan);
@@ -52,9 +60,12 @@ fn encoded(voxels: Vec<u8>, plan: &Cutout, encoding: BoxEncoding) -> Result<Vec<
     }
 }
 
-/// A box that is a stored chunk and needs neither encoding nor waiting; see [`Volume::cached_stored_chunk`].
+/// A box that is a stored chunk and needs neither encoding nor waiting; see
+/// [`Volume::cached_stored_chunk`].
 pub fn cached(plan: &Cutout, encoding: BoxEncoding) -> Option<Bytes> {
-    let (BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format)) = encoding else { return None };
+    let (BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format)) = encoding else {
+        return None;
+    };
     let (volume, place) = whole_chunk(plan, &format)?;
     volume.cached_stored_chunk(plan.time, place)
 }
@@ -62,14 +73,21 @@ pub fn cached(plan: &Cutout, encoding: BoxEncoding) -> Option<Bytes> {
 /// The stored bytes of the one chunk that the box is, if they are what the format asks for.
 fn passed_through(plan: &Cutout, format: &ChunkFormat) -> Result<Option<Vec<u8>>, ReadError> {
     match whole_chunk(plan, format) {
-        Some((volume, place)) => volume.stored_chunk(plan.time, place, plan.policy.trace.as_deref()),
+        Some((volume, place)) => {
+            volume.stored_chunk(plan.time, place, plan.policy.trace.as_deref())
+        }
         None => Ok(None),
     }
 }
 
-/// The volume, and the place in its grid of chunks, of a box that is a whole chunk coded as the format asks for.
+/// The volume, and the place in its grid of chunks, of a box that is a whole chunk coded as the
+/// format asks for.
 fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Volume, Xyz<u64>)> {
-    let ([volume], true, true) = (plan.components.as_slice(), plan.view.is_stored(), plan.is_there) else {
+    let ([volume], true, true) = (
+        plan.components.as_slice(),
+        plan.view.is_stored(),
+        plan.is_there,
+    ) else {
         return None;
     };
     let (chunk, region) = (volume.shape().chunk, plan.region);
@@ -77,11 +95,19 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
     let coding = format.coding;
     let is_alike = volume.shape().coding.as_ref().is_ok_and(|stored| {
         let is_zlib = coding == Coding::Zlib;
-        (stored.is_zlib, stored.is_big_endian, stored.voxel) == (is_zlib, format.is_big_endian, format.voxel)
+        (stored.is_zlib, stored.is_big_endian, stored.voxel)
+            == (is_zlib, format.is_big_endian, format.voxel)
     });
-    let is_passed =
-        is_on_grid && format.size == chunk && is_alike && matches!(coding, Coding::Zlib | Coding::Identity);
-    is_passed.then(|| (volume.as_ref(), region.start.zip(chunk, |start, edge| start / edge)))
+    let is_passed = is_on_grid
+        && format.size == chunk
+        && is_alike
+        && matches!(coding, Coding::Zlib | Coding::Identity);
+    is_passed.then(|| {
+        (
+            volume.as_ref(),
+            region.start.zip(chunk, |start, edge| start / edge),
+        )
+    })
 }
 
 /// Whether a box may have other voxels than the fill value.
@@ -98,7 +124,8 @@ fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
     Ok(false)
 }
 
-/// The voxels of a box, little-endian, in the order channel or component, z, y, x with x fastest. What is not there is zeros.
+/// The voxels of a box, little-endian, in the order channel or component, z, y, x with x fastest.
+/// What is not there is zeros.
 fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
     let mut all = own_voxels(plan, scratch)?;
     let channel = all.len();
@@ -106,7 +133,13 @@ fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
         let voxels = own_voxels(part, scratch)?;
         let start = all.len();
         all.resize(start + channel, 0);
-        place(&voxels, part.place, part.region.size, plan, &mut all[start..]);
+        place(
+            &voxels,
+            part.place,
+            part.region.size,
+            plan,
+            &mut all[start..],
+        );
     }
     Ok(all)
 }
@@ -141,7 +174,10 @@ fn npy_header(plan: &Cutout) -> Vec<u8> {
         1 => format!("({z}, {y}, {x})"),
         count => format!("({z}, {y}, {x}, {count})"),
     };
-    let text = format!("{{'descr': '{}', 'fortran_order': False, 'shape': {shape}, }}", descr(plan.voxel));
+    let text = format!(
+        "{{'descr': '{}', 'fortran_order': False, 'shape': {shape}, }}",
+        descr(plan.voxel)
+    );
     // Magic, version and length take 10 bytes; the header ends in a line feed at a multiple of 64.
     let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
     let mut header = b"\x93NUMPY\x01\x00".to_vec();

@@ -1,8 +1,9 @@
 //! Downsampling on the fly: means over boxes of stored voxels.
 //!
-//! Blocks of stored voxels may arrive in any order, with any boundaries: sums are kept for the whole patch, and
-//! divided at the end by the number of voxels in each box, which is smaller at the volume's edge. Voxels that stand for
-//! missing data are not added; how many were left out of each box is counted only once there are any.
+//! Blocks of stored voxels may arrive in any order, with any boundaries: sums are kept for the
+//! whole patch, and divided at the end by the number of voxels in each box, which is smaller at the
+//! volume's edge. Voxels that stand for missing data are not added; how many were left out of each
+//! box is counted only once there are any.
 
 use bytemuck::cast_slice_mut;
 
@@ -37,10 +38,17 @@ impl<'a, T: Voxel> Means<'a, T> {
         buffer.resize(bytes.div_ceil(size_of::<u128>()), 0);
         let sums = cast_slice_mut::<u8, T::Sum>(&mut cast_slice_mut(buffer)[..bytes]);
         sums.fill(T::Sum::default());
-        Self { sums, view, patch, missing, left_out: Vec::new() }
+        Self {
+            sums,
+            view,
+            patch,
+            missing,
+            left_out: Vec::new(),
+        }
     }
 
-    /// Adds a block of stored voxels, contiguous in z, y, x order, that belongs to a run of rows; those in `gaps` are missing.
+    /// Adds a block of stored voxels, contiguous in z, y, x order, that belongs to a run of rows;
+    /// those in `gaps` are missing.
     pub fn add(&mut self, block: &Samples, region: &Region, run: &RowRun, gaps: &[Region]) {
         if let Some(voxels) = T::slice(block) {
             self.add_voxels(voxels, region, run, &region.covered_by(gaps));
@@ -72,7 +80,8 @@ impl<'a, T: Voxel> Means<'a, T> {
         position / self.view.downsample[self.patch.plane().row_axis()]
     }
 
-    /// Divides every sum by the number of its voxels that are not missing; returns where there are none.
+    /// Divides every sum by the number of its voxels that are not missing; returns where there are
+    /// none.
     pub fn finish(self, field: &mut Samples) -> Vec<usize> {
         self.divide_all(field);
         match T::Mean::slice_mut(field) {
@@ -88,7 +97,11 @@ impl<'a, T: Voxel> Means<'a, T> {
         for run in self.patch.runs() {
             let region = self.patch.region(run);
             let along = |axis: Axis, offset: u64| {
-                held(region.start[axis] + offset, self.view.downsample[axis], self.view.stored_size[axis])
+                held(
+                    region.start[axis] + offset,
+                    self.view.downsample[axis],
+                    self.view.stored_size[axis],
+                )
             };
             for row in 0..region.size[plane.row_axis()] {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
@@ -114,13 +127,16 @@ impl<'a, T: Voxel> Means<'a, T> {
     fn divide_all(&self, field: &mut Samples) {
         let plane = self.patch.plane();
         let means = room::<T::Mean>(field, self.sums.len());
-        let mut lines =
-            self.sums.chunks_exact(self.patch.width()).zip(means.chunks_exact_mut(self.patch.width()));
+        let mut lines = self
+            .sums
+            .chunks_exact(self.patch.width())
+            .zip(means.chunks_exact_mut(self.patch.width()));
         for run in self.patch.runs() {
             let region = self.patch.region(run);
             let (downsample, stored) = (self.view.downsample, self.view.stored_size);
-            let along =
-                |axis: Axis, offset: u64| held(region.start[axis] + offset, downsample[axis], stored[axis]);
+            let along = |axis: Axis, offset: u64| {
+                held(region.start[axis] + offset, downsample[axis], stored[axis])
+            };
             let (columns, last) = (plane.column_axis(), self.patch.width() - 1);
             for (row, (sums, means)) in (0..region.size[plane.row_axis()]).zip(&mut lines) {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
@@ -157,7 +173,11 @@ struct Line {
 impl Line {
     /// If columns advance along x, a line is a row of voxels; if along y, a whole section.
     fn new(region: &Region, view: &LevelView, columns: Axis) -> Self {
-        let (thick, is_section) = if columns == Axis::X { (1, false) } else { (region.size.x, true) };
+        let (thick, is_section) = if columns == Axis::X {
+            (1, false)
+        } else {
+            (region.size.x, true)
+        };
         Self {
             length: (region.size[columns] * thick) as usize,
             start: region.start[columns] * thick,
@@ -191,11 +211,15 @@ fn add_line<T: Voxel>(line: &[T], start: u64, count: u64, first: u64, sums: &mut
         4 => add_boxes::<T, 4>(rest, sums),
         8 => add_boxes::<T, 8>(rest, sums),
         16 => add_boxes::<T, 16>(rest, sums),
-        _ => rest.chunks(count as usize).zip(sums).for_each(|(voxels, sum)| add_box(voxels, sum)),
+        _ => rest
+            .chunks(count as usize)
+            .zip(sums)
+            .for_each(|(voxels, sum)| add_box(voxels, sum)),
     }
 }
 
-/// Adds the voxels of a line that are not missing, and counts those that are; `first` is the column of the first sum.
+/// Adds the voxels of a line that are not missing, and counts those that are; `first` is the column
+/// of the first sum.
 fn add_present<T: Voxel>(
     voxels: &[T],
     is_gap: &[bool],
@@ -217,7 +241,8 @@ fn add_present<T: Voxel>(
 }
 
 multiversion! {
-    /// Adds boxes of `BOX` voxels to their sums. `BOX` is a constant so that the compiler vectorises the loop.
+    /// Adds boxes of `BOX` voxels to their sums. `BOX` is a constant so that the compiler
+    /// vectorises the loop.
     [T: Voxel, const BOX: usize] [T, BOX]
     fn add_boxes(line: &[T], sums: &mut [T::Sum]) {
         let (boxes, rest) = line.as_chunks::<BOX>();
@@ -229,12 +254,14 @@ multiversion! {
 }
 
 fn add_box<T: Voxel>(voxels: &[T], sum: &mut T::Sum) {
-    voxels.chunks(T::MAX_ADDED).for_each(|voxels| T::add(voxels, sum));
+    voxels
+        .chunks(T::MAX_ADDED)
+        .for_each(|voxels| T::add(voxels, sum));
 }
 
 multiversion! {
-    /// The means of boxes of `count` voxels. Only boxes at the edge can need a division: other counts are powers
-    /// of two.
+    /// The means of boxes of `count` voxels. Only boxes at the edge can need a division: other
+    /// counts are powers of two.
     [T: Voxel] [T]
     fn divide(sums: &[T::Sum], count: u64, means: &mut [T::Mean]) {
         let pairs = sums.iter().zip(means);

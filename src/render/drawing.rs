@@ -21,7 +21,8 @@ pub enum RenderError {
     Encode(#[from] EncodeError),
 }
 
-/// Buffers that rendering reuses: a few MiB, not counting decoded chunks, which are in the chunk cache.
+/// Buffers that rendering reuses: a few MiB, not counting decoded chunks, which are in the chunk
+/// cache.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) drawing: Drawing,
@@ -82,7 +83,9 @@ impl Transparency {
         let mut own = vec![255; TILE * TILE];
         composite::grey(opacity, patch, &mut own);
         if let Transparency::Some(before) = self {
-            own.iter_mut().zip(before).for_each(|(own, before)| *own |= *before);
+            own.iter_mut()
+                .zip(before)
+                .for_each(|(own, before)| *own |= *before);
         }
         *self = Transparency::Some(own);
     }
@@ -101,7 +104,12 @@ pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError
     let kind = plan.picture.pixels();
     let encode = || match alpha {
         [] => encode(pixels, kind, plan.style.png, encoder),
-        _ => encode(&with_alpha(pixels, alpha, kind), kind.with_alpha(), plan.style.png, encoder),
+        _ => encode(
+            &with_alpha(pixels, alpha, kind),
+            kind.with_alpha(),
+            plan.style.png,
+            encoder,
+        ),
     };
     Ok(trace::stage(trace, Stage::Encode, encode)?)
 }
@@ -109,12 +117,20 @@ pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError
 /// Pixels with their opacity behind each.
 pub(super) fn with_alpha(pixels: &[u8], alpha: &[u8], kind: PixelKind) -> Vec<u8> {
     let pairs = pixels.chunks_exact(kind.bytes()).zip(alpha);
-    pairs.flat_map(|(pixel, alpha)| pixel.iter().chain([alpha])).copied().collect()
+    pairs
+        .flat_map(|(pixel, alpha)| pixel.iter().chain([alpha]))
+        .copied()
+        .collect()
 }
 
 /// The tile for addresses outside every volume.
 pub fn black(kind: PixelKind, style: Style) -> Result<Vec<u8>, EncodeError> {
-    encode(&vec![0; TILE * TILE * kind.bytes()], kind, style.png, &mut EncodeBuffers::default())
+    encode(
+        &vec![0; TILE * TILE * kind.bytes()],
+        kind,
+        style.png,
+        &mut EncodeBuffers::default(),
+    )
 }
 
 impl Drawing {
@@ -137,7 +153,10 @@ impl Drawing {
             }
             Picture::Rgb(layers) => {
                 self.clear(PixelKind::Rgb);
-                for (layer, colour) in layers.iter().zip([Colour::Red, Colour::Green, Colour::Blue]) {
+                for (layer, colour) in layers
+                    .iter()
+                    .zip([Colour::Red, Colour::Green, Colour::Blue])
+                {
                     self.shade(layer, policy, |shades, opacity, patch, pixels| {
                         composite::add(shades, opacity, patch, colour, pixels);
                     })?;
@@ -145,7 +164,10 @@ impl Drawing {
             }
             Picture::Labels(source) => self.labels(source, policy)?,
         }
-        Ok(Drawn { pixels: &self.pixels, alpha: self.transparency.alpha() })
+        Ok(Drawn {
+            pixels: &self.pixels,
+            alpha: self.transparency.alpha(),
+        })
     }
 
     fn clear(&mut self, kind: PixelKind) {
@@ -155,21 +177,41 @@ impl Drawing {
 
     /// Draws one layer. If it fills the tile, its shades are the pixels, and nothing is copied.
     fn grey(&mut self, layer: &Layer, policy: &ReadPolicy) -> Result<Drawn<'_>, ReadError> {
-        let whole = layer.source.patch.as_ref().filter(|patch| patch.is_whole_tile());
+        let whole = layer
+            .source
+            .patch
+            .as_ref()
+            .filter(|patch| patch.is_whole_tile());
         let pixels: &[u8] = if let Some(patch) = whole {
             self.read(&layer.source, patch, policy)?;
             window::apply(&self.field, &layer.shading, &self.opacity, &mut self.shades)
         } else {
             self.clear(PixelKind::Grey);
-            self.shade(layer, policy, |shades, _, patch, pixels| composite::grey(shades, patch, pixels))?;
+            self.shade(layer, policy, |shades, _, patch, pixels| {
+                composite::grey(shades, patch, pixels)
+            })?;
             &self.pixels
         };
-        Ok(Drawn { pixels, alpha: self.transparency.alpha() })
+        Ok(Drawn {
+            pixels,
+            alpha: self.transparency.alpha(),
+        })
     }
 
     /// Reads the intensities of a layer, and finds out which of them are missing.
-    fn read(&mut self, source: &Source, patch: &Patch, policy: &ReadPolicy) -> Result<(), ReadError> {
-        let Self { block, sums, field, shows_missing, .. } = self;
+    fn read(
+        &mut self,
+        source: &Source,
+        patch: &Patch,
+        policy: &ReadPolicy,
+    ) -> Result<(), ReadError> {
+        let Self {
+            block,
+            sums,
+            field,
+            shows_missing,
+            ..
+        } = self;
         let mask = slice::means(source, patch, *shows_missing, policy, block, sums, field)?;
         mask.opacity(&self.field, &mut self.opacity);
         self.transparency.add(&self.opacity, patch);
@@ -195,7 +237,9 @@ impl Drawing {
 
     fn labels(&mut self, source: &Source, policy: &ReadPolicy) -> Result<(), ReadError> {
         self.clear(PixelKind::Rgb);
-        let Some(patch) = &source.patch else { return Ok(()) };
+        let Some(patch) = &source.patch else {
+            return Ok(());
+        };
         let mask = slice::picks(source, patch, self.shows_missing, policy, &mut self.field)?;
         mask.opacity(&self.field, &mut self.opacity);
         self.transparency.add(&self.opacity, patch);

@@ -1,9 +1,10 @@
 //! PNG encoding, in two profiles.
 //!
-//! `fast` uses one filter per tile and Huffman codes without match search: micrographs are encoded smaller than by
-//! the fastest encoders of other crates, and no slower (`benches/RESULTS.md`). `small` also tries libdeflate with two
-//! other ways of filtering, and takes the smallest of the three: match search helps with labels and flat images. The
-//! container follows the PNG specification (third edition, sections 5 and 11).
+//! `fast` uses one filter per tile and Huffman codes without match search: micrographs are encoded
+//! smaller than by the fastest encoders of other crates, and no slower (`benches/RESULTS.md`).
+//! `small` also tries libdeflate with two other ways of filtering, and takes the smallest of the
+//! three: match search helps with labels and flat images. The container follows the PNG
+//! specification (third edition, sections 5 and 11).
 
 mod bits;
 mod deflate;
@@ -99,9 +100,17 @@ impl ImageEncoder for PngEncoder<'_> {
         let plain = matched(&spare)?;
         filter::least_sum(pixels, row, pixel, &mut spare);
         let summed = matched(&spare)?;
-        let smaller = if summed.len() < plain.len() { summed } else { plain };
+        let smaller = if summed.len() < plain.len() {
+            summed
+        } else {
+            plain
+        };
         let is_smaller = smaller.len() < quick.len();
-        *self.png = if is_smaller { copied(&smaller, kind, size) } else { written(&quick, kind, size) };
+        *self.png = if is_smaller {
+            copied(&smaller, kind, size)
+        } else {
+            written(&quick, kind, size)
+        };
         Ok(())
     }
 }
@@ -123,7 +132,10 @@ pub fn encode(
 }
 
 /// Encodes a picture of any size.
-pub(super) fn picture(image: &DynamicImage, buffers: &mut EncodeBuffers) -> Result<Vec<u8>, EncodeError> {
+pub(super) fn picture(
+    image: &DynamicImage,
+    buffers: &mut EncodeBuffers,
+) -> Result<Vec<u8>, EncodeError> {
     let (size, colour) = ((image.width(), image.height()), image.color().into());
     sized(image.as_bytes(), size, colour, PngProfile::Fast, buffers)
 }
@@ -136,7 +148,11 @@ fn sized(
     buffers: &mut EncodeBuffers,
 ) -> Result<Vec<u8>, EncodeError> {
     let mut png = Vec::new();
-    let encoder = PngEncoder { png: &mut png, profile, buffers };
+    let encoder = PngEncoder {
+        png: &mut png,
+        profile,
+        buffers,
+    };
     let encoded = encoder.write_image(pixels, width, height, colour);
     encoded.map_err(|e| EncodeError::new(pixels.len(), e.to_string()))?;
     Ok(png)
@@ -144,11 +160,15 @@ fn sized(
 
 /// The zlib stream made by libdeflate.
 fn matched(bytes: &[u8]) -> ImageResult<Vec<u8>> {
-    let wrong = |problem: String| ImageError::Encoding(EncodingError::new(ImageFormat::Png.into(), problem));
+    let wrong = |problem: String| {
+        ImageError::Encoding(EncodingError::new(ImageFormat::Png.into(), problem))
+    };
     let level = CompressionLvl::new(SMALL_LEVEL).map_err(|e| wrong(format!("{e:?}")))?;
     let mut compressor = Compressor::new(level);
     let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
-    let length = compressor.zlib_compress(bytes, &mut out).map_err(|e| wrong(e.to_string()))?;
+    let length = compressor
+        .zlib_compress(bytes, &mut out)
+        .map_err(|e| wrong(e.to_string()))?;
     out.truncate(length);
     Ok(out)
 }
@@ -160,15 +180,22 @@ fn written(stream: &Stream<'_>, kind: PixelKind, size: (usize, usize)) -> Vec<u8
 
 /// Wraps a finished zlib stream in a PNG file.
 fn copied(stream: &[u8], kind: PixelKind, size: (usize, usize)) -> Vec<u8> {
-    contained(stream.len(), kind, size, |room| room[..stream.len()].copy_from_slice(stream))
+    contained(stream.len(), kind, size, |room| {
+        room[..stream.len()].copy_from_slice(stream)
+    })
 }
 
-/// A PNG file with a zlib stream of `length` bytes. `fill` writes it to the front of its argument, which has
-/// at least [`SLACK`] more bytes of scratch space.
+/// A PNG file with a zlib stream of `length` bytes. `fill` writes it to the front of its argument,
+/// which has at least [`SLACK`] more bytes of scratch space.
 ///
-/// The file is built in an allocation of its exact size: tiles are cached, and the cache counts length, not
-/// capacity.
-fn contained(length: usize, kind: PixelKind, size: (usize, usize), fill: impl FnOnce(&mut [u8])) -> Vec<u8> {
+/// The file is built in an allocation of its exact size: tiles are cached, and the cache counts
+/// length, not capacity.
+fn contained(
+    length: usize,
+    kind: PixelKind,
+    size: (usize, usize),
+    fill: impl FnOnce(&mut [u8]),
+) -> Vec<u8> {
     const SIGNATURE: [u8; 8] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'];
     /// Bytes around a chunk's body: length and name before it, checksum after it.
     const FRAME: usize = 12;
@@ -196,13 +223,21 @@ fn header(kind: PixelKind, (width, height): (usize, usize)) -> Vec<u8> {
         PixelKind::Rgba => 6,
     };
     let [width, height] = [width, height].map(|side| (side as u32).to_be_bytes());
-    framed(*b"IHDR", &[&width[..], &height, &[8, colour_type, 0, 0, 0]].concat())
+    framed(
+        *b"IHDR",
+        &[&width[..], &height, &[8, colour_type, 0, 0, 0]].concat(),
+    )
 }
 
 /// A chunk: length, name, body, checksum of name and body.
 fn framed(name: [u8; 4], body: &[u8]) -> Vec<u8> {
     let named = [&name[..], body].concat();
-    [&(body.len() as u32).to_be_bytes()[..], &named, &crc32fast::hash(&named).to_be_bytes()].concat()
+    [
+        &(body.len() as u32).to_be_bytes()[..],
+        &named,
+        &crc32fast::hash(&named).to_be_bytes(),
+    ]
+    .concat()
 }
 
 #[cfg(test)]
@@ -215,9 +250,19 @@ mod tests {
         let length = TILE * TILE * kind.bytes();
         let noise = |i: usize| ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
         let flat = vec![7; length];
-        let smooth: Vec<u8> = (0..length).map(|i| (i % 512 / 4 + i / 4096) as u8).collect();
+        let smooth: Vec<u8> = (0..length)
+            .map(|i| (i % 512 / 4 + i / 4096) as u8)
+            .collect();
         let noisy: Vec<u8> = (0..length).map(noise).collect();
-        let mixed = (0..length).map(|i| if i < length / 2 { smooth[i] } else { noisy[i] / 16 }).collect();
+        let mixed = (0..length)
+            .map(|i| {
+                if i < length / 2 {
+                    smooth[i]
+                } else {
+                    noisy[i] / 16
+                }
+            })
+            .collect();
         vec![vec![0; length], flat, smooth, noisy, mixed]
     }
 
@@ -235,7 +280,12 @@ mod tests {
 
     #[test]
     fn what_is_encoded_decodes_to_the_same_pixels() {
-        for kind in [PixelKind::Grey, PixelKind::Rgb, PixelKind::GreyAlpha, PixelKind::Rgba] {
+        for kind in [
+            PixelKind::Grey,
+            PixelKind::Rgb,
+            PixelKind::GreyAlpha,
+            PixelKind::Rgba,
+        ] {
             for pixels in pictures(kind) {
                 for profile in [PngProfile::Fast, PngProfile::Small] {
                     let png = encoded(&pixels, kind, profile);
@@ -250,19 +300,38 @@ mod tests {
     fn images_of_8_bits_and_any_size_are_encoded_and_others_are_refused() {
         let (mut png, mut buffers) = (Vec::new(), EncodeBuffers::default());
         fn encoder<'a>(png: &'a mut Vec<u8>, buffers: &'a mut EncodeBuffers) -> PngEncoder<'a> {
-            PngEncoder { png, profile: PngProfile::Fast, buffers }
+            PngEncoder {
+                png,
+                profile: PngProfile::Fast,
+                buffers,
+            }
         }
         let small = image::RgbImage::from_fn(7, 3, |x, y| image::Rgb([x as u8, y as u8, 200]));
-        small.write_with_encoder(encoder(&mut png, &mut buffers)).unwrap();
+        small
+            .write_with_encoder(encoder(&mut png, &mut buffers))
+            .unwrap();
         assert_eq!(image::load_from_memory(&png).unwrap().to_rgb8(), small);
         let deep = image::ImageBuffer::<image::Luma<u16>, _>::new(7, 3);
-        assert!(deep.write_with_encoder(encoder(&mut png, &mut buffers)).is_err());
-        assert!(encoder(&mut png, &mut buffers).write_image(&[0; 20], 7, 3, ExtendedColorType::L8).is_err());
+        assert!(
+            deep.write_with_encoder(encoder(&mut png, &mut buffers))
+                .is_err()
+        );
+        assert!(
+            encoder(&mut png, &mut buffers)
+                .write_image(&[0; 20], 7, 3, ExtendedColorType::L8)
+                .is_err()
+        );
     }
 
     #[test]
     fn every_filter_decodes_to_the_same_pixels() {
-        let filters = [Filter::None, Filter::Sub, Filter::Up, Filter::Average, Filter::Paeth];
+        let filters = [
+            Filter::None,
+            Filter::Sub,
+            Filter::Up,
+            Filter::Average,
+            Filter::Paeth,
+        ];
         for kind in [PixelKind::Grey, PixelKind::Rgb] {
             let pixels = pictures(kind).swap_remove(4);
             for filter in filters {
@@ -271,7 +340,11 @@ mod tests {
                 comes_back(
                     &pixels,
                     kind,
-                    &written(&Stream::new(&filtered, &mut Pairs::default()), kind, (TILE, TILE)),
+                    &written(
+                        &Stream::new(&filtered, &mut Pairs::default()),
+                        kind,
+                        (TILE, TILE),
+                    ),
                 );
             }
             let mut filtered = Vec::new();
@@ -279,7 +352,11 @@ mod tests {
             comes_back(
                 &pixels,
                 kind,
-                &written(&Stream::new(&filtered, &mut Pairs::default()), kind, (TILE, TILE)),
+                &written(
+                    &Stream::new(&filtered, &mut Pairs::default()),
+                    kind,
+                    (TILE, TILE),
+                ),
             );
         }
     }
@@ -288,10 +365,17 @@ mod tests {
     fn small_is_never_larger_than_fast_and_buffers_carry_nothing_over() {
         let mut buffers = EncodeBuffers::default();
         for pixels in pictures(PixelKind::Grey) {
-            let mut length = |profile| encode(&pixels, PixelKind::Grey, profile, &mut buffers).unwrap().len();
+            let mut length = |profile| {
+                encode(&pixels, PixelKind::Grey, profile, &mut buffers)
+                    .unwrap()
+                    .len()
+            };
             let (small, fast) = (length(PngProfile::Small), length(PngProfile::Fast));
             assert!(small <= fast, "{small} > {fast}");
-            assert_eq!(fast, encoded(&pixels, PixelKind::Grey, PngProfile::Fast).len());
+            assert_eq!(
+                fast,
+                encoded(&pixels, PixelKind::Grey, PngProfile::Fast).len()
+            );
         }
     }
 

@@ -17,7 +17,8 @@ impl MissingMask<'_> {
         is_value || voxel.to_f64().is_nan() || self.places.binary_search(&place).is_ok()
     }
 
-    /// Fills `opacity` with 0 for each missing voxel of the field and 255 for each other; clears it if none is missing.
+    /// Fills `opacity` with 0 for each missing voxel of the field and 255 for each other; clears it
+    /// if none is missing.
     pub fn opacity(&self, field: &Samples, opacity: &mut Vec<u8>) {
         opacity.clear();
         with_samples!(field, voxels => {
@@ -34,7 +35,12 @@ impl MissingMask<'_> {
 fn has_nan<T: Voxel>(voxels: &[T]) -> bool {
     const TOGETHER: usize = 256;
     let mut groups = voxels.chunks(TOGETHER);
-    T::IS_FLOAT && groups.any(|group| group.iter().fold(false, |any, voxel| any | voxel.to_f64().is_nan()))
+    T::IS_FLOAT
+        && groups.any(|group| {
+            group
+                .iter()
+                .fold(false, |any, voxel| any | voxel.to_f64().is_nan())
+        })
 }
 
 #[cfg(test)]
@@ -46,11 +52,17 @@ mod tests {
     #[test]
     fn values_places_and_nan_are_missing_and_a_field_without_any_has_no_opacity() {
         let missing = Missing::new(&[Number::Whole(7)], VoxelType::U8);
-        let mask = MissingMask { values: Some(&missing), places: vec![2] };
+        let mask = MissingMask {
+            values: Some(&missing),
+            places: vec![2],
+        };
         let mut opacity = vec![9];
         mask.opacity(&Samples::U8(vec![1, 7, 3, 4]), &mut opacity);
         assert_eq!(opacity, [255, 0, 0, 255]);
-        let means = MissingMask { values: None, places: Vec::new() };
+        let means = MissingMask {
+            values: None,
+            places: Vec::new(),
+        };
         means.opacity(&Samples::U8(vec![1, 7]), &mut opacity);
         assert!(opacity.is_empty());
         let mut floats = vec![1.0_f32; 600];

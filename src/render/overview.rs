@@ -1,7 +1,8 @@
 //! Overviews: the tiles of one slice joined and shrunk to a thumbnail.
 //!
-//! Shades and colours are averaged; for labels each pixel is the colour of one id. Unlike levels, which average stored
-//! values, this averages windowed 8-bit values: thumbnails are not for measurements.
+//! Shades and colours are averaged; for labels each pixel is the colour of one id. Unlike levels,
+//! which average stored values, this averages windowed 8-bit values: thumbnails are not for
+//! measurements.
 
 use image::imageops::{FilterType, resize, thumbnail as averaged};
 use image::{DynamicImage, ImageBuffer, Luma, LumaA, Pixel, Rgb, Rgba};
@@ -14,9 +15,14 @@ use crate::render::plan::{Overview, Picture, PixelKind};
 
 /// Renders a thumbnail of one slice as a PNG.
 pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
-    let trace = plan.tiles.first().and_then(|tile| tile.policy.trace.as_deref());
+    let trace = plan
+        .tiles
+        .first()
+        .and_then(|tile| tile.policy.trace.as_deref());
     let thumbnail = trace::drawing(trace, || thumbnail(plan, scratch))?;
-    Ok(trace::stage(trace, Stage::Encode, || encode::picture(&thumbnail, &mut scratch.encoder))?)
+    Ok(trace::stage(trace, Stage::Encode, || {
+        encode::picture(&thumbnail, &mut scratch.encoder)
+    })?)
 }
 
 /// Renders a thumbnail of one slice without encoding it.
@@ -47,14 +53,20 @@ fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
     let whole: ImageBuffer<P, _> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
         .ok_or_else(|| EncodeError::new(width * height, "there are too few pixels".to_owned()))?;
     if is_labels {
-        return Ok(resize(&whole, small_width as u32, small_height as u32, FilterType::Nearest));
+        return Ok(resize(
+            &whole,
+            small_width as u32,
+            small_height as u32,
+            FilterType::Nearest,
+        ));
     }
     let mut small = averaged(&whole, small_width as u32, small_height as u32);
     small.pixels_mut().for_each(undarken);
     Ok(small)
 }
 
-/// Divides an averaged colour by its opacity: missing pixels are black, and must not darken their neighbours.
+/// Divides an averaged colour by its opacity: missing pixels are black, and must not darken their
+/// neighbours.
 fn undarken<P: Pixel<Subpixel = u8>>(pixel: &mut P) {
     let alpha = u16::from(pixel.alpha());
     if alpha > 0 && alpha < 255 {
@@ -74,7 +86,10 @@ fn assembled(
     let mut opacity = Vec::new();
     for (index, tile) in plan.tiles.iter().enumerate() {
         let Drawn { pixels, alpha } = scratch.drawing.draw(tile)?;
-        let place = (index % plan.across.max(1) * TILE, index / plan.across.max(1) * TILE);
+        let place = (
+            index % plan.across.max(1) * TILE,
+            index / plan.across.max(1) * TILE,
+        );
         paste(pixels, kind.bytes(), place, width, &mut whole);
         if !alpha.is_empty() {
             opacity.resize(width * height, 255);
@@ -84,21 +99,27 @@ fn assembled(
     Ok((whole, opacity))
 }
 
-/// Copies a tile to its place in a picture, as far as the picture goes; a pixel has this number of bytes.
+/// Copies a tile to its place in a picture, as far as the picture goes; a pixel has this number of
+/// bytes.
 fn paste(tile: &[u8], bytes: usize, (left, top): (usize, usize), width: usize, whole: &mut [u8]) {
     let taken = width.saturating_sub(left).min(TILE) * bytes;
     let into = whole.chunks_exact_mut(width * bytes).skip(top);
     for (from, into) in tile.chunks_exact(TILE * bytes).zip(into) {
-        if let (Some(from), Some(into)) =
-            (from.get(..taken), into.get_mut(left * bytes..left * bytes + taken))
-        {
+        if let (Some(from), Some(into)) = (
+            from.get(..taken),
+            into.get_mut(left * bytes..left * bytes + taken),
+        ) {
             into.copy_from_slice(from);
         }
     }
 }
 
-/// The size, reduced so that it fits the maximum width and height, keeping the aspect ratio; at least 1 × 1.
-fn fitted((width, height): (usize, usize), (most_wide, most_high): (usize, usize)) -> (usize, usize) {
+/// The size, reduced so that it fits the maximum width and height, keeping the aspect ratio; at
+/// least 1 × 1.
+fn fitted(
+    (width, height): (usize, usize),
+    (most_wide, most_high): (usize, usize),
+) -> (usize, usize) {
     if width <= most_wide && height <= most_high {
         (width, height)
     } else if width * most_high >= height * most_wide {

@@ -21,8 +21,8 @@ pub struct Plan {
     pub picture: Picture,
     /// What the settings of the server decide about its pixels.
     pub style: Style,
-    /// Whether pixels that are missing in all channels are transparent, and gaps in volumes are missing; otherwise they are
-    /// black, and gaps are drawn as they are read.
+    /// Whether pixels that are missing in all channels are transparent, and gaps in volumes are
+    /// missing; otherwise they are black, and gaps are drawn as they are read.
     pub shows_missing: bool,
     /// How much of each stored chunk is decoded, and whether the reads yield to requests.
     pub policy: ReadPolicy,
@@ -45,7 +45,8 @@ pub struct Cutout {
     pub view: LevelView,
     /// The box, within the level.
     pub region: Region,
-    /// Whether there are voxels: the time point exists, and the box is not empty. A gap in a series is read as zeros.
+    /// Whether there are voxels: the time point exists, and the box is not empty. A gap in a series
+    /// is read as zeros.
     pub is_there: bool,
     /// The window in force, if it is known.
     pub window: Option<Window>,
@@ -59,7 +60,8 @@ pub struct Cutout {
     pub voxel_size: Option<(Xyz<f64>, String)>,
     /// The values that stand for missing data, which are left out of means.
     pub missing: Missing,
-    /// Whether voxels are label ids, for which derived levels take one voxel of each box rather than the mean.
+    /// Whether voxels are label ids, for which derived levels take one voxel of each box rather
+    /// than the mean.
     pub is_label: bool,
     /// How much of the stored chunks is decoded.
     pub policy: ReadPolicy,
@@ -90,7 +92,8 @@ pub struct SegmentationFormat {
 /// The encoding of a chunk of a chunked format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChunkFormat {
-    /// The extents of the encoded array, at least the extents of the box; voxels beyond the box are zeros.
+    /// The extents of the encoded array, at least the extents of the box; voxels beyond the box are
+    /// zeros.
     pub size: Xyz<u64>,
     /// The type that voxels are converted to: their own, or a wider one.
     pub voxel: VoxelType,
@@ -246,7 +249,10 @@ impl Cutout {
     pub fn shape(&self) -> Vec<u64> {
         let size = self.region.size;
         let components = Some(self.values() as u64).filter(|count| *count > 1);
-        [size.z, size.y, size.x].into_iter().chain(components).collect()
+        [size.z, size.y, size.x]
+            .into_iter()
+            .chain(components)
+            .collect()
     }
 }
 
@@ -255,15 +261,27 @@ impl BoxEncoding {
     pub fn bytes(&self, plan: &Cutout) -> u64 {
         let own = plan.region.size;
         let (size, voxel) = match self {
-            BoxEncoding::File(BoxFormat::Npy | BoxFormat::Raw | BoxFormat::Tiff) => (own, plan.voxel),
-            BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => (format.size, format.voxel),
+            BoxEncoding::File(BoxFormat::Npy | BoxFormat::Raw | BoxFormat::Tiff) => {
+                (own, plan.voxel)
+            }
+            BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => {
+                (format.size, format.voxel)
+            }
             BoxEncoding::Segmentation(format) => (own, format.voxel),
         };
         let bytes = (plan.values() * voxel.stored_bytes()) as u64;
-        // Of a narrow box, the directories of the pages are most of the file, and the look-up tables of the channels.
-        let channels = if *self == BoxEncoding::File(BoxFormat::Tiff) { plan.channels() as u64 } else { 0 };
+        // Of a narrow box, the directories of the pages are most of the file, and the look-up
+        // tables of the channels.
+        let channels = if *self == BoxEncoding::File(BoxFormat::Tiff) {
+            plan.channels() as u64
+        } else {
+            0
+        };
         let directories = ((own.z + TABLE) * channels).saturating_mul(MAX_DIRECTORY);
-        size.zip(own, u64::max).volume().saturating_mul(bytes).saturating_add(directories)
+        size.zip(own, u64::max)
+            .volume()
+            .saturating_mul(bytes)
+            .saturating_add(directories)
     }
 
     /// How the encoded box is compressed.
@@ -287,7 +305,10 @@ impl Plan {
 impl Source {
     /// The boxes of stored voxels that the tile shows; none if the tile is outside the volume.
     pub fn regions(&self) -> impl Iterator<Item = Region> + '_ {
-        let runs = self.patch.iter().flat_map(|patch| patch.runs().iter().map(move |run| patch.region(run)));
+        let runs = self
+            .patch
+            .iter()
+            .flat_map(|patch| patch.runs().iter().map(move |run| patch.region(run)));
         runs.map(|region| self.view.stored_region(&region))
     }
 }

@@ -1,19 +1,24 @@
-//! Slices: the voxels of a level that a patch shows, read as they are or downsampled from a finer level.
+//! Slices: the voxels of a level that a patch shows, read as they are or downsampled from a finer
+//! level.
 //!
-//! A stored level is read one run of rows at a time. A derived one is read in blocks of bounded size, aligned to the
-//! volume's chunks, and reduced block by block: memory use does not grow with the level.
+//! A stored level is read one run of rows at a time. A derived one is read in blocks of bounded
+//! size, aligned to the volume's chunks, and reduced block by block: memory use does not grow with
+//! the level.
 
 use super::downsample::{Means, SumBuffer};
 use super::mask::MissingMask;
 use crate::geometry::{Patch, Region, RowRun};
 use crate::render::plan::Source;
-use crate::volume::{Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples};
+use crate::volume::{
+    Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples,
+};
 
-/// The maximum block size in bytes if small blocks cost no extra decoding: a block stays in the core's private cache
-/// until it is summed.
+/// The maximum block size in bytes if small blocks cost no extra decoding: a block stays in the
+/// core's private cache until it is summed.
 const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 
-/// Fills `field` with the patch's intensities: `height` × `width`, means over boxes if the level is derived.
+/// Fills `field` with the patch's intensities: `height` × `width`, means over boxes if the level is
+/// derived.
 ///
 /// Returns what stands for missing data in it.
 pub(super) fn means<'a>(
@@ -38,10 +43,14 @@ pub(super) fn means<'a>(
         })?;
         means.finish(field)
     });
-    Ok(MissingMask { values: None, places })
+    Ok(MissingMask {
+        values: None,
+        places,
+    })
 }
 
-/// Fills `field` with the patch's voxels as stored: the first voxel of each box if the level is derived.
+/// Fills `field` with the patch's voxels as stored: the first voxel of each box if the level is
+/// derived.
 ///
 /// Returns what stands for missing data in it.
 pub(super) fn picks<'a>(
@@ -57,7 +66,9 @@ pub(super) fn picks<'a>(
     let mut places = Vec::new();
     for run in patch.runs() {
         let region = source.view.stored_region(&patch.region(run));
-        let request = ReadRequest::new(source.time, region).every(source.view.downsample).with(policy);
+        let request = ReadRequest::new(source.time, region)
+            .every(source.view.downsample)
+            .with(policy);
         let into = field.part(plane.place(0, run.first as u64, 0), request.size());
         source.volume.read_box(&request, into)?;
         for gap in gaps(source, &region, has_gaps) {
@@ -65,25 +76,47 @@ pub(super) fn picks<'a>(
         }
     }
     places.sort_unstable();
-    Ok(MissingMask { values: Some(&source.missing), places })
+    Ok(MissingMask {
+        values: Some(&source.missing),
+        places,
+    })
 }
 
-/// The parts of a box that are missing, if it `has_gaps` to be left out; otherwise they are read as 0 or the fill value.
+/// The parts of a box that are missing, if it `has_gaps` to be left out; otherwise they are read as
+/// 0 or the fill value.
 fn gaps(source: &Source, region: &Region, has_gaps: bool) -> Vec<Region> {
-    if has_gaps { source.volume.gaps(source.time, region) } else { Vec::new() }
+    if has_gaps {
+        source.volume.gaps(source.time, region)
+    } else {
+        Vec::new()
+    }
 }
 
 /// The places, counted from the first row of the request, of the voxels that it reads in a gap.
-fn picked(gap: &Region, request: &ReadRequest, patch: &Patch) -> impl Iterator<Item = usize> + use<> {
+fn picked(
+    gap: &Region,
+    request: &ReadRequest,
+    patch: &Patch,
+) -> impl Iterator<Item = usize> + use<> {
     let (plane, width) = (patch.plane(), patch.width());
     let (start, step) = (request.region.start, request.step);
-    let first = gap.start.zip(start, u64::saturating_sub).zip(step, u64::div_ceil);
-    let end = gap.end().zip(start, u64::saturating_sub).zip(step, u64::div_ceil);
+    let first = gap
+        .start
+        .zip(start, u64::saturating_sub)
+        .zip(step, u64::div_ceil);
+    let end = gap
+        .end()
+        .zip(start, u64::saturating_sub)
+        .zip(step, u64::div_ceil);
     // Along the slice axis, only the first voxel is read.
     let is_there = first[plane.slice_axis()] == 0;
     let rows = first[plane.row_axis()]..if is_there { end[plane.row_axis()] } else { 0 };
     let columns = first[plane.column_axis()]..end[plane.column_axis()];
-    rows.flat_map(move |row| columns.clone().map(move |column| row as usize * width + column as usize))
+    rows.flat_map(move |row| {
+        columns
+            .clone()
+            .map(move |column| row as usize * width + column as usize)
+    })
 }
 
 /// Calls `work` for every block of stored voxels that the patch is computed from.
@@ -93,7 +126,11 @@ fn for_blocks(
     mut work: impl FnMut(&RowRun, Region) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let shape = source.volume.shape();
-    let bytes = if shape.access == Access::Uncached { BLOCK_BYTES } else { NEAR_BYTES };
+    let bytes = if shape.access == Access::Uncached {
+        BLOCK_BYTES
+    } else {
+        NEAR_BYTES
+    };
     let most = bytes / shape.voxel.samples().voxel_bytes() as u64;
     for run in patch.runs() {
         let region = source.view.stored_region(&patch.region(run));

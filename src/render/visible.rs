@@ -8,7 +8,8 @@ use crate::geometry::Patch;
 use crate::render::plan::Visible;
 use crate::volume::{ReadError, Voxel, with_samples};
 
-/// The finite values that are visible, in no particular order; without those that stand for missing data.
+/// The finite values that are visible, in no particular order; without those that stand for missing
+/// data.
 pub fn visible(plan: &Visible, scratch: &mut Scratch) -> Result<Vec<f64>, ReadError> {
     let drawing = &mut scratch.drawing;
     let mut all = Vec::new();
@@ -26,13 +27,21 @@ pub fn visible(plan: &Visible, scratch: &mut Scratch) -> Result<Vec<f64>, ReadEr
     Ok(all)
 }
 
-/// The positions among a patch's voxels of those that these columns and rows of the tile show, each once.
+/// The positions among a patch's voxels of those that these columns and rows of the tile show, each
+/// once.
 fn places(patch: &Patch, [columns, rows]: &[Range<usize>; 2]) -> Vec<usize> {
-    let shown = patch.shown().zip(patch.top()..).filter(|(_, row)| rows.contains(row));
+    let shown = patch
+        .shown()
+        .zip(patch.top()..)
+        .filter(|(_, row)| rows.contains(row));
     let mut distinct: Vec<usize> = shown.map(|(distinct, _)| distinct).collect();
     distinct.dedup();
     let column = |column: usize| column.saturating_sub(patch.left()).min(patch.width());
     let across = column(columns.start)..column(columns.end);
-    let row = |row: usize| across.clone().map(move |column| row * patch.width() + column);
+    let row = |row: usize| {
+        across
+            .clone()
+            .map(move |column| row * patch.width() + column)
+    };
     distinct.into_iter().flat_map(row).collect()
 }

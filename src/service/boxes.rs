@@ -1,10 +1,11 @@
 //! The memory for boxes of voxels that are being made or sent, which clients share.
 //!
-//! A box counts [`COPIES`] times its size while it is made, because it is read, arranged and encoded, and once while it is
-//! sent. A client may hold a quarter of the memory, or a single box; no box may be larger than a quarter. So a client that
-//! reads slowly leaves three quarters to other clients, for as long as it likes, and at least one quarter while a large box
-//! is made for it. Requests for which there is no room wait: the requests of one client in order, and no request behind the
-//! requests of another client.
+//! A box counts [`COPIES`] times its size while it is made, because it is read, arranged and
+//! encoded, and once while it is sent. A client may hold a quarter of the memory, or a single box;
+//! no box may be larger than a quarter. So a client that reads slowly leaves three quarters to
+//! other clients, for as long as it likes, and at least one quarter while a large box is made for
+//! it. Requests for which there is no room wait: the requests of one client in order, and no
+//! request behind the requests of another client.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,8 +49,8 @@ struct State {
 struct Account {
     /// The bytes held; changed only while the state is locked.
     held: AtomicU64,
-    /// Locked by the client's next waiting request, so that only one request of each client looks for room when memory is
-    /// given back.
+    /// Locked by the client's next waiting request, so that only one request of each client looks
+    /// for room when memory is given back.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -65,7 +66,12 @@ impl BoxMemory {
     /// So many bytes of memory; `gauge` follows how many are held.
     pub fn new(bytes: usize, gauge: Gauge) -> Self {
         let (state, freed) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Shared { bytes: bytes as u64, state, freed, gauge }))
+        Self(Arc::new(Shared {
+            bytes: bytes as u64,
+            state,
+            freed,
+            gauge,
+        }))
     }
 
     /// Waits until there is room to make a box of so many bytes.
@@ -104,14 +110,21 @@ impl BoxMemory {
 
     fn try_hold(&self, account: &Arc<Account>, bytes: u64) -> Option<Held> {
         let mut state = lock(&self.0.state);
-        let (own, all) = (account.held.load(Ordering::Relaxed) + bytes, state.held + bytes);
+        let (own, all) = (
+            account.held.load(Ordering::Relaxed) + bytes,
+            state.held + bytes,
+        );
         if all > self.0.bytes || (own > bytes && own > self.0.bytes / SHARES) {
             return None;
         }
         state.held = all;
         self.0.gauge.set(all as i64);
         account.held.store(own, Ordering::Relaxed);
-        Some(Held { memory: self.clone(), account: Arc::clone(account), bytes: AtomicU64::new(bytes) })
+        Some(Held {
+            memory: self.clone(),
+            account: Arc::clone(account),
+            bytes: AtomicU64::new(bytes),
+        })
     }
 }
 
@@ -119,7 +132,10 @@ impl Held {
     /// Gives back all but so many bytes: the box is made.
     pub fn shrink_to(&self, bytes: usize) {
         let mut state = lock(&self.memory.0.state);
-        let freed = self.bytes.fetch_min(bytes as u64, Ordering::Relaxed).saturating_sub(bytes as u64);
+        let freed = self
+            .bytes
+            .fetch_min(bytes as u64, Ordering::Relaxed)
+            .saturating_sub(bytes as u64);
         self.account.held.fetch_sub(freed, Ordering::Relaxed);
         state.held -= freed;
         self.memory.0.gauge.set(state.held as i64);
@@ -147,7 +163,8 @@ mod tests {
 
     /// What is held, if it is admitted at once.
     fn held(memory: &BoxMemory, number: u8, bytes: u64) -> Option<Held> {
-        match pin!(memory.hold(client(number), bytes)).poll(&mut Context::from_waker(Waker::noop())) {
+        match pin!(memory.hold(client(number), bytes)).poll(&mut Context::from_waker(Waker::noop()))
+        {
             Poll::Ready(held) => Some(held.unwrap()),
             Poll::Pending => None,
         }
@@ -158,7 +175,11 @@ mod tests {
         let gauge = Gauge::default();
         let memory = BoxMemory::new(1200, gauge.clone());
         let sent: Vec<Held> = (0..3).filter_map(|_| held(&memory, 1, 60)).collect();
-        assert_eq!((sent.len(), gauge.get()), (1, 180), "two that are made exceed a quarter");
+        assert_eq!(
+            (sent.len(), gauge.get()),
+            (1, 180),
+            "two that are made exceed a quarter"
+        );
         sent[0].shrink_to(60);
         let more: Vec<Held> = std::iter::from_fn(|| {
             let held = held(&memory, 1, 60)?;
@@ -174,14 +195,21 @@ mod tests {
         drop((large, other, sent, more));
         assert_eq!(gauge.get(), 0);
         drop(memory.account(client(4)));
-        assert_eq!(lock(&memory.0.state).clients.len(), 1, "those that hold nothing are forgotten");
+        assert_eq!(
+            lock(&memory.0.state).clients.len(),
+            1,
+            "those that hold nothing are forgotten"
+        );
     }
 
     #[test]
     fn a_box_of_more_than_a_quarter_is_too_large() {
         let memory = BoxMemory::new(1200, Gauge::default());
-        let refused = pin!(memory.hold(client(1), 301)).poll(&mut Context::from_waker(Waker::noop()));
-        let Poll::Ready(Err(TileError::TooLarge(problem))) = refused else { panic!("it waits or fits") };
+        let refused =
+            pin!(memory.hold(client(1), 301)).poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Err(TileError::TooLarge(problem))) = refused else {
+            panic!("it waits or fits")
+        };
         assert!(problem.contains("render.boxes"), "{problem}");
         assert!(held(&memory, 1, 300).is_some());
     }
@@ -197,7 +225,10 @@ mod tests {
         let sizes = [(2, 100), (3, 100), (4, 100), (5, 66)];
         let others = sizes.map(|(number, bytes)| held(&memory, number, bytes).unwrap());
         drop(slow);
-        assert!(second.as_mut().poll(&mut context).is_pending(), "there is no room for it");
+        assert!(
+            second.as_mut().poll(&mut context).is_pending(),
+            "there is no room for it"
+        );
         drop(others);
         assert!(second.as_mut().poll(&mut context).is_ready());
     }
@@ -210,10 +241,14 @@ mod tests {
         let mut large = Box::pin(memory.hold(client(1), 300));
         let mut small = pin!(memory.hold(client(1), 12));
         assert!(
-            large.as_mut().poll(&mut context).is_pending() && small.as_mut().poll(&mut context).is_pending()
+            large.as_mut().poll(&mut context).is_pending()
+                && small.as_mut().poll(&mut context).is_pending()
         );
         first.shrink_to(90);
-        assert!(small.as_mut().poll(&mut context).is_pending(), "it is not its turn");
+        assert!(
+            small.as_mut().poll(&mut context).is_pending(),
+            "it is not its turn"
+        );
         assert!(held(&memory, 1, 70).is_some(), "there is room at once");
         drop(large);
         assert!(small.as_mut().poll(&mut context).is_ready());

@@ -14,7 +14,8 @@ pub enum Client {
 }
 
 impl Client {
-    /// The client at an address. An IPv4-mapped IPv6 address is the same client as the IPv4 address.
+    /// The client at an address. An IPv4-mapped IPv6 address is the same client as the IPv4
+    /// address.
     pub fn new(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Client::V4(address),
@@ -33,8 +34,8 @@ pub enum Urgency {
     Wanted,
     /// Requested ahead of use. Such a client is likely to request all neighbouring tiles as well.
     Prefetch,
-    /// A tile with the display settings of one page, which its user may be changing, or a search: made after everything else,
-    /// on at most half of the threads, and never stored in tiers.
+    /// A tile with the display settings of one page, which its user may be changing, or a search:
+    /// made after everything else, on at most half of the threads, and never stored in tiers.
     View,
 }
 
@@ -50,12 +51,18 @@ pub struct Demand {
 impl Demand {
     /// A request by a user who is waiting.
     pub const fn wanted(client: Client) -> Self {
-        Self { client, urgency: Urgency::Wanted }
+        Self {
+            client,
+            urgency: Urgency::Wanted,
+        }
     }
 
     /// A request ahead of use.
     pub const fn prefetch(client: Client) -> Self {
-        Self { client, urgency: Urgency::Prefetch }
+        Self {
+            client,
+            urgency: Urgency::Prefetch,
+        }
     }
 }
 

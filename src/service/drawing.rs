@@ -19,7 +19,11 @@ pub(super) enum Drawing {
     Overview(Overview),
     Range(Visible),
     /// A box of voxels, and the memory in which it is made: held for as long as this is.
-    Box(Cutout, BoxEncoding, #[expect(dead_code, reason = "it is held")] Option<Arc<Held>>),
+    Box(
+        Cutout,
+        BoxEncoding,
+        #[expect(dead_code, reason = "it is held")] Option<Arc<Held>>,
+    ),
 }
 
 impl Drawing {
@@ -58,12 +62,16 @@ impl Drawing {
         matches!(self, Drawing::Tile(_) | Drawing::Overview(_))
     }
 
-    /// A box that is a stored chunk, if it can be sent as it is and is in memory: it needs no render thread. Never blocks.
+    /// A box that is a stored chunk, if it can be sent as it is and is in memory: it needs no
+    /// render thread. Never blocks.
     pub fn stored_chunk(&self, metrics: &Metrics) -> Option<Bytes> {
-        let Drawing::Box(plan, encoding, _) = self else { return None };
+        let Drawing::Box(plan, encoding, _) = self else {
+            return None;
+        };
         let chunk = render::cached_box(plan, *encoding)?;
         metrics.chunks_passed.inc();
-        self.trace().inspect(|trace| trace.set_outcome(Outcome::Passed));
+        self.trace()
+            .inspect(|trace| trace.set_outcome(Outcome::Passed));
         Some(chunk)
     }
 

@@ -87,7 +87,10 @@ impl TileError {
 
     /// Whether a render was stopped because nobody waited for it.
     pub(super) fn is_stopped(&self) -> bool {
-        matches!(self, TileError::Render(RenderError::Read(ReadError::Abandoned(_))))
+        matches!(
+            self,
+            TileError::Render(RenderError::Read(ReadError::Abandoned(_)))
+        )
     }
 
     /// The message for clients: without file paths.
@@ -104,7 +107,9 @@ impl From<NoBox> for TileError {
     fn from(error: NoBox) -> Self {
         match error {
             NoBox::NotFound(error) => error.into(),
-            NoBox::TooLarge { .. } | NoBox::Wasteful { .. } => TileError::TooLarge(error.to_string()),
+            NoBox::TooLarge { .. } | NoBox::Wasteful { .. } => {
+                TileError::TooLarge(error.to_string())
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Fetches what was identified: from the cache of encoded tiles, by joining a flight, or by leading a flight.
+//! Fetches what was identified: from the cache of encoded tiles, by joining a flight, or by leading
+//! a flight.
 
 use std::sync::Arc;
 
@@ -29,11 +30,11 @@ pub enum Warmed {
 }
 
 impl TileService {
-    /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is in the disk cache
-    /// when this returns. What happened is recorded in the trace.
+    /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is
+    /// in the disk cache when this returns. What happened is recorded in the trace.
     ///
-    /// If this future is dropped, a render that no other request waits for is dropped too: before it begins, or before
-    /// its next chunk.
+    /// If this future is dropped, a render that no other request waits for is dropped too: before
+    /// it begins, or before its next chunk.
     pub async fn fetch(
         &self,
         identified: &Identified,
@@ -64,16 +65,25 @@ impl TileService {
         trace: &Arc<Trace>,
     ) -> Result<Tile, TileError> {
         let key = identified.key();
-        let policy = || ReadPolicy { trace: Some(Arc::clone(trace)), ..ReadPolicy::default() };
+        let policy = || ReadPolicy {
+            trace: Some(Arc::clone(trace)),
+            ..ReadPolicy::default()
+        };
         let passed = match identified.what {
-            What::Box(..) => identified.drawing(policy()).and_then(|b| b.stored_chunk(&self.metrics)),
+            What::Box(..) => identified
+                .drawing(policy())
+                .and_then(|b| b.stored_chunk(&self.metrics)),
             _ => None,
         };
         if let Some(chunk) = passed {
             return Ok(Tile::new(key, chunk));
         }
         let is_suspect = self.is_suspect(identified);
-        let cache = if demand.urgency == Urgency::View { &self.views } else { &self.cache };
+        let cache = if demand.urgency == Urgency::View {
+            &self.views
+        } else {
+            &self.cache
+        };
         match cache.lookup_if(&key, |_| !is_suspect) {
             Lookup::Ready(tile) => {
                 trace.set_outcome(Outcome::Hit);
@@ -90,21 +100,27 @@ impl TileService {
                 trace.set_outcome(Outcome::Miss);
                 let (waiter, yields) = (flight.join(), Yields::Unwanted(flight.interest()));
                 let purpose = Purpose::Request(demand.urgency);
-                let work =
-                    self.work(identified, purpose, yields, Some(Arc::clone(trace))).ok_or(Abandoned)?;
+                let work = self
+                    .work(identified, purpose, yields, Some(Arc::clone(trace)))
+                    .ok_or(Abandoned)?;
                 let _ticket = self.preparation.launch(work, flight, demand);
                 Box::pin(self.landed(identified.origin.files(), waiter)).await
             }
         }
     }
 
-    /// Whether a tile may touch a chunk known to be corrupt: if so, a client's copy must not be confirmed with a 304.
+    /// Whether a tile may touch a chunk known to be corrupt: if so, a client's copy must not be
+    /// confirmed with a 304.
     pub fn is_suspect(&self, identified: &Identified) -> bool {
-        self.keeper.chunks.has_refused() && identified.footprint().is_some_and(|all| all.may_be_refused())
+        self.keeper.chunks.has_refused()
+            && identified
+                .footprint()
+                .is_some_and(|all| all.may_be_refused())
     }
 
-    /// Ensures that a tile is in the disk cache: unless it is there, renders it on the pool and writes it before this
-    /// returns. It bypasses the memory cache, and other requests cannot join its render.
+    /// Ensures that a tile is in the disk cache: unless it is there, renders it on the pool and
+    /// writes it before this returns. It bypasses the memory cache, and other requests cannot join
+    /// its render.
     ///
     /// Without tiers the tile is rendered and dropped.
     pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
@@ -113,7 +129,9 @@ impl TileService {
         };
         let (keeper, origin, key) = (Arc::clone(&self.keeper), work.origin.clone(), work.key);
         if !self.is_suspect(identified)
-            && spawn_blocking(move || keeper.has(&origin, key)).await.map_err(|_| Abandoned)??
+            && spawn_blocking(move || keeper.has(&origin, key))
+                .await
+                .map_err(|_| Abandoned)??
         {
             return Ok(Warmed::WasThere);
         }

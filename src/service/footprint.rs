@@ -16,7 +16,14 @@ impl Footprint {
         let sources = plans.iter().flat_map(|plan| plan.picture.sources());
         let parts = |source: &Source| -> Vec<_> {
             let (volume, time) = (&source.volume, source.time);
-            source.regions().map(|region| Part { volume: Arc::clone(volume), time, region }).collect()
+            source
+                .regions()
+                .map(|region| Part {
+                    volume: Arc::clone(volume),
+                    time,
+                    region,
+                })
+                .collect()
         };
         Self(sources.flat_map(parts).collect())
     }
@@ -26,7 +33,11 @@ impl Footprint {
         let mut all = Vec::new();
         for part in cutout.parts().filter(|part| part.is_there) {
             let (time, region) = (part.time, part.view.stored_region(&part.region));
-            all.extend(part.components.iter().cloned().map(|volume| Part { volume, time, region }));
+            all.extend(part.components.iter().cloned().map(|volume| Part {
+                volume,
+                time,
+                region,
+            }));
         }
         Self(all)
     }
@@ -52,17 +63,24 @@ impl Footprint {
 
     /// Whether it may touch a chunk known to be corrupt.
     pub fn may_be_refused(&self) -> bool {
-        self.0.iter().any(|part| part.volume.may_be_refused(part.time, &part.region))
+        self.0
+            .iter()
+            .any(|part| part.volume.may_be_refused(part.time, &part.region))
     }
 
     /// Whether nothing of it will change by what is appended to its files.
     pub fn is_final(&self) -> bool {
-        self.0.iter().all(|part| part.volume.is_final(part.time, &part.region))
+        self.0
+            .iter()
+            .all(|part| part.volume.is_final(part.time, &part.region))
     }
 
     /// The chunks that are not verified yet, or are corrupt; `None` if that is not known.
     pub fn unverified(&self) -> Option<Vec<ChunkId>> {
-        let each = self.0.iter().map(|part| part.volume.unverified(part.time, &part.region));
+        let each = self
+            .0
+            .iter()
+            .map(|part| part.volume.unverified(part.time, &part.region));
         Some(each.collect::<Option<Vec<_>>>()?.concat())
     }
 }

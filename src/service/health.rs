@@ -1,4 +1,5 @@
-//! What is wrong with what is served, for `/readyz`: each part of the service notes its own problems here.
+//! What is wrong with what is served, for `/readyz`: each part of the service notes its own
+//! problems here.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -90,7 +91,9 @@ mod tests {
         health.set_dataset(&token, None);
         assert_eq!(health.of_dataset(&token), None);
         let broken = ["a key is wrong".to_owned()];
-        assert!(health.set(Part::Configuration, &broken) && !health.set(Part::Configuration, &broken));
+        assert!(
+            health.set(Part::Configuration, &broken) && !health.set(Part::Configuration, &broken)
+        );
         assert_eq!(health.others(), [(Part::Configuration, broken[0].clone())]);
         assert!(!health.set(Part::Configuration, &[]) && health.others().is_empty());
     }

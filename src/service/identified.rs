@@ -40,7 +40,8 @@ pub(super) enum What {
     Overview(Overview),
     /// The range of what is visible.
     Range(Visible),
-    /// A box of voxels, and the memory in which it is made; on the heap, so that tiles do not take as much room as boxes.
+    /// A box of voxels, and the memory in which it is made; on the heap, so that tiles do not take
+    /// as much room as boxes.
     Box(Box<ResolvedBox>, BoxEncoding, Option<Arc<Held>>),
 }
 
@@ -66,7 +67,8 @@ impl Identified {
         &self.origin.dataset.counters
     }
 
-    /// Holds the memory at least until the value is made or given up, even if the request ends before.
+    /// Holds the memory at least until the value is made or given up, even if the request ends
+    /// before.
     #[must_use]
     pub fn holding(mut self, memory: Arc<Held>) -> Self {
         if let What::Box(.., held) = &mut self.what {
@@ -80,8 +82,13 @@ impl Identified {
         if !self.origin.may_grow() {
             return Keeping::AsConfigured;
         }
-        match self.footprint().is_some_and(|footprint| footprint.is_final()) {
-            true if matches!(self.what, What::Box(..)) || !self.origin.is_measured() => Keeping::AsConfigured,
+        match self
+            .footprint()
+            .is_some_and(|footprint| footprint.is_final())
+        {
+            true if matches!(self.what, What::Box(..)) || !self.origin.is_measured() => {
+                Keeping::AsConfigured
+            }
             true => Keeping::Revalidated,
             false => Keeping::No,
         }
@@ -90,14 +97,17 @@ impl Identified {
     /// What is read and how it is encoded, if it is a box of voxels.
     pub fn cutout(&self) -> Option<(Cutout, BoxEncoding)> {
         match &self.what {
-            What::Box(resolved, encoding, _) => Some((resolved.plan(ReadPolicy::default()), *encoding)),
+            What::Box(resolved, encoding, _) => {
+                Some((resolved.plan(ReadPolicy::default()), *encoding))
+            }
             _ => None,
         }
     }
 
     /// The stored voxels that it is made from; `None` for a black tile.
     pub(super) fn footprint(&self) -> Option<Footprint> {
-        self.drawing(ReadPolicy::default()).map(|drawing| drawing.footprint())
+        self.drawing(ReadPolicy::default())
+            .map(|drawing| drawing.footprint())
     }
 
     /// Its drawing, with chunks read by the policy; `None` for a black tile.
@@ -107,12 +117,16 @@ impl Identified {
             What::Tile(resolved) => Drawing::Tile(resolved.plan().with(policy)),
             What::Overview(overview) => {
                 let mut plan = overview.plan();
-                plan.tiles.iter_mut().for_each(|tile| tile.policy = policy.clone());
+                plan.tiles
+                    .iter_mut()
+                    .for_each(|tile| tile.policy = policy.clone());
                 Drawing::Overview(plan)
             }
             What::Range(visible) => {
                 let mut plan = visible.plan();
-                plan.tiles.iter_mut().for_each(|tile| tile.policy = policy.clone());
+                plan.tiles
+                    .iter_mut()
+                    .for_each(|tile| tile.policy = policy.clone());
                 Drawing::Range(plan)
             }
             What::Box(resolved, encoding, held) => {

@@ -1,9 +1,9 @@
-//! What the render threads do while they are idle: finish partly decoded chunks, then render the neighbours of requested
-//! tiles.
+//! What the render threads do while they are idle: finish partly decoded chunks, then render the
+//! neighbours of requested tiles.
 //!
-//! Finishing begins a short delay after a response, so that a client that sends its next request at once finds the
-//! threads free. It comes before prefetching, which then only has to copy. Between two chunks it yields to jobs, and
-//! to cache hits, which need CPU time but no render thread.
+//! Finishing begins a short delay after a response, so that a client that sends its next request at
+//! once finds the threads free. It comes before prefetching, which then only has to copy. Between
+//! two chunks it yields to jobs, and to cache hits, which need CPU time but no render thread.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -24,7 +24,8 @@ use crate::volume::Yields;
 
 /// The delay between a response and finishing: longer than a client needs to send its next request.
 const DELAY: Duration = Duration::from_millis(1);
-/// The maximum number of neighbours whose chunks are fetched at once; beyond it the oldest is given up.
+/// The maximum number of neighbours whose chunks are fetched at once; beyond it the oldest is given
+/// up.
 const MAX_AHEAD: usize = 16;
 
 impl TileService {
@@ -82,7 +83,11 @@ impl TileService {
                 if !self.is_quiet() {
                     break;
                 }
-                if self.pool.activity().finish(|| self.keeper.chunks.finish_one()) {
+                if self
+                    .pool
+                    .activity()
+                    .finish(|| self.keeper.chunks.finish_one())
+                {
                     continue;
                 }
             }
@@ -94,8 +99,8 @@ impl TileService {
         }
     }
 
-    /// Waits until rendered tiles are verified and written to the disk cache, at most for `within`. Tiles rendered
-    /// after this are not written. Blocks.
+    /// Waits until rendered tiles are verified and written to the disk cache, at most for `within`.
+    /// Tiles rendered after this are not written. Blocks.
     pub fn finish_writing(&self, within: Duration) {
         let until = Instant::now() + within;
         while self.keeper.has_parked() && Instant::now() < until {
@@ -111,13 +116,20 @@ impl TileService {
             thread::sleep(DELAY);
         }
         self.keeper.release();
-        self.keeper.finish(until.saturating_duration_since(Instant::now()));
+        self.keeper
+            .finish(until.saturating_duration_since(Instant::now()));
     }
 
     /// Prefetches the neighbours of this tile while the render threads are idle.
     ///
-    /// Only when a tile is fetched for the first time: on later fetches its neighbours have already been noted.
-    pub fn look_ahead(self: &Arc<Self>, asked: &TileRequest, identified: &Identified, brought: &Tile) {
+    /// Only when a tile is fetched for the first time: on later fetches its neighbours have already
+    /// been noted.
+    pub fn look_ahead(
+        self: &Arc<Self>,
+        asked: &TileRequest,
+        identified: &Identified,
+        brought: &Tile,
+    ) {
         if self.neighbours.is_off() || !brought.is_first_request() {
             return;
         }
@@ -131,13 +143,15 @@ impl TileService {
     /// Has tiles rendered while the render threads are idle.
     fn prefetch(self: &Arc<Self>, tiles: Vec<TileRequest>) {
         self.neighbours.add(tiles);
-        // While there are unfinished chunks, `use_pause` starts the idle work, which finishes them first.
+        // While there are unfinished chunks, `use_pause` starts the idle work, which finishes them
+        // first.
         if !self.keeper.chunks.has_unfinished() {
             self.start_if_idle();
         }
     }
 
-    /// Fetches the neighbours of a tile of an object in a store, and has each rendered when it has arrived.
+    /// Fetches the neighbours of a tile of an object in a store, and has each rendered when it has
+    /// arrived.
     fn fetch_ahead(self: &Arc<Self>, neighbours: Vec<TileRequest>) {
         for tile in neighbours.into_iter().rev() {
             let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,16 +170,29 @@ impl TileService {
     }
 
     async fn fetch_neighbour(self: Arc<Self>, tile: TileRequest) {
-        let Some(identified) = self.neighbour(&tile) else { return };
-        let (key, origin, keeper) = (identified.key(), identified.origin.clone(), Arc::clone(&self.keeper));
+        let Some(identified) = self.neighbour(&tile) else {
+            return;
+        };
+        let (key, origin, keeper) = (
+            identified.key(),
+            identified.origin.clone(),
+            Arc::clone(&self.keeper),
+        );
         if self.cache.peek(&key).is_some() {
             return;
         }
-        let is_kept =
-            async || spawn_blocking(move || keeper.has_anywhere(&origin, key)).await.unwrap_or(false);
-        let Some(footprint) = identified.footprint() else { return };
+        let is_kept = async || {
+            spawn_blocking(move || keeper.has_anywhere(&origin, key))
+                .await
+                .unwrap_or(false)
+        };
+        let Some(footprint) = identified.footprint() else {
+            return;
+        };
         if (self.keeper.has_tiers() && is_kept().await)
-            || gathered(footprint, &in_words(identified.origin.token())).await.is_ok()
+            || gathered(footprint, &in_words(identified.origin.token()))
+                .await
+                .is_ok()
         {
             self.prefetch(vec![tile]);
         }
@@ -182,10 +209,16 @@ impl TileService {
 
     /// Prefetches a tile, unless it is cached.
     fn render_neighbour(&self, tile: &TileRequest) {
-        let Some(identified) = self.neighbour(tile) else { return };
-        let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else { return };
+        let Some(identified) = self.neighbour(tile) else {
+            return;
+        };
+        let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else {
+            return;
+        };
         let work = |purpose, yields| self.work(&identified, purpose, yields, None);
-        let Some(ahead) = work(Purpose::Neighbour, Yields::ToRequests) else { return };
+        let Some(ahead) = work(Purpose::Neighbour, Yields::ToRequests) else {
+            return;
+        };
         if let Some(tile) = ahead.find() {
             return flight.land(Ok(ahead.weighed(tile)));
         }
@@ -194,8 +227,9 @@ impl TileService {
                 self.metrics.neighbours.inc();
                 flight.land(Ok(ahead.weighed(tile)));
             }
-            // The prefetch was interrupted or failed, which is ignored unless a request has joined the flight since.
-            // For that request the tile is rendered normally, so that an error is counted and reported as usual.
+            // The prefetch was interrupted or failed, which is ignored unless a request has joined
+            // the flight since. For that request the tile is rendered normally, so that an error is
+            // counted and reported as usual.
             Err(_) => {
                 self.metrics.neighbours_given_up.inc();
                 if let Some(flight) = flight.still_wanted()

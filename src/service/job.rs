@@ -25,9 +25,20 @@ pub(super) struct FlightJob<K: Hash + Eq + Clone, V: Clone, F> {
 impl<K: Hash + Eq + Clone, V: Clone, F> FlightJob<K, V, F> {
     /// A job that counts its outcome in these metrics.
     pub fn new(flight: Flight<K, V, TileError>, work: F, metrics: &Metrics) -> Self {
-        let Metrics { rejected, abandoned, stopped, .. } = metrics;
+        let Metrics {
+            rejected,
+            abandoned,
+            stopped,
+            ..
+        } = metrics;
         let (rejected, abandoned, stopped) = (rejected.clone(), abandoned.clone(), stopped.clone());
-        Self { flight, work, rejected, abandoned, stopped }
+        Self {
+            flight,
+            work,
+            rejected,
+            abandoned,
+            stopped,
+        }
     }
 }
 
@@ -38,7 +49,12 @@ where
     F: FnMut() -> Result<(V, usize), TileError> + Send + 'static,
 {
     fn run(self: Box<Self>, turn: Turn) {
-        let Self { mut flight, mut work, stopped, .. } = *self;
+        let Self {
+            mut flight,
+            mut work,
+            stopped,
+            ..
+        } = *self;
         let result = loop {
             match work() {
                 Err(error) if error.is_stopped() => match flight.still_wanted() {
@@ -62,12 +78,24 @@ where
     }
 
     fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>> {
-        let Self { flight, work, rejected, abandoned, stopped } = *self;
+        let Self {
+            flight,
+            work,
+            rejected,
+            abandoned,
+            stopped,
+        } = *self;
         let Some(flight) = flight.still_wanted() else {
             abandoned.inc();
             return None;
         };
-        Some(Box::new(Self { flight, work, rejected, abandoned, stopped }))
+        Some(Box::new(Self {
+            flight,
+            work,
+            rejected,
+            abandoned,
+            stopped,
+        }))
     }
 }
 
@@ -99,7 +127,13 @@ mod tests {
     ) -> Counter {
         let stopped = Counter::default();
         let (rejected, abandoned) = (Counter::default(), Counter::default());
-        let job = FlightJob { flight, work, rejected, abandoned, stopped: stopped.clone() };
+        let job = FlightJob {
+            flight,
+            work,
+            rejected,
+            abandoned,
+            stopped: stopped.clone(),
+        };
         let pool = RenderPool::new(NonZeroUsize::MIN, 0, Activity::default()).unwrap();
         drop(pool.submit(None, Demand::wanted(Client::InProcess), Box::new(job)));
         stopped
@@ -117,7 +151,11 @@ mod tests {
         let mut attempts = 0;
         let stopped = run(flight, move || {
             attempts += 1;
-            if attempts == 1 { Err(stopped_render()) } else { Ok((attempts, 1)) }
+            if attempts == 1 {
+                Err(stopped_render())
+            } else {
+                Ok((attempts, 1))
+            }
         });
         assert_eq!(waiter.wait_blocking().unwrap(), 2);
         assert_eq!(stopped.get(), 0);

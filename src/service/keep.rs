@@ -1,9 +1,9 @@
 //! Finds tiles in the tiers, and keeps new ones there: only once their chunks are verified.
 //!
-//! A tile made from unverified chunks is in the memory cache at once, but is written to the tiers only when all of
-//! its chunks are verified: tiers outlive the process, and after a restart nothing would know which tiles must be
-//! removed. A tile that touches a corrupt chunk is not served from any cache and gets no 304: it is rendered again,
-//! which fails until the file is repaired.
+//! A tile made from unverified chunks is in the memory cache at once, but is written to the tiers
+//! only when all of its chunks are verified: tiers outlive the process, and after a restart nothing
+//! would know which tiles must be removed. A tile that touches a corrupt chunk is not served from
+//! any cache and gets no 304: it is rendered again, which fails until the file is repaired.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -24,7 +24,8 @@ use crate::volume::hdf5::{ChunkStore, Standing};
 /// The maximum size in bytes of tiles waiting for verification: 32 MiB.
 const MAX_BYTES: usize = 32 << 20;
 
-/// The tiers, if there are any, and the tiles that wait for verification of the chunks that they were made from.
+/// The tiers, if there are any, and the tiles that wait for verification of the chunks that they
+/// were made from.
 pub(super) struct Keeper {
     tiers: Option<Tiers>,
     pub chunks: ChunkStore,
@@ -49,7 +50,12 @@ struct Parked {
 impl Keeper {
     pub fn new(tiers: Option<Tiers>, chunks: ChunkStore) -> Self {
         let (waiting, parked) = Default::default();
-        Self { tiers, chunks, waiting, parked }
+        Self {
+            tiers,
+            chunks,
+            waiting,
+            parked,
+        }
     }
 
     pub fn has_tiers(&self) -> bool {
@@ -59,11 +65,19 @@ impl Keeper {
     /// Why tiers could not be read or written lately.
     pub fn problems(&self) -> Vec<(Part, String)> {
         let problems = self.tiers.iter().flat_map(Tiers::problems);
-        problems.map(|(backend, problem)| (Part::Tier(backend), problem)).collect()
+        problems
+            .map(|(backend, problem)| (Part::Tier(backend), problem))
+            .collect()
     }
 
-    /// The tile, and the outcome of a request for it; `None` if no tier has it, or if it may touch a corrupt chunk. Blocks.
-    pub fn find(&self, origin: &Origin, key: TileKey, footprint: &Footprint) -> Option<(Tile, Outcome)> {
+    /// The tile, and the outcome of a request for it; `None` if no tier has it, or if it may touch
+    /// a corrupt chunk. Blocks.
+    pub fn find(
+        &self,
+        origin: &Origin,
+        key: TileKey,
+        footprint: &Footprint,
+    ) -> Option<(Tile, Outcome)> {
         let is_refused = self.chunks.has_refused() && footprint.may_be_refused();
         let tiers = self.tiers.as_ref().filter(|_| !is_refused)?;
         let found = tiers.find(origin.token(), &key)?;
@@ -76,34 +90,54 @@ impl Keeper {
 
     /// Whether every tier that is meant to last has a tile. Blocks.
     pub fn has(&self, origin: &Origin, key: TileKey) -> Result<bool, TierError> {
-        self.tiers.as_ref().map_or(Ok(false), |tiers| tiers.has(origin.token(), &key))
+        self.tiers
+            .as_ref()
+            .map_or(Ok(false), |tiers| tiers.has(origin.token(), &key))
     }
 
     /// Whether any tier has a tile. Blocks.
     pub fn has_anywhere(&self, origin: &Origin, key: TileKey) -> bool {
-        self.tiers.as_ref().is_some_and(|tiers| tiers.has_any(origin.token(), &key))
+        self.tiers
+            .as_ref()
+            .is_some_and(|tiers| tiers.has_any(origin.token(), &key))
     }
 
-    /// Writes a newly rendered tile to the tiers, unless its files have changed, and waits until that is done.
+    /// Writes a newly rendered tile to the tiers, unless its files have changed, and waits until
+    /// that is done.
     pub fn keep_now(&self, origin: &Origin, tile: &Tile) -> Result<(), TileError> {
-        let Some(tiers) = &self.tiers else { return Ok(()) };
+        let Some(tiers) = &self.tiers else {
+            return Ok(());
+        };
         if !origin.was_unchanged_at(Instant::now()) {
-            return Err(TileError::Changed { token: origin.token().clone() });
+            return Err(TileError::Changed {
+                token: origin.token().clone(),
+            });
         }
         Ok(tiers.keep(origin.token(), tile)?)
     }
 
-    /// Writes a newly rendered tile to the tiers in the background, now or once its chunks are verified; `given_up` is the
-    /// chunk store's count from before the render.
+    /// Writes a newly rendered tile to the tiers in the background, now or once its chunks are
+    /// verified; `given_up` is the chunk store's count from before the render.
     pub fn keep_later(&self, origin: &Origin, tile: &Tile, footprint: &Footprint, given_up: u64) {
         let Some(tiers) = &self.tiers else { return };
         if !tiers.take_writes() {
             return tiers.count_dropped();
         }
-        match footprint.unverified().filter(|_| self.chunks.given_up() == given_up) {
+        match footprint
+            .unverified()
+            .filter(|_| self.chunks.given_up() == given_up)
+        {
             Some(chunks) if chunks.is_empty() => write(tiers, origin.clone(), tile),
             Some(chunks) => {
-                self.park(tiers, Parked { tile: tile.clone(), origin: origin.clone(), chunks, given_up });
+                self.park(
+                    tiers,
+                    Parked {
+                        tile: tile.clone(),
+                        origin: origin.clone(),
+                        chunks,
+                        given_up,
+                    },
+                );
             }
             None => tiers.count_dropped(),
         }
@@ -122,15 +156,19 @@ impl Keeper {
         self.parked.store(waiting.tiles.len(), Ordering::Relaxed);
     }
 
-    /// Writes the tiles whose chunks are verified by now, and drops tiles whose chunks will never be.
+    /// Writes the tiles whose chunks are verified by now, and drops tiles whose chunks will never
+    /// be.
     pub fn release(&self) {
-        let Some(tiers) = self.tiers.as_ref().filter(|_| self.has_parked()) else { return };
+        let Some(tiers) = self.tiers.as_ref().filter(|_| self.has_parked()) else {
+            return;
+        };
         let mut waiting = lock(&self.waiting);
         let tiles = std::mem::take(&mut waiting.tiles);
         waiting.bytes = 0;
         for parked in tiles {
             match self.chunks.standing(&parked.chunks) {
-                // Read the count after the standing: a chunk given up in between must not count as verified.
+                // Read the count after the standing: a chunk given up in between must not count as
+                // verified.
                 _ if self.chunks.given_up() != parked.given_up => tiers.count_dropped(),
                 Standing::Refused => tiers.count_dropped(),
                 Standing::Verified => write(tiers, parked.origin, &parked.tile),

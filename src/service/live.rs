@@ -1,7 +1,7 @@
 //! The current catalogue, and the settings that it was opened with.
 //!
-//! A request keeps the catalogue that it started with, so that no tile is made from two generations of a file, and no
-//! answer follows the access rules of two configurations.
+//! A request keeps the catalogue that it started with, so that no tile is made from two generations
+//! of a file, and no answer follows the access rules of two configurations.
 
 use std::sync::Arc;
 
@@ -27,7 +27,10 @@ struct State {
 
 impl LiveCatalog {
     pub fn new(catalog: Catalog) -> Self {
-        Self(watch::Sender::new(State { catalog: Arc::new(catalog), settings: Arc::default() }))
+        Self(watch::Sender::new(State {
+            catalog: Arc::new(catalog),
+            settings: Arc::default(),
+        }))
     }
 
     pub fn get(&self) -> Arc<Catalog> {
@@ -41,21 +44,26 @@ impl LiveCatalog {
     }
 
     pub fn set_settings(&self, settings: Settings) {
-        self.0.send_modify(|state| state.settings = Arc::new(settings));
+        self.0
+            .send_modify(|state| state.settings = Arc::new(settings));
     }
 
     /// Replaces everything.
     pub fn replace(&self, catalog: Catalog, settings: Settings) {
         self.0.send_modify(|state| {
-            let is_same = |token: &Name| state.settings.datasets.get(token) == settings.datasets.get(token);
+            let is_same =
+                |token: &Name| state.settings.datasets.get(token) == settings.datasets.get(token);
             let catalog = catalog.taking(&state.catalog, is_same);
             let catalog = Arc::new(catalog.after(&state.catalog));
-            *state = State { catalog, settings: Arc::new(settings) };
+            *state = State {
+                catalog,
+                settings: Arc::new(settings),
+            };
         });
     }
 
-    /// Replaces one dataset, unless it has been replaced or removed since `before` was taken; `None` if it could not be
-    /// opened until now.
+    /// Replaces one dataset, unless it has been replaced or removed since `before` was taken;
+    /// `None` if it could not be opened until now.
     pub fn put(&self, dataset: Arc<Dataset>, before: Option<&Arc<Dataset>>) {
         self.0.send_if_modified(|state| {
             let is_same = match (state.catalog.dataset(&dataset.token), before) {
@@ -79,7 +87,8 @@ impl LiveCatalog {
 }
 
 impl Changes {
-    /// Waits until the catalogue has been replaced since the last call; an error if there is no service any more.
+    /// Waits until the catalogue has been replaced since the last call; an error if there is no
+    /// service any more.
     pub async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
         self.0.changed().await
     }

@@ -1,7 +1,8 @@
-//! Which tiles to prefetch: the slices next to those requested last, in the direction of the scroll first.
+//! Which tiles to prefetch: the slices next to those requested last, in the direction of the scroll
+//! first.
 //!
-//! This module only keeps the list. The service renders the tiles while it is idle. The list is bounded: newer tiles
-//! displace older ones.
+//! This module only keeps the list. The service renders the tiles while it is idle. The list is
+//! bounded: newer tiles displace older ones.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -31,8 +32,8 @@ pub(super) struct Neighbours {
 struct State {
     /// Newest first.
     tiles: VecDeque<TileRequest>,
-    /// The scrolls at each position, the latest first. A position is a request with its slice set to 0: dataset,
-    /// channels, time, plane, level, row, column and adjustments.
+    /// The scrolls at each position, the latest first. A position is a request with its slice set
+    /// to 0: dataset, channels, time, plane, level, row, column and adjustments.
     scrolls: LruCache<TileRequest, Vec<Scroll>>,
 }
 
@@ -46,10 +47,17 @@ struct Scroll {
 }
 
 impl Neighbours {
-    /// Prefetches `reach` slices in the direction of each scroll and one in the other; none if `reach` is 0.
+    /// Prefetches `reach` slices in the direction of each scroll and one in the other; none if
+    /// `reach` is 0.
     pub fn new(reach: u32) -> Self {
-        let state = State { tiles: VecDeque::new(), scrolls: LruCache::new(MAX_POSITIONS) };
-        Self { reach, state: Mutex::new(state) }
+        let state = State {
+            tiles: VecDeque::new(),
+            scrolls: LruCache::new(MAX_POSITIONS),
+        };
+        Self {
+            reach,
+            state: Mutex::new(state),
+        }
     }
 
     pub fn is_off(&self) -> bool {
@@ -59,32 +67,51 @@ impl Neighbours {
     /// Takes a requested tile as a step of a scroll, and returns its neighbours, the nearest first.
     pub fn note(&self, asked: &TileRequest) -> Vec<TileRequest> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ahead, behind) = if state.goes_backwards(asked) { (-1, 1) } else { (1, -1) };
+        let (ahead, behind) = if state.goes_backwards(asked) {
+            (-1, 1)
+        } else {
+            (1, -1)
+        };
         state.tiles.retain(|tile| tile != asked);
         let distances = (1..=i64::from(self.reach)).map(|n| ahead * n);
-        distances.chain([behind]).filter_map(|by| beside(asked, by)).collect()
+        distances
+            .chain([behind])
+            .filter_map(|by| beside(asked, by))
+            .collect()
     }
 
     /// Moves tiles to the front of the list, in this order.
     pub fn add(&self, tiles: Vec<TileRequest>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.tiles.retain(|tile| !tiles.contains(tile));
-        tiles.into_iter().rev().for_each(|tile| state.tiles.push_front(tile));
+        tiles
+            .into_iter()
+            .rev()
+            .for_each(|tile| state.tiles.push_front(tile));
         state.tiles.truncate(MAX_TILES);
     }
 
     pub fn is_empty(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).tiles.is_empty()
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .tiles
+            .is_empty()
     }
 
     /// Takes the tile that is most likely to be requested next.
     pub fn next(&self) -> Option<TileRequest> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).tiles.pop_front()
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .tiles
+            .pop_front()
     }
 }
 
 impl State {
-    /// Adds a slice to the scroll that it continues, or to a new one; returns whether that scroll goes backwards.
+    /// Adds a slice to the scroll that it continues, or to a new one; returns whether that scroll
+    /// goes backwards.
     fn goes_backwards(&mut self, asked: &TileRequest) -> bool {
         let (mut position, slice) = (asked.clone(), asked.address.slice);
         position.address.slice = 0;
@@ -93,10 +120,16 @@ impl State {
         let continued = nearest.filter(|at| scrolls[*at].slice.abs_diff(slice) <= STRIDE);
         let mut scroll = match continued {
             Some(at) => scrolls.remove(at),
-            None => Scroll { slice, backwards: false },
+            None => Scroll {
+                slice,
+                backwards: false,
+            },
         };
         if slice != scroll.slice {
-            scroll = Scroll { slice, backwards: slice < scroll.slice };
+            scroll = Scroll {
+                slice,
+                backwards: slice < scroll.slice,
+            };
         }
         scrolls.insert(0, scroll);
         scrolls.truncate(MAX_SCROLLS);
@@ -123,11 +156,16 @@ mod tests {
 
     fn prefetched(asked: &[u64]) -> Vec<u64> {
         let neighbours = Neighbours::new(2);
-        asked.iter().for_each(|slice| neighbours.add(neighbours.note(&tile("a", *slice))));
-        std::iter::from_fn(|| neighbours.next()).map(|tile| tile.address.slice).collect()
+        asked
+            .iter()
+            .for_each(|slice| neighbours.add(neighbours.note(&tile("a", *slice))));
+        std::iter::from_fn(|| neighbours.next())
+            .map(|tile| tile.address.slice)
+            .collect()
     }
 
-    /// How many requests of a scroll were prefetched, if every neighbour is rendered before the next request.
+    /// How many requests of a scroll were prefetched, if every neighbour is rendered before the
+    /// next request.
     fn hits(asked: impl IntoIterator<Item = TileRequest>) -> usize {
         let (neighbours, mut rendered, mut hits) = (Neighbours::new(2), Vec::new(), 0);
         for tile in asked {
@@ -149,7 +187,10 @@ mod tests {
     fn the_first_slice_has_none_before_it_and_the_list_is_bounded() {
         assert_eq!(prefetched(&[0]), [1, 2]);
         assert_eq!(prefetched(&[u64::MAX]), [u64::MAX - 1]);
-        assert_eq!(prefetched(&(0..1000).map(|n| 100 * n).collect::<Vec<_>>()).len(), MAX_TILES);
+        assert_eq!(
+            prefetched(&(0..1000).map(|n| 100 * n).collect::<Vec<_>>()).len(),
+            MAX_TILES
+        );
     }
 
     #[test]
@@ -157,7 +198,11 @@ mod tests {
         let up = |dataset: &'static str| (100..130).map(move |slice| tile(dataset, slice));
         let down = |dataset: &'static str| (400..430).rev().map(move |slice| tile(dataset, slice));
         let alone = hits(up("a")) + hits(down("a"));
-        assert_eq!(alone, 29 + 28, "the second request shows where a scroll goes");
+        assert_eq!(
+            alone,
+            29 + 28,
+            "the second request shows where a scroll goes"
+        );
         for other in ["a", "b"] {
             let both = up("a").zip(down(other)).flat_map(|(one, two)| [one, two]);
             assert_eq!(hits(both), alone, "{other}");

@@ -1,13 +1,15 @@
 //! The render threads, and the queue in front of them.
 //!
-//! At most one job per thread is started at a time, so that jobs run in the order of the queue. Each job that ends starts
-//! the next. A waiting job leaves the queue as soon as all of its requests have been dropped. Idle work takes the place of
-//! a job, which it gives back as soon as a job waits: together, jobs and idle work that wait for one file take at most as
-//! many threads as render, so that each has one that replaces it.
+//! At most one job per thread is started at a time, so that jobs run in the order of the queue.
+//! Each job that ends starts the next. A waiting job leaves the queue as soon as all of its
+//! requests have been dropped. Idle work takes the place of a job, which it gives back as soon as a
+//! job waits: together, jobs and idle work that wait for one file take at most as many threads as
+//! render, so that each has one that replaces it.
 //!
-//! The threads are those of a tokio runtime for blocking work, which starts more when some are stuck ([`crate::flow::stalls`]).
-//! They are not rayon's: a thread of rayon that waits for work that it has split takes up other jobs meanwhile, and could
-//! then not continue while such a job is stuck.
+//! The threads are those of a tokio runtime for blocking work, which starts more when some are
+//! stuck ([`crate::flow::stalls`]). They are not rayon's: a thread of rayon that waits for work
+//! that it has split takes up other jobs meanwhile, and could then not continue while such a job is
+//! stuck.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -38,7 +40,8 @@ const KEPT: Duration = Duration::from_secs(60);
 pub(super) enum JobValue {
     /// A tile.
     Tile(TileKey),
-    /// A tile of a view, which has a cache and flights of its own, also if its key is that of another tile.
+    /// A tile of a view, which has a cache and flights of its own, also if its key is that of
+    /// another tile.
     View(TileKey),
     /// A channel's statistics.
     Survey(Fingerprint),
@@ -56,8 +59,8 @@ impl JobValue {
 
 /// Work for a render thread.
 pub(super) trait Job: Send {
-    /// Runs the job. Drops the turn before it delivers the result, so that a client that requests another tile at
-    /// once finds room in the queue.
+    /// Runs the job. Drops the turn before it delivers the result, so that a client that requests
+    /// another tile at once finds room in the queue.
     fn run(self: Box<Self>, turn: Turn);
 
     /// Fails the job because the queue is full.
@@ -138,12 +141,23 @@ impl RenderPool {
             .start_handler(move |_| helps.watch_thread(false))
             .build();
         activity.use_helpers(helpers.map_err(io::Error::other)?);
-        let state =
-            Mutex::new(State { waiting: Queue::new(queue, threads), running: 0, views: 0, most: threads });
-        Ok(Self(Arc::new(Shared { runtime: Some(runtime), stalls, activity, threads, state })))
+        let state = Mutex::new(State {
+            waiting: Queue::new(queue, threads),
+            running: 0,
+            views: 0,
+            most: threads,
+        });
+        Ok(Self(Arc::new(Shared {
+            runtime: Some(runtime),
+            stalls,
+            activity,
+            threads,
+            state,
+        })))
     }
 
-    /// Looks for stuck threads and replaces them, from now on. Without this, jobs wait for files as long as it takes.
+    /// Looks for stuck threads and replaces them, from now on. Without this, jobs wait for files as
+    /// long as it takes.
     pub fn replace_stuck(&self) -> io::Result<()> {
         let shared = Arc::downgrade(&self.0);
         let look = move || {
@@ -152,7 +166,10 @@ impl RenderPool {
                 thread::sleep(CHECKS);
             }
         };
-        thread::Builder::new().name("stalls".to_owned()).spawn(look).map(drop)
+        thread::Builder::new()
+            .name("stalls".to_owned())
+            .spawn(look)
+            .map(drop)
     }
 
     fn look(&self) {
@@ -184,7 +201,8 @@ impl RenderPool {
         lock(&self.0.state).waiting.len()
     }
 
-    /// The most jobs that one document may queue at once: a quarter of the queue, so that there is room for other requests.
+    /// The most jobs that one document may queue at once: a quarter of the queue, so that there is
+    /// room for other requests.
     pub fn share(&self) -> usize {
         (lock(&self.0.state).waiting.capacity / 4).max(1)
     }
@@ -199,7 +217,8 @@ impl RenderPool {
         &self.0.activity
     }
 
-    /// Does work that no request waits for, if the pool is idle. It should end early once there are jobs.
+    /// Does work that no request waits for, if the pool is idle. It should end early once there are
+    /// jobs.
     pub(super) fn run_idle(&self, work: impl FnOnce(Turn) + Send + 'static) {
         let mut state = lock(&self.0.state);
         if !self.is_idle() || state.running >= state.most {
@@ -208,7 +227,11 @@ impl RenderPool {
         state.running += 1;
         state.waiting.extra += 1;
         drop(state);
-        let turn = Turn { pool: self.clone(), urgency: None, place: None };
+        let turn = Turn {
+            pool: self.clone(),
+            urgency: None,
+            place: None,
+        };
         self.run(move || work(turn));
     }
 
@@ -217,8 +240,12 @@ impl RenderPool {
         let guarded = move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-                tracing::error!("a render thread panicked, which is a defect of this program: {text}");
+                let text = text
+                    .or_else(|| panic.downcast_ref::<&str>().copied())
+                    .unwrap_or("no message");
+                tracing::error!(
+                    "a render thread panicked, which is a defect of this program: {text}"
+                );
             }
         };
         if let Some(runtime) = &self.0.runtime {
@@ -226,8 +253,8 @@ impl RenderPool {
         }
     }
 
-    /// Runs a job when its turn comes, or refuses it if the queue is full. Hold the ticket while waiting for the
-    /// result; there is none if the job starts at once or is refused.
+    /// Runs a job when its turn comes, or refuses it if the queue is full. Hold the ticket while
+    /// waiting for the result; there is none if the job starts at once or is refused.
     pub(super) fn submit(
         &self,
         value: Option<JobValue>,
@@ -235,14 +262,26 @@ impl RenderPool {
         job: Box<dyn Job>,
     ) -> Option<Ticket> {
         let job = self.start_or_queue(value, demand, job)?;
-        Some(Ticket { pool: self.clone(), value, job, demand })
+        Some(Ticket {
+            pool: self.clone(),
+            value,
+            job,
+            demand,
+        })
     }
 
-    /// Adds a request to a queued job, so that it runs no later than this client's turn. `None` if no such job is
-    /// queued; most likely it is already running.
+    /// Adds a request to a queued job, so that it runs no later than this client's turn. `None` if
+    /// no such job is queued; most likely it is already running.
     pub(super) fn join(&self, value: JobValue, demand: Demand) -> Option<Ticket> {
-        let job = lock(&self.0.state).waiting.join(&value, demand, Instant::now())?;
-        Some(Ticket { pool: self.clone(), value: Some(value), job, demand })
+        let job = lock(&self.0.state)
+            .waiting
+            .join(&value, demand, Instant::now())?;
+        Some(Ticket {
+            pool: self.clone(),
+            value: Some(value),
+            job,
+            demand,
+        })
     }
 
     fn start_or_queue(
@@ -251,7 +290,10 @@ impl RenderPool {
         demand: Demand,
         job: Box<dyn Job>,
     ) -> Option<SequenceNumber> {
-        let waiting = Waiting { place: self.0.activity.enter(), job };
+        let waiting = Waiting {
+            place: self.0.activity.enter(),
+            job,
+        };
         let mut state = lock(&self.0.state);
         let is_view = demand.urgency == Urgency::View;
         if state.running < state.most && (!is_view || self.admits_views(&state)) {
@@ -263,7 +305,9 @@ impl RenderPool {
             return None;
         }
         let entered = state.waiting.push(value, demand, waiting, Instant::now());
-        let busy = Busy { waiting: state.waiting.len() };
+        let busy = Busy {
+            waiting: state.waiting.len(),
+        };
         drop(state);
         let (number, loser) = match entered {
             Ok(entered) => (Some(entered.job), entered.displaced),
@@ -276,8 +320,8 @@ impl RenderPool {
         number
     }
 
-    /// Whether another view may run: at most half of the threads run views, at least one. Those that replace stuck threads
-    /// are not counted, since what is stuck may be views.
+    /// Whether another view may run: at most half of the threads run views, at least one. Those
+    /// that replace stuck threads are not counted, since what is stuck may be views.
     fn admits_views(&self, state: &State) -> bool {
         state.views < (self.0.threads / 2).max(1) + state.most.saturating_sub(self.0.threads)
     }
@@ -291,7 +335,11 @@ impl RenderPool {
     }
 
     fn start(&self, Waiting { place, job }: Waiting, urgency: Urgency) {
-        let turn = Turn { pool: self.clone(), urgency: Some(urgency), place: Some(place) };
+        let turn = Turn {
+            pool: self.clone(),
+            urgency: Some(urgency),
+            place: Some(place),
+        };
         self.run(move || {
             if let Some(job) = job.if_wanted() {
                 job.run(turn);
@@ -305,7 +353,11 @@ impl RenderPool {
         state.views -= usize::from(ended == Some(Urgency::View));
         state.waiting.extra -= usize::from(ended.is_none());
         // A thread that was stuck and has been replaced starts no job.
-        let next = if state.running > state.most { None } else { self.take(&mut state) };
+        let next = if state.running > state.most {
+            None
+        } else {
+            self.take(&mut state)
+        };
         if next.is_none() {
             state.running -= 1;
         }
@@ -317,8 +369,8 @@ impl RenderPool {
 
     fn leave(&self, ticket: &Ticket) {
         let left = lock(&self.0.state).waiting.leave(ticket.job, ticket.demand);
-        // A request may have joined the flight but not the job, if it came between the two steps: then the job is
-        // queued again.
+        // A request may have joined the flight but not the job, if it came between the two steps:
+        // then the job is queued again.
         if let Some(Waiting { place, job }) = left
             && let Some(job) = job.if_wanted()
         {

@@ -1,8 +1,9 @@
-//! What is done for a tile before it takes a render thread: it is looked for in the tiers, and its chunks are fetched.
+//! What is done for a tile before it takes a render thread: it is looked for in the tiers, and its
+//! chunks are fetched.
 //!
-//! Both wait for other machines or for disks. A render thread that waited for them could not render anything else. So a
-//! tile enters the render queue only when no tier has it and its chunks have arrived. All of it is given up as soon as
-//! nobody waits for the tile any more.
+//! Both wait for other machines or for disks. A render thread that waited for them could not render
+//! anything else. So a tile enters the render queue only when no tier has it and its chunks have
+//! arrived. All of it is given up as soon as nobody waits for the tile any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,16 +70,25 @@ impl Preparation {
         }
     }
 
-    /// Has a flight's tile made, at once if there is nothing to prepare. Hold the ticket, if there is one, while waiting for
-    /// the tile.
-    pub fn launch(self: &Arc<Self>, work: TileWork, flight: TileFlight, demand: Demand) -> Option<Ticket> {
+    /// Has a flight's tile made, at once if there is nothing to prepare. Hold the ticket, if there
+    /// is one, while waiting for the tile.
+    pub fn launch(
+        self: &Arc<Self>,
+        work: TileWork,
+        flight: TileFlight,
+        demand: Demand,
+    ) -> Option<Ticket> {
         let work = Arc::new(work);
         if !work.is_looked_for() && !work.footprint.is_remote() {
             return self.queue(work, flight, demand);
         }
         let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
         let place = Place(Arc::clone(self));
-        let most = if demand.urgency == Urgency::View { MAX_WAITING / 2 } else { MAX_WAITING };
+        let most = if demand.urgency == Urgency::View {
+            MAX_WAITING / 2
+        } else {
+            MAX_WAITING
+        };
         if waiting >= most {
             self.metrics.rejected.inc();
             flight.land(Err(Busy { waiting }.into()));
@@ -90,7 +100,11 @@ impl Preparation {
 
     fn queue(&self, work: Arc<TileWork>, flight: TileFlight, demand: Demand) -> Option<Ticket> {
         let value = Some(JobValue::tile(work.key, demand));
-        self.pool.submit(value, demand, Box::new(FlightJob::new(flight, work.into_job(), &self.metrics)))
+        self.pool.submit(
+            value,
+            demand,
+            Box::new(FlightJob::new(flight, work.into_job(), &self.metrics)),
+        )
     }
 
     async fn prepare(
@@ -138,8 +152,8 @@ impl Preparation {
         gathered(footprint, place).await
     }
 
-    /// The tile if it need not be rendered, because a tier has it or it is a stored chunk; otherwise all that it is rendered
-    /// from has arrived.
+    /// The tile if it need not be rendered, because a tier has it or it is a stored chunk;
+    /// otherwise all that it is rendered from has arrived.
     async fn without_rendering(
         &self,
         work: &Arc<TileWork>,
@@ -152,15 +166,22 @@ impl Preparation {
         if work.is_looked_for() {
             let _permit = self.lookups.acquire().await.map_err(|_| Abandoned)?;
             let looking = Arc::clone(work);
-            if let Some(tile) = spawn_blocking(move || looking.find()).await.map_err(|_| Abandoned)? {
+            if let Some(tile) = spawn_blocking(move || looking.find())
+                .await
+                .map_err(|_| Abandoned)?
+            {
                 return Ok(Some(tile));
             }
         }
         if !work.footprint.is_remote() {
             return Ok(None);
         }
-        self.fetch(work.footprint.clone(), &in_words(work.origin.token())).await?;
-        Ok(work.drawing.stored_chunk(&self.metrics).map(|chunk| Tile::new(work.key, chunk)))
+        self.fetch(work.footprint.clone(), &in_words(work.origin.token()))
+            .await?;
+        Ok(work
+            .drawing
+            .stored_chunk(&self.metrics)
+            .map(|chunk| Tile::new(work.key, chunk)))
     }
 }
 
@@ -171,9 +192,14 @@ pub(super) fn in_words(token: &Name) -> String {
 
 /// Fetches what a tile needs from stores; `place` is for errors.
 pub(super) async fn gathered(footprint: Footprint, place: &str) -> Result<(), TileError> {
-    let gathering = spawn_blocking(move || footprint.gather()).await.map_err(|_| Abandoned)??;
+    let gathering = spawn_blocking(move || footprint.gather())
+        .await
+        .map_err(|_| Abandoned)??;
     // The error of a store does not say for what it was.
-    Ok(gathering.done().await.map_err(|error| unread(place, error))?)
+    Ok(gathering
+        .done()
+        .await
+        .map_err(|error| unread(place, error))?)
 }
 
 async fn until_unwanted(interest: &Interest) {

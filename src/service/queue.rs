@@ -1,16 +1,22 @@
-//! The render queue: which waiting job is rendered next, and which is dropped if there are too many.
+//! The render queue: which waiting job is rendered next, and which is dropped if there are too
+//! many.
 //!
-//! A plain data structure without threads or clock. A job is one render. Each client that waits for a job has a
-//! *claim* on it, so a job wanted by several clients runs at the earliest of their turns. The rules:
+//! A plain data structure without threads or clock. A job is one render. Each client that waits for
+//! a job has a *claim* on it, so a job wanted by several clients runs at the earliest of their
+//! turns. The rules:
 //!
-//! - Clients take turns, one job each, and a client that has not been served before goes next ([`rotation`]).
-//! - Within one client, the newest request goes first if more wait than there are render threads, since that is what
-//!   the user is looking at; a request that has waited for [`rotation::PATIENCE`] goes before newer ones.
-//! - Prefetches come after all wanted requests. Clients take turns with them as well, and those of one client run in
-//!   order.
-//! - Views come last, in turns and the newest first, like wanted requests; and only while the caller admits them.
-//! - If the queue is full, the client with the most waiting requests loses its oldest. Views are dropped first, then
-//!   prefetches, and neither displaces a request of a higher class. A job that several clients wait for is not dropped.
+//! - Clients take turns, one job each, and a client that has not been served before goes next
+//!   ([`rotation`]).
+//! - Within one client, the newest request goes first if more wait than there are render threads,
+//!   since that is what the user is looking at; a request that has waited for
+//!   [`rotation::PATIENCE`] goes before newer ones.
+//! - Prefetches come after all wanted requests. Clients take turns with them as well, and those of
+//!   one client run in order.
+//! - Views come last, in turns and the newest first, like wanted requests; and only while the
+//!   caller admits them.
+//! - If the queue is full, the client with the most waiting requests loses its oldest. Views are
+//!   dropped first, then prefetches, and neither displaces a request of a higher class. A job that
+//!   several clients wait for is not dropped.
 
 pub(super) mod rotation;
 #[cfg(test)]
@@ -73,7 +79,15 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// A queue of at most `capacity` jobs, in front of `threads` render threads.
     pub fn new(capacity: usize, threads: usize) -> Self {
         let rotations = std::array::from_fn(|_| Rotation::new(threads));
-        Self { capacity, extra: 0, threads, jobs: HashMap::new(), by_key: HashMap::new(), rotations, next: 0 }
+        Self {
+            capacity,
+            extra: 0,
+            threads,
+            jobs: HashMap::new(),
+            by_key: HashMap::new(),
+            rotations,
+            next: 0,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -86,19 +100,37 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     }
 
     /// Adds a job. Returns it as an error if the queue is full and no other job can be displaced.
-    pub fn push(&mut self, key: Option<K>, demand: Demand, job: J, now: Instant) -> Result<Entered<J>, J> {
+    pub fn push(
+        &mut self,
+        key: Option<K>,
+        demand: Demand,
+        job: J,
+        now: Instant,
+    ) -> Result<Entered<J>, J> {
         let mut displaced = None;
         if self.jobs.len() >= self.capacity.saturating_add(self.extra) {
-            let Some(loser) = self.loser(demand) else { return Err(job) };
+            let Some(loser) = self.loser(demand) else {
+                return Err(job);
+            };
             displaced = self.remove(loser);
         }
         let number = self.next;
-        self.jobs.insert(number, Waiting { key, job, claims: Vec::new() });
+        self.jobs.insert(
+            number,
+            Waiting {
+                key,
+                job,
+                claims: Vec::new(),
+            },
+        );
         if let Some(key) = key {
             self.by_key.insert(key, number);
         }
         self.claim(number, demand, now);
-        Ok(Entered { job: number, displaced })
+        Ok(Entered {
+            job: number,
+            displaced,
+        })
     }
 
     /// Adds a request to a waiting job; `None` if there is none with this key.
@@ -111,7 +143,10 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// Withdraws one request. Returns the job if that was the last request and the job still waits.
     pub fn leave(&mut self, number: SequenceNumber, demand: Demand) -> Option<J> {
         let waiting = self.jobs.get_mut(&number)?;
-        let at = waiting.claims.iter().position(|claim| claim.demand == demand)?;
+        let at = waiting
+            .claims
+            .iter()
+            .position(|claim| claim.demand == demand)?;
         let claim = waiting.claims.get_mut(at)?;
         claim.requests -= 1;
         if claim.requests > 0 {
@@ -119,32 +154,51 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         }
         let claim = waiting.claims.swap_remove(at);
         let is_last = waiting.claims.is_empty();
-        self.rotation(demand.urgency).remove(demand.client, claim.number);
+        self.rotation(demand.urgency)
+            .remove(demand.client, claim.number);
         if is_last { self.remove(number) } else { None }
     }
 
     /// Removes and returns the job to run next, with the urgency for which it was taken.
     pub fn take(&mut self, now: Instant, admits_views: bool) -> Option<(J, Urgency)> {
         let newest = Order::NewestBeyond(self.threads);
-        let classes =
-            [(Urgency::Wanted, newest), (Urgency::Prefetch, Order::Oldest), (Urgency::View, newest)];
-        let admitted = classes.into_iter().filter(|(urgency, _)| admits_views || *urgency != Urgency::View);
+        let classes = [
+            (Urgency::Wanted, newest),
+            (Urgency::Prefetch, Order::Oldest),
+            (Urgency::View, newest),
+        ];
+        let admitted = classes
+            .into_iter()
+            .filter(|(urgency, _)| admits_views || *urgency != Urgency::View);
         let (job, urgency) = admitted
-            .filter_map(|(urgency, order)| Some((self.rotation(urgency).next(order, now)?, urgency)))
+            .filter_map(|(urgency, order)| {
+                Some((self.rotation(urgency).next(order, now)?, urgency))
+            })
             .next()?;
         Some((self.remove(job)?, urgency))
     }
 
     fn claim(&mut self, job: SequenceNumber, demand: Demand, now: Instant) {
-        let Some(waiting) = self.jobs.get_mut(&job) else { return };
-        if let Some(claim) = waiting.claims.iter_mut().find(|claim| claim.demand == demand) {
+        let Some(waiting) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        if let Some(claim) = waiting
+            .claims
+            .iter_mut()
+            .find(|claim| claim.demand == demand)
+        {
             claim.requests += 1;
             return;
         }
         let number = self.next;
         self.next += 1;
-        waiting.claims.push(Claim { demand, number, requests: 1 });
-        self.rotation(demand.urgency).add(demand.client, number, job, now);
+        waiting.claims.push(Claim {
+            demand,
+            number,
+            requests: 1,
+        });
+        self.rotation(demand.urgency)
+            .add(demand.client, number, job, now);
     }
 
     fn remove(&mut self, number: SequenceNumber) -> Option<J> {
@@ -171,15 +225,25 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         classes.iter().rev().find_map(lose)
     }
 
-    /// The oldest job of the client with the most waiting requests, counting the newcomer's. On a tie, other clients
-    /// lose before the newcomer, and among them the one with the oldest job.
+    /// The oldest job of the client with the most waiting requests, counting the newcomer's. On a
+    /// tie, other clients lose before the newcomer, and among them the one with the oldest job.
     fn oldest_of_most(&self, rotation: &Rotation, newcomer: Client) -> Option<SequenceNumber> {
-        let is_sole =
-            |job: &SequenceNumber| self.jobs.get(job).is_some_and(|waiting| waiting.claims.len() == 1);
+        let is_sole = |job: &SequenceNumber| {
+            self.jobs
+                .get(job)
+                .is_some_and(|waiting| waiting.claims.len() == 1)
+        };
         let candidates = rotation.lines().filter_map(|(client, line)| {
             let is_newcomer = client == newcomer;
             let (number, job) = line.claims().find(|(_, job)| is_sole(job))?;
-            Some(((line.len() + usize::from(is_newcomer), !is_newcomer, std::cmp::Reverse(number)), job))
+            Some((
+                (
+                    line.len() + usize::from(is_newcomer),
+                    !is_newcomer,
+                    std::cmp::Reverse(number),
+                ),
+                job,
+            ))
         });
         candidates.max_by_key(|(rank, _)| *rank).map(|(_, job)| job)
     }

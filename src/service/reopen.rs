@@ -1,8 +1,8 @@
 //! Reopening datasets whose files have changed, and opening those whose store did not answer.
 //!
-//! Each dataset is reopened on a thread of its own, so that a file that takes long does not delay others: first a trial,
-//! then the dataset is opened, then the catalogue is replaced in one step. Failed attempts are repeated until one
-//! succeeds.
+//! Each dataset is reopened on a thread of its own, so that a file that takes long does not delay
+//! others: first a trial, then the dataset is opened, then the catalogue is replaced in one step.
+//! Failed attempts are repeated until one succeeds.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,8 +27,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause before a dataset whose store did not answer is tried again for the first time.
 const UNREACHABLE: Duration = Duration::from_secs(1);
-/// The pause before a live dataset is checked again, and reopened if its files have changed: at least this, and twice as long
-/// as it took.
+/// The pause before a live dataset is checked again, and reopened if its files have changed: at
+/// least this, and twice as long as it took.
 const LIVE: Duration = Duration::from_millis(200);
 /// The same pause of a dataset that is marked as being written and has not changed for a minute.
 const QUIET: Duration = Duration::from_secs(1);
@@ -42,14 +42,16 @@ const MAX_AT_ONCE: usize = 4;
 fn refused(trial: &Trial, settings: &Settings) -> Vec<(Location, String)> {
     let refused = Mutex::default();
     let note = |file: Location, why: Option<String>| {
-        let mut refused: MutexGuard<'_, Vec<_>> = refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused: MutexGuard<'_, Vec<_>> =
+            refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.extend(why.map(|why| (file, why)));
     };
     trial(settings, &note);
     refused.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A handle to the thread that schedules attempts to reopen datasets, which ends when this is dropped.
+/// A handle to the thread that schedules attempts to reopen datasets, which ends when this is
+/// dropped.
 pub(super) struct Reopener {
     sender: Arc<SyncSender<Message>>,
     trial: Arc<Trial>,
@@ -77,19 +79,29 @@ impl Reopener {
         let (sender, trial) = (Arc::new(sender), Arc::new(trial));
         let trials = Trials::new(Arc::clone(&trial), live.get().store().clone());
         let mut schedule = Schedule {
-            reopening: Arc::new(Reopening { live, trial: Arc::clone(&trial), stalls }),
+            reopening: Arc::new(Reopening {
+                live,
+                trial: Arc::clone(&trial),
+                stalls,
+            }),
             health,
             sender: Arc::downgrade(&sender),
             due: BTreeMap::new(),
             running: BTreeMap::new(),
             opened: BTreeMap::new(),
         };
-        thread::Builder::new().name("reopen".to_owned()).spawn(move || schedule.run(&messages))?;
-        Ok(Self { sender, trial, trials })
+        thread::Builder::new()
+            .name("reopen".to_owned())
+            .spawn(move || schedule.run(&messages))?;
+        Ok(Self {
+            sender,
+            trial,
+            trials,
+        })
     }
 
-    /// Opens the files of these settings in child processes. The trials of datasets for which `may_wait` is true need not
-    /// end before this returns.
+    /// Opens the files of these settings in child processes. The trials of datasets for which
+    /// `may_wait` is true need not end before this returns.
     pub fn try_files(&self, settings: &Settings, may_wait: impl Fn(&Name) -> bool) -> Shown {
         let part = |waits: bool| {
             let mut part = settings.clone();
@@ -123,7 +135,8 @@ impl Reopener {
 struct Schedule {
     reopening: Arc<Reopening>,
     health: Arc<Health>,
-    /// Lets attempt threads report. Weak, so that this thread ends when the [`Reopener`] is dropped.
+    /// Lets attempt threads report. Weak, so that this thread ends when the [`Reopener`] is
+    /// dropped.
     sender: Weak<SyncSender<Message>>,
     due: BTreeMap<Name, Attempt>,
     running: BTreeMap<Name, Attempt>,
@@ -153,7 +166,12 @@ impl Schedule {
         self.follow();
         loop {
             let can_start = self.running.len() < MAX_AT_ONCE;
-            let next = self.due.values().map(|attempt| attempt.at).min().filter(|_| can_start);
+            let next = self
+                .due
+                .values()
+                .map(|attempt| attempt.at)
+                .min()
+                .filter(|_| can_start);
             let received = match next {
                 None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => messages.recv_timeout(at.saturating_duration_since(Instant::now())),
@@ -169,16 +187,25 @@ impl Schedule {
         }
     }
 
-    /// Schedules the datasets that may grow, and those whose store did not answer, unless they are scheduled.
+    /// Schedules the datasets that may grow, and those whose store did not answer, unless they are
+    /// scheduled.
     fn follow(&mut self) {
         let catalog = self.reopening.live.get();
         let growing = catalog.datasets().filter(|dataset| dataset.growing);
         let is_unreachable = |closed: &Closed| matches!(closed, Closed::Unreachable(_));
-        let unreachable = catalog.closed().iter().filter(|(_, closed)| is_unreachable(closed));
+        let unreachable = catalog
+            .closed()
+            .iter()
+            .filter(|(_, closed)| is_unreachable(closed));
         let unreachable = unreachable.map(|(token, _)| (token, UNREACHABLE));
-        for (token, pause) in growing.map(|dataset| (&dataset.token, LIVE)).chain(unreachable) {
+        for (token, pause) in growing
+            .map(|dataset| (&dataset.token, LIVE))
+            .chain(unreachable)
+        {
             if !self.running.contains_key(token) {
-                self.due.entry(token.clone()).or_insert_with(|| Attempt::after(pause));
+                self.due
+                    .entry(token.clone())
+                    .or_insert_with(|| Attempt::after(pause));
             }
         }
     }
@@ -188,26 +215,38 @@ impl Schedule {
             return;
         }
         let since = self.opened.get(&token).map(Instant::elapsed);
-        let rest = since.map_or(Duration::ZERO, |since| SHORTEST_INTERVAL.saturating_sub(since));
-        self.due.entry(token).or_insert_with(|| Attempt::after(rest));
+        let rest = since.map_or(Duration::ZERO, |since| {
+            SHORTEST_INTERVAL.saturating_sub(since)
+        });
+        self.due
+            .entry(token)
+            .or_insert_with(|| Attempt::after(rest));
     }
 
     fn start_due(&mut self) {
         let now = Instant::now();
         while self.running.len() < MAX_AT_ONCE {
             let due = self.due.iter().filter(|(_, attempt)| attempt.at <= now);
-            let Some(token) = due.min_by_key(|(_, attempt)| attempt.at).map(|(token, _)| token.clone())
+            let Some(token) = due
+                .min_by_key(|(_, attempt)| attempt.at)
+                .map(|(token, _)| token.clone())
             else {
                 return;
             };
-            let Some(attempt) = self.due.remove(&token) else { return };
+            let Some(attempt) = self.due.remove(&token) else {
+                return;
+            };
             self.running.insert(token.clone(), attempt);
             self.start(token);
         }
     }
 
     fn start(&mut self, token: Name) {
-        let (reopening, sender, name) = (Arc::clone(&self.reopening), self.sender.clone(), token.clone());
+        let (reopening, sender, name) = (
+            Arc::clone(&self.reopening),
+            self.sender.clone(),
+            token.clone(),
+        );
         let work = move || {
             let result = catch_unwind(AssertUnwindSafe(|| reopening.reopen(&name)));
             let result = result.unwrap_or_else(|_| Err("opening it panicked".to_owned()));
@@ -216,18 +255,29 @@ impl Schedule {
                 let _ = sender.send(Message::Ended(name, result));
             }
         };
-        if let Err(error) = thread::Builder::new().name("reopening".to_owned()).spawn(work) {
+        if let Err(error) = thread::Builder::new()
+            .name("reopening".to_owned())
+            .spawn(work)
+        {
             self.ended(token, Err(format!("no thread could be started: {error}")));
         }
     }
 
     fn ended(&mut self, token: Name, result: Result<(), String>) {
-        let Some(attempt) = self.running.remove(&token) else { return };
+        let Some(attempt) = self.running.remove(&token) else {
+            return;
+        };
         let catalog = self.reopening.live.get();
         let growing = catalog.dataset(&token).filter(|dataset| dataset.growing);
-        let pause =
-            growing.map(|dataset| if dataset.live { LIVE.max(2 * attempt.at.elapsed()) } else { QUIET });
-        self.health.set_dataset(&token, result.as_ref().err().cloned());
+        let pause = growing.map(|dataset| {
+            if dataset.live {
+                LIVE.max(2 * attempt.at.elapsed())
+            } else {
+                QUIET
+            }
+        });
+        self.health
+            .set_dataset(&token, result.as_ref().err().cloned());
         match (result, pause) {
             (Ok(()), Some(pause)) => _ = self.due.insert(token, Attempt::after(pause)),
             (Ok(()), None) => _ = self.opened.insert(token, Instant::now()),
@@ -239,15 +289,22 @@ impl Schedule {
                 }
                 let problem = Some(problem).filter(|_| !is_first);
                 let pause = pause.unwrap_or((2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE));
-                self.due.insert(token, Attempt { pause, problem, ..Attempt::after(pause) });
+                self.due.insert(
+                    token,
+                    Attempt {
+                        pause,
+                        problem,
+                        ..Attempt::after(pause)
+                    },
+                );
             }
         }
     }
 }
 
 impl Reopening {
-    /// Reopens a dataset if its files have changed, or opens one whose store did not answer or that waited to be opened; if
-    /// there are no faults, puts it into the catalogue.
+    /// Reopens a dataset if its files have changed, or opens one whose store did not answer or that
+    /// waited to be opened; if there are no faults, puts it into the catalogue.
     fn reopen(&self, token: &Name) -> Result<(), String> {
         self.stalls.watch_thread(false);
         let is_waiting = self.live.get().closed().get(token) == Some(&Closed::Waiting);
@@ -291,13 +348,17 @@ impl Reopening {
         if known.is_none_or(|known| !known.live) {
             tell(&reopened.notices);
         }
-        let next = reopened.dataset.inspect(|next| self.live.put(Arc::clone(next), known));
+        let next = reopened
+            .dataset
+            .inspect(|next| self.live.put(Arc::clone(next), known));
         let is_live = |dataset: &Arc<Dataset>| dataset.live;
         match (known, next.as_ref().is_some_and(is_live)) {
             (None, _) if catalog.closed().get(token) == Some(&Closed::Waiting) => {}
             (None, _) => tracing::info!("the dataset {token} was opened: its store answers"),
             (Some(before), true) if before.live => {}
-            (Some(_), true) => tracing::info!("the dataset {token} is live: its file is being written"),
+            (Some(_), true) => {
+                tracing::info!("the dataset {token} is live: its file is being written")
+            }
             (Some(before), false) if before.live => {
                 tracing::info!(
                     "the dataset {token} is not live any more: its file is closed, or does not change"
@@ -313,6 +374,10 @@ impl Reopening {
 
 impl Attempt {
     fn after(pause: Duration) -> Self {
-        Self { at: Instant::now() + pause, pause: Duration::ZERO, problem: None }
+        Self {
+            at: Instant::now() + pause,
+            pause: Duration::ZERO,
+            problem: None,
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Samples of channels, for windows and descriptions: taken on the pool, once for all requests that need them.
+//! Samples of channels, for windows and descriptions: taken on the pool, once for all requests that
+//! need them.
 
 use std::sync::Arc;
 
@@ -18,27 +19,33 @@ use crate::render::RenderError;
 use crate::volume::ReadError;
 
 impl TileService {
-    /// Samples channels of a dataset that have not been sampled, at most as many as one document may queue; later requests
-    /// sample the rest. Returns why each listed channel could not be sampled, unless the queue was full.
+    /// Samples channels of a dataset that have not been sampled, at most as many as one document
+    /// may queue; later requests sample the rest. Returns why each listed channel could not be
+    /// sampled, unless the queue was full.
     pub async fn sample_all(&self, dataset: &Arc<Dataset>, demand: Demand) -> Vec<Option<String>> {
-        // Samples the dataset as it was opened; if it has changed, this reopens it for later requests.
+        // Samples the dataset as it was opened; if it has changed, this reopens it for later
+        // requests.
         let _ = self.ensure_unchanged(&Origin::whole(dataset)).await;
-        let unsampled =
-            dataset.listed().filter(|channel| channel.kind != Kind::Labels && channel.surveyed().is_none());
+        let unsampled = dataset
+            .listed()
+            .filter(|channel| channel.kind != Kind::Labels && channel.surveyed().is_none());
         // At random: channels that can never be sampled do not keep other channels from it.
-        let chosen = fastrand::choose_multiple(unsampled.map(|channel| &channel.name), self.pool.share());
+        let chosen =
+            fastrand::choose_multiple(unsampled.map(|channel| &channel.name), self.pool.share());
         let samples = dataset.listed().map(async |channel| {
             if !chosen.contains(&&channel.name) {
                 return None;
             }
             let problem = self.measure(channel, demand).await.err();
-            problem.filter(|problem| !matches!(problem, TileError::Busy(_))).map(|problem| problem.public())
+            problem
+                .filter(|problem| !matches!(problem, TileError::Busy(_)))
+                .map(|problem| problem.public())
         });
         join_all(samples).await
     }
 
-    /// Does work other than a render on a render thread, in its client's turn. The work must end early once nobody is
-    /// interested in it.
+    /// Does work other than a render on a render thread, in its client's turn. The work must end
+    /// early once nobody is interested in it.
     pub async fn in_turn<V: Clone + Send + 'static>(
         &self,
         demand: Demand,
@@ -55,8 +62,8 @@ impl TileService {
         waiter.wait().await
     }
 
-    /// Measures a channel's window. Bytes that cannot be sampled are shown as stored: one damaged place must not hide the
-    /// rest.
+    /// Measures a channel's window. Bytes that cannot be sampled are shown as stored: one damaged
+    /// place must not hide the rest.
     pub(super) async fn measure_window(
         &self,
         channel: &Arc<Channel>,
@@ -72,11 +79,19 @@ impl TileService {
         }
     }
 
-    /// Takes a channel's sample on the pool, once for all requests that need it. The result is stored even if all of
-    /// them have been dropped. What lies in a store is fetched before, all at once.
-    pub(super) async fn measure(&self, channel: &Arc<Channel>, demand: Demand) -> Result<(), TileError> {
+    /// Takes a channel's sample on the pool, once for all requests that need it. The result is
+    /// stored even if all of them have been dropped. What lies in a store is fetched before, all at
+    /// once.
+    pub(super) async fn measure(
+        &self,
+        channel: &Arc<Channel>,
+        demand: Demand,
+    ) -> Result<(), TileError> {
         self.preparation
-            .fetch(Footprint::of_sample(channel), &format!("the channel {}", channel.name))
+            .fetch(
+                Footprint::of_sample(channel),
+                &format!("the channel {}", channel.name),
+            )
             .await?;
         if channel.surveyed().is_some() {
             return Ok(());

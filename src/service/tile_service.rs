@@ -67,8 +67,8 @@ pub(super) struct Pause {
 }
 
 impl TileService {
-    /// A service for an opened catalogue, with a cache of `budget` bytes of encoded tiles, without a disk cache.
-    /// Prefetches `reach` slices ahead of a scroll.
+    /// A service for an opened catalogue, with a cache of `budget` bytes of encoded tiles, without
+    /// a disk cache. Prefetches `reach` slices ahead of a scroll.
     pub fn new(
         catalog: Catalog,
         budget: usize,
@@ -84,8 +84,8 @@ impl TileService {
             black: [black(PixelKind::Grey)?, black(PixelKind::Rgb)?],
             cache: Cache::new(budget, metrics.tile_bytes.clone()),
             views: Cache::new(0, metrics.view_bytes.clone()),
-            // Channels hold their surveys; this cache of size 0 only makes concurrent requests share one sample
-            // (single-flight).
+            // Channels hold their surveys; this cache of size 0 only makes concurrent requests
+            // share one sample (single-flight).
             surveys: Cache::new(0, Gauge::default()),
             preparation: Arc::new(Preparation::new(pool.clone(), metrics.clone())),
             keeper: Arc::new(Keeper::new(None, catalog.chunks().clone())),
@@ -103,18 +103,29 @@ impl TileService {
 
     /// Adds tiers.
     pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
-        Self { keeper: Arc::new(Keeper::new(tiers, self.keeper.chunks.clone())), ..self }
+        Self {
+            keeper: Arc::new(Keeper::new(tiers, self.keeper.chunks.clone())),
+            ..self
+        }
     }
 
     /// Sets the memory for tiles that single pages asked for.
     pub fn with_views(self, bytes: usize) -> Self {
-        Self { views: Cache::new(bytes, self.metrics.view_bytes.clone()), ..self }
+        Self {
+            views: Cache::new(bytes, self.metrics.view_bytes.clone()),
+            ..self
+        }
     }
 
     /// Sets the memory for boxes of voxels.
     pub fn with_boxes(self, bytes: usize) -> Self {
-        self.metrics.box_limit.set(i64::try_from(bytes).unwrap_or(i64::MAX));
-        Self { boxes: BoxMemory::new(bytes, self.metrics.box_bytes.clone()), ..self }
+        self.metrics
+            .box_limit
+            .set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        Self {
+            boxes: BoxMemory::new(bytes, self.metrics.box_bytes.clone()),
+            ..self
+        }
     }
 
     /// The memory for boxes of voxels.
@@ -122,12 +133,17 @@ impl TileService {
         &self.boxes
     }
 
-    /// Makes the service reopen datasets whose files have changed, with these settings and after a trial. Without
-    /// this, their tiles remain errors.
+    /// Makes the service reopen datasets whose files have changed, with these settings and after a
+    /// trial. Without this, their tiles remain errors.
     pub fn with_reopening(self, settings: Settings, trial: Trial) -> std::io::Result<Self> {
         self.live.set_settings(settings);
         let (live, health) = (Arc::clone(&self.live), Arc::clone(&self.health));
-        let reopener = Some(Reopener::start(live, health, trial, self.pool.stalls().clone())?);
+        let reopener = Some(Reopener::start(
+            live,
+            health,
+            trial,
+            self.pool.stalls().clone(),
+        )?);
         Ok(Self { reopener, ..self })
     }
 
@@ -151,11 +167,14 @@ impl TileService {
         self.live.changes()
     }
 
-    /// Opens a dataset ahead of others that wait to be opened. Ends when it has been opened or left out.
+    /// Opens a dataset ahead of others that wait to be opened. Ends when it has been opened or left
+    /// out.
     pub async fn opened(&self, token: &Name) {
         let mut changes = self.changes();
         while self.catalog().closed().get(token) == Some(&Closed::Waiting) {
-            self.reopener.iter().for_each(|reopener| reopener.reopen(token));
+            self.reopener
+                .iter()
+                .for_each(|reopener| reopener.reopen(token));
             if changes.changed().await.is_err() {
                 return;
             }
@@ -164,7 +183,9 @@ impl TileService {
 
     /// The metrics, with the length of the render queue updated.
     pub fn measured(&self) -> &Metrics {
-        self.metrics.waiting.set(i64::try_from(self.pool.waiting()).unwrap_or(i64::MAX));
+        self.metrics
+            .waiting
+            .set(i64::try_from(self.pool.waiting()).unwrap_or(i64::MAX));
         &self.metrics
     }
 
@@ -184,7 +205,11 @@ impl TileService {
     }
 
     /// The table of names of a channel of a dataset; not waited for until stuck files answer.
-    pub async fn names(&self, dataset: &Dataset, names: &Arc<Names>) -> Result<Arc<Labels>, TileError> {
+    pub async fn names(
+        &self,
+        dataset: &Dataset,
+        names: &Arc<Names>,
+    ) -> Result<Arc<Labels>, TileError> {
         let files = dataset.files().chain(names.text_file());
         tokio::select! {
             read = names.get(self.stalls()) => Ok(read??),
@@ -213,9 +238,25 @@ impl TileService {
         yields: Yields,
         trace: Option<Arc<Trace>>,
     ) -> Option<TileWork> {
-        let drawing = identified.drawing(ReadPolicy { decode: purpose.decode(), yields, trace })?;
-        let (key, origin, footprint) = (identified.key(), identified.origin.clone(), drawing.footprint());
+        let drawing = identified.drawing(ReadPolicy {
+            decode: purpose.decode(),
+            yields,
+            trace,
+        })?;
+        let (key, origin, footprint) = (
+            identified.key(),
+            identified.origin.clone(),
+            drawing.footprint(),
+        );
         let (keeper, metrics) = (Arc::clone(&self.keeper), self.metrics.clone());
-        Some(TileWork { key, origin, drawing, footprint, purpose, keeper, metrics })
+        Some(TileWork {
+            key,
+            origin,
+            drawing,
+            footprint,
+            purpose,
+            keeper,
+            metrics,
+        })
     }
 }

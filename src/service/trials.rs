@@ -1,5 +1,5 @@
-//! Trials of files while the server runs: a file is opened when it has passed its trial, and a long trial of one file does
-//! not delay other files.
+//! Trials of files while the server runs: a file is opened when it has passed its trial, and a long
+//! trial of one file does not delay other files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,11 +13,13 @@ use crate::flow::lock;
 use crate::store::{Location, Store};
 use crate::volume::hdf5::FileIdentity;
 
-/// Opens the files of some settings in child processes. Calls the function with each file, as soon as its result is known:
-/// with the reason if the file must not be opened in this process. Files without a call may be opened.
+/// Opens the files of some settings in child processes. Calls the function with each file, as soon
+/// as its result is known: with the reason if the file must not be opened in this process. Files
+/// without a call may be opened.
 pub type Trial = Box<dyn Fn(&Settings, &(dyn Fn(Location, Option<String>) + Sync)) + Send + Sync>;
 
-/// How long a trial is waited for. Most take milliseconds, and files that arrive together are taken together.
+/// How long a trial is waited for. Most take milliseconds, and files that arrive together are taken
+/// together.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most groups of files on trial at once, each with child processes of its own.
 const MAX_GROUPS: usize = 4;
@@ -69,39 +71,62 @@ pub(super) struct Shown {
 
 impl Trials {
     pub fn new(trial: Arc<Trial>, store: Store) -> Self {
-        Self { trial, store, shared: Arc::default() }
+        Self {
+            trial,
+            store,
+            shared: Arc::default(),
+        }
     }
 
-    /// Tries the files of these datasets, unless their trials have ended before or go on, and waits a little.
+    /// Tries the files of these datasets, unless their trials have ended before or go on, and waits
+    /// a little.
     pub fn show(&self, settings: &Settings) -> Shown {
         let called = Instant::now();
         let files = || settings.datasets.values().flat_map(DatasetSettings::files);
         let wanted: BTreeSet<&Location> = files().collect();
         let mut state = lock(&self.shared.state);
         state.files.retain(|file, tried| {
-            tried.verdict.is_none() || (wanted.contains(file) && tried.is_unchanged(file, &self.store))
+            tried.verdict.is_none()
+                || (wanted.contains(file) && tried.is_unchanged(file, &self.store))
         });
         self.start(&mut state, settings);
         let until = |state: &State| {
-            let running =
-                files().filter_map(|file| state.files.get(file).filter(|tried| tried.verdict.is_none()));
+            let running = files().filter_map(|file| {
+                state
+                    .files
+                    .get(file)
+                    .filter(|tried| tried.verdict.is_none())
+            });
             running.map(|tried| tried.began + PATIENCE).max()
         };
         while let Some(until) = until(&state).filter(|until| *until > Instant::now()) {
             let rest = until.saturating_duration_since(Instant::now());
-            state = self.shared.ended.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .shared
+                .ended
+                .wait_timeout(state, rest)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         let mut shown = Shown::default();
         for (token, dataset) in &settings.datasets {
             let has_ended = |file: &Location| {
-                let tried = state.files.get(file).filter(|tried| tried.verdict.is_some());
-                tried.is_some_and(|tried| tried.began >= called || tried.is_unchanged(file, &self.store))
+                let tried = state
+                    .files
+                    .get(file)
+                    .filter(|tried| tried.verdict.is_some());
+                tried.is_some_and(|tried| {
+                    tried.began >= called || tried.is_unchanged(file, &self.store)
+                })
             };
             if !dataset.files().all(has_ended) {
                 shown.pending.insert(token.clone());
             }
         }
-        let taken = settings.datasets.iter().filter(|(token, _)| !shown.pending.contains(*token));
+        let taken = settings
+            .datasets
+            .iter()
+            .filter(|(token, _)| !shown.pending.contains(*token));
         for file in taken.flat_map(|(_, dataset)| dataset.files()) {
             if let Some(Err(why)) = state.files.remove(file).and_then(|tried| tried.verdict) {
                 shown.refused.push((file.clone(), why));
@@ -113,25 +138,38 @@ impl Trials {
     /// Starts the trials of files that are not known, if there may be another group.
     fn start(&self, state: &mut State, settings: &Settings) {
         let mut new = settings.clone();
-        new.datasets.retain(|_, dataset| dataset.files().any(|file| !state.files.contains_key(file)));
+        new.datasets
+            .retain(|_, dataset| dataset.files().any(|file| !state.files.contains_key(file)));
         if new.datasets.is_empty() || state.groups >= MAX_GROUPS {
             return;
         }
-        let files: Vec<Location> = new.datasets.values().flat_map(DatasetSettings::files).cloned().collect();
+        let files: Vec<Location> = new
+            .datasets
+            .values()
+            .flat_map(DatasetSettings::files)
+            .cloned()
+            .collect();
         let began = Instant::now();
         let entry = |file: &Location| {
             (
                 file.clone(),
-                Tried { began, file: FileIdentity::from_location(file, &self.store).ok(), verdict: None },
+                Tried {
+                    began,
+                    file: FileIdentity::from_location(file, &self.store).ok(),
+                    verdict: None,
+                },
             )
         };
         let entries: Vec<(Location, Tried)> = files.iter().map(entry).collect();
         let (trial, shared) = (Arc::clone(&self.trial), Arc::clone(&self.shared));
         let work = move || {
-            let note = |file: Location, why: Option<String>| shared.note(&file, why.map_or(Ok(()), Err));
+            let note =
+                |file: Location, why: Option<String>| shared.note(&file, why.map_or(Ok(()), Err));
             let result = catch_unwind(AssertUnwindSafe(|| trial(&new, &note)));
             let rest = result.map_err(|_| "its trial panicked".to_owned());
-            files.iter().for_each(|file| shared.note(file, rest.clone()));
+            files
+                .iter()
+                .for_each(|file| shared.note(file, rest.clone()));
             lock(&shared.state).groups -= 1;
             shared.ended.notify_all();
         };

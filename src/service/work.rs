@@ -1,4 +1,5 @@
-//! How a tile is made, for requests and prefetches alike: looked for in the tiers, or rendered and stored in the tiers.
+//! How a tile is made, for requests and prefetches alike: looked for in the tiers, or rendered and
+//! stored in the tiers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,10 +27,13 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// How much of each chunk is decoded. A client that prefetches will want the adjacent tiles, too.
+    /// How much of each chunk is decoded. A client that prefetches will want the adjacent tiles,
+    /// too.
     pub fn decode(self) -> Decode {
         match self {
-            Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => Decode::AsNeeded,
+            Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => {
+                Decode::AsNeeded
+            }
             Purpose::Request(Urgency::Prefetch) | Purpose::Warming => Decode::Whole,
         }
     }
@@ -55,13 +59,17 @@ impl TileWork {
     /// Whether tiers keep it.
     fn is_kept(&self) -> bool {
         // The keys of a live dataset change with each slice.
-        self.drawing.is_kept() && !self.origin.may_grow() && self.purpose != Purpose::Request(Urgency::View)
+        self.drawing.is_kept()
+            && !self.origin.may_grow()
+            && self.purpose != Purpose::Request(Urgency::View)
     }
 
     /// The tile, if a tier has it. Blocks.
     pub fn find(&self) -> Option<Tile> {
         let (tile, outcome) = self.keeper.find(&self.origin, self.key, &self.footprint)?;
-        self.drawing.trace().inspect(|trace| trace.set_outcome(outcome));
+        self.drawing
+            .trace()
+            .inspect(|trace| trace.set_outcome(outcome));
         Some(tile)
     }
 
@@ -72,10 +80,12 @@ impl TileWork {
         match self.purpose {
             _ if !self.is_kept() => {}
             Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => {
-                self.keeper.keep_later(&self.origin, &tile, &self.footprint, given_up);
+                self.keeper
+                    .keep_later(&self.origin, &tile, &self.footprint, given_up);
             }
-            // Prefetches can exceed the capacity of the background writer, and all of them must be stored. A write error is
-            // counted and logged by the tier; the client gets the tile all the same.
+            // Prefetches can exceed the capacity of the background writer, and all of them must be
+            // stored. A write error is counted and logged by the tier; the client gets the tile all
+            // the same.
             Purpose::Request(Urgency::Prefetch) => {
                 if self.keeper.keep_now(&self.origin, &tile).is_err() {
                     tracing::debug!(key = %tile.key, "a tile was not written to every tier");
@@ -92,12 +102,19 @@ impl TileWork {
         }
         self.metrics.renders.inc();
         self.origin.dataset.counters.count_render();
-        let png = self.drawing.draw().map_err(TileError::from).inspect_err(|error| self.note(error))?;
-        self.drawing.trace().inspect(|trace| self.metrics.observe_render(self.drawing.rendered(), trace));
+        let png = self
+            .drawing
+            .draw()
+            .map_err(TileError::from)
+            .inspect_err(|error| self.note(error))?;
+        self.drawing
+            .trace()
+            .inspect(|trace| self.metrics.observe_render(self.drawing.rendered(), trace));
         Ok(Tile::new(self.key, png))
     }
 
-    /// Counts and logs why it could not be made. That a file is stuck, or a store unavailable, is logged once for all tiles.
+    /// Counts and logs why it could not be made. That a file is stuck, or a store unavailable, is
+    /// logged once for all tiles.
     pub fn note(&self, error: &TileError) {
         if error.kind() == ErrorKind::Failed && !error.is_stopped() {
             self.metrics.render_errors.inc();
@@ -106,7 +123,8 @@ impl TileWork {
         }
     }
 
-    /// A tile that was made, with its weight in bytes against the cache's budget. No budget has room for what is not complete.
+    /// A tile that was made, with its weight in bytes against the cache's budget. No budget has
+    /// room for what is not complete.
     pub fn weighed(&self, tile: Tile) -> (Tile, usize) {
         let is_final = !self.origin.may_grow() || self.footprint.is_final();
         let weight = if is_final { tile.weight() } else { usize::MAX };

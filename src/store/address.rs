@@ -1,8 +1,8 @@
 //! Addresses of objects, and the parts of them that must not be shown.
 //!
-//! Addresses are `s3://bucket/key`, `gs://bucket/key`, `az://container/key`, or `https://host/path.h5`. Presigned addresses
-//! carry their credentials in the query, and others a password before the host. Both are sent with requests, and shown
-//! nowhere.
+//! Addresses are `s3://bucket/key`, `gs://bucket/key`, `az://container/key`, or
+//! `https://host/path.h5`. Presigned addresses carry their credentials in the query, and others a
+//! password before the host. Both are sent with requests, and shown nowhere.
 
 use std::fmt;
 use std::path::Path;
@@ -79,8 +79,9 @@ impl Address {
         Some(Self::parse(scheme, text))
     }
 
-    /// The object to which this one refers by name. A name is no address, so letters that have a meaning in one are encoded.
-    /// An object in the folder of this one, or below, is asked for with the same password.
+    /// The object to which this one refers by name. A name is no address, so letters that have a
+    /// meaning in one are encoded. An object in the folder of this one, or below, is asked for with
+    /// the same password.
     pub fn beside(&self, name: &str) -> Result<Self, NotAnObject> {
         let mut parts: Vec<String> = Vec::new();
         for part in name.split('/').filter(|part| !matches!(*part, "" | ".")) {
@@ -89,18 +90,24 @@ impl Address {
                 _ => parts.push(utf8_percent_encode(part, LETTERS).to_string()),
             }
         }
-        let folder = self.public.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let folder = self
+            .public
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
         let found = Self::parse(self.scheme, &format!("{folder}/{}", parts.join("/")))?;
         Ok(found.trusted_by(self))
     }
 
-    /// The object that a child process requests while this object is on trial: this object, or an object in its folder or
-    /// below; `None` for any other object. The child knows the public parts of addresses only.
+    /// The object that a child process requests while this object is on trial: this object, or an
+    /// object in its folder or below; `None` for any other object. The child knows the public parts
+    /// of addresses only.
     pub fn asked_on_trial(&self, public: &str) -> Option<Self> {
         if public == self.public {
             return Some(self.clone());
         }
-        let requested = Self::parsed(public)?.ok().filter(|requested| requested.is_beside(self))?;
+        let requested = Self::parsed(public)?
+            .ok()
+            .filter(|requested| requested.is_beside(self))?;
         Some(requested.trusted_by(self))
     }
 
@@ -114,10 +121,11 @@ impl Address {
         self
     }
 
-    /// Whether it lies in the folder of another object, or below, also if the server decodes more of the address than it
-    /// should.
+    /// Whether it lies in the folder of another object, or below, also if the server decodes more
+    /// of the address than it should.
     pub fn is_beside(&self, other: &Self) -> bool {
-        // `..` has been resolved. A server may take an encoded slash for a slash, and so resolve more.
+        // `..` has been resolved. A server may take an encoded slash for a slash, and so resolve
+        // more.
         let folder = Path::new(&other.public).parent();
         folder.is_some_and(|folder| Path::new(&self.public).starts_with(folder))
             && !self.public.to_ascii_lowercase().contains("%2f")
@@ -128,7 +136,10 @@ impl Address {
             let text = text.split(['?', '#']).next().unwrap_or_default();
             let (scheme, rest) = text.split_once("://").unwrap_or_default();
             let rest = rest.rsplit_once('@').map_or(rest, |(_, after)| after);
-            NotAnObject { text: format!("{scheme}://{rest}"), problem: problem.to_owned() }
+            NotAnObject {
+                text: format!("{scheme}://{rest}"),
+                problem: problem.to_owned(),
+            }
         };
         let mut full = Url::parse(text).map_err(|e| wrong(&e.to_string()))?;
         full.set_fragment(None);
@@ -138,7 +149,11 @@ impl Address {
         if full.path().trim_matches('/').is_empty() {
             return Err(wrong("the key is missing"));
         }
-        Ok(Self { scheme, public: public(&full), full: full.into() })
+        Ok(Self {
+            scheme,
+            public: public(&full),
+            full: full.into(),
+        })
     }
 
     /// The kind of store.
@@ -159,7 +174,9 @@ impl Address {
     /// The key within the bucket, as it is in the store.
     pub fn key(&self) -> String {
         let key = self.full.path().trim_start_matches('/');
-        percent_encoding::percent_decode_str(key).decode_utf8_lossy().into_owned()
+        percent_encoding::percent_decode_str(key)
+            .decode_utf8_lossy()
+            .into_owned()
     }
 
     /// The last part of it, for people.
@@ -170,7 +187,11 @@ impl Address {
 
     /// The scheme, the host and the port: servers that are reached, or not, together.
     pub fn server(&self) -> String {
-        let port = self.full.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let port = self
+            .full
+            .port()
+            .map(|port| format!(":{port}"))
+            .unwrap_or_default();
         format!("{}://{}{port}", self.full.scheme(), self.bucket())
     }
 
@@ -180,12 +201,17 @@ impl Address {
     }
 }
 
-/// The address of what is at a path below a public folder, whose address ends with a slash; `None` if the path is no text.
+/// The address of what is at a path below a public folder, whose address ends with a slash; `None`
+/// if the path is no text.
 pub fn published(folder: &str, path: &Path) -> Option<String> {
     let path = path.to_str()?;
     // Keys in buckets are written as they are.
     let is_encoded = folder.starts_with("http");
-    let path = if is_encoded { utf8_percent_encode(path, LETTERS).to_string() } else { path.to_owned() };
+    let path = if is_encoded {
+        utf8_percent_encode(path, LETTERS).to_string()
+    } else {
+        path.to_owned()
+    };
     Some(format!("{folder}{path}"))
 }
 
@@ -194,11 +220,14 @@ const DIGITS: usize = 8;
 
 /// Whether a query is the digest of one: a child process knows addresses in their public form only.
 fn is_digest(query: &str) -> bool {
-    let digits = query.strip_prefix('~').filter(|digits| digits.len() == DIGITS);
+    let digits = query
+        .strip_prefix('~')
+        .filter(|digits| digits.len() == DIGITS);
     digits.is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-/// An address without query and password. Addresses that differ only in the query are told apart by a digest of it.
+/// An address without query and password. Addresses that differ only in the query are told apart by
+/// a digest of it.
 fn public(full: &Url) -> String {
     let mut public = full.clone();
     // An error means that the address cannot have what is removed.
@@ -236,17 +265,36 @@ mod tests {
 
     #[test]
     fn addresses_are_told_from_paths() {
-        for path in ["a.h5", "/data/s3/a.h5", "s3:/a", "s3", "ftp://host/a.h5", "C://a"] {
-            assert_eq!(Location::given(path.into()), Ok(Location::Path(path.into())));
+        for path in [
+            "a.h5",
+            "/data/s3/a.h5",
+            "s3:/a",
+            "s3",
+            "ftp://host/a.h5",
+            "C://a",
+        ] {
+            assert_eq!(
+                Location::given(path.into()),
+                Ok(Location::Path(path.into()))
+            );
         }
         let brain = address("s3://lab/mouse/brain%201.h5");
-        assert_eq!((brain.bucket(), brain.key().as_str()), ("lab", "mouse/brain 1.h5"));
+        assert_eq!(
+            (brain.bucket(), brain.key().as_str()),
+            ("lab", "mouse/brain 1.h5")
+        );
         assert_eq!(brain.server(), "s3://lab");
         let stem = |text: &str| Location::given(text.into()).unwrap().stem();
-        assert_eq!(stem("s3://lab/mouse/brain%201.h5?0123").as_deref(), Some("brain 1"));
+        assert_eq!(
+            stem("s3://lab/mouse/brain%201.h5?0123").as_deref(),
+            Some("brain 1")
+        );
         assert_eq!(stem("/mouse/brain%201.h5").as_deref(), Some("brain%201"));
         let wrong = Location::given("s3://lab".into()).unwrap_err().to_string();
-        assert!(wrong.contains("the key is missing") && wrong.contains("s3://BUCKET/KEY"), "{wrong}");
+        assert!(
+            wrong.contains("the key is missing") && wrong.contains("s3://BUCKET/KEY"),
+            "{wrong}"
+        );
     }
 
     #[test]
@@ -257,16 +305,28 @@ mod tests {
         assert_eq!(address.full().as_str(), given);
         assert_eq!(address.server(), "https://host:81");
         let written = serde_json::to_string(&location).unwrap();
-        let shown = format!("{location} {location:?} {} {written}", location.as_path().display());
-        assert!(shown.contains("host:81/a/b.h5") && !shown.contains("hunter2") && !shown.contains("abcdef"));
+        let shown = format!(
+            "{location} {location:?} {} {written}",
+            location.as_path().display()
+        );
+        assert!(
+            shown.contains("host:81/a/b.h5")
+                && !shown.contains("hunter2")
+                && !shown.contains("abcdef")
+        );
         // Another query names another object.
         let other = Location::given(given.replace("part=1", "part=2").into()).unwrap();
         assert_ne!(location.as_path(), other.as_path());
         // A child process, which knows nothing but the public address, names the same object.
         let read: Location = serde_json::from_str(&written).unwrap();
         assert_eq!(read.as_path(), location.as_path());
-        let wrong = Location::given("https://me:hunter2@/?sig=abcdef".into()).unwrap_err().to_string();
-        assert!(!wrong.contains("hunter2") && !wrong.contains("abcdef"), "{wrong}");
+        let wrong = Location::given("https://me:hunter2@/?sig=abcdef".into())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            !wrong.contains("hunter2") && !wrong.contains("abcdef"),
+            "{wrong}"
+        );
     }
 
     #[test]
@@ -284,7 +344,11 @@ mod tests {
             ("https://evil/b.h5", "https://h/a/https:/evil/b.h5", true),
         ] {
             let beside = own.beside(name).unwrap();
-            assert_eq!((beside.public(), beside.is_beside(&own)), (found, is_beside), "{name}");
+            assert_eq!(
+                (beside.public(), beside.is_beside(&own)),
+                (found, is_beside),
+                "{name}"
+            );
         }
         for (text, is_beside) in [
             ("https://h/a/b.h5", true),
@@ -303,11 +367,17 @@ mod tests {
     fn a_password_is_sent_for_objects_below_the_folder_of_its_own_only() {
         let own = address("https://me:word@below:81/a/b.h5?key");
         let has_password = |address: Address| address.full().password().is_some();
-        assert!(has_password(own.beside("b.xml").unwrap()) && has_password(own.beside("c/d.h5").unwrap()));
+        assert!(
+            has_password(own.beside("b.xml").unwrap())
+                && has_password(own.beside("c/d.h5").unwrap())
+        );
         assert!(!has_password(own.beside("../b.h5").unwrap()));
         assert_eq!(own.asked_on_trial(own.public()), Some(own.clone()));
         for below in ["https://below:81/a/b.xml", "https://below:81/a/c/d.h5"] {
-            assert!(own.asked_on_trial(below).is_some_and(has_password), "{below}");
+            assert!(
+                own.asked_on_trial(below).is_some_and(has_password),
+                "{below}"
+            );
         }
         for other in [
             "https://below/a/b.xml",

@@ -1,7 +1,9 @@
-//! The metadata of an object: pages that are fetched in aligned blocks, and kept; and notes of what was made from its bytes.
+//! The metadata of an object: pages that are fetched in aligned blocks, and kept; and notes of what
+//! was made from its bytes.
 //!
-//! libhdf5 asks for metadata in pieces of a few bytes, and a file has it in a few places. A block holds what is near to
-//! a piece that was asked for; while reading continues where the last block ended, blocks grow.
+//! libhdf5 asks for metadata in pieces of a few bytes, and a file has it in a few places. A block
+//! holds what is near to a piece that was asked for; while reading continues where the last block
+//! ended, blocks grow.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -44,8 +46,13 @@ impl Blocks {
         let mut done = 0;
         while done < into.len() {
             let at = position + done as u64;
-            let Some(page) = state.pages.get(&(at / PAGE)) else { break };
-            let Some(bytes) = page.get((at % PAGE) as usize..).filter(|bytes| !bytes.is_empty()) else {
+            let Some(page) = state.pages.get(&(at / PAGE)) else {
+                break;
+            };
+            let Some(bytes) = page
+                .get((at % PAGE) as usize..)
+                .filter(|bytes| !bytes.is_empty())
+            else {
                 break;
             };
             let more = bytes.len().min(into.len() - done);
@@ -68,7 +75,9 @@ impl Blocks {
             .rev()
             .find(|page| state.pages.contains_key(page))
             .map_or(start, |page| (page + 1) * PAGE);
-        let end = (start + size).max(missing.end.next_multiple_of(PAGE)).min(length);
+        let end = (start + size)
+            .max(missing.end.next_multiple_of(PAGE))
+            .min(length);
         let end = (missing.end.div_ceil(PAGE)..end.div_ceil(PAGE))
             .find(|page| state.pages.contains_key(page))
             .map_or(end, |page| page * PAGE);
@@ -80,11 +89,17 @@ impl Blocks {
     pub fn unknown(&self, ranges: &[Range<u64>], length: u64) -> Vec<Range<u64>> {
         let state = lock(&self.0);
         let is_known = |range: &Range<u64>| {
-            (range.start / PAGE..range.end.div_ceil(PAGE)).all(|page| state.pages.contains_key(&page))
+            (range.start / PAGE..range.end.div_ceil(PAGE))
+                .all(|page| state.pages.contains_key(&page))
         };
-        let widened =
-            |range: &Range<u64>| range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE).min(length);
-        ranges.iter().filter(|range| !range.is_empty() && !is_known(range)).map(widened).collect()
+        let widened = |range: &Range<u64>| {
+            range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE).min(length)
+        };
+        ranges
+            .iter()
+            .filter(|range| !range.is_empty() && !is_known(range))
+            .map(widened)
+            .collect()
     }
 
     /// Adds bytes that begin on a page and end on one, or with the object.
@@ -95,7 +110,10 @@ impl Blocks {
         }
         for at in (0..bytes.len()).step_by(PAGE as usize) {
             let page = bytes.slice(at..bytes.len().min(at + PAGE as usize));
-            state.is_unsaved |= state.pages.insert(start / PAGE + at as u64 / PAGE, page).is_none();
+            state.is_unsaved |= state
+                .pages
+                .insert(start / PAGE + at as u64 / PAGE, page)
+                .is_none();
         }
     }
 
@@ -116,8 +134,11 @@ impl Blocks {
         if !std::mem::take(&mut state.is_unsaved) {
             return None;
         }
-        let mut pages: Vec<(u64, Bytes)> =
-            state.pages.iter().map(|(page, bytes)| (*page, bytes.clone())).collect();
+        let mut pages: Vec<(u64, Bytes)> = state
+            .pages
+            .iter()
+            .map(|(page, bytes)| (*page, bytes.clone()))
+            .collect();
         pages.sort_unstable_by_key(|(page, _)| *page);
         Some((pages, state.notes.clone()))
     }
@@ -157,11 +178,18 @@ mod tests {
         let second = blocks.around(&(2 * BLOCK + 5..2 * BLOCK + 6), length);
         assert_eq!(second, 2 * BLOCK..4 * BLOCK);
         let far = blocks.around(&(10 * BLOCK + 100..12 * BLOCK + 100), length);
-        assert_eq!(far, 10 * BLOCK..12 * BLOCK + PAGE, "at least what is asked for");
+        assert_eq!(
+            far,
+            10 * BLOCK..12 * BLOCK + PAGE,
+            "at least what is asked for"
+        );
         let before = blocks.around(&(10..20), length);
         assert_eq!(before, 0..BLOCK);
         added(&blocks, 5 * BLOCK..5 * BLOCK + PAGE);
-        assert_eq!(blocks.around(&(6 * BLOCK - PAGE..6 * BLOCK), length), 5 * BLOCK + PAGE..6 * BLOCK + PAGE);
+        assert_eq!(
+            blocks.around(&(6 * BLOCK - PAGE..6 * BLOCK), length),
+            5 * BLOCK + PAGE..6 * BLOCK + PAGE
+        );
         assert_eq!(blocks.around(&(100..200), 300), 0..300, "an object ends");
     }
 

@@ -1,4 +1,5 @@
-//! A bucket: a client with connections and credentials of its own, which is replaced when the credentials have changed.
+//! A bucket: a client with connections and credentials of its own, which is replaced when the
+//! credentials have changed.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -38,15 +39,20 @@ pub(super) struct Bucket {
 impl Bucket {
     pub fn open(address: &Address, make: Make) -> Result<Self, StoreError> {
         let made = Mutex::new(make(address)?);
-        Ok(Self { address: address.clone(), make, made, renewed: tokio::sync::Mutex::default() })
+        Ok(Self {
+            address: address.clone(),
+            make,
+            made,
+            renewed: tokio::sync::Mutex::default(),
+        })
     }
 
     pub fn client(&self) -> Client {
         Arc::clone(&lock(&self.made).client)
     }
 
-    /// A client to try after `refused` was refused, with other credentials. `None` if they are as before, or were read a
-    /// moment ago.
+    /// A client to try after `refused` was refused, with other credentials. `None` if they are as
+    /// before, or were read a moment ago.
     pub async fn instead_of(self: &Arc<Self>, refused: &Client) -> Option<Client> {
         let mut renewed = self.renewed.lock().await;
         let is_due = renewed.is_none_or(|at| at.elapsed() >= SHORTEST_INTERVAL);
@@ -54,14 +60,17 @@ impl Bucket {
             *renewed = Some(Instant::now());
             let bucket = Arc::clone(self);
             if let Err(error) = tokio::task::spawn_blocking(move || bucket.renew(false)).await {
-                tracing::error!("the credentials for {} were not read again: {error}", self.address.server());
+                tracing::error!(
+                    "the credentials for {} were not read again: {error}",
+                    self.address.server()
+                );
             }
         }
         Some(self.client()).filter(|client| !Arc::ptr_eq(client, refused))
     }
 
-    /// Reads the credentials again, and makes a client of them; blocks. Unless it `is_told` to, it keeps one with equal
-    /// credentials, and its connections.
+    /// Reads the credentials again, and makes a client of them; blocks. Unless it `is_told` to, it
+    /// keeps one with equal credentials, and its connections.
     pub fn renew(&self, is_told: bool) {
         match (self.make)(&self.address) {
             Ok(new) => {
@@ -87,7 +96,10 @@ mod tests {
     use super::*;
 
     fn made(credentials: Option<&[u8]>) -> Result<Made, StoreError> {
-        Ok(Made { client: Arc::new(InMemory::new()), credentials: credentials.map(blake3::hash) })
+        Ok(Made {
+            client: Arc::new(InMemory::new()),
+            credentials: credentials.map(blake3::hash),
+        })
     }
 
     fn bucket(make: Make) -> Arc<Bucket> {

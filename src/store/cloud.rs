@@ -1,6 +1,7 @@
 //! Objects in S3, Google Cloud Storage and Azure Blob Storage, through the crate `object_store`.
 //!
-//! Endpoint, region and credentials come from the variables and files that the clouds' own tools read.
+//! Endpoint, region and credentials come from the variables and files that the clouds' own tools
+//! read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,14 +31,22 @@ pub(super) struct Cloud {
 
 impl Cloud {
     pub fn to(address: &Address, bucket: Arc<Bucket>) -> Result<Self, StoreError> {
-        Ok(Self { bucket, key: Path::parse(address.key()).map_err(|e| settings(&e))? })
+        Ok(Self {
+            bucket,
+            key: Path::parse(address.key()).map_err(|e| settings(&e))?,
+        })
     }
 
     /// Asks again with other credentials if these are refused, and there may be others.
-    async fn part(&self, range: Range<u64>, expected: Option<&Version>) -> Result<Part, StoreError> {
+    async fn part(
+        &self,
+        range: Range<u64>,
+        expected: Option<&Version>,
+    ) -> Result<Part, StoreError> {
         let client = self.bucket.client();
         match self.ask(&client, &range, expected).await {
-            Err(refusal @ StoreError::Denied { .. }) => match self.bucket.instead_of(&client).await {
+            Err(refusal @ StoreError::Denied { .. }) => match self.bucket.instead_of(&client).await
+            {
                 Some(other) => self.ask(&other, &range, expected).await,
                 None => Err(refusal),
             },
@@ -56,14 +65,27 @@ impl Cloud {
             if_match: expected.and_then(|version| version.etag.clone()),
             ..GetOptions::default()
         };
-        let answer = client.get_opts(&self.key, options).await.map_err(|error| match failure(error) {
-            StoreError::Changed if expected.is_none() => StoreError::invalid("the object is empty"),
-            other => other,
-        })?;
+        let answer =
+            client
+                .get_opts(&self.key, options)
+                .await
+                .map_err(|error| match failure(error) {
+                    StoreError::Changed if expected.is_none() => {
+                        StoreError::invalid("the object is empty")
+                    }
+                    other => other,
+                })?;
         let meta = &answer.meta;
-        let version = Version::new(meta.size, meta.e_tag.clone(), Some(meta.last_modified.to_rfc2822()));
+        let version = Version::new(
+            meta.size,
+            meta.e_tag.clone(),
+            Some(meta.last_modified.to_rfc2822()),
+        );
         if answer.range.start != range.start {
-            let problem = format!("bytes from {} instead of {}", answer.range.start, range.start);
+            let problem = format!(
+                "bytes from {} instead of {}",
+                answer.range.start, range.start
+            );
             return Err(StoreError::invalid(problem));
         }
         let wanted = range.end.min(version.length).saturating_sub(range.start);
@@ -104,7 +126,8 @@ pub(super) fn client(address: &Address) -> Result<Made, StoreError> {
     bucket.map_err(|e| settings(&e))
 }
 
-/// A digest of credentials and of whether requests are signed at all; `None` if nothing is given: then a service gives them.
+/// A digest of credentials and of whether requests are signed at all; `None` if nothing is given:
+/// then a service gives them.
 fn digest(given: &[Option<String>]) -> Option<blake3::Hash> {
     let is_given = given.iter().flatten().any(|value| value != "false");
     is_given.then(|| blake3::hash(format!("{given:?}").as_bytes()))
@@ -112,9 +135,11 @@ fn digest(given: &[Option<String>]) -> Option<blake3::Hash> {
 
 fn s3(bucket: &str) -> object_store::Result<Made> {
     // `from_env` reads the client's options too; those that are set here are not among them.
-    let builder =
-        profile::aws(AmazonS3Builder::from_env(), bucket).with_bucket_name(bucket).with_retry(once());
-    let allowed = std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
+    let builder = profile::aws(AmazonS3Builder::from_env(), bucket)
+        .with_bucket_name(bucket)
+        .with_retry(once());
+    let allowed =
+        std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
     let keys = [
         AmazonS3ConfigKey::AccessKeyId,
         AmazonS3ConfigKey::SecretAccessKey,
@@ -122,34 +147,62 @@ fn s3(bucket: &str) -> object_store::Result<Made> {
         AmazonS3ConfigKey::SkipSignature,
     ];
     let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
-    let client = Arc::new(builder.with_client_options(options().with_allow_http(allowed)).build()?);
-    Ok(Made { client, credentials })
+    let client = Arc::new(
+        builder
+            .with_client_options(options().with_allow_http(allowed))
+            .build()?,
+    );
+    Ok(Made {
+        client,
+        credentials,
+    })
 }
 
 fn google(bucket: &str) -> object_store::Result<Made> {
-    let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(once());
-    let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
+    let mut builder = GoogleCloudStorageBuilder::from_env()
+        .with_bucket_name(bucket)
+        .with_retry(once());
+    let emulator = std::env::var("STORAGE_EMULATOR_HOST")
+        .ok()
+        .filter(|host| !host.is_empty());
     if let Some(host) = &emulator {
-        let base = if host.contains("://") { host.clone() } else { format!("http://{host}") };
+        let base = if host.contains("://") {
+            host.clone()
+        } else {
+            format!("http://{host}")
+        };
         builder = builder.with_config(GoogleConfigKey::BaseUrl, base);
         builder = builder.with_config(GoogleConfigKey::SkipSignature, "true");
     }
     let path = builder.get_config_value(&GoogleConfigKey::ServiceAccount);
-    let file = path.and_then(|path| std::fs::read_to_string(path).ok()).or_else(profile::google);
-    let keys =
-        [GoogleConfigKey::ServiceAccountKey, GoogleConfigKey::BearerToken, GoogleConfigKey::SkipSignature];
+    let file = path
+        .and_then(|path| std::fs::read_to_string(path).ok())
+        .or_else(profile::google);
+    let keys = [
+        GoogleConfigKey::ServiceAccountKey,
+        GoogleConfigKey::BearerToken,
+        GoogleConfigKey::SkipSignature,
+    ];
     let [key, token, unsigned] = keys.map(|key| builder.get_config_value(&key));
     let credentials = digest(&[file, key, token, unsigned]);
-    let client =
-        Arc::new(builder.with_client_options(options().with_allow_http(emulator.is_some())).build()?);
-    Ok(Made { client, credentials })
+    let client = Arc::new(
+        builder
+            .with_client_options(options().with_allow_http(emulator.is_some()))
+            .build()?,
+    );
+    Ok(Made {
+        client,
+        credentials,
+    })
 }
 
 fn azure(container: &str) -> object_store::Result<Made> {
     let builder = profile::azure(MicrosoftAzureBuilder::from_env());
     let builder = builder.with_container_name(container).with_retry(once());
-    // The emulator, and endpoints of private clouds, may lack encryption; credentials are signed, not sent.
-    let allowed = std::env::var("AZURE_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"))
+    // The emulator, and endpoints of private clouds, may lack encryption; credentials are signed,
+    // not sent.
+    let allowed = std::env::var("AZURE_ALLOW_HTTP")
+        .is_ok_and(|value| value.eq_ignore_ascii_case("true"))
         || profile::azure_endpoint().is_some_and(|endpoint| endpoint.starts_with("http://"));
     let keys = [
         AzureConfigKey::AccessKey,
@@ -158,8 +211,15 @@ fn azure(container: &str) -> object_store::Result<Made> {
         AzureConfigKey::SkipSignature,
     ];
     let credentials = digest(&keys.map(|key| builder.get_config_value(&key)));
-    let client = Arc::new(builder.with_client_options(options().with_allow_http(allowed)).build()?);
-    Ok(Made { client, credentials })
+    let client = Arc::new(
+        builder
+            .with_client_options(options().with_allow_http(allowed))
+            .build()?,
+    );
+    Ok(Made {
+        client,
+        credentials,
+    })
 }
 
 fn options() -> ClientOptions {
@@ -172,17 +232,27 @@ fn options() -> ClientOptions {
 
 /// Requests are repeated by [`super::host`] alone.
 fn once() -> RetryConfig {
-    RetryConfig { max_retries: 0, ..RetryConfig::default() }
+    RetryConfig {
+        max_retries: 0,
+        ..RetryConfig::default()
+    }
 }
 
 pub(super) fn settings(error: &dyn std::error::Error) -> StoreError {
     StoreError::Settings {
-        problem: format!("the settings for the store are wrong: {}", without_query(&error.to_string())),
+        problem: format!(
+            "the settings for the store are wrong: {}",
+            without_query(&error.to_string())
+        ),
     }
 }
 
 /// Who is asked for credentials when nothing else has any: the machines of the clouds.
-const METADATA_SERVICES: [&str; 3] = ["169.254.169.254", "169.254.170.2", "metadata.google.internal"];
+const METADATA_SERVICES: [&str; 3] = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "metadata.google.internal",
+];
 
 fn denied(problem: &str) -> StoreError {
     StoreError::Denied {
@@ -202,18 +272,30 @@ pub(super) fn failure(error: Error) -> StoreError {
             denied(&text(&*source))
         }
         Error::NotSupported { .. } => StoreError::NoRanges,
-        error @ (Error::InvalidPath { .. } | Error::UnknownConfigurationKey { .. }) => settings(&error),
+        error @ (Error::InvalidPath { .. } | Error::UnknownConfigurationKey { .. }) => {
+            settings(&error)
+        }
         other => {
-            let causes = std::iter::successors(std::error::Error::source(&other), |error| (*error).source());
+            let causes =
+                std::iter::successors(std::error::Error::source(&other), |error| (*error).source());
             let problem = causes.last().map_or_else(|| text(&other), text);
-            if METADATA_SERVICES.iter().any(|service| other.to_string().contains(service)) {
-                return denied("there are no credentials in the environment or the clouds' own files");
+            if METADATA_SERVICES
+                .iter()
+                .any(|service| other.to_string().contains(service))
+            {
+                return denied(
+                    "there are no credentials in the environment or the clouds' own files",
+                );
             }
-            // To a request for bytes that were there. The text has times and addresses in it, with digits of their own.
+            // To a request for bytes that were there. The text has times and addresses in it, with
+            // digits of their own.
             if other.to_string().contains("416 Range Not Satisfiable") {
                 return StoreError::Changed;
             }
-            StoreError::Unavailable { problem, retry_after: RETRY }
+            StoreError::Unavailable {
+                problem,
+                retry_after: RETRY,
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What reads the object at an address. All objects in a bucket share one client, and so do those on web servers.
+//! What reads the object at an address. All objects in a bucket share one client, and so do those
+//! on web servers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,17 +23,29 @@ pub(super) struct Connections {
 
 impl Connections {
     pub fn new(relay: Option<Arc<Relay>>) -> Self {
-        Self { relay, web: OnceLock::new(), buckets: Mutex::default() }
+        Self {
+            relay,
+            web: OnceLock::new(),
+            buckets: Mutex::default(),
+        }
     }
 
     /// What fetches ranges of the object at an address.
     pub fn to(&self, address: &Address) -> Result<Arc<dyn Transport>, StoreError> {
         if let Some(relay) = &self.relay {
-            return Ok(Arc::new(Relayed { relay: Arc::clone(relay), address: address.clone() }));
+            return Ok(Arc::new(Relayed {
+                relay: Arc::clone(relay),
+                address: address.clone(),
+            }));
         }
         Ok(match address.scheme() {
-            Scheme::Web => Arc::new(Web { address: address.clone(), clients: self.web()? }),
-            Scheme::S3 | Scheme::Gs | Scheme::Az => Arc::new(Cloud::to(address, self.bucket(address)?)?),
+            Scheme::Web => Arc::new(Web {
+                address: address.clone(),
+                clients: self.web()?,
+            }),
+            Scheme::S3 | Scheme::Gs | Scheme::Az => {
+                Arc::new(Cloud::to(address, self.bucket(address)?)?)
+            }
         })
     }
 
@@ -59,7 +72,11 @@ impl Connections {
 
     /// Reads all credentials again; blocks.
     pub fn renew(&self) {
-        let known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self
+            .buckets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         known.values().for_each(|bucket| bucket.renew(true));
     }
 }

@@ -1,7 +1,8 @@
 //! An open directory, and file operations relative to it (`openat` etc.).
 //!
-//! Other users may have write access to a cache directory. So below its top no symbolic link is followed, whether
-//! reading, writing or removing, and only regular files are read: a FIFO would block, and a device may be endless.
+//! Other users may have write access to a cache directory. So below its top no symbolic link is
+//! followed, whether reading, writing or removing, and only regular files are read: a FIFO would
+//! block, and a device may be endless.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,8 +17,13 @@ use rustix::io::Errno;
 /// Files whose names begin so are neither tiles nor the marker: temporary files and leases.
 pub(crate) const HIDDEN: &str = ".voltile-";
 
-const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
-const WITHIN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = OFlags::DIRECTORY
+    .union(OFlags::RDONLY)
+    .union(OFlags::CLOEXEC);
+const WITHIN: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
 /// The umask decides who may read files, so that servers of several users can share the cache.
 const MODE: Mode = Mode::from_raw_mode(0o666);
 
@@ -44,7 +50,11 @@ impl Dir {
 
     pub fn identity(&self) -> io::Result<Identity> {
         let about = fs::fstat(&self.0)?;
-        #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "narrower on other systems")]
+        #[allow(
+            clippy::useless_conversion,
+            clippy::unnecessary_cast,
+            reason = "narrower on other systems"
+        )]
         Ok((about.st_dev as u64, about.st_ino.into()))
     }
 
@@ -54,15 +64,16 @@ impl Dir {
             Ok(child) => Ok(Some(Self(child))),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => {
-                let problem = "it is not a directory, or a symbolic link, which is not followed here";
+                let problem =
+                    "it is not a directory, or a symbolic link, which is not followed here";
                 Err(io::Error::new(ErrorKind::NotADirectory, problem))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Opens a subdirectory and creates it if it is missing. [`ErrorKind::NotFound`] if it or this directory is
-    /// removed concurrently.
+    /// Opens a subdirectory and creates it if it is missing. [`ErrorKind::NotFound`] if it or this
+    /// directory is removed concurrently.
     pub fn child_or_new(&self, name: &OsStr) -> io::Result<Self> {
         if let Some(child) = self.child(name)? {
             return Ok(child);
@@ -100,8 +111,8 @@ impl Dir {
         }))
     }
 
-    /// Opens a file to be locked, and creates it if it is missing. On NFS, only files open for writing can be locked; the
-    /// file of another user may be readable only.
+    /// Opens a file to be locked, and creates it if it is missing. On NFS, only files open for
+    /// writing can be locked; the file of another user may be readable only.
     pub fn lock_file(&self, name: &OsStr) -> io::Result<File> {
         let file = match fs::openat(&self.0, name, WITHIN | OFlags::RDWR | OFlags::CREATE, MODE) {
             Err(Errno::ACCESS) => fs::openat(&self.0, name, WITHIN | OFlags::RDONLY, MODE),
@@ -114,7 +125,9 @@ impl Dir {
     pub fn remove(&self, name: &OsStr) -> io::Result<bool> {
         match fs::unlinkat(&self.0, name, AtFlags::empty()) {
             // On systems other than Linux, unlinking a directory is EPERM.
-            Err(error @ (Errno::ISDIR | Errno::PERM)) => self.remove_dir(name).map_err(|_| error.into()),
+            Err(error @ (Errno::ISDIR | Errno::PERM)) => {
+                self.remove_dir(name).map_err(|_| error.into())
+            }
             removed => was_there(removed),
         }
     }
@@ -138,17 +151,20 @@ impl Dir {
         Ok(names.into_iter().map(|(_, name)| name).collect())
     }
 
-    /// Writes a file of these parts under a temporary name, and renames it: it replaces an entry of that name as a whole.
+    /// Writes a file of these parts under a temporary name, and renames it: it replaces an entry of
+    /// that name as a whole.
     pub fn write(&self, name: &OsStr, parts: &[&[u8]]) -> io::Result<()> {
         let temporary = format!("{HIDDEN}{:016x}", fastrand::u64(..));
         let flags = WITHIN | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let mut file = File::from(fs::openat(&self.0, &temporary, flags, MODE)?);
         let written = parts.iter().try_for_each(|part| file.write_all(part));
-        written.and_then(|()| Ok(fs::renameat(&self.0, &temporary, &self.0, name)?)).inspect_err(|_| {
-            if let Err(error) = self.remove(OsStr::new(&temporary)) {
-                tracing::debug!("the temporary file {temporary} was not removed: {error}");
-            }
-        })
+        written
+            .and_then(|()| Ok(fs::renameat(&self.0, &temporary, &self.0, name)?))
+            .inspect_err(|_| {
+                if let Err(error) = self.remove(OsStr::new(&temporary)) {
+                    tracing::debug!("the temporary file {temporary} was not removed: {error}");
+                }
+            })
     }
 }
 
@@ -191,7 +207,14 @@ mod tests {
         symlink("/dev/zero", at("zero")).unwrap();
         symlink("directory", at("link")).unwrap();
         symlink("nowhere", at("dangling")).unwrap();
-        fs::mknodat(&dir.0, "fifo", FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        fs::mknodat(
+            &dir.0,
+            "fifo",
+            FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
         assert_eq!(text_of(&dir, "file").as_deref(), Some("text"));
         for other in ["directory", "zero", "link", "dangling", "fifo", "socket"] {
@@ -199,14 +222,22 @@ mod tests {
         }
         assert_eq!(text_of(&dir, "missing"), None);
         assert!(
-            dir.child(name("directory")).unwrap().is_some() && dir.child(name("missing")).unwrap().is_none()
+            dir.child(name("directory")).unwrap().is_some()
+                && dir.child(name("missing")).unwrap().is_none()
         );
         for other in ["file", "zero", "link", "dangling", "fifo"] {
-            assert_eq!(dir.child(name(other)).unwrap_err().kind(), ErrorKind::NotADirectory, "{other}");
+            assert_eq!(
+                dir.child(name(other)).unwrap_err().kind(),
+                ErrorKind::NotADirectory,
+                "{other}"
+            );
             assert!(dir.child_or_new(name(other)).is_err(), "{other}");
         }
         for gone in ["file", "zero", "link", "fifo", "directory"] {
-            assert!(dir.remove(name(gone)).unwrap() && !dir.remove(name(gone)).unwrap(), "{gone}");
+            assert!(
+                dir.remove(name(gone)).unwrap() && !dir.remove(name(gone)).unwrap(),
+                "{gone}"
+            );
         }
         assert!(std::fs::metadata("/dev/zero").is_ok());
     }
@@ -220,7 +251,10 @@ mod tests {
             assert_eq!(text_of(&dir, "file"), Some(format!("{text}!")));
         }
         std::fs::create_dir_all(place.path().join("full/folder")).unwrap();
-        assert!(dir.write(name("full"), &[b"no file can replace a folder"]).is_err());
+        assert!(
+            dir.write(name("full"), &[b"no file can replace a folder"])
+                .is_err()
+        );
         assert_eq!(dir.names().unwrap().len(), 2, "nothing is left over");
     }
 
@@ -231,7 +265,13 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         let dir = Dir::open(&path).unwrap();
         std::fs::remove_dir(&path).unwrap();
-        assert_eq!(dir.child_or_new(name("child")).unwrap_err().kind(), ErrorKind::NotFound);
-        assert_eq!(dir.write(name("file"), &[]).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(
+            dir.child_or_new(name("child")).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        assert_eq!(
+            dir.write(name("file"), &[]).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
     }
 }

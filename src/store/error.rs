@@ -54,11 +54,16 @@ pub enum StoreError {
 
 impl StoreError {
     pub(super) fn invalid(problem: impl Into<String>) -> Self {
-        StoreError::Invalid { problem: problem.into() }
+        StoreError::Invalid {
+            problem: problem.into(),
+        }
     }
 
     /// Whether the same request may succeed in a moment.
     pub(super) fn may_pass(&self) -> bool {
-        matches!(self, StoreError::Unavailable { .. } | StoreError::Invalid { .. })
+        matches!(
+            self,
+            StoreError::Unavailable { .. } | StoreError::Invalid { .. }
+        )
     }
 }

@@ -1,8 +1,8 @@
 //! A folder of small objects in a bucket, read and written whole: for caches.
 //!
-//! Unlike reads of data files, operations are not retried, and each has a timeout. The folder has its own
-//! circuit breakers, so that callers do not wait for a store that does not answer: one for reads and one for
-//! writes, because a store that refuses writes may still be readable.
+//! Unlike reads of data files, operations are not retried, and each has a timeout. The folder has
+//! its own circuit breakers, so that callers do not wait for a store that does not answer: one for
+//! reads and one for writes, because a store that refuses writes may still be readable.
 
 use std::fmt;
 use std::future::Future;
@@ -21,9 +21,13 @@ use super::transport::RETRY;
 use crate::flow::breaker::{Breaker, Rule};
 use crate::store::address::Address;
 
-/// After this many failures in a row, a store gets only one operation after each pause, until it succeeds.
-const RULE: Rule =
-    Rule { failures: 3, first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(15) };
+/// After this many failures in a row, a store gets only one operation after each pause, until it
+/// succeeds.
+const RULE: Rule = Rule {
+    failures: 3,
+    first_pause: Duration::from_secs(1),
+    longest_pause: Duration::from_secs(15),
+};
 
 /// A folder in a bucket of S3, Google Cloud Storage or Azure Blob Storage.
 pub struct Folder {
@@ -67,9 +71,16 @@ impl Folder {
             public: address.public().to_owned(),
             shared,
             bucket,
-            prefix: Path::parse(address.key().trim_end_matches('/')).map_err(|error| settings(&error))?,
-            reads: Gate { done: "read", breaker: Breaker::new(RULE) },
-            writes: Gate { done: "written to", breaker: Breaker::new(RULE) },
+            prefix: Path::parse(address.key().trim_end_matches('/'))
+                .map_err(|error| settings(&error))?,
+            reads: Gate {
+                done: "read",
+                breaker: Breaker::new(RULE),
+            },
+            writes: Gate {
+                done: "written to",
+                breaker: Breaker::new(RULE),
+            },
         })
     }
 
@@ -93,11 +104,20 @@ impl Folder {
         self.writes.breaker.is_open()
     }
 
-    /// The bytes of an object, cut off soon after `most`; `None` if there is no such object. Blocks.
-    pub fn get(&self, name: &str, most: u64, within: Duration) -> Result<Option<Bytes>, FolderError> {
+    /// The bytes of an object, cut off soon after `most`; `None` if there is no such object.
+    /// Blocks.
+    pub fn get(
+        &self,
+        name: &str,
+        most: u64,
+        within: Duration,
+    ) -> Result<Option<Bytes>, FolderError> {
         let (bucket, path) = (self.bucket.client(), self.path(name));
         self.ask(&self.reads, within, async move {
-            let answer = bucket.get_opts(&path, GetOptions::default()).await.map_err(failure)?;
+            let answer = bucket
+                .get_opts(&path, GetOptions::default())
+                .await
+                .map_err(failure)?;
             let wanted = answer.meta.size.min(most);
             body(answer, wanted).await
         })
@@ -114,11 +134,15 @@ impl Folder {
     pub fn put(&self, name: &str, bytes: Bytes, within: Duration) -> Result<(), FolderError> {
         let (bucket, path) = (self.bucket.client(), self.path(name));
         let put = async move {
-            bucket.put(&path, PutPayload::from(bytes)).await.map(drop).map_err(|error| match failure(error) {
-                // Nothing else may be missing when an object is written.
-                StoreError::Missing => StoreError::invalid("there is no such bucket"),
-                other => other,
-            })
+            bucket
+                .put(&path, PutPayload::from(bytes))
+                .await
+                .map(drop)
+                .map_err(|error| match failure(error) {
+                    // Nothing else may be missing when an object is written.
+                    StoreError::Missing => StoreError::invalid("there is no such bucket"),
+                    other => other,
+                })
         };
         self.ask(&self.writes, within, put).map(drop)
     }
@@ -142,12 +166,18 @@ impl Folder {
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<Option<T>, FolderError> {
         let Gate { done, breaker } = gate;
-        let permit = breaker.permit().or_else(|| breaker.probe()).ok_or(FolderError::Resting)?;
+        let permit = breaker
+            .permit()
+            .or_else(|| breaker.probe())
+            .ok_or(FolderError::Resting)?;
         let in_time = async move {
             let answer = tokio::time::timeout(within, operation).await;
             answer.unwrap_or_else(|_| {
                 let problem = format!("it did not answer within {within:?}");
-                Err(StoreError::Unavailable { problem, retry_after: RETRY })
+                Err(StoreError::Unavailable {
+                    problem,
+                    retry_after: RETRY,
+                })
             })
         };
         let (found, is_news) = match self.shared.threads.wait(in_time) {
@@ -166,7 +196,10 @@ impl Folder {
         match &found {
             Ok(_) if is_news => tracing::info!("{} can be {done} again", self.public),
             Err(FolderError::Failed(error)) if is_news => {
-                tracing::warn!("{} cannot be {done} and will be tried again: {error}", self.public);
+                tracing::warn!(
+                    "{} cannot be {done} and will be tried again: {error}",
+                    self.public
+                );
             }
             _ => {}
         }

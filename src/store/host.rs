@@ -1,4 +1,5 @@
-//! Requests to one server: a bounded number at once, repeated when they fail, and given up while the server is down.
+//! Requests to one server: a bounded number at once, repeated when they fail, and given up while
+//! the server is down.
 
 use std::future::pending;
 use std::ops::Range;
@@ -21,19 +22,24 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The time from the first attempt after which none is repeated.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An answer that arrives more slowly is given up, in bytes per second: 64 of them at once take a megabit.
+/// An answer that arrives more slowly is given up, in bytes per second: 64 of them at once take a
+/// megabit.
 const SLOWEST: u64 = 2 << 10;
 
 /// A request that takes so many times as long as usual is raced by another one.
 const SLOW: f64 = 8.0;
 /// Unless it has taken less than this.
 const SOONEST_RACE: Duration = Duration::from_secs(2);
-/// This many bytes are taken to last as long as the wait for the first one: a rough estimate, of which [`SLOW`] is generous.
+/// This many bytes are taken to last as long as the wait for the first one: a rough estimate, of
+/// which [`SLOW`] is generous.
 const UNIT: f64 = (256 << 10) as f64;
 
 /// A server that fails so often in a row is not asked, but for one request after each pause.
-const RULE: Rule =
-    Rule { failures: 8, first_pause: Duration::from_secs(1), longest_pause: Duration::from_secs(15) };
+const RULE: Rule = Rule {
+    failures: 8,
+    first_pause: Duration::from_secs(1),
+    longest_pause: Duration::from_secs(15),
+};
 
 /// A server.
 #[derive(Debug)]
@@ -46,8 +52,8 @@ pub(super) struct Host {
     pace: Pace,
 }
 
-/// How long answers take: the seconds for each [`UNIT`] of their length, and one more, averaged over the last ones; `None`
-/// before the first.
+/// How long answers take: the seconds for each [`UNIT`] of their length, and one more, averaged
+/// over the last ones; `None` before the first.
 #[derive(Debug, Default)]
 struct Pace(Mutex<Option<f64>>);
 
@@ -66,7 +72,11 @@ impl Pace {
     fn slow(&self, range: &Range<u64>) -> Option<Duration> {
         let average = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
         let slow = SLOW * average * Self::units(range);
-        Some(Duration::try_from_secs_f64(slow).unwrap_or(WAITING).clamp(SOONEST_RACE, WAITING))
+        Some(
+            Duration::try_from_secs_f64(slow)
+                .unwrap_or(WAITING)
+                .clamp(SOONEST_RACE, WAITING),
+        )
     }
 }
 
@@ -74,12 +84,23 @@ impl Host {
     pub fn new(name: String, metrics: StoreMetrics) -> Self {
         let permits = Semaphore::new(MAX_AT_ONCE);
         let (problem, pace) = Default::default();
-        Self { name, permits, breaker: Breaker::new(RULE), metrics, problem, pace }
+        Self {
+            name,
+            permits,
+            breaker: Breaker::new(RULE),
+            metrics,
+            problem,
+            pace,
+        }
     }
 
     /// What happened last, while it does not answer.
     pub fn problem(&self) -> Option<String> {
-        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let problem = self
+            .problem
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let problem = problem.filter(|_| self.breaker.is_open())?;
         Some(format!("{} is unavailable: {problem}", self.name))
     }
@@ -117,7 +138,9 @@ impl Host {
         range: Range<u64>,
         expected: Option<&Version>,
     ) -> Result<Part, (StoreError, bool)> {
-        let Ok(_place) = self.permits.acquire().await else { return Err((self.refusal(), false)) };
+        let Ok(_place) = self.permits.acquire().await else {
+            return Err((self.refusal(), false));
+        };
         let Some(permit) = self.breaker.permit().or_else(|| self.breaker.probe()) else {
             self.metrics.refused.inc();
             return Err((self.refusal(), false));
@@ -137,7 +160,9 @@ impl Host {
             Ok(part) => {
                 self.recover(permit.succeeded());
                 match expected {
-                    Some(expected) if !expected.is_of(&part.version) => Err((StoreError::Changed, false)),
+                    Some(expected) if !expected.is_of(&part.version) => {
+                        Err((StoreError::Changed, false))
+                    }
                     _ => Ok(part),
                 }
             }
@@ -154,8 +179,9 @@ impl Host {
         }
     }
 
-    /// One request. While it takes much longer than others did, a second one races it, and is replaced now and then: a
-    /// server that was slow when both began may answer the next one at once.
+    /// One request. While it takes much longer than others did, a second one races it, and is
+    /// replaced now and then: a server that was slow when both began may answer the next one at
+    /// once.
     async fn raced(
         &self,
         transport: &dyn Transport,
@@ -168,7 +194,9 @@ impl Host {
             answer.inspect(|_| self.pace.add(range, began.elapsed()))
         };
         let first = ask();
-        let Some(mut pause) = self.pace.slow(range) else { return first.await };
+        let Some(mut pause) = self.pace.slow(range) else {
+            return first.await;
+        };
         tokio::pin!(first);
         if let Ok(answer) = timeout(pause, &mut first).await {
             return answer;
@@ -202,7 +230,10 @@ impl Host {
         };
         if is_down {
             self.metrics.unreachable.inc();
-            tracing::warn!("{} is unavailable ({text}); its datasets are, too, until it answers", self.name);
+            tracing::warn!(
+                "{} is unavailable ({text}); its datasets are, too, until it answers",
+                self.name
+            );
         }
         if self.breaker.is_open() {
             *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
@@ -220,7 +251,11 @@ impl Host {
     /// The error without a request, while the server does not answer.
     fn refusal(&self) -> StoreError {
         let retry_after = self.breaker.until_probe().unwrap_or(RETRY).max(RETRY);
-        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let problem = self
+            .problem
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         StoreError::Unavailable {
             problem: problem.unwrap_or_else(|| "it failed repeatedly".to_owned()),
             retry_after,
@@ -228,14 +263,17 @@ impl Host {
     }
 }
 
-/// How long a request may take: an answer that keeps arriving over a slow line, beside others, is waited for. (Silence
-/// ends a request earlier.)
+/// How long a request may take: an answer that keeps arriving over a slow line, beside others, is
+/// waited for. (Silence ends a request earlier.)
 fn patience(range: &Range<u64>) -> Duration {
     WAITING + Duration::from_secs(range.end.saturating_sub(range.start) / SLOWEST)
 }
 
 fn silence() -> StoreError {
-    StoreError::Unavailable { problem: "it does not answer in time".to_owned(), retry_after: RETRY }
+    StoreError::Unavailable {
+        problem: "it does not answer in time".to_owned(),
+        retry_after: RETRY,
+    }
 }
 
 #[cfg(test)]
@@ -258,7 +296,10 @@ mod tests {
             Box::pin(async move {
                 tokio::time::sleep(self.0).await;
                 let bytes = Bytes::from(vec![0; (range.end - range.start) as usize]);
-                Ok(Part { version: Version::new(1 << 30, None, None), bytes })
+                Ok(Part {
+                    version: Version::new(1 << 30, None, None),
+                    bytes,
+                })
             })
         }
     }
@@ -284,15 +325,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_answer_is_raced_by_others_until_the_server_is_fast_again() {
-        let (host, began) =
-            (Host::new("slow".to_owned(), StoreMetrics::default()), tokio::time::Instant::now());
-        let server = Trickling { began, slow: Duration::from_secs(1)..Duration::from_secs(60) };
+        let (host, began) = (
+            Host::new("slow".to_owned(), StoreMetrics::default()),
+            tokio::time::Instant::now(),
+        );
+        let server = Trickling {
+            began,
+            slow: Duration::from_secs(1)..Duration::from_secs(60),
+        };
         assert!(host.get(&server, 0..1 << 20, None).await.is_ok());
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(host.get(&server, 0..1 << 20, None).await.is_ok());
         let took = began.elapsed();
         assert!((60..76).contains(&took.as_secs()), "{took:?}");
-        assert!((3..=6).contains(&host.metrics.retries.get()), "{}", host.metrics.retries.get());
+        assert!(
+            (3..=6).contains(&host.metrics.retries.get()),
+            "{}",
+            host.metrics.retries.get()
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -37,8 +37,8 @@ impl Location {
         }
     }
 
-    /// The path, or the address by which other programs read the object: without query and password, and in a bucket with the
-    /// key as it is there. `None` for a path that is no text.
+    /// The path, or the address by which other programs read the object: without query and
+    /// password, and in a bucket with the key as it is there. `None` for a path that is no text.
     pub fn plain(&self) -> Option<String> {
         match self {
             Location::Path(path) => path.to_str().map(str::to_owned),
@@ -74,9 +74,9 @@ impl Location {
         let stem = self.as_path().file_stem()?.to_string_lossy();
         Some(match self {
             Location::Path(_) => stem.into_owned(),
-            Location::Object(_) => {
-                percent_encoding::percent_decode_str(&stem).decode_utf8_lossy().into_owned()
-            }
+            Location::Object(_) => percent_encoding::percent_decode_str(&stem)
+                .decode_utf8_lossy()
+                .into_owned(),
         })
     }
 

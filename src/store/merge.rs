@@ -8,7 +8,8 @@ use super::transport::MAX_AT_ONCE;
 
 /// A gap up to this length is read along: it takes less time than another request would.
 pub(super) const GAP: u64 = 64 << 10;
-/// Ranges are merged up to this length: longer requests gain nothing, and shorter ones run side by side.
+/// Ranges are merged up to this length: longer requests gain nothing, and shorter ones run side by
+/// side.
 const LONGEST: u64 = 4 << 20;
 /// The share of a request that may be gaps: one eighth, so that little is read in vain.
 const WASTE: u64 = 8;
@@ -38,8 +39,15 @@ impl Requests {
         ranges.dedup();
         let all = merged(&ranges);
         let requests = all.len() as u64;
-        let bytes = all.iter().map(|request| request.range.end - request.range.start).sum();
-        Self { requests, bytes, round_trips: requests.div_ceil(MAX_AT_ONCE as u64) }
+        let bytes = all
+            .iter()
+            .map(|request| request.range.end - request.range.start)
+            .sum();
+        Self {
+            requests,
+            bytes,
+            round_trips: requests.div_ceil(MAX_AT_ONCE as u64),
+        }
     }
 }
 
@@ -64,7 +72,10 @@ pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<Merged> {
             }
         }
         wasted = 0;
-        all.push(Merged { range: next.clone(), parts: vec![at] });
+        all.push(Merged {
+            range: next.clone(),
+            parts: vec![at],
+        });
     }
     all
 }
@@ -74,28 +85,48 @@ mod tests {
     use super::*;
 
     fn requests(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-        merged(ranges).into_iter().map(|merged| merged.range).collect()
+        merged(ranges)
+            .into_iter()
+            .map(|merged| merged.range)
+            .collect()
     }
 
     #[test]
     fn neighbours_are_read_together_and_every_range_is_covered_once() {
         let ranges = [200..300, 0..100, 100..200, 1 << 30..(1 << 30) + 5];
         let all = merged(&ranges);
-        assert_eq!(all[0], Merged { range: 0..300, parts: vec![1, 2, 0] });
+        assert_eq!(
+            all[0],
+            Merged {
+                range: 0..300,
+                parts: vec![1, 2, 0]
+            }
+        );
         assert_eq!(all[1].parts, [3]);
     }
 
     #[test]
     fn gaps_are_read_along_only_if_they_are_small() {
         let large = 1 << 20;
-        assert_eq!(requests(&[0..large, large + GAP..2 * large]), vec![0..2 * large; 1]);
+        assert_eq!(
+            requests(&[0..large, large + GAP..2 * large]),
+            vec![0..2 * large; 1]
+        );
         assert_eq!(requests(&[0..large, large + GAP + 1..2 * large]).len(), 2);
-        assert_eq!(requests(&[0..100, 200..300]).len(), 2, "a third of it would be in vain");
+        assert_eq!(
+            requests(&[0..100, 200..300]).len(),
+            2,
+            "a third of it would be in vain"
+        );
     }
 
     #[test]
     fn long_ranges_are_not_merged() {
         assert_eq!(requests(&[0..LONGEST, LONGEST..LONGEST + 1]).len(), 2);
-        assert_eq!(requests(&[0..2 * LONGEST, 10..20]), vec![0..2 * LONGEST; 1], "a range within another");
+        assert_eq!(
+            requests(&[0..2 * LONGEST, 10..20]),
+            vec![0..2 * LONGEST; 1],
+            "a range within another"
+        );
     }
 }

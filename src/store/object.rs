@@ -34,7 +34,12 @@ impl Object {
             sidecar::load(folder, source.address.public(), &first.version, &blocks);
         }
         let number = source.shared.next.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Self { number, version: first.version, source, blocks }))
+        Ok(Arc::new(Self {
+            number,
+            version: first.version,
+            source,
+            blocks,
+        }))
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -46,8 +51,8 @@ impl Object {
         &self.source.address
     }
 
-    /// Whether the object still has this version, as far as is known. Never waits: if that was last checked a while ago, it
-    /// is checked in the background.
+    /// Whether the object still has this version, as far as is known. Never waits: if that was last
+    /// checked a while ago, it is checked in the background.
     pub fn is_current(&self) -> bool {
         let (is_current, is_fresh) = self.source.is_of(&self.version);
         if !is_fresh {
@@ -71,14 +76,24 @@ impl Object {
         self.version.length
     }
 
-    /// Copies metadata; returns how many bytes the object has from `position` on, at most the buffer's length. Blocks the
-    /// calling thread while what is missing is fetched.
-    pub fn read_metadata(self: &Arc<Self>, into: &mut [u8], position: u64) -> Result<usize, StoreError> {
-        let length = self.length().saturating_sub(position).min(into.len() as u64) as usize;
+    /// Copies metadata; returns how many bytes the object has from `position` on, at most the
+    /// buffer's length. Blocks the calling thread while what is missing is fetched.
+    pub fn read_metadata(
+        self: &Arc<Self>,
+        into: &mut [u8],
+        position: u64,
+    ) -> Result<usize, StoreError> {
+        let length = self
+            .length()
+            .saturating_sub(position)
+            .min(into.len() as u64) as usize;
         let into = &mut into[..length];
         if self.blocks.copy(into, position) < length {
             let (object, range) = (Arc::clone(self), position..position + length as u64);
-            let bytes = self.shared().threads.wait(async move { object.metadata(range).await })?;
+            let bytes = self
+                .shared()
+                .threads
+                .wait(async move { object.metadata(range).await })?;
             into.copy_from_slice(&bytes);
         }
         Ok(length)
@@ -94,15 +109,17 @@ impl Object {
             self.add_block(block).await?;
             let more = self.blocks.copy(&mut into[done..], missing.start);
             if more == 0 {
-                return Err(StoreError::invalid("a block lacks the bytes that it was fetched for"));
+                return Err(StoreError::invalid(
+                    "a block lacks the bytes that it was fetched for",
+                ));
             }
             done += more;
         }
         Ok(into.into())
     }
 
-    /// The metadata in a range, which lies in the object: fetched without what is near to it, because whoever asks has
-    /// already chosen blocks.
+    /// The metadata in a range, which lies in the object: fetched without what is near to it,
+    /// because whoever asks has already chosen blocks.
     pub(super) async fn exactly(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         if range.is_empty() {
             return Ok(Bytes::new());
@@ -128,7 +145,9 @@ impl Object {
         let requests = merged(&self.blocks.unknown(ranges, self.length()));
         let object = Arc::clone(self);
         self.shared().threads.wait(async move {
-            let blocks = requests.into_iter().map(|request| object.add_block(request.range));
+            let blocks = requests
+                .into_iter()
+                .map(|request| object.add_block(request.range));
             futures_util::future::try_join_all(blocks).await.map(drop)
         })
     }
@@ -147,7 +166,8 @@ impl Object {
         self.blocks.noted(key)
     }
 
-    /// Notes something that was made from the bytes of this version, and keeps it for the next start. Writes a file.
+    /// Notes something that was made from the bytes of this version, and keeps it for the next
+    /// start. Writes a file.
     pub fn note(&self, key: &str, text: String) {
         self.blocks.note(key, text);
         self.save_metadata();

@@ -1,4 +1,5 @@
-//! Credentials and endpoints in the files and variables of the clouds' own tools that `object_store` does not read.
+//! Credentials and endpoints in the files and variables of the clouds' own tools that
+//! `object_store` does not read.
 
 use std::path::PathBuf;
 
@@ -15,12 +16,17 @@ const AWS: [(&str, AmazonS3ConfigKey); 5] = [
     ("endpoint_url", AmazonS3ConfigKey::Endpoint),
 ];
 
-/// Adds what the profile of the AWS command line says (`AWS_PROFILE`, else `default`). The environment goes first.
+/// Adds what the profile of the AWS command line says (`AWS_PROFILE`, else `default`). The
+/// environment goes first.
 pub(super) fn aws(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let credentials = file("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
     let config = file("AWS_CONFIG_FILE", ".aws/config");
-    let in_config = if profile == "default" { profile.clone() } else { format!("profile {profile}") };
+    let in_config = if profile == "default" {
+        profile.clone()
+    } else {
+        format!("profile {profile}")
+    };
     let builder = profiled(builder, credentials.as_deref(), &profile);
     hosting(profiled(builder, config.as_deref(), &in_config), bucket)
 }
@@ -29,11 +35,16 @@ pub(super) fn aws(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
 fn profiled(mut builder: AmazonS3Builder, file: Option<&str>, section: &str) -> AmazonS3Builder {
     let value = |name| file.and_then(|file| setting(file, section, name));
     // A key and its secret belong together: neither is completed from elsewhere.
-    let is_set = builder.get_config_value(&AmazonS3ConfigKey::AccessKeyId).is_some();
+    let is_set = builder
+        .get_config_value(&AmazonS3ConfigKey::AccessKeyId)
+        .is_some();
     let gives_key = !is_set && value("aws_access_key_id").is_some();
     for (name, key) in &AWS {
-        let is_free =
-            if name.starts_with("aws_") { gives_key } else { builder.get_config_value(key).is_none() };
+        let is_free = if name.starts_with("aws_") {
+            gives_key
+        } else {
+            builder.get_config_value(key).is_none()
+        };
         if let Some(value) = value(name).filter(|_| is_free) {
             builder = builder.with_config(*key, value);
         }
@@ -41,16 +52,25 @@ fn profiled(mut builder: AmazonS3Builder, file: Option<&str>, section: &str) -> 
     builder
 }
 
-/// `object_store` takes an endpoint for that of the bucket if the bucket is to be in the host name. For others it is that of
-/// all buckets. An IP address cannot have another name before it: there the bucket is in the path.
+/// `object_store` takes an endpoint for that of the bucket if the bucket is to be in the host name.
+/// For others it is that of all buckets. An IP address cannot have another name before it: there
+/// the bucket is in the path.
 fn hosting(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let is_hosted = builder.get_config_value(&AmazonS3ConfigKey::VirtualHostedStyleRequest);
     let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
     let endpoint = endpoint.filter(|_| is_hosted.is_some_and(|it| it.eq_ignore_ascii_case("true")));
-    let Some(mut endpoint) = endpoint.and_then(|endpoint| Url::parse(&endpoint).ok()) else { return builder };
-    let Some(host) = endpoint.domain() else { return builder.with_virtual_hosted_style_request(false) };
+    let Some(mut endpoint) = endpoint.and_then(|endpoint| Url::parse(&endpoint).ok()) else {
+        return builder;
+    };
+    let Some(host) = endpoint.domain() else {
+        return builder.with_virtual_hosted_style_request(false);
+    };
     let prefix = format!("{bucket}.");
-    let host = if host.starts_with(&prefix) { host.to_owned() } else { prefix + host };
+    let host = if host.starts_with(&prefix) {
+        host.to_owned()
+    } else {
+        prefix + host
+    };
     // An error means that the endpoint cannot have a host.
     let _ = endpoint.set_host(Some(&host));
     builder.with_endpoint(endpoint.as_str().trim_end_matches('/'))
@@ -58,7 +78,10 @@ fn hosting(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
 
 /// The text of the file with Google's credentials, if there is one.
 pub(super) fn google() -> Option<String> {
-    file("GOOGLE_APPLICATION_CREDENTIALS", ".config/gcloud/application_default_credentials.json")
+    file(
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        ".config/gcloud/application_default_credentials.json",
+    )
 }
 
 /// Adds what the connection string of the Azure command line says. The other variables go first.
@@ -69,7 +92,9 @@ pub(super) fn azure(mut builder: MicrosoftAzureBuilder) -> MicrosoftAzureBuilder
         ("BlobEndpoint", AzureConfigKey::Endpoint),
     ];
     for (name, key) in &KEYS {
-        if let Some(value) = in_connection_string(name).filter(|_| builder.get_config_value(key).is_none()) {
+        if let Some(value) =
+            in_connection_string(name).filter(|_| builder.get_config_value(key).is_none())
+        {
             builder = builder.with_config(*key, value);
         }
     }
@@ -93,7 +118,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A setting in a section of a file of the AWS command line. Indented lines are nested settings, which have other meanings.
+/// A setting in a section of a file of the AWS command line. Indented lines are nested settings,
+/// which have other meanings.
 fn setting<'a>(file: &'a str, section: &str, name: &str) -> Option<&'a str> {
     let mut is_within = false;
     file.lines().find_map(|line| {
@@ -106,15 +132,18 @@ fn setting<'a>(file: &'a str, section: &str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// The text of the file that a variable names, or of the one in the home folder; `None` if it cannot be read.
+/// The text of the file that a variable names, or of the one in the home folder; `None` if it
+/// cannot be read.
 fn file(name: &str, in_home: &str) -> Option<String> {
-    let path =
-        variable(name).map(PathBuf::from).or_else(|| Some(PathBuf::from(variable("HOME")?).join(in_home)))?;
+    let path = variable(name)
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(variable("HOME")?).join(in_home)))?;
     if !path.is_file() {
         return None;
     }
     let text = std::fs::read_to_string(&path);
-    text.inspect_err(|error| tracing::warn!("{} cannot be read: {error}", path.display())).ok()
+    text.inspect_err(|error| tracing::warn!("{} cannot be read: {error}", path.display()))
+        .ok()
 }
 
 #[cfg(test)]
@@ -128,7 +157,10 @@ mod tests {
         assert_eq!(setting(file, "default", "region"), Some("a"));
         assert_eq!(setting(file, "profile lab", "region"), Some("b = c"));
         assert_eq!(setting(file, "profile lab", "endpoint_url"), None);
-        assert_eq!(setting(file, "profile other", "endpoint_url"), Some("other"));
+        assert_eq!(
+            setting(file, "profile other", "endpoint_url"),
+            Some("other")
+        );
         assert_eq!(setting(file, "lab", "region"), None);
     }
 
@@ -146,12 +178,26 @@ mod tests {
             (AmazonS3Builder::new(), "", (Some("A"), Some("a"))),
             (environment, only_secret, (Some("E"), None)),
         ] {
-            let builder = profiled(profiled(builder, Some(first), "default"), Some(whole), "default");
+            let builder = profiled(
+                profiled(builder, Some(first), "default"),
+                Some(whole),
+                "default",
+            );
             let value = |key| builder.get_config_value(&key);
-            let found = (value(AmazonS3ConfigKey::AccessKeyId), value(AmazonS3ConfigKey::SecretAccessKey));
-            assert_eq!((found.0.as_deref(), found.1.as_deref()), expected, "{first}");
+            let found = (
+                value(AmazonS3ConfigKey::AccessKeyId),
+                value(AmazonS3ConfigKey::SecretAccessKey),
+            );
             assert_eq!(
-                (value(AmazonS3ConfigKey::Token), value(AmazonS3ConfigKey::Region)),
+                (found.0.as_deref(), found.1.as_deref()),
+                expected,
+                "{first}"
+            );
+            assert_eq!(
+                (
+                    value(AmazonS3ConfigKey::Token),
+                    value(AmazonS3ConfigKey::Region)
+                ),
                 (None, Some("r".to_owned()))
             );
         }
@@ -171,6 +217,9 @@ mod tests {
         let of_bucket = ("https://lab.s3.example.org:9000".to_owned(), true);
         assert_eq!(hosted("https://s3.example.org:9000"), of_bucket);
         assert_eq!(hosted("https://lab.s3.example.org:9000/"), of_bucket);
-        assert_eq!(hosted("http://10.0.0.1:9000"), ("http://10.0.0.1:9000".to_owned(), false));
+        assert_eq!(
+            hosted("http://10.0.0.1:9000"),
+            ("http://10.0.0.1:9000".to_owned(), false)
+        );
     }
 }

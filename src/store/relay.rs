@@ -1,7 +1,8 @@
-//! Reads objects for a child process that must not open connections: the child requests ranges from its parent, over a pipe.
+//! Reads objects for a child process that must not open connections: the child requests ranges from
+//! its parent, over a pipe.
 //!
-//! A file is opened in a confined child process first (see [`crate::catalog::Trial`]). The parent answers the
-//! child's requests with [`Store::answer`](super::Store::answer), and keeps the bytes.
+//! A file is opened in a confined child process first (see [`crate::catalog::Trial`]). The parent
+//! answers the child's requests with [`Store::answer`](super::Store::answer), and keeps the bytes.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -68,14 +69,25 @@ impl std::fmt::Debug for Relay {
 impl Relay {
     /// A relay that sends requests by `send`.
     pub fn new(send: Send) -> Self {
-        Self { send, next: AtomicU64::new(0), waiting: Mutex::default() }
+        Self {
+            send,
+            next: AtomicU64::new(0),
+            waiting: Mutex::default(),
+        }
     }
 
     /// Takes the answer to a request.
     pub fn take(&self, answer: Answer, bytes: Vec<u8>) {
-        let waiter = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&answer.number);
+        let waiter = self
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&answer.number);
         if let Some(waiter) = waiter {
-            let part = answer.result.map(|(version, _)| Part { version, bytes: bytes.into() });
+            let part = answer.result.map(|(version, _)| Part {
+                version,
+                bytes: bytes.into(),
+            });
             // The reader may have given up.
             let _ = waiter.send(part);
         }
@@ -84,8 +96,16 @@ impl Relay {
     async fn part(&self, address: String, range: Range<u64>) -> Result<Part, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, sender);
-        let wanted = Wanted { number, address, start: range.start, end: range.end };
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(number, sender);
+        let wanted = Wanted {
+            number,
+            address,
+            start: range.start,
+            end: range.end,
+        };
         (self.send)(&wanted).map_err(|error| StoreError::invalid(error.to_string()))?;
         receiver.await.unwrap_or(Err(Abandoned.into()))
     }

@@ -1,5 +1,5 @@
-//! What all objects of a store share: threads, counters, and the stored chunks that are on their way, have arrived, or are
-//! kept on a disk.
+//! What all objects of a store share: threads, counters, and the stored chunks that are on their
+//! way, have arrived, or are kept on a disk.
 
 use std::fmt;
 use std::ops::Range;
@@ -48,7 +48,8 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Notes that stored chunks could not be read from the disk, or written to it: they are fetched again.
+    /// Notes that stored chunks could not be read from the disk, or written to it: they are fetched
+    /// again.
     pub fn note_unkept(&self, problem: &str) {
         self.metrics.block_errors.inc();
         tracing::debug!("cache.blocks: {problem}");

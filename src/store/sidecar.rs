@@ -1,8 +1,10 @@
-//! Metadata of objects, and notes, kept in the cache directory, so that a second start needs one request.
+//! Metadata of objects, and notes, kept in the cache directory, so that a second start needs one
+//! request.
 //!
-//! One file for each address: a line of JSON, the pages that it lists one after another, and before both a digest of all
-//! that follows. A file that is damaged, or of another version of the object, is not used; the next one replaces it. As
-//! others may write there, so is anything that is no regular file, or too long.
+//! One file for each address: a line of JSON, the pages that it lists one after another, and before
+//! both a digest of all that follows. A file that is damaged, or of another version of the object,
+//! is not used; the next one replaces it. As others may write there, so is anything that is no
+//! regular file, or too long.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -56,7 +58,9 @@ pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Bloc
             for (start, page) in pages {
                 blocks.add(start, &page);
             }
-            head.notes.into_iter().for_each(|(key, text)| blocks.note(&key, text));
+            head.notes
+                .into_iter()
+                .for_each(|(key, text)| blocks.note(&key, text));
             blocks.are_saved();
         }
         Some(_) => {}
@@ -65,14 +69,21 @@ pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Bloc
 }
 
 fn read(cache: &Path, address: &str) -> io::Result<Bytes> {
-    let folder = Dir::open(cache)?.child(OsStr::new(FOLDER))?.ok_or(ErrorKind::NotFound)?;
-    match folder.entry(OsStr::new(&name(address)))?.ok_or(ErrorKind::NotFound)? {
+    let folder = Dir::open(cache)?
+        .child(OsStr::new(FOLDER))?
+        .ok_or(ErrorKind::NotFound)?;
+    match folder
+        .entry(OsStr::new(&name(address)))?
+        .ok_or(ErrorKind::NotFound)?
+    {
         Entry::File(file, length) if length <= LONGEST => {
             let mut bytes = Vec::with_capacity(length as usize);
             file.take(length).read_to_end(&mut bytes)?;
             Ok(bytes.into())
         }
-        _ => Err(io::Error::other("it is no file that voltile wrote, and is replaced")),
+        _ => Err(io::Error::other(
+            "it is no file that voltile wrote, and is replaced",
+        )),
     }
 }
 
@@ -83,11 +94,15 @@ fn parsed(kept: &Bytes) -> Option<(Head, Vec<(u64, Bytes)>)> {
         return None;
     }
     let end = memchr::memchr(b'\n', &rest[..rest.len().min(LONGEST_HEAD)])?;
-    let head: Head = serde_json::from_slice(&rest[..end]).ok().filter(|head: &Head| head.page == PAGE)?;
+    let head: Head = serde_json::from_slice(&rest[..end])
+        .ok()
+        .filter(|head: &Head| head.page == PAGE)?;
     let mut at = end + 1;
     let mut pages = Vec::with_capacity(head.pages.len());
     for (number, length) in &head.pages {
-        let end = at.checked_add(*length).filter(|end| *end <= rest.len() && *length as u64 <= PAGE)?;
+        let end = at
+            .checked_add(*length)
+            .filter(|end| *end <= rest.len() && *length as u64 <= PAGE)?;
         pages.push((number.checked_mul(PAGE)?, rest.slice(at..end)));
         at = end;
     }
@@ -96,12 +111,24 @@ fn parsed(kept: &Bytes) -> Option<(Head, Vec<(u64, Bytes)>)> {
 
 /// Keeps the pages and notes of an object.
 pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes): Saved) {
-    let listed = pages.iter().map(|(number, page)| (*number, page.len())).collect();
+    let listed = pages
+        .iter()
+        .map(|(number, page)| (*number, page.len()))
+        .collect();
     let (address, version) = (address.to_owned(), version.clone());
-    let head = Head { address, version, page: PAGE, pages: listed, notes };
+    let head = Head {
+        address,
+        version,
+        page: PAGE,
+        pages: listed,
+        notes,
+    };
     if let Err(error) = written(cache, &head, &pages) {
         let path = path(cache, &head.address);
-        tracing::warn!("{} cannot be written, so that the next start takes longer: {error}", path.display());
+        tracing::warn!(
+            "{} cannot be written, so that the next start takes longer: {error}",
+            path.display()
+        );
     }
 }
 
@@ -118,7 +145,9 @@ fn written(cache: &Path, head: &Head, pages: &[(u64, Bytes)]) -> io::Result<()> 
     let digest = digest.finalize();
     parts.insert(0, digest.as_bytes());
     std::fs::create_dir_all(cache)?;
-    Dir::open(cache)?.child_or_new(OsStr::new(FOLDER))?.write(OsStr::new(&name), &parts)
+    Dir::open(cache)?
+        .child_or_new(OsStr::new(FOLDER))?
+        .write(OsStr::new(&name), &parts)
 }
 
 #[cfg(test)]
@@ -130,13 +159,25 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = path(place.path(), "s3://lab/a.h5");
         let version = Version::new(9000, Some("\"a\"".to_owned()), None);
-        let pages = [(0, Bytes::from(vec![7; PAGE as usize])), (2, Bytes::from_static(b"end"))];
+        let pages = [
+            (0, Bytes::from(vec![7; PAGE as usize])),
+            (2, Bytes::from_static(b"end")),
+        ];
         let notes = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
-        save(place.path(), "s3://lab/a.h5", &version, (pages.to_vec(), notes.clone()));
+        save(
+            place.path(),
+            "s3://lab/a.h5",
+            &version,
+            (pages.to_vec(), notes.clone()),
+        );
         let mut kept = std::fs::read(&path).unwrap();
         let (head, found) = parsed(&Bytes::from(kept.clone())).unwrap();
         let starts = [0, 2 * PAGE].into_iter().zip(pages.map(|(_, page)| page));
-        assert!(head.version.is_of(&version) && found == starts.collect::<Vec<_>>() && head.notes == notes);
+        assert!(
+            head.version.is_of(&version)
+                && found == starts.collect::<Vec<_>>()
+                && head.notes == notes
+        );
         for at in [0, DIGEST + 3, kept.len() - 1] {
             kept[at] ^= 1;
             assert!(parsed(&Bytes::from(kept.clone())).is_none());

@@ -13,7 +13,8 @@ use super::version::Version;
 use crate::flow::lock;
 use crate::store::address::Address;
 
-/// How long an object is taken to be unchanged after it was last seen so. Requests for its bytes find out earlier.
+/// How long an object is taken to be unchanged after it was last seen so. Requests for its bytes
+/// find out earlier.
 const FRESH: Duration = Duration::from_secs(10);
 
 /// An address, what reads from it, and what is known of the object there at this time.
@@ -28,22 +29,29 @@ pub(super) struct Source {
 
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The version that was seen last, and when; `None` once a request has found that the object has it no more.
+    /// The version that was seen last, and when; `None` once a request has found that the object
+    /// has it no more.
     seen: Option<(Version, Instant)>,
     is_being_checked: bool,
-    /// Why its store did not answer last, or refused, and when: an object is opened several times in a row, and it may take long until
-    /// a request has failed.
+    /// Why its store did not answer last, or refused, and when: an object is opened several times
+    /// in a row, and it may take long until a request has failed.
     failed: Option<(StoreError, Instant)>,
 }
 
 impl Source {
     /// The bytes in a range of whatever version the object has now.
     pub async fn first(&self, range: Range<u64>) -> Result<Part, StoreError> {
-        let failed = lock(&self.known).failed.clone().filter(|(_, at)| at.elapsed() < RETRY);
+        let failed = lock(&self.known)
+            .failed
+            .clone()
+            .filter(|(_, at)| at.elapsed() < RETRY);
         if let Some((failure, _)) = failed {
             return Err(failure);
         }
-        let part = self.ask(range, None).await.inspect_err(|error| self.has_failed(error))?;
+        let part = self
+            .ask(range, None)
+            .await
+            .inspect_err(|error| self.has_failed(error))?;
         lock(&self.known).seen = Some((part.version.clone(), Instant::now()));
         Ok(part)
     }
@@ -56,7 +64,10 @@ impl Source {
             Err(StoreError::Changed | StoreError::Missing) => self.note(version, false),
             Err(error) => {
                 if matches!(error, StoreError::Denied { .. }) && self.refusal().is_none() {
-                    tracing::warn!("{} cannot be read, and will be tried again: {error}", self.address);
+                    tracing::warn!(
+                        "{} cannot be read, and will be tried again: {error}",
+                        self.address
+                    );
                 }
                 self.has_failed(error);
             }
@@ -65,19 +76,27 @@ impl Source {
     }
 
     async fn ask(&self, range: Range<u64>, expected: Option<&Version>) -> Result<Part, StoreError> {
-        self.host.get(self.transport.as_ref(), range, expected).await
+        self.host
+            .get(self.transport.as_ref(), range, expected)
+            .await
     }
 
     /// Whether the object was not seen lately, or a request has failed since.
     pub fn is_out_of_date(&self) -> bool {
         let known = lock(&self.known);
-        known.has_failed_since() || known.seen.as_ref().is_none_or(|(_, at)| at.elapsed() >= FRESH)
+        known.has_failed_since()
+            || known
+                .seen
+                .as_ref()
+                .is_none_or(|(_, at)| at.elapsed() >= FRESH)
     }
 
     /// Whether the object was of this version when it was last seen, and whether that was lately.
     pub fn is_of(&self, version: &Version) -> (bool, bool) {
         let known = lock(&self.known);
-        known.seen.as_ref().map_or((false, true), |(seen, at)| (seen.is_of(version), at.elapsed() < FRESH))
+        known.seen.as_ref().map_or((false, true), |(seen, at)| {
+            (seen.is_of(version), at.elapsed() < FRESH)
+        })
     }
 
     fn has_failed(&self, error: &StoreError) {
@@ -89,15 +108,25 @@ impl Source {
     /// Why the store refuses the object, unless it has been seen since.
     pub fn refusal(&self) -> Option<StoreError> {
         let known = lock(&self.known);
-        let failure = known.failed.as_ref().filter(|_| known.has_failed_since()).map(|(failure, _)| failure);
-        failure.filter(|failure| matches!(failure, StoreError::Denied { .. })).cloned()
+        let failure = known
+            .failed
+            .as_ref()
+            .filter(|_| known.has_failed_since())
+            .map(|(failure, _)| failure);
+        failure
+            .filter(|failure| matches!(failure, StoreError::Denied { .. }))
+            .cloned()
     }
 
-    /// Records that the object is, or is not, of this version now, unless another one has been seen meanwhile.
+    /// Records that the object is, or is not, of this version now, unless another one has been seen
+    /// meanwhile.
     fn note(&self, version: &Version, is_there: bool) {
         let seen = &mut lock(&self.known).seen;
         if seen.as_ref().is_some_and(|(seen, _)| seen.is_of(version)) {
-            *seen = seen.take().filter(|_| is_there).map(|(seen, _)| (seen, Instant::now()));
+            *seen = seen
+                .take()
+                .filter(|_| is_there)
+                .map(|(seen, _)| (seen, Instant::now()));
         }
     }
 
@@ -118,8 +147,13 @@ impl Source {
             match part {
                 Ok(part) => known.seen = Some((part.version, Instant::now())),
                 Err(StoreError::Missing) => known.seen = None,
-                Err(error @ StoreError::Denied { .. }) => known.failed = Some((error, Instant::now())),
-                Err(error) => tracing::debug!("{} could not be checked for changes: {error}", source.address),
+                Err(error @ StoreError::Denied { .. }) => {
+                    known.failed = Some((error, Instant::now()))
+                }
+                Err(error) => tracing::debug!(
+                    "{} could not be checked for changes: {error}",
+                    source.address
+                ),
             }
         };
         if let Err(error) = self.shared.threads.spawn(look) {

@@ -1,7 +1,9 @@
-//! Stored chunks on their way from a store to the decoders: each fetched once, merged over small gaps, many at once.
+//! Stored chunks on their way from a store to the decoders: each fetched once, merged over small
+//! gaps, many at once.
 //!
-//! What has arrived is kept for a while, because a chunk that was decoded in part is decoded further soon; and on a local
-//! disk, if there is room for it, so that it need not be fetched again.
+//! What has arrived is kept for a while, because a chunk that was decoded in part is decoded
+//! further soon; and on a local disk, if there is room for it, so that it need not be fetched
+//! again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,13 +90,17 @@ impl Object {
         self.shared().stored.get(&(self.number, range.clone()))
     }
 
-    /// Forgets the bytes of a stored chunk, which are not what they should be: they are fetched again when wanted.
+    /// Forgets the bytes of a stored chunk, which are not what they should be: they are fetched
+    /// again when wanted.
     pub fn forget(&self, range: &Range<u64>) {
-        self.shared().stored.remove_if(&(self.number, range.clone()), |_| true);
+        self.shared()
+            .stored
+            .remove_if(&(self.number, range.clone()), |_| true);
     }
 }
 
-/// Starts the requests for ranges that lie close together, but for those that came with the metadata.
+/// Starts the requests for ranges that lie close together, but for those that came with the
+/// metadata.
 fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<(), StoreError> {
     let (mut ranges, mut unknown) = (Vec::new(), Vec::new());
     for (range, flight) in flights {
@@ -107,9 +113,17 @@ fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<
         }
     }
     for request in merged(&ranges) {
-        let parts = request.parts.iter().filter_map(|at| unknown[*at].take()).collect();
+        let parts = request
+            .parts
+            .iter()
+            .filter_map(|at| unknown[*at].take())
+            .collect();
         // The task ends by itself.
-        drop(object.shared().threads.spawn(fetch_parts(Arc::clone(object), request.range, parts))?);
+        drop(object.shared().threads.spawn(fetch_parts(
+            Arc::clone(object),
+            request.range,
+            parts,
+        ))?);
     }
     Ok(())
 }
@@ -141,7 +155,9 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
         let bytes = answer.as_ref().map_err(Clone::clone).and_then(|bytes| {
             let (start, end) = (part.start - range.start, part.end - range.start);
             if end > bytes.len() as u64 {
-                return Err(StoreError::invalid("the object ends before the bytes that are wanted"));
+                return Err(StoreError::invalid(
+                    "the object ends before the bytes that are wanted",
+                ));
             }
             // A copy, so that the gaps between the parts are not kept with them.
             let bytes = &bytes[start as usize..end as usize];
@@ -156,18 +172,32 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
 
 /// The key of a range of one version of an object.
 fn key(object: &Object, range: &Range<u64>) -> TileKey {
-    TileKey::digest(&("stored bytes", object.address().public(), object.version(), range))
+    TileKey::digest(&(
+        "stored bytes",
+        object.address().public(),
+        object.version(),
+        range,
+    ))
 }
 
 /// Hands out the ranges that are kept, and returns the others.
-async fn found(object: &Arc<Object>, parts: Vec<(Range<u64>, Arriving)>) -> Vec<(Range<u64>, Arriving)> {
-    let Some(kept) = object.shared().kept.get().map(Arc::clone) else { return parts };
+async fn found(
+    object: &Arc<Object>,
+    parts: Vec<(Range<u64>, Arriving)>,
+) -> Vec<(Range<u64>, Arriving)> {
+    let Some(kept) = object.shared().kept.get().map(Arc::clone) else {
+        return parts;
+    };
     let object = Arc::clone(object);
     let look = move || {
         let mut missing = Vec::new();
         for (range, flight) in parts {
             let found = kept.get(object.address().name(), &key(&object, &range));
-            match found.inspect_err(|problem| object.shared().note_unkept(problem)).ok().flatten() {
+            match found
+                .inspect_err(|problem| object.shared().note_unkept(problem))
+                .ok()
+                .flatten()
+            {
                 Some(bytes) if bytes.len() as u64 == range.end - range.start => {
                     object.shared().metrics.block_hits.inc();
                     land(flight, Ok(bytes));
@@ -183,7 +213,9 @@ async fn found(object: &Arc<Object>, parts: Vec<(Range<u64>, Arriving)>) -> Vec<
 
 /// Keeps a range in the background.
 fn keep(object: &Arc<Object>, range: &Range<u64>, bytes: &Bytes) {
-    let Some(kept) = object.shared().kept.get().map(Arc::clone) else { return };
+    let Some(kept) = object.shared().kept.get().map(Arc::clone) else {
+        return;
+    };
     let (key, object, bytes) = (key(object, range), Arc::clone(object), bytes.clone());
     drop(tokio::task::spawn_blocking(move || {
         let put = kept.put(object.address().name(), &key, &bytes);

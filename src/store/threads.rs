@@ -16,9 +16,13 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// A process that reads through another one opens no connections, and may lack the calls that they take.
+    /// A process that reads through another one opens no connections, and may lack the calls that
+    /// they take.
     pub fn new(opens_connections: bool) -> Self {
-        Self { opens_connections, runtime: OnceLock::new() }
+        Self {
+            opens_connections,
+            runtime: OnceLock::new(),
+        }
     }
 
     fn start(&self) -> Result<Runtime, StoreError> {
@@ -41,7 +45,8 @@ impl Threads {
         Ok(runtime.as_ref().map_err(StoreError::clone)?.spawn(task))
     }
 
-    /// Runs a task, and blocks the calling thread, which must not be an async one, until it is done.
+    /// Runs a task, and blocks the calling thread, which must not be an async one, until it is
+    /// done.
     pub fn wait<T: Send + 'static>(
         &self,
         task: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -49,7 +54,9 @@ impl Threads {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         // The receiver waits below.
         let _running = self.spawn(async move { drop(sender.send(task.await)) })?;
-        receiver.blocking_recv().unwrap_or(Err(crate::flow::cache::Abandoned.into()))
+        receiver
+            .blocking_recv()
+            .unwrap_or(Err(crate::flow::cache::Abandoned.into()))
     }
 }
 

@@ -35,8 +35,9 @@ pub struct Part {
 
 /// Fetches ranges of one object.
 pub trait Transport: Send + Sync + Debug {
-    /// The bytes in a range, which is not empty; fewer if the object ends before its end. If a version is expected, the
-    /// request carries `If-Match`, but the answer may still be of another version: compare them.
+    /// The bytes in a range, which is not empty; fewer if the object ends before its end. If a
+    /// version is expected, the request carries `If-Match`, but the answer may still be of another
+    /// version: compare them.
     fn get<'a>(
         &'a self,
         range: Range<u64>,
@@ -45,13 +46,24 @@ pub trait Transport: Send + Sync + Debug {
 }
 
 /// The answer, if it has exactly the wanted bytes of an object that is `version.length` bytes long.
-pub(super) fn checked(range: &Range<u64>, version: Version, bytes: Bytes) -> Result<Part, StoreError> {
+pub(super) fn checked(
+    range: &Range<u64>,
+    version: Version,
+    bytes: Bytes,
+) -> Result<Part, StoreError> {
     if version.length > MAX_BYTES {
-        return Err(StoreError::invalid(format!("the object has {} bytes", version.length)));
+        return Err(StoreError::invalid(format!(
+            "the object has {} bytes",
+            version.length
+        )));
     }
     let wanted = range.end.min(version.length).saturating_sub(range.start);
     if bytes.len() as u64 != wanted {
-        let problem = format!("{} bytes instead of {wanted} from byte {}", bytes.len(), range.start);
+        let problem = format!(
+            "{} bytes instead of {wanted} from byte {}",
+            bytes.len(),
+            range.start
+        );
         return Err(StoreError::invalid(problem));
     }
     Ok(Part { version, bytes })

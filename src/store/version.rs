@@ -16,10 +16,15 @@ pub struct Version {
 impl Version {
     /// A weak tag does not promise equal bytes, and is left out.
     pub fn new(length: u64, etag: Option<String>, modified: Option<String>) -> Self {
-        Self { length, etag: etag.filter(|tag| !tag.starts_with("W/")), modified }
+        Self {
+            length,
+            etag: etag.filter(|tag| !tag.starts_with("W/")),
+            modified,
+        }
     }
 
-    /// Whether two answers are of one state: their tags are equal; where one lacks a tag, the times are.
+    /// Whether two answers are of one state: their tags are equal; where one lacks a tag, the times
+    /// are.
     pub fn is_of(&self, other: &Self) -> bool {
         let same = match (&self.etag, &other.etag) {
             (Some(one), Some(two)) => one == two,
@@ -44,10 +49,18 @@ mod tests {
     fn tags_decide_and_times_where_a_tag_is_missing_or_weak() {
         let first = version(9, "\"a\"", "Mon");
         assert!(first.is_of(&version(9, "\"a\"", "Tue")));
-        assert!(!first.is_of(&version(9, "\"b\"", "Mon")) && !first.is_of(&version(8, "\"a\"", "Mon")));
+        assert!(
+            !first.is_of(&version(9, "\"b\"", "Mon")) && !first.is_of(&version(8, "\"a\"", "Mon"))
+        );
         assert!(first.is_of(&version(9, "", "Mon")) && !first.is_of(&version(9, "", "Tue")));
         assert!(!version(9, "W/\"a\"", "Mon").is_of(&version(9, "W/\"a\"", "Tue")));
-        assert!(!first.is_of(&version(9, "", "")) && !version(9, "\"a\"", "").is_of(&version(9, "", "")));
-        assert!(version(9, "", "").is_of(&version(9, "", "")), "nothing tells them apart but the length");
+        assert!(
+            !first.is_of(&version(9, "", ""))
+                && !version(9, "\"a\"", "").is_of(&version(9, "", ""))
+        );
+        assert!(
+            version(9, "", "").is_of(&version(9, "", "")),
+            "nothing tells them apart but the length"
+        );
     }
 }

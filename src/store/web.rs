@@ -1,8 +1,9 @@
 //! Objects on web servers: ranges by HTTP (RFC 9110, section 14).
 //!
-//! A redirect is followed within a host, but not from https to http; and to another host over https. A user and password
-//! are sent to the server for which they were given, and to no other. No redirect leads from a public address to a private
-//! one ([`reach`]): whoever can change what a server on the internet answers must not reach the servers of this network.
+//! A redirect is followed within a host, but not from https to http; and to another host over
+//! https. A user and password are sent to the server for which they were given, and to no other. No
+//! redirect leads from a public address to a private one ([`reach`]): whoever can change what a
+//! server on the internet answers must not reach the servers of this network.
 
 mod reach;
 
@@ -14,8 +15,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use reqwest::header::{
-    ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_MATCH, LAST_MODIFIED, LOCATION, RANGE,
-    RETRY_AFTER,
+    ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_MATCH, LAST_MODIFIED, LOCATION,
+    RANGE, RETRY_AFTER,
 };
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
@@ -47,36 +48,62 @@ pub(super) struct Clients {
     /// To servers at public addresses; finds no others.
     public: Client,
     reach: Reach,
-    /// The time of the last modification of objects whose servers tell nothing of it: the same for as long as this process
-    /// runs. Nothing that another process has kept is of this version.
+    /// The time of the last modification of objects whose servers tell nothing of it: the same for
+    /// as long as this process runs. Nothing that another process has kept is of this version.
     unknown: String,
 }
 
 impl Clients {
     pub fn new() -> Result<Self, StoreError> {
         let builder = || {
-            let builder = Client::builder().connect_timeout(CONNECTING).read_timeout(WAITING);
-            builder.redirect(Policy::none()).user_agent(USER_AGENT).referer(false)
+            let builder = Client::builder()
+                .connect_timeout(CONNECTING)
+                .read_timeout(WAITING);
+            builder
+                .redirect(Policy::none())
+                .user_agent(USER_AGENT)
+                .referer(false)
         };
-        let failed = |error: reqwest::Error| StoreError::Settings { problem: error.to_string() };
+        let failed = |error: reqwest::Error| StoreError::Settings {
+            problem: error.to_string(),
+        };
         let public = builder().dns_resolver(OnlyPublic).build().map_err(failed)?;
         let (any, reach) = (builder().build().map_err(failed)?, Reach::of_environment());
-        Ok(Self { any, public, reach, unknown: format!("unknown {:016x}", fastrand::u64(..)) })
+        Ok(Self {
+            any,
+            public,
+            reach,
+            unknown: format!("unknown {:016x}", fastrand::u64(..)),
+        })
     }
 }
 
 impl Web {
     /// The answer to a request for a range, after redirects.
-    async fn answer(&self, range: &Range<u64>, expected: Option<&Version>) -> Result<Response, StoreError> {
-        let Clients { any, public, reach, .. } = &*self.clients;
+    async fn answer(
+        &self,
+        range: &Range<u64>,
+        expected: Option<&Version>,
+    ) -> Result<Response, StoreError> {
+        let Clients {
+            any, public, reach, ..
+        } = &*self.clients;
         let given = self.address.full();
         let mut url = given.clone();
-        // Whether every server so far is the one that was given, and whether every one is at a private address.
+        // Whether every server so far is the one that was given, and whether every one is at a
+        // private address.
         let (mut is_home, mut is_inside) = (true, true);
         for _ in 0..=REDIRECTS {
-            let client = if is_inside || reach.is_through_proxy(&url) { any } else { public };
+            let client = if is_inside || reach.is_through_proxy(&url) {
+                any
+            } else {
+                public
+            };
             let mut request = client.get(url.clone()).header(ACCEPT_ENCODING, "identity");
-            request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1)));
+            request = request.header(
+                RANGE,
+                format!("bytes={}-{}", range.start, range.end.saturating_sub(1)),
+            );
             if let Some(etag) = expected.and_then(|version| version.etag.as_ref()) {
                 request = request.header(IF_MATCH, etag);
             }
@@ -88,7 +115,11 @@ impl Web {
             is_inside &= reach.is_private(&url, response.remote_addr());
             let mut next = followed(&url, &location, is_inside).map_err(not_followed)?;
             is_home &= next.origin() == given.origin();
-            let (user, password) = if is_home { (given.username(), given.password()) } else { ("", None) };
+            let (user, password) = if is_home {
+                (given.username(), given.password())
+            } else {
+                ("", None)
+            };
             // An error means that the address cannot have what is set.
             let _ = next.set_username(user);
             let _ = next.set_password(password);
@@ -97,12 +128,18 @@ impl Web {
         Err(not_followed("it redirects too often"))
     }
 
-    async fn part(&self, range: Range<u64>, expected: Option<&Version>) -> Result<Part, StoreError> {
+    async fn part(
+        &self,
+        range: Range<u64>,
+        expected: Option<&Version>,
+    ) -> Result<Part, StoreError> {
         let response = self.answer(&range, expected).await?;
         let total = match response.status() {
             StatusCode::PARTIAL_CONTENT => total(response.headers(), range.start)?,
             StatusCode::OK => whole(&response, &range)?,
-            StatusCode::RANGE_NOT_SATISFIABLE if expected.is_some() => return Err(StoreError::Changed),
+            StatusCode::RANGE_NOT_SATISFIABLE if expected.is_some() => {
+                return Err(StoreError::Changed);
+            }
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 return Err(StoreError::invalid("the object is empty"));
             }
@@ -126,7 +163,9 @@ impl Web {
         let text = |name| header(response.headers(), name);
         let mut version = Version::new(total, text(ETAG), text(LAST_MODIFIED));
         if version.etag.is_none() {
-            version.modified.get_or_insert_with(|| self.clients.unknown.clone());
+            version
+                .modified
+                .get_or_insert_with(|| self.clients.unknown.clone());
         }
         let wanted = range.end.min(total).saturating_sub(range.start);
         checked(&range, version, body(response, wanted).await?)
@@ -148,9 +187,12 @@ fn redirects(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Where a redirect leads, if it may be followed there. `is_inside`: from servers at private addresses only.
+/// Where a redirect leads, if it may be followed there. `is_inside`: from servers at private
+/// addresses only.
 fn followed(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static str> {
-    let to = from.join(location).map_err(|_| "it redirects to what is not an address")?;
+    let to = from
+        .join(location)
+        .map_err(|_| "it redirects to what is not an address")?;
     match (from.scheme(), to.scheme()) {
         (_, "https") => {}
         ("https", "http") => return Err("it redirects from https to http"),
@@ -165,7 +207,9 @@ fn followed(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static
 }
 
 fn not_followed(problem: &str) -> StoreError {
-    StoreError::Settings { problem: format!("the server's redirects cannot be followed: {problem}") }
+    StoreError::Settings {
+        problem: format!("the server's redirects cannot be followed: {problem}"),
+    }
 }
 
 fn header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
@@ -178,7 +222,10 @@ fn total(headers: &HeaderMap, start: u64) -> Result<u64, StoreError> {
     let parsed = given.strip_prefix("bytes ").and_then(|given| {
         let (range, total) = given.split_once('/')?;
         let (first, _) = range.split_once('-')?;
-        Some((first.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
+        Some((
+            first.trim().parse::<u64>().ok()?,
+            total.trim().parse::<u64>().ok()?,
+        ))
     });
     match parsed {
         Some((first, total)) if first == start => Ok(total),
@@ -190,7 +237,9 @@ fn total(headers: &HeaderMap, start: u64) -> Result<u64, StoreError> {
 
 /// The length of an object that was sent whole, if it lies in the range.
 fn whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
-    let length = response.content_length().filter(|length| range.start == 0 && *length <= range.end);
+    let length = response
+        .content_length()
+        .filter(|length| range.start == 0 && *length <= range.end);
     length.ok_or(StoreError::NoRanges)
 }
 
@@ -208,7 +257,9 @@ async fn body(mut response: Response, wanted: u64) -> Result<Bytes, StoreError> 
 
 fn retry_after(headers: &HeaderMap) -> Duration {
     let given = header(headers, RETRY_AFTER).and_then(|seconds| seconds.parse().ok());
-    given.map_or(RETRY, Duration::from_secs).min(Duration::from_secs(60))
+    given
+        .map_or(RETRY, Duration::from_secs)
+        .min(Duration::from_secs(60))
 }
 
 /// What went wrong with a connection; never the address, which may contain credentials.
@@ -224,7 +275,10 @@ fn unavailable(error: reqwest::Error) -> StoreError {
         Some(deepest) => format!("{error} ({deepest})"),
         None => error.to_string(),
     };
-    StoreError::Unavailable { problem, retry_after: RETRY }
+    StoreError::Unavailable {
+        problem,
+        retry_after: RETRY,
+    }
 }
 
 #[cfg(test)]
@@ -233,7 +287,8 @@ mod tests {
 
     #[test]
     fn redirects_lead_to_other_hosts_over_https_only_and_never_into_the_network() {
-        let followed = |from: &str, to: &str, is_inside| followed(&Url::parse(from).unwrap(), to, is_inside);
+        let followed =
+            |from: &str, to: &str, is_inside| followed(&Url::parse(from).unwrap(), to, is_inside);
         for (from, to) in [
             ("http://a.org/x", "/y"),
             ("http://a.org/x", "http://a.org:81/y"),
@@ -242,7 +297,10 @@ mod tests {
             ("https://a.org/x", "//b.org/y"),
             ("https://a.org/x", "https://9.9.9.9/y"),
         ] {
-            assert!(followed(from, to, false).is_ok() && followed(from, to, true).is_ok(), "{from} to {to}");
+            assert!(
+                followed(from, to, false).is_ok() && followed(from, to, true).is_ok(),
+                "{from} to {to}"
+            );
         }
         for (from, to) in [
             ("https://a.org/x", "http://a.org/y"),
@@ -255,9 +313,16 @@ mod tests {
         ] {
             assert!(followed(from, to, true).is_err(), "{from} to {to}");
         }
-        for to in ["https://127.0.0.1/", "https://[::1]/", "https://169.254.169.254/", "https://2130706433/"]
-        {
-            assert_eq!(followed("https://a.org/x", to, false), Err(reach::TO_PRIVATE));
+        for to in [
+            "https://127.0.0.1/",
+            "https://[::1]/",
+            "https://169.254.169.254/",
+            "https://2130706433/",
+        ] {
+            assert_eq!(
+                followed("https://a.org/x", to, false),
+                Err(reach::TO_PRIVATE)
+            );
             assert!(followed("https://10.0.0.1/x", to, true).is_ok());
         }
     }

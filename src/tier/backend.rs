@@ -27,7 +27,8 @@ impl Backend {
         }
     }
 
-    /// Whether tiles written there are meant to stay until they are evicted, so that they can be rendered ahead.
+    /// Whether tiles written there are meant to stay until they are evicted, so that they can be
+    /// rendered ahead.
     pub fn is_lasting(self) -> bool {
         match self {
             Backend::Directory | Backend::Objects => true,
@@ -38,8 +39,8 @@ impl Backend {
 
 /// A backend.
 ///
-/// Every method may block. Other threads and processes may use the same storage at the same time: a tile that was
-/// there a moment ago may be gone.
+/// Every method may block. Other threads and processes may use the same storage at the same time: a
+/// tile that was there a moment ago may be gone.
 pub trait TileTier: Send + Sync {
     /// The PNG of a tile, complete and exactly as stored; `None` if there is none.
     ///

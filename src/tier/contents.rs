@@ -36,7 +36,10 @@ impl Directory {
     /// The contents by token; with `verify`, every tile is read and its checksum compared.
     pub fn contents(&self, verify: bool) -> Result<Vec<Contents>, TierError> {
         let (root, folders) = self.folders()?;
-        folders.iter().map(|folder| self.contents_of(&root, folder, verify)).collect()
+        folders
+            .iter()
+            .map(|folder| self.contents_of(&root, folder, verify))
+            .collect()
     }
 
     /// Removes the tiles of one token, or of all; returns what was removed. Foreign files stay.
@@ -44,7 +47,10 @@ impl Directory {
         let (root, mut folders) = self.folders()?;
         let only = token.map(|token| Folder::new(token, self.kind));
         folders.retain(|folder| only.as_ref().is_none_or(|only| only.is_at(folder)));
-        folders.iter().map(|folder| self.cleared(&root, folder)).collect()
+        folders
+            .iter()
+            .map(|folder| self.cleared(&root, folder))
+            .collect()
     }
 
     fn folders(&self) -> Result<(Dir, Vec<Folder>), TierError> {
@@ -54,16 +60,27 @@ impl Directory {
         Ok((root, folders))
     }
 
-    fn contents_of(&self, root: &Dir, folder: &Folder, verify: bool) -> Result<Contents, TierError> {
-        let mut contents = Contents { token: folder.token.clone(), ..Contents::default() };
+    fn contents_of(
+        &self,
+        root: &Dir,
+        folder: &Folder,
+        verify: bool,
+    ) -> Result<Contents, TierError> {
+        let mut contents = Contents {
+            token: folder.token.clone(),
+            ..Contents::default()
+        };
         folder.visit(root, self.root.path(), |found| {
             let (fan, found) = found?;
             if let (true, Found::Tile(tile)) = (verify, &found) {
                 let path = folder.path_of_tile(self.root.path(), &tile.key);
                 let entry = fan.entry(OsStr::new(&folder.file_name(&tile.key)));
                 // It may have been removed in the meantime.
-                let read =
-                    entry.and_then(|entry| entry.map(|entry| read(self.kind, &tile.key, &entry)).transpose());
+                let read = entry.and_then(|entry| {
+                    entry
+                        .map(|entry| read(self.kind, &tile.key, &entry))
+                        .transpose()
+                });
                 match read {
                     Ok(Some(Err(_))) => contents.damaged.push(path),
                     Ok(_) => {}
@@ -80,7 +97,10 @@ impl Directory {
     /// Removes voltile's files from a token's folder, and the folder if it is then empty.
     fn cleared(&self, root: &Dir, folder: &Folder) -> Result<Contents, TierError> {
         let path = folder.path(self.root.path());
-        let mut removed = Contents { token: folder.token.clone(), ..Contents::default() };
+        let mut removed = Contents {
+            token: folder.token.clone(),
+            ..Contents::default()
+        };
         folder.visit(root, self.root.path(), |found| {
             let (fan, found) = found?;
             let gone = match &found {
@@ -92,7 +112,9 @@ impl Directory {
             removed.add(&found);
             Ok(())
         })?;
-        folder.remove_empty(root).map_err(|error| TierError::system(&path, "removed", &error))?;
+        folder
+            .remove_empty(root)
+            .map_err(|error| TierError::system(&path, "removed", &error))?;
         Ok(removed)
     }
 }

@@ -1,7 +1,8 @@
-//! The file format of a tile: the PNG, followed by a trailer that proves it complete and identifies it.
+//! The file format of a tile: the PNG, followed by a trailer that proves it complete and identifies
+//! it.
 //!
-//! A trailer rather than a header, because any image viewer can then show the file: PNG readers stop at the last PNG
-//! chunk. A truncated file has no trailer.
+//! A trailer rather than a header, because any image viewer can then show the file: PNG readers
+//! stop at the last PNG chunk. A truncated file has no trailer.
 
 use std::ops::Range;
 
@@ -10,21 +11,22 @@ use bytes::Bytes;
 use crate::base::tile::TileKey;
 use crate::geometry::TILE;
 
-/// The format version of the directory structure and of tile files. It does not cover the meaning of keys, which
-/// include a version of their own.
+/// The format version of the directory structure and of tile files. It does not cover the meaning
+/// of keys, which include a version of their own.
 pub(super) const FORMAT: u32 = 1;
 
 /// The length of the trailer: magic, format, length of the PNG, key, checksum.
 pub(super) const TRAILER: usize = CHECKSUM + 16;
-/// The maximum length of a tile's file; longer ones are not read. RGB pixels with a filter byte per row, a quarter
-/// more in case the encoder expands them, and 64 KiB for other PNG chunks.
+/// The maximum length of a tile's file; longer ones are not read. RGB pixels with a filter byte per
+/// row, a quarter more in case the encoder expands them, and 64 KiB for other PNG chunks.
 pub(super) const LONGEST: u64 = {
     let pixels = TILE * (3 * TILE + 1);
     (pixels + pixels / 4 + (64 << 10) + TRAILER) as u64
 };
 
 const MAGIC: &[u8; 8] = b"\0voltile";
-/// The offset of the checksum in the trailer: after magic (8 bytes), format (4), length (8) and key (16).
+/// The offset of the checksum in the trailer: after magic (8 bytes), format (4), length (8) and key
+/// (16).
 const CHECKSUM: usize = 8 + 4 + 8 + 16;
 
 pub(super) fn trailer(key: &TileKey, png: &[u8]) -> [u8; TRAILER] {
@@ -32,25 +34,43 @@ pub(super) fn trailer(key: &TileKey, png: &[u8]) -> [u8; TRAILER] {
     let (fields, checksum) = trailer.split_at_mut(CHECKSUM);
     fields.copy_from_slice(&fields_of(key, png.len() as u64));
     let mut digest = blake3::Hasher::new();
-    digest.update(fields).update(png).finalize_xof().fill(checksum);
+    digest
+        .update(fields)
+        .update(png)
+        .finalize_xof()
+        .fill(checksum);
     trailer
 }
 
 /// The fields of the trailer before its checksum; integers are little-endian.
 fn fields_of(key: &TileKey, length: u64) -> [u8; CHECKSUM] {
     let mut fields = [0; CHECKSUM];
-    let parts = [&MAGIC[..], &FORMAT.to_le_bytes(), &length.to_le_bytes(), key.bytes()];
-    fields.iter_mut().zip(parts.concat()).for_each(|(to, from)| *to = from);
+    let parts = [
+        &MAGIC[..],
+        &FORMAT.to_le_bytes(),
+        &length.to_le_bytes(),
+        key.bytes(),
+    ];
+    fields
+        .iter_mut()
+        .zip(parts.concat())
+        .for_each(|(to, from)| *to = from);
     fields
 }
 
-/// Checks that `end`, the last bytes of a file of `length` bytes, is a trailer of this tile; ignores the checksum.
+/// Checks that `end`, the last bytes of a file of `length` bytes, is a trailer of this tile;
+/// ignores the checksum.
 pub(super) fn claims(key: &TileKey, end: &[u8], length: u64) -> Result<(), &'static str> {
-    let png = length.checked_sub(TRAILER as u64).filter(|png| *png > 0).ok_or("it is too short")?;
+    let png = length
+        .checked_sub(TRAILER as u64)
+        .filter(|png| *png > 0)
+        .ok_or("it is too short")?;
     let own = fields_of(key, png);
     let differs = |fields: Range<usize>| end.get(fields.clone()) != own.get(fields);
     match () {
-        () if differs(0..8) => Err("it has no trailer: it is truncated, or was not written by voltile"),
+        () if differs(0..8) => {
+            Err("it has no trailer: it is truncated, or was not written by voltile")
+        }
         () if differs(8..12) => Err("it has another format"),
         () if differs(12..20) => Err("its length is not the one in its trailer"),
         () if differs(20..CHECKSUM) => Err("it is another tile"),
@@ -93,7 +113,10 @@ mod tests {
             let mut damaged = file.clone();
             damaged[at] ^= 4;
             assert!(opened(&key, damaged).is_err(), "byte {at}");
-            assert!(opened(&key, file[..at].to_vec()).is_err(), "cut off at {at}");
+            assert!(
+                opened(&key, file[..at].to_vec()).is_err(),
+                "cut off at {at}"
+            );
             assert!(opened(&key, [&file[..], &[0]].concat()).is_err());
         }
         assert!(opened(&key, sealed(&key, b"")).is_err(), "no tile is empty");

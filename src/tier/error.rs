@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-/// Why a tier cannot be used, or why one operation failed. The text names files and hosts: it is for operators.
+/// Why a tier cannot be used, or why one operation failed. The text names files and hosts: it is
+/// for operators.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
-    /// The configured path is unusable as a cache directory: it is no directory, or holds files that are not voltile's, or those
-    /// of a version with another format.
+    /// The configured path is unusable as a cache directory: it is no directory, or holds files
+    /// that are not voltile's, or those of a version with another format.
     #[error("{problem}")]
     Misnamed {
         /// What is wrong, and what to do.
@@ -66,22 +67,36 @@ pub enum TierError {
 }
 
 impl TierError {
-    pub(super) fn system(path: impl Into<PathBuf>, doing: &'static str, error: &std::io::Error) -> Self {
-        TierError::System { path: path.into(), doing, problem: error.to_string() }
+    pub(super) fn system(
+        path: impl Into<PathBuf>,
+        doing: &'static str,
+        error: &std::io::Error,
+    ) -> Self {
+        TierError::System {
+            path: path.into(),
+            doing,
+            problem: error.to_string(),
+        }
     }
 
-    /// Whether it says nothing about the next operation: a damaged tile is removed, and whether a server can be reached is
-    /// up to its circuit breaker, see [`TileTier::problem`](super::TileTier::problem).
+    /// Whether it says nothing about the next operation: a damaged tile is removed, and whether a
+    /// server can be reached is up to its circuit breaker, see
+    /// [`TileTier::problem`](super::TileTier::problem).
     pub fn is_transient(&self) -> bool {
-        matches!(self, TierError::Corrupt { .. } | TierError::Unreachable { .. } | TierError::Resting)
+        matches!(
+            self,
+            TierError::Corrupt { .. } | TierError::Unreachable { .. } | TierError::Resting
+        )
     }
 
-    /// Whether the operation was not tried, because the backend as a whole cannot be used: that is logged once.
+    /// Whether the operation was not tried, because the backend as a whole cannot be used: that is
+    /// logged once.
     pub(super) fn is_skipped(&self) -> bool {
         matches!(self, TierError::Unavailable { .. } | TierError::Resting)
     }
 
-    /// Whether the configured path is unusable as a cache directory, rather than temporarily failing.
+    /// Whether the configured path is unusable as a cache directory, rather than temporarily
+    /// failing.
     pub fn is_misnamed(&self) -> bool {
         matches!(self, TierError::Misnamed { .. })
     }

@@ -32,7 +32,10 @@ struct Logged {
 impl ErrorLog {
     /// An empty log.
     pub fn new(backend: Backend) -> Self {
-        Self { backend, kinds: Mutex::default() }
+        Self {
+            backend,
+            kinds: Mutex::default(),
+        }
     }
 
     /// Logs an error, unless the limit for its kind is reached.
@@ -40,10 +43,19 @@ impl ErrorLog {
         if error.is_skipped() {
             return;
         }
-        let doing = if let TierError::System { doing, .. } = error { *doing } else { "" };
-        let Some(suppressed) = self.admit((discriminant(error), doing), Instant::now()) else { return };
-        let more =
-            if suppressed > 0 { format!(" ({suppressed} similar errors suppressed)") } else { String::new() };
+        let doing = if let TierError::System { doing, .. } = error {
+            *doing
+        } else {
+            ""
+        };
+        let Some(suppressed) = self.admit((discriminant(error), doing), Instant::now()) else {
+            return;
+        };
+        let more = if suppressed > 0 {
+            format!(" ({suppressed} similar errors suppressed)")
+        } else {
+            String::new()
+        };
         let key = self.backend.key();
         match error {
             TierError::Corrupt { .. } | TierError::Unreachable { .. } => {
@@ -53,10 +65,15 @@ impl ErrorLog {
         }
     }
 
-    /// The number of errors of this kind suppressed since the last logged one; `None` if this one is suppressed too.
+    /// The number of errors of this kind suppressed since the last logged one; `None` if this one
+    /// is suppressed too.
     fn admit(&self, kind: Kind, now: Instant) -> Option<usize> {
         let mut kinds = lock(&self.kinds);
-        let logged = kinds.entry(kind).or_insert(Logged { since: now, lines: 0, suppressed: 0 });
+        let logged = kinds.entry(kind).or_insert(Logged {
+            since: now,
+            lines: 0,
+            suppressed: 0,
+        });
         if now.duration_since(logged.since) >= PERIOD {
             (logged.since, logged.lines) = (now, 0);
         }
@@ -83,6 +100,9 @@ mod tests {
             [Some(0), Some(0), Some(0), None, None]
         );
         assert_eq!(admit("opened", 5), Some(0));
-        assert_eq!([61, 62].map(|second| admit("written", second)), [Some(2), Some(0)]);
+        assert_eq!(
+            [61, 62].map(|second| admit("written", second)),
+            [Some(2), Some(0)]
+        );
     }
 }

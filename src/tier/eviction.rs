@@ -1,10 +1,13 @@
-//! Eviction: counts the disk space of a directory, and removes the least recently used files if it exceeds the budget.
+//! Eviction: counts the disk space of a directory, and removes the least recently used files if it
+//! exceeds the budget.
 //!
-//! Any process may add and read files. Only the process that holds the lease counts and evicts, on a thread of its own and
-//! without a lock during I/O; the other processes try to get the lease once a minute.
+//! Any process may add and read files. Only the process that holds the lease counts and evicts, on
+//! a thread of its own and without a lock during I/O; the other processes try to get the lease once
+//! a minute.
 //!
-//! A writer that exceeds the budget requests an eviction and continues; only if the budget is exceeded by more than an
-//! eighth does it wait for the eviction. It can afford to: no request waits for it.
+//! A writer that exceeds the budget requests an eviction and continues; only if the budget is
+//! exceeded by more than an eighth does it wait for the eviction. It can afford to: no request
+//! waits for it.
 
 use std::collections::BinaryHeap;
 use std::ffi::OsStr;
@@ -41,7 +44,8 @@ const STUCK: Duration = Duration::from_secs(30);
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Temporary files older than this are left over from killed processes. In seconds.
 const LEFT_OVER: u64 = 3600;
-/// The clocks of machines that share a directory may differ by so many seconds; a date further ahead is wrong.
+/// The clocks of machines that share a directory may differ by so many seconds; a date further
+/// ahead is wrong.
 const AHEAD: u64 = 3600;
 
 /// The disk space of a file of that length, in bytes.
@@ -73,7 +77,12 @@ struct State {
 
 impl Budget {
     pub fn new(limit: u64, used: Gauge) -> Self {
-        Self { limit, used, state: Mutex::default(), changed: Condvar::new() }
+        Self {
+            limit,
+            used,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
     }
 
     fn used(&self) -> u64 {
@@ -88,7 +97,10 @@ impl Budget {
         }
         self.request();
         let is_waiting = |state: &mut State| !fits() && !state.is_stuck && !state.is_closed;
-        drop(self.changed.wait_timeout_while(lock(&self.state), MAX_WAIT, is_waiting));
+        drop(
+            self.changed
+                .wait_timeout_while(lock(&self.state), MAX_WAIT, is_waiting),
+        );
         fits()
     }
 
@@ -119,8 +131,8 @@ impl Budget {
         self.changed.notify_all();
     }
 
-    /// Wakes the writers that wait, and waits for a request: until the pause is over at most, and until then if the
-    /// eviction is stuck. Returns whether the thread is to go on.
+    /// Wakes the writers that wait, and waits for a request: until the pause is over at most, and
+    /// until then if the eviction is stuck. Returns whether the thread is to go on.
     fn wait(&self, is_stuck: bool, pause: Duration) -> bool {
         let mut state = lock(&self.state);
         state.is_stuck = is_stuck;
@@ -132,13 +144,15 @@ impl Budget {
     }
 }
 
-/// Held by the process that counts and evicts, for one kind of files: a lock (`flock`) on a file in the directory.
+/// Held by the process that counts and evicts, for one kind of files: a lock (`flock`) on a file in
+/// the directory.
 ///
-/// The system frees the lock when its process ends, however it ends, also on another machine that shares the directory by
-/// NFS. A file with a time in it would have to be renewed, and to be judged by the clocks of several machines. It does no harm
-/// if two processes hold the lease, because any process may remove any file at any time: both would choose the files used least
-/// recently. So where files cannot be locked, or only among the processes of one machine, as on some Lustre file systems, more
-/// processes than one evict: better than none.
+/// The system frees the lock when its process ends, however it ends, also on another machine that
+/// shares the directory by NFS. A file with a time in it would have to be renewed, and to be judged
+/// by the clocks of several machines. It does no harm if two processes hold the lease, because any
+/// process may remove any file at any time: both would choose the files used least recently. So
+/// where files cannot be locked, or only among the processes of one machine, as on some Lustre file
+/// systems, more processes than one evict: better than none.
 struct Lease {
     _locked: Option<File>,
 }
@@ -149,7 +163,9 @@ impl Lease {
         let name = format!("{HIDDEN}{}.lease", kind.folder());
         let file = root.lock_file(OsStr::new(&name));
         match file.and_then(|file| file.try_lock().map(|()| file).map_err(io::Error::from)) {
-            Ok(file) => Some(Self { _locked: Some(file) }),
+            Ok(file) => Some(Self {
+                _locked: Some(file),
+            }),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             Err(error) => {
                 tracing::debug!("cache.directory: {name} cannot be locked: {error}");
@@ -183,15 +199,38 @@ struct Candidate {
 impl Evictor {
     pub fn new(root: Arc<Root>, kind: Kind, limit: u64, metrics: &Metrics) -> (Arc<Budget>, Self) {
         let (used, evicted, errors) = match kind {
-            Kind::Tiles => (&metrics.tier_bytes, &metrics.tier_evicted, &metrics.tier.errors),
+            Kind::Tiles => (
+                &metrics.tier_bytes,
+                &metrics.tier_evicted,
+                &metrics.tier.errors,
+            ),
             Kind::Blocks => {
-                let StoreMetrics { block_bytes, blocks_evicted, block_errors, .. } = &metrics.stores;
+                let StoreMetrics {
+                    block_bytes,
+                    blocks_evicted,
+                    block_errors,
+                    ..
+                } = &metrics.stores;
                 (block_bytes, blocks_evicted, block_errors)
             }
         };
         let budget = Arc::new(Budget::new(limit, used.clone()));
-        let (evicted, errors, log) = (evicted.clone(), errors.clone(), ErrorLog::new(Backend::Directory));
-        (Arc::clone(&budget), Self { root, kind, budget, evicted, errors, log })
+        let (evicted, errors, log) = (
+            evicted.clone(),
+            errors.clone(),
+            ErrorLog::new(Backend::Directory),
+        );
+        (
+            Arc::clone(&budget),
+            Self {
+                root,
+                kind,
+                budget,
+                evicted,
+                errors,
+                log,
+            },
+        )
     }
 
     /// Starts the thread, which runs until the budget is closed.
@@ -201,21 +240,33 @@ impl Evictor {
             loop {
                 let began = Instant::now();
                 let is_done = self.work(&mut lease);
-                let pause = if is_done { RECOUNT.max(began.elapsed() * PAUSE_FACTOR) } else { STUCK };
+                let pause = if is_done {
+                    RECOUNT.max(began.elapsed() * PAUSE_FACTOR)
+                } else {
+                    STUCK
+                };
                 if !self.budget.wait(!is_done, pause) {
                     return;
                 }
             }
         };
-        thread::Builder::new().name("evictor".to_owned()).spawn(work).map(drop)
+        thread::Builder::new()
+            .name("evictor".to_owned())
+            .spawn(work)
+            .map(drop)
     }
 
-    /// Counts, and evicts if the budget is exceeded, if this process gets the lease; returns whether it did what was to do.
+    /// Counts, and evicts if the budget is exceeded, if this process gets the lease; returns
+    /// whether it did what was to do.
     fn work(&self, lease: &mut Option<Lease>) -> bool {
-        // Taken again each time, from the directory that is there now: its file may have been removed.
+        // Taken again each time, from the directory that is there now: its file may have been
+        // removed.
         *lease = None;
         let root = self.root.open();
-        *lease = root.as_ref().ok().and_then(|root| Lease::take(root, self.kind));
+        *lease = root
+            .as_ref()
+            .ok()
+            .and_then(|root| Lease::take(root, self.kind));
         lock(&self.budget.state).is_owner = lease.is_some();
         match root {
             Ok(root) if lease.is_some() => self.keep_to_budget(&root),
@@ -230,8 +281,8 @@ impl Evictor {
         }
     }
 
-    /// Counts, and removes the files used least recently until nine tenths of the budget are in use, if it is exceeded.
-    /// Returns false if some could not be removed.
+    /// Counts, and removes the files used least recently until nine tenths of the budget are in
+    /// use, if it is exceeded. Returns false if some could not be removed.
     fn keep_to_budget(&self, root: &Dir) -> bool {
         loop {
             let folders = match folders::all(root, self.kind) {
@@ -246,7 +297,13 @@ impl Evictor {
                 return true;
             }
             let mut removed = 0;
-            for Candidate { folder, key, length, .. } in oldest.into_sorted_vec() {
+            for Candidate {
+                folder,
+                key,
+                length,
+                ..
+            } in oldest.into_sorted_vec()
+            {
                 if self.budget.used() <= self.budget.limit / 10 * 9 {
                     return true;
                 }
@@ -261,10 +318,14 @@ impl Evictor {
         }
     }
 
-    /// Counts all files, and removes temporary files that are left over. Returns the files used longest ago.
+    /// Counts all files, and removes temporary files that are left over. Returns the files used
+    /// longest ago.
     fn count(&self, root: &Dir, folders: &[Folder]) -> BinaryHeap<Candidate> {
         let before = self.budget.used.get();
-        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+        let now = SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap_or_default()
+            .as_secs();
         let (mut used, mut oldest) = (0, BinaryHeap::new());
         for (number, folder) in folders.iter().enumerate() {
             let visited = folder.visit(root, self.root.path(), |found| {
@@ -272,9 +333,18 @@ impl Evictor {
                     Ok((_, Found::Tile(tile))) => {
                         used += on_disk(tile.length);
                         // Reading a file would have corrected a date in the future.
-                        let last_used = if tile.modified > now + AHEAD { 0 } else { tile.modified };
+                        let last_used = if tile.modified > now + AHEAD {
+                            0
+                        } else {
+                            tile.modified
+                        };
                         let (key, length) = (tile.key, tile.length);
-                        oldest.push(Candidate { last_used, key, folder: number, length });
+                        oldest.push(Candidate {
+                            last_used,
+                            key,
+                            folder: number,
+                            length,
+                        });
                         if oldest.len() > MAX_EVICTED {
                             oldest.pop();
                         }
@@ -283,7 +353,11 @@ impl Evictor {
                         if (since + LEFT_OVER < now || since > now + AHEAD)
                             && let Err(error) = fan.remove(&name)
                         {
-                            self.note_failed(&folder.path(self.root.path()).join(&*name), "removed", &error);
+                            self.note_failed(
+                                &folder.path(self.root.path()).join(&*name),
+                                "removed",
+                                &error,
+                            );
                         }
                     }
                     Ok((_, Found::Foreign)) => {}
@@ -293,7 +367,8 @@ impl Evictor {
             });
             visited.unwrap_or_else(|error| self.note(&error));
         }
-        // What was written meanwhile is added; if it was also found, it counts twice until the next count.
+        // What was written meanwhile is added; if it was also found, it counts twice until the next
+        // count.
         self.budget.used.inc_by(used as i64 - before);
         oldest
     }
@@ -306,7 +381,11 @@ impl Evictor {
                 true
             }
             Err(error) => {
-                self.note_failed(&folder.path_of_tile(self.root.path(), key), "evicted", &error);
+                self.note_failed(
+                    &folder.path_of_tile(self.root.path(), key),
+                    "evicted",
+                    &error,
+                );
                 false
             }
         }
@@ -339,7 +418,13 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(place.path()).unwrap();
         for number in 0..tiles {
-            directory.put(&token(number), &TileKey::digest(&number), &Bytes::from(vec![7; 3000])).unwrap();
+            directory
+                .put(
+                    &token(number),
+                    &TileKey::digest(&number),
+                    &Bytes::from(vec![7; 3000]),
+                )
+                .unwrap();
             set_time(&path(&place, number), LONG_AGO + number);
         }
         let evictor = evictor(&place, limit);
@@ -356,16 +441,22 @@ mod tests {
     }
 
     fn path(place: &tempfile::TempDir, number: u64) -> PathBuf {
-        Folder::new(&token(number), Kind::Tiles).path_of_tile(place.path(), &TileKey::digest(&number))
+        Folder::new(&token(number), Kind::Tiles)
+            .path_of_tile(place.path(), &TileKey::digest(&number))
     }
 
     fn set_time(path: &Path, seconds: u64) {
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+            .unwrap();
     }
 
     fn left(directory: &Directory, tiles: u64) -> Vec<u64> {
-        let has = |number: &u64| directory.has(&token(*number), &TileKey::digest(number)).unwrap();
+        let has = |number: &u64| {
+            directory
+                .has(&token(*number), &TileKey::digest(number))
+                .unwrap()
+        };
         (0..tiles).filter(has).collect()
     }
 
@@ -374,16 +465,28 @@ mod tests {
         let (_place, directory, evictor) = filled(60, 40 * 4096);
         assert!(evictor.work(&mut None));
         assert_eq!(left(&directory, 60), (24..60).collect::<Vec<_>>());
-        assert_eq!((evictor.budget.used(), evictor.evicted.get()), (36 * 4096, 24));
-        assert!(evictor.work(&mut None) && evictor.evicted.get() == 24, "there is nothing more to do");
+        assert_eq!(
+            (evictor.budget.used(), evictor.evicted.get()),
+            (36 * 4096, 24)
+        );
+        assert!(
+            evictor.work(&mut None) && evictor.evicted.get() == 24,
+            "there is nothing more to do"
+        );
     }
 
     #[test]
     fn a_tile_that_is_read_is_kept_longer() {
         let (_place, directory, evictor) = filled(60, 40 * 4096);
-        directory.get(&token(3), &TileKey::digest(&3_u64)).unwrap().unwrap();
+        directory
+            .get(&token(3), &TileKey::digest(&3_u64))
+            .unwrap()
+            .unwrap();
         evictor.work(&mut None);
-        assert_eq!(left(&directory, 60), [3].into_iter().chain(25..60).collect::<Vec<_>>());
+        assert_eq!(
+            left(&directory, 60),
+            [3].into_iter().chain(25..60).collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -394,9 +497,15 @@ mod tests {
         let unfinished = path(&place, 50).with_file_name(".voltile-unfinished");
         fs::write(&unfinished, "x").unwrap();
         set_time(&unfinished, future);
-        directory.get(&token(45), &TileKey::digest(&45_u64)).unwrap().unwrap();
+        directory
+            .get(&token(45), &TileKey::digest(&45_u64))
+            .unwrap()
+            .unwrap();
         evictor.work(&mut None);
-        assert_eq!(left(&directory, 60), (5..40).chain([45]).collect::<Vec<_>>());
+        assert_eq!(
+            left(&directory, 60),
+            (5..40).chain([45]).collect::<Vec<_>>()
+        );
         assert!(!unfinished.exists());
     }
 
@@ -411,7 +520,10 @@ mod tests {
         set_time(&old, LONG_AGO);
         set_time(&foreign, LONG_AGO);
         evictor.work(&mut None);
-        assert_eq!([&old, &young, &foreign, &beside].map(|path| path.exists()), [false, true, true, true]);
+        assert_eq!(
+            [&old, &young, &foreign, &beside].map(|path| path.exists()),
+            [false, true, true, true]
+        );
         assert_eq!(evictor.budget.used(), 4096);
     }
 
@@ -425,11 +537,17 @@ mod tests {
         assert!(second.work(&mut other) && other.is_none());
         assert_eq!((left(&directory, 60).len(), second.budget.used()), (36, 0));
         second.budget.add(1 << 30);
-        assert!(second.budget.used() == 0 && second.budget.has_room(4096), "it counts nothing");
+        assert!(
+            second.budget.used() == 0 && second.budget.has_room(4096),
+            "it counts nothing"
+        );
         // As when its process ends.
         drop(held);
         assert!(second.work(&mut other) && other.is_some());
-        assert_eq!((left(&directory, 60).len(), second.budget.used()), (18, 18 * 4096));
+        assert_eq!(
+            (left(&directory, 60).len(), second.budget.used()),
+            (18, 18 * 4096)
+        );
     }
 
     #[test]
@@ -443,7 +561,10 @@ mod tests {
     #[test]
     fn a_writer_far_beyond_the_budget_waits_for_room() {
         let budget = Budget::new(80 << 10, Gauge::default());
-        assert!(budget.has_room(80 << 10) && !budget.has_room(81 << 10), "nothing larger than the budget");
+        assert!(
+            budget.has_room(80 << 10) && !budget.has_room(81 << 10),
+            "nothing larger than the budget"
+        );
         lock(&budget.state).is_owner = true;
         budget.add(88 << 10);
         std::thread::scope(|scope| {
@@ -454,7 +575,10 @@ mod tests {
         });
         budget.add(88 << 10);
         assert!(budget.wait(true, Duration::ZERO));
-        assert!(!budget.has_room(4096), "nobody waits while the eviction is stuck");
+        assert!(
+            !budget.has_room(4096),
+            "nobody waits while the eviction is stuck"
+        );
         budget.close();
         assert!(!budget.wait(false, MAX_WAIT));
     }

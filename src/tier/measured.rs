@@ -1,7 +1,7 @@
 //! A backend with metrics, a log, and a thread that writes tiles after they were served.
 //!
-//! If the backend is slower than the render threads, its queue fills up and tiles are dropped: they can be rendered again,
-//! and no request waits for them.
+//! If the backend is slower than the render threads, its queue fills up and tiles are dropped: they
+//! can be rendered again, and no request waits for them.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,8 @@ use crate::metrics::TierCounters;
 /// The capacity of the queue in bytes of tiles.
 const MAX_BYTES: usize = 32 << 20;
 
-/// A backend with metrics, a log, and a queue of tiles to be written. Dropping it does not discard queued tiles.
+/// A backend with metrics, a log, and a queue of tiles to be written. Dropping it does not discard
+/// queued tiles.
 pub struct Tier(pub(super) Arc<Measured>);
 
 pub(super) struct Measured {
@@ -59,18 +60,36 @@ impl Tier {
     ) -> io::Result<Self> {
         let (log, queue) = (ErrorLog::new(backend), Queue::new(MAX_BYTES));
         let (store, problems) = (Box::new(store), Mutex::default());
-        let tier = Arc::new(Measured { backend, store, counters, log, problems, queue });
+        let tier = Arc::new(Measured {
+            backend,
+            store,
+            counters,
+            log,
+            problems,
+            queue,
+        });
         let own = Arc::clone(&tier);
-        thread::Builder::new().name("tier-writer".to_owned()).spawn(move || {
-            while let Some((Waiting { token, key, png, still_so }, _room)) = own.queue.next() {
-                if still_so() {
-                    // Counted and logged there.
-                    drop(own.put(&token, &key, &png));
-                } else {
-                    own.counters.dropped.inc();
+        thread::Builder::new()
+            .name("tier-writer".to_owned())
+            .spawn(move || {
+                while let Some((
+                    Waiting {
+                        token,
+                        key,
+                        png,
+                        still_so,
+                    },
+                    _room,
+                )) = own.queue.next()
+                {
+                    if still_so() {
+                        // Counted and logged there.
+                        drop(own.put(&token, &key, &png));
+                    } else {
+                        own.counters.dropped.inc();
+                    }
                 }
-            }
-        })?;
+            })?;
         Ok(Self(tier))
     }
 }
@@ -103,12 +122,32 @@ impl Measured {
     }
 
     /// Queues a tile to be written; drops it if the queue is full or closed.
-    pub fn put_later(&self, token: &Name, tile: &Tile, still_so: impl FnOnce() -> bool + Send + 'static) {
-        let (token, key, png, still_so) = (token.clone(), tile.key, tile.bytes.clone(), Box::new(still_so));
+    pub fn put_later(
+        &self,
+        token: &Name,
+        tile: &Tile,
+        still_so: impl FnOnce() -> bool + Send + 'static,
+    ) {
+        let (token, key, png, still_so) = (
+            token.clone(),
+            tile.key,
+            tile.bytes.clone(),
+            Box::new(still_so),
+        );
         let bytes = png.len();
-        // If writes are not taken, not even queued: the writer thread would have to be woken to drop it.
+        // If writes are not taken, not even queued: the writer thread would have to be woken to
+        // drop it.
         if !self.store.takes_writes()
-            || !self.queue.push(Waiting { token, key, png, still_so }, bytes, Some(Duration::ZERO))
+            || !self.queue.push(
+                Waiting {
+                    token,
+                    key,
+                    png,
+                    still_so,
+                },
+                bytes,
+                Some(Duration::ZERO),
+            )
         {
             self.counters.dropped.inc();
         }
@@ -120,15 +159,24 @@ impl Measured {
         Some((self.backend, self.store.problem().or_else(last)?))
     }
 
-    /// Closes the queue and waits until everything is written, for at most `within`; the rest is dropped.
+    /// Closes the queue and waits until everything is written, for at most `within`; the rest is
+    /// dropped.
     pub fn finish(&self, within: Duration) {
-        let Self { backend, counters, queue, .. } = self;
+        let Self {
+            backend,
+            counters,
+            queue,
+            ..
+        } = self;
         queue.close();
         queue.flush(Some(within));
         let dropped = queue.clear();
         counters.dropped.inc_by(dropped as u64);
         if dropped > 0 {
-            tracing::warn!("{dropped} tiles could not be written to {} within {within:?}", backend.key());
+            tracing::warn!(
+                "{dropped} tiles could not be written to {} within {within:?}",
+                backend.key()
+            );
         }
     }
 
@@ -139,7 +187,8 @@ impl Measured {
         Ok(())
     }
 
-    /// Counts and logs an error, and notes it as the problem of such operations, or that there is none.
+    /// Counts and logs an error, and notes it as the problem of such operations, or that there is
+    /// none.
     fn note<T>(&self, doing: Doing, result: Result<T, TierError>) -> Result<T, TierError> {
         let Err(error) = &result else {
             lock(&self.problems)[doing as usize] = None;

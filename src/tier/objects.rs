@@ -1,8 +1,9 @@
-//! Object storage as a cache of encoded tiles that several servers share: for tiles that are rendered once and kept.
+//! Object storage as a cache of encoded tiles that several servers share: for tiles that are
+//! rendered once and kept.
 //!
-//! Each tile is one object, in the same format as a file of the disk cache; its checksum is verified. A
-//! lookup is one request with a timeout. While a store keeps failing, a circuit breaker lets only occasional
-//! requests through.
+//! Each tile is one object, in the same format as a file of the disk cache; its checksum is
+//! verified. A lookup is one request with a timeout. While a store keeps failing, a circuit breaker
+//! lets only occasional requests through.
 
 use std::time::Duration;
 
@@ -29,13 +30,21 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Tiles in the folder at an address, which is not that of a web server. Makes no request: a store that is down now is used once it is up.
+    /// Tiles in the folder at an address, which is not that of a web server. Makes no request: a
+    /// store that is down now is used once it is up.
     ///
     /// # Errors
     ///
     /// The settings for the store in the environment are wrong.
-    pub fn open(store: &Store, address: &Address, counters: &TierCounters) -> Result<Self, StoreError> {
-        Ok(Self { folder: store.folder(address)?, is_resting: counters.open.clone() })
+    pub fn open(
+        store: &Store,
+        address: &Address,
+        counters: &TierCounters,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            folder: store.folder(address)?,
+            is_resting: counters.open.clone(),
+        })
     }
 
     fn noted<T>(&self, result: Result<T, FolderError>) -> Result<T, TierError> {
@@ -44,9 +53,15 @@ impl Objects {
         result.map_err(|error| match error {
             FolderError::Resting => TierError::Resting,
             FolderError::Failed(StoreError::Unavailable { problem, .. }) => {
-                TierError::Unreachable { server: server(), problem }
+                TierError::Unreachable {
+                    server: server(),
+                    problem,
+                }
             }
-            FolderError::Failed(error) => TierError::Refused { server: server(), problem: error.to_string() },
+            FolderError::Failed(error) => TierError::Refused {
+                server: server(),
+                problem: error.to_string(),
+            },
         })
     }
 }
@@ -54,16 +69,21 @@ impl Objects {
 impl TileTier for Objects {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let name = name_of(token, key);
-        let Some(stored) = self.noted(self.folder.get(&name, entry::LONGEST, LOOKUP_TIMEOUT))? else {
+        let Some(stored) = self.noted(self.folder.get(&name, entry::LONGEST, LOOKUP_TIMEOUT))?
+        else {
             return Ok(None);
         };
-        entry::opened(key, stored.into()).map(Some).map_err(|problem| {
-            let place = format!("{}/{name}", self.folder.public());
-            if let Err(error) = self.noted(self.folder.remove(&name, LOOKUP_TIMEOUT)) {
-                tracing::debug!("{place} is damaged and cannot be removed; it is replaced instead: {error}");
-            }
-            TierError::Corrupt { place, problem }
-        })
+        entry::opened(key, stored.into())
+            .map(Some)
+            .map_err(|problem| {
+                let place = format!("{}/{name}", self.folder.public());
+                if let Err(error) = self.noted(self.folder.remove(&name, LOOKUP_TIMEOUT)) {
+                    tracing::debug!(
+                        "{place} is damaged and cannot be removed; it is replaced instead: {error}"
+                    );
+                }
+                TierError::Corrupt { place, problem }
+            })
     }
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {

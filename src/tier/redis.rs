@@ -1,8 +1,9 @@
 //! Redis as a cache of encoded tiles that several servers share.
 //!
-//! Each tile is one string with an expiry, in the format of a tile's file: its checksum is verified. Whoever asks waits for a
-//! limited time in all: connections are made by a thread of their own ([`pool`]). When commands fail, a circuit breaker
-//! opens: nobody waits while it is open, and that thread finds out when the server is back.
+//! Each tile is one string with an expiry, in the format of a tile's file: its checksum is
+//! verified. Whoever asks waits for a limited time in all: connections are made by a thread of
+//! their own ([`pool`]). When commands fail, a circuit breaker opens: nobody waits while it is
+//! open, and that thread finds out when the server is back.
 
 mod connection;
 mod pool;
@@ -40,7 +41,11 @@ pub struct Redis {
 
 impl Redis {
     /// Connects, at first in the background: a server that is away is used once it is there.
-    pub fn open(address: &RedisAddress, expiry: Duration, counters: &TierCounters) -> io::Result<Self> {
+    pub fn open(
+        address: &RedisAddress,
+        expiry: Duration,
+        counters: &TierCounters,
+    ) -> io::Result<Self> {
         Self::with_limit(address, expiry, counters, LOOKUP_TIMEOUT)
     }
 
@@ -51,10 +56,18 @@ impl Redis {
         limit: Duration,
     ) -> io::Result<Self> {
         let pool = Pool::start(address, limit, counters.open.clone())?;
-        Ok(Self { pool, expiry: expiry.as_secs().max(1), limit })
+        Ok(Self {
+            pool,
+            expiry: expiry.as_secs().max(1),
+            limit,
+        })
     }
 
-    fn run<T: redis::FromRedisValue>(&self, command: &Cmd, within: Duration) -> Result<T, TierError> {
+    fn run<T: redis::FromRedisValue>(
+        &self,
+        command: &Cmd,
+        within: Duration,
+    ) -> Result<T, TierError> {
         let value = self.pool.run(command, within)?;
         redis::from_redis_value(value).map_err(|error| self.pool.refused(&error))
     }
@@ -73,16 +86,25 @@ impl TileTier for Redis {
         let opened = stored.map(|stored| entry::opened(key, stored)).transpose();
         opened.map_err(|problem| {
             if let Err(error) = self.run::<()>(redis::cmd("DEL").arg(&name), self.limit) {
-                tracing::debug!("{name} is damaged and was not deleted; it is replaced instead: {error}");
+                tracing::debug!(
+                    "{name} is damaged and was not deleted; it is replaced instead: {error}"
+                );
             }
-            TierError::Corrupt { place: format!("{name} in {}", self.pool.server), problem }
+            TierError::Corrupt {
+                place: format!("{name} in {}", self.pool.server),
+                problem,
+            }
         })
     }
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
         let value = [png, &entry::trailer(key, png)[..]].concat();
         let mut command = redis::cmd("SET");
-        command.arg(name_of(token, key)).arg(value).arg("EX").arg(self.expiry);
+        command
+            .arg(name_of(token, key))
+            .arg(value)
+            .arg("EX")
+            .arg(self.expiry);
         self.run(&command, WRITE_TIMEOUT.max(self.limit))
     }
 

@@ -39,7 +39,10 @@ impl TileTier for Memory {
     }
 
     fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
-        self.0.lock().unwrap().insert((token.clone(), *key), png.clone());
+        self.0
+            .lock()
+            .unwrap()
+            .insert((token.clone(), *key), png.clone());
         Ok(())
     }
 
@@ -72,11 +75,19 @@ fn a_tile_is_found_by_its_token_and_key_only(tier: &dyn TileTier) {
     let tokens = [name("a"), name(".."), name(&"long".repeat(100))];
     for token in &tokens {
         for number in 0..9 {
-            let Tile { key, bytes: png, .. } = tile(number);
-            assert_eq!((tier.get(token, &key), tier.has(token, &key)), (Ok(None), Ok(false)));
+            let Tile {
+                key, bytes: png, ..
+            } = tile(number);
+            assert_eq!(
+                (tier.get(token, &key), tier.has(token, &key)),
+                (Ok(None), Ok(false))
+            );
             for _ in 0..2 {
                 tier.put(token, &key, &png).unwrap();
-                assert_eq!((tier.get(token, &key), tier.has(token, &key)), (Ok(Some(png.clone())), Ok(true)));
+                assert_eq!(
+                    (tier.get(token, &key), tier.has(token, &key)),
+                    (Ok(Some(png.clone())), Ok(true))
+                );
             }
         }
         assert_eq!(tier.get(token, &tile(10).key), Ok(None));
@@ -90,16 +101,25 @@ fn concurrent_threads_see_complete_tiles(tier: &dyn TileTier) {
             let token = &token;
             scope.spawn(move || {
                 for step in 0..60 {
-                    let Tile { key, bytes: png, .. } = tile((step + thread * 2) % 10);
+                    let Tile {
+                        key, bytes: png, ..
+                    } = tile((step + thread * 2) % 10);
                     match (thread + step) % 2 {
                         0 => tier.put(token, &key, &png).unwrap(),
-                        _ => assert!(tier.get(token, &key).unwrap().is_none_or(|found| found == png)),
+                        _ => assert!(
+                            tier.get(token, &key)
+                                .unwrap()
+                                .is_none_or(|found| found == png)
+                        ),
                     }
                 }
             });
         }
     });
-    assert!((0..10).all(|number| tier.get(&token, &tile(number).key).unwrap() == Some(tile(number).bytes)));
+    assert!(
+        (0..10)
+            .all(|number| tier.get(&token, &tile(number).key).unwrap() == Some(tile(number).bytes))
+    );
 }
 
 #[test]
@@ -113,11 +133,22 @@ fn the_directory_satisfies_the_contract_and_outlives_its_handle() {
     let path = place.path().join("cache");
     satisfies_the_contract(&Directory::open(&path).unwrap());
     let again = Directory::open(&path).unwrap();
-    let Tile { key, bytes: png, .. } = tile(5);
+    let Tile {
+        key, bytes: png, ..
+    } = tile(5);
     assert_eq!(again.get(&name("a"), &key), Ok(Some(png)));
     for contents in again.contents(true).unwrap() {
-        let Contents { damaged: corrupt, unfinished, foreign, .. } = contents;
-        assert_eq!((corrupt, unfinished, foreign), (vec![], 0, 0), "nothing is left over");
+        let Contents {
+            damaged: corrupt,
+            unfinished,
+            foreign,
+            ..
+        } = contents;
+        assert_eq!(
+            (corrupt, unfinished, foreign),
+            (vec![], 0, 0),
+            "nothing is left over"
+        );
     }
 }
 
@@ -127,7 +158,9 @@ fn a_tile_file_is_an_ordinary_png() {
     let directory = Directory::open(place.path()).unwrap();
     let mut png = Vec::new();
     let picture = image::GrayImage::from_fn(9, 7, |x, y| image::Luma([(x * y) as u8]));
-    picture.write_to(&mut std::io::Cursor::new(&mut png), image::ImageFormat::Png).unwrap();
+    picture
+        .write_to(&mut std::io::Cursor::new(&mut png), image::ImageFormat::Png)
+        .unwrap();
     let (token, key) = (name("a"), TileKey::digest(&1));
     directory.put(&token, &key, &png.into()).unwrap();
     let shown = image::open(path_of(place.path(), &token, &key)).unwrap();
@@ -138,11 +171,23 @@ fn a_tile_file_is_an_ordinary_png() {
 fn a_damaged_tile_is_removed_and_can_be_stored_again() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();
-    let (token, Tile { key, bytes: png, .. }) = (name("a"), tile(3));
+    let (
+        token,
+        Tile {
+            key, bytes: png, ..
+        },
+    ) = (name("a"), tile(3));
     let path = path_of(place.path(), &token, &key);
     let other = tile(4);
     let damage: [(&str, &dyn Fn()); 10] = [
-        ("cut off", &|| fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1000).unwrap()),
+        ("cut off", &|| {
+            fs::OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_len(1000)
+                .unwrap()
+        }),
         ("empty", &|| fs::write(&path, "").unwrap()),
         ("a flipped bit", &|| {
             let mut bytes = fs::read(&path).unwrap();
@@ -151,18 +196,27 @@ fn a_damaged_tile_is_removed_and_can_be_stored_again() {
         }),
         ("another tile", &|| {
             directory.put(&token, &other.key, &other.bytes).unwrap();
-            fs::copy(path_of(place.path(), &token, &other.key), &path).map(drop).unwrap();
+            fs::copy(path_of(place.path(), &token, &other.key), &path)
+                .map(drop)
+                .unwrap();
         }),
         ("another file", &|| fs::write(&path, "dear diary").unwrap()),
-        ("a huge file", &|| fs::File::create(&path).unwrap().set_len(1 << 40).unwrap()),
-        ("a link to an endless device", &|| replaced_by_link("/dev/zero".as_ref(), &path)),
+        ("a huge file", &|| {
+            fs::File::create(&path).unwrap().set_len(1 << 40).unwrap()
+        }),
+        ("a link to an endless device", &|| {
+            replaced_by_link("/dev/zero".as_ref(), &path)
+        }),
         ("a link to another tile", &|| {
             directory.put(&token, &other.key, &other.bytes).unwrap();
             replaced_by_link(&path_of(place.path(), &token, &other.key), &path);
         }),
         ("a FIFO", &|| {
             fs::remove_file(&path).unwrap();
-            let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+            let made = std::process::Command::new("mkfifo")
+                .arg(&path)
+                .status()
+                .unwrap();
             assert!(made.success());
         }),
         ("a directory", &|| {
@@ -174,7 +228,10 @@ fn a_damaged_tile_is_removed_and_can_be_stored_again() {
         directory.put(&token, &key, &png).unwrap();
         damage();
         let error = directory.get(&token, &key).expect_err(what);
-        assert!(matches!(error, TierError::Corrupt { .. }), "{what}: {error}");
+        assert!(
+            matches!(error, TierError::Corrupt { .. }),
+            "{what}: {error}"
+        );
         assert_eq!(directory.get(&token, &key), Ok(None), "{what}");
     }
     directory.put(&token, &key, &png).unwrap();
@@ -191,14 +248,27 @@ fn symbolic_links_to_folders_are_not_followed() {
     let place = tempfile::tempdir().unwrap();
     let (root, outside) = (place.path().join("cache"), place.path().join("outside"));
     let directory = Directory::open(&root).unwrap();
-    let (token, Tile { key, bytes: png, .. }) = (name("a"), tile(3));
+    let (
+        token,
+        Tile {
+            key, bytes: png, ..
+        },
+    ) = (name("a"), tile(3));
     directory.put(&token, &key, &png).unwrap();
     let fan = path_of(&root, &token, &key).parent().unwrap().to_owned();
     for folder in [fan, root.join("tiles/a"), root.join("tiles")] {
         fs::rename(&folder, &outside).unwrap();
         symlink(&outside, &folder).unwrap();
-        let results = [directory.put(&token, &key, &png), directory.get(&token, &key).map(drop)];
-        assert!(results.iter().all(|result| matches!(result, Err(TierError::System { .. }))), "{results:?}");
+        let results = [
+            directory.put(&token, &key, &png),
+            directory.get(&token, &key).map(drop),
+        ];
+        assert!(
+            results
+                .iter()
+                .all(|result| matches!(result, Err(TierError::System { .. }))),
+            "{results:?}"
+        );
         // Clearing does not follow links either: they are not listed.
         drop(directory.clear(None));
         fs::remove_file(&folder).unwrap();
@@ -211,12 +281,23 @@ fn symbolic_links_to_folders_are_not_followed() {
 fn a_file_in_place_of_a_folder_is_an_error_and_is_left_alone() {
     let place = tempfile::tempdir().unwrap();
     let directory = Directory::open(place.path()).unwrap();
-    let (token, Tile { key, bytes: png, .. }) = (name("a"), tile(3));
+    let (
+        token,
+        Tile {
+            key, bytes: png, ..
+        },
+    ) = (name("a"), tile(3));
     let folder = place.path().join("tiles/a");
     fs::create_dir_all(folder.parent().unwrap()).unwrap();
     fs::write(&folder, "in the way").unwrap();
-    for result in [directory.put(&token, &key, &png), directory.get(&token, &key).map(drop)] {
-        assert!(matches!(result, Err(TierError::System { .. })), "{result:?}");
+    for result in [
+        directory.put(&token, &key, &png),
+        directory.get(&token, &key).map(drop),
+    ] {
+        assert!(
+            matches!(result, Err(TierError::System { .. })),
+            "{result:?}"
+        );
     }
     assert_eq!(fs::read_to_string(&folder).unwrap(), "in the way");
 }
@@ -241,7 +322,12 @@ impl Gate {
     /// Waits until a write has begun.
     fn wait_for_write(&self) {
         let passage = self.0.0.lock().unwrap();
-        drop(self.0.1.wait_while(passage, |passage| passage.begun == 0).unwrap());
+        drop(
+            self.0
+                .1
+                .wait_while(passage, |passage| passage.begun == 0)
+                .unwrap(),
+        );
     }
 }
 
@@ -254,7 +340,11 @@ impl TileTier for Gate {
         let mut passage = self.0.0.lock().unwrap();
         passage.begun += 1;
         self.0.1.notify_all();
-        let mut passage = self.0.1.wait_while(passage, |passage| !passage.is_open).unwrap();
+        let mut passage = self
+            .0
+            .1
+            .wait_while(passage, |passage| !passage.is_open)
+            .unwrap();
         passage.written += 1;
         Ok(())
     }
@@ -271,16 +361,28 @@ fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     let tier = Tiers::new(vec![tier]).unwrap();
     let large = Tile::new(TileKey::digest(&1), vec![0; 10 << 20]);
     (0..5).for_each(|_| tier.keep_later(&name("a"), &large, || true));
-    assert_eq!(metrics.tier.dropped.get(), 2, "three of 10 MiB fit into the queue");
+    assert_eq!(
+        metrics.tier.dropped.get(),
+        2,
+        "three of 10 MiB fit into the queue"
+    );
     gate.wait_for_write();
     tier.finish(Duration::from_millis(20));
-    assert_eq!(metrics.tier.dropped.get(), 4, "the one being written is not dropped");
+    assert_eq!(
+        metrics.tier.dropped.get(),
+        4,
+        "the one being written is not dropped"
+    );
     gate.open();
     while metrics.tier.writes.get() < 1 {
         std::thread::yield_now();
     }
     tier.keep_later(&name("a"), &large, || true);
-    assert_eq!((metrics.tier.dropped.get(), metrics.tier.writes.get()), (5, 1), "the queue is closed");
+    assert_eq!(
+        (metrics.tier.dropped.get(), metrics.tier.writes.get()),
+        (5, 1),
+        "the queue is closed"
+    );
 }
 
 #[test]
@@ -296,19 +398,34 @@ fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before(
     ]);
     let (tiers, token) = (tiers.unwrap(), name("a"));
     assert_eq!(tiers.find(&token, &tile(1).key), None);
-    let Tile { key, bytes: png, .. } = tile(1);
+    let Tile {
+        key, bytes: png, ..
+    } = tile(1);
     far.put(&token, &key, &png).unwrap();
-    let found = |backend| Some(Found { png: png.clone(), backend });
+    let found = |backend| {
+        Some(Found {
+            png: png.clone(),
+            backend,
+        })
+    };
     assert_eq!(tiers.find(&token, &key), found(Backend::Redis));
     while metrics.tier.writes.get() == 0 {
         std::thread::yield_now();
     }
     assert_eq!(tiers.find(&token, &key), found(Backend::Directory));
-    let counts =
-        |counters: &TierCounters| [&counters.hits, &counters.misses, &counters.writes].map(Counter::get);
-    assert_eq!((counts(&metrics.tier), counts(&metrics.redis)), ([1, 2, 1], [1, 1, 0]));
+    let counts = |counters: &TierCounters| {
+        [&counters.hits, &counters.misses, &counters.writes].map(Counter::get)
+    };
+    assert_eq!(
+        (counts(&metrics.tier), counts(&metrics.redis)),
+        ([1, 2, 1], [1, 1, 0])
+    );
     tiers.keep(&token, &tile(2)).unwrap();
-    assert_eq!(near.has(&token, &tile(2).key), Ok(true), "it waits for a tier that is to last");
+    assert_eq!(
+        near.has(&token, &tile(2).key),
+        Ok(true),
+        "it waits for a tier that is to last"
+    );
     tiers.finish(Duration::from_secs(300));
     assert_eq!(far.has(&token, &tile(2).key), Ok(true));
 }
@@ -322,7 +439,11 @@ fn queued_tiles_are_written_before_the_end_unless_they_became_invalid() {
     (0..50).for_each(|number| tier.keep_later(&name("a"), &tile(number), move || number % 10 != 0));
     tier.finish(Duration::from_secs(60));
     assert_eq!(
-        (metrics.tier.writes.get(), metrics.tier.dropped.get(), gate.0.0.lock().unwrap().written),
+        (
+            metrics.tier.writes.get(),
+            metrics.tier.dropped.get(),
+            gate.0.0.lock().unwrap().written
+        ),
         (45, 5, 45)
     );
 }

@@ -30,19 +30,33 @@ impl Tiers {
         (!tiers.is_empty()).then_some(Self(tiers))
     }
 
-    /// The PNG of a tile; `None` if no tier has it. What is damaged or unreadable is counted and logged.
+    /// The PNG of a tile; `None` if no tier has it. What is damaged or unreadable is counted and
+    /// logged.
     pub fn find(&self, token: &Name, key: &TileKey) -> Option<Found> {
-        let (at, png) =
-            self.0.iter().enumerate().find_map(|(at, tier)| Some((at, tier.0.get(token, key)?)))?;
+        let (at, png) = self
+            .0
+            .iter()
+            .enumerate()
+            .find_map(|(at, tier)| Some((at, tier.0.get(token, key)?)))?;
         let tile = Tile::new(*key, png.clone());
         // The key alone determines the pixels, so the tile is right whatever the files are by now.
-        self.0[..at].iter().for_each(|nearer| nearer.0.put_later(token, &tile, || true));
-        Some(Found { png, backend: self.0[at].0.backend })
+        self.0[..at]
+            .iter()
+            .for_each(|nearer| nearer.0.put_later(token, &tile, || true));
+        Some(Found {
+            png,
+            backend: self.0[at].0.backend,
+        })
     }
 
-    /// Queues a tile to be written to every tier and returns at once. It is dropped where the queue is full, or if
-    /// `still_so` is false when its turn comes.
-    pub fn keep_later(&self, token: &Name, tile: &Tile, still_so: impl Fn() -> bool + Send + Sync + 'static) {
+    /// Queues a tile to be written to every tier and returns at once. It is dropped where the queue
+    /// is full, or if `still_so` is false when its turn comes.
+    pub fn keep_later(
+        &self,
+        token: &Name,
+        tile: &Tile,
+        still_so: impl Fn() -> bool + Send + Sync + 'static,
+    ) {
         let still_so = Arc::new(still_so);
         for tier in &self.0 {
             let still_so = Arc::clone(&still_so);
@@ -50,14 +64,18 @@ impl Tiers {
         }
     }
 
-    /// Writes a tile and waits until that is done, for the tiers that are meant to last; for the others it is queued.
-    /// Returns the first error.
+    /// Writes a tile and waits until that is done, for the tiers that are meant to last; for the
+    /// others it is queued. Returns the first error.
     pub fn keep(&self, token: &Name, tile: &Tile) -> Result<(), TierError> {
         let (lasting, others): (Vec<_>, Vec<_>) = self.0.iter().partition(|tier| is_lasting(tier));
-        others.into_iter().for_each(|tier| tier.0.put_later(token, tile, || true));
+        others
+            .into_iter()
+            .for_each(|tier| tier.0.put_later(token, tile, || true));
         // Every tier, also after an error.
-        let written: Vec<_> =
-            lasting.into_iter().map(|tier| tier.0.put(token, &tile.key, &tile.bytes)).collect();
+        let written: Vec<_> = lasting
+            .into_iter()
+            .map(|tier| tier.0.put(token, &tile.key, &tile.bytes))
+            .collect();
         written.into_iter().collect()
     }
 
@@ -73,7 +91,9 @@ impl Tiers {
 
     /// Whether any tier has a tile; its checksum is not verified. Errors are counted and logged.
     pub fn has_any(&self, token: &Name, key: &TileKey) -> bool {
-        self.0.iter().any(|tier| tier.0.has(token, key).unwrap_or(false))
+        self.0
+            .iter()
+            .any(|tier| tier.0.has(token, key).unwrap_or(false))
     }
 
     /// Whether a tier is meant to last, so that tiles can be rendered ahead of requests.
@@ -101,7 +121,10 @@ impl Tiers {
     /// Closes the queues and waits until they are empty, for at most `within`; the rest is dropped.
     pub fn finish(&self, within: Duration) {
         let until = Instant::now() + within;
-        self.0.iter().for_each(|tier| tier.0.finish(until.saturating_duration_since(Instant::now())));
+        self.0.iter().for_each(|tier| {
+            tier.0
+                .finish(until.saturating_duration_since(Instant::now()))
+        });
     }
 }
 

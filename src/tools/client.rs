@@ -1,10 +1,10 @@
 //! The HTTP client of [`crate::tools::warm`] and [`crate::tools::bench`], over `ureq`.
 //!
-//! Every response is returned as it is: no status is an error, and no redirect is followed. Deliberately absent: proxies,
-//! cookies, compression.
+//! Every response is returned as it is: no status is an error, and no redirect is followed.
+//! Deliberately absent: proxies, cookies, compression.
 //!
-//! A server may close a kept connection at any moment. A request that finds its connection closed before a response
-//! is sent once more over a new one.
+//! A server may close a kept connection at any moment. A request that finds its connection closed
+//! before a response is sent once more over a new one.
 
 mod answer;
 mod resolver;
@@ -65,16 +65,21 @@ pub fn is_server(text: &str) -> bool {
 }
 
 impl Client {
-    /// A client of the server at a URL such as `http://127.0.0.1:8080` or `https://host`, or at a Unix socket, such as
-    /// `unix:/run/voltile.sock`. Of a path in it, which follows a socket after another colon, all that follows `/k/SECRET` is
-    /// ignored, or everything if there is no secret. Does not connect yet.
+    /// A client of the server at a URL such as `http://127.0.0.1:8080` or `https://host`, or at a
+    /// Unix socket, such as `unix:/run/voltile.sock`. Of a path in it, which follows a socket after
+    /// another colon, all that follows `/k/SECRET` is ignored, or everything if there is no secret.
+    /// Does not connect yet.
     ///
     /// # Errors
     /// What is wrong with the URL, and what is expected.
     pub fn new(url: &str) -> Result<Self, String> {
-        let (server, path) =
-            Server::parse(url).map_err(|problem| format!("{url:?} is not the URL of a server: {problem}"))?;
-        Ok(Self::with_patience(server, secret_prefix(path).to_owned(), PATIENCE))
+        let (server, path) = Server::parse(url)
+            .map_err(|problem| format!("{url:?} is not the URL of a server: {problem}"))?;
+        Ok(Self::with_patience(
+            server,
+            secret_prefix(path).to_owned(),
+            PATIENCE,
+        ))
     }
 
     fn with_patience(server: Server, prefix: String, patience: Duration) -> Self {
@@ -87,7 +92,8 @@ impl Client {
             .user_agent(concat!("voltile/", env!("CARGO_PKG_VERSION")))
             .max_idle_connections(MAX_IDLE)
             .max_idle_connections_per_host(MAX_IDLE)
-            // With one limit for the whole call, each call would resolve the host's name on a new thread.
+            // With one limit for the whole call, each call would resolve the host's name on a new
+            // thread.
             .timeout_connect(Some(patience))
             .timeout_recv_response(Some(patience))
             .timeout_recv_body(Some(patience))
@@ -96,7 +102,12 @@ impl Client {
             Some(socket) => Agent::with_parts(config, socket.clone(), socket),
             None => Agent::with_parts(config, DefaultConnector::default(), Remembering::default()),
         };
-        Self { agent, server, prefix, patience }
+        Self {
+            agent,
+            server,
+            prefix,
+            patience,
+        }
     }
 
     /// A client of the same server with connections of its own.
@@ -111,17 +122,30 @@ impl Client {
 
     /// Whether the server runs on this machine, as far as its address says so.
     pub fn is_here(&self) -> bool {
-        let host = self.server.base.split_once("://").map_or("", |(_, host)| host);
-        self.server.socket.is_some() || ["127.", "localhost", "[::1]"].iter().any(|own| host.starts_with(own))
+        let host = self
+            .server
+            .base
+            .split_once("://")
+            .map_or("", |(_, host)| host);
+        self.server.socket.is_some()
+            || ["127.", "localhost", "[::1]"]
+                .iter()
+                .any(|own| host.starts_with(own))
     }
 
     /// Requests what the server says of itself.
     pub fn description(&self) -> Result<SiteDescription, String> {
         let answer = self.get("/datasets.json")?.found()?;
         let site: SiteDescription = serde_json::from_slice(&answer.body).map_err(|e| {
-            answer.wrong(format!("it cannot be parsed: {e}; is the server a voltile of the same version?"))
+            answer.wrong(format!(
+                "it cannot be parsed: {e}; is the server a voltile of the same version?"
+            ))
         })?;
-        if site.mounts.is_empty() { Err(answer.wrong("no mount is served")) } else { Ok(site) }
+        if site.mounts.is_empty() {
+            Err(answer.wrong("no mount is served"))
+        } else {
+            Ok(site)
+        }
     }
 
     /// Requests a path on this server, or a full URL.
@@ -129,16 +153,22 @@ impl Client {
         self.request(&Method::GET, url, &[])
     }
 
-    /// Requests a path on this server, or a full URL, with headers in addition to those of every request. The method
-    /// must be safe to repeat.
+    /// Requests a path on this server, or a full URL, with headers in addition to those of every
+    /// request. The method must be safe to repeat.
     ///
     /// # Errors
     /// There is no complete response: which request, and why.
-    pub fn request(&self, method: &Method, url: &str, headers: &[(&str, &str)]) -> Result<Answer, String> {
+    pub fn request(
+        &self,
+        method: &Method,
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Answer, String> {
         self.request_into(Vec::new(), method, url, headers)
     }
 
-    /// The same with memory for the body, such as the body of an earlier response: it is overwritten.
+    /// The same with memory for the body, such as the body of an earlier response: it is
+    /// overwritten.
     pub fn request_into(
         &self,
         memory: Vec<u8>,
@@ -147,10 +177,22 @@ impl Client {
         headers: &[(&str, &str)],
     ) -> Result<Answer, String> {
         let origin = &self.server.origin;
-        let url = if url.starts_with('/') { format!("{origin}{}{url}", self.prefix) } else { url.to_owned() };
+        let url = if url.starts_with('/') {
+            format!("{origin}{}{url}", self.prefix)
+        } else {
+            url.to_owned()
+        };
         match self.answer(memory, method, &url, headers) {
-            Ok((status, headers, body)) => Ok(Answer { url, status, headers, body }),
-            Err(error) => Err(format!("{method} {url}: no answer: {}", self.problem(&url, error))),
+            Ok((status, headers, body)) => Ok(Answer {
+                url,
+                status,
+                headers,
+                body,
+            }),
+            Err(error) => Err(format!(
+                "{method} {url}: no answer: {}",
+                self.problem(&url, error)
+            )),
         }
     }
 
@@ -180,12 +222,18 @@ impl Client {
         let unreached = |problem: &dyn std::fmt::Display| {
             let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
             let host = rest.split('/').next().unwrap_or_default();
-            let host = if self.server.socket.is_some() { self.base() } else { host };
+            let host = if self.server.socket.is_some() {
+                self.base()
+            } else {
+                host
+            };
             format!("{host} cannot be reached: {problem}")
         };
         let seconds = self.patience.as_secs_f32();
         match error {
-            Error::Timeout(Timeout::Connect) => unreached(&format!("no connection within {seconds} s")),
+            Error::Timeout(Timeout::Connect) => {
+                unreached(&format!("no connection within {seconds} s"))
+            }
             Error::Timeout(_) => format!("no complete response within {seconds} s"),
             Error::HostNotFound => unreached(&"the name has no address"),
             Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
@@ -209,12 +257,21 @@ impl Server {
     /// The server of a URL, and the path in it.
     fn parse(url: &str) -> Result<(Self, &str), &'static str> {
         if let Some(rest) = url.strip_prefix(UNIX) {
-            let (socket, path) = rest.find(":/").map_or((rest, ""), |at| (&rest[..at], &rest[at + 1..]));
+            let (socket, path) = rest
+                .find(":/")
+                .map_or((rest, ""), |at| (&rest[..at], &rest[at + 1..]));
             if socket.is_empty() {
                 return Err("it names no socket; expected for example unix:/run/voltile.sock");
             }
             let (base, origin) = (format!("{UNIX}{socket}"), "http://localhost".to_owned());
-            return Ok((Self { base, origin, socket: Some(socket.into()) }, path));
+            return Ok((
+                Self {
+                    base,
+                    origin,
+                    socket: Some(socket.into()),
+                },
+                path,
+            ));
         }
         let (scheme, rest) = match url.split_once("://") {
             Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
@@ -234,9 +291,18 @@ impl Server {
             })
         };
         if !base.parse::<Uri>().is_ok_and(|uri| is_valid(&uri)) {
-            return Err("its host or port is not valid; expected for example http://127.0.0.1:8080");
+            return Err(
+                "its host or port is not valid; expected for example http://127.0.0.1:8080",
+            );
         }
-        Ok((Self { origin: base.clone(), base, socket: None }, path))
+        Ok((
+            Self {
+                origin: base.clone(),
+                base,
+                socket: None,
+            },
+            path,
+        ))
     }
 }
 
@@ -272,7 +338,8 @@ fn read(mut body: Body, mut into: Vec<u8>) -> Result<Vec<u8>, Error> {
     into.resize(length as usize, 0);
     let mut rest = into.as_mut_slice();
     loop {
-        // Also called when nothing is left to read: that ends the response, and its connection can be used again.
+        // Also called when nothing is left to read: that ends the response, and its connection can
+        // be used again.
         match reader.read(rest)? {
             0 => return Ok(into),
             bytes => rest = rest.get_mut(bytes..).unwrap_or_default(),
@@ -287,13 +354,20 @@ fn is_closed(error: &Error) -> bool {
 
 fn is_lost(kind: ErrorKind) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
-    matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected)
+    matches!(
+        kind,
+        BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected
+    )
 }
 
 /// The beginning of a path up to the secret that follows `/k/`; empty if there is none.
 fn secret_prefix(path: &str) -> &str {
-    let Some(begins) = path.find("/k/").map(|at| at + "/k/".len()) else { return "" };
-    let end = path[begins..].find('/').map_or(path.len(), |length| begins + length);
+    let Some(begins) = path.find("/k/").map(|at| at + "/k/".len()) else {
+        return "";
+    };
+    let end = path[begins..]
+        .find('/')
+        .map_or(path.len(), |length| begins + length);
     if end > begins { &path[..end] } else { "" }
 }
 

@@ -17,8 +17,14 @@ impl Counts {
 
     /// The counters in a text of the OpenMetrics format.
     pub fn parse(text: &str) -> Self {
-        let lines = text.lines().filter_map(|line| line.strip_prefix("voltile_")?.split_once("_total "));
-        Self(lines.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect())
+        let lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("voltile_")?.split_once("_total "));
+        Self(
+            lines
+                .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
+                .collect(),
+        )
     }
 
     /// Adds a counter.
@@ -48,6 +54,8 @@ impl Counts {
 
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, more: Self) {
-        more.0.into_iter().for_each(|(name, count)| *self.0.entry(name).or_default() += count);
+        more.0
+            .into_iter()
+            .for_each(|(name, count)| *self.0.entry(name).or_default() += count);
     }
 }

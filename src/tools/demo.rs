@@ -1,8 +1,9 @@
 //! The demo volume: a small synthetic tissue, for people who have no volume at hand.
 //!
-//! [`ensure`] writes one HDF5 file with five datasets: `/em` (electron micrograph, u8), `/nuclei` and `/actin` (two
-//! stains of the same tissue, u16) and `/segmentation` (its cells, u32), all z y x with flat voxels, and `/time` (a time
-//! series of dividing nuclei, u16, t z y x). It is written under another name and then renamed, so it is never incomplete.
+//! [`ensure`] writes one HDF5 file with five datasets: `/em` (electron micrograph, u8), `/nuclei`
+//! and `/actin` (two stains of the same tissue, u16) and `/segmentation` (its cells, u32), all z y
+//! x with flat voxels, and `/time` (a time series of dividing nuclei, u16, t z y x). It is written
+//! under another name and then renamed, so it is never incomplete.
 
 mod film;
 mod noise;
@@ -20,7 +21,8 @@ use std::path::{Path, PathBuf};
 
 use write::{FULL, Shapes, VERSION_ATTRIBUTE};
 
-/// Version of the voxels; a file of another version is replaced. The file's name, which links contain, stays the same.
+/// Version of the voxels; a file of another version is replaced. The file's name, which links
+/// contain, stays the same.
 const VERSION: u32 = 2;
 
 /// Why there is no demo volume.
@@ -34,14 +36,24 @@ pub enum DemoError {
     Write(PathBuf, #[source] io::Error),
 }
 
-/// Where the demo volume is kept: in `voltile` below the user's cache folder (`$XDG_CACHE_HOME`, else `~/.cache`).
-pub fn default_path(variable: impl Fn(&'static str) -> Option<OsString>) -> Result<PathBuf, DemoError> {
-    let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+/// Where the demo volume is kept: in `voltile` below the user's cache folder (`$XDG_CACHE_HOME`,
+/// else `~/.cache`).
+pub fn default_path(
+    variable: impl Fn(&'static str) -> Option<OsString>,
+) -> Result<PathBuf, DemoError> {
+    let folder = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     let folder = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
-    Ok(folder.ok_or(DemoError::NoCacheFolder)?.join("voltile/demo-v1.h5"))
+    Ok(folder
+        .ok_or(DemoError::NoCacheFolder)?
+        .join("voltile/demo-v1.h5"))
 }
 
-/// Writes the demo volume (50 MB, some seconds) to `path` unless it is there. An older or damaged one is replaced.
+/// Writes the demo volume (50 MB, some seconds) to `path` unless it is there. An older or damaged
+/// one is replaced.
 pub fn ensure(path: &Path) -> Result<(), DemoError> {
     ensure_sized(path, FULL)
 }
@@ -59,12 +71,19 @@ fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
     let failed = |error| DemoError::Write(path.into(), error);
     // Of several runs at the same time the first one writes, and the others wait for it.
     fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
-    let lock = fs::File::options().append(true).create(true).open(path.with_extension("lock"));
-    let _lock = lock.and_then(|file| file.lock().map(|()| file)).map_err(failed)?;
+    let lock = fs::File::options()
+        .append(true)
+        .create(true)
+        .open(path.with_extension("lock"));
+    let _lock = lock
+        .and_then(|file| file.lock().map(|()| file))
+        .map_err(failed)?;
     match version_at(path)? {
         Some(VERSION) => return Ok(()),
         Some(0) => tracing::warn!("the demo volume is damaged and is written again"),
-        Some(other) => tracing::info!("version {other} of the demo volume is replaced by version {VERSION}"),
+        Some(other) => {
+            tracing::info!("version {other} of the demo volume is replaced by version {VERSION}")
+        }
         None => tracing::info!("the demo volume is written, which takes some seconds"),
     }
     replace(path, shapes).map_err(failed)
@@ -75,14 +94,19 @@ fn version_at(path: &Path) -> Result<Option<u32>, DemoError> {
     if path.symlink_metadata().is_err() {
         return Ok(None);
     }
-    let version =
-        write::without_locks().open(path).and_then(|file| file.attr(VERSION_ATTRIBUTE)?.read_scalar());
+    let version = write::without_locks()
+        .open(path)
+        .and_then(|file| file.attr(VERSION_ATTRIBUTE)?.read_scalar());
     // What libhdf5 cannot read is ours if it still has the name of our attribute near its start.
     let mut start = [0; 4096];
     let name = memchr::memmem::Finder::new(VERSION_ATTRIBUTE);
     let is_ours = |mut file: fs::File| file.read(&mut start).is_ok() && name.find(&start).is_some();
     let damaged = || fs::File::open(path).is_ok_and(is_ours).then_some(0);
-    version.ok().or_else(damaged).map(Some).ok_or(DemoError::Foreign(path.into()))
+    version
+        .ok()
+        .or_else(damaged)
+        .map(Some)
+        .ok_or(DemoError::Foreign(path.into()))
 }
 
 fn replace(path: &Path, shapes: Shapes) -> io::Result<()> {

@@ -1,6 +1,8 @@
-//! The functions behind the fuzz targets in `fuzz/`, compiled with the feature `fuzzing` and for this crate's tests.
+//! The functions behind the fuzz targets in `fuzz/`, compiled with the feature `fuzzing` and for
+//! this crate's tests.
 //!
-//! Each takes arbitrary bytes and panics if the code does something wrong with them. Nothing here is part of the interface.
+//! Each takes arbitrary bytes and panics if the code does something wrong with them. Nothing here
+//! is part of the interface.
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +32,9 @@ pub fn run(target: &str, data: &[u8]) {
 
 /// The names of all targets; those of the decoders share a binary, `filter`.
 pub fn targets() -> impl Iterator<Item = &'static str> {
-    ["addresses", "configuration", "requests"].into_iter().chain(decoders::names())
+    ["addresses", "configuration", "requests"]
+        .into_iter()
+        .chain(decoders::names())
 }
 
 /// Parses a path and a query as every kind of address.
@@ -70,20 +74,27 @@ fn survives_writing(request: &TileRequest) {
     assert_eq!(read, Some(Ok(request.clone())), "{written}");
 }
 
-/// Reads a configuration file, in which lines of the form `#set KEY=VALUE` stand for flags, and `#env NAME=VALUE` for
-/// variables. Settings with faults must be complete too, as defaults replace what is wrong.
+/// Reads a configuration file, in which lines of the form `#set KEY=VALUE` stand for flags, and
+/// `#env NAME=VALUE` for variables. Settings with faults must be complete too, as defaults replace
+/// what is wrong.
 fn configuration(text: &str) {
     thread_local! {
         static FILE: PathBuf = std::env::temp_dir().join(format!("voltile-fuzz-{}.toml", std::process::id()));
     }
     let path = FILE.with(PathBuf::clone);
-    assert!(fs::write(&path, text).is_ok(), "{} cannot be written", path.display());
+    assert!(
+        fs::write(&path, text).is_ok(),
+        "{} cannot be written",
+        path.display()
+    );
     let stated = |word| text.lines().filter_map(move |line| line.strip_prefix(word));
     let variables = stated("#env ").filter_map(|line| line.split_once('='));
     let layers = Layers {
         config: Some(path),
         set: stated("#set ").map(str::to_owned).collect(),
-        env: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        env: variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
         ..Layers::default()
     };
     let loaded = config::load(&layers);

@@ -25,7 +25,13 @@ impl Progress {
     /// The name of the job, and its unit, in the plural.
     pub fn new(name: String, unit: &'static str) -> Self {
         let (failed, logged) = (AtomicU64::new(0), Mutex::new(Instant::now()));
-        Self { name, unit, bar: ProgressBar::new(0), failed, logged }
+        Self {
+            name,
+            unit,
+            bar: ProgressBar::new(0),
+            failed,
+            logged,
+        }
     }
 
     /// Clears the bar.
@@ -39,7 +45,8 @@ impl Progress {
             "{{wide_bar}} {{percent}}% of {{human_len}} {}{{msg}}, {{per_sec}}, {{elapsed}} elapsed, {{eta}} left",
             self.unit
         );
-        let style = ProgressStyle::with_template(&look).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style =
+            ProgressStyle::with_template(&look).unwrap_or_else(|_| ProgressStyle::default_bar());
         // Without a terminal the bar only counts.
         self.bar.set_length(total);
         self.bar.set_style(style);
@@ -55,8 +62,13 @@ impl Progress {
     /// So many more units have been tried; `failed`: in vain.
     pub fn advance(&self, units: u64, failed: bool) {
         self.bar.inc(units);
-        let failed = u64::from(failed) + self.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
-        let failed = if failed > 0 { format!(", {} failed", HumanCount(failed)) } else { String::new() };
+        let failed =
+            u64::from(failed) + self.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+        let failed = if failed > 0 {
+            format!(", {} failed", HumanCount(failed))
+        } else {
+            String::new()
+        };
         if std::io::stderr().is_terminal() {
             self.bar.set_message(failed);
         } else {
@@ -70,9 +82,13 @@ impl Progress {
             return;
         }
         *logged = Instant::now();
-        let percent =
-            u128::from(self.bar.position()) * 100 / u128::from(self.bar.length().unwrap_or(0).max(1));
+        let percent = u128::from(self.bar.position()) * 100
+            / u128::from(self.bar.length().unwrap_or(0).max(1));
         let left = self.bar.eta().as_secs();
-        tracing::info!("{}: {percent} % of the {} done{failed}, about {left} s left", self.name, self.unit);
+        tracing::info!(
+            "{}: {percent} % of the {} done{failed}, about {left} s left",
+            self.name,
+            self.unit
+        );
     }
 }

@@ -1,18 +1,21 @@
-//! Pyramids: computes the levels that a file lacks once, and stores them in a sidecar next to it or in a new volume.
+//! Pyramids: computes the levels that a file lacks once, and stores them in a sidecar next to it or
+//! in a new volume.
 //!
-//! Every level is computed in one step from the stored level that the renderer would use, so that it equals what the
-//! renderer would compute on the fly; `tests/stories/pyramid.rs` checks this. A volume is read once, node by node of its
-//! `tree`, on all threads. Finished parts are stored as `piece`s in the work `folder`; after a kill, the next run
-//! resumes from them. When all are there they are assembled into an HDF5 file, which gets its final name last. The
-//! original is only read. Tiles play no part here.
+//! Every level is computed in one step from the stored level that the renderer would use, so that
+//! it equals what the renderer would compute on the fly; `tests/stories/pyramid.rs` checks this. A
+//! volume is read once, node by node of its `tree`, on all threads. Finished parts are stored as
+//! `piece`s in the work `folder`; after a kill, the next run resumes from them. When all are there
+//! they are assembled into an HDF5 file, which gets its final name last. The original is only read.
+//! Tiles play no part here.
 //!
-//! Several processes can share the work ([`Work::run_shard`]): each makes pieces that follow one another, and one process
-//! assembles them later ([`Work::assemble`]). Only the presence of pieces says what is done: it does not matter which
-//! process made one, on which machine, and into how many shards the work was divided then. No shard waits for another,
-//! because the levels above pieces are built during assembly, from the sums in the pieces.
+//! Several processes can share the work ([`Work::run_shard`]): each makes pieces that follow one
+//! another, and one process assembles them later ([`Work::assemble`]). Only the presence of pieces
+//! says what is done: it does not matter which process made one, on which machine, and into how
+//! many shards the work was divided then. No shard waits for another, because the levels above
+//! pieces are built during assembly, from the sums in the pieces.
 //!
-//! Memory: per thread, the voxels of one block (2^22), their sums (half as many numbers of 8 bytes each, 16 for 64-bit
-//! integers), and the compressed chunks of one piece; plus the chunk cache.
+//! Memory: per thread, the voxels of one block (2^22), their sums (half as many numbers of 8 bytes
+//! each, 16 for 64-bit integers), and the compressed chunks of one piece; plus the chunk cache.
 
 mod assemble;
 mod build;
@@ -94,8 +97,8 @@ type Failed = BTreeMap<usize, String>;
 /// The work for one file.
 #[derive(Debug)]
 pub struct Work {
-    /// The number of the file among those of the command. The shards of each file are rotated by it, so that a shard is not
-    /// given all of the files that consist of a single piece.
+    /// The number of the file among those of the command. The shards of each file are rotated by
+    /// it, so that a shard is not given all of the files that consist of a single piece.
     pub number: u64,
     /// Whether to store the metadata of the output in pages of its own, for object storage.
     pub paged: bool,
@@ -111,8 +114,9 @@ pub struct Work {
 
 /// The minimum and the maximum size of the pages of a paged file.
 const PAGE_SIZES: [u64; 2] = [1 << 20, 16 << 20];
-/// A page is at least as large as this many chunks before compression. Chunks do not extend over pages, so that a part of
-/// one chunk is lost at the end of each page: with chunks of 15 to 450 KB, files become 3 to 5 % larger.
+/// A page is at least as large as this many chunks before compression. Chunks do not extend over
+/// pages, so that a part of one chunk is lost at the end of each page: with chunks of 15 to 450 KB,
+/// files become 3 to 5 % larger.
 const CHUNKS_PER_PAGE: u64 = 8;
 
 impl Work {
@@ -128,7 +132,9 @@ impl Work {
     ) -> Result<Self, PyramidError> {
         if output.exists() {
             Folder::sweep(output);
-            return Err(PyramidError::Exists { path: output.to_owned() });
+            return Err(PyramidError::Exists {
+                path: output.to_owned(),
+            });
         }
         let mut work = Self {
             number: 0,
@@ -152,17 +158,32 @@ impl Work {
             record.voxel_unit = Some("nm".to_owned());
         }
         let same = |other: &&ChannelRecord| {
-            (&other.origin, &other.kind, &other.scaling) == (&record.origin, &record.kind, &record.scaling)
+            (&other.origin, &other.kind, &other.scaling)
+                == (&record.origin, &record.kind, &record.scaling)
         };
         // The same channel may be served under several tokens.
         if self.role == Role::Sidecar && self.records.iter().any(|other| same(&other)) {
             return;
         }
-        let taken = self.records.iter().filter(|other| other.name == record.name).count();
-        let group = if taken == 0 { record.name.clone() } else { format!("{}.{}", record.name, taken + 1) };
+        let taken = self
+            .records
+            .iter()
+            .filter(|other| other.name == record.name)
+            .count();
+        let group = if taken == 0 {
+            record.name.clone()
+        } else {
+            format!("{}.{}", record.name, taken + 1)
+        };
         let copy = self.role == Role::Volume;
         let place = self.records.len();
-        self.families.extend(families(&wanted.channel, wanted.scaling, copy, &group, place));
+        self.families.extend(families(
+            &wanted.channel,
+            wanted.scaling,
+            copy,
+            &group,
+            place,
+        ));
         self.records.push(record);
     }
 
@@ -176,7 +197,11 @@ impl Work {
         });
         let [least, most] = PAGE_SIZES;
         let chunk = targets.max().unwrap_or(0);
-        self.paged.then(|| (CHUNKS_PER_PAGE * chunk).next_power_of_two().clamp(least, most))
+        self.paged.then(|| {
+            (CHUNKS_PER_PAGE * chunk)
+                .next_power_of_two()
+                .clamp(least, most)
+        })
     }
 
     /// Whether there is nothing to do.
@@ -187,8 +212,8 @@ impl Work {
     /// Computes what an earlier run has not finished, and moves the complete file into place.
     ///
     /// # Errors
-    /// If something cannot be written, or the original has changed since the work was planned. A level that cannot be
-    /// read is not an error: it is listed in the report.
+    /// If something cannot be written, or the original has changed since the work was planned. A
+    /// level that cannot be read is not an error: it is listed in the report.
     pub fn run(
         &self,
         threads: NonZeroUsize,
@@ -203,8 +228,8 @@ impl Work {
     /// Makes the pieces of one shard that do not exist yet.
     ///
     /// # Errors
-    /// If something cannot be written. Pieces that cannot be read are not an error: they are listed in the report, and
-    /// recorded for the assembly.
+    /// If something cannot be written. Pieces that cannot be read are not an error: they are listed
+    /// in the report, and recorded for the assembly.
     pub fn run_shard(
         &self,
         shard: &Shard,
@@ -218,14 +243,20 @@ impl Work {
         let failed = self.make_pieces(&folder, own, threads, activity, progress);
         let failed = failed.map_err(|error| self.exists_already().unwrap_or(error))?;
         let missing = all.iter().filter(|piece| !folder.has(piece.id)).count();
-        Ok(ShardReport { pieces: own.len(), all: all.len(), missing, failed: self.report(&failed).failed })
+        Ok(ShardReport {
+            pieces: own.len(),
+            all: all.len(),
+            missing,
+            failed: self.report(&failed).failed,
+        })
     }
 
     /// Assembles the pieces that shards have made, and moves the complete file into place.
     ///
     /// # Errors
-    /// If pieces are missing, something cannot be written, or the original has changed since the work was planned. A
-    /// level of which a piece could not be read is not an error: it is listed in the report.
+    /// If pieces are missing, something cannot be written, or the original has changed since the
+    /// work was planned. A level of which a piece could not be read is not an error: it is listed
+    /// in the report.
     pub fn assemble(&self) -> Result<Report, PyramidError> {
         let folder = Folder::existing(&self.output, &self.manifest());
         let mut failed = self.undecodable();
@@ -238,12 +269,15 @@ impl Work {
             // The pieces stay: a shard that is run again may succeed.
             return Ok(report);
         }
-        self.publish(folder, &failed).map_err(|error| self.exists_already().unwrap_or(error))
+        self.publish(folder, &failed)
+            .map_err(|error| self.exists_already().unwrap_or(error))
     }
 
     /// Another process may have assembled the same output and removed the work folder.
     fn exists_already(&self) -> Option<PyramidError> {
-        self.output.exists().then(|| PyramidError::Exists { path: self.output.clone() })
+        self.output.exists().then(|| PyramidError::Exists {
+            path: self.output.clone(),
+        })
     }
 
     fn publish(&self, folder: Folder, failed: &Failed) -> Result<Report, PyramidError> {
@@ -263,9 +297,18 @@ impl Work {
     fn pieces(&self) -> Vec<Piece> {
         let of_family = |(family, own): (usize, &Family)| {
             let pieces = own.voxels().enumerate();
-            pieces.map(|(piece, voxels)| Piece { id: PieceId { family, piece }, voxels }).collect::<Vec<_>>()
+            pieces
+                .map(|(piece, voxels)| Piece {
+                    id: PieceId { family, piece },
+                    voxels,
+                })
+                .collect::<Vec<_>>()
         };
-        self.families.iter().enumerate().flat_map(of_family).collect()
+        self.families
+            .iter()
+            .enumerate()
+            .flat_map(of_family)
+            .collect()
     }
 
     /// The part of all pieces that a shard makes.
@@ -278,12 +321,21 @@ impl Work {
     fn manifest(&self) -> String {
         let stamps = self.stamps.iter().map(|(_, stamp)| stamp.clone()).collect();
         let inventory = self.inventory(stamps, &|_| true);
-        let trees: Vec<String> = self.families.iter().map(|family| format!("{:?}", family.tree)).collect();
-        format!("{} {}\n{}\n", env!("CARGO_PKG_VERSION"), trees.join(" "), inventory.to_text())
+        let trees: Vec<String> = self
+            .families
+            .iter()
+            .map(|family| format!("{:?}", family.tree))
+            .collect();
+        format!(
+            "{} {}\n{}\n",
+            env!("CARGO_PKG_VERSION"),
+            trees.join(" "),
+            inventory.to_text()
+        )
     }
 
-    /// Makes those of the pieces that do not exist yet. Returns the families of which one could not be read; their other
-    /// pieces are not made.
+    /// Makes those of the pieces that do not exist yet. Returns the families of which one could not
+    /// be read; their other pieces are not made.
     fn make_pieces(
         &self,
         folder: &Folder,
@@ -292,7 +344,8 @@ impl Work {
         activity: &Activity,
         progress: &Progress,
     ) -> Result<Failed, PyramidError> {
-        let (done, tasks): (Vec<Piece>, Vec<Piece>) = pieces.iter().partition(|piece| folder.has(piece.id));
+        let (done, tasks): (Vec<Piece>, Vec<Piece>) =
+            pieces.iter().partition(|piece| folder.has(piece.id));
         let voxels = |pieces: &[Piece]| pieces.iter().map(|piece| piece.voxels).sum();
         progress.begin(voxels(pieces), voxels(&done));
         let failures = Mutex::new(self.undecodable());
@@ -314,12 +367,16 @@ impl Work {
             progress.advance(voxels, is_failed);
             Ok(())
         };
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build()?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.get())
+            .build()?;
         // All threads have work, so none should split its decoding over others.
         let _places: Vec<_> = (0..threads.get()).map(|_| activity.enter()).collect();
         // In order: neighbours may share stored chunks, which are still cached.
         pool.install(|| tasks.into_iter().par_bridge().try_for_each(work))?;
-        Ok(failures.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(failures
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The families whose filters are missing: no voxel of them can be read.
@@ -334,7 +391,11 @@ impl Work {
             );
             (!filters.is_empty()).then_some((number, reason))
         };
-        self.families.iter().enumerate().filter_map(reason).collect()
+        self.families
+            .iter()
+            .enumerate()
+            .filter_map(reason)
+            .collect()
     }
 
     fn write(&self, folder: &Folder, path: &Path, failed: &Failed) -> Result<(), PyramidError> {
@@ -351,13 +412,19 @@ impl Work {
     /// Whether a family failed, or in a new volume another one of the same channel.
     fn is_left_out(&self, number: usize, failed: &Failed) -> bool {
         let record = self.families.get(number).map(|family| family.record);
-        let is_of_record = |other: &usize| self.families.get(*other).map(|family| family.record) == record;
+        let is_of_record =
+            |other: &usize| self.families.get(*other).map(|family| family.record) == record;
         failed.contains_key(&number) || self.role == Role::Volume && failed.keys().any(is_of_record)
     }
 
     fn inventory(&self, stamps: Vec<Stamp>, is_written: &dyn Fn(&usize) -> bool) -> Inventory {
         let mut records = self.records.clone();
-        for (_, family) in self.families.iter().enumerate().filter(|(number, _)| is_written(number)) {
+        for (_, family) in self
+            .families
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| is_written(number))
+        {
             let levels = &mut records[family.record].levels;
             levels.extend(family.targets.iter().map(|target| target.record.clone()));
             levels.sort_by_key(|level| level.level);
@@ -367,10 +434,17 @@ impl Work {
     }
 
     fn report(&self, failed: &Failed) -> Report {
-        let mut report = Report { levels: Vec::new(), failed: Vec::new() };
+        let mut report = Report {
+            levels: Vec::new(),
+            failed: Vec::new(),
+        };
         for (number, family) in self.families.iter().enumerate() {
             let name = self.records[family.record].name.clone();
-            let levels = family.targets.iter().map(|target| target.record.level).collect();
+            let levels = family
+                .targets
+                .iter()
+                .map(|target| target.record.level)
+                .collect();
             if self.is_left_out(number, failed) {
                 let why = failed.get(&number).cloned().unwrap_or_else(|| {
                     "another level of the channel failed; a new volume gets all levels of a channel or none".to_owned()
@@ -414,11 +488,22 @@ impl Work {
     fn checked_stamps(&self) -> Result<Vec<Stamp>, PyramidError> {
         let checked = |(file, stamp): &(Location, Stamp)| {
             // All reads of an object are of one version.
-            let Some(path) = file.path() else { return Ok(stamp.clone()) };
-            stamp.check(path).map_err(|reason| PyramidError::Changed { reason })?;
-            stamp.clone().with_whole(path).map_err(|e| PyramidError::file("read", path, e))
+            let Some(path) = file.path() else {
+                return Ok(stamp.clone());
+            };
+            stamp
+                .check(path)
+                .map_err(|reason| PyramidError::Changed { reason })?;
+            stamp
+                .clone()
+                .with_whole(path)
+                .map_err(|e| PyramidError::file("read", path, e))
         };
         let stamps: Vec<Stamp> = self.stamps.iter().map(checked).collect::<Result<_, _>>()?;
-        Ok(if self.role == Role::Volume { Vec::new() } else { stamps })
+        Ok(if self.role == Role::Volume {
+            Vec::new()
+        } else {
+            stamps
+        })
     }
 }

@@ -57,14 +57,26 @@ impl Polar {
     /// The phase, or the magnitude, of numbers with this real and this imaginary part.
     pub fn new(parts: [Arc<dyn Volume>; 2], is_phase: bool) -> Self {
         let coding = Err("its voxels are computed from complex numbers".to_owned());
-        let shape = VolumeShape { coding, fill: None, ..parts[0].shape().clone() };
-        Self { shape, parts, is_phase }
+        let shape = VolumeShape {
+            coding,
+            fill: None,
+            ..parts[0].shape().clone()
+        };
+        Self {
+            shape,
+            parts,
+            is_phase,
+        }
     }
 
     fn compute<T: Voxel>(&self, real: &[T], imaginary: &[T], mut into: ArrayViewMut3<'_, T>) {
         for (place, (real, imaginary)) in into.iter_mut().zip(real.iter().zip(imaginary)) {
             let (real, imaginary) = (real.to_f64(), imaginary.to_f64());
-            let value = if self.is_phase { imaginary.atan2(real) } else { real.hypot(imaginary) };
+            let value = if self.is_phase {
+                imaginary.atan2(real)
+            } else {
+                real.hypot(imaginary)
+            };
             *place = T::nearest(Number::Real(value));
         }
     }
@@ -88,7 +100,10 @@ impl Volume for Polar {
             }
             _ => {
                 let problem = "its parts are not floats of one type".to_owned();
-                return Err(ReadError::Damaged { place: "a volume of complex numbers".to_owned(), problem });
+                return Err(ReadError::Damaged {
+                    place: "a volume of complex numbers".to_owned(),
+                    problem,
+                });
             }
         }
         Ok(())
@@ -100,7 +115,11 @@ impl Volume for Polar {
     }
 
     fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        Ok(vec![Part { volume: Arc::clone(&self.parts[0]), time, region: *region }])
+        Ok(vec![Part {
+            volume: Arc::clone(&self.parts[0]),
+            time,
+            region: *region,
+        }])
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {

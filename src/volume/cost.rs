@@ -1,9 +1,9 @@
 //! What a volume costs to store and to read, computed from its files without reading voxels.
 //!
-//! Costs assume cold caches. Compressed chunks are counted as read and inflated whole, although a prefix may suffice.
-//! For unfiltered voxels, the pages that contain them are counted, because a disk reads whole pages, and nothing is
-//! inflated. The stored length of a chunk is taken as the mean over all written chunks; if none was written, the cost
-//! is zero.
+//! Costs assume cold caches. Compressed chunks are counted as read and inflated whole, although a
+//! prefix may suffice. For unfiltered voxels, the pages that contain them are counted, because a
+//! disk reads whole pages, and nothing is inflated. The stored length of a chunk is taken as the
+//! mean over all written chunks; if none was written, the cost is zero.
 
 use std::ops::{AddAssign, Range};
 
@@ -19,7 +19,8 @@ pub type Positions = Xyz<Vec<Range<u64>>>;
 pub struct Tally {
     /// The number of datasets inspected.
     pub datasets: u64,
-    /// The number of datasets that could not be inspected, because they cannot be opened or their chunks not be listed.
+    /// The number of datasets that could not be inspected, because they cannot be opened or their
+    /// chunks not be listed.
     pub unreadable: u64,
     /// The number of chunks if all were written.
     pub chunks: u64,

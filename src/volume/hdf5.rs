@@ -1,13 +1,15 @@
 //! Volumes in HDF5 files: the only place that names the `hdf5` crate.
 //!
-//! The library opens files, follows hard links, reads types and layouts, and lists the addresses of chunks. Chunks
-//! are then read and decoded by voltile's own threads, outside the library's global lock, if voltile supports their
-//! filters; other filtered data is read through the library, which is slower. Decoded chunks are cached; all volumes
-//! share the cache. Unfiltered data, contiguous or chunked, is copied from the memory-mapped file, and external raw
-//! files are read directly. Compact and virtual data is always read through the library.
+//! The library opens files, follows hard links, reads types and layouts, and lists the addresses of
+//! chunks. Chunks are then read and decoded by voltile's own threads, outside the library's global
+//! lock, if voltile supports their filters; other filtered data is read through the library, which
+//! is slower. Decoded chunks are cached; all volumes share the cache. Unfiltered data, contiguous
+//! or chunked, is copied from the memory-mapped file, and external raw files are read directly.
+//! Compact and virtual data is always read through the library.
 //!
-//! All bytes come through `bytes::FileBytes`, also those that the library reads. They are used only if the file is
-//! unchanged since it was opened. `admission` lists the files that the library may open.
+//! All bytes come through `bytes::FileBytes`, also those that the library reads. They are used only
+//! if the file is unchanged since it was opened. `admission` lists the files that the library may
+//! open.
 
 mod admission;
 mod attributes;
@@ -77,9 +79,11 @@ pub struct Opener {
     pub chunks: ChunkStore,
     /// Which other files a file may refer to.
     pub policy: LinkPolicy,
-    /// Whether the files may be appended to while they are open; `None`: those that are marked as being written.
+    /// Whether the files may be appended to while they are open; `None`: those that are marked as
+    /// being written.
     pub growing: Option<bool>,
-    /// Identifies the rules of access that protect what is opened; `None`: it is public. No cache has an entry for two rules.
+    /// Identifies the rules of access that protect what is opened; `None`: it is public. No cache
+    /// has an entry for two rules.
     pub access: Option<Fingerprint>,
 }
 
@@ -87,8 +91,15 @@ impl Opener {
     /// Opens a file, or finds it open.
     pub fn open(&self, location: &Location) -> Result<OpenFile, OpenError> {
         let file = self.files.open(location, self.growing)?;
-        let alias = location.path().filter(|_| *location != file.location).map(FileIdentity::unopened);
-        Ok(OpenFile { file, alias, opener: self.clone() })
+        let alias = location
+            .path()
+            .filter(|_| *location != file.location)
+            .map(FileIdentity::unopened);
+        Ok(OpenFile {
+            file,
+            alias,
+            opener: self.clone(),
+        })
     }
 }
 
@@ -150,13 +161,17 @@ impl OpenFile {
 
     /// Whether there is a group or a dataset at `path`.
     ///
-    /// Also true if the path links to a file that exists but cannot be opened: such an object is not a gap, and reading
-    /// it is an error.
+    /// Also true if the path links to a file that exists but cannot be opened: such an object is
+    /// not a gap, and reading it is an error.
     pub fn has(&self, path: &str) -> bool {
-        matches!(self.follower().file_of(&self.file, path), Ok(_) | Err(OpenError::File { .. }))
+        matches!(
+            self.follower().file_of(&self.file, path),
+            Ok(_) | Err(OpenError::File { .. })
+        )
     }
 
-    /// The first of these datasets that can be opened, and its path; if none can, the error of the first.
+    /// The first of these datasets that can be opened, and its path; if none can, the error of the
+    /// first.
     pub fn first_dataset<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p str>,
@@ -173,20 +188,29 @@ impl OpenFile {
 
     /// All datasets that can be reached by hard links and by external links that may be followed.
     pub fn datasets(&self) -> Result<Listing, OpenError> {
-        listing::list(&Follower { logs_refusals: false, ..self.follower() }, &self.file)
+        listing::list(
+            &Follower {
+                logs_refusals: false,
+                ..self.follower()
+            },
+            &self.file,
+        )
     }
 
-    /// The files that the external link at `path` could lead to, in their current state, whether or not they exist; none
-    /// if there is no such link.
+    /// The files that the external link at `path` could lead to, in their current state, whether or
+    /// not they exist; none if there is no such link.
     pub fn awaited(&self, path: &str) -> Vec<FileIdentity> {
         self.follower().awaited(&self.file, path)
     }
 
-    /// The names in the group at `path`, sorted; empty if there is no such group. A group that cannot be opened, or is
-    /// listed only in part, is logged.
+    /// The names in the group at `path`, sorted; empty if there is no such group. A group that
+    /// cannot be opened, or is listed only in part, is logged.
     pub fn names_in(&self, path: &str) -> Vec<String> {
         match self.follower().node(&self.file, path) {
-            Ok(Found { object: Node::Group(group), .. }) => listing::names(&group),
+            Ok(Found {
+                object: Node::Group(group),
+                ..
+            }) => listing::names(&group),
             Ok(_) | Err(OpenError::Missing { .. }) => Vec::new(),
             Err(error) => {
                 tracing::warn!("a group cannot be listed, and its contents are left out: {error}");
@@ -201,14 +225,21 @@ impl OpenFile {
         Some(Attributes::from_node(&found.object))
     }
 
-    /// The attributes of the object at `path`, and the names of the hard links in it if it is a group; `None` without a
-    /// message in the log if there is none, or if it cannot be opened.
+    /// The attributes of the object at `path`, and the names of the hard links in it if it is a
+    /// group; `None` without a message in the log if there is none, or if it cannot be opened.
     pub fn object(&self, path: &str) -> Option<(Attributes, Vec<String>)> {
         stalls::ensure_answer([&**self.file.bytes.path()]).ok()?;
         drop(library_lock::lock().ok()?);
-        let follower = Follower { logs_refusals: false, ..self.follower() };
+        let follower = Follower {
+            logs_refusals: false,
+            ..self.follower()
+        };
         let found = follower.node(&self.file, path).ok()?.object;
-        let members = if let Node::Group(group) = &found { listing::members(group) } else { Vec::new() };
+        let members = if let Node::Group(group) = &found {
+            listing::members(group)
+        } else {
+            Vec::new()
+        };
         Some((Attributes::from_node(&found), members))
     }
 
@@ -230,18 +261,33 @@ impl OpenFile {
         attributes::many_numbers(&found.object)
     }
 
-    /// The columns of the table at `path`, a compound dataset or a group of datasets: those of numbers or strings.
+    /// The columns of the table at `path`, a compound dataset or a group of datasets: those of
+    /// numbers or strings.
     pub fn columns(&self, path: &str) -> Result<Vec<StoredColumn>, OpenError> {
         table::columns(&self.follower(), &self.file, path)
     }
 
     /// Opens the dataset at `path` as a volume.
     pub fn volume(&self, path: &str, view: &View) -> Result<Hdf5Volume, OpenError> {
-        Hdf5Volume::new(Arc::new(self.dataset(path)?), view, self.opener.chunks.clone())
+        Hdf5Volume::new(
+            Arc::new(self.dataset(path)?),
+            view,
+            self.opener.chunks.clone(),
+        )
     }
 
     fn follower(&self) -> Follower<'_> {
-        let Opener { files, policy, growing, .. } = &self.opener;
-        Follower { files, policy: *policy, growing: *growing, logs_refusals: true }
+        let Opener {
+            files,
+            policy,
+            growing,
+            ..
+        } = &self.opener;
+        Follower {
+            files,
+            policy: *policy,
+            growing: *growing,
+            logs_refusals: true,
+        }
     }
 }

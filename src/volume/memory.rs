@@ -13,7 +13,11 @@ pub struct MemoryVolume {
 
 impl MemoryVolume {
     /// A volume of `size` voxels with values computed by `f`.
-    pub fn of<T: super::Voxel>(voxel: VoxelType, size: Xyz<u64>, f: impl Fn(Xyz<u64>) -> T) -> Self {
+    pub fn of<T: super::Voxel>(
+        voxel: VoxelType,
+        size: Xyz<u64>,
+        f: impl Fn(Xyz<u64>) -> T,
+    ) -> Self {
         let mut voxels = Vec::with_capacity(size.volume() as usize);
         for z in 0..size.z {
             for y in 0..size.y {
@@ -31,7 +35,10 @@ impl MemoryVolume {
             coding: Err("it is not stored in chunks".to_owned()),
             fill: None,
         };
-        Self { shape, samples: T::samples(voxels) }
+        Self {
+            shape,
+            samples: T::samples(voxels),
+        }
     }
 }
 
@@ -46,8 +53,14 @@ impl Volume for MemoryVolume {
         if into.copy(&self.samples, at) {
             Ok(())
         } else {
-            let problem = format!("the voxels in memory are not of type {}", self.shape.voxel.name());
-            Err(ReadError::Damaged { place: "memory".to_owned(), problem })
+            let problem = format!(
+                "the voxels in memory are not of type {}",
+                self.shape.voxel.name()
+            );
+            Err(ReadError::Damaged {
+                place: "memory".to_owned(),
+                problem,
+            })
         }
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::{Voxel, VoxelType};
 use crate::base::paint::Number;
 
-/// The values that a file declares as missing, and NaN if it declares any. They are drawn black, and left out of windows
-/// and means. (Undeclared NaN is drawn black and left out of windows, too; but its mean with other voxels is NaN.)
+/// The values that a file declares as missing, and NaN if it declares any. They are drawn black,
+/// and left out of windows and means. (Undeclared NaN is drawn black and left out of windows, too;
+/// but its mean with other voxels is NaN.)
 #[derive(Clone, Default, PartialEq)]
 pub struct Missing {
     /// Sorted, without duplicates, each a value that voxels can have.
@@ -21,21 +22,33 @@ impl Missing {
     /// The declared values that voxels of a type can have.
     pub fn new(declared: &[Number], voxel: VoxelType) -> Self {
         if voxel.is_integer() {
-            let possible = |number: &Number| number.to_whole().filter(|whole| voxel.has_value(*whole));
+            let possible =
+                |number: &Number| number.to_whole().filter(|whole| voxel.has_value(*whole));
             let mut whole: Vec<i128> = declared.iter().filter_map(possible).collect();
             whole.sort_unstable();
             whole.dedup();
-            return Self { whole: whole.into(), ..Self::default() };
+            return Self {
+                whole: whole.into(),
+                ..Self::default()
+            };
         }
         let rounded = |number: &Number| match voxel {
             VoxelType::F64 => number.to_f64(),
             _ => f64::from(number.to_f64() as f32),
         };
-        let mut real: Vec<f64> =
-            declared.iter().map(rounded).filter(|real| !real.is_nan()).map(|real| real + 0.0).collect();
+        let mut real: Vec<f64> = declared
+            .iter()
+            .map(rounded)
+            .filter(|real| !real.is_nan())
+            .map(|real| real + 0.0)
+            .collect();
         real.sort_unstable_by(f64::total_cmp);
         real.dedup();
-        Self { real: real.into(), nan: !declared.is_empty(), ..Self::default() }
+        Self {
+            real: real.into(),
+            nan: !declared.is_empty(),
+            ..Self::default()
+        }
     }
 
     /// Whether no value is missing.
@@ -47,7 +60,9 @@ impl Missing {
     pub fn declared(&self) -> impl Iterator<Item = Number> {
         let whole = self.whole.iter().copied().map(Number::Whole);
         let real = self.real.iter().copied().map(Number::Real);
-        whole.chain(real).chain(self.nan.then_some(Number::Real(f64::NAN)))
+        whole
+            .chain(real)
+            .chain(self.nan.then_some(Number::Real(f64::NAN)))
     }
 
     /// Whether a voxel, or a mean of voxels, is missing.
@@ -56,7 +71,10 @@ impl Missing {
         if T::IS_FLOAT {
             let real = voxel.to_f64();
             (self.nan && real.is_nan())
-                || self.real.binary_search_by(|known| known.total_cmp(&(real + 0.0))).is_ok()
+                || self
+                    .real
+                    .binary_search_by(|known| known.total_cmp(&(real + 0.0)))
+                    .is_ok()
         } else {
             self.whole.binary_search(&voxel.to_whole()).is_ok()
         }
@@ -74,7 +92,10 @@ impl Missing {
 
     /// All of them as text, identical for equal ones; empty if there are none.
     pub fn in_words(&self) -> String {
-        self.declared().map(|number| number.to_string()).collect::<Vec<_>>().join(", ")
+        self.declared()
+            .map(|number| number.to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -107,7 +128,10 @@ mod tests {
 
     #[test]
     fn only_values_that_voxels_can_have_are_declared() {
-        let missing = Missing::new(&[Number::Real(0.5), Number::Real(7.0), Number::Whole(7)], VoxelType::U8);
+        let missing = Missing::new(
+            &[Number::Real(0.5), Number::Real(7.0), Number::Whole(7)],
+            VoxelType::U8,
+        );
         assert_eq!(missing.declared().collect::<Vec<_>>(), [Number::Whole(7)]);
         assert!(Missing::new(&[Number::Real(f64::NAN)], VoxelType::U16).is_empty());
     }

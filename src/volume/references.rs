@@ -1,5 +1,5 @@
-//! Where the stored chunks of a volume lie and how they are coded, in the terms of Zarr and numcodecs: for programs that
-//! read them without HDF5.
+//! Where the stored chunks of a volume lie and how they are coded, in the terms of Zarr and
+//! numcodecs: for programs that read them without HDF5.
 
 use serde_json::Value;
 
@@ -18,7 +18,8 @@ pub struct StoredArray {
     pub is_big_endian: bool,
     /// The extents of a chunk in voxels.
     pub chunk: Tzyx,
-    /// Whether the first of these axes varies fastest within a chunk (Zarr's order F), not the last (C).
+    /// Whether the first of these axes varies fastest within a chunk (Zarr's order F), not the last
+    /// (C).
     pub is_reversed: bool,
     /// The filters as numcodecs configures them, in the order in which they were applied.
     pub codecs: Vec<Value>,

@@ -1,4 +1,5 @@
-//! A volume in which each voxel of another one is repeated, so that it fills the finer voxels of a grid.
+//! A volume in which each voxel of another one is repeated, so that it fills the finer voxels of a
+//! grid.
 //!
 //! Only for labels: ids are repeated, never interpolated.
 
@@ -9,8 +10,8 @@ use ndarray::ArrayViewMut3;
 
 use super::samples::with_box;
 use super::{
-    BLOCK_BYTES, BoxMut, Members, Part, Positions, ReadCost, ReadError, ReadRequest, Samples, Tally, Volume,
-    VolumeShape, Voxel,
+    BLOCK_BYTES, BoxMut, Members, Part, Positions, ReadCost, ReadError, ReadRequest, Samples,
+    Tally, Volume, VolumeShape, Voxel,
 };
 use crate::geometry::{Region, Xyz};
 
@@ -27,27 +28,56 @@ impl Repeated {
     pub fn new(stored: Arc<dyn Volume>, times: Xyz<u64>) -> Self {
         let times = times.map(|times| times.max(1));
         let own = stored.shape();
-        let coding = Err(format!("each stored voxel is repeated, {times} times (x × y × z)"));
+        let coding = Err(format!(
+            "each stored voxel is repeated, {times} times (x × y × z)"
+        ));
         let (size, chunk) = (enlarged(own.size, times), enlarged(own.chunk, times));
-        let shape = VolumeShape { size, chunk, coding, ..own.clone() };
-        Self { shape, stored, times }
+        let shape = VolumeShape {
+            size,
+            chunk,
+            coding,
+            ..own.clone()
+        };
+        Self {
+            shape,
+            stored,
+            times,
+        }
     }
 
     /// The stored voxels that a box shows.
     fn stored_region(&self, region: &Region) -> Region {
         let start = region.start.zip(self.times, |at, times| at / times);
         let end = region.end().zip(self.times, u64::div_ceil);
-        Region { start, size: end.zip(start, u64::saturating_sub) }
+        Region {
+            start,
+            size: end.zip(start, u64::saturating_sub),
+        }
     }
 
-    /// The request for the stored voxels that a request shows: every one of them along an axis, unless the wanted ones are
-    /// a whole number of stored ones apart.
+    /// The request for the stored voxels that a request shows: every one of them along an axis,
+    /// unless the wanted ones are a whole number of stored ones apart.
     fn stored_request(&self, request: &ReadRequest) -> ReadRequest {
-        let last = request.size().zip(request.step, |count, step| count.saturating_sub(1) * step);
-        let shown = Region { start: request.region.start, size: last.map(|last| last + 1) };
-        let apart = |step: u64, times: u64| if step.is_multiple_of(times) { step / times } else { 1 };
+        let last = request
+            .size()
+            .zip(request.step, |count, step| count.saturating_sub(1) * step);
+        let shown = Region {
+            start: request.region.start,
+            size: last.map(|last| last + 1),
+        };
+        let apart = |step: u64, times: u64| {
+            if step.is_multiple_of(times) {
+                step / times
+            } else {
+                1
+            }
+        };
         let step = request.step.zip(self.times, apart);
-        ReadRequest { region: self.stored_region(&shown), step, ..request.clone() }
+        ReadRequest {
+            region: self.stored_region(&shown),
+            step,
+            ..request.clone()
+        }
     }
 
     /// For each wanted voxel along an axis, the place of the one that it repeats among those read.
@@ -56,7 +86,9 @@ impl Repeated {
             let (start, step) = (axis(&request.region.start), axis(&request.step));
             let (first, apart) = (axis(&stored.region.start), axis(&stored.step));
             let place = |number: u64| ((start + number * step) / axis(&self.times) - first) / apart;
-            (0..axis(&request.size())).map(|number| place(number) as usize).collect()
+            (0..axis(&request.size()))
+                .map(|number| place(number) as usize)
+                .collect()
         };
         Xyz::new(along(|at| at.x), along(|at| at.y), along(|at| at.z))
     }
@@ -70,18 +102,27 @@ impl Repeated {
     ) -> Result<(), ReadError> {
         let wanted = self.stored_request(request);
         self.stored.read(&wanted, buffer)?;
-        let (places, size) = (self.places(request, &wanted), wanted.size().map(|count| count as usize));
+        let (places, size) = (
+            self.places(request, &wanted),
+            wanted.size().map(|count| count as usize),
+        );
         let is_done = with_box!(into, into => repeat(buffer, size, &places, into));
         if is_done {
             return Ok(());
         }
-        let problem = format!("voxels were read as another type than {}", self.shape.voxel.name());
-        Err(ReadError::Damaged { place: "a volume of repeated voxels".to_owned(), problem })
+        let problem = format!(
+            "voxels were read as another type than {}",
+            self.shape.voxel.name()
+        );
+        Err(ReadError::Damaged {
+            place: "a volume of repeated voxels".to_owned(),
+            problem,
+        })
     }
 }
 
-/// Copies the voxels at these places of a box of `size` voxels. Returns `false` and copies nothing if `into` is of another
-/// type.
+/// Copies the voxels at these places of a box of `size` voxels. Returns `false` and copies nothing
+/// if `into` is of another type.
 #[must_use]
 fn repeat<T: Voxel>(
     stored: &Samples,
@@ -89,8 +130,13 @@ fn repeat<T: Voxel>(
     places: &Xyz<Vec<usize>>,
     mut into: ArrayViewMut3<'_, T>,
 ) -> bool {
-    let Some(stored) = T::slice(stored) else { return false };
-    let rows = places.z.iter().flat_map(|z| places.y.iter().map(move |y| (z * size.y + y) * size.x));
+    let Some(stored) = T::slice(stored) else {
+        return false;
+    };
+    let rows = places
+        .z
+        .iter()
+        .flat_map(|z| places.y.iter().map(move |y| (z * size.y + y) * size.x));
     for (first, mut shown) in rows.zip(into.rows_mut()) {
         let row = stored.get(first..first + size.x).unwrap_or_default();
         for (voxel, x) in shown.iter_mut().zip(&places.x) {
@@ -105,8 +151,8 @@ impl Volume for Repeated {
         &self.shape
     }
 
-    /// Stored voxels that are not shown are read too if the wanted ones are not a whole number of them apart: then the box
-    /// is read in parts.
+    /// Stored voxels that are not shown are read too if the wanted ones are not a whole number of
+    /// them apart: then the box is read in parts.
     fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         let size = request.size();
         let most = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
@@ -117,10 +163,34 @@ impl Volume for Repeated {
         for (z, y) in (0..size.z).flat_map(|z| (0..size.y).map(move |y| (z, y))) {
             let place = Xyz::new(0, y, z);
             let before = place.zip(request.step, |number, step| number * step);
-            let start = request.region.start.zip(before, |start, before| start + before);
-            let row = Region { start, size: Xyz { x: request.region.size.x, y: 1, z: 1 } };
-            let into = into.part(place, Xyz { x: size.x, y: 1, z: 1 });
-            self.read_at_once(&ReadRequest { region: row, ..request.clone() }, into, &mut buffer)?;
+            let start = request
+                .region
+                .start
+                .zip(before, |start, before| start + before);
+            let row = Region {
+                start,
+                size: Xyz {
+                    x: request.region.size.x,
+                    y: 1,
+                    z: 1,
+                },
+            };
+            let into = into.part(
+                place,
+                Xyz {
+                    x: size.x,
+                    y: 1,
+                    z: 1,
+                },
+            );
+            self.read_at_once(
+                &ReadRequest {
+                    region: row,
+                    ..request.clone()
+                },
+                into,
+                &mut buffer,
+            )?;
         }
         Ok(())
     }
@@ -130,19 +200,33 @@ impl Volume for Repeated {
     }
 
     fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        Ok(vec![Part { volume: Arc::clone(&self.stored), time, region: self.stored_region(region) }])
+        Ok(vec![Part {
+            volume: Arc::clone(&self.stored),
+            time,
+            region: self.stored_region(region),
+        }])
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
-        let stored = self.stored.gaps(time, &self.stored_region(region)).into_iter();
+        let stored = self
+            .stored
+            .gaps(time, &self.stored_region(region))
+            .into_iter();
         let enlarged = |extent: Xyz<u64>| enlarged(extent, self.times);
-        let shown = stored.map(|part| Region { start: enlarged(part.start), size: enlarged(part.size) });
+        let shown = stored.map(|part| Region {
+            start: enlarged(part.start),
+            size: enlarged(part.size),
+        });
         shown.filter_map(|part| part.intersection(region)).collect()
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
         let Xyz { x, y, z } = &self.times;
-        let stored = Xyz::new(shown_by(&wanted.x, *x), shown_by(&wanted.y, *y), shown_by(&wanted.z, *z));
+        let stored = Xyz::new(
+            shown_by(&wanted.x, *x),
+            shown_by(&wanted.y, *y),
+            shown_by(&wanted.z, *z),
+        );
         self.stored.cost(&stored, tally)
     }
 }
@@ -154,7 +238,10 @@ fn enlarged(extent: Xyz<u64>, times: Xyz<u64>) -> Xyz<u64> {
 /// The stored positions that ascending ranges show, each once.
 fn shown_by(wanted: &[Range<u64>], times: u64) -> Vec<Range<u64>> {
     let mut stored: Vec<Range<u64>> = Vec::with_capacity(wanted.len());
-    for range in wanted.iter().map(|range| range.start / times..range.end.div_ceil(times)) {
+    for range in wanted
+        .iter()
+        .map(|range| range.start / times..range.end.div_ceil(times))
+    {
         match stored.last_mut() {
             Some(last) if range.start < last.end => last.end = last.end.max(range.end),
             _ => stored.push(range),
@@ -194,18 +281,33 @@ mod tests {
 
     #[test]
     fn every_box_at_every_step_has_the_voxels_that_it_repeats() {
-        let boxes = [([0, 0, 0], [14, 10, 4]), ([3, 1, 1], [9, 8, 3]), ([5, 5, 3], [1, 1, 1])];
+        let boxes = [
+            ([0, 0, 0], [14, 10, 4]),
+            ([3, 1, 1], [9, 8, 3]),
+            ([5, 5, 3], [1, 1, 1]),
+        ];
         for times in [[2, 2, 1], [3, 2, 1], [2, 2, 4], [5, 3, 2]].map(Xyz::from) {
             let volume = repeated(times);
-            assert_eq!(volume.shape().size, SIZE.zip(times, |extent, times| extent * times));
-            for ((start, size), step) in
-                boxes.into_iter().flat_map(|one| [1, 2, 3, 4].map(|step| (one, step)))
+            assert_eq!(
+                volume.shape().size,
+                SIZE.zip(times, |extent, times| extent * times)
+            );
+            for ((start, size), step) in boxes
+                .into_iter()
+                .flat_map(|one| [1, 2, 3, 4].map(|step| (one, step)))
             {
-                let region = Region { start: start.into(), size: size.into() };
+                let region = Region {
+                    start: start.into(),
+                    size: size.into(),
+                };
                 let request = ReadRequest::new(0, region).every(Xyz::new(step, step, 1));
                 let mut samples = Samples::default();
                 volume.read(&request, &mut samples).unwrap();
-                assert_eq!(samples, expected(times, &request), "{times}, {start:?}, {size:?}, {step}");
+                assert_eq!(
+                    samples,
+                    expected(times, &request),
+                    "{times}, {start:?}, {size:?}, {step}"
+                );
             }
         }
     }
@@ -215,18 +317,24 @@ mod tests {
         let (size, times) = (Xyz::new(2000, 1500, 1), Xyz::new(3, 3, 1));
         let stored = MemoryVolume::of(VoxelType::U32, size, |at| (at.y * 2000 + at.x) as u32);
         let volume = Repeated::new(Arc::new(stored), times);
-        let request = ReadRequest::new(0, Region::whole(Xyz::new(6000, 4500, 1))).every(Xyz::new(32, 32, 1));
+        let request =
+            ReadRequest::new(0, Region::whole(Xyz::new(6000, 4500, 1))).every(Xyz::new(32, 32, 1));
         let mut samples = Samples::default();
         volume.read(&request, &mut samples).unwrap();
         let of = |y: u64, x: u64| (32 * y / 3 * 2000 + 32 * x / 3) as u32;
-        let all = (0..141).flat_map(|y| (0..188).map(move |x| of(y, x))).collect();
+        let all = (0..141)
+            .flat_map(|y| (0..188).map(move |x| of(y, x)))
+            .collect();
         assert_eq!(samples, Samples::U32(all));
     }
 
     #[test]
     fn parts_that_exist_are_those_that_their_voxels_fill() {
         let volume = repeated(Xyz::new(2, 2, 1));
-        let region = Region { start: Xyz::new(3, 1, 0), size: Xyz::new(4, 4, 2) };
+        let region = Region {
+            start: Xyz::new(3, 1, 0),
+            size: Xyz::new(4, 4, 2),
+        };
         assert_eq!(volume.gaps(0, &region), []);
         assert_eq!(volume.stored_region(&region).start, Xyz::new(1, 0, 0));
         assert_eq!(volume.stored_region(&region).size, Xyz::new(3, 3, 2));

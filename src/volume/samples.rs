@@ -1,6 +1,8 @@
-//! Buffers of voxels, and boxes of them: one enum each over all numeric types, matched on only here.
+//! Buffers of voxels, and boxes of them: one enum each over all numeric types, matched on only
+//! here.
 //!
-//! Code that works on voxels is generic over [`Voxel`] and is dispatched by `with_samples!` and `with_box!`.
+//! Code that works on voxels is generic over [`Voxel`] and is dispatched by `with_samples!` and
+//! `with_box!`.
 
 use bytemuck::{Pod, Zeroable};
 use ndarray::{ArrayViewMut3, ShapeError};
@@ -73,7 +75,9 @@ impl VoxelType {
             VoxelType::I32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
             VoxelType::U64 => (0, i128::from(u64::MAX)),
             VoxelType::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
-            VoxelType::F16 | VoxelType::F32 | VoxelType::F64 => return Window::Real { lo: 0.0, hi: 1.0 },
+            VoxelType::F16 | VoxelType::F32 | VoxelType::F64 => {
+                return Window::Real { lo: 0.0, hi: 1.0 };
+            }
         };
         Window::Whole { lo, hi }
     }
@@ -89,7 +93,11 @@ impl VoxelType {
 
     /// The bytes per voxel in unfiltered data.
     pub fn stored_bytes(self) -> usize {
-        if self == VoxelType::F16 { 2 } else { self.samples().voxel_bytes() }
+        if self == VoxelType::F16 {
+            2
+        } else {
+            self.samples().voxel_bytes()
+        }
     }
 
     /// Empty samples of the type used in memory: bytes for booleans, 32-bit floats for half floats.
@@ -124,10 +132,11 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
 
     /// Converts the value to [`Voxel::Sum`].
     fn widen(self) -> Self::Sum;
-    /// Adds at most [`Voxel::MAX_ADDED`] voxels to a sum; floats strictly in order, because the order
-    /// affects rounding.
+    /// Adds at most [`Voxel::MAX_ADDED`] voxels to a sum; floats strictly in order, because the
+    /// order affects rounding.
     fn add(voxels: &[Self], sum: &mut Self::Sum);
-    /// The mean of `count` voxels: rounded half up for integers; of floats in 64 bits, and none less or greater than all of them.
+    /// The mean of `count` voxels: rounded half up for integers; of floats in 64 bits, and none
+    /// less or greater than all of them.
     fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
     /// The mean of 2^`power` voxels (at most 2^62), without a division.
     fn mean_of_power(sum: Self::Sum, power: u32) -> Self::Mean;
@@ -157,10 +166,18 @@ macro_rules! buffer_of {
             Samples::$variant(voxels)
         }
         fn slice(samples: &Samples) -> Option<&[$type]> {
-            if let Samples::$variant(voxels) = samples { Some(voxels) } else { None }
+            if let Samples::$variant(voxels) = samples {
+                Some(voxels)
+            } else {
+                None
+            }
         }
         fn slice_mut(samples: &mut Samples) -> Option<&mut [$type]> {
-            if let Samples::$variant(voxels) = samples { Some(voxels) } else { None }
+            if let Samples::$variant(voxels) = samples {
+                Some(voxels)
+            } else {
+                None
+            }
         }
         fn boxed(voxels: ArrayViewMut3<'_, $type>) -> BoxMut<'_> {
             BoxMut::$variant(voxels)
@@ -210,10 +227,11 @@ macro_rules! integer_voxel {
     )* };
 }
 
-/// A sum of 64-bit floats, with the least and the greatest of them. Rounding may take their mean beyond these.
+/// A sum of 64-bit floats, with the least and the greatest of them. Rounding may take their mean
+/// beyond these.
 ///
-/// Narrower floats need no bounds: their multiples up to 2^29 are exact in 64 bits, so no sum of `n` of them exceeds `n` times
-/// the greatest, in any order.
+/// Narrower floats need no bounds: their multiples up to 2^29 are exact in 64 bits, so no sum of
+/// `n` of them exceeds `n` times the greatest, in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BoundedSum {
@@ -224,7 +242,11 @@ pub struct BoundedSum {
 
 impl Default for BoundedSum {
     fn default() -> Self {
-        Self { sum: 0.0, least: f64::INFINITY, greatest: f64::NEG_INFINITY }
+        Self {
+            sum: 0.0,
+            least: f64::INFINITY,
+            greatest: f64::NEG_INFINITY,
+        }
     }
 }
 
@@ -233,14 +255,26 @@ impl std::ops::AddAssign for BoundedSum {
     fn add_assign(&mut self, other: Self) {
         self.sum += other.sum;
         // Unlike `f64::min`, a single instruction.
-        self.least = if other.least < self.least { other.least } else { self.least };
-        self.greatest = if other.greatest > self.greatest { other.greatest } else { self.greatest };
+        self.least = if other.least < self.least {
+            other.least
+        } else {
+            self.least
+        };
+        self.greatest = if other.greatest > self.greatest {
+            other.greatest
+        } else {
+            self.greatest
+        };
     }
 }
 
 impl BoundedSum {
     fn of(voxel: f64) -> Self {
-        Self { sum: voxel, least: voxel, greatest: voxel }
+        Self {
+            sum: voxel,
+            least: voxel,
+            greatest: voxel,
+        }
     }
 
     /// The mean that `divide` makes of the sum, or the bound that it exceeds. NaN stays NaN.
@@ -275,7 +309,8 @@ macro_rules! float_voxel {
             }
             #[inline(always)]
             fn mean_of_power(sum: $sum, power: u32) -> f64 {
-                // The reciprocal is exact, so product and quotient are the same number, rounded once.
+                // The reciprocal is exact, so product and quotient are the same number, rounded
+                // once.
                 $mean(sum, |sum| sum * (1.0 / (1u64 << power) as f64))
             }
             fn mean(sum: $sum, count: u64) -> f64 {
@@ -298,7 +333,8 @@ macro_rules! float_voxel {
     )* };
 }
 
-// Type, partial sum, sum, name. 2^15 16-bit voxels fit 32 bits, 2^26 32-bit ones 64; 64-bit ones need 128.
+// Type, partial sum, sum, name. 2^15 16-bit voxels fit 32 bits, 2^26 32-bit ones 64; 64-bit ones
+// need 128.
 integer_voxel! {
     u8, i32, i64, U8;
     i8, i32, i64, I8;
@@ -431,7 +467,9 @@ impl Samples {
             bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
         }
         if voxel == VoxelType::F16 {
-            let halves = bytes.chunks_exact(2).map(|pair| half::f16::from_ne_bytes([pair[0], pair[1]]));
+            let halves = bytes
+                .chunks_exact(2)
+                .map(|pair| half::f16::from_ne_bytes([pair[0], pair[1]]));
             return Samples::F32(halves.map(half::f16::to_f32).collect());
         }
         let mut samples = Samples::default();
@@ -475,17 +513,26 @@ mod tests {
             let mut sum = T::Sum::default();
             T::add(voxels, &mut sum);
             let count = voxels.len() as u64;
-            if count.is_power_of_two() { T::mean_of_power(sum, count.ilog2()) } else { T::mean(sum, count) }
+            if count.is_power_of_two() {
+                T::mean_of_power(sum, count.ilog2())
+            } else {
+                T::mean(sum, count)
+            }
         }
         // The least numbers whose sums are rounded: 1 and a few units in the last place.
         for last in 0..64 {
-            let (one, next) =
-                (f64::from_bits(1.0_f64.to_bits() + last), f64::from_bits(1.0_f64.to_bits() + last + 1));
+            let (one, next) = (
+                f64::from_bits(1.0_f64.to_bits() + last),
+                f64::from_bits(1.0_f64.to_bits() + last + 1),
+            );
             for count in 1..=64 {
                 assert_eq!(mean(&vec![-one; count]), -one, "{count} times {one:?}");
                 let mut voxels = vec![one; count];
                 voxels[0] = next;
-                assert!((one..=next).contains(&mean(&voxels)), "{count} times {one:?}, once {next:?}");
+                assert!(
+                    (one..=next).contains(&mean(&voxels)),
+                    "{count} times {one:?}, once {next:?}"
+                );
                 let (one, next) = (f32::from_bits(1.0_f32.to_bits() + last as u32), 1e30_f32);
                 assert_eq!(mean(&vec![one; count]), f64::from(one));
                 let mut voxels = vec![next; count];
@@ -494,7 +541,9 @@ mod tests {
             }
         }
         assert_eq!(mean(&[f64::MAX, f64::MAX]), f64::MAX);
-        assert!(mean(&[1.0, f64::NAN]).is_nan() && mean(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+        assert!(
+            mean(&[1.0, f64::NAN]).is_nan() && mean(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan()
+        );
         assert_eq!(mean(&[f64::NEG_INFINITY, 1.0]), f64::NEG_INFINITY);
     }
 
@@ -512,6 +561,9 @@ mod tests {
         samples.reset(VoxelType::F16, 3);
         assert_eq!(samples, Samples::F32(vec![0.0; 3]));
         samples.reset(VoxelType::Bool, 2);
-        assert_eq!((samples.len(), samples.voxel_bytes(), samples.bytes().len()), (2, 1, 2));
+        assert_eq!(
+            (samples.len(), samples.voxel_bytes(), samples.bytes().len()),
+            (2, 1, 2)
+        );
     }
 }

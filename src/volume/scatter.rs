@@ -1,8 +1,8 @@
 //! Copies of boxes of voxels between buffers with different axis orders.
 //!
-//! A stored chunk has up to five axes in any order; a requested region has three: z, y, x. Their overlap is
-//! copied from a view of the first buffer to a view of the second; if x is the fastest axis of both, whole rows are copied
-//! at once.
+//! A stored chunk has up to five axes in any order; a requested region has three: z, y, x. Their
+//! overlap is copied from a view of the first buffer to a view of the second; if x is the fastest
+//! axis of both, whole rows are copied at once.
 
 use std::hint::black_box;
 
@@ -23,8 +23,8 @@ pub(super) struct Strided {
 }
 
 impl Strided {
-    /// Every `step`-th voxel, beginning with the voxel at `offset`, `count` voxels along each axis, of the box with these
-    /// strides whose first voxel is at `start`.
+    /// Every `step`-th voxel, beginning with the voxel at `offset`, `count` voxels along each axis,
+    /// of the box with these strides whose first voxel is at `start`.
     pub fn picked(
         start: usize,
         strides: Xyz<usize>,
@@ -36,7 +36,11 @@ impl Strided {
         let before = zyx(strides.zip(offset, |stride, offset| stride * offset as usize));
         let strides = strides.zip(step, |stride, step| stride * step as usize);
         let size = zyx(count.map(|count| count as usize));
-        Self { start: start + before.iter().sum::<usize>(), size, strides: zyx(strides) }
+        Self {
+            start: start + before.iter().sum::<usize>(),
+            size,
+            strides: zyx(strides),
+        }
     }
 
     /// A box of `size` voxels in a buffer of its own.
@@ -81,16 +85,26 @@ impl Sieve {
     pub fn new(part: &Region, region: &Region, step: Xyz<u64>) -> Option<Self> {
         let before = part.start.zip(region.start, u64::saturating_sub);
         let place = before.zip(step, u64::div_ceil);
-        let offset = place.zip(step, u64::saturating_mul).zip(before, u64::saturating_sub);
-        let count = part.size.zip(offset, u64::saturating_sub).zip(step, u64::div_ceil);
-        (count.volume() > 0).then_some(Self { offset, place, count })
+        let offset = place
+            .zip(step, u64::saturating_mul)
+            .zip(before, u64::saturating_sub);
+        let count = part
+            .size
+            .zip(offset, u64::saturating_sub)
+            .zip(step, u64::div_ceil);
+        (count.volume() > 0).then_some(Self {
+            offset,
+            place,
+            count,
+        })
     }
 }
 
 impl BoxMut<'_> {
     /// The box of `size` voxels at a place in this box.
     pub fn part(&mut self, place: Xyz<u64>, size: Xyz<u64>) -> BoxMut<'_> {
-        let Xyz { x, y, z } = place.zip(size, |place, size| place as usize..(place + size) as usize);
+        let Xyz { x, y, z } =
+            place.zip(size, |place, size| place as usize..(place + size) as usize);
         with_box!(self, all => Voxel::boxed(all.slice_mut(s![z, y, x])))
     }
 
@@ -99,8 +113,8 @@ impl BoxMut<'_> {
         with_box!(self, into => into.fill(Default::default()));
     }
 
-    /// Fills the box with the first voxel of `value`. Returns `false` and fills nothing if `value` is empty or of another
-    /// type.
+    /// Fills the box with the first voxel of `value`. Returns `false` and fills nothing if `value`
+    /// is empty or of another type.
     #[must_use]
     pub(super) fn fill(&mut self, value: &Samples) -> bool {
         with_box!(self, into => match Voxel::slice(value) {
@@ -112,7 +126,8 @@ impl BoxMut<'_> {
         })
     }
 
-    /// Copies a box from a buffer of the same type. Returns `false` and copies nothing if there is no such box.
+    /// Copies a box from a buffer of the same type. Returns `false` and copies nothing if there is
+    /// no such box.
     #[must_use]
     pub(super) fn copy(self, from: &Samples, at: Strided) -> bool {
         with_box!(self, into => match Voxel::slice(from).and_then(|from| at.view(from)) {
@@ -128,8 +143,8 @@ impl BoxMut<'_> {
     }
 }
 
-/// Reads the start of every row (along x) of a box before it is copied, with no other work in between, so
-/// that cache misses overlap.
+/// Reads the start of every row (along x) of a box before it is copied, with no other work in
+/// between, so that cache misses overlap.
 pub(super) fn touch_box(from: &Samples, at: Strided) {
     with_samples!(from, voxels => {
         for row in at.view(voxels).iter().flat_map(|voxels| voxels.rows()) {
@@ -138,11 +153,17 @@ pub(super) fn touch_box(from: &Samples, at: Strided) {
     });
 }
 
-/// A box of elements of `WIDTH` bytes, contiguously in z, y, x order; empty if the box does not lie in the buffer.
+/// A box of elements of `WIDTH` bytes, contiguously in z, y, x order; empty if the box does not lie
+/// in the buffer.
 pub(super) fn gathered<const WIDTH: usize>(from: &[u8], at: Strided) -> Vec<u8> {
     let elements = at.view(from.as_chunks::<WIDTH>().0);
-    let gathered =
-        elements.map(|elements| elements.as_standard_layout().into_owned().into_raw_vec_and_offset().0);
+    let gathered = elements.map(|elements| {
+        elements
+            .as_standard_layout()
+            .into_owned()
+            .into_raw_vec_and_offset()
+            .0
+    });
     gathered.map(Vec::into_flattened).unwrap_or_default()
 }
 
@@ -153,7 +174,11 @@ fn copy_bytes<T: Voxel>(from: &[u8], at: Strided, into: ArrayViewMut3<'_, T>) ->
 }
 
 /// Returns `false` and copies nothing if the boxes differ in size.
-fn copy<F, T>(from: &ArrayView3<'_, F>, into: ArrayViewMut3<'_, T>, voxel: impl Fn(&F) -> T) -> bool {
+fn copy<F, T>(
+    from: &ArrayView3<'_, F>,
+    into: ArrayViewMut3<'_, T>,
+    voxel: impl Fn(&F) -> T,
+) -> bool {
     if from.shape() != into.shape() {
         return false;
     }
@@ -165,9 +190,14 @@ fn copy<F, T>(from: &ArrayView3<'_, F>, into: ArrayViewMut3<'_, T>, voxel: impl 
     for (from, mut into) in from.rows().into_iter().zip(into.rows_mut()) {
         match (from.to_slice(), into.as_slice_mut()) {
             (Some(from), Some(into)) => {
-                into.iter_mut().zip(from).for_each(|(into, from)| *into = voxel(from));
+                into.iter_mut()
+                    .zip(from)
+                    .for_each(|(into, from)| *into = voxel(from));
             }
-            _ => into.iter_mut().zip(from).for_each(|(into, from)| *into = voxel(from)),
+            _ => into
+                .iter_mut()
+                .zip(from)
+                .for_each(|(into, from)| *into = voxel(from)),
         }
     }
     true
@@ -181,10 +211,17 @@ mod tests {
     fn a_transposed_chunk_lands_in_order() {
         // Stored as x, z, y: 2 × 1 × 3, so that y is fastest.
         let stored = Samples::U16(vec![0, 10, 20, 1, 11, 21]);
-        let from = Strided { start: 0, size: [1, 3, 2], strides: [3, 1, 3] };
+        let from = Strided {
+            start: 0,
+            size: [1, 3, 2],
+            strides: [3, 1, 3],
+        };
         let mut into = Samples::U16(vec![99; 8]);
         let mut all = into.as_box(Xyz::new(2, 4, 1)).unwrap();
-        assert!(all.part(Xyz::new(0, 1, 0), Xyz::new(2, 3, 1)).copy(&stored, from));
+        assert!(
+            all.part(Xyz::new(0, 1, 0), Xyz::new(2, 3, 1))
+                .copy(&stored, from)
+        );
         assert_eq!(into, Samples::U16(vec![99, 99, 0, 1, 10, 11, 20, 21]));
     }
 

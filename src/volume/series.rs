@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lru::LruCache;
 
 use super::{
-    BoxMut, ChunkId, Members, NoReferences, Part, ReadError, ReadRequest, StoredChunk, StoredPart, TakePart,
-    Tzyx, Volume, VolumeShape,
+    BoxMut, ChunkId, Members, NoReferences, Part, ReadError, ReadRequest, StoredChunk, StoredPart,
+    TakePart, Tzyx, Volume, VolumeShape,
 };
 use crate::flow::trace::Trace;
 use crate::geometry::{Region, Xyz};
@@ -30,27 +30,54 @@ pub struct Series {
 
 impl fmt::Debug for Series {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Series").field("shape", &self.shape).finish_non_exhaustive()
+        f.debug_struct("Series")
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
     }
 }
 
 impl Series {
-    /// A series of time points of one shape. `present` lists which of them exist; its length is their number.
+    /// A series of time points of one shape. `present` lists which of them exist; its length is
+    /// their number.
     pub fn new(shape: VolumeShape, present: Vec<bool>, open: OpenTime) -> Self {
-        let shape = VolumeShape { times: present.len() as u64, present: Some(present.into()), ..shape };
-        Self { shape, depths: None, open, kept: Mutex::new(LruCache::new(KEPT_OPEN)) }
+        let shape = VolumeShape {
+            times: present.len() as u64,
+            present: Some(present.into()),
+            ..shape
+        };
+        Self {
+            shape,
+            depths: None,
+            open,
+            kept: Mutex::new(LruCache::new(KEPT_OPEN)),
+        }
     }
 
     /// This series, if its volumes have these extents along z.
     pub(super) fn with_depths(self, depths: Vec<u64>) -> Self {
-        Self { depths: Some(depths), ..self }
+        Self {
+            depths: Some(depths),
+            ..self
+        }
     }
 
     /// The size that a volume must have.
     fn size_at(&self, time: u64) -> Xyz<u64> {
-        let depth = |depths: &Vec<u64>| usize::try_from(time).ok().and_then(|time| depths.get(time)).copied();
-        let z = self.depths.as_ref().and_then(depth).unwrap_or(self.shape.size.z);
-        Xyz { z, ..self.shape.size }
+        let depth = |depths: &Vec<u64>| {
+            usize::try_from(time)
+                .ok()
+                .and_then(|time| depths.get(time))
+                .copied()
+        };
+        let z = self
+            .depths
+            .as_ref()
+            .and_then(depth)
+            .unwrap_or(self.shape.size.z);
+        Xyz {
+            z,
+            ..self.shape.size
+        }
     }
 
     pub(super) fn volume(&self, time: u64) -> Result<Arc<dyn Volume>, ReadError> {
@@ -67,7 +94,10 @@ impl Series {
                 found.voxel.name(),
                 voxel.name()
             );
-            return Err(ReadError::Damaged { place: "a series".to_owned(), problem });
+            return Err(ReadError::Damaged {
+                place: "a series".to_owned(),
+                problem,
+            });
         }
         kept().put(time, Arc::clone(&volume));
         Ok(volume)
@@ -75,7 +105,11 @@ impl Series {
 
     /// The volume of a time point, if it is open.
     fn opened_at(&self, time: u64) -> Option<Arc<dyn Volume>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).peek(&time).map(Arc::clone)
+        self.kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .peek(&time)
+            .map(Arc::clone)
     }
 
     fn opened(&self) -> Vec<Arc<dyn Volume>> {
@@ -87,15 +121,29 @@ impl Series {
 /// Part of a volume as part of one in which the volume begins at `start`.
 pub(super) fn moved(part: StoredPart<'_>, start: Tzyx) -> Result<StoredPart<'_>, NoReferences> {
     let chunk = part.array.chunk;
-    if start.iter().zip(chunk).any(|(start, extent)| start % extent != 0) {
-        return Err(NoReferences::unmapped(part.dataset, "it begins within a chunk of the whole volume"));
+    if start
+        .iter()
+        .zip(chunk)
+        .any(|(start, extent)| start % extent != 0)
+    {
+        return Err(NoReferences::unmapped(
+            part.dataset,
+            "it begins within a chunk of the whole volume",
+        ));
     }
-    let moved = move |StoredChunk { place, offset, length }: StoredChunk| StoredChunk {
+    let moved = move |StoredChunk {
+                          place,
+                          offset,
+                          length,
+                      }: StoredChunk| StoredChunk {
         place: std::array::from_fn(|axis| place[axis] + start[axis] / chunk[axis]),
         offset,
         length,
     };
-    Ok(StoredPart { chunks: Box::new(part.chunks.map(moved)), ..part })
+    Ok(StoredPart {
+        chunks: Box::new(part.chunks.map(moved)),
+        ..part
+    })
 }
 
 impl Volume for Series {
@@ -104,7 +152,13 @@ impl Volume for Series {
     }
 
     fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
-        self.volume(request.time)?.read_box(&ReadRequest { time: 0, ..request.clone() }, into)
+        self.volume(request.time)?.read_box(
+            &ReadRequest {
+                time: 0,
+                ..request.clone()
+            },
+            into,
+        )
     }
 
     fn members(&self) -> Members<'_> {
@@ -113,12 +167,17 @@ impl Volume for Series {
     }
 
     fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        Ok(vec![Part { volume: self.volume(time)?, time: 0, region: *region }])
+        Ok(vec![Part {
+            volume: self.volume(time)?,
+            time: 0,
+            region: *region,
+        }])
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
         // A member that cannot be opened is an error when it is read.
-        self.volume(time).map_or_else(|_| Vec::new(), |volume| volume.gaps(0, region))
+        self.volume(time)
+            .map_or_else(|_| Vec::new(), |volume| volume.gaps(0, region))
     }
 
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
@@ -126,7 +185,8 @@ impl Volume for Series {
     }
 
     fn may_be_refused(&self, time: u64, region: &Region) -> bool {
-        self.opened_at(time).is_none_or(|volume| volume.may_be_refused(0, region))
+        self.opened_at(time)
+            .is_none_or(|volume| volume.may_be_refused(0, region))
     }
 
     fn stored_chunk(
@@ -147,23 +207,31 @@ impl Volume for Series {
 
     fn references(&self, path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
         for time in (0..self.shape.times).filter(|time| self.shape.has(*time)) {
-            self.volume(time)?.references(path, &mut |part: StoredPart<'_>| {
-                if part.array.chunk[0] > 1 {
-                    return Err(NoReferences::unmapped(part.dataset, "its chunks hold several time points"));
-                }
-                let chunks = Box::new(part.chunks.filter(|chunk| chunk.place[0] == 0));
-                take(moved(StoredPart { chunks, ..part }, [time, 0, 0, 0])?)
-            })?;
+            self.volume(time)?
+                .references(path, &mut |part: StoredPart<'_>| {
+                    if part.array.chunk[0] > 1 {
+                        return Err(NoReferences::unmapped(
+                            part.dataset,
+                            "its chunks hold several time points",
+                        ));
+                    }
+                    let chunks = Box::new(part.chunks.filter(|chunk| chunk.place[0] == 0));
+                    take(moved(StoredPart { chunks, ..part }, [time, 0, 0, 0])?)
+                })?;
         }
         Ok(())
     }
 
     fn forget_chunks(&self) {
-        self.opened().iter().for_each(|volume| volume.forget_chunks());
+        self.opened()
+            .iter()
+            .for_each(|volume| volume.forget_chunks());
     }
 
     fn forget_pages(&self) -> std::io::Result<()> {
-        self.opened().iter().try_for_each(|volume| volume.forget_pages())
+        self.opened()
+            .iter()
+            .try_for_each(|volume| volume.forget_pages())
     }
 }
 
@@ -176,9 +244,15 @@ mod tests {
     #[test]
     fn what_a_series_is_and_what_is_refused_is_known_before_a_time_point_is_opened() {
         let one = MemoryVolume::of(VoxelType::U8, Xyz::all(2), |_| 1u8);
-        let shape = VolumeShape { is_remote: true, ..one.shape().clone() };
-        let series =
-            Series::new(shape, vec![true, false], Box::new(|_| Err(ReadError::Abandoned(Abandoned))));
+        let shape = VolumeShape {
+            is_remote: true,
+            ..one.shape().clone()
+        };
+        let series = Series::new(
+            shape,
+            vec![true, false],
+            Box::new(|_| Err(ReadError::Abandoned(Abandoned))),
+        );
         let (shape, region) = (series.shape(), Region::whole(Xyz::all(2)));
         assert!(shape.is_remote && shape.has(0) && !shape.has(1) && !shape.has(2));
         assert_eq!(series.unverified(0, &region), None);

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use super::scatter::Sieve;
 use super::series::moved;
 use super::{
-    BoxMut, Members, NoReferences, Part, Positions, ReadCost, ReadError, ReadRequest, Series, TakePart,
-    Tally, Volume, VolumeShape,
+    BoxMut, Members, NoReferences, Part, Positions, ReadCost, ReadError, ReadRequest, Series,
+    TakePart, Tally, Volume, VolumeShape,
 };
 use crate::geometry::{Region, Xyz};
 
-/// Parts that follow each other along z and agree in everything but their extent along it; missing ones read as 0.
+/// Parts that follow each other along z and agree in everything but their extent along it; missing
+/// ones read as 0.
 ///
 /// Stored as a [`Series`] in which the number of the part is the time.
 #[derive(Debug)]
@@ -44,48 +45,97 @@ impl Stack {
             })
             .collect();
         let part = parts.shape().clone();
-        let (size, coding) =
-            (Xyz { z: end, ..part.size }, Err("its parts along z are separate datasets".to_owned()));
-        let shape = VolumeShape { size, times: 1, present: None, coding, fill: None, ..part };
-        Self { parts: Arc::new(parts.with_depths(depths)), ends, shape }
+        let (size, coding) = (
+            Xyz {
+                z: end,
+                ..part.size
+            },
+            Err("its parts along z are separate datasets".to_owned()),
+        );
+        let shape = VolumeShape {
+            size,
+            times: 1,
+            present: None,
+            coding,
+            fill: None,
+            ..part
+        };
+        Self {
+            parts: Arc::new(parts.with_depths(depths)),
+            ends,
+            shape,
+        }
     }
 
     /// The first slice of a part.
     fn start(&self, part: usize) -> u64 {
-        part.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0)
+        part.checked_sub(1)
+            .and_then(|before| self.ends.get(before))
+            .copied()
+            .unwrap_or(0)
     }
 
-    /// The parts that contain some of these slices, with these slices, counted in the stack; missing parts too.
+    /// The parts that contain some of these slices, with these slices, counted in the stack;
+    /// missing parts too.
     fn parts_of(&self, slices: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let first = self.ends.partition_point(|end| *end <= slices.start);
         let parts = self.ends.iter().enumerate().skip(first);
-        let parts =
-            parts.map(move |(part, end)| (part, self.start(part).max(slices.start)..(*end).min(slices.end)));
+        let parts = parts.map(move |(part, end)| {
+            (
+                part,
+                self.start(part).max(slices.start)..(*end).min(slices.end),
+            )
+        });
         parts.take_while(|(_, slices)| slices.start < slices.end)
     }
 
     /// The pieces of a box, missing ones too.
     fn pieces(&self, region: &Region) -> impl Iterator<Item = Piece> + '_ {
         let region = *region;
-        self.parts_of(region.start.z..region.end().z).map(move |(part, slices)| {
-            let size = Xyz { z: slices.end - slices.start, ..region.size };
-            let from = |z| Region { start: Xyz { z, ..region.start }, size };
-            let (within_stack, within_part) = (from(slices.start), from(slices.start - self.start(part)));
-            Piece { part: part as u64, within_stack, within_part }
-        })
+        self.parts_of(region.start.z..region.end().z)
+            .map(move |(part, slices)| {
+                let size = Xyz {
+                    z: slices.end - slices.start,
+                    ..region.size
+                };
+                let from = |z| Region {
+                    start: Xyz { z, ..region.start },
+                    size,
+                };
+                let (within_stack, within_part) =
+                    (from(slices.start), from(slices.start - self.start(part)));
+                Piece {
+                    part: part as u64,
+                    within_stack,
+                    within_part,
+                }
+            })
     }
 
     fn present_pieces(&self, region: &Region) -> impl Iterator<Item = Piece> + '_ {
-        self.pieces(region).filter(|piece| self.parts.shape().has(piece.part))
+        self.pieces(region)
+            .filter(|piece| self.parts.shape().has(piece.part))
     }
 }
 
 /// The request to the part of a piece; the first wanted slice of the piece is `offset`.
 fn request_of(piece: &Piece, offset: u64, request: &ReadRequest) -> ReadRequest {
     let Region { start, size } = piece.within_part;
-    let region =
-        Region { start: Xyz { z: start.z + offset, ..start }, size: Xyz { z: size.z - offset, ..size } };
-    ReadRequest { time: piece.part, region, ..request.clone() }
+    let region = Region {
+        start: Xyz {
+            z: start.z + offset,
+            ..start
+        },
+        size: Xyz {
+            z: size.z - offset,
+            ..size
+        },
+    };
+    ReadRequest {
+        time: piece.part,
+        region,
+        ..request.clone()
+    }
 }
 
 impl Volume for Stack {
@@ -100,7 +150,8 @@ impl Volume for Stack {
             };
             let mut into = into.part(sieve.place, sieve.count);
             if self.parts.shape().has(piece.part) {
-                self.parts.read_box(&request_of(&piece, sieve.offset.z, request), into)?;
+                self.parts
+                    .read_box(&request_of(&piece, sieve.offset.z, request), into)?;
             } else {
                 into.clear();
             }
@@ -109,11 +160,17 @@ impl Volume for Stack {
     }
 
     fn members(&self) -> Members<'_> {
-        Box::new(std::iter::once(Ok(Arc::clone(&self.parts) as Arc<dyn Volume>)))
+        Box::new(std::iter::once(Ok(
+            Arc::clone(&self.parts) as Arc<dyn Volume>
+        )))
     }
 
     fn parts(&self, _time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        let part = |Piece { part: time, within_part: region, .. }| Part {
+        let part = |Piece {
+                        part: time,
+                        within_part: region,
+                        ..
+                    }| Part {
             volume: Arc::clone(&self.parts) as Arc<dyn Volume>,
             time,
             region,
@@ -123,7 +180,12 @@ impl Volume for Stack {
 
     fn gaps(&self, _time: u64, region: &Region) -> Vec<Region> {
         let mut gaps = Vec::new();
-        for Piece { part, within_stack, within_part } in self.pieces(region) {
+        for Piece {
+            part,
+            within_stack,
+            within_part,
+        } in self.pieces(region)
+        {
             if !self.parts.shape().has(part) {
                 gaps.push(within_stack);
                 continue;
@@ -139,7 +201,9 @@ impl Volume for Stack {
     fn references(&self, path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
         for part in (0..self.ends.len()).filter(|part| self.parts.shape().has(*part as u64)) {
             let start = [0, self.start(part), 0, 0];
-            self.parts.volume(part as u64)?.references(path, &mut |part| take(moved(part, start)?))?;
+            self.parts
+                .volume(part as u64)?
+                .references(path, &mut |part| take(moved(part, start)?))?;
         }
         Ok(())
     }
@@ -147,12 +211,19 @@ impl Volume for Stack {
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
         let mut sum = ReadCost::default();
         for run in &wanted.z {
-            for (part, slices) in
-                self.parts_of(run.clone()).filter(|(part, _)| self.parts.shape().has(*part as u64))
+            for (part, slices) in self
+                .parts_of(run.clone())
+                .filter(|(part, _)| self.parts.shape().has(*part as u64))
             {
                 let start = self.start(part);
                 let z = std::iter::once(slices.start - start..slices.end - start).collect();
-                sum += self.parts.cost(&Positions { z, ..wanted.clone() }, tally)?;
+                sum += self.parts.cost(
+                    &Positions {
+                        z,
+                        ..wanted.clone()
+                    },
+                    tally,
+                )?;
             }
         }
         Some(sum)
@@ -170,13 +241,20 @@ mod tests {
 
     /// A stack of parts 4 × 3 voxels wide, whose depths are given; the second one is missing.
     fn stack(depths: &[u64]) -> Stack {
-        let starts: Vec<u64> = (0..depths.len()).map(|part| depths[..part].iter().sum()).collect();
+        let starts: Vec<u64> = (0..depths.len())
+            .map(|part| depths[..part].iter().sum())
+            .collect();
         let all = depths.to_vec();
         let part = move |part: usize| {
             let (start, size) = (starts[part], Xyz::new(4, 3, all[part]));
-            Arc::new(MemoryVolume::of(VoxelType::U8, size, move |at| value(start + at.z, at.y, at.x)))
+            Arc::new(MemoryVolume::of(VoxelType::U8, size, move |at| {
+                value(start + at.z, at.y, at.x)
+            }))
         };
-        let (shape, present) = (part(0).shape().clone(), (0..depths.len()).map(|part| part != 1).collect());
+        let (shape, present) = (
+            part(0).shape().clone(),
+            (0..depths.len()).map(|part| part != 1).collect(),
+        );
         let open = move |number: u64| Ok(part(number as usize) as Arc<dyn Volume>);
         Stack::new(Series::new(shape, present, Box::new(open)), depths.to_vec())
     }
@@ -189,7 +267,11 @@ mod tests {
         for z in along(start.z, size.z, request.step.z) {
             for y in along(start.y, size.y, request.step.y) {
                 for x in along(start.x, size.x, request.step.x) {
-                    all.push(if missing.contains(&z) { 0 } else { value(z, y, x) });
+                    all.push(if missing.contains(&z) {
+                        0
+                    } else {
+                        value(z, y, x)
+                    });
                 }
             }
         }
@@ -199,12 +281,18 @@ mod tests {
     #[test]
     fn every_box_is_joined_from_parts_of_different_depths_at_every_step() {
         let stack = stack(&[2, 3, 1, 4]);
-        assert_eq!((stack.shape().size, stack.shape().times), (Xyz::new(4, 3, 10), 1));
+        assert_eq!(
+            (stack.shape().size, stack.shape().times),
+            (Xyz::new(4, 3, 10), 1)
+        );
         let mut read = Samples::default();
         for start in 0..10 {
             for depth in 1..=10 - start {
                 for step in 1..5 {
-                    let region = Region { start: Xyz::new(1, 0, start), size: Xyz::new(3, 2, depth) };
+                    let region = Region {
+                        start: Xyz::new(1, 0, start),
+                        size: Xyz::new(3, 2, depth),
+                    };
                     let request = ReadRequest::new(0, region).every(Xyz::new(2, 1, step));
                     stack.read(&request, &mut read).unwrap();
                     assert_eq!(read.bytes(), expected(&request, 2..5), "{request:?}");
@@ -226,10 +314,15 @@ mod tests {
     fn a_part_of_unexpected_depth_is_an_error() {
         let part = |depth| MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, depth), |_| 1u8);
         let open = move |number: u64| Ok(Arc::new(part(2 + number)) as Arc<dyn Volume>);
-        let stack =
-            Stack::new(Series::new(part(2).shape().clone(), vec![true; 2], Box::new(open)), vec![2, 2]);
+        let stack = Stack::new(
+            Series::new(part(2).shape().clone(), vec![true; 2], Box::new(open)),
+            vec![2, 2],
+        );
         let read = |z| {
-            let region = Region { start: Xyz::new(0, 0, z), size: Xyz::new(4, 3, 1) };
+            let region = Region {
+                start: Xyz::new(0, 0, z),
+                size: Xyz::new(4, 3, 1),
+            };
             stack.read(&ReadRequest::new(0, region), &mut Samples::default())
         };
         assert!(read(1).is_ok() && matches!(read(2), Err(ReadError::Damaged { .. })));
@@ -239,7 +332,9 @@ mod tests {
     fn slices_of_parts_are_found_where_a_gap_is_longer_than_any_volume() {
         let stack = Stack::new(
             Series::new(
-                MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, 2), |_| 1u8).shape().clone(),
+                MemoryVolume::of(VoxelType::U8, Xyz::new(4, 3, 2), |_| 1u8)
+                    .shape()
+                    .clone(),
                 vec![true, false, true],
                 Box::new(|_| Err(ReadError::Abandoned(crate::flow::cache::Abandoned))),
             ),
@@ -248,7 +343,10 @@ mod tests {
         let parts = |slices| stack.parts_of(slices).collect::<Vec<_>>();
         assert_eq!(parts(1..3), [(0, 1..2), (1, 2..3)]);
         let end = (1 << 40) + 2;
-        assert_eq!(parts(end - 1..end + 2), [(1, end - 1..end), (2, end..end + 2)]);
+        assert_eq!(
+            parts(end - 1..end + 2),
+            [(1, end - 1..end), (2, end..end + 2)]
+        );
         assert_eq!(parts(end + 2..end + 3), []);
     }
 }

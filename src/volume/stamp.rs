@@ -1,9 +1,9 @@
 //! Stamps: recognise a file after it was moved or copied, and detect edits.
 //!
-//! A file is the same if its length, a sample of its bytes and its modification time are equal. A copy has another
-//! time: it is the same if all bytes are equal, which is checked only for files up to [`WHOLE`], because it is slow.
-//! A longer copy must keep the time of its original, as with `cp -p`. Edits change the modification time and are
-//! detected by it.
+//! A file is the same if its length, a sample of its bytes and its modification time are equal. A
+//! copy has another time: it is the same if all bytes are equal, which is checked only for files up
+//! to [`WHOLE`], because it is slow. A longer copy must keep the time of its original, as with `cp
+//! -p`. Edits change the modification time and are detected by it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -37,9 +37,19 @@ pub struct Stamp {
 impl Stamp {
     /// The stamp of an object in a store: its entity tag takes the place of the samples.
     pub fn of_object(version: &Version, name: String) -> Self {
-        let Version { length, etag, modified } = version.clone();
+        let Version {
+            length,
+            etag,
+            modified,
+        } = version.clone();
         let sample = etag.or(modified).unwrap_or_default();
-        Self { name, length, modified: (0, 0), sample, whole: None }
+        Self {
+            name,
+            length,
+            modified: (0, 0),
+            sample,
+            whole: None,
+        }
     }
 
     /// The stamp of the file at a path in its current state, without the digest of all its bytes.
@@ -48,12 +58,22 @@ impl Stamp {
         let about = file.metadata()?;
         let sample = sample(&file, about.len())?;
         let modified = (about.mtime(), about.mtime_nsec());
-        Ok(Self { name, length: about.len(), modified, sample, whole: None })
+        Ok(Self {
+            name,
+            length: about.len(),
+            modified,
+            sample,
+            whole: None,
+        })
     }
 
     /// Adds the digest of all bytes if the file is not too long; reads the whole file.
     pub fn with_whole(self, path: &Path) -> io::Result<Self> {
-        let whole = if self.length <= WHOLE { Some(whole(path)?) } else { None };
+        let whole = if self.length <= WHOLE {
+            Some(whole(path)?)
+        } else {
+            None
+        };
         Ok(Self { whole, ..self })
     }
 
@@ -65,8 +85,8 @@ impl Stamp {
         own.parent().unwrap_or(Path::new("/")).join(&self.name)
     }
 
-    /// Checks that the file at a path is the stamped one; the error says why not. Reads the whole file if only its
-    /// modification time differs.
+    /// Checks that the file at a path is the stamped one; the error says why not. Reads the whole
+    /// file if only its modification time differs.
     pub fn check(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         let now = Self::read(path, String::new()).map_err(|e| format!("{shown}: {e}"))?;
@@ -128,7 +148,10 @@ mod tests {
         let (one, two) = (folder.path().join("one"), folder.path().join("two"));
         let mut bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
         fs::write(&one, &bytes).unwrap();
-        let stamp = Stamp::read(&one, String::new()).unwrap().with_whole(&one).unwrap();
+        let stamp = Stamp::read(&one, String::new())
+            .unwrap()
+            .with_whole(&one)
+            .unwrap();
         assert_eq!(stamp.check(&one), Ok(()));
         fs::copy(&one, &two).unwrap();
         assert_eq!(stamp.check(&two), Ok(()));
@@ -149,7 +172,8 @@ mod tests {
         fs::write(&two, b"abc").unwrap();
         let time = fs::metadata(&one).unwrap().modified().unwrap();
         let file = fs::OpenOptions::new().write(true).open(&two).unwrap();
-        file.set_modified(time + std::time::Duration::from_secs(5)).unwrap();
+        file.set_modified(time + std::time::Duration::from_secs(5))
+            .unwrap();
         assert!(stamp.check(&two).unwrap_err().contains("touch -d @"));
         file.set_modified(time).unwrap();
         assert_eq!(stamp.check(&two), Ok(()));
@@ -161,6 +185,9 @@ mod tests {
         let own = folder.path().join("own");
         fs::write(&own, b"").unwrap();
         let named = |name: &str| Stamp::read(&own, name.to_owned()).unwrap().path(&own);
-        assert_eq!((named(""), named("sub/part")), (own.clone(), folder.path().join("sub/part")));
+        assert_eq!(
+            (named(""), named("sub/part")),
+            (own.clone(), folder.path().join("sub/part"))
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Volumes whose stored values stand for other values: indices into a palette, ids that were merged, and integers that
-//! are scaled slice by slice.
+//! Volumes whose stored values stand for other values: indices into a palette, ids that were
+//! merged, and integers that are scaled slice by slice.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -29,12 +29,13 @@ enum Map {
     Scaling(Scaling),
 }
 
-/// Pairs of an id and the id it stands for, in ascending order of the first, each once. Tables may be long, so there is no
-/// faster and larger structure.
+/// Pairs of an id and the id it stands for, in ascending order of the first, each once. Tables may
+/// be long, so there is no faster and larger structure.
 #[derive(Hash)]
 struct Ids(Vec<(u64, u64)>);
 
-/// The linear functions that map stored integers to real values, one for each position along some of the axes.
+/// The linear functions that map stored integers to real values, one for each position along some
+/// of the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scaling {
     /// Stored values are clamped to this range first.
@@ -43,13 +44,17 @@ pub struct Scaling {
     pub lines: Vec<[f64; 2]>,
     /// The distance in `lines` between adjacent time points; 0 if they share their lines.
     pub time: usize,
-    /// The distances in `lines` between adjacent voxels along x, y and z; 0 along an axis whose voxels share a line.
+    /// The distances in `lines` between adjacent voxels along x, y and z; 0 along an axis whose
+    /// voxels share a line.
     pub space: Xyz<usize>,
 }
 
 impl Values {
     fn new(map: Map) -> Self {
-        Self { digest: Fingerprint::digest(&map), map: Arc::new(map) }
+        Self {
+            digest: Fingerprint::digest(&map),
+            map: Arc::new(map),
+        }
     }
 
     /// Indices into a table of colours (red, green, blue). Indices beyond the table are black.
@@ -75,10 +80,17 @@ impl Values {
         Self::new(Map::Scaling(scaling))
     }
 
-    /// One component (0 red, 1 green, 2 blue) of a palette's colours; `None` unless it is a palette.
+    /// One component (0 red, 1 green, 2 blue) of a palette's colours; `None` unless it is a
+    /// palette.
     pub fn component(&self, component: usize) -> Option<Self> {
-        let Map::Palette(colours) = &*self.map else { return None };
-        let table = colours.iter().filter_map(|colour| colour.get(component)).copied().collect();
+        let Map::Palette(colours) = &*self.map else {
+            return None;
+        };
+        let table = colours
+            .iter()
+            .filter_map(|colour| colour.get(component))
+            .copied()
+            .collect();
         Some(Self::new(Map::Component(table)))
     }
 
@@ -101,20 +113,25 @@ impl Values {
         }
     }
 
-    /// Writes what the stored values of a read stand for into a box. Returns `false` and writes nothing if that is of
-    /// another type.
+    /// Writes what the stored values of a read stand for into a box. Returns `false` and writes
+    /// nothing if that is of another type.
     #[must_use]
     fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest, into: BoxMut<'_>) -> bool {
         let looked_up = |table: &[u8], voxel: &T| {
             let index = usize::try_from(voxel.to_whole()).ok();
-            index.and_then(|index| table.get(index)).copied().unwrap_or(0)
+            index
+                .and_then(|index| table.get(index))
+                .copied()
+                .unwrap_or(0)
         };
         match (&*self.map, into) {
             (Map::Palette(colours), BoxMut::U8(into)) => {
                 let table: Vec<u8> = colours.iter().map(|colour| colour[0]).collect();
                 write(stored, into, |voxel| looked_up(&table, voxel));
             }
-            (Map::Component(table), BoxMut::U8(into)) => write(stored, into, |voxel| looked_up(table, voxel)),
+            (Map::Component(table), BoxMut::U8(into)) => {
+                write(stored, into, |voxel| looked_up(table, voxel))
+            }
             (Map::Ids(ids), BoxMut::U64(into)) => write(stored, into, ids.looked_up()),
             (Map::Scaling(scaling), BoxMut::F32(into)) => scaling.apply(stored, request, into),
             _ => return false,
@@ -125,7 +142,9 @@ impl Values {
 
 /// Writes a value for each voxel into a box; the voxels are contiguous in z, y, x order.
 fn write<T, V>(stored: &[T], mut into: ArrayViewMut3<'_, V>, mut value: impl FnMut(&T) -> V) {
-    into.iter_mut().zip(stored).for_each(|(place, voxel)| *place = value(voxel));
+    into.iter_mut()
+        .zip(stored)
+        .for_each(|(place, voxel)| *place = value(voxel));
 }
 
 impl Ids {
@@ -147,20 +166,40 @@ impl Ids {
 
     fn one(&self, id: u64) -> u64 {
         let place = self.0.binary_search_by_key(&id, |(id, _)| *id);
-        place.ok().and_then(|place| self.0.get(place)).map_or(id, |(_, stands_for)| *stands_for)
+        place
+            .ok()
+            .and_then(|place| self.0.get(place))
+            .map_or(id, |(_, stands_for)| *stands_for)
     }
 }
 
 impl Scaling {
-    fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest, mut into: ArrayViewMut3<'_, f32>) {
+    fn apply<T: Voxel>(
+        &self,
+        stored: &[T],
+        request: &ReadRequest,
+        mut into: ArrayViewMut3<'_, f32>,
+    ) {
         let (size, [lowest, highest]) = (request.size(), self.valid);
-        let rows = into.rows_mut().into_iter().zip(stored.chunks_exact(size.x.max(1) as usize));
+        let rows = into
+            .rows_mut()
+            .into_iter()
+            .zip(stored.chunks_exact(size.x.max(1) as usize));
         for (number, (mut row, voxels)) in (0..).zip(rows) {
-            let before = Xyz::new(0, number % size.y, number / size.y).zip(request.step, |i, step| i * step);
-            let first = request.region.start.zip(before, |start, before| start + before);
+            let before =
+                Xyz::new(0, number % size.y, number / size.y).zip(request.step, |i, step| i * step);
+            let first = request
+                .region
+                .start
+                .zip(before, |start, before| start + before);
             for ((x, place), voxel) in (0..).zip(&mut row).zip(voxels) {
-                let [slope, intercept] =
-                    self.line(request.time, Xyz { x: first.x + x * request.step.x, ..first });
+                let [slope, intercept] = self.line(
+                    request.time,
+                    Xyz {
+                        x: first.x + x * request.step.x,
+                        ..first
+                    },
+                );
                 *place = (voxel.to_f64().max(lowest).min(highest) * slope + intercept) as f32;
             }
         }
@@ -176,7 +215,9 @@ impl Scaling {
 impl Hash for Scaling {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.valid.map(f64::to_bits).hash(state);
-        self.lines.iter().for_each(|line| line.map(f64::to_bits).hash(state));
+        self.lines
+            .iter()
+            .for_each(|line| line.map(f64::to_bits).hash(state));
         (self.time, self.space).hash(state);
     }
 }
@@ -213,8 +254,17 @@ impl Mapped {
     /// The volume of what the values of `stored` stand for.
     pub fn new(stored: Arc<dyn Volume>, values: Values) -> Self {
         let coding = Err("its stored values stand for others".to_owned());
-        let shape = VolumeShape { voxel: values.voxel(), coding, fill: None, ..stored.shape().clone() };
-        Self { shape, stored, values }
+        let shape = VolumeShape {
+            voxel: values.voxel(),
+            coding,
+            fill: None,
+            ..stored.shape().clone()
+        };
+        Self {
+            shape,
+            stored,
+            values,
+        }
     }
 }
 
@@ -229,8 +279,14 @@ impl Volume for Mapped {
         match with_samples!(&stored, stored => self.values.apply(stored, request, into)) {
             true => Ok(()),
             false => {
-                let problem = format!("voxels were read as another type than {}", self.shape.voxel.name());
-                Err(ReadError::Damaged { place: "a volume of mapped values".to_owned(), problem })
+                let problem = format!(
+                    "voxels were read as another type than {}",
+                    self.shape.voxel.name()
+                );
+                Err(ReadError::Damaged {
+                    place: "a volume of mapped values".to_owned(),
+                    problem,
+                })
             }
         }
     }
@@ -240,7 +296,11 @@ impl Volume for Mapped {
     }
 
     fn parts(&self, time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        Ok(vec![Part { volume: Arc::clone(&self.stored), time, region: *region }])
+        Ok(vec![Part {
+            volume: Arc::clone(&self.stored),
+            time,
+            region: *region,
+        }])
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
@@ -255,7 +315,9 @@ mod tests {
 
     fn read(values: Values, stored: MemoryVolume, request: &ReadRequest) -> Samples {
         let mut samples = Samples::default();
-        Mapped::new(Arc::new(stored), values).read(request, &mut samples).unwrap();
+        Mapped::new(Arc::new(stored), values)
+            .read(request, &mut samples)
+            .unwrap();
         samples
     }
 
@@ -266,7 +328,9 @@ mod tests {
     #[test]
     fn ids_stand_for_others_or_for_themselves() {
         let size = Xyz::new(6, 1, 1);
-        let stored = MemoryVolume::of(VoxelType::I32, size, |at| [3, 3, -1, 7, 3, 0][at.x as usize]);
+        let stored = MemoryVolume::of(VoxelType::I32, size, |at| {
+            [3, 3, -1, 7, 3, 0][at.x as usize]
+        });
         let values = Values::ids(vec![(3, 1), (u64::MAX, 5), (3, 1 << 40)]);
         let ids = read(values, stored, &whole(size));
         assert_eq!(ids, Samples::U64(vec![1 << 40, 1 << 40, 5, 7, 1 << 40, 0]));
@@ -278,7 +342,10 @@ mod tests {
         let stored = || MemoryVolume::of(VoxelType::U8, size, |at| [1_u8, 0, 200][at.x as usize]);
         let palette = Values::palette(vec![[1, 2, 3], [4, 5, 6]]);
         let blue = palette.component(2).unwrap();
-        assert_eq!(read(blue.clone(), stored(), &whole(size)), Samples::U8(vec![6, 3, 0]));
+        assert_eq!(
+            read(blue.clone(), stored(), &whole(size)),
+            Samples::U8(vec![6, 3, 0])
+        );
         assert_ne!(Some(blue), palette.component(1));
         assert_eq!(Values::ids(Vec::new()).component(0), None);
     }
@@ -286,15 +353,30 @@ mod tests {
     #[test]
     fn each_slice_has_its_own_scale() {
         let size = Xyz::new(2, 2, 3);
-        let stored = MemoryVolume::of(VoxelType::U8, size, |at| (10 * at.z + 2 * at.y + at.x) as u8);
+        let stored = MemoryVolume::of(VoxelType::U8, size, |at| {
+            (10 * at.z + 2 * at.y + at.x) as u8
+        });
         let lines = vec![[1.0, 0.5], [2.0, 0.0], [0.5, -1.0]];
-        let values =
-            |space| Values::scaled(Scaling { valid: [1.0, 21.0], lines: lines.clone(), time: 0, space });
+        let values = |space| {
+            Values::scaled(Scaling {
+                valid: [1.0, 21.0],
+                lines: lines.clone(),
+                time: 0,
+                space,
+            })
+        };
         let along_z = values(Xyz::new(0, 0, 1));
-        let last = Region { start: Xyz::new(0, 0, 2), size: Xyz::new(2, 2, 1) };
+        let last = Region {
+            start: Xyz::new(0, 0, 2),
+            size: Xyz::new(2, 2, 1),
+        };
         let scaled = read(along_z.clone(), stored.clone(), &ReadRequest::new(0, last));
         assert_eq!(scaled, Samples::F32(vec![9.0, 9.5, 9.5, 9.5]));
-        let every_second = read(along_z, stored.clone(), &whole(size).every(Xyz::new(1, 2, 2)));
+        let every_second = read(
+            along_z,
+            stored.clone(),
+            &whole(size).every(Xyz::new(1, 2, 2)),
+        );
         assert_eq!(every_second, Samples::F32(vec![1.5, 1.5, 9.0, 9.5]));
         let along_x = read(values(Xyz::new(1, 0, 0)), stored, &whole(Xyz::new(2, 1, 1)));
         assert_eq!(along_x, Samples::F32(vec![1.5, 2.0]));

@@ -1,4 +1,5 @@
-//! Protected datasets: who sees them, what everyone else learns (nothing), and where secrets must not appear.
+//! Protected datasets: who sees them, what everyone else learns (nothing), and where secrets must
+//! not appear.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,10 +19,14 @@ const GUEST: &str = "guest-secret-of-today";
 /// Serves `open` to everyone, `brain` and `raw-1` to the lab, and `raw-1` to guests.
 fn served(place: &Place, server: &str) -> Server {
     let wide = fixture("wide.h5");
-    place.write("lab.txt", &format!("# two at a time, for rotation\n{LAB}\n{OLD}\n"));
+    place.write(
+        "lab.txt",
+        &format!("# two at a time, for rotation\n{LAB}\n{OLD}\n"),
+    );
     place.write("guests.txt", &format!("{GUEST}\n"));
-    let datasets: String =
-        ["open", "brain", "raw-1"].map(|token| format!("[datasets.{token}]\nfile = {wide:?}\n")).concat();
+    let datasets: String = ["open", "brain", "raw-1"]
+        .map(|token| format!("[datasets.{token}]\nfile = {wide:?}\n"))
+        .concat();
     place.write(
         "voltile.toml",
         &format!(
@@ -62,13 +67,22 @@ fn addresses(token: &str) -> Vec<String> {
 }
 
 fn schemes(answer: &Answer) -> Vec<&str> {
-    let challenges = answer.headers.iter().filter(|(name, _)| name == "www-authenticate");
-    challenges.filter_map(|(_, value)| value.split(' ').next()).collect()
+    let challenges = answer
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "www-authenticate");
+    challenges
+        .filter_map(|(_, value)| value.split(' ').next())
+        .collect()
 }
 
 fn assert_unauthorized(answer: &Answer, what: &str) {
     assert_eq!(answer.status, 401, "{what}: {answer:?}");
-    let expected: &[&str] = if what.starts_with("/k/") { &["Bearer"] } else { &["Basic", "Bearer"] };
+    let expected: &[&str] = if what.starts_with("/k/") {
+        &["Bearer"]
+    } else {
+        &["Basic", "Bearer"]
+    };
     assert_eq!(schemes(answer), expected, "{what}");
     assert_eq!(answer.header("cache-control"), Some("no-store"), "{what}");
 }
@@ -82,20 +96,39 @@ fn a_protected_dataset_and_an_absent_one_are_the_same_to_strangers() {
         if hidden.status == 404 {
             // Not an address of datasets in any case: the syntax decides.
             assert_eq!(hidden.text(), missing.text(), "{brain}");
-            assert_ne!(server.get(&brain.replace("brain", "open")).status, 200, "{brain}");
+            assert_ne!(
+                server.get(&brain.replace("brain", "open")).status,
+                200,
+                "{brain}"
+            );
             continue;
         }
         assert_unauthorized(&hidden, brain);
         assert_unauthorized(&missing, &absent);
         assert_eq!(hidden.body, missing.body, "{brain}");
-        let names =
-            |answer: &Answer| answer.headers.iter().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>();
+        let names = |answer: &Answer| {
+            answer
+                .headers
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect::<BTreeSet<_>>()
+        };
         assert_eq!(names(&hidden), names(&missing), "{brain}");
     }
-    for wrong in ["Bearer wrong", "Basic eDp5", "Bearer", "lab-secret-of-this-year", &basic("wrong")] {
+    for wrong in [
+        "Bearer wrong",
+        "Basic eDp5",
+        "Bearer",
+        "lab-secret-of-this-year",
+        &basic("wrong"),
+    ] {
         let headers = [("Authorization", wrong)];
         assert_unauthorized(&server.ask("GET", &addresses("brain")[0], &headers), wrong);
-        assert_eq!(server.ask("GET", &addresses("open")[0], &headers).status, 200, "{wrong}");
+        assert_eq!(
+            server.ask("GET", &addresses("open")[0], &headers).status,
+            200,
+            "{wrong}"
+        );
     }
     for path in [
         "/k/wrong/",
@@ -113,46 +146,84 @@ fn a_protected_dataset_and_an_absent_one_are_the_same_to_strangers() {
 fn a_secret_opens_its_datasets_in_every_form_and_to_every_viewer() {
     let place = Place::new();
     let server = served(&place, "");
-    let open: Vec<Answer> = addresses("open").iter().map(|path| server.get(path)).collect();
+    let open: Vec<Answer> = addresses("open")
+        .iter()
+        .map(|path| server.get(path))
+        .collect();
     assert!(open.iter().filter(|answer| answer.status == 200).count() >= 9);
     for (path, public) in addresses("brain").iter().zip(&open) {
         for secret in [LAB, OLD] {
-            let bearer = server.ask("GET", path, &[("Authorization", &format!("Bearer {secret}"))]);
+            let bearer = server.ask(
+                "GET",
+                path,
+                &[("Authorization", &format!("Bearer {secret}"))],
+            );
             let basic = server.ask("GET", path, &[("Authorization", &basic(secret))]);
             let in_path = server.get(&format!("/k/{secret}{path}"));
             for answer in [bearer, basic, in_path] {
                 assert_eq!(answer.status, public.status, "{path}");
-                if answer.header("content-type").is_some_and(|kind| kind.contains("png")) {
+                if answer
+                    .header("content-type")
+                    .is_some_and(|kind| kind.contains("png"))
+                {
                     assert_eq!(answer.body, public.body, "{path}");
                     assert_ne!(answer.etag(), public.etag(), "no cache has both: {path}");
                 }
                 assert!(
-                    answer.header("cache-control").unwrap_or_default().contains("private"),
+                    answer
+                        .header("cache-control")
+                        .unwrap_or_default()
+                        .contains("private"),
                     "{path}: {answer:?}"
                 );
-                assert!(!answer.header("cache-control").unwrap().contains("public"), "{path}");
+                assert!(
+                    !answer.header("cache-control").unwrap().contains("public"),
+                    "{path}"
+                );
             }
         }
     }
     assert!(open[0].header("cache-control").unwrap().contains("public"));
-    let known = server.ask("GET", &format!("/k/{LAB}{}", addresses("brain")[0]), &[("If-None-Match", "*")]);
-    assert_eq!((known.status, known.header("cache-control")), (304, Some("private, max-age=3600")));
+    let known = server.ask(
+        "GET",
+        &format!("/k/{LAB}{}", addresses("brain")[0]),
+        &[("If-None-Match", "*")],
+    );
+    assert_eq!(
+        (known.status, known.header("cache-control")),
+        (304, Some("private, max-age=3600"))
+    );
 }
 
 #[test]
 fn each_secret_opens_its_own_datasets_only() {
     let place = Place::new();
     let server = served(&place, "");
-    let status =
-        |secret: &str, token: &str| server.get(&format!("/k/{secret}{}", addresses(token)[0])).status;
-    assert_eq!(["open", "brain", "raw-1"].map(|token| status(LAB, token)), [200, 200, 200]);
-    assert_eq!(["open", "brain", "raw-1"].map(|token| status(GUEST, token)), [200, 401, 200]);
+    let status = |secret: &str, token: &str| {
+        server
+            .get(&format!("/k/{secret}{}", addresses(token)[0]))
+            .status
+    };
+    assert_eq!(
+        ["open", "brain", "raw-1"].map(|token| status(LAB, token)),
+        [200, 200, 200]
+    );
+    assert_eq!(
+        ["open", "brain", "raw-1"].map(|token| status(GUEST, token)),
+        [200, 401, 200]
+    );
     // A guest learns no more of names that the lab's rule covers than of any others.
-    assert_eq!(["raw-2", "absent"].map(|token| status(GUEST, token)), [401, 401]);
+    assert_eq!(
+        ["raw-2", "absent"].map(|token| status(GUEST, token)),
+        [401, 401]
+    );
     assert_eq!(status(LAB, "raw-2"), 404);
     let both = [("Authorization", &*format!("Bearer {GUEST}"))];
     let answer = server.ask("GET", &format!("/k/{LAB}{}", addresses("absent")[0]), &both);
-    assert_eq!(answer.status, 404, "whoever has opened everything is told what is not there");
+    assert_eq!(
+        answer.status, 404,
+        "whoever has opened everything is told what is not there"
+    );
     assert!(answer.problem().contains("brain"), "{answer:?}");
 }
 
@@ -187,20 +258,42 @@ fn lists_show_what_the_request_may_see() {
         for hidden in ["brain", "raw-1", "raw-*"] {
             assert!(!answer.text().contains(hidden), "{path} names {hidden}");
         }
-        assert!(answer.header("vary").unwrap_or_default().contains("Authorization"), "{path}");
+        assert!(
+            answer
+                .header("vary")
+                .unwrap_or_default()
+                .contains("Authorization"),
+            "{path}"
+        );
     }
-    assert!(!server.get(&format!("{MOUNT}/open/absent/xy/0/0_0_0.png")).problem().contains("brain"));
-    // The page below a secret finds everything by relative addresses, and documents contain the secret.
+    assert!(
+        !server
+            .get(&format!("{MOUNT}/open/absent/xy/0/0_0_0.png"))
+            .problem()
+            .contains("brain")
+    );
+    // The page below a secret finds everything by relative addresses, and documents contain the
+    // secret.
     let prefix = format!("/k/{LAB}");
-    assert_eq!(server.get(&prefix).header("location"), Some(&*format!("./{LAB}/")));
+    assert_eq!(
+        server.get(&prefix).header("location"),
+        Some(&*format!("./{LAB}/"))
+    );
     for path in ["/", "/simple"] {
         let page = server.get(&format!("{prefix}{path}"));
         assert_eq!(page.status, 200);
-        assert!(!page.text().contains("src=\"/") && !page.text().contains("href=\"/"), "{}", page.text());
+        assert!(
+            !page.text().contains("src=\"/") && !page.text().contains("href=\"/"),
+            "{}",
+            page.text()
+        );
         assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
     }
     let projects = server.get(&format!("{prefix}/projects.json")).text();
-    assert!(projects.contains(&format!("{prefix}{MOUNT}/brain/")), "{projects}");
+    assert!(
+        projects.contains(&format!("{prefix}{MOUNT}/brain/")),
+        "{projects}"
+    );
 }
 
 #[test]
@@ -208,19 +301,38 @@ fn each_view_has_documents_of_its_own() {
     let place = Place::new();
     let server = served(&place, "");
     let list = |prefix: &str| server.get(&format!("{prefix}/datasets.json"));
-    let views = ["".to_owned(), format!("/k/{LAB}"), format!("/k/{GUEST}"), format!("/k/{OLD}")];
+    let views = [
+        "".to_owned(),
+        format!("/k/{LAB}"),
+        format!("/k/{GUEST}"),
+        format!("/k/{OLD}"),
+    ];
     let [public, lab, guest, old] = views.map(|prefix| list(&prefix));
-    assert_eq!(server.count("voltile_documents_built_total"), 3, "two secrets of an entry are one view");
+    assert_eq!(
+        server.count("voltile_documents_built_total"),
+        3,
+        "two secrets of an entry are one view"
+    );
     assert_eq!((old.etag(), &old.body), (lab.etag(), &lab.body));
     for known in [&lab, &guest] {
         let answer = server.ask("GET", "/datasets.json", &[("If-None-Match", known.etag())]);
-        assert_eq!((answer.status, &answer.body), (200, &public.body), "a view is not confirmed by another");
+        assert_eq!(
+            (answer.status, &answer.body),
+            (200, &public.body),
+            "a view is not confirmed by another"
+        );
         assert_eq!(known.header("cache-control"), Some("private, no-cache"));
     }
     let protected = [&public, &guest, &lab].map(|answer| answer.json()["protected"].clone());
-    assert_eq!(protected, [true, true, true], "nobody has opened both entries");
+    assert_eq!(
+        protected,
+        [true, true, true],
+        "nobody has opened both entries"
+    );
     let both = [("Authorization", &*format!("Bearer {GUEST}"))];
-    let all = server.ask("GET", &format!("/k/{LAB}/datasets.json"), &both).json();
+    let all = server
+        .ask("GET", &format!("/k/{LAB}/datasets.json"), &both)
+        .json();
     assert_eq!(all["protected"], false);
 }
 
@@ -229,38 +341,80 @@ fn a_wrong_secret_in_a_path_is_answered_with_a_field_for_the_right_one() {
     let place = Place::new();
     let mut server = served(&place, "[log]\naccess = true");
     let page = |path: &str| server.ask("GET", path, &[("Accept", "text/html,*/*;q=0.8")]);
-    for path in ["/k/wrong/", "/k/wrong", "/k/", "/k/wrong/datasets/brain.json", "/k/wrong?secret="] {
+    for path in [
+        "/k/wrong/",
+        "/k/wrong",
+        "/k/",
+        "/k/wrong/datasets/brain.json",
+        "/k/wrong?secret=",
+    ] {
         let answer = page(path);
         assert_eq!(
             (answer.status, schemes(&answer)),
             (401, vec!["Bearer"]),
             "no dialog asks for a password: {path}"
         );
-        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+        assert_eq!(
+            answer.header("content-type"),
+            Some("text/html; charset=utf-8"),
+            "{path}"
+        );
         assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
         assert!(
-            answer.header("content-security-policy").unwrap().contains("form-action 'self'"),
+            answer
+                .header("content-security-policy")
+                .unwrap()
+                .contains("form-action 'self'"),
             "{answer:?}"
         );
-        assert!(answer.text().contains("name=\"secret\"") && !answer.text().contains("brain"), "{answer:?}");
-        assert_eq!(answer.body, page("/k/wrong/datasets/absent.json").body, "{path}");
+        assert!(
+            answer.text().contains("name=\"secret\"") && !answer.text().contains("brain"),
+            "{answer:?}"
+        );
+        assert_eq!(
+            answer.body,
+            page("/k/wrong/datasets/absent.json").body,
+            "{path}"
+        );
     }
-    // Without a place in the path, the secret in a header does not help there: the answer must not ask for one.
-    assert_unauthorized(&server.ask("GET", "/k/wrong/", &[("Authorization", &basic(LAB))]), "/k/wrong/");
+    // Without a place in the path, the secret in a header does not help there: the answer must not
+    // ask for one.
+    assert_unauthorized(
+        &server.ask("GET", "/k/wrong/", &[("Authorization", &basic(LAB))]),
+        "/k/wrong/",
+    );
     // What is typed takes the place of the wrong secret, whether it is right or not.
     for (path, place) in [
         (format!("/k/wrong/?secret={LAB}"), format!("../{LAB}/")),
         (format!("/k/?secret={LAB}"), format!("./{LAB}/")),
-        (format!("/k/wrong/datasets/brain.json?secret={LAB}"), format!("../../{LAB}/datasets/brain.json")),
-        ("/k/wrong/?secret=a+b%2F..".to_owned(), "../a%20b%2F../".to_owned()),
+        (
+            format!("/k/wrong/datasets/brain.json?secret={LAB}"),
+            format!("../../{LAB}/datasets/brain.json"),
+        ),
+        (
+            "/k/wrong/?secret=a+b%2F..".to_owned(),
+            "../a%20b%2F../".to_owned(),
+        ),
     ] {
         let answer = page(&path);
-        assert_eq!((answer.status, answer.header("location")), (303, Some(&*place)), "{path}");
+        assert_eq!(
+            (answer.status, answer.header("location")),
+            (303, Some(&*place)),
+            "{path}"
+        );
         assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
     }
     let right = page(&format!("/k/{LAB}/datasets/brain.json?secret=other"));
-    assert_eq!(right.status, 200, "where the secret is right, the query is nothing");
-    let simple = |prefix: &str| server.get(&format!("{prefix}/simple")).text().contains("name=\"secret\"");
+    assert_eq!(
+        right.status, 200,
+        "where the secret is right, the query is nothing"
+    );
+    let simple = |prefix: &str| {
+        server
+            .get(&format!("{prefix}/simple"))
+            .text()
+            .contains("name=\"secret\"")
+    };
     assert_eq!([simple(""), simple(&format!("/k/{LAB}"))], [true, false]);
     server.stop();
     assert!(!server.log().contains(LAB), "{}", server.log());
@@ -281,16 +435,22 @@ fn secrets_are_in_no_log_and_no_error() {
         assert!(!format!("{answer:?}").contains(LAB), "{answer:?}");
     }
     server.stop();
-    assert!(!server.log().contains(LAB) && !server.log().contains(GUEST), "{}", server.log());
+    assert!(
+        !server.log().contains(LAB) && !server.log().contains(GUEST),
+        "{}",
+        server.log()
+    );
 }
 
 #[test]
 fn an_unreadable_file_of_secrets_is_a_fault_and_never_an_open_door() {
     let place = Place::new();
     let wide = fixture("wide.h5");
-    for (content, word) in
-        [(None, "there is no file"), (Some(""), "has no secret"), (Some("two words"), "secret 1")]
-    {
+    for (content, word) in [
+        (None, "there is no file"),
+        (Some(""), "has no secret"),
+        (Some("two words"), "secret 1"),
+    ] {
         match content {
             Some(text) => fs::write(place.path("lab.txt"), text).unwrap(),
             None => assert!(!place.path("lab.txt").exists()),
@@ -341,7 +501,10 @@ fn below_a_base_path_requests_arrive_with_and_without_it() {
     let server = served(&place, "base_path = \"/volumes\"");
     let tile = &addresses("open")[0];
     assert!(server.get(tile).picture() == server.get(&format!("/volumes{tile}")).picture());
-    assert_eq!(server.get("/volumes?a=1").header("location"), Some("./volumes/?a=1"));
+    assert_eq!(
+        server.get("/volumes?a=1").header("location"),
+        Some("./volumes/?a=1")
+    );
     let page = server.get("/volumes/");
     assert_eq!(page.status, 200);
     let text = server.get("/volumes/projects.json").text();
@@ -349,9 +512,18 @@ fn below_a_base_path_requests_arrive_with_and_without_it() {
     assert_eq!(server.get("/projects.json").text(), text);
     let secret = server.get(&format!("/volumes/k/{LAB}{}", addresses("brain")[0]));
     assert_eq!(secret.status, 200);
-    let projects = server.get(&format!("/volumes/k/{LAB}/projects.json")).text();
-    assert!(projects.contains(&format!("/volumes/k/{LAB}{MOUNT}/brain/")), "{projects}");
-    assert!(server.printed().contains("/volumes/ndtilecache/"), "{}", server.printed());
+    let projects = server
+        .get(&format!("/volumes/k/{LAB}/projects.json"))
+        .text();
+    assert!(
+        projects.contains(&format!("/volumes/k/{LAB}{MOUNT}/brain/")),
+        "{projects}"
+    );
+    assert!(
+        server.printed().contains("/volumes/ndtilecache/"),
+        "{}",
+        server.printed()
+    );
     assert_eq!(server.get("/volumesx/datasets.json").status, 404);
 }
 
@@ -365,14 +537,28 @@ fn requests_for_other_hosts_are_refused_if_hosts_are_listed() {
         connection.receive("GET").unwrap().status
     };
     let tile = &addresses("open")[0];
-    for host in ["tiles.example.org", "TILES.example.org:8080", "[::1]", "[::1]:80"] {
+    for host in [
+        "tiles.example.org",
+        "TILES.example.org:8080",
+        "[::1]",
+        "[::1]:80",
+    ] {
         assert_eq!(status(tile, host), 200, "{host}");
     }
-    for host in ["evil.example.org", "localhost", "127.0.0.1:80", "tiles.example.org.evil"] {
+    for host in [
+        "evil.example.org",
+        "localhost",
+        "127.0.0.1:80",
+        "tiles.example.org.evil",
+    ] {
         assert_eq!(status(tile, host), 421, "{host}");
         assert_eq!(status("/datasets.json", host), 421, "{host}");
         assert_eq!(status("/k/wrong", host), 421, "{host}");
-        assert_eq!(status("/livez", host), 200, "{host}: probes name the host as they reach it");
+        assert_eq!(
+            status("/livez", host),
+            200,
+            "{host}: probes name the host as they reach it"
+        );
     }
 }
 
@@ -405,11 +591,17 @@ fn a_forged_digest_of_a_public_file_shows_nothing_of_a_protected_one() {
         let path = format!("{MOUNT}/{token}/raw/xy/{z}/0_0_0.png");
         server.ask("GET", &path, &[(lab.0, &lab.1)]).picture()
     };
-    // The record is the server's own, so that nothing but the rules of access tells the files apart.
+    // The record is the server's own, so that nothing but the rules of access tells the files
+    // apart.
     forge(&place, "hidden.h5", 0o644);
     let mut server = place.serve::<&str>([]);
     assert_eq!(shown(&server, "hidden", 0), volumes::plane(2, 0));
-    assert_eq!(server.get(&format!("{MOUNT}/a/raw/xy/0/0_0_0.png")).picture(), volumes::plane(1, 0));
+    assert_eq!(
+        server
+            .get(&format!("{MOUNT}/a/raw/xy/0/0_0_0.png"))
+            .picture(),
+        volumes::plane(1, 0)
+    );
     assert_eq!(
         [shown(&server, "a", 1), shown(&server, "hidden", 1)],
         [1, 2].map(|seed| volumes::plane(seed, 1))
@@ -420,11 +612,18 @@ fn a_forged_digest_of_a_public_file_shows_nothing_of_a_protected_one() {
     place.write("voltile.toml", rules.split_once("[[access]]").unwrap().0);
     let server = place.serve::<&str>([]);
     assert_eq!(shown(&server, "a", 0), volumes::plane(1, 0));
-    assert_eq!(shown(&server, "hidden", 0), volumes::plane(1, 0), "one is taken for the other");
+    assert_eq!(
+        shown(&server, "hidden", 0),
+        volumes::plane(1, 0),
+        "one is taken for the other"
+    );
     place.write("voltile.toml", &rules);
     server.signal(rustix::process::Signal::HUP);
     wait_until("the rules are in force", || {
-        server.get(&format!("{MOUNT}/hidden/raw/xy/0/0_0_0.png")).status == 401
+        server
+            .get(&format!("{MOUNT}/hidden/raw/xy/0/0_0_0.png"))
+            .status
+            == 401
     });
     assert_eq!(shown(&server, "hidden", 0), volumes::plane(2, 0));
 }
@@ -437,21 +636,37 @@ fn a_digest_that_others_can_write_is_not_believed() {
     }
     fs::set_permissions(place.path("a.h5"), fs::Permissions::from_mode(0o640)).unwrap();
     let shown = |z: usize| {
-        let settings =
-            ["files.identity=content", "render.neighbours=0", "datasets.b.channels.raw.window=full"];
+        let settings = [
+            "files.identity=content",
+            "render.neighbours=0",
+            "datasets.b.channels.raw.window=full",
+        ];
         let settings = settings.iter().flat_map(|setting| ["--set", setting]);
         let more = ["--set", "datasets.a.channels.raw.window=full"];
         let server = place.serve(["a.h5", "b.h5"].into_iter().chain(settings).chain(more));
-        ["b", "a"].map(|token| server.tile(&format!("{token}/raw/xy/{z}/0_0_0.png")).picture())
+        ["b", "a"].map(|token| {
+            server
+                .tile(&format!("{token}/raw/xy/{z}/0_0_0.png"))
+                .picture()
+        })
     };
     for mode in [0o666, 0o664, 0o646] {
         forge(&place, "b.h5", mode);
-        assert_eq!(shown(0), [2, 1].map(|seed| volumes::plane(seed, 0)), "{mode:o}");
+        assert_eq!(
+            shown(0),
+            [2, 1].map(|seed| volumes::plane(seed, 0)),
+            "{mode:o}"
+        );
     }
     let record = place.path(".a.h5.blake3");
     fs::remove_file(&record).unwrap();
     // A server is confined, and does not write there.
-    assert_eq!(place.run(["check", "a.h5", "--set", "files.identity=content"]).code, 0);
+    assert_eq!(
+        place
+            .run(["check", "a.h5", "--set", "files.identity=content"])
+            .code,
+        0
+    );
     assert_eq!(
         record.metadata().unwrap().mode() & 0o777,
         0o640,

@@ -1,7 +1,8 @@
 //! Damaged and malicious files: no content crashes the program, and it reports what is wrong.
 //!
-//! Each bad file is inspected, checked and served by processes with limits on processor time and memory. The outcomes are
-//! printed as a table: `cargo test --test stories bad_files -- --nocapture`.
+//! Each bad file is inspected, checked and served by processes with limits on processor time and
+//! memory. The outcomes are printed as a table: `cargo test --test stories bad_files --
+//! --nocapture`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +27,10 @@ fn limits() -> String {
 
 /// Runs a command with limits on time and memory.
 fn limited(place: &Place, arguments: &[&str]) -> Outcome {
-    outcome(&mut place.limited(&format!("{} && ulimit -d {}", limits(), MEMORY >> 10), arguments))
+    outcome(&mut place.limited(
+        &format!("{} && ulimit -d {}", limits(), MEMORY >> 10),
+        arguments,
+    ))
 }
 
 /// Every file below a folder.
@@ -47,9 +51,14 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 /// The files of a collection, without its descriptions.
 fn bad_files(folder: &Path) -> Vec<PathBuf> {
     let is_text = |path: &PathBuf| {
-        path.extension().is_some_and(|e| e == "md" || e == "toml" || e == "json") || path.ends_with("COPYING")
+        path.extension()
+            .is_some_and(|e| e == "md" || e == "toml" || e == "json")
+            || path.ends_with("COPYING")
     };
-    files_below(folder).into_iter().filter(|path| !is_text(path)).collect()
+    files_below(folder)
+        .into_iter()
+        .filter(|path| !is_text(path))
+        .collect()
 }
 
 /// The outcome for a file.
@@ -78,18 +87,30 @@ fn fate(file: &Path) -> Fate {
     let inspected = limited(&place, &["inspect", name]);
     let checked = limited(&place, &["check", "--config", "bad.toml"]);
     fs::copy(fixture("wide.h5"), place.path("good.h5")).unwrap();
-    let serve = ["serve", "--bind", "127.0.0.1:0", "--config", "bad.toml", "good.h5"];
+    let serve = [
+        "serve",
+        "--bind",
+        "127.0.0.1:0",
+        "--config",
+        "bad.toml",
+        "good.h5",
+    ];
     if inspected.code == 0 {
         // `check` alone fails for data that cannot be decoded, and for missing files.
         let is_known = |err: &str| err.contains("cannot decode") || err.contains("is incomplete");
-        assert!(checked.code == 0 || is_known(&checked.err), "{name}: {}", checked.err);
+        assert!(
+            checked.code == 0 || is_known(&checked.err),
+            "{name}: {}",
+            checked.err
+        );
         return served(&place.start(place.limited(&limits(), serve)), name);
     }
     let refused = limited(&place, &serve);
     for (Outcome { code, err, .. }, expected) in [(&inspected, 1), (&checked, 1), (&refused, 2)] {
         assert_eq!(*code, expected, "{name}: {err}");
         assert!(
-            err.contains("1 thing is wrong") && err.contains(file.file_name().unwrap().to_str().unwrap()),
+            err.contains("1 thing is wrong")
+                && err.contains(file.file_name().unwrap().to_str().unwrap()),
             "{err}"
         );
     }
@@ -98,25 +119,46 @@ fn fate(file: &Path) -> Fate {
         .lines()
         .find(|line| line.trim().starts_with("datasets.bad"))
         .expect("the fault is listed");
-    Fate::Refused(line.split(file.to_str().unwrap()).last().unwrap().trim_matches([':', ' ']).to_owned())
+    Fate::Refused(
+        line.split(file.to_str().unwrap())
+            .last()
+            .unwrap()
+            .trim_matches([':', ' '])
+            .to_owned(),
+    )
 }
 
 /// Requests tiles of the first channels, and after each channel one of the good file.
 fn served(server: &Server, name: &str) -> Fate {
     let described = server.json("/datasets.json");
-    let bad =
-        described["datasets"].as_array().unwrap().iter().find(|dataset| dataset["token"] == "bad").unwrap();
+    let bad = described["datasets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|dataset| dataset["token"] == "bad")
+        .unwrap();
     let (mut tiles, mut errors) = (0, 0);
-    for channel in bad["channels"].as_array().unwrap().iter().take(MAX_CHANNELS) {
+    for channel in bad["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .take(MAX_CHANNELS)
+    {
         let time = if channel["times"].is_null() { "" } else { "0/" };
         for (axis, plane) in [(2, "xy"), (1, "xz"), (0, "yz")] {
             for level in [0, 1] {
                 let middle = channel["levels"][0]["size"][axis].as_u64().unwrap() / (2 << level);
                 let name_of = channel["name"].as_str().unwrap();
-                let status =
-                    server.tile(&format!("bad/{name_of}/{plane}/{time}{middle}/0_0_{level}.png")).status;
+                let status = server
+                    .tile(&format!(
+                        "bad/{name_of}/{plane}/{time}{middle}/0_0_{level}.png"
+                    ))
+                    .status;
                 assert!([200, 404, 500].contains(&status), "{name}: {status}");
-                (tiles, errors) = (tiles + usize::from(status == 200), errors + usize::from(status != 200));
+                (tiles, errors) = (
+                    tiles + usize::from(status == 200),
+                    errors + usize::from(status != 200),
+                );
             }
         }
         assert_eq!(server.tile("good/raw/xy/0/0_0_0.png").status, 200, "{name}");
@@ -128,12 +170,15 @@ fn served(server: &Server, name: &str) -> Fate {
     Fate::Served { tiles, errors }
 }
 
-/// No file of a collection crashes the program; returns how many are served and how many are refused.
+/// No file of a collection crashes the program; returns how many are served and how many are
+/// refused.
 fn survived(files: &[PathBuf]) -> (usize, usize) {
     let (remaining, fates) = (Mutex::new(files.iter()), Mutex::new(BTreeMap::new()));
     let work = || {
         loop {
-            let Some(file) = remaining.lock().unwrap().next() else { break };
+            let Some(file) = remaining.lock().unwrap().next() else {
+                break;
+            };
             let fate = fate(file);
             fates.lock().unwrap().insert(file, fate);
         }
@@ -147,17 +192,30 @@ fn survived(files: &[PathBuf]) -> (usize, usize) {
     assert_eq!(fates.len(), files.len());
     for (file, fate) in &fates {
         let folder = file.parent().and_then(Path::file_name).unwrap_or_default();
-        println!("{:<60} {fate}", Path::new(folder).join(file.file_name().unwrap()).display());
+        println!(
+            "{:<60} {fate}",
+            Path::new(folder).join(file.file_name().unwrap()).display()
+        );
     }
-    let served = fates.values().filter(|fate| matches!(fate, Fate::Served { .. })).count();
-    println!("{} files: {served} are served, {} are refused", fates.len(), fates.len() - served);
+    let served = fates
+        .values()
+        .filter(|fate| matches!(fate, Fate::Served { .. }))
+        .count();
+    println!(
+        "{} files: {served} are served, {} are refused",
+        fates.len(),
+        fates.len() - served
+    );
     (served, fates.len() - served)
 }
 
 #[test]
 fn no_checked_in_bad_file_crashes_the_program() {
     let (served, refused) = survived(&bad_files(&fixture("bad")));
-    assert!(served >= 5 && refused >= 4, "{served} are served, {refused} are refused");
+    assert!(
+        served >= 5 && refused >= 4,
+        "{served} are served, {refused} are refused"
+    );
 }
 
 #[test]
@@ -166,7 +224,10 @@ fn no_bad_file_of_the_shared_collections_crashes_the_program() {
     let Some(data) = shared_data() else { return };
     for collection in ["bad", "hdf5_testfiles"] {
         let (served, refused) = survived(&bad_files(&data.join(collection)));
-        assert!(served + refused >= 5, "{collection}: {served} are served, {refused} are refused");
+        assert!(
+            served + refused >= 5,
+            "{collection}: {served} are served, {refused} are refused"
+        );
     }
 }
 
@@ -189,7 +250,14 @@ fn a_file_that_crashes_the_library_is_refused_by_name_and_others_are_not() {
         "{}",
         among.err
     );
-    let serve = place.run(["serve", "--bind", "127.0.0.1:0", "good.h5", "crash.h5", "other.h5"]);
+    let serve = place.run([
+        "serve",
+        "--bind",
+        "127.0.0.1:0",
+        "good.h5",
+        "crash.h5",
+        "other.h5",
+    ]);
     assert_eq!(serve.code, 2, "{}", serve.err);
     assert!(serve.err.contains("1 thing is wrong"), "{}", serve.err);
     let tile = format!("{MOUNT}/crash/raw/xy/0/0_0_0.png");
@@ -199,8 +267,9 @@ fn a_file_that_crashes_the_library_is_refused_by_name_and_others_are_not() {
 
 #[test]
 fn a_file_that_crashes_the_library_when_a_configured_path_is_opened_is_refused() {
-    let place =
-        Place::with("[datasets.named]\nfile = 'crash.h5'\n[datasets.named.channels.raw]\npath = '/a/raw'");
+    let place = Place::with(
+        "[datasets.named]\nfile = 'crash.h5'\n[datasets.named.channels.raw]\npath = '/a/raw'",
+    );
     volumes::crashing(&place.path("crash.h5"));
     let outcome = place.run(["check"]);
     assert_eq!(outcome.code, 1);
@@ -224,7 +293,11 @@ fn a_file_that_links_to_a_crashing_one_is_refused() {
     );
     let outcome = place.run(["check"]);
     assert_eq!(outcome.code, 1);
-    assert!(outcome.err.contains("main.h5") && outcome.err.contains("signal 11"), "{}", outcome.err);
+    assert!(
+        outcome.err.contains("main.h5") && outcome.err.contains("signal 11"),
+        "{}",
+        outcome.err
+    );
 }
 
 #[test]
@@ -238,17 +311,29 @@ fn a_missing_filter_is_reported_before_any_tile_is_requested() {
     assert_eq!(inspected.code, 0, "{}", inspected.err);
     let server = place.serve([name]);
     server.wait_for_log("datasets.missing.channels.filter");
-    let told = [("check", checked.err), ("inspect", inspected.out.clone()), ("serve", server.log())];
+    let told = [
+        ("check", checked.err),
+        ("inspect", inspected.out.clone()),
+        ("serve", server.log()),
+    ];
     for (command, log) in told {
-        let line = log.lines().find(|line| line.contains("filter: /filter is stored"));
+        let line = log
+            .lines()
+            .find(|line| line.contains("filter: /filter is stored"));
         let line = line.unwrap_or_else(|| panic!("{command} does not report it: {log}"));
         for word in ["B3D", "32016"] {
             assert!(line.contains(word), "{command}: {word} is not in {line}");
         }
     }
-    assert_eq!(server.tile("missing/good/xy/0/0_0_0.png").status, 200, "other channels are served");
+    assert_eq!(
+        server.tile("missing/good/xy/0/0_0_0.png").status,
+        200,
+        "other channels are served"
+    );
     assert!(
-        inspected.out.contains("error      filter: /filter is stored with the filter B3D (number 32016)"),
+        inspected
+            .out
+            .contains("error      filter: /filter is stored with the filter B3D (number 32016)"),
         "{}",
         inspected.out
     );
@@ -261,8 +346,17 @@ fn a_file_whose_metadata_takes_too_much_memory_is_refused_by_name_and_others_are
     volumes::planes(&place.path("good.h5"), 2, 1, Stored::Gzip);
     let checked = place.run(["check", "good.h5", "greedy.h5"]);
     assert_eq!(checked.code, 1, "{}", checked.err);
-    for word in ["1 thing is wrong", "datasets.greedy.file", "MiB of memory", "files.trial"] {
-        assert!(checked.err.contains(word), "{word} is not in {}", checked.err);
+    for word in [
+        "1 thing is wrong",
+        "datasets.greedy.file",
+        "MiB of memory",
+        "files.trial",
+    ] {
+        assert!(
+            checked.err.contains(word),
+            "{word} is not in {}",
+            checked.err
+        );
     }
     let served = Place::new();
     let folder = served.path("data");
@@ -274,10 +368,15 @@ fn a_file_whose_metadata_takes_too_much_memory_is_refused_by_name_and_others_are
     assert_eq!(server.tile("good/raw/xy/0/0_0_0.png").status, 200);
     assert_eq!(server.tile("greedy/raw/xy/0/0_0_0.png").status, 404);
     server.wait_for_log("MiB of memory");
-    assert!(server.peak_memory() < MEMORY / 2, "the server took {} bytes", server.peak_memory());
+    assert!(
+        server.peak_memory() < MEMORY / 2,
+        "the server took {} bytes",
+        server.peak_memory()
+    );
 }
 
-/// The library takes such a file for one that is being written in SWMR mode, and by default reads it again and again.
+/// The library takes such a file for one that is being written in SWMR mode, and by default reads
+/// it again and again.
 #[test]
 fn a_file_with_a_wrong_checksum_in_its_superblock_is_refused_soon() {
     let place = Place::new();
@@ -287,48 +386,84 @@ fn a_file_with_a_wrong_checksum_in_its_superblock_is_refused_soon() {
     fs::write(place.path("torn.h5"), bytes).unwrap();
     let told = place.run(["inspect", "torn.h5"]);
     assert_eq!(told.code, 1, "{}", told.out);
-    assert!(told.err.contains("torn.h5") && !told.err.contains("refused"), "{}", told.err);
+    assert!(
+        told.err.contains("torn.h5") && !told.err.contains("refused"),
+        "{}",
+        told.err
+    );
 }
 
 /// Writes `/raw` with four planes in a format, behind a user block of this many bytes.
 fn formatted(path: &Path, is_latest: bool, user_block: u64) {
     let mut options = hdf5::File::with_options();
-    options.with_fapl(|access| if is_latest { access.libver_latest() } else { access.libver_earliest() });
+    options.with_fapl(|access| {
+        if is_latest {
+            access.libver_latest()
+        } else {
+            access.libver_earliest()
+        }
+    });
     options.with_fcpl(|creation| creation.userblock(user_block));
     let file = options.create(path).unwrap();
-    file.new_dataset_builder().with_data(&ndarray::Array3::<u8>::ones((4, 40, 40))).create("raw").unwrap();
+    file.new_dataset_builder()
+        .with_data(&ndarray::Array3::<u8>::ones((4, 40, 40)))
+        .create("raw")
+        .unwrap();
     file.close().unwrap();
 }
 
 /// The line of a text that tells how many bytes are missing.
 fn told_missing(text: &str, missing: u64) -> Option<&str> {
-    text.lines().find(|line| line.contains(&format!(": {missing} bytes are missing")))
+    text.lines()
+        .find(|line| line.contains(&format!(": {missing} bytes are missing")))
 }
 
 #[test]
 fn a_truncated_file_fails_the_check_and_serve_and_inspect_warn_of_it() {
     for (is_latest, user_block) in [(false, 0), (true, 0), (false, 512), (true, 8192)] {
-        let (place, story) = (Place::new(), format!("latest: {is_latest}, user block: {user_block}"));
+        let (place, story) = (
+            Place::new(),
+            format!("latest: {is_latest}, user block: {user_block}"),
+        );
         formatted(&place.path("raw.h5"), is_latest, user_block);
         let whole = place.run(["check", "raw.h5"]);
         assert_eq!(whole.code, 0, "{story}: {}", whole.err);
         let length = fs::metadata(place.path("raw.h5")).unwrap().len();
         volumes::truncate(&place.path("raw.h5"), length - 1000);
         let checked = place.run(["check", "raw.h5"]);
-        assert_eq!((checked.code, checked.out.as_str()), (1, ""), "{story}: {}", checked.err);
-        assert!(checked.err.contains("1 thing is wrong"), "{story}: {}", checked.err);
+        assert_eq!(
+            (checked.code, checked.out.as_str()),
+            (1, ""),
+            "{story}: {}",
+            checked.err
+        );
+        assert!(
+            checked.err.contains("1 thing is wrong"),
+            "{story}: {}",
+            checked.err
+        );
         let inspected = place.run(["inspect", "raw.h5"]);
         assert_eq!(inspected.code, 0, "{story}: {}", inspected.err);
         // No sample of the voxels is taken.
         let server = place.serve(["raw.h5", "--set", "datasets.raw.channels.raw.window=full"]);
         server.wait_for_log("bytes are missing");
-        assert_eq!(server.tile("raw/raw/xy/0/0_0_0.png").status, 200, "{story}: what is left is served");
-        for (command, told) in
-            [("check", checked.err), ("inspect", inspected.out), ("serve", server.problems().join("\n"))]
-        {
-            let line = told_missing(&told, 1000).unwrap_or_else(|| panic!("{story}: {command}: {told}"));
+        assert_eq!(
+            server.tile("raw/raw/xy/0/0_0_0.png").status,
+            200,
+            "{story}: what is left is served"
+        );
+        for (command, told) in [
+            ("check", checked.err),
+            ("inspect", inspected.out),
+            ("serve", server.problems().join("\n")),
+        ] {
+            let line =
+                told_missing(&told, 1000).unwrap_or_else(|| panic!("{story}: {command}: {told}"));
             for word in ["raw.h5", &(length - 1000).to_string(), &length.to_string()] {
-                assert!(line.contains(word), "{story}: {command}: {word} is not in {line}");
+                assert!(
+                    line.contains(word),
+                    "{story}: {command}: {word} is not in {line}"
+                );
             }
         }
     }
@@ -344,8 +479,16 @@ fn a_file_cut_before_its_volumes_is_refused_with_what_is_missing() {
         for command in ["check", "inspect"] {
             let outcome = place.run([command, "cut.h5"]);
             assert_eq!(outcome.code, 1, "{left}: {}", outcome.err);
-            assert!(outcome.err.contains("1 thing is wrong"), "{left}: {}", outcome.err);
-            assert!(told_missing(&outcome.err, (whole.len() - left) as u64).is_some(), "{}", outcome.err);
+            assert!(
+                outcome.err.contains("1 thing is wrong"),
+                "{left}: {}",
+                outcome.err
+            );
+            assert!(
+                told_missing(&outcome.err, (whole.len() - left) as u64).is_some(),
+                "{}",
+                outcome.err
+            );
         }
     }
 }
@@ -354,14 +497,19 @@ fn a_file_cut_before_its_volumes_is_refused_with_what_is_missing() {
 fn a_truncated_file_behind_a_link_is_told_by_its_own_name() {
     let place = Place::new();
     formatted(&place.path("part.h5"), false, 0);
-    made::file(&place.path("main.h5"), |file| file.link_external("part.h5", "/raw", "raw").unwrap());
+    made::file(&place.path("main.h5"), |file| {
+        file.link_external("part.h5", "/raw", "raw").unwrap()
+    });
     assert_eq!(place.run(["check", "main.h5"]).code, 0);
     let length = fs::metadata(place.path("part.h5")).unwrap().len();
     volumes::truncate(&place.path("part.h5"), length - 10);
     let checked = place.run(["check", "main.h5"]);
     assert_eq!(checked.code, 1, "{}", checked.err);
     let line = told_missing(&checked.err, 10).expect("it is told");
-    assert!(line.contains("part.h5") && !line.contains("main.h5"), "{line}");
+    assert!(
+        line.contains("part.h5") && !line.contains("main.h5"),
+        "{line}"
+    );
 }
 
 /// Such files are shorter than their superblocks say until the writer flushes them.
@@ -385,13 +533,18 @@ fn a_genuine_file_that_was_downloaded_in_part_fails_the_check() {
     fs::write(place.path("trunc.h5"), &whole[..300_000]).unwrap();
     let checked = place.run(["check", "trunc.h5"]);
     assert_eq!(checked.code, 1, "{}", checked.out);
-    assert!(told_missing(&checked.err, whole.len() as u64 - 300_000).is_some(), "{}", checked.err);
+    assert!(
+        told_missing(&checked.err, whole.len() as u64 - 300_000).is_some(),
+        "{}",
+        checked.err
+    );
 }
 
 #[test]
 fn a_file_that_is_no_hdf5_file_is_told_by_what_it_is() {
     let place = Place::new();
-    let at = |position: usize, magic: &[u8]| [vec![1; position], magic.to_vec(), vec![2; 600]].concat();
+    let at =
+        |position: usize, magic: &[u8]| [vec![1; position], magic.to_vec(), vec![2; 600]].concat();
     for (bytes, what) in [
         (at(0, b"II*\0"), "a TIFF image"),
         (at(0, b"MM\0*"), "a TIFF image"),
@@ -410,8 +563,14 @@ fn a_file_that_is_no_hdf5_file_is_told_by_what_it_is() {
         (at(208, b"MAP "), "an MRC"),
         (at(0, b"NRRD0005\n"), "an NRRD"),
         (at(0, b"MATLAB 5.0 MAT-file"), "-v7.3"),
-        (b"\n<!DOCTYPE html>\n<html><body>Please log in".to_vec(), "a web page"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n".to_vec(), "git lfs pull"),
+        (
+            b"\n<!DOCTYPE html>\n<html><body>Please log in".to_vec(),
+            "a web page",
+        ),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n".to_vec(),
+            "git lfs pull",
+        ),
         (b"x,y,z\n1,2,3\n".to_vec(), "text"),
         (vec![0; 5000], "zeros"),
         (Vec::new(), "it is empty"),
@@ -425,12 +584,18 @@ fn a_file_that_is_no_hdf5_file_is_told_by_what_it_is() {
                 "{what}: {}",
                 outcome.err
             );
-            assert!(!outcome.err.contains("H5F"), "{what}: no word of the library: {}", outcome.err);
+            assert!(
+                !outcome.err.contains("H5F"),
+                "{what}: no word of the library: {}",
+                outcome.err
+            );
         }
     }
-    for (marker, what) in
-        [(".zgroup", "a Zarr tree"), ("attributes.json", "an N5 tree"), ("a.txt", "a folder")]
-    {
+    for (marker, what) in [
+        (".zgroup", "a Zarr tree"),
+        ("attributes.json", "an N5 tree"),
+        ("a.txt", "a folder"),
+    ] {
         let folder = place.path(&format!("tree-{marker}"));
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join(marker), "{}").unwrap();

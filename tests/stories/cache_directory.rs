@@ -1,5 +1,5 @@
-//! A disk cache whose directory is removed, moved, emptied, unmounted or filled by others: tiles are still served, and
-//! nothing is written to a wrong place.
+//! A disk cache whose directory is removed, moved, emptied, unmounted or filled by others: tiles
+//! are still served, and nothing is written to a wrong place.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,8 +20,16 @@ const BYTES: &str = "voltile_tier_bytes";
 
 /// A server with a disk cache, without prefetching and without tiles in memory.
 fn served(place: &Place) -> Server {
-    let settings = ["cache.directory=cache", "cache.tiles=0", "render.neighbours=0"];
-    place.serve(["planes.h5"].into_iter().chain(settings.iter().flat_map(|set| ["--set", set])))
+    let settings = [
+        "cache.directory=cache",
+        "cache.tiles=0",
+        "render.neighbours=0",
+    ];
+    place.serve(
+        ["planes.h5"]
+            .into_iter()
+            .chain(settings.iter().flat_map(|set| ["--set", set])),
+    )
 }
 
 fn place() -> Place {
@@ -33,7 +41,12 @@ fn place() -> Place {
 /// Requests some tiles, which must be right.
 fn ask(server: &Server, planes: std::ops::Range<usize>) {
     for z in planes {
-        assert_eq!(server.tile(&format!("planes/raw/xy/{z}/0_0_0.png")).picture(), volumes::plane(1, z));
+        assert_eq!(
+            server
+                .tile(&format!("planes/raw/xy/{z}/0_0_0.png"))
+                .picture(),
+            volumes::plane(1, z)
+        );
     }
 }
 
@@ -50,13 +63,22 @@ fn drop_all(server: &Server, planes: std::ops::Range<usize>) {
     let written = server.count(WRITES);
     ask(server, planes);
     wait_until("they are dropped", || server.count(DROPPED) == expected);
-    assert_eq!((server.count(WRITES), server.count(ERRORS)), (written, 0), "{}", server.log());
+    assert_eq!(
+        (server.count(WRITES), server.count(ERRORS)),
+        (written, 0),
+        "{}",
+        server.log()
+    );
 }
 
 /// Waits for a line of the log with these words; returns their number.
 fn logged(server: &Server, words: &str) -> usize {
     server.wait_for_log(words);
-    server.log().lines().filter(|line| line.contains(words)).count()
+    server
+        .log()
+        .lines()
+        .filter(|line| line.contains(words))
+        .count()
 }
 
 /// Every file below a folder, without following links.
@@ -94,7 +116,12 @@ fn a_removed_directory_is_not_created_again_until_the_next_start() {
     let server = served(&place);
     keep(&server, 0..4);
     assert!(place.path("cache/CACHEDIR.TAG").exists());
-    assert_eq!(server.log().matches("cache.directory").count(), 0, "{}", server.log());
+    assert_eq!(
+        server.log().matches("cache.directory").count(),
+        0,
+        "{}",
+        server.log()
+    );
 }
 
 #[test]
@@ -107,10 +134,17 @@ fn a_directory_removed_while_tiles_are_written_can_be_used_after_a_restart() {
         std::thread::scope(|scope| {
             scope.spawn(|| ask(&server, 0..PLANES));
             // It may fail if tiles are written to a folder that it has just emptied.
-            let _ = Command::new("rm").arg("-r").arg(place.path("cache")).output().unwrap();
+            let _ = Command::new("rm")
+                .arg("-r")
+                .arg(place.path("cache"))
+                .output()
+                .unwrap();
         });
         server.kill();
-        assert_eq!(place.run(["cache", "stats", "--directory", "cache"]).code, 0);
+        assert_eq!(
+            place.run(["cache", "stats", "--directory", "cache"]).code,
+            0
+        );
         let server = served(&place);
         ask(&server, 0..PLANES);
         wait_until("all are written or were there", || {
@@ -136,7 +170,10 @@ fn a_directory_moved_away_and_back_is_used_again_after_a_reload() {
     assert!(server.get("/readyz").text().contains(problem));
     reload(&server);
     drop_all(&server, 0..8);
-    assert_eq!(files(&place.path("cache")), [place.path("cache/thesis.tex")]);
+    assert_eq!(
+        files(&place.path("cache")),
+        [place.path("cache/thesis.tex")]
+    );
     fs::remove_dir_all(place.path("cache")).unwrap();
     fs::rename(place.path("elsewhere"), place.path("cache")).unwrap();
     drop_all(&server, 0..8);
@@ -145,7 +182,12 @@ fn a_directory_moved_away_and_back_is_used_again_after_a_reload() {
     ask(&server, 0..4);
     assert_eq!(server.count(HITS), 4, "earlier tiles are found");
     keep(&server, 4..8);
-    assert_eq!((tiles(&place).len(), logged(&server, "cache is used again")), (8, 1), "{}", server.log());
+    assert_eq!(
+        (tiles(&place).len(), logged(&server, "cache is used again")),
+        (8, 1),
+        "{}",
+        server.log()
+    );
     assert_eq!(logged(&server, "no longer exists"), 1, "{}", server.log());
 }
 
@@ -153,7 +195,9 @@ fn a_directory_moved_away_and_back_is_used_again_after_a_reload() {
 fn reload(server: &Server) {
     let before = server.log().matches("reloaded: ").count();
     server.signal(Signal::HUP);
-    wait_until("it has reloaded", || server.log().matches("reloaded: ").count() > before);
+    wait_until("it has reloaded", || {
+        server.log().matches("reloaded: ").count() > before
+    });
 }
 
 #[test]
@@ -166,13 +210,29 @@ fn an_emptied_directory_is_marked_again_before_anything_else() {
     empty(&place);
     keep(&server, 0..4);
     assert_eq!(fs::read(place.path("cache/CACHEDIR.TAG")).unwrap(), marker);
-    assert_eq!((tiles(&place).len(), logged(&server, "was emptied")), (4, 1), "{}", server.log());
+    assert_eq!(
+        (tiles(&place).len(), logged(&server, "was emptied")),
+        (4, 1),
+        "{}",
+        server.log()
+    );
     // With foreign files in it, it is left alone.
     empty(&place);
     place.write("cache/thesis.tex", "words");
     drop_all(&server, 0..8);
-    assert_eq!((tiles(&place).len(), place.path("cache/CACHEDIR.TAG").exists()), (0, false));
-    assert_eq!(logged(&server, "contains other files"), 1, "{}", server.log());
+    assert_eq!(
+        (
+            tiles(&place).len(),
+            place.path("cache/CACHEDIR.TAG").exists()
+        ),
+        (0, false)
+    );
+    assert_eq!(
+        logged(&server, "contains other files"),
+        1,
+        "{}",
+        server.log()
+    );
     fs::remove_file(place.path("cache/thesis.tex")).unwrap();
     reload(&server);
     keep(&server, 0..4);
@@ -183,7 +243,14 @@ fn an_emptied_directory_is_marked_again_before_anything_else() {
 /// Removes everything in the cache directory.
 fn empty(place: &Place) {
     for entry in fs::read_dir(place.path("cache")).unwrap() {
-        assert!(Command::new("rm").arg("-r").arg(entry.unwrap().path()).status().unwrap().success());
+        assert!(
+            Command::new("rm")
+                .arg("-r")
+                .arg(entry.unwrap().path())
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
@@ -193,7 +260,12 @@ struct Mounted(PathBuf);
 impl Mounted {
     /// Mounts a folder at another; `None` if that is not permitted.
     fn bind(from: &Path, at: &Path) -> Option<Self> {
-        let mounted = Command::new("mount").arg("--bind").arg(from).arg(at).output().ok()?;
+        let mounted = Command::new("mount")
+            .arg("--bind")
+            .arg(from)
+            .arg(at)
+            .output()
+            .ok()?;
         mounted.status.success().then(|| Self(at.to_owned()))
     }
 
@@ -205,7 +277,14 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // Detached at once: a server has files open in it.
-        assert!(Command::new("umount").arg("-l").arg(&self.0).status().unwrap().success());
+        assert!(
+            Command::new("umount")
+                .arg("-l")
+                .arg(&self.0)
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
@@ -226,12 +305,27 @@ fn nothing_is_written_below_a_mount_point() {
     assert_eq!(files(&place.path("disk/tiles")).len(), 4);
     mounted.unmount();
     drop_all(&server, 0..8);
-    assert_eq!(fs::read_dir(place.path("cache")).unwrap().count(), 0, "the mount point is unchanged");
-    assert_eq!(logged(&server, "is a different directory now"), 1, "{}", server.log());
+    assert_eq!(
+        fs::read_dir(place.path("cache")).unwrap().count(),
+        0,
+        "the mount point is unchanged"
+    );
+    assert_eq!(
+        logged(&server, "is a different directory now"),
+        1,
+        "{}",
+        server.log()
+    );
     let _mounted = mount().unwrap();
     reload(&server);
     keep(&server, 4..8);
-    assert_eq!((files(&place.path("disk/tiles")).len(), logged(&server, "cache is used again")), (8, 1));
+    assert_eq!(
+        (
+            files(&place.path("disk/tiles")).len(),
+            logged(&server, "cache is used again")
+        ),
+        (8, 1)
+    );
     drop(server);
 }
 
@@ -255,17 +349,41 @@ fn links_fifos_and_huge_files_in_place_of_tiles_are_replaced_without_reading_the
         replace(path);
     }
     let stats = place.run(["cache", "stats", "--directory", "cache", "--verify"]);
-    assert!(stats.code == 0 && stats.out.contains("3 tiles"), "{}{}", stats.out, stats.err);
-    assert!(stats.out.contains("5 that are not voltile's"), "{}", stats.out);
+    assert!(
+        stats.code == 0 && stats.out.contains("3 tiles"),
+        "{}{}",
+        stats.out,
+        stats.err
+    );
+    assert!(
+        stats.out.contains("5 that are not voltile's"),
+        "{}",
+        stats.out
+    );
     keep_five(&server);
-    assert_eq!([HITS, CORRUPT, ERRORS].map(|name| server.count(name)), [3, 5, 0], "{}", server.log());
+    assert_eq!(
+        [HITS, CORRUPT, ERRORS].map(|name| server.count(name)),
+        [3, 5, 0],
+        "{}",
+        server.log()
+    );
     let grown = server.peak_memory() - before;
     assert!(grown < 64 << 20, "{grown} bytes more");
     let bytes = server.get("/metrics").text();
-    let bytes = bytes.lines().find_map(|line| line.strip_prefix("voltile_tier_bytes ")).unwrap();
-    assert!((0..=1 << 20).contains(&bytes.parse::<i64>().unwrap()), "{bytes}");
+    let bytes = bytes
+        .lines()
+        .find_map(|line| line.strip_prefix("voltile_tier_bytes "))
+        .unwrap();
+    assert!(
+        (0..=1 << 20).contains(&bytes.parse::<i64>().unwrap()),
+        "{bytes}"
+    );
     assert_eq!(fs::read_to_string(&outside).unwrap(), "a foreign picture");
-    assert!(tiles(&place).iter().all(|path| fs::symlink_metadata(path).unwrap().is_file()));
+    assert!(
+        tiles(&place)
+            .iter()
+            .all(|path| fs::symlink_metadata(path).unwrap().is_file())
+    );
 }
 
 /// Requests all eight tiles, of which five are written again.
@@ -286,10 +404,18 @@ fn a_token_folder_that_is_a_link_is_not_followed() {
     fs::remove_dir_all(place.path("cache/tiles/planes")).unwrap();
     symlink(place.path("outside"), place.path("cache/tiles/planes")).unwrap();
     ask(&server, 0..8);
-    wait_until("reading and writing have failed", || server.count(ERRORS) == 16);
+    wait_until("reading and writing have failed", || {
+        server.count(ERRORS) == 16
+    });
     server.stop();
-    assert_eq!(place.run(["cache", "clear", "--directory", "cache"]).code, 0);
-    assert_eq!(files(&place.path("outside")), [place.path("outside/notes.txt")]);
+    assert_eq!(
+        place.run(["cache", "clear", "--directory", "cache"]).code,
+        0
+    );
+    assert_eq!(
+        files(&place.path("outside")),
+        [place.path("outside/notes.txt")]
+    );
 }
 
 #[test]
@@ -299,8 +425,20 @@ fn a_marker_that_is_a_link_or_a_fifo_does_not_count() {
     let marker = place.path("cache/CACHEDIR.TAG");
     fs::rename(&marker, place.path("tag")).unwrap();
     symlink(place.path("tag"), &marker).unwrap();
-    assert_eq!(place.run(["cache", "stats", "--directory", "cache"]).code, 2);
+    assert_eq!(
+        place.run(["cache", "stats", "--directory", "cache"]).code,
+        2
+    );
     fs::remove_file(&marker).unwrap();
-    assert!(Command::new("mkfifo").arg(&marker).status().unwrap().success());
-    assert_eq!(place.run(["cache", "stats", "--directory", "cache"]).code, 2);
+    assert!(
+        Command::new("mkfifo")
+            .arg(&marker)
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(
+        place.run(["cache", "stats", "--directory", "cache"]).code,
+        2
+    );
 }

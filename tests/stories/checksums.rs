@@ -1,6 +1,7 @@
 //! Chunks decoded in part are finished while the server is idle, and corrupt ones are found.
 //!
-//! A corrupt chunk has one bit flipped such that its stream still inflates to the right length: only the checksum differs.
+//! A corrupt chunk has one bit flipped such that its stream still inflates to the right length:
+//! only the checksum differs.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -33,7 +34,10 @@ fn voxel(z: usize, y: usize, x: usize) -> u8 {
 fn volume(path: &Path) -> (u64, usize) {
     let file = hdf5::File::create(path).unwrap();
     let data = Array3::from_shape_fn(SHAPE, |(z, y, x)| voxel(z, y, x));
-    let builder = file.new_dataset_builder().with_data(&data).chunk((EDGE, EDGE, EDGE));
+    let builder = file
+        .new_dataset_builder()
+        .with_data(&data)
+        .chunk((EDGE, EDGE, EDGE));
     let raw = builder.deflate(4).create("raw").unwrap();
     file.flush().unwrap();
     let first = raw.chunk_info(0).unwrap();
@@ -41,7 +45,8 @@ fn volume(path: &Path) -> (u64, usize) {
     (first.addr, first.size as usize)
 }
 
-/// A bit of the file: if it is flipped, the first chunk still inflates to its length, but its slice [`FIRST`] differs.
+/// A bit of the file: if it is flipped, the first chunk still inflates to its length, but its slice
+/// [`FIRST`] differs.
 struct Flip {
     address: u64,
     bit: u8,
@@ -50,7 +55,12 @@ struct Flip {
 impl Flip {
     fn find(path: &Path, (address, size): (u64, usize)) -> Self {
         let mut stream = vec![0; size];
-        OpenOptions::new().read(true).open(path).unwrap().read_exact_at(&mut stream, address).unwrap();
+        OpenOptions::new()
+            .read(true)
+            .open(path)
+            .unwrap()
+            .read_exact_at(&mut stream, address)
+            .unwrap();
         let shown = (FIRST + 1) * EDGE * EDGE;
         let inflate = |stream: &[u8], whole: &mut [u8]| {
             Decompressor::new()
@@ -65,8 +75,15 @@ impl Flip {
                 if inflate(&stream, &mut wrong)
                     && wrong[shown - EDGE * EDGE..shown] != right[shown - EDGE * EDGE..shown]
                 {
-                    assert!(Decompressor::new().zlib_decompress(&stream, &mut wrong).is_err());
-                    return Self { address: address + at as u64, bit };
+                    assert!(
+                        Decompressor::new()
+                            .zlib_decompress(&stream, &mut wrong)
+                            .is_err()
+                    );
+                    return Self {
+                        address: address + at as u64,
+                        bit,
+                    };
                 }
                 stream[at] ^= 1 << bit;
             }
@@ -76,7 +93,11 @@ impl Flip {
 
     /// Flips the bit, or flips it back.
     fn apply(&self, path: &Path) {
-        let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .unwrap();
         let mut byte = [0];
         file.read_exact_at(&mut byte, self.address).unwrap();
         byte[0] ^= 1 << self.bit;
@@ -112,8 +133,17 @@ fn right(z: usize, column: usize) -> Picture {
 
 /// Tiles of all kinds that touch the first chunk, without the one requested first.
 fn touching() -> Vec<String> {
-    let others = ["xy/0/0_0_1", "xz/7/0_0_0", "yz/63/0_0_0", "xz/31/0_0_1", "xy/1/0_0_1"];
-    [xy(0, 0), xy(63, 0)].into_iter().chain(others.map(str::to_owned)).collect()
+    let others = [
+        "xy/0/0_0_1",
+        "xz/7/0_0_0",
+        "yz/63/0_0_0",
+        "xz/31/0_0_1",
+        "xy/1/0_0_1",
+    ];
+    [xy(0, 0), xy(63, 0)]
+        .into_iter()
+        .chain(others.map(str::to_owned))
+        .collect()
 }
 
 /// Tiles that do not touch it.
@@ -123,11 +153,18 @@ fn others() -> [(usize, usize); 4] {
 
 fn assert_refused(server: &Server, which: &str, known: &str) {
     let answer = tile(server, which);
-    assert_eq!((answer.status, answer.header("etag")), (500, None), "{which}");
+    assert_eq!(
+        (answer.status, answer.header("etag")),
+        (500, None),
+        "{which}"
+    );
     for known in [known, "*"] {
         let path = format!("{MOUNT}/{}", tile_path(which));
         let asked = server.ask("GET", &path, &[("If-None-Match", known)]);
-        assert_eq!(asked.status, 500, "{which}: a client's copy is not confirmed");
+        assert_eq!(
+            asked.status, 500,
+            "{which}: a client's copy is not confirmed"
+        );
     }
 }
 
@@ -149,14 +186,21 @@ fn a_corrupt_chunk_is_found_in_idle_time_and_is_an_error_until_it_is_mended() {
         let answer = tile(&server, &which);
         known.push((which, answer.header("etag").map(str::to_owned)));
     }
-    assert!(known[0].1.is_some(), "the first is answered before the chunk is verified");
+    assert!(
+        known[0].1.is_some(),
+        "the first is answered before the chunk is verified"
+    );
     wait_until("the chunk is refused", || server.count(REFUSED) == 1);
     for (which, etag) in &known {
         assert_refused(&server, which, etag.as_deref().unwrap_or("*"));
     }
     for (z, column) in others() {
         let answer = tile(&server, &xy(z, column));
-        assert_eq!(answer.picture(), right(z, column), "slice {z}, column {column}");
+        assert_eq!(
+            answer.picture(),
+            right(z, column),
+            "slice {z}, column {column}"
+        );
         let path = format!("{MOUNT}/{}", tile_path(&xy(z, column)));
         let asked = server.ask("GET", &path, &[("If-None-Match", answer.etag())]);
         assert_eq!(asked.status, 304, "slice {z}, column {column}");
@@ -164,10 +208,16 @@ fn a_corrupt_chunk_is_found_in_idle_time_and_is_an_error_until_it_is_mended() {
     assert_eq!(server.count(REFUSED), 1);
     server.wait_for_log("every tile that touches this chunk");
     let log = server.log();
-    let lines: Vec<_> =
-        log.lines().filter(|line| line.contains("every tile that touches this chunk")).collect();
+    let lines: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("every tile that touches this chunk"))
+        .collect();
     assert_eq!(lines.len(), 1, "it is logged once:\n{log}");
-    assert!(lines[0].contains("checksum") && lines[0].contains("[0, 0, 0]") && lines[0].contains("cubes.h5"));
+    assert!(
+        lines[0].contains("checksum")
+            && lines[0].contains("[0, 0, 0]")
+            && lines[0].contains("cubes.h5")
+    );
     flip.apply(&place.path("cubes.h5"));
     for z in [FIRST, 0, 63] {
         wait_until("the mended chunk is served", || {
@@ -188,7 +238,13 @@ fn with_verify_always_a_corrupt_chunk_is_an_error_at_once_and_with_never_it_is_n
         assert_eq!(tile(&always, &which).status, 500, "{which}");
     }
     assert_eq!(tile(&always, &xy(FIRST, 1)).picture(), right(FIRST, 1));
-    let never = place.serve(["cubes.h5", "--set", "render.verify=never", "--set", "render.neighbours=0"]);
+    let never = place.serve([
+        "cubes.h5",
+        "--set",
+        "render.verify=never",
+        "--set",
+        "render.neighbours=0",
+    ]);
     let first = tile(&never, &xy(FIRST, 0));
     assert!(first.status == 200 && first.picture() != right(FIRST, 0));
     assert_eq!(tile(&never, &xy(FIRST + 1, 0)).status, 200);
@@ -201,20 +257,39 @@ fn chunks_decoded_in_part_are_finished_and_right() {
     let place = Place::new();
     volume(&place.path("cubes.h5"));
     let as_stored = "datasets.cubes.channels.raw.window=full";
-    let server = place.serve(["cubes.h5", "--set", "render.neighbours=0", "--set", as_stored]);
+    let server = place.serve([
+        "cubes.h5",
+        "--set",
+        "render.neighbours=0",
+        "--set",
+        as_stored,
+    ]);
     for (z, column) in [(FIRST, 0), (FIRST, 1), (64 + 40, 0), (64 + 40, 1)] {
         assert_eq!(tile(&server, &xy(z, column)).picture(), right(z, column));
     }
     assert_eq!(server.count(READS), CHUNKS);
-    wait_until("every chunk is finished", || server.count(FINISHED) == CHUNKS);
+    wait_until("every chunk is finished", || {
+        server.count(FINISHED) == CHUNKS
+    });
     for z in 0..SHAPE.0 {
-        assert_eq!(tile(&server, &xy(z, z % 2)).picture(), right(z, z % 2), "{z}");
+        assert_eq!(
+            tile(&server, &xy(z, z % 2)).picture(),
+            right(z, z % 2),
+            "{z}"
+        );
     }
     let slice = |y: usize| Picture::of_plane(SHAPE.0, TILE, |z, x| voxel(z, y, x));
     assert_eq!(tile(&server, "xz/50/0_0_0").picture(), slice(50));
     let counted = server.metrics();
-    assert_eq!((counted[READS], counted[FINISHED]), (CHUNKS, CHUNKS), "nothing was decoded again");
-    assert_eq!(counted["voltile_chunk_cache_bytes"] >> 10, (CHUNKS * (64 * 64 * 64 + 256)) >> 10);
+    assert_eq!(
+        (counted[READS], counted[FINISHED]),
+        (CHUNKS, CHUNKS),
+        "nothing was decoded again"
+    );
+    assert_eq!(
+        counted["voltile_chunk_cache_bytes"] >> 10,
+        (CHUNKS * (64 * 64 * 64 + 256)) >> 10
+    );
 }
 
 #[test]
@@ -240,8 +315,16 @@ fn only_verified_tiles_are_written_to_the_disk_cache() {
     let again = served_corrupt(&place, arguments);
     assert_eq!(tile(&again, &xy(FIRST, 1)).picture(), right(FIRST, 1));
     assert_eq!(again.count("voltile_tier_hits_total"), 1);
-    assert_eq!(tile(&again, &xy(FIRST, 0)).status, 200, "a new process does not know of the corrupt chunk");
-    assert_eq!(again.count("voltile_tier_hits_total"), 1, "its tile is rendered again");
+    assert_eq!(
+        tile(&again, &xy(FIRST, 0)).status,
+        200,
+        "a new process does not know of the corrupt chunk"
+    );
+    assert_eq!(
+        again.count("voltile_tier_hits_total"),
+        1,
+        "its tile is rendered again"
+    );
     wait_until("the chunk is refused again", || again.count(REFUSED) == 1);
 }
 
@@ -249,7 +332,14 @@ fn only_verified_tiles_are_written_to_the_disk_cache() {
 fn an_unverified_tile_in_the_disk_cache_is_not_served_once_its_chunk_is_refused() {
     let place = Place::new();
     corrupt(&place);
-    let common = ["cubes.h5", "--set", "cache.directory=kept", "--set", "render.neighbours=0", "--set"];
+    let common = [
+        "cubes.h5",
+        "--set",
+        "cache.directory=kept",
+        "--set",
+        "render.neighbours=0",
+        "--set",
+    ];
     let mut careless = place.serve(common.into_iter().chain(["render.verify=never"]));
     assert_eq!(tile(&careless, &xy(FIRST, 0)).status, 200);
     wait_until("it is written", || careless.count(WRITES) == 1);
@@ -264,13 +354,22 @@ fn an_unverified_tile_in_the_disk_cache_is_not_served_once_its_chunk_is_refused(
 fn a_tile_rendered_just_before_the_end_is_verified_and_written() {
     let place = Place::new();
     volume(&place.path("cubes.h5"));
-    let arguments = ["cubes.h5", "--set", "cache.directory=kept", "--set", "render.neighbours=0"];
+    let arguments = [
+        "cubes.h5",
+        "--set",
+        "cache.directory=kept",
+        "--set",
+        "render.neighbours=0",
+    ];
     let mut server = place.serve(arguments);
     tile(&server, &xy(FIRST, 0));
     server.stop();
     let again = place.serve(arguments);
     assert_eq!(tile(&again, &xy(FIRST, 0)).picture(), right(FIRST, 0));
-    assert_eq!((again.count("voltile_tier_hits_total"), again.renders()), (1, 0));
+    assert_eq!(
+        (again.count("voltile_tier_hits_total"), again.renders()),
+        (1, 0)
+    );
 }
 
 #[test]
@@ -282,24 +381,39 @@ fn a_stream_that_breaks_off_still_shows_the_slices_before_the_damage() {
     let mut bytes = fs::read(&path).unwrap();
     let stream = address as usize..address as usize + size;
     bytes[stream.start + size * 3 / 4..][..400].fill(0xFF);
-    let inflated =
-        Decompressor::new().deflate_decompress(&bytes[stream][2..], &mut vec![0; EDGE * EDGE * EDGE]);
-    assert_eq!(inflated, Err(DecompressionError::BadData), "the stream breaks off");
+    let inflated = Decompressor::new()
+        .deflate_decompress(&bytes[stream][2..], &mut vec![0; EDGE * EDGE * EDGE]);
+    assert_eq!(
+        inflated,
+        Err(DecompressionError::BadData),
+        "the stream breaks off"
+    );
     fs::write(&path, &bytes).unwrap();
     let server = place.serve(["cubes.h5"]);
     server.expect_error("its zlib stream is invalid");
     let path = format!("{MOUNT}/{}", tile_path(&xy(FIRST, 0)));
     let first = server.ask("GET", &path, &[("X-Request-Id", "first")]);
     assert_eq!(first.picture(), right(FIRST, 0));
-    wait_until("the other seven chunks are finished", || server.count(FINISHED) >= 7);
+    wait_until("the other seven chunks are finished", || {
+        server.count(FINISHED) >= 7
+    });
     server.wait_for_log("slices before the damage are shown");
     let log = server.log();
-    let line = log.lines().find(|line| line.contains("slices before the damage")).unwrap();
-    assert!(line.contains("request=\"first\""), "the idle thread knows for whom it reads: {line}");
+    let line = log
+        .lines()
+        .find(|line| line.contains("slices before the damage"))
+        .unwrap();
+    assert!(
+        line.contains("request=\"first\""),
+        "the idle thread knows for whom it reads: {line}"
+    );
     for z in [FIRST, 0, 10, 20] {
         assert_eq!(tile(&server, &xy(z, 0)).picture(), right(z, 0), "{z}");
     }
-    assert_eq!((tile(&server, &xy(63, 0)).status, server.count(REFUSED)), (500, 0));
+    assert_eq!(
+        (tile(&server, &xy(63, 0)).status, server.count(REFUSED)),
+        (500, 0)
+    );
 }
 
 #[test]
@@ -310,5 +424,9 @@ fn a_corrupt_chunk_of_which_all_was_wanted_is_refused_at_once() {
     let server = served_corrupt(&place, ["cubes.h5", "--set", "render.neighbours=0"]);
     assert_eq!(tile(&server, &xy(EDGE - 1, 0)).status, 500);
     assert_eq!(server.count(REFUSED), 1);
-    assert_eq!(tile(&server, &xy(FIRST, 0)).status, 500, "its beginning is not shown either");
+    assert_eq!(
+        tile(&server, &xy(FIRST, 0)).status,
+        500,
+        "its beginning is not shown either"
+    );
 }

@@ -1,12 +1,13 @@
-//! What all stories share: the real program, run in a temporary directory, and requests to it over real sockets.
+//! What all stories share: the real program, run in a temporary directory, and requests to it over
+//! real sockets.
 //!
-//! A [`Place`] is a directory in which commands run and servers start. A [`Server`] listens on a port that the system
-//! chooses. When it is dropped it is stopped, it must exit with status 0, and its [`log`] must hold no error that the
-//! story did not announce. [`wire`] is HTTP as it is sent, [`picture`] decodes tiles, [`made`] and [`volumes`] write HDF5
-//! files.
+//! A [`Place`] is a directory in which commands run and servers start. A [`Server`] listens on a
+//! port that the system chooses. When it is dropped it is stopped, it must exit with status 0, and
+//! its [`log`] must hold no error that the story did not announce. [`wire`] is HTTP as it is sent,
+//! [`picture`] decodes tiles, [`made`] and [`volumes`] write HDF5 files.
 //!
-//! Stories run in parallel threads of one process: none may change the environment, the working directory or anything
-//! else that belongs to the process, or rely on a port that it does not hold.
+//! Stories run in parallel threads of one process: none may change the environment, the working
+//! directory or anything else that belongs to the process, or rely on a port that it does not hold.
 
 pub mod helpers;
 mod log;
@@ -44,8 +45,14 @@ pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How often [`until_in_time`] tries.
 pub const ATTEMPTS: usize = 100;
-/// Settings of a server that does not close a connection because a story is slow to send its request.
-const PATIENT: [&str; 4] = ["--set", "server.head_timeout=5m", "--set", "server.idle_timeout=5m"];
+/// Settings of a server that does not close a connection because a story is slow to send its
+/// request.
+const PATIENT: [&str; 4] = [
+    "--set",
+    "server.head_timeout=5m",
+    "--set",
+    "server.idle_timeout=5m",
+];
 
 /// An address at which nothing listens: the system hands out no port this low.
 pub const NOBODY: &str = "127.0.0.1:1";
@@ -55,10 +62,13 @@ pub const CHANGED: &str = "a file has changed since it was opened";
 
 /// The path of a checked-in file.
 pub fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name)
 }
 
-/// The folder of real files from other projects. If it does not lie next to this one, the story is skipped.
+/// The folder of real files from other projects. If it does not lie next to this one, the story is
+/// skipped.
 pub fn shared_data() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
     if !folder.join("MANIFEST.md").exists() {
@@ -68,15 +78,23 @@ pub fn shared_data() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// Notes that the running story is skipped, in the file that `scripts/test` names, or else on standard error.
+/// Notes that the running story is skipped, in the file that `scripts/test` names, or else on
+/// standard error.
 pub fn skipped(reason: &str) {
     let story = thread::current();
     let line = format!("{} ({reason})\n", story.name().unwrap_or("a story"));
     // Not by `eprintln!`, which the test runner keeps to itself.
     let Some(file) = std::env::var_os("VOLTILE_SKIPPED") else {
-        return io::stderr().write_all(format!("SKIPPED: {line}").as_bytes()).unwrap();
+        return io::stderr()
+            .write_all(format!("SKIPPED: {line}").as_bytes())
+            .unwrap();
     };
-    File::options().append(true).open(file).unwrap().write_all(line.as_bytes()).unwrap();
+    File::options()
+        .append(true)
+        .open(file)
+        .unwrap()
+        .write_all(line.as_bytes())
+        .unwrap();
 }
 
 /// A checked-in JSON file.
@@ -93,10 +111,12 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Repeats an attempt, numbered from 0, until it returns something. It returns `None` if this thread was too slow to see
-/// what the story is about, such as a tile that is still being rendered.
+/// Repeats an attempt, numbered from 0, until it returns something. It returns `None` if this
+/// thread was too slow to see what the story is about, such as a tile that is still being rendered.
 pub fn until_in_time<T>(attempt: impl FnMut(usize) -> Option<T>) -> T {
-    (0..ATTEMPTS).find_map(attempt).expect("one of many attempts is in time")
+    (0..ATTEMPTS)
+        .find_map(attempt)
+        .expect("one of many attempts is in time")
 }
 
 /// Sends a signal to a child.
@@ -109,9 +129,13 @@ pub fn metrics(answer: &Answer) -> BTreeMap<String, u64> {
     let text = answer.text();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let pair = |line: &str| {
-        line.split_once(' ').map(|(name, value)| (name.to_owned(), value.parse::<f64>().unwrap()))
+        line.split_once(' ')
+            .map(|(name, value)| (name.to_owned(), value.parse::<f64>().unwrap()))
     };
-    lines.filter_map(pair).map(|(name, value)| (name, value as u64)).collect()
+    lines
+        .filter_map(pair)
+        .map(|(name, value)| (name, value as u64))
+        .collect()
 }
 
 /// A temporary directory in which the program runs.
@@ -129,7 +153,10 @@ pub struct Outcome {
 
 impl Place {
     pub fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), servers: AtomicUsize::new(0) }
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            servers: AtomicUsize::new(0),
+        }
     }
 
     /// A place with a configuration file of the default name.
@@ -164,17 +191,32 @@ impl Place {
     }
 
     /// The same, started by a shell that sets a limit first, such as `ulimit -n 64`.
-    pub fn limited<S: AsRef<OsStr>>(&self, limit: &str, arguments: impl IntoIterator<Item = S>) -> Command {
+    pub fn limited<S: AsRef<OsStr>>(
+        &self,
+        limit: &str,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
         let mut command = Command::new("sh");
-        command.arg("-c").arg(format!("{limit} && exec \"$0\" \"$@\"")).arg(PROGRAM).args(arguments);
+        command
+            .arg("-c")
+            .arg(format!("{limit} && exec \"$0\" \"$@\""))
+            .arg(PROGRAM)
+            .args(arguments);
         self.prepare(&mut command);
         command
     }
 
-    #[allow(unsafe_code, reason = "there is no safe way to act between fork and exec")]
+    #[allow(
+        unsafe_code,
+        reason = "there is no safe way to act between fork and exec"
+    )]
     fn prepare(&self, command: &mut Command) {
-        command.env_clear().current_dir(self.directory.path()).stdin(Stdio::null());
-        // SAFETY: between fork and exec, the closure makes one system call and uses no memory of the parent.
+        command
+            .env_clear()
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null());
+        // SAFETY: between fork and exec, the closure makes one system call and uses no memory of
+        // the parent.
         unsafe { command.pre_exec(close_inherited) };
     }
 
@@ -193,16 +235,23 @@ impl Place {
     /// Starts a server and reads its address from its standard output.
     pub fn start(&self, mut command: Command) -> Server {
         let (out, err) = self.outputs();
-        command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+        command
+            .stdout(File::create(&out).unwrap())
+            .stderr(File::create(&err).unwrap());
         Server::spawn(command, out, err, Server::printed_address)
     }
 
     /// Starts a server that listens on Unix sockets only; its address means nothing.
     pub fn start_without_address(&self, mut command: Command) -> Server {
         let (out, err) = self.outputs();
-        command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+        command
+            .stdout(File::create(&out).unwrap())
+            .stderr(File::create(&err).unwrap());
         Server::spawn(command, out, err, |server| {
-            server.printed().contains("voltile listening on unix:").then(|| NOBODY.parse().unwrap())
+            server
+                .printed()
+                .contains("voltile listening on unix:")
+                .then(|| NOBODY.parse().unwrap())
         })
     }
 
@@ -225,16 +274,27 @@ impl Place {
     /// The files for standard output and standard error of the next server.
     fn outputs(&self) -> (PathBuf, PathBuf) {
         let number = self.servers.fetch_add(1, Ordering::Relaxed);
-        (self.path(&format!("{number}.out")), self.path(&format!("{number}.err")))
+        (
+            self.path(&format!("{number}.out")),
+            self.path(&format!("{number}.err")),
+        )
     }
 }
 
-/// Keeps descriptors of this process from the program. The HDF5 library opens files without `O_CLOEXEC`: a server would
-/// hold the files that other stories are writing at this moment, and their locks.
+/// Keeps descriptors of this process from the program. The HDF5 library opens files without
+/// `O_CLOEXEC`: a server would hold the files that other stories are writing at this moment, and
+/// their locks.
 #[allow(unsafe_code, reason = "std and rustix do not wrap this call")]
 fn close_inherited() -> io::Result<()> {
     // SAFETY: it sets flags of descriptors and accesses no memory.
-    match unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) } {
+    match unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            3,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -245,7 +305,10 @@ pub fn outcome(command: &mut Command) -> Outcome {
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let outcome = Outcome {
-        code: output.status.code().expect("it exits by itself, not by a signal"),
+        code: output
+            .status
+            .code()
+            .expect("it exits by itself, not by a signal"),
         out: text(&output.stdout),
         err: text(&output.stderr),
     };
@@ -272,8 +335,14 @@ impl Server {
     ) -> Self {
         let child = command.spawn().unwrap();
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut server =
-            Self { child, address: unknown, out, err, has_ended: false, announced: Mutex::default() };
+        let mut server = Self {
+            child,
+            address: unknown,
+            out,
+            err,
+            has_ended: false,
+            announced: Mutex::default(),
+        };
         wait_until("the server listens", || {
             if let Some(status) = server.child.try_wait().unwrap() {
                 panic!("the server ended, {status}:\n{}", server.log());
@@ -287,20 +356,28 @@ impl Server {
     /// The address on standard output, once everything is printed.
     fn printed_address(&self) -> Option<SocketAddr> {
         let printed = self.printed();
-        let mut places = printed.lines().filter_map(|line| line.strip_prefix("voltile listening on http"));
-        let line = places.next().map(|place| place.trim_start_matches("s").trim_start_matches("://"));
-        line.filter(|_| printed.contains("\npage ")).map(|line| line.parse().unwrap())
+        let mut places = printed
+            .lines()
+            .filter_map(|line| line.strip_prefix("voltile listening on http"));
+        let line = places
+            .next()
+            .map(|place| place.trim_start_matches("s").trim_start_matches("://"));
+        line.filter(|_| printed.contains("\npage "))
+            .map(|line| line.parse().unwrap())
     }
 
     /// The address of its listening socket, as the system lists it.
     fn bound_address(&self) -> Option<SocketAddr> {
         let process = format!("/proc/{}", self.child.id());
         let links = fs::read_dir(format!("{process}/fd")).unwrap().flatten();
-        let held: Vec<PathBuf> = links.filter_map(|link| fs::read_link(link.path()).ok()).collect();
+        let held: Vec<PathBuf> = links
+            .filter_map(|link| fs::read_link(link.path()).ok())
+            .collect();
         let sockets = fs::read_to_string(format!("{process}/net/tcp")).unwrap();
         sockets.lines().skip(1).find_map(|socket| {
             let columns: Vec<&str> = socket.split_whitespace().collect();
-            // The columns are: number, local address, remote address, state (0A: listening), …, inode.
+            // The columns are: number, local address, remote address, state (0A: listening), …,
+            // inode.
             let (local, state, inode) = (columns[1], columns[3], columns[9]);
             let is_held = || held.contains(&PathBuf::from(format!("socket:[{inode}]")));
             (state == "0A" && is_held()).then(|| socket_address(local))
@@ -317,27 +394,39 @@ impl Server {
         fs::read_to_string(&self.err).unwrap()
     }
 
-    /// The lines of its log with level WARN or ERROR, except for what it says of the user who runs the stories.
+    /// The lines of its log with level WARN or ERROR, except for what it says of the user who runs
+    /// the stories.
     pub fn problems(&self) -> Vec<String> {
         let is_problem = |line: &&str| line.contains("WARN") || line.contains("ERROR");
         let log = self.log();
-        let problems = log.lines().filter(is_problem).filter(|line| !line.contains("voltile runs as root"));
+        let problems = log
+            .lines()
+            .filter(is_problem)
+            .filter(|line| !line.contains("voltile runs as root"));
         problems.map(str::to_owned).collect()
     }
 
-    /// Waits for a line with this text in its log, which a thread writes a little later than it happens.
+    /// Waits for a line with this text in its log, which a thread writes a little later than it
+    /// happens.
     pub fn wait_for_log(&self, text: &str) {
         wait_until(&format!("{text:?} is logged"), || self.log().contains(text));
     }
 
-    /// Announces an error: a line of level ERROR with this text must be in the log when the server has ended.
+    /// Announces an error: a line of level ERROR with this text must be in the log when the server
+    /// has ended.
     pub fn expect_error(&self, text: &str) {
-        self.announced.lock().unwrap().push(Announced { text: text.to_owned(), is_certain: true });
+        self.announced.lock().unwrap().push(Announced {
+            text: text.to_owned(),
+            is_certain: true,
+        });
     }
 
     /// Announces an error that depends on timing: it may be logged.
     pub fn allow_error(&self, text: &str) {
-        self.announced.lock().unwrap().push(Announced { text: text.to_owned(), is_certain: false });
+        self.announced.lock().unwrap().push(Announced {
+            text: text.to_owned(),
+            is_certain: false,
+        });
     }
 
     /// The folder in which the system describes its process.
@@ -366,7 +455,10 @@ impl Server {
     /// The addresses of the pictures on the simple page: each channel in each plane.
     pub fn pictures(&self) -> Vec<String> {
         let page = self.get("/simple").text();
-        page.split("src=\"").skip(1).map(|rest| format!("/{}", rest.split('"').next().unwrap())).collect()
+        page.split("src=\"")
+            .skip(1)
+            .map(|rest| format!("/{}", rest.split('"').next().unwrap()))
+            .collect()
     }
 
     /// The tile at a path below the default mount.
@@ -396,7 +488,10 @@ impl Server {
     /// The peak of its resident memory in bytes.
     pub fn peak_memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux reports it");
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .expect("Linux reports it");
         peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 

@@ -1,4 +1,5 @@
-//! The command line and the configuration: exit statuses, all faults at once, precedence of the layers, relative paths.
+//! The command line and the configuration: exit statuses, all faults at once, precedence of the
+//! layers, relative paths.
 //!
 //! The keys and their values are tested next to the code that parses them.
 
@@ -58,8 +59,17 @@ kind = "image"
     );
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let (serve, check) = (place.run(["serve", "--bind", &address]), place.run(["check"]));
-    assert_eq!((serve.code, check.code), (2, 1), "{}\n{}", serve.err, check.err);
+    let (serve, check) = (
+        place.run(["serve", "--bind", &address]),
+        place.run(["check"]),
+    );
+    assert_eq!(
+        (serve.code, check.code),
+        (2, 1),
+        "{}\n{}",
+        serve.err,
+        check.err
+    );
     for outcome in [&serve, &check] {
         for (key, word) in [
             ("server.workers", "1 to 1024"),
@@ -75,13 +85,24 @@ kind = "image"
             ("datasets.wide.channels.other", "/nowhere"),
             ("datasets.discovered.channels.nothing", "raw"),
         ] {
-            let line = outcome.err.lines().find(|line| line.trim().starts_with(&format!("{key}: ")));
+            let line = outcome
+                .err
+                .lines()
+                .find(|line| line.trim().starts_with(&format!("{key}: ")));
             let line = line.unwrap_or_else(|| panic!("{key} is not in:\n{}", outcome.err));
             assert!(line.contains(word), "{word} is not in {line}");
         }
-        assert!(outcome.err.contains("12 things are wrong"), "{}", outcome.err);
+        assert!(
+            outcome.err.contains("12 things are wrong"),
+            "{}",
+            outcome.err
+        );
         assert_eq!(outcome.out, "");
-        assert!(!outcome.err.contains(&address), "the socket was tried: {}", outcome.err);
+        assert!(
+            !outcome.err.contains(&address),
+            "the socket was tried: {}",
+            outcome.err
+        );
     }
 }
 
@@ -99,7 +120,11 @@ fn serve_without_a_dataset_says_what_to_do() {
         let outcome = place.run(["serve"]);
         assert_eq!((outcome.code, outcome.out.as_str()), (2, ""));
         for word in ["voltile serve my.h5", "--config", "config example"] {
-            assert!(outcome.err.contains(word), "{word} is not in {}", outcome.err);
+            assert!(
+                outcome.err.contains(word),
+                "{word} is not in {}",
+                outcome.err
+            );
         }
     }
 }
@@ -107,7 +132,12 @@ fn serve_without_a_dataset_says_what_to_do() {
 #[test]
 fn wrong_commands_exit_with_2_and_help_with_0() {
     let place = Place::new();
-    for wrong in [&["serve", "--no-such-flag"][..], &["dance"], &[], &["serve", "nowhere.h5"]] {
+    for wrong in [
+        &["serve", "--no-such-flag"][..],
+        &["dance"],
+        &[],
+        &["serve", "nowhere.h5"],
+    ] {
         assert_eq!(place.run(wrong).code, 2, "{wrong:?}");
     }
     for (arguments, key) in [
@@ -123,7 +153,11 @@ fn wrong_commands_exit_with_2_and_help_with_0() {
     }
     for right in ["--help", "--version"] {
         let outcome = place.run([right]);
-        assert!(outcome.code == 0 && outcome.out.contains("voltile"), "{}", outcome.out);
+        assert!(
+            outcome.code == 0 && outcome.out.contains("voltile"),
+            "{}",
+            outcome.out
+        );
     }
 }
 
@@ -138,13 +172,21 @@ fn flags_override_the_environment_which_overrides_the_file() {
         let answer = place.start(command).tile(TILE);
         answer.header("cache-control").unwrap().to_owned()
     };
-    let variables =
-        [("VOLTILE_SERVER__CACHE_CONTROL", "from-environment"), ("VOLTILE_SERVER__BIND", "127.0.0.1:0")];
+    let variables = [
+        ("VOLTILE_SERVER__CACHE_CONTROL", "from-environment"),
+        ("VOLTILE_SERVER__BIND", "127.0.0.1:0"),
+    ];
     assert_eq!(serve(&[], &["--bind", "127.0.0.1:0"]), "from-file");
     assert_eq!(serve(&variables, &[]), "from-environment");
-    assert_eq!(serve(&variables, &["--set", "server.cache_control=from-flag"]), "from-flag");
+    assert_eq!(
+        serve(&variables, &["--set", "server.cache_control=from-flag"]),
+        "from-flag"
+    );
     let twice = ["--set", "server.bind=127.0.0.1:1", "--bind", "127.0.0.1:0"];
-    assert_eq!(serve(&[("VOLTILE_SERVER__BIND", "127.0.0.1:1")], &twice), "from-file");
+    assert_eq!(
+        serve(&[("VOLTILE_SERVER__BIND", "127.0.0.1:1")], &twice),
+        "from-file"
+    );
 }
 
 #[test]
@@ -152,7 +194,10 @@ fn the_default_file_is_read_unless_a_data_file_is_named() {
     let place = with_wide("[datasets.configured]\nfile = \"wide.h5\"");
     assert_eq!(tokens(&place.serve::<&str>([])), ["configured"]);
     assert_eq!(tokens(&place.serve(["wide.h5"])), ["wide"]);
-    assert_eq!(tokens(&place.serve(["wide.h5", "--config", "voltile.toml"])), ["configured", "wide"]);
+    assert_eq!(
+        tokens(&place.serve(["wide.h5", "--config", "voltile.toml"])),
+        ["configured", "wide"]
+    );
 }
 
 #[test]
@@ -181,11 +226,30 @@ fn paths_are_relative_to_where_they_are_named() {
     fs::copy(fixture("wide.h5"), place.path("etc/data/wide.h5")).unwrap();
     place.write("etc/mine.toml", "[datasets.wide]\nfile = \"data/wide.h5\"");
     let config = ["--config", "etc/mine.toml"];
-    assert_eq!(place.serve(config).tile(TILE).status, 200, "relative to the configuration's directory");
-    let set = ["--config", "etc/mine.toml", "--set", "datasets.wide.file=etc/data/wide.h5"];
-    assert_eq!(place.serve(set).tile(TILE).status, 200, "relative to the working directory");
+    assert_eq!(
+        place.serve(config).tile(TILE).status,
+        200,
+        "relative to the configuration's directory"
+    );
+    let set = [
+        "--config",
+        "etc/mine.toml",
+        "--set",
+        "datasets.wide.file=etc/data/wide.h5",
+    ];
+    assert_eq!(
+        place.serve(set).tile(TILE).status,
+        200,
+        "relative to the working directory"
+    );
     assert_eq!(place.serve(["etc/data/wide.h5"]).tile(TILE).status, 200);
-    let wrong = place.run(["check", "--config", "etc/mine.toml", "--set", "datasets.wide.file=data/wide.h5"]);
+    let wrong = place.run([
+        "check",
+        "--config",
+        "etc/mine.toml",
+        "--set",
+        "datasets.wide.file=data/wide.h5",
+    ]);
     assert_eq!(wrong.code, 1);
 }
 
@@ -197,23 +261,51 @@ fn a_files_token_is_its_stem() {
         fs::copy(fixture("wide.h5"), place.path(copy)).unwrap();
     }
     let odd = fixture("odd name (1) ü.h5");
-    let server =
-        place.serve(["wide.h5", "again/wide.h5", "viking.h5", "a b.v1.hdf5", ".h5", odd.to_str().unwrap()]);
+    let server = place.serve([
+        "wide.h5",
+        "again/wide.h5",
+        "viking.h5",
+        "a b.v1.hdf5",
+        ".h5",
+        odd.to_str().unwrap(),
+    ]);
     let tokens = tokens(&server);
-    assert_eq!(tokens, [".h5", "a_b.v1", "odd_name__1___", "viking_", "wide", "wide_2"]);
-    for line in server.printed().lines().filter(|line| line.starts_with("tile ")) {
+    assert_eq!(
+        tokens,
+        [
+            ".h5",
+            "a_b.v1",
+            "odd_name__1___",
+            "viking_",
+            "wide",
+            "wide_2"
+        ]
+    );
+    for line in server
+        .printed()
+        .lines()
+        .filter(|line| line.starts_with("tile "))
+    {
         let path = line.split_once("/ndtilecache").unwrap().1;
-        assert_eq!(server.get(&format!("/ndtilecache{path}")).status, 200, "{line}");
+        assert_eq!(
+            server.get(&format!("/ndtilecache{path}")).status,
+            200,
+            "{line}"
+        );
     }
 }
 
 #[test]
 fn a_channel_without_a_path_configures_the_discovered_one() {
-    let place =
-        with_wide("[datasets.wide]\nfile = \"wide.h5\"\n[datasets.wide.channels.raw]\nwindow = [255, 0]");
+    let place = with_wide(
+        "[datasets.wide]\nfile = \"wide.h5\"\n[datasets.wide.channels.raw]\nwindow = [255, 0]",
+    );
     let inverted = place.serve::<&str>([]).tile(TILE).picture();
     let plain = place.serve(["wide.h5"]).tile(TILE).picture();
     let inside = |picture: &[u8]| picture[..100].to_vec();
-    let expected: Vec<u8> = inside(&plain.pixels).iter().map(|value| 255 - value).collect();
+    let expected: Vec<u8> = inside(&plain.pixels)
+        .iter()
+        .map(|value| 255 - value)
+        .collect();
     assert_eq!(inside(&inverted.pixels), expected);
 }

@@ -1,4 +1,5 @@
-//! Confinement: what a server and its trial children can no longer do, as the kernel tells and as outsiders see it.
+//! Confinement: what a server and its trial children can no longer do, as the kernel tells and as
+//! outsiders see it.
 //!
 //! A kernel without Landlock restricts no folders; the stories that need it are then skipped.
 
@@ -28,16 +29,24 @@ fn of_threads(process: &Path, field: &str) -> BTreeSet<String> {
 }
 
 fn value(status: &str, field: &str) -> String {
-    let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("Linux reports it");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .expect("Linux reports it");
     line.trim_matches([':', '\t', ' ']).to_owned()
 }
 
-/// Whether the kernel restricts folders, which the log of a confined server tells. Says so if it does not.
+/// Whether the kernel restricts folders, which the log of a confined server tells. Says so if it
+/// does not.
 fn has_landlock(server: &Server) -> bool {
     let log = server.log();
-    let has_it = log.contains("reading is restricted to") || log.contains("reading is not restricted, as");
+    let has_it =
+        log.contains("reading is restricted to") || log.contains("reading is not restricted, as");
     if !has_it {
-        assert!(log.contains("reading and writing are not restricted: "), "the reason is logged:\n{log}");
+        assert!(
+            log.contains("reading and writing are not restricted: "),
+            "the reason is logged:\n{log}"
+        );
         eprintln!("SKIPPED: this kernel has no Landlock");
     }
     has_it
@@ -63,18 +72,43 @@ fn no_thread_of_a_server_can_gain_privileges_and_the_log_tells_its_folders() {
     let cache = format!("cache.directory={}", place.path("cache").display());
     let server = place.serve(["data/planes.h5", "--set", &cache]);
     assert_eq!(server.tile(TILE).status, 200);
-    assert_eq!(of_threads(&server.process(), "NoNewPrivs"), BTreeSet::from(["1".to_owned()]));
+    assert_eq!(
+        of_threads(&server.process(), "NoNewPrivs"),
+        BTreeSet::from(["1".to_owned()])
+    );
     if has_landlock(&server) {
-        let real = |name: &str| place.path(name).canonicalize().unwrap().display().to_string();
-        let folders =
-            format!("reading is restricted to {}; writing is restricted to {}", real("data"), real("cache"));
+        let real = |name: &str| {
+            place
+                .path(name)
+                .canonicalize()
+                .unwrap()
+                .display()
+                .to_string()
+        };
+        let folders = format!(
+            "reading is restricted to {}; writing is restricted to {}",
+            real("data"),
+            real("cache")
+        );
         assert!(server.log().contains(&folders), "{}", server.log());
     }
     let is_root = rustix::process::geteuid().is_root();
-    assert_eq!(server.log().contains("voltile runs as root"), is_root, "{}", server.log());
+    assert_eq!(
+        server.log().contains("voltile runs as root"),
+        is_root,
+        "{}",
+        server.log()
+    );
     let free = place.serve(["data/planes.h5"].into_iter().chain(OFF));
-    assert_eq!(of_threads(&free.process(), "NoNewPrivs"), BTreeSet::from(["0".to_owned()]));
-    assert!(free.log().contains("files.confinement is \"off\""), "{}", free.log());
+    assert_eq!(
+        of_threads(&free.process(), "NoNewPrivs"),
+        BTreeSet::from(["0".to_owned()])
+    );
+    assert!(
+        free.log().contains("files.confinement is \"off\""),
+        "{}",
+        free.log()
+    );
 }
 
 #[test]
@@ -94,8 +128,13 @@ fn a_file_replaced_by_a_link_to_another_folder_is_not_read() {
         wait_until("the refusal is logged", || {
             let tile = server.tile(TILE);
             // Until the change is noticed, the old tile is served.
-            assert!(tile.status != 200 || tile.picture() == volumes::plane(1, 1), "the other file is shown");
-            server.log().contains("is outside of the folders that voltile may read")
+            assert!(
+                tile.status != 200 || tile.picture() == volumes::plane(1, 1),
+                "the other file is shown"
+            );
+            server
+                .log()
+                .contains("is outside of the folders that voltile may read")
         });
         volumes::planes(&place.path("planes.h5"), PLANES, 3, Stored::Gzip);
         fs::rename(place.path("planes.h5"), place.path("data/planes.h5")).unwrap();
@@ -108,10 +147,14 @@ fn a_file_replaced_by_a_link_to_another_folder_is_not_read() {
 
 #[test]
 fn the_kernel_refuses_a_configuration_in_another_folder() {
-    let outside = Place::with("[datasets.planes]\nfile = \"data/planes.h5\"\nscaling = \"isotropic\"\n");
+    let outside =
+        Place::with("[datasets.planes]\nfile = \"data/planes.h5\"\nscaling = \"isotropic\"\n");
     for settings in [&[][..], &OFF] {
         let place = place();
-        place.write("voltile.toml", "[datasets.planes]\nfile = \"data/planes.h5\"\n");
+        place.write(
+            "voltile.toml",
+            "[datasets.planes]\nfile = \"data/planes.h5\"\n",
+        );
         let server = place.serve(settings);
         link_instead(&place, "voltile.toml", &outside.path("voltile.toml"));
         server.signal(Signal::HUP);
@@ -166,19 +209,35 @@ fn a_server_whose_program_was_upgraded_still_runs_trials() {
 #[test]
 fn another_cache_directory_of_the_same_name_is_not_written() {
     let place = place();
-    let server =
-        place.serve(["data/planes.h5", "--set", "cache.directory=cache", "--set", "render.neighbours=0"]);
+    let server = place.serve([
+        "data/planes.h5",
+        "--set",
+        "cache.directory=cache",
+        "--set",
+        "render.neighbours=0",
+    ]);
     if !has_landlock(&server) {
         return;
     }
     server.expect_error("cache");
     assert_eq!(server.tile(TILE).status, 200);
-    wait_until("the tile is written", || server.count("voltile_tier_writes_total") == 1);
+    wait_until("the tile is written", || {
+        server.count("voltile_tier_writes_total") == 1
+    });
     fs::rename(place.path("cache"), place.path("old")).unwrap();
     fs::create_dir(place.path("cache")).unwrap();
-    fs::copy(place.path("old/CACHEDIR.TAG"), place.path("cache/CACHEDIR.TAG")).unwrap();
+    fs::copy(
+        place.path("old/CACHEDIR.TAG"),
+        place.path("cache/CACHEDIR.TAG"),
+    )
+    .unwrap();
     for z in 0..PLANES {
-        assert_eq!(server.tile(&format!("planes/raw/xy/{z}/0_0_0.png")).picture(), volumes::plane(1, z));
+        assert_eq!(
+            server
+                .tile(&format!("planes/raw/xy/{z}/0_0_0.png"))
+                .picture(),
+            volumes::plane(1, z)
+        );
     }
     server.wait_for_log("ERROR");
     assert_eq!(fs::read_dir(place.path("cache")).unwrap().count(), 1);
@@ -193,14 +252,20 @@ struct TrialChild {
 impl TrialChild {
     fn start(place: &Place, bounds: &serde_json::Value) -> Self {
         let mut command = place.voltile(["probe"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let answers = Box::new(BufReader::new(child.stdout.take().unwrap()));
         let mut started = Self { child, answers };
         let lacking = started.answer_to(bounds);
         // Each part that is not in force is named with its reason.
         assert!(
             lacking.is_empty()
-                || ["Landlock", "filter", "confinement"].iter().any(|part| lacking.contains(part))
+                || ["Landlock", "filter", "confinement"]
+                    .iter()
+                    .any(|part| lacking.contains(part))
         );
         started
     }
@@ -231,17 +296,31 @@ fn a_trial_child_has_no_privileges_and_a_filter_of_system_calls() {
     let trial = json!({"Trial": {
         "file": place.path("data/planes.h5"), "allow_external": false, "discover": true, "paths": ["/raw"], "tables": [],
     }});
-    let mut child =
-        TrialChild::start(&place, &json!({"confined": true, "read": [folder], "memory": 1 << 30}));
+    let mut child = TrialChild::start(
+        &place,
+        &json!({"confined": true, "read": [folder], "memory": 1 << 30}),
+    );
     let one = |value: &str| BTreeSet::from([value.to_owned()]);
     for _ in 0..2 {
         assert_eq!(child.of_threads("NoNewPrivs"), one("1"));
         // 2: a filter is in force. There are two of them.
-        assert_eq!((child.of_threads("Seccomp"), child.of_threads("Seccomp_filters")), (one("2"), one("2")));
+        assert_eq!(
+            (
+                child.of_threads("Seccomp"),
+                child.of_threads("Seccomp_filters")
+            ),
+            (one("2"), one("2"))
+        );
         assert_eq!(child.answer_to(&trial), "\"Done\"");
     }
-    let mut free = TrialChild::start(&place, &json!({"confined": false, "read": null, "memory": 1 << 30}));
-    assert_eq!((free.of_threads("NoNewPrivs"), free.of_threads("Seccomp")), (one("0"), one("0")));
+    let mut free = TrialChild::start(
+        &place,
+        &json!({"confined": false, "read": null, "memory": 1 << 30}),
+    );
+    assert_eq!(
+        (free.of_threads("NoNewPrivs"), free.of_threads("Seccomp")),
+        (one("0"), one("0"))
+    );
     assert_eq!(free.answer_to(&trial), "\"Done\"");
 }
 
@@ -264,13 +343,27 @@ fn a_reload_that_needs_another_folder_is_refused() {
     };
     let folder = outside.path("").canonicalize().unwrap();
     server.expect_error("is outside of the folders that voltile may read");
-    let other = format!("[datasets.other]\nfile = '{}'\n", outside.path("other.h5").display());
+    let other = format!(
+        "[datasets.other]\nfile = '{}'\n",
+        outside.path("other.h5").display()
+    );
     reload(&other, &format!("{} is outside", folder.display()));
-    assert!(server.get("/readyz").text().contains("is outside of the folders"));
+    assert!(
+        server
+            .get("/readyz")
+            .text()
+            .contains("is outside of the folders")
+    );
     assert_eq!(server.tile("other/raw/xy/1/0_0_0.png").status, 404);
     assert_eq!(server.tile(TILE).picture(), volumes::plane(1, 1));
-    reload("[datasets.more]\nfile = 'data/more.h5'\n", "reloaded: opened more");
-    assert_eq!(server.tile("more/raw/xy/1/0_0_0.png").picture(), volumes::plane(3, 1));
+    reload(
+        "[datasets.more]\nfile = 'data/more.h5'\n",
+        "reloaded: opened more",
+    );
+    assert_eq!(
+        server.tile("more/raw/xy/1/0_0_0.png").picture(),
+        volumes::plane(3, 1)
+    );
 }
 
 #[test]
@@ -284,9 +377,14 @@ fn links_in_a_served_folder_are_followed_as_they_were_at_the_start() {
     if !has_landlock(&server) {
         return;
     }
-    assert_eq!(server.tile("known/raw/xy/1/0_0_0.png").picture(), volumes::plane(2, 1));
+    assert_eq!(
+        server.tile("known/raw/xy/1/0_0_0.png").picture(),
+        volumes::plane(2, 1)
+    );
     symlink(later.path("later.h5"), place.path("data/later.h5")).unwrap();
     volumes::planes(&place.path("data/new.h5"), PLANES, 4, Stored::Gzip);
-    wait_until("the new file is served", || server.tile("new/raw/xy/1/0_0_0.png").status == 200);
+    wait_until("the new file is served", || {
+        server.tile("new/raw/xy/1/0_0_0.png").status == 200
+    });
     assert_eq!(server.tile("later/raw/xy/1/0_0_0.png").status, 404);
 }

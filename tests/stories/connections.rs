@@ -1,5 +1,5 @@
-//! Connections: pipelined requests, clients that are slow, idle or do not read, too many of them, and bytes that are not
-//! HTTP.
+//! Connections: pipelined requests, clients that are slow, idle or do not read, too many of them,
+//! and bytes that are not HTTP.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use crate::common::volumes::{self, SLOW_LEVEL};
 use crate::common::wire::{Answer, Connection, stream_from};
-use crate::common::{ATTEMPTS, MOUNT, PATIENCE, Place, Server, made, metrics, until_in_time, wait_until};
+use crate::common::{
+    ATTEMPTS, MOUNT, PATIENCE, Place, Server, made, metrics, until_in_time, wait_until,
+};
 use ndarray::ArrayD;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// A server of a volume whose coarse tiles are slow to render; `server` is added to its section of the configuration.
+/// A server of a volume whose coarse tiles are slow to render; `server` is added to its section of
+/// the configuration.
 fn served(place: &Place, server: &str) -> Server {
     configure(place, server);
     place.start(place.voltile(["serve"]))
@@ -33,8 +36,13 @@ fn configure(place: &Place, server: &str) {
 fn large(place: &Place, server: &str) -> Server {
     let mut random = fastrand::Rng::with_seed(7);
     let noise = ArrayD::from_shape_simple_fn(vec![2, 512, 512], || random.u8(..));
-    made::file(&place.path("noise.h5"), |file| drop(made::put(file, "raw", &noise)));
-    place.write("voltile.toml", &format!("[server]\n{server}\n[datasets.noise]\nfile = \"noise.h5\"\n"));
+    made::file(&place.path("noise.h5"), |file| {
+        drop(made::put(file, "raw", &noise))
+    });
+    place.write(
+        "voltile.toml",
+        &format!("[server]\n{server}\n[datasets.noise]\nfile = \"noise.h5\"\n"),
+    );
     place.serve::<&str>([])
 }
 
@@ -57,8 +65,8 @@ fn closed(server: &Server, reason: &str) -> u64 {
     metrics(&answer)[&format!("voltile_connections_closed_total{{reason=\"{reason}\"}}")]
 }
 
-/// A connection and the answer to its first request. If the server's timeouts are short, it may close a connection before
-/// this thread has sent the request.
+/// A connection and the answer to its first request. If the server's timeouts are short, it may
+/// close a connection before this thread has sent the request.
 fn answered(server: &Server, target: &str) -> (Connection, Answer) {
     until_in_time(|_| {
         let mut connection = server.connect();
@@ -96,7 +104,10 @@ fn thousands_of_pipelined_requests_with_unread_answers_take_little_memory() {
             // The server does not read everything; the rest must not block this thread.
             client.set_nonblocking(true).unwrap();
             let sent = client.write(segment.as_bytes());
-            assert!(sent.is_ok_and(|sent| sent > 40_000), "the system buffers most of it");
+            assert!(
+                sent.is_ok_and(|sent| sent > 40_000),
+                "the system buffers most of it"
+            );
             client
         })
         .collect();
@@ -116,7 +127,8 @@ fn unsent(server: &Server) -> u64 {
     let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let own = format!(":{:04X}", server.address.port());
     let queued = sockets.lines().skip(1).filter_map(|socket| {
-        // The columns are: number, local address, remote address, state (0A: listening), bytes to send and to read, …
+        // The columns are: number, local address, remote address, state (0A: listening), bytes to
+        // send and to read, …
         let columns: Vec<&str> = socket.split_whitespace().collect();
         let is_own = columns[1].ends_with(&own) && columns[3] != "0A";
         let sending = columns[4].split(':').next().unwrap();
@@ -134,7 +146,9 @@ fn the_system_holds_little_of_what_clients_do_not_read() {
     let clients: Vec<TcpStream> = (0..CLIENTS)
         .map(|_| {
             let mut client = TcpStream::connect(server.address).unwrap();
-            client.write_all(get(&noise(0)).repeat(60).as_bytes()).unwrap();
+            client
+                .write_all(get(&noise(0)).repeat(60).as_bytes())
+                .unwrap();
             client
         })
         .collect();
@@ -173,21 +187,34 @@ fn methods_versions_and_headers_of_pipelined_requests_affect_only_their_own_answ
     let place = Place::new();
     let server = served(&place, "");
     let health = get("/healthz");
-    let (head, old) = (health.replace("GET", "HEAD"), health.replace("HTTP/1.1", "HTTP/1.0"));
+    let (head, old) = (
+        health.replace("GET", "HEAD"),
+        health.replace("HTTP/1.1", "HTTP/1.0"),
+    );
     let kept = old.replace("\r\n\r\n", "\r\nConnection: keep-alive\r\n\r\n");
     let last = health.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
     for (slice, last) in [&last, &old].into_iter().enumerate() {
         let mut connection = server.connect();
         // The first is slow, so that all others have arrived when it is answered.
         let cold = get(&slow(slice));
-        let all = [&cold, &head, &health, &kept, &health, &head, &kept, &health, last, &health, &health];
+        let all = [
+            &cold, &head, &health, &kept, &health, &head, &kept, &health, last, &health, &health,
+        ];
         connection.write(all.map(String::as_str).concat().as_bytes());
         assert_eq!(connection.receive("GET").unwrap().picture().mode, "L");
         for request in &all[1..9] {
             let method = request.split(' ').next().unwrap();
             let answer = connection.receive(method).unwrap();
-            assert_eq!((answer.status, answer.header("content-length")), (200, Some("3")), "{request}");
-            assert_eq!(answer.body, if method == "GET" { &b"ok\n"[..] } else { b"" }, "{request}");
+            assert_eq!(
+                (answer.status, answer.header("content-length")),
+                (200, Some("3")),
+                "{request}"
+            );
+            assert_eq!(
+                answer.body,
+                if method == "GET" { &b"ok\n"[..] } else { b"" },
+                "{request}"
+            );
         }
         assert!(connection.is_closed(), "{last}");
     }
@@ -198,25 +225,70 @@ fn a_request_with_a_body_or_an_upgrade_is_answered_once_and_ends_the_connection(
     let place = Place::new();
     let server = served(&place, "");
     let asks = |method: &str, headers: &str, body: &str| {
-        format!("{method} /healthz HTTP/1.1\r\nHost: a\r\n{headers}\r\n{body}{}", get("/datasets.json"))
+        format!(
+            "{method} /healthz HTTP/1.1\r\nHost: a\r\n{headers}\r\n{body}{}",
+            get("/datasets.json")
+        )
     };
     for (request, expected) in [
-        (asks("POST", "Content-Length: 5\r\n", "GET /"), "HTTP/1.1 405 "),
-        (asks("GET", "Content-Length: 5\r\n", "GET /"), "HTTP/1.1 200 "),
-        (asks("PUT", "Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"), "HTTP/1.1 405 "),
-        (asks("GET", "Connection: Upgrade\r\nUpgrade: websocket\r\n", ""), "HTTP/1.1 200 "),
-        (asks("GET", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n", ""), "HTTP/1.1 200 "),
-        (asks("PUT", "Expect: 100-continue\r\nContent-Length: 5\r\n", "12345"), "HTTP/1.1 405 "),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), "HTTP/1.1 400 "),
-        (format!("GET /{} HTTP/1.1\r\n", "a".repeat(80_000)), "HTTP/1.1 431 "),
+        (
+            asks("POST", "Content-Length: 5\r\n", "GET /"),
+            "HTTP/1.1 405 ",
+        ),
+        (
+            asks("GET", "Content-Length: 5\r\n", "GET /"),
+            "HTTP/1.1 200 ",
+        ),
+        (
+            asks(
+                "PUT",
+                "Transfer-Encoding: chunked\r\n",
+                "3\r\nabc\r\n0\r\n\r\n",
+            ),
+            "HTTP/1.1 405 ",
+        ),
+        (
+            asks("GET", "Connection: Upgrade\r\nUpgrade: websocket\r\n", ""),
+            "HTTP/1.1 200 ",
+        ),
+        (
+            asks(
+                "GET",
+                "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n",
+                "",
+            ),
+            "HTTP/1.1 200 ",
+        ),
+        (
+            asks(
+                "PUT",
+                "Expect: 100-continue\r\nContent-Length: 5\r\n",
+                "12345",
+            ),
+            "HTTP/1.1 405 ",
+        ),
+        (
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+            "HTTP/1.1 400 ",
+        ),
+        (
+            format!("GET /{} HTTP/1.1\r\n", "a".repeat(80_000)),
+            "HTTP/1.1 431 ",
+        ),
     ] {
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let answer = rest(&mut stream);
-        let answer = answer.strip_prefix("HTTP/1.1 100 Continue\r\n\r\n").unwrap_or(&answer);
+        let answer = answer
+            .strip_prefix("HTTP/1.1 100 Continue\r\n\r\n")
+            .unwrap_or(&answer);
         assert!(answer.starts_with(expected), "{request:?}: {answer}");
-        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{request:?}: {answer}");
+        assert_eq!(
+            answer.matches("HTTP/1.1 ").count(),
+            1,
+            "{request:?}: {answer}"
+        );
     }
     // A request that expects 100-continue and has no body is like any other.
     let mut polite = server.connect();
@@ -233,7 +305,11 @@ fn the_head_of_every_request_must_arrive_in_time() {
     let (mut connection, answer) = answered(&server, "/healthz");
     assert_eq!(answer.status, 200);
     // The second request comes byte by byte.
-    let mut bytes = get("/healthz").into_bytes().into_iter().take(20).chain(std::iter::repeat(b'x'));
+    let mut bytes = get("/healthz")
+        .into_bytes()
+        .into_iter()
+        .take(20)
+        .chain(std::iter::repeat(b'x'));
     wait_until("the server answers", || {
         let is_answered = !connection.is_silent();
         if !is_answered {
@@ -243,19 +319,35 @@ fn the_head_of_every_request_must_arrive_in_time() {
         is_answered
     });
     let refused = connection.receive("GET").unwrap();
-    assert!(refused.status == 408 && refused.problem().contains("head_timeout"), "{refused:?}");
-    assert_eq!(refused.header("content-security-policy"), Some("default-src 'none'; sandbox"));
-    assert!(refused.header("x-request-id").is_some_and(|id| id.len() >= 16), "{refused:?}");
+    assert!(
+        refused.status == 408 && refused.problem().contains("head_timeout"),
+        "{refused:?}"
+    );
+    assert_eq!(
+        refused.header("content-security-policy"),
+        Some("default-src 'none'; sandbox")
+    );
+    assert!(
+        refused
+            .header("x-request-id")
+            .is_some_and(|id| id.len() >= 16),
+        "{refused:?}"
+    );
     assert!(connection.is_closed());
-    assert!(server.connect().is_closed(), "a connection without a request is closed");
+    assert!(
+        server.connect().is_closed(),
+        "a connection without a request is closed"
+    );
     assert!(closed(&server, "head_timeout") >= 2);
 }
 
 #[test]
 fn an_idle_connection_is_closed_but_not_one_that_waits_for_its_tile() {
     let place = Place::new();
-    let server =
-        served(&place, "idle_timeout = \"200ms\"\nhead_timeout = \"100ms\"\nwrite_timeout = \"100ms\"");
+    let server = served(
+        &place,
+        "idle_timeout = \"200ms\"\nhead_timeout = \"100ms\"\nwrite_timeout = \"100ms\"",
+    );
     let (mut idle, answer) = answered(&server, "/healthz");
     assert_eq!(answer.status, 200);
     assert!(idle.is_closed());
@@ -271,10 +363,19 @@ fn a_client_that_does_not_read_its_answers_is_closed() {
     let server = large(&place, "write_timeout = \"500ms\"");
     let mut connection = server.connect();
     // Far more than both sockets buffer.
-    connection.write((0..100).map(|n| get(&noise(n % 2))).collect::<String>().as_bytes());
-    wait_until("the connection is closed", || closed(&server, "write_timeout") == 1);
+    connection.write(
+        (0..100)
+            .map(|n| get(&noise(n % 2)))
+            .collect::<String>()
+            .as_bytes(),
+    );
+    wait_until("the connection is closed", || {
+        closed(&server, "write_timeout") == 1
+    });
     // Buffered answers may or may not arrive.
-    let answers = (0..100).take_while(|_| connection.receive("GET").is_ok()).count();
+    let answers = (0..100)
+        .take_while(|_| connection.receive("GET").is_ok())
+        .count();
     assert!(answers < 100, "all answers came");
     assert_eq!(server.get(&noise(0)).status, 200);
 }
@@ -283,7 +384,14 @@ fn a_client_that_does_not_read_its_answers_is_closed() {
 fn more_idle_connections_than_descriptors_do_not_keep_others_from_being_served() {
     // The clients are this process; the higher limit does not affect other stories.
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    )
+    .unwrap();
     let place = Place::new();
     configure(&place, "idle_timeout = \"5m\"\nhead_timeout = \"5m\"");
     let server = place.start(place.limited("ulimit -n 1024", ["serve"]));
@@ -298,12 +406,22 @@ fn more_idle_connections_than_descriptors_do_not_keep_others_from_being_served()
         .collect();
     for slice in 0..4 {
         let target = format!("{MOUNT}/slow/raw/xy/{slice}/0_0_0.png");
-        assert_eq!((server.get(&target).status, kept.get(&target).status), (200, 200));
+        assert_eq!(
+            (server.get(&target).status, kept.get(&target).status),
+            (200, 200)
+        );
     }
     let metrics = server.metrics();
-    assert!((100..512).contains(&metrics["voltile_connections"]), "{}", metrics["voltile_connections"]);
+    assert!(
+        (100..512).contains(&metrics["voltile_connections"]),
+        "{}",
+        metrics["voltile_connections"]
+    );
     assert!(metrics["voltile_connections_closed_total{reason=\"evicted\"}"] > 700);
-    assert_eq!(metrics["voltile_connections_closed_total{reason=\"refused\"}"], 0);
+    assert_eq!(
+        metrics["voltile_connections_closed_total{reason=\"refused\"}"],
+        0
+    );
     server.wait_for_log("ulimit");
     drop(idle);
 }
@@ -311,8 +429,10 @@ fn more_idle_connections_than_descriptors_do_not_keep_others_from_being_served()
 #[test]
 fn a_client_has_a_limited_number_of_connections() {
     let place = Place::new();
-    let server =
-        served(&place, "connections_for_each_client = 3\nidle_timeout = \"5m\"\nhead_timeout = \"5m\"");
+    let server = served(
+        &place,
+        "connections_for_each_client = 3\nidle_timeout = \"5m\"\nhead_timeout = \"5m\"",
+    );
     let elsewhere = IpAddr::from([127, 0, 0, 2]);
     let mut other = Connection::open_from(elsewhere, server.address);
     until_in_time(|attempt| {
@@ -320,13 +440,17 @@ fn a_client_has_a_limited_number_of_connections() {
             metrics(&other.get("/metrics"))["voltile_connections"] == 1
         });
         let mut mine: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
-        mine.iter_mut().for_each(|one| assert_eq!(one.get("/healthz").status, 200));
+        mine.iter_mut()
+            .for_each(|one| assert_eq!(one.get("/healthz").status, 200));
         let (fourth, _) = answered(&server, "/healthz");
-        wait_until("an idle connection is closed", || mine.iter_mut().any(|one| !one.is_silent()));
+        wait_until("an idle connection is closed", || {
+            mine.iter_mut().any(|one| !one.is_silent())
+        });
         mine.retain_mut(Connection::is_silent);
         mine.push(fourth);
         assert_eq!(mine.len(), 3);
-        mine.iter_mut().for_each(|one| one.send("GET", &slow(attempt), &[]));
+        mine.iter_mut()
+            .for_each(|one| one.send("GET", &slow(attempt), &[]));
         // All three are busy once their tile is being rendered and two wait for it.
         let before = 3 * attempt as u64;
         wait_until("all three are counted", || {
@@ -345,7 +469,11 @@ fn a_client_has_a_limited_number_of_connections() {
         }
         Some(())
     });
-    assert_eq!(other.get("/healthz").status, 200, "another client is not affected");
+    assert_eq!(
+        other.get("/healthz").status,
+        200,
+        "another client is not affected"
+    );
 }
 
 #[test]
@@ -368,6 +496,9 @@ fn malformed_requests_are_counted_and_logged_once() {
     assert_eq!(closed(&server, "malformed"), 21);
     server.wait_for_log("127.0.0.1");
     let problems = server.problems();
-    assert!(problems.len() == 1 && problems[0].contains("127.0.0.1"), "{problems:?}");
+    assert!(
+        problems.len() == 1 && problems[0].contains("127.0.0.1"),
+        "{problems:?}"
+    );
     assert_eq!(server.get("/healthz").status, 200);
 }

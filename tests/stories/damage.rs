@@ -1,7 +1,8 @@
 //! Files that change while they are served: truncated, damaged, mended, replaced, removed.
 //!
-//! The tiles of a changed file are errors until it has been reopened; then a tile that touches missing or damaged bytes is
-//! an error, and all others are right. Of each volume it is known which bytes of the file hold which plane.
+//! The tiles of a changed file are errors until it has been reopened; then a tile that touches
+//! missing or damaged bytes is an error, and all others are right. Of each volume it is known which
+//! bytes of the file hold which plane.
 
 use std::fs;
 use std::thread;
@@ -25,7 +26,11 @@ fn served(place: &Place, stored: Stored) -> Server {
 
 /// The error of a chunk with inverted bytes.
 fn of_damaged_chunk(stored: Stored) -> &'static str {
-    if stored == Stored::Gzip { "its zlib stream is invalid" } else { "the library cannot read it" }
+    if stored == Stored::Gzip {
+        "its zlib stream is invalid"
+    } else {
+        "the library cannot read it"
+    }
 }
 
 fn xy(server: &Server, z: usize) -> Answer {
@@ -39,7 +44,10 @@ fn assert_planes(server: &Server, place: &Place, is_lost: impl Fn(usize) -> bool
         if is_lost(z) {
             assert_eq!(answer.status, 500, "{story}: plane {z}");
             let (detail, directory) = (answer.problem(), place.path(""));
-            assert!(!detail.contains(directory.to_str().unwrap()) && !detail.contains("planes"), "{detail}");
+            assert!(
+                !detail.contains(directory.to_str().unwrap()) && !detail.contains("planes"),
+                "{detail}"
+            );
             assert_eq!(answer.header("etag"), None);
         } else {
             assert_eq!(answer.picture(), volumes::plane(1, z), "{story}: plane {z}");
@@ -47,7 +55,8 @@ fn assert_planes(server: &Server, place: &Place, is_lost: impl Fn(usize) -> bool
     }
 }
 
-/// Waits until the next request notices a change of a file: the server checks a file at most every 200 ms.
+/// Waits until the next request notices a change of a file: the server checks a file at most every
+/// 200 ms.
 fn notice() {
     thread::sleep(Duration::from_millis(250));
 }
@@ -81,15 +90,29 @@ fn a_file_truncated_while_served_loses_what_is_missing_until_it_is_restored() {
             assert_planes(&server, &place, is_lost, &story);
         }
         for across in ["xz", "yz"] {
-            assert_eq!(server.tile(&format!("planes/raw/{across}/3/0_0_0.png")).status, 500, "{story}");
+            assert_eq!(
+                server
+                    .tile(&format!("planes/raw/{across}/3/0_0_0.png"))
+                    .status,
+                500,
+                "{story}"
+            );
         }
-        assert_eq!(server.tile("planes/raw/xy/4/0_0_2.png").status, 500, "{story}: a derived level");
+        assert_eq!(
+            server.tile("planes/raw/xy/4/0_0_2.png").status,
+            500,
+            "{story}: a derived level"
+        );
         server.wait_for_log(path.to_str().unwrap());
         fs::write(&path, &whole).unwrap();
         notice();
         wait_for_plane(&server, 1, PLANES - 1);
         assert_planes(&server, &place, |_| false, &story);
-        assert_eq!(server.tile("planes/raw/xz/3/0_0_0.png").status, 200, "{story}");
+        assert_eq!(
+            server.tile("planes/raw/xz/3/0_0_0.png").status,
+            200,
+            "{story}"
+        );
     }
 }
 
@@ -123,7 +146,11 @@ fn a_damaged_chunk_is_an_error_until_it_is_mended() {
         for _ in 0..2 {
             assert_planes(&server, &place, |z| z == 3, &story);
         }
-        assert_eq!(server.count("voltile_render_errors_total"), errors + 2, "{story}: errors are not cached");
+        assert_eq!(
+            server.count("voltile_render_errors_total"),
+            errors + 2,
+            "{story}: errors are not cached"
+        );
         volumes::invert(&path, &(middle..middle + 8));
         notice();
         wait_for_plane(&server, 1, 3);
@@ -138,7 +165,12 @@ fn a_scroll_shows_the_slices_before_the_damage_of_a_chunk() {
     let voxel = |z: usize, y: usize, x: usize| ((z * 31 + y * 17 + x * x * 7) % 251) as u8;
     let file = hdf5::File::create(&path).unwrap();
     let data = Array3::from_shape_fn((64, 256, 256), |(z, y, x)| voxel(z, y, x));
-    let raw = file.new_dataset_builder().with_data(&data).chunk((32, 256, 256)).deflate(1).create("raw");
+    let raw = file
+        .new_dataset_builder()
+        .with_data(&data)
+        .chunk((32, 256, 256))
+        .deflate(1)
+        .create("raw");
     let last = raw.unwrap().chunk_info(1).unwrap();
     file.close().unwrap();
     let end = last.addr + last.size;
@@ -147,7 +179,13 @@ fn a_scroll_shows_the_slices_before_the_damage_of_a_chunk() {
     server.expect_error("its zlib stream is invalid");
     for z in (30..41).chain([33, 40]) {
         let expected = Picture::of_plane(256, 256, |y, x| voxel(z, y, x));
-        assert_eq!(server.tile(&format!("thick/raw/xy/{z}/0_0_0.png")).picture(), expected, "{z}");
+        assert_eq!(
+            server
+                .tile(&format!("thick/raw/xy/{z}/0_0_0.png"))
+                .picture(),
+            expected,
+            "{z}"
+        );
     }
     assert_eq!(server.tile("thick/raw/xy/63/0_0_0.png").status, 500);
 }
@@ -162,7 +200,11 @@ fn all_clients_that_wait_for_a_damaged_chunk_get_the_error() {
     server.expect_error(of_damaged_chunk(Stored::Gzip));
     let mut clients: Vec<_> = (0..60).map(|_| server.connect()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
-        client.send("GET", &format!("{}/planes/raw/xy/{}/0_0_0.png", MOUNT, 2 + number % 2), &[]);
+        client.send(
+            "GET",
+            &format!("{}/planes/raw/xy/{}/0_0_0.png", MOUNT, 2 + number % 2),
+            &[],
+        );
     }
     for (number, mut client) in clients.into_iter().enumerate() {
         let answer = client.receive("GET").unwrap();
@@ -193,7 +235,10 @@ fn a_replaced_file_is_served_once_it_has_been_reopened() {
     }
     assert_ne!(xy(&server, 0).header("etag"), old.header("etag"));
     let asked = server.ask("GET", &tile, &[("If-None-Match", old.etag())]);
-    assert_eq!(asked.status, 200, "a tile of the old file is not confirmed for the new one");
+    assert_eq!(
+        asked.status, 200,
+        "a tile of the old file is not confirmed for the new one"
+    );
     server.wait_for_log("was reopened");
 }
 

@@ -1,4 +1,5 @@
-//! Descriptions: the list of datasets reads no voxels; the description of one dataset has statistics of its channels.
+//! Descriptions: the list of datasets reads no voxels; the description of one dataset has
+//! statistics of its channels.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -17,7 +18,9 @@ const RAMP: [usize; 3] = [4, 50, 60];
 /// A 16-bit volume whose values are 0, 3, 6, … in storage order.
 fn ramp() -> ArrayD<u16> {
     let [_, rows, columns] = RAMP;
-    ArrayD::from_shape_fn(IxDyn(&RAMP), |at| 3 * ((at[0] * rows + at[1]) * columns + at[2]) as u16)
+    ArrayD::from_shape_fn(IxDyn(&RAMP), |at| {
+        3 * ((at[0] * rows + at[1]) * columns + at[2]) as u16
+    })
 }
 
 /// `ramp.h5` with the ramp as `raw`, 8-bit `bytes` and `labels`.
@@ -32,7 +35,12 @@ fn ramped() -> Place {
 }
 
 fn channel<'a>(dataset: &'a Value, name: &str) -> &'a Value {
-    dataset["channels"].as_array().unwrap().iter().find(|channel| channel["name"] == name).unwrap()
+    dataset["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel| channel["name"] == name)
+        .unwrap()
 }
 
 fn samples(server: &Server) -> usize {
@@ -60,7 +68,10 @@ fn the_list_has_mounts_and_datasets_and_reads_no_voxels() {
         (&raw["window"], &raw["histogram"], &raw["percentiles"]),
         (&Value::Null, &Value::Null, &Value::Null)
     );
-    assert_eq!((server.count("voltile_chunk_reads_total"), samples(&server)), (0, 0));
+    assert_eq!(
+        (server.count("voltile_chunk_reads_total"), samples(&server)),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -76,15 +87,32 @@ fn a_dataset_has_window_percentiles_and_histogram_of_the_same_sample() {
     let from_above = |permille: usize| at(last - last * permille / 1000);
     let (lo, hi) = (at(last / 1000), from_above(1));
     assert_eq!(raw["window"], json!([lo, hi]));
-    let percentiles: Vec<(&Value, &Value)> =
-        raw["percentiles"].as_array().unwrap().iter().map(|p| (&p["percent"], &p["value"])).collect();
-    let expected =
-        [(0.1, lo), (1.0, at(last / 100)), (50.0, at(last / 2)), (99.0, from_above(10)), (99.9, hi)];
-    let expected: Vec<(Value, Value)> =
-        expected.into_iter().map(|(percent, value)| (json!(percent), value)).collect();
-    assert_eq!(percentiles, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
+    let percentiles: Vec<(&Value, &Value)> = raw["percentiles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| (&p["percent"], &p["value"]))
+        .collect();
+    let expected = [
+        (0.1, lo),
+        (1.0, at(last / 100)),
+        (50.0, at(last / 2)),
+        (99.0, from_above(10)),
+        (99.9, hi),
+    ];
+    let expected: Vec<(Value, Value)> = expected
+        .into_iter()
+        .map(|(percent, value)| (json!(percent), value))
+        .collect();
+    assert_eq!(
+        percentiles,
+        expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>()
+    );
     let histogram = &raw["histogram"];
-    assert_eq!((&histogram["lo"], &histogram["hi"]), (&json!(0.0), &at(last)));
+    assert_eq!(
+        (&histogram["lo"], &histogram["hi"]),
+        (&json!(0.0), &at(last))
+    );
     let counts: Vec<usize> = histogram["counts"]
         .as_array()
         .unwrap()
@@ -103,8 +131,13 @@ fn bytes_have_a_bin_for_each_value_and_labels_have_no_histogram() {
     let dataset = place.serve(["ramp.h5"]).json("/datasets/ramp.json");
     let bytes = channel(&dataset, "bytes");
     let mut counts = vec![0; 256];
-    made::cube([2, 30, 10]).iter().for_each(|value| counts[usize::from(*value)] += 1);
-    assert_eq!(bytes["histogram"], json!({ "lo": 0.0, "hi": 255.0, "counts": counts }));
+    made::cube([2, 30, 10])
+        .iter()
+        .for_each(|value| counts[usize::from(*value)] += 1);
+    assert_eq!(
+        bytes["histogram"],
+        json!({ "lo": 0.0, "hi": 255.0, "counts": counts })
+    );
     assert_eq!(bytes["window"], Value::Null, "bytes are shown as stored");
     let labels = channel(&dataset, "labels");
     assert_eq!(
@@ -120,7 +153,10 @@ fn the_description_is_the_same_each_time_and_has_the_window_of_the_tiles() {
     let server = place.serve(["ramp.h5"]);
     let tile = server.tile("ramp/raw/xy/0/0_0_0.png");
     let listed = &server.json("/datasets.json")["datasets"][0];
-    assert_eq!(channel(listed, "raw")["window"], channel(&first, "raw")["window"]);
+    assert_eq!(
+        channel(listed, "raw")["window"],
+        channel(&first, "raw")["window"]
+    );
     assert_eq!(server.json("/datasets/ramp.json"), first);
     assert_eq!(server.tile("ramp/raw/xy/0/0_0_0.png").etag(), tile.etag());
     assert_two_samples(&server);
@@ -131,9 +167,18 @@ fn concurrent_requests_wait_for_one_sample() {
     let place = ramped();
     let server = place.serve(["ramp.h5"]);
     let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
-    clients.iter_mut().for_each(|client| client.send("GET", "/datasets/ramp.json", &[]));
-    let answers: Vec<_> = clients.iter_mut().map(|client| client.receive("GET").unwrap()).collect();
-    assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == answers[0].body));
+    clients
+        .iter_mut()
+        .for_each(|client| client.send("GET", "/datasets/ramp.json", &[]));
+    let answers: Vec<_> = clients
+        .iter_mut()
+        .map(|client| client.receive("GET").unwrap())
+        .collect();
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.status == 200 && answer.body == answers[0].body)
+    );
     assert_two_samples(&server);
 }
 
@@ -150,7 +195,10 @@ fn each_document_is_built_once_for_a_generation_and_confirmed_by_its_etag() {
     let server = place.serve::<&str>([]);
     // Before windows are known, and then after.
     let list = server.get("/datasets.json");
-    assert_eq!(channel(&list.json()["datasets"][0], "raw")["window"], Value::Null);
+    assert_eq!(
+        channel(&list.json()["datasets"][0], "raw")["window"],
+        Value::Null
+    );
     assert_eq!(server.tile("ramp/raw/xy/1/0_0_0.png").status, 200);
     let measured = server.ask("GET", "/datasets.json", &[("If-None-Match", list.etag())]);
     assert_eq!(measured.status, 200, "the window is known now");
@@ -173,9 +221,17 @@ fn each_document_is_built_once_for_a_generation_and_confirmed_by_its_etag() {
     let built = server.count("voltile_documents_built_total");
     for (path, known) in paths.iter().zip(&known) {
         let same = server.get(path);
-        assert_eq!((same.status, same.etag(), &same.body), (200, known.etag(), &known.body), "{path}");
+        assert_eq!(
+            (same.status, same.etag(), &same.body),
+            (200, known.etag(), &known.body),
+            "{path}"
+        );
         let confirmed = server.ask("GET", path, &[("If-None-Match", known.etag())]);
-        assert_eq!((confirmed.status, confirmed.header("cache-control")), (304, Some("no-cache")), "{path}");
+        assert_eq!(
+            (confirmed.status, confirmed.header("cache-control")),
+            (304, Some("no-cache")),
+            "{path}"
+        );
         assert_eq!(confirmed.etag(), known.etag(), "{path}");
     }
     assert_eq!(server.count("voltile_documents_built_total"), built);
@@ -184,7 +240,11 @@ fn each_document_is_built_once_for_a_generation_and_confirmed_by_its_etag() {
     server.signal(Signal::HUP);
     server.wait_for_log("reloaded: ");
     let list = server.json("/datasets.json");
-    assert_eq!(list["datasets"][0]["offset"], json!([0, 0, 2]), "of the new generation");
+    assert_eq!(
+        list["datasets"][0]["offset"],
+        json!([0, 0, 2]),
+        "of the new generation"
+    );
     assert_eq!(server.count("voltile_documents_built_total"), built + 1);
 }
 
@@ -194,32 +254,61 @@ fn requests_for_a_long_list_do_not_delay_other_clients() {
     const REQUESTS: usize = 60;
     let place = Place::new();
     made::file(&place.path("many.h5"), |file| {
-        (0..CHANNELS).for_each(|number| _ = made::put(file, &format!("c{number}"), &made::cube([2, 16, 16])));
+        (0..CHANNELS).for_each(|number| {
+            _ = made::put(file, &format!("c{number}"), &made::cube([2, 16, 16]))
+        });
     });
     let server = place.serve(["many.h5"]);
     let client = IpAddr::from([127, 0, 0, 2]);
-    let mut waiting: Vec<_> = (0..REQUESTS).map(|_| Connection::open_from(client, server.address)).collect();
-    waiting.iter_mut().for_each(|connection| connection.send("GET", "/datasets.json", &[]));
+    let mut waiting: Vec<_> = (0..REQUESTS)
+        .map(|_| Connection::open_from(client, server.address))
+        .collect();
+    waiting
+        .iter_mut()
+        .for_each(|connection| connection.send("GET", "/datasets.json", &[]));
     let began = Instant::now();
     assert_eq!(server.get("/livez").status, 200);
     // It took a minute when each was built anew on the threads that answer requests.
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    let lists: Vec<_> = waiting.iter_mut().map(|connection| connection.receive("GET").unwrap()).collect();
-    assert_eq!(lists[0].json()["datasets"][0]["channels"].as_array().unwrap().len(), CHANNELS);
-    assert!(lists.iter().all(|list| list.body == lists[0].body && list.etag() == lists[0].etag()));
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    let lists: Vec<_> = waiting
+        .iter_mut()
+        .map(|connection| connection.receive("GET").unwrap())
+        .collect();
+    assert_eq!(
+        lists[0].json()["datasets"][0]["channels"]
+            .as_array()
+            .unwrap()
+            .len(),
+        CHANNELS
+    );
+    assert!(
+        lists
+            .iter()
+            .all(|list| list.body == lists[0].body && list.etag() == lists[0].etag())
+    );
     assert_eq!(server.count("voltile_documents_built_total"), 1);
 }
 
 #[test]
 fn two_tokens_of_one_file_each_have_a_window() {
     let place = ramped();
-    place.write("voltile.toml", "[datasets.one]\nfile = \"ramp.h5\"\n[datasets.two]\nfile = \"ramp.h5\"\n");
+    place.write(
+        "voltile.toml",
+        "[datasets.one]\nfile = \"ramp.h5\"\n[datasets.two]\nfile = \"ramp.h5\"\n",
+    );
     let server = place.serve::<&str>([]);
     let [one, two] = ["one", "two"].map(|token| server.json(&format!("/datasets/{token}.json")));
     assert!(channel(&one, "raw")["window"].is_array());
     assert_eq!(one["channels"], two["channels"]);
-    let [one, two] =
-        ["one", "two"].map(|token| server.tile(&format!("{token}/raw/xy/1/0_0_0.png")).picture());
+    let [one, two] = ["one", "two"].map(|token| {
+        server
+            .tile(&format!("{token}/raw/xy/1/0_0_0.png"))
+            .picture()
+    });
     assert!(one == two);
 }
 
@@ -239,9 +328,18 @@ fn a_channel_that_cannot_be_read_has_a_problem_and_the_others_are_described() {
     let dataset = server.json("/datasets/both.json");
     let lost = channel(&dataset, "lost");
     let problem = lost["problem"].as_str().unwrap();
-    assert!(!problem.contains("planes") && !problem.contains('/'), "{problem}");
-    assert_eq!((&lost["histogram"], &lost["levels"][0]["size"]), (&Value::Null, &json!([EDGE, EDGE, 4])));
-    assert!(channel(&dataset, "raw")["window"].is_array() && channel(&dataset, "raw")["problem"].is_null());
+    assert!(
+        !problem.contains("planes") && !problem.contains('/'),
+        "{problem}"
+    );
+    assert_eq!(
+        (&lost["histogram"], &lost["levels"][0]["size"]),
+        (&Value::Null, &json!([EDGE, EDGE, 4]))
+    );
+    assert!(
+        channel(&dataset, "raw")["window"].is_array()
+            && channel(&dataset, "raw")["problem"].is_null()
+    );
     std::fs::write(&path, whole).unwrap();
     wait_until("the file is reopened", || {
         let dataset = server.json("/datasets/both.json");
@@ -262,15 +360,24 @@ fn a_description_has_no_statistics_while_the_queue_is_full() {
     until_in_time(|attempt| {
         let server = place.serve(["--set", "render.neighbours=0"]);
         let mut waiting = server.connect();
-        waiting.send("GET", &format!("{MOUNT}/slow/raw/xy/{attempt}/0_0_{SLOW_LEVEL}.png"), &[]);
+        waiting.send(
+            "GET",
+            &format!("{MOUNT}/slow/raw/xy/{attempt}/0_0_{SLOW_LEVEL}.png"),
+            &[],
+        );
         wait_until("the slow tile is being rendered", || server.renders() > 0);
-        let is_known = || !channel(&server.json("/datasets/ramp.json"), "raw")["percentiles"].is_null();
+        let is_known =
+            || !channel(&server.json("/datasets/ramp.json"), "raw")["percentiles"].is_null();
         let was_known = is_known();
         if !waiting.is_silent() {
             return None;
         }
         assert!(!was_known);
-        assert_eq!(server.get("/datasets.json").status, 200, "the list needs no render thread");
+        assert_eq!(
+            server.get("/datasets.json").status,
+            200,
+            "the list needs no render thread"
+        );
         assert_eq!(waiting.receive("GET").unwrap().status, 200);
         wait_until("there is room again", is_known);
         Some(())
@@ -281,15 +388,23 @@ fn a_description_has_no_statistics_while_the_queue_is_full() {
 fn unknown_datasets_are_404s_with_a_reason() {
     let place = ramped();
     let server = place.serve(["ramp.h5"]);
-    for target in
-        ["/datasets/nothing.json", "/datasets/.json", "/datasets/a%20b.json", "/datasets/ramp/raw.json"]
-    {
+    for target in [
+        "/datasets/nothing.json",
+        "/datasets/.json",
+        "/datasets/a%20b.json",
+        "/datasets/ramp/raw.json",
+    ] {
         let answer = server.get(target);
         assert_eq!(answer.status, 404, "{target}");
         answer.problem();
     }
     assert_eq!(server.ask("HEAD", "/datasets/ramp.json", &[]).status, 200);
-    assert_eq!(server.ask("POST", "/datasets/ramp.json", &[("Content-Length", "0")]).status, 405);
+    assert_eq!(
+        server
+            .ask("POST", "/datasets/ramp.json", &[("Content-Length", "0")])
+            .status,
+        405
+    );
 }
 
 #[test]
@@ -312,9 +427,16 @@ fn descriptions_tell_whether_pixels_are_square() {
         .iter()
         .map(|dataset| (&dataset["token"], &dataset["channels"][0]["orthogonal"]))
         .collect();
-    let expected = [("square", "isotropic"), ("stored", "stored"), ("unknown", "stored")]
-        .map(|(a, b)| (json!(a), json!(b)));
-    assert_eq!(described, expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
+    let expected = [
+        ("square", "isotropic"),
+        ("stored", "stored"),
+        ("unknown", "stored"),
+    ]
+    .map(|(a, b)| (json!(a), json!(b)));
+    assert_eq!(
+        described,
+        expected.iter().map(|(a, b)| (a, b)).collect::<Vec<_>>()
+    );
 }
 
 /// A server of 40 channels, of which a quarter of the render queue holds four.
@@ -334,12 +456,19 @@ fn more_channels_than_the_render_queue_holds_are_described_a_part_at_a_time() {
     for round in 1..=10 {
         let description = server.json("/datasets/many.json");
         let channels = description["channels"].as_array().unwrap();
-        let known = channels.iter().filter(|channel| !channel["percentiles"].is_null());
+        let known = channels
+            .iter()
+            .filter(|channel| !channel["percentiles"].is_null());
         assert_eq!(known.count(), 4 * round);
         assert!(
-            channels.iter().all(|channel| channel["percentiles"].is_null() == channel["window"].is_null())
+            channels
+                .iter()
+                .all(|channel| channel["percentiles"].is_null() == channel["window"].is_null())
         );
-        assert!(channels.iter().all(|channel| channel["problem"].is_null()), "{description}");
+        assert!(
+            channels.iter().all(|channel| channel["problem"].is_null()),
+            "{description}"
+        );
     }
     assert_eq!(server.count("voltile_renders_rejected_total"), 0);
 }
@@ -352,5 +481,11 @@ fn windows_for_zarr_are_measured_a_part_at_a_time_and_failures_are_one_line() {
     assert_eq!(server.get("/zarr/0.4/many.ome.zarr/.zattrs").status, 200);
     let lines = server.log().lines().count() - before;
     assert!(lines <= 4, "{lines} lines are logged");
-    assert_eq!((server.count("voltile_renders_rejected_total"), server.problems().len()), (0, 0));
+    assert_eq!(
+        (
+            server.count("voltile_renders_rejected_total"),
+            server.problems().len()
+        ),
+        (0, 0)
+    );
 }

@@ -1,5 +1,6 @@
-//! What is listed of files that hold more than pictures, and in which order: the data come first, axes mean what the file says,
-//! and what cannot be served says why. See also [`layouts`](crate::layouts) and [`makers`](crate::makers).
+//! What is listed of files that hold more than pictures, and in which order: the data come first,
+//! axes mean what the file says, and what cannot be served says why. See also
+//! [`layouts`](crate::layouts) and [`makers`](crate::makers).
 
 use std::fs;
 use std::path::Path;
@@ -11,22 +12,34 @@ use serde_json::{Value, json};
 use voltile::base::paint::Kind;
 use voltile::layout::FoundChannel;
 
-use crate::common::made::{axes, cube, file, found, names, numbers, only, put, size, text, voxel, zeros};
+use crate::common::made::{
+    axes, cube, file, found, names, numbers, only, put, size, text, voxel, zeros,
+};
 use crate::common::{Place, fixture};
 
 /// The names of the channels of the only dataset, as they are listed.
 fn listed(described: &Value) -> Vec<&str> {
-    described["channels"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
+    described["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect()
 }
 
 /// Gives the dimensions of a dataset scales, which lie in the root group.
 fn scale(file: &hdf5::File, data: &Dataset, scales: &[&str]) {
-    let reference = |name: &&str| VarLenArray::from([file.reference::<ObjectReference1>(name).unwrap()]);
+    let reference =
+        |name: &&str| VarLenArray::from([file.reference::<ObjectReference1>(name).unwrap()]);
     let references: Vec<_> = scales.iter().map(reference).collect();
-    data.new_attr_builder().with_data(&references).create("DIMENSION_LIST").unwrap();
+    data.new_attr_builder()
+        .with_data(&references)
+        .create("DIMENSION_LIST")
+        .unwrap();
 }
 
-/// Writes a scale with positions; of netCDF's dimensions without coordinates, the values are arbitrary.
+/// Writes a scale with positions; of netCDF's dimensions without coordinates, the values are
+/// arbitrary.
 fn positions(file: &hdf5::File, name: &str, count: usize) -> Dataset {
     let values = ArrayD::from_shape_fn(IxDyn(&[count]), |at| at[0] as i16);
     let scale = put(file, name, &values);
@@ -40,7 +53,11 @@ fn granule(path: &Path) {
     file(path, |file| {
         put(file, "a_lat", &zeros::<f32>(&[40, 50]));
         put(file, "navigation/longitude", &zeros::<f32>(&[40, 50]));
-        text(&put(file, "navigation/where", &zeros::<f32>(&[40, 50])), "units", "degrees_north");
+        text(
+            &put(file, "navigation/where", &zeros::<f32>(&[40, 50])),
+            "units",
+            "degrees_north",
+        );
         put(file, "l2p_flags", &zeros::<i16>(&[40, 50]));
         put(file, "scan_lines", &zeros::<f64>(&[40, 20]));
         put(file, "trace", &zeros::<f32>(&[3, 5, 400]));
@@ -58,10 +75,17 @@ fn the_data_come_first_and_coordinates_and_flags_are_not_listed_beside_them() {
         let outcome = place.run(["inspect", "granule.h5", "--json"].iter().chain(arguments));
         serde_json::from_str(&outcome.out).unwrap()
     };
-    assert_eq!(listed(&inspect(&[])), ["speed", "trace", "sst", "scan_lines"], "the largest first");
+    assert_eq!(
+        listed(&inspect(&[])),
+        ["speed", "trace", "sst", "scan_lines"],
+        "the largest first"
+    );
     let all = inspect(&["--all"]);
     let beside = ["frames_trace", "a_lat", "l2p_flags", "longitude", "where"];
-    let expected: Vec<&str> = ["speed", "trace", "sst", "scan_lines"].into_iter().chain(beside).collect();
+    let expected: Vec<&str> = ["speed", "trace", "sst", "scan_lines"]
+        .into_iter()
+        .chain(beside)
+        .collect();
     assert_eq!(listed(&all), expected);
 }
 
@@ -71,7 +95,9 @@ fn what_lies_beside_the_data_is_served_if_it_is_configured_or_there_is_nothing_e
         "[datasets.granule]\nfile = \"granule.h5\"\n[datasets.granule.channels.a_lat]\nwindow = [0, 1]",
     );
     granule(&place.path("granule.h5"));
-    let served = place.serve(["--config", "voltile.toml"]).json("/datasets/granule.json");
+    let served = place
+        .serve(["--config", "voltile.toml"])
+        .json("/datasets/granule.json");
     assert_eq!(listed(&served).last(), Some(&"a_lat"));
     let path = place.path("where.h5");
     file(&path, |file| {
@@ -90,7 +116,10 @@ fn flags_are_known_by_the_name_of_their_group() {
         put(file, "quality1/data", &zeros::<u8>(&[40, 50]));
     });
     let inspect = place.run(["inspect", "scan.h5", "--json"]);
-    assert_eq!(listed(&serde_json::from_str(&inspect.out).unwrap()), ["raw"]);
+    assert_eq!(
+        listed(&serde_json::from_str(&inspect.out).unwrap()),
+        ["raw"]
+    );
 }
 
 #[test]
@@ -112,10 +141,17 @@ fn cells_of_matlab_are_searched_if_there_is_no_other_volume() {
     let written = |variable: &str| {
         file(&path, |file| {
             for name in ["#refs#/b", variable] {
-                text(&put(file, name, &zeros::<u8>(&[40, 50])), "MATLAB_class", "uint8");
+                text(
+                    &put(file, name, &zeros::<u8>(&[40, 50])),
+                    "MATLAB_class",
+                    "uint8",
+                );
             }
         });
-        names(&found(&path)).iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+        names(&found(&path))
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(written("#refs#/c"), ["b", "c"]);
     assert_eq!(written("stack"), ["stack"]);
@@ -129,14 +165,23 @@ fn a_declared_signal_is_never_set_aside_by_its_name() {
         put(file, "Histogram1/other", &zeros::<u16>(&[200, 900]));
         let signal = put(file, "Histogram1/data", &zeros::<u16>(&[148, 750]));
         numbers(&signal, "signal", &[1_i32]);
-        numbers(&put(file, "Thumbnail/data", &zeros::<u16>(&[64, 64])), "signal", &[1_i32]);
+        numbers(
+            &put(file, "Thumbnail/data", &zeros::<u16>(&[64, 64])),
+            "signal",
+            &[1_i32],
+        );
         for group in ["Histogram1", "Thumbnail"] {
             text(&file.group(group).unwrap(), "NX_class", "NXdata");
         }
     });
     let outcome = place.run(["inspect", "lrmecs.nxs", "--json"]);
     let described: Value = serde_json::from_str(&outcome.out).unwrap();
-    assert_eq!(listed(&described), ["Histogram1_data", "Thumbnail_data", "other"], "{}", outcome.err);
+    assert_eq!(
+        listed(&described),
+        ["Histogram1_data", "Thumbnail_data", "other"],
+        "{}",
+        outcome.err
+    );
 }
 
 #[test]
@@ -148,15 +193,20 @@ fn a_file_without_channels_says_what_its_largest_dataset_is() {
         put(file, "thumbnail", &zeros::<u8>(&[64, 64]));
     });
     let refused = place.run(["inspect", "none.h5"]).err;
-    let expected =
-        "/thumbnail is a thumbnail, by its name (the largest of 3 datasets, none of which is a volume)";
-    assert!(refused.contains(expected) && !refused.contains("cannot be opened"), "{refused}");
+    let expected = "/thumbnail is a thumbnail, by its name (the largest of 3 datasets, none of which is a volume)";
+    assert!(
+        refused.contains(expected) && !refused.contains("cannot be opened"),
+        "{refused}"
+    );
     file(&place.path("none.h5"), |file| {
         put(file, "a_scalar", &ArrayD::from_elem(IxDyn(&[]), 1.0));
         put(file, "point", &zeros::<f32>(&[2048, 1, 1]));
     });
     let refused = place.run(["inspect", "none.h5"]).err;
-    assert!(refused.contains("/point is pictures of 1 × 1 voxel"), "{refused}");
+    assert!(
+        refused.contains("/point is pictures of 1 × 1 voxel"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -164,20 +214,28 @@ fn packed_coordinates_are_unpacked_before_they_are_a_voxel_size() {
     let place = Place::new();
     let path = place.path("goes.nc");
     file(&path, |file| {
-        for (name, standard, offset) in
-            [("y", "projection_y_coordinate", 0.128_f32), ("x", "projection_x_coordinate", -0.101)]
-        {
+        for (name, standard, offset) in [
+            ("y", "projection_y_coordinate", 0.128_f32),
+            ("x", "projection_x_coordinate", -0.101),
+        ] {
             let scale = positions(file, name, 40);
             text(&scale, "standard_name", standard);
             text(&scale, "units", "rad");
             numbers(&scale, "scale_factor", &[0.00028_f32]);
             numbers(&scale, "add_offset", &[offset]);
         }
-        scale(file, &put(file, "radiance", &zeros::<i16>(&[40, 40])), &["y", "x"]);
+        scale(
+            file,
+            &put(file, "radiance", &zeros::<i16>(&[40, 40])),
+            &["y", "x"],
+        );
     });
     let channel = only(&path);
     let [x, y, _] = voxel(&channel).unwrap();
-    assert!((x - 0.00028).abs() < 1e-9 && (y - 0.00028).abs() < 1e-9, "{x} {y}");
+    assert!(
+        (x - 0.00028).abs() < 1e-9 && (y - 0.00028).abs() < 1e-9,
+        "{x} {y}"
+    );
     assert!((channel.transforms.first().unwrap().translation().x + 0.101).abs() < 1e-6);
     assert_eq!(channel.voxel_unit.as_deref(), Some("rad"));
 }
@@ -186,14 +244,21 @@ fn packed_coordinates_are_unpacked_before_they_are_a_voxel_size() {
 fn signed_integers_that_stand_for_unsigned_ones_are_served_as_these() {
     let place = Place::new();
     file(&place.path("height.nc"), |file| {
-        let height = put(file, "height", &ArrayD::from_shape_fn(IxDyn(&[20, 30]), |at| at[1] as i16 - 2));
+        let height = put(
+            file,
+            "height",
+            &ArrayD::from_shape_fn(IxDyn(&[20, 30]), |at| at[1] as i16 - 2),
+        );
         text(&height, "_Unsigned", "true");
         numbers(&height, "_FillValue", &[-1_i16]);
     });
     let server = place.serve(["height.nc"]);
     let described = server.json("/datasets/height.json");
     let channel = &described["channels"][0];
-    assert_eq!((&channel["dtype"], &channel["missing"]), (&json!("uint16"), &json!(["65535"])));
+    assert_eq!(
+        (&channel["dtype"], &channel["missing"]),
+        (&json!("uint16"), &json!(["65535"]))
+    );
     assert_eq!(
         server.get("/voxels/height/height/0/0-3_0-1_0-1.raw").body[..],
         [0xfe, 0xff, 0xff, 0xff, 0, 0]
@@ -210,17 +275,32 @@ fn dimensions_called_nx_and_ntimes_and_coordinates_with_a_standard_name_tell_the
         }
         text(&file.dataset("a").unwrap(), "standard_name", "longitude");
         text(&file.dataset("b").unwrap(), "long_name", "latitude");
-        scale(file, &put(file, "rain", &zeros::<f32>(&[30, 20, 3])), &["nx", "ny", "ntimes"]);
-        scale(file, &put(file, "snow", &zeros::<f32>(&[30, 20])), &["a", "b"]);
+        scale(
+            file,
+            &put(file, "rain", &zeros::<f32>(&[30, 20, 3])),
+            &["nx", "ny", "ntimes"],
+        );
+        scale(
+            file,
+            &put(file, "snow", &zeros::<f32>(&[30, 20])),
+            &["a", "b"],
+        );
         for (name, count) in [("scan_line", 20), ("ground_pixel", 30)] {
             positions(file, name, count);
         }
         let swath = ["scan_line", "ground_pixel", "ntimes"];
-        scale(file, &put(file, "swath", &zeros::<f32>(&[20, 30, 3])), &swath);
+        scale(
+            file,
+            &put(file, "swath", &zeros::<f32>(&[20, 30, 3])),
+            &swath,
+        );
     });
     let found = found(&path);
     let all: Vec<String> = found.channels.iter().map(axes).collect();
-    assert_eq!((names(&found), all.join(" ")), (vec!["rain", "snow", "swath"], "xyt xy yxt".to_owned()));
+    assert_eq!(
+        (names(&found), all.join(" ")),
+        (vec!["rain", "snow", "swath"], "xyt xy yxt".to_owned())
+    );
 }
 
 #[test]
@@ -231,20 +311,37 @@ fn axes_of_which_none_is_in_space_do_not_make_a_picture_of_one_column() {
         for (name, count) in [("time", 30), ("lat", 20), ("plev", 17)] {
             positions(file, name, count);
         }
-        scale(file, &put(file, "zonal", &zeros::<f32>(&[30, 17, 20])), &["time", "plev", "lat"]);
-        scale(file, &put(file, "hovmoeller", &zeros::<f32>(&[30, 20])), &["time", "lat"]);
+        scale(
+            file,
+            &put(file, "zonal", &zeros::<f32>(&[30, 17, 20])),
+            &["time", "plev", "lat"],
+        );
+        scale(
+            file,
+            &put(file, "hovmoeller", &zeros::<f32>(&[30, 20])),
+            &["time", "lat"],
+        );
     });
     let found = found(&path);
-    let sizes: Vec<[u64; 3]> = found.channels.iter().map(|channel| size(&path, channel)).collect();
+    let sizes: Vec<[u64; 3]> = found
+        .channels
+        .iter()
+        .map(|channel| size(&path, channel))
+        .collect();
     // The plane yz of the first shows something, and the page opens there.
-    assert_eq!((names(&found), sizes), (vec!["hovmoeller", "zonal"], vec![[20, 30, 1], [1, 20, 17]]));
+    assert_eq!(
+        (names(&found), sizes),
+        (vec!["hovmoeller", "zonal"], vec![[20, 30, 1], [1, 20, 17]])
+    );
 }
 
 fn spectral(path: &Path, shape: &[usize], axes: &[&str]) -> FoundChannel {
     file(path, |file| {
         put(file, "Experiments/map/data", &zeros::<f32>(shape));
         for (place, name) in axes.iter().enumerate() {
-            let group = file.create_group(&format!("Experiments/map/axis-{place}")).unwrap();
+            let group = file
+                .create_group(&format!("Experiments/map/axis-{place}"))
+                .unwrap();
             text(&group, "name", name);
             text(&group, "units", if name.len() > 1 { "nm" } else { "µm" });
             numbers(&group, "scale", &[0.5]);
@@ -258,11 +355,18 @@ fn the_positions_of_a_spectrum_are_slices_or_a_remark_names_them() {
     let place = Place::new();
     let path = place.path("lumi.hspy");
     let map = spectral(&path, &[20, 30, 33], &["y", "x", "Wavelength"]);
-    assert_eq!((axes(&map).as_str(), size(&path, &map), map.notices.len()), ("yxz", [30, 20, 33], 0));
+    assert_eq!(
+        (axes(&map).as_str(), size(&path, &map), map.notices.len()),
+        ("yxz", [30, 20, 33], 0)
+    );
     let stack = spectral(&path, &[9, 20, 30, 33], &["z", "y", "x", "Wavelength"]);
-    assert_eq!((axes(&stack).as_str(), size(&path, &stack)), ("zyxc", [30, 20, 9]));
+    assert_eq!(
+        (axes(&stack).as_str(), size(&path, &stack)),
+        ("zyxc", [30, 20, 9])
+    );
     assert!(
-        stack.notices[0].text.contains("33 positions") && stack.notices[0].text.contains("index = { c"),
+        stack.notices[0].text.contains("33 positions")
+            && stack.notices[0].text.contains("index = { c"),
         "{:?}",
         stack.notices
     );
@@ -275,13 +379,19 @@ fn more_than_64_channels_are_a_spectrum_and_fewer_are_channels() {
     let tagged = |shape: &[usize], keys: &str| {
         file(&path, |file| {
             let data = put(file, "data", &zeros::<u8>(shape));
-            let tags: Vec<Value> = keys.chars().map(|key| json!({"key": key.to_string()})).collect();
+            let tags: Vec<Value> = keys
+                .chars()
+                .map(|key| json!({"key": key.to_string()}))
+                .collect();
             text(&data, "axistags", &json!({"axes": tags}).to_string());
         });
         found(&path).channels
     };
     let many = tagged(&[65, 1, 1, 20, 30], "ctzyx");
-    assert_eq!((many.len(), axes(&many[0]).as_str(), size(&path, &many[0])), (1, "ztcyx", [30, 20, 65]));
+    assert_eq!(
+        (many.len(), axes(&many[0]).as_str(), size(&path, &many[0])),
+        (1, "ztcyx", [30, 20, 65])
+    );
     assert_eq!(tagged(&[64, 20, 30], "cyx").len(), 64);
     assert_eq!(tagged(&[100, 9, 20, 30], "czyx").len(), 1);
 }
@@ -291,14 +401,27 @@ fn vectors_of_minc_are_colours_only_as_bytes() {
     let place = Place::new();
     let path = place.path("field.mnc");
     file(&path, |file| {
-        let image = put(file, "minc-2.0/image/0/image", &zeros::<f64>(&[9, 20, 30, 3]));
+        let image = put(
+            file,
+            "minc-2.0/image/0/image",
+            &zeros::<f64>(&[9, 20, 30, 3]),
+        );
         text(&image, "dimorder", "zspace,yspace,xspace,vector_dimension");
     });
     let found = found(&path);
     assert_eq!(names(&found), ["image_0", "image_1", "image_2"]);
-    assert!(found.channels.iter().all(|channel| channel.kind == Kind::Image));
+    assert!(
+        found
+            .channels
+            .iter()
+            .all(|channel| channel.kind == Kind::Image)
+    );
     file(&path, |file| {
-        let image = put(file, "minc-2.0/image/0/image", &zeros::<u8>(&[9, 20, 30, 3]));
+        let image = put(
+            file,
+            "minc-2.0/image/0/image",
+            &zeros::<u8>(&[9, 20, 30, 3]),
+        );
         text(&image, "dimorder", "zspace,yspace,xspace,vector_dimension");
     });
     assert_eq!(only(&path).kind, Kind::Rgb);
@@ -315,15 +438,31 @@ fn bytes_with_three_or_four_components_are_colours_by_their_name() {
         put(file, "small/image", &zeros::<u8>(&[15, 30, 3]));
         put(file, "normals", &zeros::<u8>(&[20, 30, 3]));
         let tags = r#"{"axes":[{"key":"y"},{"key":"x"},{"key":"z"}]}"#;
-        text(&put(file, "tagged_image", &zeros::<u8>(&[20, 30, 3])), "axistags", tags);
+        text(
+            &put(file, "tagged_image", &zeros::<u8>(&[20, 30, 3])),
+            "axistags",
+            tags,
+        );
     });
     let found = found(&path);
-    let coloured: Vec<&str> =
-        found.channels.iter().filter(|one| one.kind == Kind::Rgb).map(|one| one.name.as_str()).collect();
+    let coloured: Vec<&str> = found
+        .channels
+        .iter()
+        .filter(|one| one.kind == Kind::Rgb)
+        .map(|one| one.name.as_str())
+        .collect();
     assert_eq!(coloured, ["colors", "images"]);
-    let remarks = &found.channels.iter().find(|one| one.name.as_str() == "colors").unwrap().notices;
+    let remarks = &found
+        .channels
+        .iter()
+        .find(|one| one.name.as_str() == "colors")
+        .unwrap()
+        .notices;
     assert_eq!(
-        remarks.iter().map(|notice| notice.text.as_str()).collect::<Vec<_>>(),
+        remarks
+            .iter()
+            .map(|notice| notice.text.as_str())
+            .collect::<Vec<_>>(),
         ["its opacity is not drawn"]
     );
 }
@@ -355,14 +494,24 @@ fn channels_with_a_filter_that_cannot_be_decoded_stay_out_of_documents_of_chunks
     let server = place.serve([fixture("bad/missing.h5")]);
     server.allow_error("cannot decode");
     let described = server.json("/datasets/missing.json");
-    let channel =
-        described["channels"].as_array().unwrap().iter().find(|one| one["name"] == "filter").unwrap();
+    let channel = described["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == "filter")
+        .unwrap();
     for format in ["neuroglancer", "zarr"] {
         let why = channel["left_out"][format].as_str().unwrap();
-        assert!(why.contains("32016") && why.contains("cannot decode"), "{format}: {why}");
+        assert!(
+            why.contains("32016") && why.contains("cannot decode"),
+            "{format}: {why}"
+        );
     }
     let answer = server.get("/zarr/0.4/missing/filter.ome.zarr/.zattrs");
-    assert!(answer.status == 404 && answer.text().contains("32016"), "{answer:?}");
+    assert!(
+        answer.status == 404 && answer.text().contains("32016"),
+        "{answer:?}"
+    );
     assert_eq!(server.get("/neuroglancer/missing/filter/info").status, 404);
 }
 
@@ -385,9 +534,16 @@ fn parts_are_not_listed_beside_the_file_that_they_belong_to() {
         });
     }
     let site = place.serve([&folder]).json("/datasets.json");
-    let tokens: Vec<&str> =
-        site["datasets"].as_array().unwrap().iter().map(|one| one["token"].as_str().unwrap()).collect();
-    assert_eq!(tokens, ["a_master", "b_data_000001", "cells", "other--C00--T00000"]);
+    let tokens: Vec<&str> = site["datasets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["token"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        tokens,
+        ["a_master", "b_data_000001", "cells", "other--C00--T00000"]
+    );
 }
 
 #[test]
@@ -399,12 +555,20 @@ fn a_part_of_complex_numbers_is_chosen_by_its_index() {
     fs::copy(fixture("makers/complex.h5"), place.path("complex.h5")).unwrap();
     let server = place.serve(["--config", "voltile.toml"]);
     let row = |server: &crate::common::Server, channel: &str| {
-        server.get(&format!("/voxels/{channel}/0/0-20_3-4_1-2.raw")).body
+        server
+            .get(&format!("/voxels/{channel}/0/0-20_3-4_1-2.raw"))
+            .body
     };
     let found = place.serve(["complex.h5"]);
     assert_eq!(row(&server, "c/angle"), row(&found, "complex/wide_phase"));
-    assert_eq!(row(&server, "c/plain"), row(&found, "complex/wide_magnitude"));
-    assert_eq!(listed(&found.json("/datasets/complex.json"))[..2], ["narrow_magnitude", "wide_magnitude"]);
+    assert_eq!(
+        row(&server, "c/plain"),
+        row(&found, "complex/wide_magnitude")
+    );
+    assert_eq!(
+        listed(&found.json("/datasets/complex.json"))[..2],
+        ["narrow_magnitude", "wide_magnitude"]
+    );
     let place = Place::with(
         "[datasets.c]\nfile = \"complex.h5\"\n[datasets.c.channels.a]\npath = \"/wide\"\nindex = { c = 4 }",
     );

@@ -19,8 +19,15 @@ impl Events {
         use std::io::Write;
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(stream, "GET {prefix}/events HTTP/1.1\r\nHost: voltile.test\r\n\r\n").unwrap();
-        let mut events = Self { stream, seen: String::new() };
+        write!(
+            stream,
+            "GET {prefix}/events HTTP/1.1\r\nHost: voltile.test\r\n\r\n"
+        )
+        .unwrap();
+        let mut events = Self {
+            stream,
+            seen: String::new(),
+        };
         events.wait_for("\r\n\r\n");
         events
     }
@@ -29,7 +36,8 @@ impl Events {
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let length = self.stream.read(&mut bytes).unwrap();
-        self.seen.push_str(std::str::from_utf8(&bytes[..length]).unwrap());
+        self.seen
+            .push_str(std::str::from_utf8(&bytes[..length]).unwrap());
         length > 0
     }
 
@@ -41,8 +49,10 @@ impl Events {
 }
 
 fn datasets(place: &Place, tokens: &[&str]) {
-    let listed: String =
-        tokens.iter().map(|token| format!("[datasets.{token}]\nfile = \"{token}.h5\"\n")).collect();
+    let listed: String = tokens
+        .iter()
+        .map(|token| format!("[datasets.{token}]\nfile = \"{token}.h5\"\n"))
+        .collect();
     let access = "[[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"hidden*\"]\n";
     place.write("voltile.toml", &format!("{access}{listed}"));
 }
@@ -61,7 +71,10 @@ fn place() -> Place {
 fn what_comes_changes_and_goes_is_told_to_those_who_may_see_it() {
     let place = place();
     let server = place.serve::<&str>([]);
-    let (mut open, mut lab) = (Events::of(&server, ""), Events::of(&server, "/k/a-secret-of-this-year"));
+    let (mut open, mut lab) = (
+        Events::of(&server, ""),
+        Events::of(&server, "/k/a-secret-of-this-year"),
+    );
     for events in [&mut open, &mut lab] {
         events.wait_for(&format!(
             "event: hello\ndata: {{\"started\":{}",
@@ -69,13 +82,19 @@ fn what_comes_changes_and_goes_is_told_to_those_who_may_see_it() {
         ));
         let head = events.seen.to_lowercase();
         assert!(head.starts_with("http/1.1 200"), "{head}");
-        for header in ["content-type: text/event-stream", "no-store", "x-accel-buffering: no"] {
+        for header in [
+            "content-type: text/event-stream",
+            "no-store",
+            "x-accel-buffering: no",
+        ] {
             assert!(head.contains(header), "{head}");
         }
     }
     datasets(&place, &["a", "hidden", "c"]);
     server.signal(Signal::HUP);
-    open.wait_for("event: datasets\ndata: {\"added\":[\"c\"],\"changed\":[],\"removed\":[\"b\"]}\n\n");
+    open.wait_for(
+        "event: datasets\ndata: {\"added\":[\"c\"],\"changed\":[],\"removed\":[\"b\"]}\n\n",
+    );
     lab.wait_for(
         "event: datasets\ndata: {\"added\":[\"c\",\"hidden\"],\"changed\":[],\"removed\":[\"b\"]}\n\n",
     );
@@ -100,7 +119,10 @@ fn a_client_has_at_most_32_listeners_and_those_that_leave_make_room() {
     let server = place.serve::<&str>([]);
     let mut listeners: Vec<Events> = (0..32).map(|_| Events::of(&server, "")).collect();
     let refused = server.get("/events");
-    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(
+        (refused.status, refused.header("retry-after")),
+        (503, Some("1"))
+    );
     listeners.pop();
     wait_until("there is room", || {
         let mut events = Events::of(&server, "");
@@ -122,7 +144,11 @@ fn the_streams_end_when_the_server_is_stopped_and_when_the_rules_of_access_chang
     let mut events = Events::of(&server, "");
     server.terminate();
     while events.read() {}
-    assert!(events.seen.ends_with("\r\n0\r\n\r\n"), "the answer is whole: {:?}", events.seen);
+    assert!(
+        events.seen.ends_with("\r\n0\r\n\r\n"),
+        "the answer is whole: {:?}",
+        events.seen
+    );
     assert_eq!(server.ended().code(), Some(0));
 }
 
@@ -135,17 +161,40 @@ fn a_question_for_the_head_of_the_stream_takes_no_place_and_keeps_the_connection
         .map(|_| {
             let mut stream = TcpStream::connect(server.address).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            write!(stream, "HEAD /events HTTP/1.1\r\nHost: voltile.test\r\n\r\n").unwrap();
-            let mut asked = Events { stream, seen: String::new() };
+            write!(
+                stream,
+                "HEAD /events HTTP/1.1\r\nHost: voltile.test\r\n\r\n"
+            )
+            .unwrap();
+            let mut asked = Events {
+                stream,
+                seen: String::new(),
+            };
             asked.wait_for("\r\n\r\n");
             asked
         })
         .collect();
     let asked = &mut connections[0];
-    assert!(asked.seen.to_lowercase().contains("content-type: text/event-stream"), "{}", asked.seen);
-    write!(asked.stream, "GET /livez HTTP/1.1\r\nHost: voltile.test\r\n\r\n").unwrap();
+    assert!(
+        asked
+            .seen
+            .to_lowercase()
+            .contains("content-type: text/event-stream"),
+        "{}",
+        asked.seen
+    );
+    write!(
+        asked.stream,
+        "GET /livez HTTP/1.1\r\nHost: voltile.test\r\n\r\n"
+    )
+    .unwrap();
     asked.wait_for("}");
-    assert_eq!(asked.seen.matches("HTTP/1.1 200").count(), 2, "{}", asked.seen);
+    assert_eq!(
+        asked.seen.matches("HTTP/1.1 200").count(),
+        2,
+        "{}",
+        asked.seen
+    );
     Events::of(&server, "").wait_for("event: hello");
 }
 
@@ -156,11 +205,21 @@ fn events_for_http_1_0_are_not_chunked_and_end_with_the_connection() {
     let mut server = place.serve::<&str>([]);
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET /events HTTP/1.0\r\nHost: voltile.test\r\nConnection: keep-alive\r\n\r\n").unwrap();
-    let mut events = Events { stream, seen: String::new() };
+    write!(
+        stream,
+        "GET /events HTTP/1.0\r\nHost: voltile.test\r\nConnection: keep-alive\r\n\r\n"
+    )
+    .unwrap();
+    let mut events = Events {
+        stream,
+        seen: String::new(),
+    };
     events.wait_for("event: hello\ndata: ");
     let (head, body) = events.seen.split_once("\r\n\r\n").unwrap();
-    assert!(!head.to_ascii_lowercase().contains("transfer-encoding"), "{head}");
+    assert!(
+        !head.to_ascii_lowercase().contains("transfer-encoding"),
+        "{head}"
+    );
     assert!(body.starts_with("retry: 3000\n"), "{body:?}");
     server.stop();
     while events.read() {}

@@ -1,7 +1,8 @@
 //! Clients share the render threads: one with many requests does not keep the others waiting.
 //!
-//! There is one render thread, so that tiles are rendered in the order of the queue. The tiles are slow enough for others to
-//! wait; how slow does not matter, since the stories count the renders that went before.
+//! There is one render thread, so that tiles are rendered in the order of the queue. The tiles are
+//! slow enough for others to wait; how slow does not matter, since the stories count the renders
+//! that went before.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -86,7 +87,11 @@ fn renders_before(server: &Server, mut connection: Connection, before: u64) -> u
 }
 
 /// A request of `lone` is served soon, while the greedy client waits for many.
-fn assert_served_soon(server: &str, greedy_headers: &[(&str, &str)], lone: impl Fn(&Server) -> Connection) {
+fn assert_served_soon(
+    server: &str,
+    greedy_headers: &[(&str, &str)],
+    lone: impl Fn(&Server) -> Connection,
+) {
     let place = Place::new();
     let is_served_soon = |_| {
         let server = served(&place, 256, server);
@@ -95,7 +100,10 @@ fn assert_served_soon(server: &str, greedy_headers: &[(&str, &str)], lone: impl 
         let lone = lone(&server);
         renders_before(&server, lone, before) < FEW
     };
-    assert!((0..TRIES).any(is_served_soon), "most of {MANY} tiles were rendered first");
+    assert!(
+        (0..TRIES).any(is_served_soon),
+        "most of {MANY} tiles were rendered first"
+    );
 }
 
 #[test]
@@ -123,15 +131,21 @@ fn if_the_queue_is_full_the_greedy_client_loses_its_oldest_request() {
     until_in_time(|_| {
         let server = served(&place, 4, "");
         let mut first = rendering(&server, &slow(0), &[]);
-        let mut greedy: Vec<Connection> =
-            (1..=4).map(|slice| queued(&server, GREEDY, &slow(slice), &[])).collect();
+        let mut greedy: Vec<Connection> = (1..=4)
+            .map(|slice| queued(&server, GREEDY, &slow(slice), &[]))
+            .collect();
         let mut lone = sent(&server, LONE, &slow(5), &[]);
-        wait_until("one is refused or rendered", || !greedy[0].is_silent() || !first.is_silent());
+        wait_until("one is refused or rendered", || {
+            !greedy[0].is_silent() || !first.is_silent()
+        });
         if !first.is_silent() {
             return None;
         }
         let refused = greedy.remove(0).receive("GET").unwrap();
-        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+        assert_eq!(
+            (refused.status, refused.header("retry-after")),
+            (503, Some("1"))
+        );
         assert!(refused.problem().contains("queue is full"), "{refused:?}");
         assert_eq!(server.count("voltile_renders_rejected_total"), 1);
         for connection in greedy.iter_mut().chain([&mut lone, &mut first]) {
@@ -141,16 +155,26 @@ fn if_the_queue_is_full_the_greedy_client_loses_its_oldest_request() {
     });
 }
 
-/// Which request gets a 503 if `first` waits with one request, `second` with two newer ones, and a third client comes.
+/// Which request gets a 503 if `first` waits with one request, `second` with two newer ones, and a
+/// third client comes.
 fn loser(mut server: Server, names: [&str; 3]) -> usize {
     let [first, second, newcomer] = names.map(|name| [("X-Forwarded-For", name)]);
     // It is rendered until the server is killed.
-    let _rendered = rendering(&server, &format!("{MOUNT}/endless/raw/xy/0/0_0_{ENDLESS_LEVEL}.png"), &second);
+    let _rendered = rendering(
+        &server,
+        &format!("{MOUNT}/endless/raw/xy/0/0_0_{ENDLESS_LEVEL}.png"),
+        &second,
+    );
     let mut queue = [(1, &first), (2, &second), (3, &second)]
         .map(|(slice, by)| queued(&server, GREEDY, &slow(slice), by));
     let mut last = sent(&server, GREEDY, &slow(4), &newcomer);
-    wait_until("one is refused", || queue.iter_mut().any(|connection| !connection.is_silent()));
-    let refused = queue.iter_mut().position(|connection| !connection.is_silent()).unwrap();
+    wait_until("one is refused", || {
+        queue.iter_mut().any(|connection| !connection.is_silent())
+    });
+    let refused = queue
+        .iter_mut()
+        .position(|connection| !connection.is_silent())
+        .unwrap();
     assert_eq!(queue[refused].receive("GET").unwrap().status, 503);
     assert!(last.is_silent(), "the newcomer waits");
     server.kill();
@@ -162,9 +186,17 @@ fn only_trusted_proxies_can_forward_addresses() {
     const NAMES: [&str; 3] = ["203.0.113.1", "203.0.113.2", "203.0.113.3"];
     let (place, trusting) = (Place::new(), Place::new());
     let server = served(&place, 3, "trusted_proxies = [\"10.0.0.0/8\"]");
-    assert_eq!(loser(server, NAMES), 0, "all are one client, which loses its oldest request");
+    assert_eq!(
+        loser(server, NAMES),
+        0,
+        "all are one client, which loses its oldest request"
+    );
     let server = served(&trusting, 3, "trusted_proxies = [\"127.0.0.0/8\"]");
-    assert_eq!(loser(server, NAMES), 1, "the client that waits with two loses the older of them");
+    assert_eq!(
+        loser(server, NAMES),
+        1,
+        "the client that waits with two loses the older of them"
+    );
 }
 
 #[test]
@@ -174,28 +206,37 @@ fn prefetches_come_last_and_in_order() {
     let is_last = |_| {
         let server = served(&place, 256, "");
         let _rendered = rendering(&server, &slow(0), &[]);
-        let mut prefetched: Vec<Connection> =
-            (1..=MANY / 2).map(|slice| queued(&server, LONE, &slow(slice), &prefetch)).collect();
+        let mut prefetched: Vec<Connection> = (1..=MANY / 2)
+            .map(|slice| queued(&server, LONE, &slow(slice), &prefetch))
+            .collect();
         let before = server.renders();
         let wanted = sent(&server, GREEDY, &slow(MANY), &[]);
         renders_before(&server, wanted, before) < FEW
             && renders_before(&server, prefetched.remove(0), before) < FEW
             && prefetched.last_mut().unwrap().is_silent()
     };
-    assert!((0..TRIES).any(is_last), "the wanted tile did not come first, or the prefetches not in order");
+    assert!(
+        (0..TRIES).any(is_last),
+        "the wanted tile did not come first, or the prefetches not in order"
+    );
 }
 
-/// Whether the newest of some requests goes first; `None` if this thread was too slow: one was rendered before all were
-/// in the queue, or they had waited for so long that the oldest goes first.
+/// Whether the newest of some requests goes first; `None` if this thread was too slow: one was
+/// rendered before all were in the queue, or they had waited for so long that the oldest goes
+/// first.
 fn newest_goes_first(server: &Server, slices: &mut impl Iterator<Item = usize>) -> Option<bool> {
     let mut next = || slow(slices.next().unwrap());
     let mut first = rendering(server, &next(), &[]);
     let began = Instant::now();
-    let mut queue: Vec<Connection> = (0..4).map(|_| queued(server, GREEDY, &next(), &[])).collect();
+    let mut queue: Vec<Connection> = (0..4)
+        .map(|_| queued(server, GREEDY, &next(), &[]))
+        .collect();
     let all_wait = waiting(server) == 4;
     first.receive("GET").unwrap();
     let is_in_time = began.elapsed() < Duration::from_millis(1800);
-    wait_until("another one is rendered", || queue.iter_mut().any(|connection| !connection.is_silent()));
+    wait_until("another one is rendered", || {
+        queue.iter_mut().any(|connection| !connection.is_silent())
+    });
     let is_newest = !queue.last_mut().unwrap().is_silent();
     queue.into_iter().for_each(Connection::hang_up);
     wait_until("the others are abandoned", || waiting(server) == 0);
@@ -208,7 +249,8 @@ fn the_newest_request_of_a_client_goes_first() {
     let place = Place::new();
     let server = served(&place, 256, "");
     let mut slices = 0..2 * MANY;
-    // On a slow machine, each may take too long; the unit tests of the queue have a clock of their own.
+    // On a slow machine, each may take too long; the unit tests of the queue have a clock of their
+    // own.
     let seen = (0..10).find_map(|_| newest_goes_first(&server, &mut slices));
     assert_ne!(seen, Some(false), "an older request went first");
 }
@@ -241,10 +283,18 @@ const WHOLE: &str = "/voxels/cube/raw/0/0-256_0-256_0-256.raw";
 fn with_boxes(place: &Place) -> Server {
     let data = ndarray::Array3::from_shape_fn((256, 256, 256), |(z, y, x)| (z ^ y ^ x) as u8);
     let file = crate::common::made::create(&place.path("cube.h5"));
-    file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+    file.new_dataset_builder()
+        .with_data(&data)
+        .create("raw")
+        .unwrap();
     file.close().unwrap();
     let boxes = "render.boxes=64 MiB";
-    let patient = ["--set", "render.deadline=10m", "--set", "server.write_timeout=10m"];
+    let patient = [
+        "--set",
+        "render.deadline=10m",
+        "--set",
+        "server.write_timeout=10m",
+    ];
     place.serve(["cube.h5", "--set", boxes].iter().chain(&patient))
 }
 
@@ -257,8 +307,12 @@ fn a_client_that_does_not_read_its_boxes_delays_only_itself() {
     let quarter = server.count("voltile_box_limit_bytes") / 4;
     assert_eq!(quarter, 16 << 20);
     let mut greedy: Vec<Connection> = (0..8).map(|_| sent(&server, GREEDY, WHOLE, &[])).collect();
-    wait_until("one of its boxes is made", || greedy.iter_mut().any(|connection| !connection.is_silent()));
-    wait_until("the box is made and not sent", || server.count(HELD) == quarter);
+    wait_until("one of its boxes is made", || {
+        greedy.iter_mut().any(|connection| !connection.is_silent())
+    });
+    wait_until("the box is made and not sent", || {
+        server.count(HELD) == quarter
+    });
     let mut lone = Connection::open_from(IpAddr::V4(LONE), server.address);
     for path in [
         "/voxels/cube/raw/0/0-256_0-256_0-64.npy",
@@ -270,16 +324,34 @@ fn a_client_that_does_not_read_its_boxes_delays_only_itself() {
     ] {
         assert_eq!(lone.get(path).status, 200, "{path}");
     }
-    assert_eq!(greedy.iter_mut().map(|connection| u32::from(!connection.is_silent())).sum::<u32>(), 1);
-    wait_until("only the greedy client holds memory, its quarter", || server.count(HELD) == quarter);
+    assert_eq!(
+        greedy
+            .iter_mut()
+            .map(|connection| u32::from(!connection.is_silent()))
+            .sum::<u32>(),
+        1
+    );
+    wait_until("only the greedy client holds memory, its quarter", || {
+        server.count(HELD) == quarter
+    });
     // It gets all of them as it reads.
     while !greedy.is_empty() {
         let mut answered = None;
         wait_until("another one is answered", || {
-            answered = greedy.iter_mut().position(|connection| !connection.is_silent());
+            answered = greedy
+                .iter_mut()
+                .position(|connection| !connection.is_silent());
             answered.is_some()
         });
-        assert_eq!(greedy.swap_remove(answered.unwrap()).receive("GET").unwrap().body.len(), 16 << 20);
+        assert_eq!(
+            greedy
+                .swap_remove(answered.unwrap())
+                .receive("GET")
+                .unwrap()
+                .body
+                .len(),
+            16 << 20
+        );
     }
     wait_until("nothing is held", || server.count(HELD) == 0);
 }
@@ -289,7 +361,9 @@ fn boxes_that_are_given_up_give_their_memory_back() {
     let place = Place::new();
     let server = with_boxes(&place);
     let mut greedy: Vec<Connection> = (0..8).map(|_| sent(&server, GREEDY, WHOLE, &[])).collect();
-    wait_until("one of its boxes is made", || greedy.iter_mut().any(|connection| !connection.is_silent()));
+    wait_until("one of its boxes is made", || {
+        greedy.iter_mut().any(|connection| !connection.is_silent())
+    });
     greedy.into_iter().for_each(Connection::hang_up);
     wait_until("nothing is held", || server.count(HELD) == 0);
     assert_eq!(server.get(WHOLE).status, 200);
@@ -303,7 +377,9 @@ fn a_lone_client_may_request_many_ordinary_boxes_at_once() {
         let (x, y) = (64 * (number % 4), 64 * (number / 4));
         format!("/voxels/cube/raw/0/{x}-{}_{y}-{}_0-64.raw", x + 64, y + 64)
     };
-    let mut all: Vec<Connection> = (0..16).map(|number| sent(&server, LONE, &path(number), &[])).collect();
+    let mut all: Vec<Connection> = (0..16)
+        .map(|number| sent(&server, LONE, &path(number), &[]))
+        .collect();
     for connection in &mut all {
         assert_eq!(connection.receive("GET").unwrap().status, 200);
     }

@@ -1,6 +1,7 @@
-//! Faults of the machine: a failing disk, a full one, no descriptors, thousands of idle clients. Afterwards the server
-//! answers correct pixels, and its metrics show what happened. Faults of files are in [`crate::damage`] and
-//! [`crate::generations`], those of clients in [`crate::connections`] and [`crate::load`].
+//! Faults of the machine: a failing disk, a full one, no descriptors, thousands of idle clients.
+//! Afterwards the server answers correct pixels, and its metrics show what happened. Faults of
+//! files are in [`crate::damage`] and [`crate::generations`], those of clients in
+//! [`crate::connections`] and [`crate::load`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,21 +31,36 @@ fn shows(server: &Server, z: usize) -> bool {
 }
 
 /// No sample is taken, and nothing is prefetched: only the requested planes are read.
-const PLAIN: [&str; 4] =
-    ["--set", "datasets.planes.channels.raw.window=full", "--set", "render.neighbours=0"];
+const PLAIN: [&str; 4] = [
+    "--set",
+    "datasets.planes.channels.raw.window=full",
+    "--set",
+    "render.neighbours=0",
+];
 
 #[test]
 fn a_failing_disk_gives_errors_until_it_works_again() {
     let place = place();
     let shim = place.path("failing_disk.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stories/failing_disk.c");
-    let compiled =
-        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&shim).arg(source).arg("-ldl").output();
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&shim)
+        .arg(source)
+        .arg("-ldl")
+        .output();
     let compiled = compiled.expect("there is a C compiler: libhdf5 was built with it");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    assert!(
+        compiled.status.success(),
+        "{}",
+        String::from_utf8_lossy(&compiled.stderr)
+    );
     let failing = place.path("the-disk-fails");
     let mut command = place.voltile(["serve", "planes.h5", "--bind", "127.0.0.1:0"]);
-    command.args(PLAIN).env("LD_PRELOAD", &shim).env("FAILING_DISK", &failing);
+    command
+        .args(PLAIN)
+        .env("LD_PRELOAD", &shim)
+        .env("FAILING_DISK", &failing);
     let server = place.start(command);
     server.expect_error("a tile could not be rendered: /raw in ");
     assert!(shows(&server, 0));
@@ -58,7 +74,9 @@ fn a_failing_disk_gives_errors_until_it_works_again() {
     assert_eq!(server.count("voltile_render_errors_total"), 3);
     assert_eq!(server.get("/livez").status, 200);
     fs::remove_file(&failing).unwrap();
-    wait_until("everything is served again", || (0..PLANES).all(|z| shows(&server, z)));
+    wait_until("everything is served again", || {
+        (0..PLANES).all(|z| shows(&server, z))
+    });
 }
 
 /// A file system in memory with room for a few tiles, until this is dropped.
@@ -68,8 +86,11 @@ impl SmallDisk {
     /// `None` if this user may not mount.
     fn at(path: &Path) -> Option<Self> {
         fs::create_dir(path).unwrap();
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=40k", "tmpfs"]).arg(path).output().ok()?;
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=40k", "tmpfs"])
+            .arg(path)
+            .output()
+            .ok()?;
         mounted.status.success().then(|| Self(path.to_owned()))
     }
 }
@@ -88,7 +109,15 @@ fn a_full_disk_costs_the_disk_cache_and_nothing_else() {
         return;
     };
     let server = place.serve(
-        ["planes.h5", "--set", "cache.directory=cache", "--set", "cache.tiles=0"].iter().chain(&PLAIN),
+        [
+            "planes.h5",
+            "--set",
+            "cache.directory=cache",
+            "--set",
+            "cache.tiles=0",
+        ]
+        .iter()
+        .chain(&PLAIN),
     );
     server.allow_error("cache.directory: ");
     wait_until("the disk is full", || {
@@ -98,14 +127,25 @@ fn a_full_disk_costs_the_disk_cache_and_nothing_else() {
     assert!((0..PLANES).all(|z| shows(&server, z)));
     let ready = server.json("/readyz");
     assert_eq!(ready["status"], "ready");
-    assert!(ready["problems"].to_string().contains("cache.directory"), "{ready}");
+    assert!(
+        ready["problems"].to_string().contains("cache.directory"),
+        "{ready}"
+    );
 }
 
 /// Sets the limit of open files of a running server.
 fn limit_descriptors(server: &Server, current: u64) {
     let process = Pid::from_raw(i32::try_from(server.id()).unwrap());
     let maximum = getrlimit(Resource::Nofile).maximum;
-    prlimit(process, Resource::Nofile, Rlimit { current: Some(current), maximum }).unwrap();
+    prlimit(
+        process,
+        Resource::Nofile,
+        Rlimit {
+            current: Some(current),
+            maximum,
+        },
+    )
+    .unwrap();
 }
 
 #[test]
@@ -116,7 +156,9 @@ fn without_descriptors_open_connections_and_files_are_served() {
     server.allow_error("Too many open files");
     let mut kept = server.connect();
     assert_eq!(kept.get(&tile(0)).picture(), volumes::plane(1, 0));
-    let open = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count() as u64;
+    let open = fs::read_dir(format!("/proc/{}/fd", server.id()))
+        .unwrap()
+        .count() as u64;
     limit_descriptors(&server, open.saturating_sub(1));
     // These cannot be accepted now.
     let waiting: Vec<Connection> = (0..20).map(|_| server.connect()).collect();
@@ -125,7 +167,9 @@ fn without_descriptors_open_connections_and_files_are_served() {
     }
     limit_descriptors(&server, 1024);
     drop(waiting);
-    wait_until("new clients are served", || server.connect().get(&tile(7)).picture() == volumes::plane(1, 7));
+    wait_until("new clients are served", || {
+        server.connect().get(&tile(7)).picture() == volumes::plane(1, 7)
+    });
     assert!((0..PLANES).all(|z| shows(&server, z)));
 }
 
@@ -138,9 +182,21 @@ fn five_thousand_idle_connections_are_kept_and_harm_nobody() {
         return;
     }
     // The clients are this process; the higher limit does not affect other stories.
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    )
+    .unwrap();
     let place = place();
-    let limits = ["--set", "server.connections=6000", "--set", "server.connections_for_each_client=6000"];
+    let limits = [
+        "--set",
+        "server.connections=6000",
+        "--set",
+        "server.connections_for_each_client=6000",
+    ];
     let server = place.serve(["planes.h5"].iter().chain(&PLAIN).chain(&limits));
     let before = server.peak_memory();
     let mut idle: Vec<Connection> = Vec::new();
@@ -156,7 +212,10 @@ fn five_thousand_idle_connections_are_kept_and_harm_nobody() {
     assert!(server.count("voltile_connections") >= IDLE as u64);
     let each = (server.peak_memory() - before) / IDLE as u64;
     assert!(each < 64 << 10, "{each} bytes for each connection");
-    assert_eq!(idle[IDLE / 2 + 1].get(&tile(0)).picture(), volumes::plane(1, 0));
+    assert_eq!(
+        idle[IDLE / 2 + 1].get(&tile(0)).picture(),
+        volumes::plane(1, 0)
+    );
     drop(idle);
     wait_until("they are gone", || server.count("voltile_connections") < 10);
     assert!((0..PLANES).all(|z| shows(&server, z)));

@@ -1,9 +1,10 @@
-//! One suite that every output format passes: boxes of levels, read as the clients of the format read them, hold the voxels that
-//! the HDF5 library reads, or that follow from these.
+//! One suite that every output format passes: boxes of levels, read as the clients of the format
+//! read them, hold the voxels that the HDF5 library reads, or that follow from these.
 //!
-//! A [`Case`] is a box of a level at a time point. A [`Format`] reads it in each way that the format has. The volumes are the
-//! fixtures and those of [`volumes`], which have every type of voxel, every storage, levels that are derived, time points,
-//! colours, labels and chunks that were never written.
+//! A [`Case`] is a box of a level at a time point. A [`Format`] reads it in each way that the
+//! format has. The volumes are the fixtures and those of [`volumes`], which have every type of
+//! voxel, every storage, levels that are derived, time points, colours, labels and chunks that were
+//! never written.
 
 mod library;
 pub mod precomputed;
@@ -101,12 +102,15 @@ pub fn arranged(mut bytes: ArrayD<u8>, axes: &str) -> ArrayD<u8> {
             axes.insert(0, axis);
         }
     }
-    let order: Vec<usize> = "czyx".chars().map(|axis| axes.find(axis).unwrap()).collect();
+    let order: Vec<usize> = "czyx"
+        .chars()
+        .map(|axis| axes.find(axis).unwrap())
+        .collect();
     bytes.permuted_axes([order, vec![axes.len()]].concat())
 }
 
-/// A region of an array that is read chunk by chunk. Chunks have a last axis of the bytes of a voxel; those that are `None` hold
-/// the fill value.
+/// A region of an array that is read chunk by chunk. Chunks have a last axis of the bytes of a
+/// voxel; those that are `None` hold the fill value.
 pub fn assembled(
     edges: &[usize],
     region: &[Range<usize>],
@@ -116,11 +120,22 @@ pub fn assembled(
     let last = region.len();
     let shape: Vec<usize> = region.iter().map(Range::len).chain([fill.len()]).collect();
     let mut all = ArrayD::from_shape_fn(shape, |at| fill[at[last]]);
-    let first: Vec<usize> = region.iter().zip(edges).map(|(range, edge)| range.start / edge).collect();
-    let ends = region.iter().zip(edges).map(|(range, edge)| range.end.div_ceil(*edge));
+    let first: Vec<usize> = region
+        .iter()
+        .zip(edges)
+        .map(|(range, edge)| range.start / edge)
+        .collect();
+    let ends = region
+        .iter()
+        .zip(edges)
+        .map(|(range, edge)| range.end.div_ceil(*edge));
     let counts: Vec<usize> = ends.zip(&first).map(|(end, first)| end - first).collect();
     for at in indices(IxDyn(&counts)) {
-        let place: Vec<usize> = first.iter().enumerate().map(|(axis, first)| first + at[axis]).collect();
+        let place: Vec<usize> = first
+            .iter()
+            .enumerate()
+            .map(|(axis, first)| first + at[axis])
+            .collect();
         let Some(chunk) = chunk(&place) else { continue };
         let common = |axis: usize| {
             let start = place[axis] * edges[axis];
@@ -145,25 +160,37 @@ pub fn assembled(
     all
 }
 
-/// The boxes of a level that are compared: all of it, and, if `has_parts`, one in its middle and its last voxel.
+/// The boxes of a level that are compared: all of it, and, if `has_parts`, one in its middle and
+/// its last voxel.
 fn boxes(size: [usize; 3], has_parts: bool) -> Vec<[Range<usize>; 3]> {
     let middle = size.map(|extent| extent / 8..(extent * 3).div_ceil(4));
     let parts = [middle, size.map(|extent| extent - 1..extent)];
     let all = [size.map(|extent| 0..extent)];
-    all.into_iter().chain(parts.into_iter().filter(|_| has_parts)).collect()
+    all.into_iter()
+        .chain(parts.into_iter().filter(|_| has_parts))
+        .collect()
 }
 
 /// Compares every level of every channel at the first and the last time point; parts of levels
 /// only if `has_parts`. Returns the number of boxes and of voxels that each format had.
-fn compare(server: &Server, library: &Library, has_parts: bool) -> BTreeMap<String, (usize, usize)> {
+fn compare(
+    server: &Server,
+    library: &Library,
+    has_parts: bool,
+) -> BTreeMap<String, (usize, usize)> {
     let mut formats: Vec<Box<dyn Format>> = Vec::new();
-    formats.extend(["npy", "raw", "tif"].map(|kind| Box::new(voxels::Voxels(kind)) as Box<dyn Format>));
+    formats.extend(
+        ["npy", "raw", "tif"].map(|kind| Box::new(voxels::Voxels(kind)) as Box<dyn Format>),
+    );
     formats.extend(zarr::FORMATS.map(|format| Box::new(format) as Box<dyn Format>));
     formats.extend(precomputed::CLIENTS.map(|client| Box::new(client) as Box<dyn Format>));
     formats.push(Box::new(References(library.folder.clone())));
     let mut connection = server.connect();
     let mut counts = BTreeMap::new();
-    for dataset in server.json("/datasets.json")["datasets"].as_array().unwrap() {
+    for dataset in server.json("/datasets.json")["datasets"]
+        .as_array()
+        .unwrap()
+    {
         for channel in dataset["channels"].as_array().unwrap() {
             let times = channel["times"].as_u64().unwrap_or(1) as usize;
             for level in channel["levels"].as_array().unwrap() {
@@ -171,13 +198,29 @@ fn compare(server: &Server, library: &Library, has_parts: bool) -> BTreeMap<Stri
                 if size.iter().product::<usize>() > MAX_VOXELS {
                     continue;
                 }
-                for time in if times > 1 { vec![0, times - 1] } else { vec![0] } {
+                for time in if times > 1 {
+                    vec![0, times - 1]
+                } else {
+                    vec![0]
+                } {
                     let token = dataset["token"].as_str().unwrap();
                     let known = library.level(token, channel, level, time);
                     let is_small = size.iter().product::<usize>() <= FEW_VOXELS;
                     for region in boxes(size, has_parts && is_small) {
-                        let case = Case { token, channel, level, time, region };
-                        compare_box(&mut connection, &formats, &case, known.as_ref(), &mut counts);
+                        let case = Case {
+                            token,
+                            channel,
+                            level,
+                            time,
+                            region,
+                        };
+                        compare_box(
+                            &mut connection,
+                            &formats,
+                            &case,
+                            known.as_ref(),
+                            &mut counts,
+                        );
                     }
                 }
             }
@@ -208,13 +251,27 @@ fn compare_box(
     for format in formats {
         for found in format.read(connection, case) {
             let expected = expected.get_or_insert_with(|| found.clone());
-            let what = format!("{} {}/{} level {}", format.name(), case.token, case.name(), case.number());
+            let what = format!(
+                "{} {}/{} level {}",
+                format.name(),
+                case.token,
+                case.name(),
+                case.number()
+            );
             let wanted = library::converted(expected, &found.dtype);
             let shapes = (found.bytes.shape(), wanted.shape());
-            let is_equal = found.bytes == wanted || library::are_equal(&found.bytes, &wanted, &found.dtype);
-            assert!(is_equal, "{what} time {} {:?} {shapes:?}", case.time, case.region);
+            let is_equal =
+                found.bytes == wanted || library::are_equal(&found.bytes, &wanted, &found.dtype);
+            assert!(
+                is_equal,
+                "{what} time {} {:?} {shapes:?}",
+                case.time, case.region
+            );
             let count = counts.entry(format.name()).or_insert((0, 0));
-            *count = (count.0 + 1, count.1 + found.bytes.len() / width(&found.dtype));
+            *count = (
+                count.0 + 1,
+                count.1 + found.bytes.len() / width(&found.dtype),
+            );
         }
     }
 }
@@ -245,7 +302,12 @@ fn assert_counts(counts: &BTreeMap<String, (usize, usize)>, least: [usize; 11]) 
 
 fn served(place: &Place, config: &Path) -> (Server, Library) {
     let address = format!("server.references={}", references::PUBLIC);
-    let server = place.serve(["--config".as_ref(), config.as_os_str(), "--set".as_ref(), address.as_ref()]);
+    let server = place.serve([
+        "--config".as_ref(),
+        config.as_os_str(),
+        "--set".as_ref(),
+        address.as_ref(),
+    ]);
     (server, Library::of(config))
 }
 
@@ -255,7 +317,10 @@ fn every_format_has_the_voxels_of_the_fixtures() {
     let place = Place::new();
     let (server, library) = served(&place, &fixture("voltile.toml"));
     let counts = compare(&server, &library, false);
-    assert_counts(&counts, [350, 350, 300, 350, 350, 165, 165, 260, 1300, 0, 0]);
+    assert_counts(
+        &counts,
+        [350, 350, 300, 350, 350, 165, 165, 260, 1300, 0, 0],
+    );
 }
 
 #[test]

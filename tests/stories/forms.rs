@@ -1,6 +1,7 @@
 //! The three URL forms give the same pixels.
 //!
-//! One address of every channel of the fixtures is requested; plane and level vary from channel to channel.
+//! One address of every channel of the fixtures is requested; plane and level vary from channel to
+//! channel.
 
 use std::thread;
 
@@ -38,7 +39,8 @@ fn channels(server: &Server) -> Vec<Somewhere> {
             let text = |value: &Value| value.as_str().unwrap().to_owned();
             let along = |axis: usize| {
                 let offset = dataset["offset"][axis].as_i64().unwrap();
-                (channel["levels"][0]["size"][axis].as_u64().unwrap() / 2).saturating_add_signed(offset)
+                (channel["levels"][0]["size"][axis].as_u64().unwrap() / 2)
+                    .saturating_add_signed(offset)
             };
             channels.push(Somewhere {
                 token: text(&dataset["token"]),
@@ -54,7 +56,12 @@ fn channels(server: &Server) -> Vec<Somewhere> {
 
 fn picture(connection: &mut Connection, path: &str) -> Picture {
     let answer = connection.get(&format!("{MOUNT}/{path}"));
-    assert_eq!(answer.status, 200, "{path}: {}", String::from_utf8_lossy(&answer.body));
+    assert_eq!(
+        answer.status,
+        200,
+        "{path}: {}",
+        String::from_utf8_lossy(&answer.body)
+    );
     answer.picture()
 }
 
@@ -62,15 +69,25 @@ impl Somewhere {
     /// The part of simple and mcfc paths after the channel's name.
     fn rest(&self, plane: &str, slice: u64) -> String {
         // Levels halve y and x, and so the slice numbers along them.
-        let slice = if plane == "xy" { slice } else { slice >> self.level };
+        let slice = if plane == "xy" {
+            slice
+        } else {
+            slice >> self.level
+        };
         format!("{plane}/{slice}/0_0_{}.png", self.level)
     }
 
     fn agrees(&self, connection: &mut Connection, number: usize) {
         let (token, channel) = (&self.token, &self.channel);
         let [z, ..] = self.middle;
-        let xy = picture(connection, &format!("{token}/{channel}/{}", self.rest("xy", z)));
-        let viking = format!("viking/{token}/volume/{channel}/{}/X0_Y0_Z{z}.png", self.level);
+        let xy = picture(
+            connection,
+            &format!("{token}/{channel}/{}", self.rest("xy", z)),
+        );
+        let viking = format!(
+            "viking/{token}/volume/{channel}/{}/X0_Y0_Z{z}.png",
+            self.level
+        );
         assert_eq!(picture(connection, &viking), xy, "{self:?}");
         let which = number % 3;
         let rest = self.rest(["xy", "xz", "yz"][which], self.middle[which]);
@@ -90,9 +107,12 @@ impl Somewhere {
             let composite = picture(connection, &path);
             assert_eq!(composite.mode, "RGB", "{path}");
             let mut pixels = simple.pixels.iter().zip(composite.pixels.chunks_exact(3));
-            let wrong =
-                pixels.position(|(value, rgb)| rgb != adds.map(|added| if added { *value } else { 0 }));
-            assert_eq!(wrong, None, "{path} differs from the grey tile at that pixel");
+            let wrong = pixels
+                .position(|(value, rgb)| rgb != adds.map(|added| if added { *value } else { 0 }));
+            assert_eq!(
+                wrong, None,
+                "{path} differs from the grey tile at that pixel"
+            );
         }
     }
 }
@@ -124,9 +144,17 @@ fn composites_add_up_and_saturate() {
     let rest = "xy/1/2/0_0_0.png";
     let [first, second] =
         ["first", "second"].map(|name| picture(&mut connection, &format!("series/{name}/{rest}")));
-    let sum = picture(&mut connection, &format!("mcfc/series/first:Y,second:R,first:B/{rest}"));
+    let sum = picture(
+        &mut connection,
+        &format!("mcfc/series/first:Y,second:R,first:B/{rest}"),
+    );
     let mut saturated = 0;
-    for ((a, b), rgb) in first.pixels.iter().zip(&second.pixels).zip(sum.pixels.chunks_exact(3)) {
+    for ((a, b), rgb) in first
+        .pixels
+        .iter()
+        .zip(&second.pixels)
+        .zip(sum.pixels.chunks_exact(3))
+    {
         assert_eq!(rgb, [a.saturating_add(*b), *a, *a]);
         saturated += usize::from(a.checked_add(*b).is_none());
     }
@@ -141,11 +169,21 @@ fn a_channel_without_a_colour_has_that_of_its_position() {
     for (short, long) in [
         ("first", "first:C"),
         ("first:,second", "first:C,second:M"),
-        ("first:R,second,first:,second", "first:R,second:M,first:Y,second:R"),
-        ("first,first,first,first,first,second", "first:C,first:M,first:Y,first:R,first:G,second:B"),
+        (
+            "first:R,second,first:,second",
+            "first:R,second:M,first:Y,second:R",
+        ),
+        (
+            "first,first,first,first,first,second",
+            "first:C,first:M,first:Y,first:R,first:G,second:B",
+        ),
     ] {
-        let [short, long] = [short, long]
-            .map(|list| picture(&mut connection, &format!("mcfc/series/{list}/xy/0/1/0_0_0.png")));
+        let [short, long] = [short, long].map(|list| {
+            picture(
+                &mut connection,
+                &format!("mcfc/series/{list}/xy/0/1/0_0_0.png"),
+            )
+        });
         assert_eq!(short, long);
     }
 }

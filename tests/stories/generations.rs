@@ -1,5 +1,6 @@
-//! Files that are rewritten, replaced or appended to while they are served: no tile is made from two generations of a file,
-//! cached tiles of an old generation are not served, and no other file is served in its place.
+//! Files that are rewritten, replaced or appended to while they are served: no tile is made from
+//! two generations of a file, cached tiles of an old generation are not served, and no other file
+//! is served in its place.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -39,7 +40,8 @@ fn served<'a>(place: &Place, arguments: impl IntoIterator<Item = &'a str>) -> Se
     server
 }
 
-/// Waits until the next request notices a change of a file: the server checks a file at most every 200 ms.
+/// Waits until the next request notices a change of a file: the server checks a file at most every
+/// 200 ms.
 fn notice() {
     thread::sleep(Duration::from_millis(250));
 }
@@ -60,22 +62,40 @@ fn no_tile_mixes_the_old_and_the_new_layout_of_a_file_overwritten_in_place() {
     let server = served(&place, ["planes.h5"]);
     let tile = |z: usize| server.tile(&format!("planes/raw/xy/{z}/0_0_0.png"));
     let old: Vec<Answer> = (0..PLANES).map(tile).collect();
-    assert!(old.iter().enumerate().all(|(z, answer)| is_shown(answer, &volumes::plane(1, z))));
+    assert!(
+        old.iter()
+            .enumerate()
+            .all(|(z, answer)| is_shown(answer, &volumes::plane(1, z)))
+    );
     // Another dataset comes first, so that all voxels have other offsets.
     let other = hdf5::File::create(place.path("other.h5")).unwrap();
-    other.new_dataset_builder().with_data(&volume()).create("first").unwrap();
+    other
+        .new_dataset_builder()
+        .with_data(&volume())
+        .create("first")
+        .unwrap();
     let seeds = Array3::from_shape_fn((PLANES, EDGE, EDGE), |(z, y, x)| voxel(z + 9, y, x));
-    other.new_dataset_builder().with_data(&seeds).create("raw").unwrap();
+    other
+        .new_dataset_builder()
+        .with_data(&seeds)
+        .create("raw")
+        .unwrap();
     other.close().unwrap();
     fs::write(&path, fs::read(place.path("other.h5")).unwrap()).unwrap();
     notice();
     let check = |z: usize, answer: &Answer| {
-        assert!(answer.status == 500 || is_shown(answer, &plane(z + 9)), "plane {z}: {answer:?}");
+        assert!(
+            answer.status == 500 || is_shown(answer, &plane(z + 9)),
+            "plane {z}: {answer:?}"
+        );
     };
     wait_until("all planes of the new file are served", || {
         let are_new = old.iter().enumerate().map(|(z, old)| {
             let path = format!("{MOUNT}/planes/raw/xy/{z}/0_0_0.png");
-            let answers = [tile(z), server.ask("GET", &path, &[("If-None-Match", old.etag())])];
+            let answers = [
+                tile(z),
+                server.ask("GET", &path, &[("If-None-Match", old.etag())]),
+            ];
             answers.iter().for_each(|answer| check(z, answer));
             answers.iter().all(|answer| answer.status == 200)
         });
@@ -117,12 +137,19 @@ fn each_tile_of_a_file_that_is_replaced_repeatedly_is_of_one_generation() {
 /// `whole.h5` with `/raw`, a virtual dataset over `part.h5`.
 fn virtual_over_part(place: &Place) {
     let part = hdf5::File::create(place.path("part.h5")).unwrap();
-    part.new_dataset_builder().with_data(&volume()).chunk((1, EDGE, EDGE)).create("raw").unwrap();
+    part.new_dataset_builder()
+        .with_data(&volume())
+        .chunk((1, EDGE, EDGE))
+        .create("raw")
+        .unwrap();
     part.close().unwrap();
     let shape = (PLANES, EDGE, EDGE);
     let whole = hdf5::File::create(place.path("whole.h5")).unwrap();
     let mapped = whole.new_dataset_builder().empty::<u8>().shape(shape);
-    mapped.virtual_map("part.h5", "raw", shape, .., shape, ..).create("raw").unwrap();
+    mapped
+        .virtual_map("part.h5", "raw", shape, .., shape, ..)
+        .create("raw")
+        .unwrap();
     whole.close().unwrap();
 }
 
@@ -140,7 +167,10 @@ fn a_truncated_source_of_a_virtual_dataset_is_an_error_and_not_black() {
     for _ in 0..4 {
         for z in 0..PLANES {
             let answer = tile(z);
-            assert!(answer.status == 500 || is_shown(&answer, &plane(z)), "plane {z}: {answer:?}");
+            assert!(
+                answer.status == 500 || is_shown(&answer, &plane(z)),
+                "plane {z}: {answer:?}"
+            );
         }
         assert_eq!(tile(PLANES - 1).status, 500, "it lies beyond the end");
         thread::sleep(Duration::from_millis(150));
@@ -153,7 +183,9 @@ fn a_truncated_source_of_a_virtual_dataset_is_an_error_and_not_black() {
     (0..PLANES).for_each(|z| drop(tile(z)));
     fs::write(place.path("part.h5"), whole).unwrap();
     notice();
-    wait_until("the source is whole again", || is_shown(&tile(PLANES - 1), &plane(PLANES - 1)));
+    wait_until("the source is whole again", || {
+        is_shown(&tile(PLANES - 1), &plane(PLANES - 1))
+    });
     for z in 0..PLANES {
         assert_eq!(tile(z).picture(), plane(z), "no damaged tile was cached");
     }
@@ -166,29 +198,48 @@ fn a_missing_source_of_a_virtual_dataset_is_read_once_it_exists() {
     fs::rename(place.path("part.h5"), place.path("later.h5")).unwrap();
     let server = served(&place, ["whole.h5"]);
     let tile = || server.tile("whole/raw/xy/1/0_0_0.png");
-    assert_eq!(tile().picture(), Picture::of_plane(0, 0, |_, _| 0), "the fill value");
+    assert_eq!(
+        tile().picture(),
+        Picture::of_plane(0, 0, |_, _| 0),
+        "the fill value"
+    );
     fs::rename(place.path("later.h5"), place.path("part.h5")).unwrap();
     wait_until("the source is read", || is_shown(&tile(), &plane(1)));
 }
 
-/// A folder with `v.h5`, whose `/raw` is stored in `raw.bin` and whose `/parts` is virtual over `part.h5`; and files outside
-/// of it that must not be served.
+/// A folder with `v.h5`, whose `/raw` is stored in `raw.bin` and whose `/parts` is virtual over
+/// `part.h5`; and files outside of it that must not be served.
 fn with_secrets_outside() -> Place {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
     let shape = (PLANES, EDGE, EDGE);
-    fs::write(place.path("data/raw.bin"), volume().into_raw_vec_and_offset().0).unwrap();
+    fs::write(
+        place.path("data/raw.bin"),
+        volume().into_raw_vec_and_offset().0,
+    )
+    .unwrap();
     fs::write(place.path("secret.bin"), vec![SECRET; PLANES * EDGE * EDGE]).unwrap();
-    for (name, data) in [("data/part.h5", volume()), ("secret.h5", Array3::from_elem(shape, SECRET))] {
+    for (name, data) in [
+        ("data/part.h5", volume()),
+        ("secret.h5", Array3::from_elem(shape, SECRET)),
+    ] {
         let file = hdf5::File::create(place.path(name)).unwrap();
-        file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+        file.new_dataset_builder()
+            .with_data(&data)
+            .create("raw")
+            .unwrap();
         file.close().unwrap();
     }
     let file = hdf5::File::create(place.path("data/v.h5")).unwrap();
     let raw = file.new_dataset_builder().empty::<u8>().shape(shape);
-    raw.external("raw.bin", 0, PLANES * EDGE * EDGE).create("raw").unwrap();
+    raw.external("raw.bin", 0, PLANES * EDGE * EDGE)
+        .create("raw")
+        .unwrap();
     let parts = file.new_dataset_builder().empty::<u8>().shape(shape);
-    parts.virtual_map("part.h5", "raw", shape, .., shape, ..).create("parts").unwrap();
+    parts
+        .virtual_map("part.h5", "raw", shape, .., shape, ..)
+        .create("parts")
+        .unwrap();
     file.close().unwrap();
     place
 }
@@ -200,9 +251,10 @@ fn replace_by_link(path: &Path, target: &Path) {
 
 #[test]
 fn a_link_in_place_of_an_audited_file_is_not_followed() {
-    for (channel, file, secret) in
-        [("raw", "data/raw.bin", "secret.bin"), ("parts", "data/part.h5", "secret.h5")]
-    {
+    for (channel, file, secret) in [
+        ("raw", "data/raw.bin", "secret.bin"),
+        ("parts", "data/part.h5", "secret.h5"),
+    ] {
         for read_before in [false, true] {
             let place = with_secrets_outside();
             let server = served(&place, ["data/v.h5"]);
@@ -218,7 +270,10 @@ fn a_link_in_place_of_an_audited_file_is_not_followed() {
                 thread::sleep(Duration::from_millis(120));
             }
             // An error, or no such channel once the file has been reopened.
-            assert!([404, 500].contains(&tile(2).status), "{channel}: the link leads out of the folder");
+            assert!(
+                [404, 500].contains(&tile(2).status),
+                "{channel}: the link leads out of the folder"
+            );
         }
     }
 }
@@ -265,7 +320,8 @@ fn pipes_and_devices_are_refused_without_being_opened() {
 
 /// Appends planes to a file, as an instrument does.
 fn append(path: &Path, from: usize, to: usize) {
-    // A process that another story has just started may hold the lock of the last writer for a moment.
+    // A process that another story has just started may hold the lock of the last writer for a
+    // moment.
     let mut opened = None;
     wait_until("the file can be locked", || {
         opened = hdf5::File::append(path).ok();
@@ -274,13 +330,18 @@ fn append(path: &Path, from: usize, to: usize) {
     let file = opened.unwrap();
     let raw = file.dataset("raw").unwrap();
     raw.resize((to, EDGE, EDGE)).unwrap();
-    raw.write_slice(&volume().slice(s![from..to, .., ..]), s![from..to, .., ..]).unwrap();
+    raw.write_slice(&volume().slice(s![from..to, .., ..]), s![from..to, .., ..])
+        .unwrap();
     file.close().unwrap();
 }
 
 fn growing(path: &Path) {
     let file = hdf5::File::create(path).unwrap();
-    let resizable = [Extent::resizable(2), Extent::fixed(EDGE), Extent::fixed(EDGE)];
+    let resizable = [
+        Extent::resizable(2),
+        Extent::fixed(EDGE),
+        Extent::fixed(EDGE),
+    ];
     let raw = file
         .new_dataset_builder()
         .empty::<u8>()
@@ -342,7 +403,9 @@ fn a_link_with_a_new_target_is_another_file() {
     symlink(place.path("v2.h5"), place.path("next")).unwrap();
     fs::rename(place.path("next"), place.path("planes.h5")).unwrap();
     for token in ["planes", "outer"] {
-        wait_until("the new file is shown", || is_shown(&tile(token), &volumes::plane(2, 3)));
+        wait_until("the new file is shown", || {
+            is_shown(&tile(token), &volumes::plane(2, 3))
+        });
     }
 }
 
@@ -351,14 +414,28 @@ fn a_dataset_that_appears_in_the_source_of_a_virtual_one_is_read() {
     let place = Place::new();
     virtual_over_part(&place);
     fs::remove_file(place.path("part.h5")).unwrap();
-    hdf5::File::create(place.path("part.h5")).unwrap().close().unwrap();
+    hdf5::File::create(place.path("part.h5"))
+        .unwrap()
+        .close()
+        .unwrap();
     let server = served(&place, ["whole.h5"]);
     let tile = || server.tile("whole/raw/xy/1/0_0_0.png");
-    assert_eq!(tile().picture(), Picture::of_plane(0, 0, |_, _| 0), "the fill value");
+    assert_eq!(
+        tile().picture(),
+        Picture::of_plane(0, 0, |_, _| 0),
+        "the fill value"
+    );
     let next = hdf5::File::create(place.path("next.h5")).unwrap();
-    next.new_dataset_builder().with_data(&volume()).create("raw").unwrap();
+    next.new_dataset_builder()
+        .with_data(&volume())
+        .create("raw")
+        .unwrap();
     next.close().unwrap();
-    fs::write(place.path("part.h5"), fs::read(place.path("next.h5")).unwrap()).unwrap();
+    fs::write(
+        place.path("part.h5"),
+        fs::read(place.path("next.h5")).unwrap(),
+    )
+    .unwrap();
     wait_until("the dataset is read", || is_shown(&tile(), &plane(1)));
 }
 
@@ -370,7 +447,10 @@ fn a_link_in_place_of_a_raw_file_below_a_virtual_dataset_is_not_followed() {
     let shape = (PLANES, EDGE, EDGE);
     let file = hdf5::File::create(place.path("data/w.h5")).unwrap();
     let mapped = file.new_dataset_builder().empty::<u8>().shape(shape);
-    mapped.virtual_map("v.h5", "raw", shape, .., shape, ..).create("deep").unwrap();
+    mapped
+        .virtual_map("v.h5", "raw", shape, .., shape, ..)
+        .create("deep")
+        .unwrap();
     file.close().unwrap();
     let server = served(&place, ["data/w.h5"]);
     let tile = |z: usize| server.tile(&format!("w/deep/xy/{z}/0_0_0.png"));
@@ -389,12 +469,18 @@ fn virtual_datasets_can_be_nested_across_symbolic_links() {
     fs::create_dir(place.path("sub")).unwrap();
     let shape = (PLANES, EDGE, EDGE);
     let leaf = hdf5::File::create(place.path("sub/leaf.h5")).unwrap();
-    leaf.new_dataset_builder().with_data(&volume()).create("raw").unwrap();
+    leaf.new_dataset_builder()
+        .with_data(&volume())
+        .create("raw")
+        .unwrap();
     leaf.close().unwrap();
     for (name, source) in [("sub/middle.h5", "leaf.h5"), ("top.h5", "link.h5")] {
         let file = hdf5::File::create(place.path(name)).unwrap();
         let mapped = file.new_dataset_builder().empty::<u8>().shape(shape);
-        mapped.virtual_map(source, "raw", shape, .., shape, ..).create("raw").unwrap();
+        mapped
+            .virtual_map(source, "raw", shape, .., shape, ..)
+            .create("raw")
+            .unwrap();
         file.close().unwrap();
     }
     symlink(place.path("sub/middle.h5"), place.path("link.h5")).unwrap();

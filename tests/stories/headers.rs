@@ -10,7 +10,10 @@ const PAGES: [&str; 2] = ["/", "/simple"];
 
 fn served(place: &Place, server: &str) -> Server {
     let wide = fixture("wide.h5");
-    place.write("voltile.toml", &format!("[server]\n{server}\n[datasets.wide]\nfile = {wide:?}\n"));
+    place.write(
+        "voltile.toml",
+        &format!("[server]\n{server}\n[datasets.wide]\nfile = {wide:?}\n"),
+    );
     place.serve::<&str>([])
 }
 
@@ -19,13 +22,21 @@ fn others(server: &Server) -> Vec<(&'static str, u16, Answer)> {
     let etag = server.get(TILE).etag().to_owned();
     let mut answers: Vec<_> = [
         ("GET", TILE, 200),
-        ("GET", "/ndtilecache/tilecache/wide/raw/xy/999/0_0_0.png", 200),
+        (
+            "GET",
+            "/ndtilecache/tilecache/wide/raw/xy/999/0_0_0.png",
+            200,
+        ),
         ("GET", "/ndtilecache/tilecache/wide/raw/xy/0/small.png", 200),
         ("HEAD", TILE, 200),
         ("OPTIONS", TILE, 204),
         ("POST", TILE, 405),
         ("GET", "/nothing", 404),
-        ("GET", "/ndtilecache/tilecache/wide/%3Cscript%3E/xy/0/0_0_0.png", 404),
+        (
+            "GET",
+            "/ndtilecache/tilecache/wide/%3Cscript%3E/xy/0/0_0_0.png",
+            404,
+        ),
         ("GET", "/datasets.json", 200),
         ("GET", "/datasets/wide.json", 200),
         ("GET", "/projects.json", 200),
@@ -38,7 +49,11 @@ fn others(server: &Server) -> Vec<(&'static str, u16, Answer)> {
     .into_iter()
     .map(|(method, target, status)| (target, status, server.ask(method, target, &[])))
     .collect();
-    answers.push((TILE, 304, server.ask("GET", TILE, &[("If-None-Match", &etag)])));
+    answers.push((
+        TILE,
+        304,
+        server.ask("GET", TILE, &[("If-None-Match", &etag)]),
+    ));
     answers
 }
 
@@ -48,8 +63,16 @@ fn no_answer_is_sniffed_and_only_pages_may_load_or_run_anything() {
     let server = served(&place, "");
     for (target, status, answer) in others(&server) {
         assert_eq!(answer.status, status, "{target}");
-        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{target}");
-        assert_eq!(answer.header("content-security-policy"), Some("default-src 'none'; sandbox"), "{target}");
+        assert_eq!(
+            answer.header("x-content-type-options"),
+            Some("nosniff"),
+            "{target}"
+        );
+        assert_eq!(
+            answer.header("content-security-policy"),
+            Some("default-src 'none'; sandbox"),
+            "{target}"
+        );
     }
 }
 
@@ -59,22 +82,36 @@ fn pages_may_load_from_this_server_and_run_nothing_inline() {
     let server = served(&place, "");
     for target in PAGES {
         let answer = server.get(target);
-        assert_eq!((answer.status, answer.header("x-content-type-options")), (200, Some("nosniff")));
+        assert_eq!(
+            (answer.status, answer.header("x-content-type-options")),
+            (200, Some("nosniff"))
+        );
         let policy = answer.header("content-security-policy").unwrap();
         assert!(
             policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"),
             "{target}: {policy}"
         );
         // Only the simple page has a form that the browser sends: the field for a secret.
-        let forms =
-            if policy.contains("style-src 'sha256-") { "form-action 'self'" } else { "form-action 'none'" };
-        for part in ["img-src 'self'", "base-uri 'none'", forms, "frame-ancestors 'self'"] {
+        let forms = if policy.contains("style-src 'sha256-") {
+            "form-action 'self'"
+        } else {
+            "form-action 'none'"
+        };
+        for part in [
+            "img-src 'self'",
+            "base-uri 'none'",
+            forms,
+            "frame-ancestors 'self'",
+        ] {
             assert!(policy.contains(part), "{target}: {part} is not in {policy}");
         }
     }
     let simple = server.get("/simple");
     let style = simple.header("content-security-policy").unwrap();
-    assert!(style.contains("style-src 'sha256-") && !style.contains("script-src"), "{style}");
+    assert!(
+        style.contains("style-src 'sha256-") && !style.contains("script-src"),
+        "{style}"
+    );
     assert!(!simple.text().contains(" style=") && !simple.text().contains("<script"));
 }
 
@@ -84,15 +121,26 @@ fn vary_lists_the_headers_that_an_answer_depends_on() {
     let server = served(&place, "cors_origins = [\"https://viewer.example\"]");
     let vary = |target: &str| {
         let answer = server.ask("GET", target, &[("Origin", "https://viewer.example")]);
-        assert_eq!(answer.header("access-control-allow-origin"), Some("https://viewer.example"), "{target}");
+        assert_eq!(
+            answer.header("access-control-allow-origin"),
+            Some("https://viewer.example"),
+            "{target}"
+        );
         answer.header("vary").unwrap().to_owned()
     };
     assert_eq!(vary(TILE), "Origin");
-    assert!(vary("/projects.json").starts_with("Host, ") && vary("/projects.json").ends_with(", Origin"));
+    assert!(
+        vary("/projects.json").starts_with("Host, ")
+            && vary("/projects.json").ends_with(", Origin")
+    );
     if voltile::http::has_viewer() {
         assert_eq!(vary("/"), "Accept-Encoding, Origin");
     }
-    assert_eq!(served(&place, "").get(TILE).header("vary"), None, "all origins get the same answer");
+    assert_eq!(
+        served(&place, "").get(TILE).header("vary"),
+        None,
+        "all origins get the same answer"
+    );
 }
 
 #[test]
@@ -110,11 +158,22 @@ fn answers_to_what_is_no_request_have_the_same_headers_and_an_id() {
         connection.write(sent.as_bytes());
         let answer = connection.receive("GET").unwrap();
         assert_eq!(answer.status, status, "{answer:?}");
-        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{status}");
-        assert_eq!(answer.header("content-security-policy"), Some("default-src 'none'; sandbox"), "{status}");
+        assert_eq!(
+            answer.header("x-content-type-options"),
+            Some("nosniff"),
+            "{status}"
+        );
+        assert_eq!(
+            answer.header("content-security-policy"),
+            Some("default-src 'none'; sandbox"),
+            "{status}"
+        );
         assert_eq!(answer.header("cache-control"), Some("no-store"), "{status}");
         assert!(answer.problem().len() > 10, "{answer:?}");
         let id = answer.header("x-request-id").unwrap().to_owned();
-        assert!(id.len() >= 16 && ids.insert(id), "each has one of its own: {ids:?}");
+        assert!(
+            id.len() >= 16 && ids.insert(id),
+            "each has one of its own: {ids:?}"
+        );
     }
 }

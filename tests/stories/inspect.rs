@@ -1,4 +1,5 @@
-//! `voltile inspect`: its description of a file is right, and the configuration it prints serves the same tiles.
+//! `voltile inspect`: its description of a file is right, and the configuration it prints serves
+//! the same tiles.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,41 +35,86 @@ fn a_file_is_described_for_programs() {
     let described = inspected(&place, &fixture("wide.h5"));
     assert_eq!(
         (&described["token"], &described["layouts"]),
-        (&json!("wide"), &json!([{"layout": "plain", "because": "it is an HDF5 file of no known layout"}]))
+        (
+            &json!("wide"),
+            &json!([{"layout": "plain", "because": "it is an HDF5 file of no known layout"}])
+        )
     );
-    let channel =
-        described["channels"].as_array().unwrap().iter().find(|channel| channel["name"] == "raw").unwrap();
+    let channel = described["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel| channel["name"] == "raw")
+        .unwrap();
     assert_eq!(
         (&channel["kind"], &channel["dtype"], &channel["times"]),
         (&json!("image"), &json!("uint8"), &Value::Null)
     );
     let level = &channel["levels"][0];
-    let size: Vec<u64> = level["size"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
-    let shape: Vec<u64> =
-        level["storage"]["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    let size: Vec<u64> = level["size"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n.as_u64().unwrap())
+        .collect();
+    let shape: Vec<u64> = level["storage"]["shape"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n.as_u64().unwrap())
+        .collect();
     assert_eq!(
         size.iter().rev().copied().collect::<Vec<_>>(),
         shape,
         "sizes are x, y, z; shapes are as stored"
     );
-    assert_eq!((&level["path"], &level["factor"]), (&json!("/raw"), &json!([1, 1, 1])));
-    assert!(level["voxels_read"].as_array().unwrap().iter().all(|read| read.as_u64().unwrap() > 0));
-    assert_eq!(channel["levels"][1]["path"], Value::Null, "the second level is derived");
+    assert_eq!(
+        (&level["path"], &level["factor"]),
+        (&json!("/raw"), &json!([1, 1, 1]))
+    );
+    assert!(
+        level["voxels_read"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|read| read.as_u64().unwrap() > 0)
+    );
+    assert_eq!(
+        channel["levels"][1]["path"],
+        Value::Null,
+        "the second level is derived"
+    );
 }
 
 #[test]
 fn series_colours_and_filters_are_described() {
     let place = Place::new();
     let series = inspected(&place, &fixture("series.h5"));
-    let times: Vec<_> =
-        series["channels"].as_array().unwrap().iter().map(|channel| &channel["times"]).collect();
+    let times: Vec<_> = series["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|channel| &channel["times"])
+        .collect();
     assert_eq!(times[..2], [3, 3]);
     let filters = inspected(&place, &fixture("filters.h5")).to_string();
     let bad = inspected(&place, &fixture("bad/missing.h5"));
-    assert!(filters.contains("fletcher32") && filters.contains("deflate"), "{filters}");
-    let lacking =
-        bad["channels"].as_array().unwrap().iter().find(|channel| channel["name"] == "filter").unwrap();
-    assert!(lacking["levels"][0]["storage"]["missing_filters"].to_string().contains("32016"), "{lacking}");
+    assert!(
+        filters.contains("fletcher32") && filters.contains("deflate"),
+        "{filters}"
+    );
+    let lacking = bad["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel| channel["name"] == "filter")
+        .unwrap();
+    assert!(
+        lacking["levels"][0]["storage"]["missing_filters"]
+            .to_string()
+            .contains("32016"),
+        "{lacking}"
+    );
 }
 
 #[test]
@@ -77,9 +123,25 @@ fn a_file_is_described_for_people() {
     let outcome = place.run(["inspect".as_ref(), fixture("series.h5").as_os_str()]);
     assert_eq!(outcome.code, 0, "{}", outcome.err);
     let configuration = &inspected(&place, &fixture("series.h5"))["configuration"];
-    assert!(outcome.out.contains(configuration.as_str().unwrap().trim()), "it ends with the configuration");
-    for word in ["plain", "series", "times", "chunk", "/data", "xy, xz, yz", "labels", "image"] {
-        assert!(outcome.out.contains(word), "{word} is not in:\n{}", outcome.out);
+    assert!(
+        outcome.out.contains(configuration.as_str().unwrap().trim()),
+        "it ends with the configuration"
+    );
+    for word in [
+        "plain",
+        "series",
+        "times",
+        "chunk",
+        "/data",
+        "xy, xz, yz",
+        "labels",
+        "image",
+    ] {
+        assert!(
+            outcome.out.contains(word),
+            "{word} is not in:\n{}",
+            outcome.out
+        );
     }
 }
 
@@ -93,7 +155,11 @@ fn the_configuration_it_prints_serves_the_same_pixels() {
         assert_eq!(check.code, 0, "{name}: {}", check.err);
         let (by_itself, configured) = (place.serve([fixture(name)]), place.serve::<&str>([]));
         let pictures = by_itself.pictures();
-        assert!(pictures.len() >= 3 * least, "{name} has only {} pictures", pictures.len());
+        assert!(
+            pictures.len() >= 3 * least,
+            "{name} has only {} pictures",
+            pictures.len()
+        );
         let (mut one, mut other) = (by_itself.connect(), configured.connect());
         for path in pictures {
             let (one, other) = (one.get(&path), other.get(&path));
@@ -106,12 +172,22 @@ fn the_configuration_it_prints_serves_the_same_pixels() {
 #[test]
 fn a_file_that_cannot_be_inspected_is_named() {
     let place = Place::new();
-    for name in ["bad/empty.h5", "bad/text.h5", "bad/header_only.h5", "bad/no_volumes.h5", "bad/absent.h5"] {
+    for name in [
+        "bad/empty.h5",
+        "bad/text.h5",
+        "bad/header_only.h5",
+        "bad/no_volumes.h5",
+        "bad/absent.h5",
+    ] {
         for json in [None, Some("--json")] {
             let mut command = place.voltile(["inspect".as_ref(), fixture(name).as_os_str()]);
             let outcome = outcome(command.args(json));
             assert_eq!((outcome.code, outcome.out.as_str()), (1, ""), "{name}");
-            assert!(outcome.err.contains(name.trim_start_matches("bad/")), "{name}: {}", outcome.err);
+            assert!(
+                outcome.err.contains(name.trim_start_matches("bad/")),
+                "{name}: {}",
+                outcome.err
+            );
         }
     }
 }
@@ -119,9 +195,18 @@ fn a_file_that_cannot_be_inspected_is_named() {
 #[test]
 fn the_readable_channels_of_a_damaged_file_are_described() {
     let place = Place::new();
-    for name in ["bad/gzip.h5", "bad/cut_flat.h5", "bad/truncated.h5", "refused/refused_virtual.h5"] {
+    for name in [
+        "bad/gzip.h5",
+        "bad/cut_flat.h5",
+        "bad/truncated.h5",
+        "refused/refused_virtual.h5",
+    ] {
         let described = inspected(&place, &fixture(name));
-        let good = described["channels"].as_array().unwrap().iter().any(|channel| channel["name"] == "good");
+        let good = described["channels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|channel| channel["name"] == "good");
         assert!(good, "{name}: {described}");
     }
 }
@@ -148,11 +233,21 @@ fn noise(shape: &[usize]) -> ArrayD<u8> {
 fn chunks_are_counted_as_libhdf5_counts_them() {
     let mut sizes = Vec::new();
     let (_place, described) = made_and_inspected(|file| {
-        let builder = file.new_dataset_builder().empty::<u16>().shape((6, 100, 150)).chunk((2, 40, 40));
+        let builder = file
+            .new_dataset_builder()
+            .empty::<u16>()
+            .shape((6, 100, 150))
+            .chunk((2, 40, 40));
         let raw = builder.deflate(4).create("raw").unwrap();
-        raw.write_slice(&ndarray::Array3::<u16>::from_elem((4, 100, 150), 7), s![..4, .., ..]).unwrap();
+        raw.write_slice(
+            &ndarray::Array3::<u16>::from_elem((4, 100, 150), 7),
+            s![..4, .., ..],
+        )
+        .unwrap();
         file.flush().unwrap();
-        sizes.extend((0..raw.num_chunks().unwrap()).map(|number| raw.chunk_info(number).unwrap().size));
+        sizes.extend(
+            (0..raw.num_chunks().unwrap()).map(|number| raw.chunk_info(number).unwrap().size),
+        );
     });
     let level = &described["channels"][0]["levels"][0];
     let raw = 2 * 3 * 4 * (2 * 40 * 40 * 2);
@@ -171,22 +266,45 @@ fn a_tile_reads_the_chunks_that_inspect_predicts() {
     let (place, described) = made_and_inspected(|file| {
         let voxels = noise(&shape);
         let builder = file.new_dataset_builder().with_data(&voxels);
-        builder.chunk((16, 32, 50)).deflate(1).create("raw").unwrap();
+        builder
+            .chunk((16, 32, 50))
+            .deflate(1)
+            .create("raw")
+            .unwrap();
     });
     for (plane, axis) in [("xy", 0), ("xz", 1), ("yz", 2)] {
         for level in [0, 1] {
             let predicted = &described["channels"][0]["levels"][level]["tile"][plane];
             let as_stored = "datasets.made.channels.raw.window=full";
-            let server = place.serve(["made.h5", "--set", "render.neighbours=0", "--set", as_stored]);
-            let slice = if axis == 0 { shape[0] / 2 } else { shape[axis].div_ceil(1 << level) / 2 };
+            let server = place.serve([
+                "made.h5",
+                "--set",
+                "render.neighbours=0",
+                "--set",
+                as_stored,
+            ]);
+            let slice = if axis == 0 {
+                shape[0] / 2
+            } else {
+                shape[axis].div_ceil(1 << level) / 2
+            };
             let tile = server.tile(&format!("made/raw/{plane}/{slice}/0_0_{level}.png"));
             assert_eq!(tile.status, 200);
             let reads = server.count("voltile_chunk_reads_total");
             assert_eq!(predicted["reads"], reads, "{plane} at level {level}");
-            assert_eq!(predicted["bytes_inflated"], reads * 16 * 32 * 50, "{plane} at level {level}");
+            assert_eq!(
+                predicted["bytes_inflated"],
+                reads * 16 * 32 * 50,
+                "{plane} at level {level}"
+            );
             let stored = &described["channels"][0]["levels"][0]["stored"];
-            let mean = stored["stored_bytes"].as_u64().unwrap() / stored["chunks_written"].as_u64().unwrap();
-            assert_eq!(predicted["bytes_read"], reads * mean, "{plane} at level {level}");
+            let mean = stored["stored_bytes"].as_u64().unwrap()
+                / stored["chunks_written"].as_u64().unwrap();
+            assert_eq!(
+                predicted["bytes_read"],
+                reads * mean,
+                "{plane} at level {level}"
+            );
         }
     }
     let xy = &described["channels"][0]["levels"][0]["tile"]["xy"];
@@ -204,7 +322,8 @@ fn only_the_wanted_pages_of_unfiltered_chunks_are_read() {
     });
     let tile = &described["channels"][0]["levels"][0]["tile"];
     // A plane of a chunk is a page of 4096 bytes; a tile touches four chunks.
-    let xy = json!({"bytes_wanted": 128 * 128, "reads": 4, "bytes_read": 4 * 4096, "bytes_inflated": 0});
+    let xy =
+        json!({"bytes_wanted": 128 * 128, "reads": 4, "bytes_read": 4 * 4096, "bytes_inflated": 0});
     assert_eq!(tile["xy"], xy);
     // One line of each of 64 planes in two chunks; each plane is a page.
     assert_eq!(tile["xz"]["bytes_read"], 2 * 64 * 4096);
@@ -215,32 +334,52 @@ fn only_the_wanted_pages_of_unfiltered_chunks_are_read() {
 fn warned(described: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let warnings = described["warnings"].as_array().unwrap().iter();
-    warnings.map(|warning| (text(&warning["problem"]), text(&warning["mend"]))).collect()
+    warnings
+        .map(|warning| (text(&warning["problem"]), text(&warning["mend"])))
+        .collect()
 }
 
 #[test]
 fn chunks_that_are_expensive_in_some_planes_give_a_warning_with_the_remedy() {
     let (place, described) = made_and_inspected(|file| {
-        let builder = file.new_dataset_builder().empty::<u8>().shape((600, 1024, 1024));
-        let raw = builder.chunk((1, 512, 512)).deflate(1).create("raw").unwrap();
-        raw.write_slice(&ndarray::Array3::<u8>::zeros((1, 512, 512)), s![..1, ..512, ..512]).unwrap();
+        let builder = file
+            .new_dataset_builder()
+            .empty::<u8>()
+            .shape((600, 1024, 1024));
+        let raw = builder
+            .chunk((1, 512, 512))
+            .deflate(1)
+            .create("raw")
+            .unwrap();
+        raw.write_slice(
+            &ndarray::Array3::<u8>::zeros((1, 512, 512)),
+            s![..1, ..512, ..512],
+        )
+        .unwrap();
     });
     let warned = warned(&described);
     assert_eq!(warned.len(), 1, "{warned:?}");
     let (problem, mend) = &warned[0];
     assert!(
-        problem.contains("xz and yz") && problem.contains("[1, 512, 512]") && problem.contains("128.0 MiB"),
+        problem.contains("xz and yz")
+            && problem.contains("[1, 512, 512]")
+            && problem.contains("128.0 MiB"),
         "{problem}"
     );
     let file = place.path("made.h5");
     let file = file.to_str().unwrap();
     assert_eq!(
         *mend,
-        format!("voltile pyramid {file} --rechunk {}", file.replace("made.h5", "made.rechunked.h5"))
+        format!(
+            "voltile pyramid {file} --rechunk {}",
+            file.replace("made.h5", "made.rechunked.h5")
+        )
     );
     let outcome = place.run(["inspect", "made.h5"]);
     assert!(
-        outcome.out.contains("  fix it   voltile pyramid made.h5 --rechunk made.rechunked.h5"),
+        outcome
+            .out
+            .contains("  fix it   voltile pyramid made.h5 --rechunk made.rechunked.h5"),
         "{}",
         outcome.out
     );
@@ -249,9 +388,20 @@ fn chunks_that_are_expensive_in_some_planes_give_a_warning_with_the_remedy() {
 #[test]
 fn a_server_says_the_same_of_a_file_without_its_folder() {
     let (place, mut described) = made_and_inspected(|file| {
-        let builder = file.new_dataset_builder().empty::<u8>().shape((600, 1024, 1024));
-        let raw = builder.chunk((1, 512, 512)).deflate(1).create("raw").unwrap();
-        raw.write_slice(&ndarray::Array3::<u8>::zeros((1, 512, 512)), s![..1, ..512, ..512]).unwrap();
+        let builder = file
+            .new_dataset_builder()
+            .empty::<u8>()
+            .shape((600, 1024, 1024));
+        let raw = builder
+            .chunk((1, 512, 512))
+            .deflate(1)
+            .create("raw")
+            .unwrap();
+        raw.write_slice(
+            &ndarray::Array3::<u8>::zeros((1, 512, 512)),
+            s![..1, ..512, ..512],
+        )
+        .unwrap();
         made::numbers(&raw, "element_size_um", &[2.0, 0.5, 0.5]);
         made::text(file, "sample", "mouse 7, µ-opioid");
         made::text(file, "long", &"x".repeat(3000));
@@ -266,7 +416,9 @@ fn a_server_says_the_same_of_a_file_without_its_folder() {
         "/microscope/settings": {"curve": "100 values", "gain": "7", "objective": "Plan-Apochromat 63x"},
     });
     assert_eq!(described["attributes"], attributes);
-    let from = described["channels"][0]["voxel_size_from"].as_str().unwrap();
+    let from = described["channels"][0]["voxel_size_from"]
+        .as_str()
+        .unwrap();
     assert!(from.starts_with("/raw"), "{from}");
     described.as_object_mut().unwrap().remove("configuration");
     described["warnings"][0]["mend"] = json!("voltile pyramid made.h5");
@@ -278,40 +430,83 @@ fn a_server_says_the_same_of_a_file_without_its_folder() {
 #[test]
 fn contiguous_data_gives_a_warning_for_the_plane_across_its_lines() {
     let (_place, described) = made_and_inspected(|file| {
-        let builder = file.new_dataset_builder().empty::<u8>().shape((300, 1024, 1024)).no_chunk();
-        builder.alloc_time(Some(AllocTime::Early)).fill_time(FillTime::Never).create("raw").unwrap();
+        let builder = file
+            .new_dataset_builder()
+            .empty::<u8>()
+            .shape((300, 1024, 1024))
+            .no_chunk();
+        builder
+            .alloc_time(Some(AllocTime::Early))
+            .fill_time(FillTime::Never)
+            .create("raw")
+            .unwrap();
     });
     let warned = warned(&described);
     assert_eq!(warned.len(), 1, "{warned:?}");
-    assert!(warned[0].0.contains("a tile in yz") && warned[0].0.contains("contiguous"), "{warned:?}");
+    assert!(
+        warned[0].0.contains("a tile in yz") && warned[0].0.contains("contiguous"),
+        "{warned:?}"
+    );
     assert!(warned[0].1.contains("--rechunk"), "{warned:?}");
 }
 
 #[test]
 fn levels_that_are_too_expensive_to_derive_give_a_warning_with_the_remedy() {
     let (_place, described) = made_and_inspected(|file| {
-        let builder = file.new_dataset_builder().empty::<u16>().shape((64, 16384, 16384));
+        let builder = file
+            .new_dataset_builder()
+            .empty::<u16>()
+            .shape((64, 16384, 16384));
         let raw = builder.chunk((64, 64, 64)).create("raw").unwrap();
-        raw.write_slice(&ndarray::Array3::<u16>::zeros((64, 64, 64)), s![..64, ..64, ..64]).unwrap();
+        raw.write_slice(
+            &ndarray::Array3::<u16>::zeros((64, 64, 64)),
+            s![..64, ..64, ..64],
+        )
+        .unwrap();
     });
     let warned = warned(&described);
     assert_eq!(warned.len(), 1, "{warned:?}");
-    assert!(warned[0].0.contains("the levels 4, 5 are not stored"), "{warned:?}");
-    assert!(warned[0].1.starts_with("voltile pyramid /") && !warned[0].1.contains("--rechunk"), "{warned:?}");
+    assert!(
+        warned[0].0.contains("the levels 4, 5 are not stored"),
+        "{warned:?}"
+    );
+    assert!(
+        warned[0].1.starts_with("voltile pyramid /") && !warned[0].1.contains("--rechunk"),
+        "{warned:?}"
+    );
     assert!(warned[0].0.contains("more than is allowed"), "{warned:?}");
     let planes = &described["channels"][0]["levels"][5]["planes"];
-    assert_eq!(*planes, json!(["xz", "yz"]), "an xy tile would read too many voxels");
+    assert_eq!(
+        *planes,
+        json!(["xz", "yz"]),
+        "an xy tile would read too many voxels"
+    );
 }
 
 #[test]
 fn a_file_of_hundreds_of_thousands_of_chunks_can_be_inspected() {
     let (_place, described) = made_and_inspected(|file| {
-        let builder = file.new_dataset_builder().empty::<u8>().shape((160, 320, 252)).chunk((4, 4, 4));
-        builder.alloc_time(Some(AllocTime::Early)).fill_time(FillTime::Never).create("raw").unwrap();
+        let builder = file
+            .new_dataset_builder()
+            .empty::<u8>()
+            .shape((160, 320, 252))
+            .chunk((4, 4, 4));
+        builder
+            .alloc_time(Some(AllocTime::Early))
+            .fill_time(FillTime::Never)
+            .create("raw")
+            .unwrap();
     });
     let stored = &described["channels"][0]["levels"][0]["stored"];
-    assert_eq!((&stored["chunks"], &stored["chunks_written"]), (&json!(201_600), &json!(201_600)));
-    assert!(warned(&described)[0].0.contains("small or narrow"), "{:?}", warned(&described));
+    assert_eq!(
+        (&stored["chunks"], &stored["chunks_written"]),
+        (&json!(201_600), &json!(201_600))
+    );
+    assert!(
+        warned(&described)[0].0.contains("small or narrow"),
+        "{:?}",
+        warned(&described)
+    );
 }
 
 #[test]
@@ -321,18 +516,31 @@ fn stored_levels_smaller_than_a_tile_are_listed() {
             made::put(file, name, &noise(&[3, edge, edge]));
         }
     });
-    let paths: Vec<&Value> =
-        described["channels"][0]["levels"].as_array().unwrap().iter().map(|level| &level["path"]).collect();
+    let paths: Vec<&Value> = described["channels"][0]["levels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|level| &level["path"])
+        .collect();
     assert_eq!(paths, ["/raw/s0", "/raw/s1", "/raw/s2"]);
     let outcome = place.run(["inspect", "made.h5"]);
     for word in ["by the axes zyx", "20 × 20 × 3", "4 × 4 × 1", "/raw/s2"] {
-        assert!(outcome.out.contains(word), "{word} is not in:\n{}", outcome.out);
+        assert!(
+            outcome.out.contains(word),
+            "{word} is not in:\n{}",
+            outcome.out
+        );
     }
 }
 
 #[test]
 fn a_reader_that_closes_the_pipe_early_causes_no_error() {
     let mut command = Command::new("sh");
-    command.arg("-c").arg("\"$0\" inspect \"$1\" | true").arg(PROGRAM).arg(fixture("wide.h5")).env_clear();
+    command
+        .arg("-c")
+        .arg("\"$0\" inspect \"$1\" | true")
+        .arg(PROGRAM)
+        .arg(fixture("wide.h5"))
+        .env_clear();
     assert_eq!(outcome(&mut command).err, "");
 }

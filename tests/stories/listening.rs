@@ -1,5 +1,5 @@
-//! Where the server listens: several addresses, Unix sockets, sockets passed by the service manager; and how: over TLS,
-//! and within a bandwidth.
+//! Where the server listens: several addresses, Unix sockets, sockets passed by the service
+//! manager; and how: over TLS, and within a bandwidth.
 
 mod bandwidth;
 mod passed;
@@ -29,14 +29,18 @@ fn place(server: &str) -> Place {
 fn noise(place: &Place) -> &'static str {
     let mut random = fastrand::Rng::with_seed(7);
     let noise = ArrayD::from_shape_simple_fn(vec![1, 512, 512], || random.u8(..));
-    made::file(&place.path("noise.h5"), |file| drop(made::put(file, "raw", &noise)));
+    made::file(&place.path("noise.h5"), |file| {
+        drop(made::put(file, "raw", &noise))
+    });
     "/ndtilecache/tilecache/noise/raw/xy/0/0_0_0.png"
 }
 
 /// What follows `voltile listening on ` in what it printed.
 fn endpoints(server: &Server) -> Vec<String> {
     let printed = server.printed();
-    let lines = printed.lines().filter_map(|line| line.strip_prefix("voltile listening on "));
+    let lines = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("voltile listening on "));
     lines.map(str::to_owned).collect()
 }
 
@@ -52,18 +56,29 @@ fn rest(stream: &mut impl Read) -> String {
 #[test]
 fn every_address_is_served_and_printed_in_order() {
     let place = place("bind = [\"127.0.0.1:0\", \"127.0.0.2:0\"]");
-    for command in
-        [place.voltile(["serve"]), place.voltile(["serve", "--bind", "127.0.0.1:0", "--bind", "127.0.0.2:0"])]
-    {
+    for command in [
+        place.voltile(["serve"]),
+        place.voltile(["serve", "--bind", "127.0.0.1:0", "--bind", "127.0.0.2:0"]),
+    ] {
         let server = place.start(command);
         let endpoints = endpoints(&server);
         assert_eq!(endpoints.len(), 2, "{endpoints:?}");
         for (endpoint, host) in endpoints.iter().zip(["127.0.0.1", "127.0.0.2"]) {
             let address = endpoint.strip_prefix("http://").unwrap();
             assert!(address.starts_with(host), "{endpoints:?}");
-            assert_eq!(Connection::open(address.parse().unwrap()).get(TILE).status, 200, "{endpoint}");
+            assert_eq!(
+                Connection::open(address.parse().unwrap()).get(TILE).status,
+                200,
+                "{endpoint}"
+            );
         }
-        assert!(server.printed().contains(&format!("\npage {}/\n", endpoints[0])), "{}", server.printed());
+        assert!(
+            server
+                .printed()
+                .contains(&format!("\npage {}/\n", endpoints[0])),
+            "{}",
+            server.printed()
+        );
     }
 }
 
@@ -74,18 +89,32 @@ fn one_address_that_cannot_be_bound_is_an_error() {
     let address = taken.local_addr().unwrap().to_string();
     let outcome = place.run(["serve", "--bind", "127.0.0.1:0", "--bind", &address]);
     assert_eq!(outcome.code, 1, "{}", outcome.err);
-    assert!(outcome.err.contains(&address) && outcome.out.is_empty(), "{}", outcome.err);
+    assert!(
+        outcome.err.contains(&address) && outcome.out.is_empty(),
+        "{}",
+        outcome.err
+    );
     assert_eq!(outcome.err.matches("in use").count(), 1, "{}", outcome.err);
     let nowhere = place.run(["serve", "--set", "server.bind=[]"]);
     assert_eq!(nowhere.code, 2, "{}", nowhere.err);
-    assert!(nowhere.err.contains("server.unix_socket"), "{}", nowhere.err);
+    assert!(
+        nowhere.err.contains("server.unix_socket"),
+        "{}",
+        nowhere.err
+    );
 }
 
 #[test]
 fn of_many_files_five_tiles_of_images_are_printed_and_the_page_last() {
     let place = Place::new();
     let [image, labels] = ["raw", "labels"].map(|name| {
-        move |file: &hdf5::File| drop(made::put(file, name, &made::cube(made::SMALL).mapv(u32::from)))
+        move |file: &hdf5::File| {
+            drop(made::put(
+                file,
+                name,
+                &made::cube(made::SMALL).mapv(u32::from),
+            ))
+        }
     });
     for number in 0..4 {
         made::file(&place.path(&format!("a{number}.h5")), labels);
@@ -94,7 +123,9 @@ fn of_many_files_five_tiles_of_images_are_printed_and_the_page_last() {
             image(file);
         });
     }
-    let names = ["a0.h5", "a1.h5", "a2.h5", "a3.h5", "b0.h5", "b1.h5", "b2.h5", "b3.h5"];
+    let names = [
+        "a0.h5", "a1.h5", "a2.h5", "a3.h5", "b0.h5", "b1.h5", "b2.h5", "b3.h5",
+    ];
     let server = place.serve(names);
     let address = server.address;
     let printed = server.printed();
@@ -117,12 +148,29 @@ fn an_address_that_stands_for_all_is_printed_as_one_that_can_be_opened() {
         let place = place("");
         let server = place.start(place.voltile(["serve", "--bind", bind]));
         let endpoints = endpoints(&server);
-        assert!(endpoints[0].starts_with(&format!("http://{host}:")), "{endpoints:?}");
-        assert!(server.printed().ends_with(&format!("\npage {}/\n", endpoints[0])), "{}", server.printed());
+        assert!(
+            endpoints[0].starts_with(&format!("http://{host}:")),
+            "{endpoints:?}"
+        );
+        assert!(
+            server
+                .printed()
+                .ends_with(&format!("\npage {}/\n", endpoints[0])),
+            "{}",
+            server.printed()
+        );
         assert_eq!(server.get(TILE).status, 200);
         server.wait_for_log("listening on all addresses of this machine");
-        let line = server.log().lines().find(|line| line.contains("all addresses")).unwrap().to_owned();
-        assert!(line.contains(&format!(":{}", server.address.port())), "{line}");
+        let line = server
+            .log()
+            .lines()
+            .find(|line| line.contains("all addresses"))
+            .unwrap()
+            .to_owned();
+        assert!(
+            line.contains(&format!(":{}", server.address.port())),
+            "{line}"
+        );
     }
 }
 
@@ -132,7 +180,9 @@ fn a_load_balancer_sees_that_a_server_stops_before_connections_are_refused() {
     let mut server = place.serve::<&str>([]);
     assert_eq!(server.get("/readyz").status, 200);
     server.terminate();
-    wait_until("it is not ready any more", || server.get("/readyz").status == 503);
+    wait_until("it is not ready any more", || {
+        server.get("/readyz").status == 503
+    });
     assert_eq!(server.get(TILE).status, 200, "on a new connection");
     assert_eq!(server.ended().code(), Some(0), "{}", server.log());
 }

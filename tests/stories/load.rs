@@ -1,7 +1,8 @@
-//! Many clients at once: one render for all that wait for a tile, hits while renders are refused, clients that leave, and
-//! shutdowns in which waiting requests are answered.
+//! Many clients at once: one render for all that wait for a tile, hits while renders are refused,
+//! clients that leave, and shutdowns in which waiting requests are answered.
 //!
-//! The tiles take about a second to render, and the stories happen in that time; one that is too slow is repeated.
+//! The tiles take about a second to render, and the stories happen in that time; one that is too
+//! slow is repeated.
 
 use crate::common::volumes::{self, ENDLESS_LEVEL, SLOW_LEVEL};
 use crate::common::wire::Connection;
@@ -52,12 +53,20 @@ fn a_cold_tile_that_two_hundred_clients_request_is_rendered_once() {
     until_in_time(|_| {
         let server = served(&place, 2, 0);
         let mut clients: Vec<Connection> = (0..CLIENTS).map(|_| server.connect()).collect();
-        clients.iter_mut().for_each(|client| client.send("GET", &slow(0), &[]));
-        let answers: Vec<_> = clients.iter_mut().map(|client| client.receive("GET").unwrap()).collect();
+        clients
+            .iter_mut()
+            .for_each(|client| client.send("GET", &slow(0), &[]));
+        let answers: Vec<_> = clients
+            .iter_mut()
+            .map(|client| client.receive("GET").unwrap())
+            .collect();
         let first = &answers[0];
         assert!(first.picture().pixels.iter().any(|value| *value > 0));
         for answer in &answers {
-            assert_eq!((answer.status, answer.header("etag")), (200, first.header("etag")));
+            assert_eq!(
+                (answer.status, answer.header("etag")),
+                (200, first.header("etag"))
+            );
             assert!(answer.body == first.body);
         }
         let metrics = server.metrics();
@@ -78,8 +87,10 @@ fn if_the_queue_is_full_renders_are_refused_with_503_and_hits_are_served() {
         let before = server.metrics();
         let since = |name: &str| server.count(name) - before[name];
         let (refused, hit) = (server.get(QUICK_TOO), server.get(QUICK));
-        let (black, missing) =
-            (server.tile("slow/raw/xy/99/0_0_0.png"), server.tile("slow/raw/xy/0/0_0_60.png"));
+        let (black, missing) = (
+            server.tile("slow/raw/xy/99/0_0_0.png"),
+            server.tile("slow/raw/xy/0/0_0_60.png"),
+        );
         let mut joined = server.connect();
         joined.send("GET", &slow(0), &[]);
         wait_until("it waits for the same tile", || {
@@ -91,7 +102,11 @@ fn if_the_queue_is_full_renders_are_refused_with_503_and_hits_are_served() {
         }
         assert_eq!((refused.status, rejected), (503, 1));
         refused.problem();
-        let seconds: u32 = refused.header("retry-after").expect("it has a Retry-After").parse().unwrap();
+        let seconds: u32 = refused
+            .header("retry-after")
+            .expect("it has a Retry-After")
+            .parse()
+            .unwrap();
         assert!((1..=60).contains(&seconds));
         assert_eq!((hit.status, black.status, missing.status), (200, 200, 404));
         let answer = waiting.receive("GET").unwrap();
@@ -100,7 +115,9 @@ fn if_the_queue_is_full_renders_are_refused_with_503_and_hits_are_served() {
             joined.receive("GET").unwrap().body == answer.body,
             "requests for the same tile need no room"
         );
-        wait_until("there is room again", || server.get(QUICK_TOO).status == 200);
+        wait_until("there is room again", || {
+            server.get(QUICK_TOO).status == 200
+        });
         Some(())
     });
 }
@@ -116,15 +133,24 @@ fn a_queue_of_one_holds_one_request() {
             other.send("GET", target, &[]);
             other
         });
-        wait_until("one is refused", || others.iter_mut().any(|other| !other.is_silent()));
+        wait_until("one is refused", || {
+            others.iter_mut().any(|other| !other.is_silent())
+        });
         let silent = others.each_mut().map(Connection::is_silent);
         if !waiting.is_silent() {
             return None;
         }
-        assert_eq!(silent.iter().filter(|is_silent| **is_silent).count(), 1, "the other waits");
+        assert_eq!(
+            silent.iter().filter(|is_silent| **is_silent).count(),
+            1,
+            "the other waits"
+        );
         let mut statuses = others.map(|mut other| other.receive("GET").unwrap().status);
         statuses.sort_unstable();
-        assert_eq!((waiting.receive("GET").unwrap().status, statuses), (200, [200, 503]));
+        assert_eq!(
+            (waiting.receive("GET").unwrap().status, statuses),
+            (200, [200, 503])
+        );
         Some(())
     });
 }
@@ -135,10 +161,14 @@ fn requests_of_clients_that_hang_up_are_not_rendered_and_others_are_answered() {
     until_in_time(|_| {
         let server = served(&place, 1, 8);
         let (leaving, mut staying) = (started(&server, 0)?, server.connect());
-        // One more waits for the tile that is being rendered, and two each for three others in the queue.
+        // One more waits for the tile that is being rendered, and two each for three others in the
+        // queue.
         staying.send("GET", &slow(0), &[]);
         let mut queued: Vec<Connection> = (0..6).map(|_| server.connect()).collect();
-        queued.iter_mut().enumerate().for_each(|(n, client)| client.send("GET", &slow(1 + n % 3), &[]));
+        queued
+            .iter_mut()
+            .enumerate()
+            .for_each(|(n, client)| client.send("GET", &slow(1 + n % 3), &[]));
         // The server must have read their requests before they leave.
         let counted = [
             "voltile_renders_total",
@@ -154,8 +184,15 @@ fn requests_of_clients_that_hang_up_are_not_rendered_and_others_are_answered() {
         last.send("GET", QUICK, &[]);
         leaving.hang_up();
         queued.into_iter().for_each(Connection::hang_up);
-        let done = || (server.renders(), server.count("voltile_renders_abandoned_total"));
-        wait_until("the abandoned requests have left the queue", || done().1 == 3 || !staying.is_silent());
+        let done = || {
+            (
+                server.renders(),
+                server.count("voltile_renders_abandoned_total"),
+            )
+        };
+        wait_until("the abandoned requests have left the queue", || {
+            done().1 == 3 || !staying.is_silent()
+        });
         if !staying.is_silent() {
             return None;
         }
@@ -164,7 +201,11 @@ fn requests_of_clients_that_hang_up_are_not_rendered_and_others_are_answered() {
         assert_eq!(last.receive("GET").unwrap().status, 200);
         assert_eq!(done(), (2, 3), "rendered and abandoned");
         assert!(server.get(&slow(0)).body == kept.body);
-        assert_eq!(server.get(&slow(1)).status, 200, "an abandoned tile can be requested again");
+        assert_eq!(
+            server.get(&slow(1)).status,
+            200,
+            "an abandoned tile can be requested again"
+        );
         Some(())
     });
 }
@@ -192,9 +233,12 @@ fn sigterm_waits_for_requests_in_flight() {
         let mut server = served(&place, 1, 8);
         let mut waiting = started(&server, 0)?;
         let (mut queued, idle) = ([server.connect(), server.connect()], server.connect());
-        queued.iter_mut().for_each(|client| client.send("GET", QUICK, &[]));
+        queued
+            .iter_mut()
+            .for_each(|client| client.send("GET", QUICK, &[]));
         wait_until("one of the two waits for the other", || {
-            server.count("voltile_tile_cache_waits_total") + server.count("voltile_tile_cache_hits_total")
+            server.count("voltile_tile_cache_waits_total")
+                + server.count("voltile_tile_cache_hits_total")
                 == 1
         });
         server.terminate();
@@ -230,7 +274,11 @@ fn sigterm_waits_no_longer_than_the_timeout() {
     );
     let mut server = place.serve::<&str>([]);
     let mut waiting = server.connect();
-    waiting.send("GET", &format!("{MOUNT}/endless/raw/xy/0/0_0_{ENDLESS_LEVEL}.png"), &[]);
+    waiting.send(
+        "GET",
+        &format!("{MOUNT}/endless/raw/xy/0/0_0_{ENDLESS_LEVEL}.png"),
+        &[],
+    );
     wait_until("the tile is being rendered", || server.renders() > 0);
     server.stop();
     assert!(waiting.receive("GET").is_err(), "the tile was waited for");

@@ -1,8 +1,15 @@
-//! Stories: tests of the whole program, against the real binary and real files. Each module tells of one part of it.
+//! Stories: tests of the whole program, against the real binary and real files. Each module tells
+//! of one part of it.
 //!
-//! All of them are one binary, so that libhdf5 is linked once. `cargo test --test stories tier::` runs one module.
+//! All of them are one binary, so that libhdf5 is linked once. `cargo test --test stories tier::`
+//! runs one module.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step fails the story")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed step fails the story"
+)]
 
 mod common;
 

@@ -1,7 +1,8 @@
-//! A small file of each maker opens without configuration: what is served is what the maker's own library reads.
+//! A small file of each maker opens without configuration: what is served is what the maker's own
+//! library reads.
 //!
-//! The files and the expectations are made by `fixtures/makers/make.py`, which says with which library each was written and
-//! read.
+//! The files and the expectations are made by `fixtures/makers/make.py`, which says with which
+//! library each was written and read.
 
 use std::path::Path;
 
@@ -30,9 +31,16 @@ fn every_makers_file_opens_as_its_own_library_reads_it() {
         let discovered = found(&path);
         assert_eq!(made::names(&discovered), names(file), "{name}");
         for (channel, found) in all(file).iter().zip(&discovered.channels) {
-            let described = all(&described).iter().find(|described| described["name"] == channel["name"]);
+            let described = all(&described)
+                .iter()
+                .find(|described| described["name"] == channel["name"]);
             let described = described.expect("a channel that is found is served");
-            compare(&format!("{name}: {}", channel["name"]), channel, described, found);
+            compare(
+                &format!("{name}: {}", channel["name"]),
+                channel,
+                described,
+                found,
+            );
             compare_values(&server, &token, channel, described);
         }
     }
@@ -43,7 +51,10 @@ fn all(file: &Value) -> &Vec<Value> {
 }
 
 fn names(file: &Value) -> Vec<&str> {
-    all(file).iter().map(|channel| channel["name"].as_str().unwrap()).collect()
+    all(file)
+        .iter()
+        .map(|channel| channel["name"].as_str().unwrap())
+        .collect()
 }
 
 /// Compares what is said of a channel.
@@ -52,27 +63,61 @@ fn compare(place: &str, expected: &Value, described: &Value, found: &FoundChanne
         assert_eq!(described[key], expected[key], "{place}: {key}");
     }
     assert_eq!(described["voxel_unit"], expected["unit"], "{place}: unit");
-    assert_eq!(described["levels"][0]["size"], expected["size"], "{place}: size");
+    assert_eq!(
+        described["levels"][0]["size"], expected["size"],
+        "{place}: size"
+    );
     assert_eq!(described["times"], expected["times"], "{place}: times");
     let close = |a: &[f64], b: &[f64]| {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= CLOSE * a.abs().max(b.abs()))
+        a.len() == b.len()
+            && a.iter()
+                .zip(b)
+                .all(|(a, b)| (a - b).abs() <= CLOSE * a.abs().max(b.abs()))
     };
-    let (voxel, wanted) = (numbers(&described["voxel_size"]), numbers(&expected["voxel"]));
-    assert!(close(&voxel, &wanted), "{place}: {voxel:?}, but {wanted:?} is expected");
-    let origin =
-        found.transforms.first().map_or(Vec::new(), |first| <[f64; 3]>::from(first.translation()).to_vec());
-    assert!(close(&origin, &numbers(&expected["origin"])), "{place}: origin {origin:?}");
+    let (voxel, wanted) = (
+        numbers(&described["voxel_size"]),
+        numbers(&expected["voxel"]),
+    );
+    assert!(
+        close(&voxel, &wanted),
+        "{place}: {voxel:?}, but {wanted:?} is expected"
+    );
+    let origin = found.transforms.first().map_or(Vec::new(), |first| {
+        <[f64; 3]>::from(first.translation()).to_vec()
+    });
+    assert!(
+        close(&origin, &numbers(&expected["origin"])),
+        "{place}: origin {origin:?}"
+    );
     let missing: Vec<f64> = found.missing.iter().map(|number| number.to_f64()).collect();
-    assert_eq!(missing, numbers(&expected["missing"]), "{place}: missing values");
-    let factors = made::levels(found).into_iter().map(|(_, factor)| Value::from(factor.unwrap().to_vec()));
-    assert_eq!(&factors.collect::<Vec<_>>(), expected["levels"].as_array().unwrap(), "{place}: levels");
+    assert_eq!(
+        missing,
+        numbers(&expected["missing"]),
+        "{place}: missing values"
+    );
+    let factors = made::levels(found)
+        .into_iter()
+        .map(|(_, factor)| Value::from(factor.unwrap().to_vec()));
+    assert_eq!(
+        &factors.collect::<Vec<_>>(),
+        expected["levels"].as_array().unwrap(),
+        "{place}: levels"
+    );
     let is_labels = expected["kind"] == "labels";
-    assert_eq!(found.labels_because.is_some(), is_labels, "{place}: a reason for labels");
+    assert_eq!(
+        found.labels_because.is_some(),
+        is_labels,
+        "{place}: a reason for labels"
+    );
 }
 
 /// The numbers of a list; none for null.
 fn numbers(list: &Value) -> Vec<f64> {
-    list.as_array().into_iter().flatten().map(|number| number.as_f64().unwrap()).collect()
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .map(|number| number.as_f64().unwrap())
+        .collect()
 }
 
 fn compare_values(server: &Server, token: &Name, expected: &Value, described: &Value) {
@@ -86,19 +131,34 @@ fn compare_values(server: &Server, token: &Name, expected: &Value, described: &V
     let [x, y, z] = [0, 1, 2].map(|axis| expected["size"][axis].as_u64().unwrap());
     let mut values = Vec::new();
     for time in 0..expected["times"].as_u64().unwrap_or(1) {
-        let query = if expected["times"].is_null() { String::new() } else { format!("?time={time}") };
-        let answer = server.get(&format!("/voxels/{token}/{name}/0/0-{x}_0-{y}_0-{z}.raw{query}"));
+        let query = if expected["times"].is_null() {
+            String::new()
+        } else {
+            format!("?time={time}")
+        };
+        let answer = server.get(&format!(
+            "/voxels/{token}/{name}/0/0-{x}_0-{y}_0-{z}.raw{query}"
+        ));
         assert_eq!(answer.status, 200, "{token}/{name}: {answer:?}");
         values.extend(decoded(dtype, &answer.body));
     }
-    assert!(&values == wanted, "{token}/{name}: {values:?}, but {wanted:?} are expected");
+    assert!(
+        &values == wanted,
+        "{token}/{name}: {values:?}, but {wanted:?} are expected"
+    );
 }
 
 /// Compares the first plane of an image in colour with its tile.
 fn compare_colours(server: &Server, token: &Name, name: &str, expected: &Value) {
-    let tile = server.tile(&format!("{token}/{name}/xy/0/0_0_0.png")).picture();
+    let tile = server
+        .tile(&format!("{token}/{name}/xy/0/0_0_0.png"))
+        .picture();
     let [columns, rows] = [0, 1].map(|axis| expected["size"][axis].as_u64().unwrap() as usize);
-    let row = |y: usize| tile.pixels[3 * y * TILE..][..3 * columns].iter().map(|byte| Value::from(*byte));
+    let row = |y: usize| {
+        tile.pixels[3 * y * TILE..][..3 * columns]
+            .iter()
+            .map(|byte| Value::from(*byte))
+    };
     let pixels: Vec<Value> = (0..rows).flat_map(row).collect();
     assert_eq!(
         (tile.mode, &pixels),

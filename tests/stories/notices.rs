@@ -1,4 +1,5 @@
-//! Missing data, and what people are told about data: virtual datasets whose sources are not there, NaN and declared fill.
+//! Missing data, and what people are told about data: virtual datasets whose sources are not there,
+//! NaN and declared fill.
 
 use hdf5::Selection;
 use image::{ColorType, DynamicImage};
@@ -11,19 +12,33 @@ const DEPTH: usize = 4;
 const EDGE: usize = 40;
 
 fn frames(first: usize) -> Array3<u16> {
-    Array3::from_shape_fn((DEPTH, EDGE, EDGE), |(z, y, x)| (1000 + 10 * (first + z) + y + x) as u16)
+    Array3::from_shape_fn((DEPTH, EDGE, EDGE), |(z, y, x)| {
+        (1000 + 10 * (first + z) + y + x) as u16
+    })
 }
 
-/// `brain.h5`: the first four sections are in `a.h5`, the others in a file that does not exist, whose fill value is 9.
+/// `brain.h5`: the first four sections are in `a.h5`, the others in a file that does not exist,
+/// whose fill value is 9.
 fn half_a_brain(place: &Place) {
     made::file(&place.path("a.h5"), |file| {
         made::put(file, "data", &frames(0).into_dyn());
     });
     made::file(&place.path("brain.h5"), |file| {
         let (part, whole) = ((DEPTH, EDGE, EDGE), (2 * DEPTH, EDGE, EDGE));
-        let data = file.new_dataset_builder().empty::<u16>().shape(whole).fill_value(9_u16);
+        let data = file
+            .new_dataset_builder()
+            .empty::<u16>()
+            .shape(whole)
+            .fill_value(9_u16);
         let data = data.virtual_map("a.h5", "data", part, .., whole, (0..DEPTH, .., ..));
-        let data = data.virtual_map("gone.h5", "data", part, .., whole, (DEPTH..2 * DEPTH, .., ..));
+        let data = data.virtual_map(
+            "gone.h5",
+            "data",
+            part,
+            ..,
+            whole,
+            (DEPTH..2 * DEPTH, .., ..),
+        );
         data.create("raw").unwrap();
     });
 }
@@ -54,29 +69,64 @@ fn voxels_without_a_source_are_missing_and_not_zero() {
     let server = place.serve(["brain.h5"]);
     let simple = picture(&server, "/ndtilecache/tilecache/brain/raw/xy/5/0_0_0.png");
     assert_eq!(simple.color(), ColorType::L8);
-    assert!(simple.as_bytes().iter().all(|shade| *shade == 0), "simple tiles stay black");
-    for layer in ["raw:1000:1100:1:grey", "raw:1000:1100:1:inverted", "raw:1000:1100:2:fire"] {
+    assert!(
+        simple.as_bytes().iter().all(|shade| *shade == 0),
+        "simple tiles stay black"
+    );
+    for layer in [
+        "raw:1000:1100:1:grey",
+        "raw:1000:1100:1:inverted",
+        "raw:1000:1100:2:fire",
+    ] {
         let lost = view(&server, "brain", &format!("{layer}/xy/5/0_0_0"));
         assert!(lost.color().has_alpha(), "{layer}");
-        assert_eq!((alpha(&lost, 3, 3), alpha(&lost, 39, 39)), (0, 0), "{layer}");
-        assert_eq!(pixel(&lost, 40, 3), [0, 0, 0, 255], "{layer}: outside of the volume is black");
+        assert_eq!(
+            (alpha(&lost, 3, 3), alpha(&lost, 39, 39)),
+            (0, 0),
+            "{layer}"
+        );
+        assert_eq!(
+            pixel(&lost, 40, 3),
+            [0, 0, 0, 255],
+            "{layer}: outside of the volume is black"
+        );
         let there = view(&server, "brain", &format!("{layer}/xy/3/0_0_0"));
         assert!(!there.color().has_alpha(), "{layer}: nothing is missing");
         let across = view(&server, "brain", &format!("{layer}/xz/7/0_0_0"));
-        assert_eq!((alpha(&across, 3, 3), alpha(&across, 3, 4)), (255, 0), "{layer}");
+        assert_eq!(
+            (alpha(&across, 3, 3), alpha(&across, 3, 4)),
+            (255, 0),
+            "{layer}"
+        );
         let coarse = view(&server, "brain", &format!("{layer}/xz/3/0_0_1"));
-        assert_eq!((alpha(&coarse, 3, 3), alpha(&coarse, 3, 4)), (255, 0), "{layer}, level 1");
+        assert_eq!(
+            (alpha(&coarse, 3, 3), alpha(&coarse, 3, 4)),
+            (255, 0),
+            "{layer}, level 1"
+        );
     }
     let small = picture(&server, "/ndtilecache/tilecache/brain/raw/xy/5/small.png");
     assert_eq!((small.color(), alpha(&small, 3, 3)), (ColorType::La8, 0));
     let range = |slice: usize| {
-        server.json(&format!("/view/brain/raw/range.json?plane=xy&slice={slice}&level=0&box=0,0,40,40"))
+        server.json(&format!(
+            "/view/brain/raw/range.json?plane=xy&slice={slice}&level=0&box=0,0,40,40"
+        ))
     };
-    assert_eq!((&range(5)["voxels"], &range(5)["low"]), (&json!(0), &Value::Null));
-    assert_eq!((&range(1)["voxels"], &range(1)["min"]), (&json!(1600), &json!(1010.0)));
+    assert_eq!(
+        (&range(5)["voxels"], &range(5)["low"]),
+        (&json!(0), &Value::Null)
+    );
+    assert_eq!(
+        (&range(1)["voxels"], &range(1)["min"]),
+        (&json!(1600), &json!(1010.0))
+    );
     let described = server.json("/datasets/brain.json");
     let channel = &described["channels"][0];
-    assert!(channel["window"][0].as_f64().unwrap() >= 1000.0, "{}", channel["window"]);
+    assert!(
+        channel["window"][0].as_f64().unwrap() >= 1000.0,
+        "{}",
+        channel["window"]
+    );
     let counts = channel["histogram"]["counts"].as_array().unwrap();
     let counted: u64 = counts.iter().map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(counted as usize, DEPTH * EDGE * EDGE);
@@ -125,23 +175,49 @@ fn what_is_missing_is_told_once_and_everywhere() {
     server.wait_for_log("datasets.brain.channels.raw: /raw is incomplete: sources are missing");
     let listed = &server.json("/datasets.json")["datasets"][0];
     assert_eq!(listed["noticed"], json!({"errors": 1, "warnings": 0}));
-    assert_eq!(server.json("/readyz")["noticed"], json!({"errors": 1, "warnings": 0}));
+    assert_eq!(
+        server.json("/readyz")["noticed"],
+        json!({"errors": 1, "warnings": 0})
+    );
     let notices = server.json("/datasets/brain.json")["notices"].clone();
-    assert_eq!(notices, server.json("/datasets/brain/about.json")["notices"]);
-    let [notice] = notices.as_array().unwrap().as_slice() else { panic!("{notices}") };
-    assert_eq!((&notice["severity"], &notice["about"]), (&json!("error"), &json!("raw")));
+    assert_eq!(
+        notices,
+        server.json("/datasets/brain/about.json")["notices"]
+    );
+    let [notice] = notices.as_array().unwrap().as_slice() else {
+        panic!("{notices}")
+    };
+    assert_eq!(
+        (&notice["severity"], &notice["about"]),
+        (&json!("error"), &json!("raw"))
+    );
     let text = notice["text"].as_str().unwrap();
-    assert!(text.ends_with(": gone.h5"), "the file is named without its folder: {text}");
+    assert!(
+        text.ends_with(": gone.h5"),
+        "the file is named without its folder: {text}"
+    );
     let folder = place.path("");
-    assert!(!notices.to_string().contains(folder.to_str().unwrap()), "{notices}");
+    assert!(
+        !notices.to_string().contains(folder.to_str().unwrap()),
+        "{notices}"
+    );
     let zarr = server.json("/zarr/0.4/brain.ome.zarr/.zattrs");
     assert_eq!(zarr["voltile"]["notices"], notices);
     let inspected = place.run(["inspect", "brain.h5"]);
-    assert!(inspected.out.contains(&format!("error      raw: {text}")), "{}", inspected.out);
-    let json: Value = serde_json::from_str(&place.run(["inspect", "--json", "brain.h5"]).out).unwrap();
+    assert!(
+        inspected.out.contains(&format!("error      raw: {text}")),
+        "{}",
+        inspected.out
+    );
+    let json: Value =
+        serde_json::from_str(&place.run(["inspect", "--json", "brain.h5"]).out).unwrap();
     assert_eq!(json["notices"], notices);
     let checked = place.run(["check", "brain.h5"]);
-    assert!(checked.code == 1 && checked.err.contains(text), "{}", checked.err);
+    assert!(
+        checked.code == 1 && checked.err.contains(text),
+        "{}",
+        checked.err
+    );
 }
 
 #[test]
@@ -166,20 +242,39 @@ fn nan_and_declared_fill_are_transparent_and_add_nothing() {
     let (lost, fill) = (lost as u32, fill as u32);
     for map in ["grey", "inverted", "viridis", "R"] {
         let floats = view(&server, "em", &format!("floats:0:80:1:{map}/xy/0/0_0_0"));
-        assert_eq!((alpha(&floats, lost, lost), alpha(&floats, lost + 1, lost)), (0, 255), "{map}");
+        assert_eq!(
+            (alpha(&floats, lost, lost), alpha(&floats, lost + 1, lost)),
+            (0, 255),
+            "{map}"
+        );
         let words = view(&server, "em", &format!("words:0:80:1:{map}/xy/0/0_0_0"));
-        assert_eq!((alpha(&words, lost, lost), alpha(&words, fill, fill)), (255, 0), "{map}");
+        assert_eq!(
+            (alpha(&words, lost, lost), alpha(&words, fill, fill)),
+            (255, 0),
+            "{map}"
+        );
         let next = view(&server, "em", &format!("floats:0:80:1:{map}/xy/1/0_0_0"));
         assert!(!next.color().has_alpha(), "{map}: no pixel is missing");
         // The mean of what is left of a box; NaN that is not declared is not left out.
         let coarse = view(&server, "em", &format!("words:0:80:1:{map}/xy/0/0_0_1"));
         assert!(!coarse.color().has_alpha(), "{map}: no box is empty");
     }
-    let both = view(&server, "em", "floats:0:80:1:inverted,words:0:80:1:green/xy/0/0_0_0");
-    assert_eq!(pixel(&both, lost, lost), [0, 19, 0, 255], "what is missing adds nothing");
+    let both = view(
+        &server,
+        "em",
+        "floats:0:80:1:inverted,words:0:80:1:green/xy/0/0_0_0",
+    );
+    assert_eq!(
+        pixel(&both, lost, lost),
+        [0, 19, 0, 255],
+        "what is missing adds nothing"
+    );
     assert_eq!(alpha(&both, fill, fill), 0, "it is missing in both");
     let simple = picture(&server, "/ndtilecache/tilecache/em/floats/xy/0/0_0_0.png");
-    assert_eq!((simple.color(), pixel(&simple, lost, lost)), (ColorType::L8, [0, 0, 0, 255]));
+    assert_eq!(
+        (simple.color(), pixel(&simple, lost, lost)),
+        (ColorType::L8, [0, 0, 0, 255])
+    );
     let small = picture(&server, "/ndtilecache/tilecache/em/floats/xy/0/small.png");
     assert_eq!((alpha(&small, lost, lost), alpha(&small, 0, 0)), (0, 255));
 }

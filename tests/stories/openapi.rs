@@ -1,4 +1,5 @@
-//! The OpenAPI document: every path answers as documented, and every JSON answer matches its schema.
+//! The OpenAPI document: every path answers as documented, and every JSON answer matches its
+//! schema.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +30,11 @@ fn document(server: &Server) -> Value {
 /// A path with valid values for its parameters.
 fn filled(path: &str) -> String {
     let has_names = path.ends_with("/labels.json") || path.contains("/segment_properties/");
-    let mut path = if has_names { path.replace("{channel}", "ids") } else { path.to_owned() };
+    let mut path = if has_names {
+        path.replace("{channel}", "ids")
+    } else {
+        path.to_owned()
+    };
     for (name, value) in [
         ("tile_service", "ndtilecache"),
         ("token", "series"),
@@ -82,7 +87,10 @@ fn faults(document: &Value, schema: &Value, body: &[u8]) -> Vec<String> {
     closed(&mut whole);
     let instance: Value = serde_json::from_slice(body).unwrap();
     let validator = jsonschema::draft202012::new(&whole).unwrap();
-    validator.iter_errors(&instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    validator
+        .iter_errors(&instance)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect()
 }
 
 #[test]
@@ -105,14 +113,26 @@ fn every_documented_path_answers_as_documented() {
             assert_eq!((path.as_str(), kind), ("/openapi.json", "application/json"));
             continue;
         };
-        let described =
-            content.get(kind).unwrap_or_else(|| panic!("{path} is {kind}, and described as {content}"));
+        let described = content
+            .get(kind)
+            .unwrap_or_else(|| panic!("{path} is {kind}, and described as {content}"));
         if kind == "application/json" {
-            assert_eq!(faults(&document, &described["schema"], &answer.body), [] as [String; 0], "{path}");
+            assert_eq!(
+                faults(&document, &described["schema"], &answer.body),
+                [] as [String; 0],
+                "{path}"
+            );
             checked += 1;
         }
-        for header in responses["200"]["headers"].as_object().into_iter().flat_map(|headers| headers.keys()) {
-            assert!(answer.header(&header.to_lowercase()).is_some(), "{path} has no {header}");
+        for header in responses["200"]["headers"]
+            .as_object()
+            .into_iter()
+            .flat_map(|headers| headers.keys())
+        {
+            assert!(
+                answer.header(&header.to_lowercase()).is_some(),
+                "{path} has no {header}"
+            );
         }
     }
     assert_eq!(
@@ -127,15 +147,23 @@ fn descriptions_of_all_datasets_match_the_schema() {
     let server = served(&place);
     let document = document(&server);
     let of = |path: &str| {
-        document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"].clone()
+        document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+            .clone()
     };
     for token in ["series", "wide", "voxels"] {
         for (target, path) in [
             (format!("/datasets/{token}.json"), "/datasets/{token}.json"),
-            (format!("/slides/{token}/info/"), "/{tile_service}/{token}/info/"),
+            (
+                format!("/slides/{token}/info/"),
+                "/{tile_service}/{token}/info/",
+            ),
         ] {
             let body = server.get(&target).body;
-            assert_eq!(faults(&document, &of(path), &body), [] as [String; 0], "{target}");
+            assert_eq!(
+                faults(&document, &of(path), &body),
+                [] as [String; 0],
+                "{target}"
+            );
         }
     }
 }
@@ -165,7 +193,8 @@ fn problems_match_the_schema() {
     let server = served(&place);
     let document = document(&server);
     for (path, item) in document["paths"].as_object().unwrap() {
-        let described = &item["get"]["responses"]["404"]["content"]["application/problem+json"]["schema"];
+        let described =
+            &item["get"]["responses"]["404"]["content"]["application/problem+json"]["schema"];
         if described.is_null() {
             continue;
         }
@@ -175,7 +204,11 @@ fn problems_match_the_schema() {
             (404, Some("application/problem+json")),
             "{path}"
         );
-        assert_eq!(faults(&document, described, &answer.body), [] as [String; 0], "{path}");
+        assert_eq!(
+            faults(&document, described, &answer.body),
+            [] as [String; 0],
+            "{path}"
+        );
     }
 }
 
@@ -183,11 +216,16 @@ fn problems_match_the_schema() {
 fn documented_parameters_are_those_of_the_path() {
     let place = Place::new();
     for (path, item) in document(&served(&place))["paths"].as_object().unwrap() {
-        let in_path: BTreeSet<&str> =
-            path.split('{').skip(1).map(|rest| rest.split('}').next().unwrap()).collect();
+        let in_path: BTreeSet<&str> = path
+            .split('{')
+            .skip(1)
+            .map(|rest| rest.split('}').next().unwrap())
+            .collect();
         let parameters = item["get"]["parameters"].as_array().into_iter().flatten();
-        let described: BTreeSet<&str> =
-            parameters.filter(|p| p["in"] == "path").map(|p| p["name"].as_str().unwrap()).collect();
+        let described: BTreeSet<&str> = parameters
+            .filter(|p| p["in"] == "path")
+            .map(|p| p["name"].as_str().unwrap())
+            .collect();
         assert_eq!(in_path, described, "{path}");
     }
 }

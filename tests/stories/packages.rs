@@ -1,4 +1,5 @@
-//! What packages ship beside the program: manual pages and completions, generated from its commands.
+//! What packages ship beside the program: manual pages and completions, generated from its
+//! commands.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,18 +13,31 @@ fn commands(place: &Place, above: &[String]) -> Vec<Vec<String>> {
     let help = place.run(above.iter().map(String::as_str).chain(["--help"]));
     assert_eq!(help.code, 0, "{}", help.err);
     let listed = help.out.split("Commands:\n").nth(1).unwrap_or_default();
-    let names = listed.lines().take_while(|line| !line.is_empty()).filter_map(|line| {
-        // Continued lines are indented further.
-        let name = line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?.split(' ').next()?;
-        (name != "help").then(|| [above, &[name.to_owned()]].concat())
-    });
-    names.flat_map(|command| [vec![command.clone()], commands(place, &command)].concat()).collect()
+    let names = listed
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| {
+            // Continued lines are indented further.
+            let name = line
+                .strip_prefix("  ")
+                .filter(|line| !line.starts_with(' '))?
+                .split(' ')
+                .next()?;
+            (name != "help").then(|| [above, &[name.to_owned()]].concat())
+        });
+    names
+        .flat_map(|command| [vec![command.clone()], commands(place, &command)].concat())
+        .collect()
 }
 
 /// Is this program installed? A story about it says so if not.
 fn installed(program: &str) -> bool {
-    let found =
-        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok();
     if !found {
         eprintln!("skipped: {program} is not installed");
     }
@@ -40,22 +54,36 @@ fn completions(place: &Place, shell: &str) -> String {
 fn every_command_has_a_manual_page_with_all_of_its_options() {
     let place = Place::new();
     let written = place.run(["man", "below/pages"]);
-    assert_eq!((written.code, written.out.as_str()), (0, ""), "{}", written.err);
+    assert_eq!(
+        (written.code, written.out.as_str()),
+        (0, ""),
+        "{}",
+        written.err
+    );
     let commands = commands(&place, &[]);
     assert!(commands.len() >= 13, "{commands:?}");
     for command in &commands {
         let page =
-            fs::read_to_string(place.path(&format!("below/pages/voltile-{}.1", command.join("-")))).unwrap();
+            fs::read_to_string(place.path(&format!("below/pages/voltile-{}.1", command.join("-"))))
+                .unwrap();
         let page = page.replace("\\-", "-");
-        let help = place.run(command.iter().map(String::as_str).chain(["--help"])).out;
-        let options = help.split_whitespace().filter(|word| word.starts_with("--"));
+        let help = place
+            .run(command.iter().map(String::as_str).chain(["--help"]))
+            .out;
+        let options = help
+            .split_whitespace()
+            .filter(|word| word.starts_with("--"));
         for option in options {
             let option = option.trim_matches(|c: char| !c.is_ascii_lowercase());
             assert!(page.contains(option), "{command:?}: {option}");
         }
     }
     let pages = fs::read_dir(place.path("below/pages")).unwrap().count();
-    assert_eq!(pages, commands.len() + 1, "and one for voltile itself; none for hidden commands");
+    assert_eq!(
+        pages,
+        commands.len() + 1,
+        "and one for voltile itself; none for hidden commands"
+    );
 }
 
 #[test]
@@ -64,7 +92,13 @@ fn manual_pages_that_cannot_be_written_are_reported() {
     place.write("file", "");
     let refused = place.run(["man", "file/pages"]);
     assert_eq!(refused.code, 1);
-    assert!(refused.err.contains("file/pages: the directory cannot be created"), "{}", refused.err);
+    assert!(
+        refused
+            .err
+            .contains("file/pages: the directory cannot be created"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]
@@ -73,9 +107,15 @@ fn completions_parse_in_their_shells_and_know_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = completions(&place, shell);
         for command in commands(&place, &[]) {
-            assert!(script.contains(command.last().unwrap().as_str()), "{shell}: {command:?}");
+            assert!(
+                script.contains(command.last().unwrap().as_str()),
+                "{shell}: {command:?}"
+            );
         }
-        assert!(!script.contains("probe"), "{shell}: hidden commands are not completed");
+        assert!(
+            !script.contains("probe"),
+            "{shell}: hidden commands are not completed"
+        );
         let path = place.write(shell, &script);
         if installed(shell) {
             let parsed = outcome(Command::new(shell).arg("-n").arg(path));
@@ -92,7 +132,8 @@ fn bash_completes_commands_and_options() {
     let place = Place::new();
     let script = completions(&place, "bash");
     let complete = |words: &str, current: &str| {
-        let words = format!("COMP_WORDS=({words} '{current}'); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))");
+        let words =
+            format!("COMP_WORDS=({words} '{current}'); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))");
         let call = format!(
             "{script}\n{words}\n_voltile voltile '{current}' ''\nprintf '%s\\n' \"${{COMPREPLY[@]}}\""
         );
@@ -107,7 +148,10 @@ fn passed_by_script(place: &Place, arguments: &[&str]) -> Vec<String> {
     let ran = outcome(
         place
             .started(&place.path("scripts/serve"))
-            .env("PATH", format!("{}:/usr/bin:/bin", place.path("bin").display()))
+            .env(
+                "PATH",
+                format!("{}:/usr/bin:/bin", place.path("bin").display()),
+            )
             .args(arguments),
     );
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -128,12 +172,17 @@ fn the_script_serves_the_demo_if_it_is_given_flags_alone() {
     }
     // Nothing is fetched or built: the script only has to pass its arguments on.
     let target = place.path("target");
-    let cargo =
-        format!("case $1 in metadata) echo '{{\"target_directory\":\"{}\"}}' ;; esac", target.display());
+    let cargo = format!(
+        "case $1 in metadata) echo '{{\"target_directory\":\"{}\"}}' ;; esac",
+        target.display()
+    );
     for (name, text) in [
         ("scripts/setup", ""),
         ("bin/cargo", cargo.as_str()),
-        ("target/release/voltile", "for argument; do echo \"$argument\"; done"),
+        (
+            "target/release/voltile",
+            "for argument; do echo \"$argument\"; done",
+        ),
     ] {
         let path = place.write(name, &format!("#!/bin/sh\n{text}\n"));
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -160,15 +209,27 @@ fn the_script_serves_the_demo_if_it_is_given_flags_alone() {
         assert_eq!(passed_by_script(&place, other), expected);
     }
     place.write("voltile.toml", "");
-    assert_eq!(passed_by_script(&place, &["--bind", "[::1]:0"]), ["serve", "--bind", "[::1]:0"]);
+    assert_eq!(
+        passed_by_script(&place, &["--bind", "[::1]:0"]),
+        ["serve", "--bind", "[::1]:0"]
+    );
 }
 
 #[test]
 fn no_package_names_an_address_that_cannot_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    assert!(manifest.contains("\nmaintainer = \"voltile developers\"\n"), "the maintainer is named");
-    for file in ["Cargo.toml", "README.md", "SECURITY.md", "scripts/package", "packaging/pyproject.toml"] {
+    assert!(
+        manifest.contains("\nmaintainer = \"voltile developers\"\n"),
+        "the maintainer is named"
+    );
+    for file in [
+        "Cargo.toml",
+        "README.md",
+        "SECURITY.md",
+        "scripts/package",
+        "packaging/pyproject.toml",
+    ] {
         let text = fs::read_to_string(root.join(file)).unwrap();
         assert!(!text.contains("@voltile"), "{file}");
     }

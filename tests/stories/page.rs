@@ -16,7 +16,10 @@ const FILES: [(&str, &str); 4] = [
 
 fn unpacked(answer: &Answer, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    assert_eq!(Decompressor::new().gzip_decompress(&answer.body, &mut bytes), Ok(length));
+    assert_eq!(
+        Decompressor::new().gzip_decompress(&answer.body, &mut bytes),
+        Ok(length)
+    );
     bytes
 }
 
@@ -35,27 +38,64 @@ fn the_page_is_served_compressed_or_plain_and_confirmed_with_304() {
         let plain = server.get(path);
         let packed = server.ask("GET", path, &[GZIP]);
         for answer in [&plain, &packed] {
-            assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)), "{path}");
+            assert_eq!(
+                (answer.status, answer.header("content-type")),
+                (200, Some(kind)),
+                "{path}"
+            );
             assert_eq!(answer.header("vary"), Some("Accept-Encoding"), "{path}");
             let policy = answer.header("content-security-policy").unwrap();
-            assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+            assert!(
+                policy.starts_with("default-src 'none'") && !policy.contains("unsafe"),
+                "{policy}"
+            );
         }
         assert_eq!(
-            (plain.header("content-encoding"), packed.header("content-encoding")),
+            (
+                plain.header("content-encoding"),
+                packed.header("content-encoding")
+            ),
             (None, Some("gzip"))
         );
         assert_eq!(unpacked(&packed, plain.body.len()), plain.body, "{path}");
-        assert_ne!(plain.header("etag"), packed.header("etag"), "{path}: the encodings have different ETags");
+        assert_ne!(
+            plain.header("etag"),
+            packed.header("etag"),
+            "{path}: the encodings have different ETags"
+        );
         let etag = packed.header("etag").unwrap();
-        assert_eq!(server.ask("GET", path, &[GZIP, ("if-none-match", etag)]).status, 304, "{path}");
+        assert_eq!(
+            server
+                .ask("GET", path, &[GZIP, ("if-none-match", etag)])
+                .status,
+            304,
+            "{path}"
+        );
     }
     let accepts = |codings| {
-        server.ask("GET", "/", &[("accept-encoding", codings)]).header("content-encoding").is_some()
+        server
+            .ask("GET", "/", &[("accept-encoding", codings)])
+            .header("content-encoding")
+            .is_some()
     };
-    for refused in ["gzip;q=0", "gzip; Q=0.0", "gzip;q=0, *", "*, GZIP;q=0", "*;q=0", "br", ""] {
+    for refused in [
+        "gzip;q=0",
+        "gzip; Q=0.0",
+        "gzip;q=0, *",
+        "*, GZIP;q=0",
+        "*;q=0",
+        "br",
+        "",
+    ] {
         assert!(!accepts(refused), "{refused:?}");
     }
-    for accepted in ["*", "br, *;q=0.1", "x-gzip, gzip", "gzip;q=0.001, *;q=0", "*;q=0, gzip"] {
+    for accepted in [
+        "*",
+        "br, *;q=0.1",
+        "x-gzip, gzip",
+        "gzip;q=0.001, *;q=0",
+        "*;q=0, gzip",
+    ] {
         assert!(accepts(accepted), "{accepted:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Malformed paths: the answer to any path is a tile or a 404 with a reason.
 //!
-//! Some paths are listed; many more are random sequences of nearly right segments. Only characters that are valid in a
-//! request's target are sent.
+//! Some paths are listed; many more are random sequences of nearly right segments. Only characters
+//! that are valid in a request's target are sent.
 
 use std::cell::RefCell;
 use std::thread;
@@ -140,9 +140,16 @@ fn malformed_paths_are_404s() {
     for path in MALFORMED {
         let answer = connection.get(&format!("{MOUNT}/{path}"));
         assert_eq!(answer.status, 404, "{path}: {answer:?}");
-        assert!(!answer.problem().contains(env!("CARGO_MANIFEST_DIR")), "{path}: {}", answer.text());
+        assert!(
+            !answer.problem().contains(env!("CARGO_MANIFEST_DIR")),
+            "{path}: {}",
+            answer.text()
+        );
     }
-    let seventh = format!("{MOUNT}/mcfc/tok/{}/xy/0/0_0_0.png", ["a"; 10_000].join(","));
+    let seventh = format!(
+        "{MOUNT}/mcfc/tok/{}/xy/0/0_0_0.png",
+        ["a"; 10_000].join(",")
+    );
     assert_eq!(connection.get(&seventh).status, 404);
     assert_eq!(server.renders(), 0);
 }
@@ -168,7 +175,12 @@ fn unusual_but_valid_paths_are_tiles() {
         &format!("viking/time/volume/a/00/X{HUGE}_Y0_Z{HUGE}.png"),
     ] {
         let answer = connection.get(&format!("{MOUNT}/{path}"));
-        assert_eq!(answer.status, 200, "{path}: {}", String::from_utf8_lossy(&answer.body));
+        assert_eq!(
+            answer.status,
+            200,
+            "{path}: {}",
+            String::from_utf8_lossy(&answer.body)
+        );
         answer.picture();
     }
 }
@@ -223,13 +235,16 @@ fn path() -> impl Strategy<Value = String> {
         &["mcfc", "time", "a:R,a", "xz", "1", "2", "0_0_1.png"],
         &["viking", "tok", "volume", "a", "0", "X0_Y0_Z0.png"],
     ];
-    let nearly = (proptest::sample::select(&RIGHT[..]), any::<prop::sample::Index>(), piece()).prop_map(
-        |(right, index, piece)| {
+    let nearly = (
+        proptest::sample::select(&RIGHT[..]),
+        any::<prop::sample::Index>(),
+        piece(),
+    )
+        .prop_map(|(right, index, piece)| {
             let mut segments = right.to_vec();
             segments[index.index(right.len())] = &piece;
             segments.join("/")
-        },
-    );
+        });
     let mixed = proptest::collection::vec(piece(), 0..9).prop_map(|pieces| pieces.join("/"));
     prop_oneof![nearly, mixed]
 }
@@ -253,12 +268,19 @@ fn any_path_is_a_tile_or_a_404() {
         let askers: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(asked)).collect();
         askers.into_iter().map(|asker| asker.join().unwrap()).sum()
     });
-    assert!(tiles > PATHS / 50, "only {tiles} of {PATHS} paths were valid: too few to find much");
+    assert!(
+        tiles > PATHS / 50,
+        "only {tiles} of {PATHS} paths were valid: too few to find much"
+    );
     assert_eq!(server.get("/healthz").status, 200);
     assert_eq!(server.count("voltile_render_errors_total"), 0);
 }
 
 /// Each run has other paths; a failing one is printed in its smallest form.
 fn config() -> Config {
-    Config { cases: PATHS / CONNECTIONS, failure_persistence: None, ..Config::default() }
+    Config {
+        cases: PATHS / CONNECTIONS,
+        failure_persistence: None,
+        ..Config::default()
+    }
 }

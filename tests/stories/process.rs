@@ -1,4 +1,5 @@
-//! The program as a process: unread or failing output, a full disk, signals, and control characters in names.
+//! The program as a process: unread or failing output, a full disk, signals, and control characters
+//! in names.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
@@ -32,7 +33,10 @@ fn stuck() -> (PipeReader, PipeWriter) {
     for block in [4096, 1] {
         while writer.write(&vec![b'.'; block]).is_ok() {}
     }
-    assert_eq!(writer.write(b".").unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        writer.write(b".").unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
     fcntl_setfl(&writer, flags).unwrap();
     (reader, writer)
 }
@@ -42,13 +46,24 @@ fn damaged(planes: usize) -> Place {
     let place = Place::new();
     let path = place.path("planes.h5");
     let bytes = volumes::planes(&path, planes, 1, Stored::Gzip);
-    bytes.iter().skip(1).step_by(2).for_each(|plane| volumes::invert(&path, plane));
+    bytes
+        .iter()
+        .skip(1)
+        .step_by(2)
+        .for_each(|plane| volumes::invert(&path, plane));
     place
 }
 
 /// A server of such a volume that logs to `log`.
 fn served(place: &Place, log: impl Into<Stdio>) -> Server {
-    let arguments = ["serve", "--bind", "127.0.0.1:0", "planes.h5", "--set", "render.neighbours=0"];
+    let arguments = [
+        "serve",
+        "--bind",
+        "127.0.0.1:0",
+        "planes.h5",
+        "--set",
+        "render.neighbours=0",
+    ];
     place.start_logging_to(place.voltile(arguments), log)
 }
 
@@ -105,8 +120,14 @@ fn an_unread_log_blocks_no_request_and_continues_once_it_is_read() {
     });
     server.stop();
     let text = read.recv_timeout(PATIENCE).unwrap();
-    assert!(text.contains("could not be rendered") && text.contains("stopping"), "{text}");
-    assert!(text.contains("lines of this log were lost"), "the log mentions the gap");
+    assert!(
+        text.contains("could not be rendered") && text.contains("stopping"),
+        "{text}"
+    );
+    assert!(
+        text.contains("lines of this log were lost"),
+        "the log mentions the gap"
+    );
 }
 
 #[test]
@@ -118,9 +139,16 @@ fn a_server_with_an_unread_log_can_be_stopped() {
     server.stop();
 }
 
-/// Runs a command with `out` as its standard output; returns its exit status and what it wrote to standard error.
+/// Runs a command with `out` as its standard output; returns its exit status and what it wrote to
+/// standard error.
 fn ended(command: &mut Command, out: impl Into<Stdio>) -> (Option<i32>, String) {
-    let output = command.stdout(out).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let output = command
+        .stdout(out)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(!stderr.contains("panicked"), "{stderr}");
     (output.status.code(), stderr)
@@ -132,7 +160,9 @@ fn every_command_succeeds_if_its_reader_has_gone_and_fails_if_its_output_is_lost
     volumes::planes(&place.path("planes.h5"), 4, 1, Stored::Gzip);
     let server = place.serve(["planes.h5", "--set", "cache.directory=cache"]);
     server.tile("planes/raw/xy/0/0_0_0.png").picture();
-    wait_until("a tile is kept", || server.count("voltile_tier_writes_total") > 0);
+    wait_until("a tile is kept", || {
+        server.count("voltile_tier_writes_total") > 0
+    });
     let tile = format!("{MOUNT}/planes/raw/xy/0/0_0_0.png");
     let commands: [&[&str]; 16] = [
         &["--help"],
@@ -145,8 +175,27 @@ fn every_command_succeeds_if_its_reader_has_gone_and_fails_if_its_output_is_lost
         &["cache", "stats", "--directory", "cache", "--json"],
         &["cache", "clear", "--directory", "empty"],
         &["render", &tile, "planes.h5", "-o", "-"],
-        &["bench", "planes.h5", "--tiles", "2", "--level", "0", "--plane", "xy"],
-        &["bench", "planes.h5", "--tiles", "2", "--level", "0", "--plane", "xy", "--json"],
+        &[
+            "bench",
+            "planes.h5",
+            "--tiles",
+            "2",
+            "--level",
+            "0",
+            "--plane",
+            "xy",
+        ],
+        &[
+            "bench",
+            "planes.h5",
+            "--tiles",
+            "2",
+            "--level",
+            "0",
+            "--plane",
+            "xy",
+            "--json",
+        ],
         &["warm", "planes.h5", "--into", "warmed", "--dry-run"],
         &["warm", "planes.h5", "--into", "warmed"],
         &["warm", "planes.h5", "--into", "warmed", "--json"],
@@ -159,7 +208,10 @@ fn every_command_succeeds_if_its_reader_has_gone_and_fails_if_its_output_is_lost
         let _ = fs::remove_file(place.path("planes.h5.pyramid"));
         let (code, stderr) = ended(&mut place.voltile(arguments), full());
         assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
-        assert!(stderr.contains("standard output cannot be written"), "{arguments:?}: {stderr}");
+        assert!(
+            stderr.contains("standard output cannot be written"),
+            "{arguments:?}: {stderr}"
+        );
     }
 }
 
@@ -167,10 +219,18 @@ fn every_command_succeeds_if_its_reader_has_gone_and_fails_if_its_output_is_lost
 fn a_failing_standard_error_does_not_change_the_exit_status() {
     let place = Place::new();
     for stderr in [Stdio::from(full()), Stdio::from(closed())] {
-        let status = place.voltile(["inspect", "missing.h5"]).stderr(stderr).status().unwrap();
+        let status = place
+            .voltile(["inspect", "missing.h5"])
+            .stderr(stderr)
+            .status()
+            .unwrap();
         assert_eq!(status.code(), Some(1));
     }
-    let status = place.voltile(["serve", "--nonsense"]).stderr(full()).status().unwrap();
+    let status = place
+        .voltile(["serve", "--nonsense"])
+        .stderr(full())
+        .status()
+        .unwrap();
     assert_eq!(status.code(), Some(2));
 }
 
@@ -179,7 +239,10 @@ fn a_tile_can_be_written_to_standard_output() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), 4, 1, Stored::Flat);
     let tile = format!("{MOUNT}/planes/raw/xy/2/0_0_0.png");
-    let output = place.voltile(["render", &tile, "planes.h5", "-o", "-"]).output().unwrap();
+    let output = place
+        .voltile(["render", &tile, "planes.h5", "-o", "-"])
+        .output()
+        .unwrap();
     assert_eq!(Picture::decode(&output.stdout), volumes::plane(1, 2));
     assert!(!place.path("-").exists());
 }
@@ -189,9 +252,15 @@ fn a_server_that_cannot_print_its_address_serves_and_can_be_stopped() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
     let (_reader, unread) = stuck();
-    for out in [Stdio::from(closed()), Stdio::from(full()), Stdio::from(unread)] {
-        let mut server =
-            place.start_printing_to(place.voltile(["serve", "planes.h5", "--bind", "127.0.0.1:0"]), out);
+    for out in [
+        Stdio::from(closed()),
+        Stdio::from(full()),
+        Stdio::from(unread),
+    ] {
+        let mut server = place.start_printing_to(
+            place.voltile(["serve", "planes.h5", "--bind", "127.0.0.1:0"]),
+            out,
+        );
         assert_eq!(server.get("/healthz").status, 200);
         server.stop();
     }
@@ -226,7 +295,11 @@ fn a_second_signal_ends_the_server_at_once() {
     for (second, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let (_place, mut server) = with_endless_tile();
         let mut waiting = server.connect();
-        waiting.send("GET", &format!("{MOUNT}/endless/raw/xy/0/0_0_{ENDLESS_LEVEL}.png"), &[]);
+        waiting.send(
+            "GET",
+            &format!("{MOUNT}/endless/raw/xy/0/0_0_{ENDLESS_LEVEL}.png"),
+            &[],
+        );
         wait_until("the tile is being rendered", || server.renders() > 0);
         server.terminate();
         server.wait_for_log("stopping");
@@ -239,15 +312,29 @@ fn a_second_signal_ends_the_server_at_once() {
 fn a_server_that_stops_with_its_input_ends_when_the_other_end_of_the_pipe_is_gone() {
     let place = damaged(2);
     let (reader, writer) = io::pipe().unwrap();
-    let mut command = place.voltile(["serve", "--stop-with-input", "--bind", "127.0.0.1:0", "planes.h5"]);
+    let mut command = place.voltile([
+        "serve",
+        "--stop-with-input",
+        "--bind",
+        "127.0.0.1:0",
+        "planes.h5",
+    ]);
     command.stdin(reader);
     let mut server = place.start(command);
-    (&writer).write_all(b"what is written does not matter\n").unwrap();
+    (&writer)
+        .write_all(b"what is written does not matter\n")
+        .unwrap();
     server.expect_error("a tile could not be rendered: /raw in ");
     assert_served(&server, 2);
     drop(writer);
     assert_eq!(server.ended().code(), Some(0), "{}", server.log());
-    assert!(server.log().contains("stopping: requests in flight are answered first"), "{}", server.log());
+    assert!(
+        server
+            .log()
+            .contains("stopping: requests in flight are answered first"),
+        "{}",
+        server.log()
+    );
 }
 
 /// Waits until a child ends.
@@ -263,19 +350,43 @@ fn end_of(child: &mut Child) -> ExitStatus {
 #[test]
 fn sigterm_while_the_server_starts_ends_it_at_once() {
     let place = Place::new();
-    // It waits for its configuration: the other end of the FIFO is open, and nothing is written to it.
+    // It waits for its configuration: the other end of the FIFO is open, and nothing is written to
+    // it.
     let fifo = place.path("slow.toml");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let writer = OpenOptions::new().read(true).write(true).open(fifo).unwrap();
-    let mut child = place.voltile(["serve", "--config", "slow.toml"]).stderr(Stdio::null()).spawn().unwrap();
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let writer = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(fifo)
+        .unwrap();
+    let mut child = place
+        .voltile(["serve", "--config", "slow.toml"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let status = format!("/proc/{}/status", child.id());
     wait_until("it handles SIGHUP", || {
         let status = fs::read_to_string(&status).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        let caught = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:\t"))
+            .unwrap();
         u64::from_str_radix(caught, 16).unwrap() & 1 == 1
     });
-    [Signal::HUP, Signal::TERM].into_iter().for_each(|number| signal(&child, number));
-    assert_eq!(end_of(&mut child).signal(), Some(15), "as if SIGTERM were not handled");
+    [Signal::HUP, Signal::TERM]
+        .into_iter()
+        .for_each(|number| signal(&child, number));
+    assert_eq!(
+        end_of(&mut child).signal(),
+        Some(15),
+        "as if SIGTERM were not handled"
+    );
     drop(writer);
 }
 
@@ -284,23 +395,52 @@ fn control_characters_in_names_are_escaped_in_output() {
     let place = Place::new();
     let file = hdf5::File::create(place.path("odd.h5")).unwrap();
     let data = ndarray::Array3::<u8>::zeros((4, 8, 8));
-    for name in ["clear\u{1b}[2J", "bell\u{7}", "line\nchannel    forged", "c1\u{9b}31m", "turned\u{202e}"] {
-        file.new_dataset_builder().with_data(&data).create(name).unwrap();
+    for name in [
+        "clear\u{1b}[2J",
+        "bell\u{7}",
+        "line\nchannel    forged",
+        "c1\u{9b}31m",
+        "turned\u{202e}",
+    ] {
+        file.new_dataset_builder()
+            .with_data(&data)
+            .create(name)
+            .unwrap();
     }
     file.close().unwrap();
     let inspected = place.run(["inspect", "odd.h5"]);
     assert_eq!(inspected.code, 0, "{}", inspected.err);
     let is_odd = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
     assert!(!inspected.out.contains(is_odd), "{:?}", inspected.out);
-    assert!(!inspected.out.lines().any(|line| line.starts_with("channel    forged")), "{}", inspected.out);
+    assert!(
+        !inspected
+            .out
+            .lines()
+            .any(|line| line.starts_with("channel    forged")),
+        "{}",
+        inspected.out
+    );
     assert!(inspected.out.contains(r"/clear\u{1b}[2J") && inspected.out.contains(r"line\nchannel"));
     // The printed configuration has the same datasets.
-    let configuration = inspected.out.split_once("your own configuration:\n\n").unwrap().1;
+    let configuration = inspected
+        .out
+        .split_once("your own configuration:\n\n")
+        .unwrap()
+        .1;
     place.write("voltile.toml", configuration);
     let checked = place.run(["check"]);
-    assert!(checked.code == 0 && checked.out.contains("5 channels"), "{}{}", checked.out, checked.err);
+    assert!(
+        checked.code == 0 && checked.out.contains("5 channels"),
+        "{}{}",
+        checked.out,
+        checked.err
+    );
     let missing = place.run(["inspect", "no\u{1b}[31m.h5"]);
-    assert!(missing.code == 1 && !missing.err.contains('\u{1b}'), "{:?}", missing.err);
+    assert!(
+        missing.code == 1 && !missing.err.contains('\u{1b}'),
+        "{:?}",
+        missing.err
+    );
 }
 
 #[test]
@@ -312,10 +452,15 @@ fn a_file_is_refused_if_its_trial_cannot_start_unless_trials_are_off() {
         outcome(&mut place.limited(&format!("ulimit -n {descriptors}"), arguments))
     };
     // With only as many descriptors as the file needs, there are none for the pipes of a child.
-    let fewest = (4..20).find(|descriptors| checked(*descriptors, &["--set", "files.trial=off"]).code == 0);
+    let fewest =
+        (4..20).find(|descriptors| checked(*descriptors, &["--set", "files.trial=off"]).code == 0);
     let refused = checked(fewest.expect("some number is enough"), &[]);
     assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
-    for words in ["planes.h5", "could not be opened in a child process first", "files.trial = \"off\""] {
+    for words in [
+        "planes.h5",
+        "could not be opened in a child process first",
+        "files.trial = \"off\"",
+    ] {
         assert!(refused.err.contains(words), "{words}: {}", refused.err);
     }
 }

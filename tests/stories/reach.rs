@@ -1,7 +1,8 @@
-//! Files that name other files: those are looked for next to them, and not in the working directory of the server.
+//! Files that name other files: those are looked for next to them, and not in the working directory
+//! of the server.
 //!
-//! Which links are refused is tested with the fixtures. Here the working directory has decoys: files of the right names with
-//! other voxels, which must not be served.
+//! Which links are refused is tested with the fixtures. Here the working directory has decoys:
+//! files of the right names with other voxels, which must not be served.
 
 use std::fs;
 
@@ -21,19 +22,26 @@ fn right(z: usize) -> Picture {
     Picture::of_plane(SHAPE[1], SHAPE[2], |y, x| voxel(z, y, x))
 }
 
-/// `data/v.h5` with `/raw` in `data/raw.bin`, `/virtual` over `/raw`, and `/other` over the `/raw` of another file there;
-/// `/lost` in a raw file and `/gone` over a file that do not exist. The working directory has decoys of all these names.
+/// `data/v.h5` with `/raw` in `data/raw.bin`, `/virtual` over `/raw`, and `/other` over the `/raw`
+/// of another file there; `/lost` in a raw file and `/gone` over a file that do not exist. The
+/// working directory has decoys of all these names.
 fn surrounded_by_decoys() -> Place {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
     let [z, y, x] = SHAPE;
-    let bytes: Vec<u8> = (0..VOXELS).map(|at| voxel(at / (y * x), at / x % y, at % x)).collect();
+    let bytes: Vec<u8> = (0..VOXELS)
+        .map(|at| voxel(at / (y * x), at / x % y, at % x))
+        .collect();
     fs::write(place.path("data/raw.bin"), bytes).unwrap();
     for decoy in ["raw.bin", "lost.bin"] {
         fs::write(place.path(decoy), vec![0xEE; VOXELS]).unwrap();
     }
     let decoy = hdf5::File::create(place.path("gone.h5")).unwrap();
-    decoy.new_dataset_builder().with_data(&Array3::from_elem((z, y, x), 0xEE_u8)).create("raw").unwrap();
+    decoy
+        .new_dataset_builder()
+        .with_data(&Array3::from_elem((z, y, x), 0xEE_u8))
+        .create("raw")
+        .unwrap();
     for name in ["v.h5", "w.h5"] {
         let file = hdf5::File::create(place.path("data").join(name)).unwrap();
         for (target, name) in [("raw.bin", "raw"), ("lost.bin", "lost")] {
@@ -42,7 +50,10 @@ fn surrounded_by_decoys() -> Place {
         }
         for (target, name) in [(".", "virtual"), ("w.h5", "other"), ("gone.h5", "gone")] {
             let parts = file.new_dataset_builder().empty::<u8>().shape((z, y, x));
-            parts.virtual_map(target, "raw", (z, y, x), .., (z, y, x), ..).create(name).unwrap();
+            parts
+                .virtual_map(target, "raw", (z, y, x), .., (z, y, x), ..)
+                .create(name)
+                .unwrap();
         }
     }
     place
@@ -66,7 +77,13 @@ fn raw_storage_below_a_virtual_dataset_is_read_there_too() {
             ),
         );
         let server = place.serve::<&str>([]);
-        assert_eq!(server.tile(&format!("v/{channel}/xy/1/0_0_0.png")).picture(), right(1), "{path}");
+        assert_eq!(
+            server
+                .tile(&format!("v/{channel}/xy/1/0_0_0.png"))
+                .picture(),
+            right(1),
+            "{path}"
+        );
     }
 }
 
@@ -76,10 +93,18 @@ fn a_file_that_is_missing_there_is_not_looked_for_elsewhere() {
     let server = place.serve(["data/v.h5"]);
     server.expect_error("data/lost.bin: the file is missing");
     assert_eq!(server.tile("v/lost/xy/1/0_0_0.png").status, 500);
-    assert!(server.tile("v/lost/xy/1/0_0_0.png").problem().contains("is missing"));
+    assert!(
+        server
+            .tile("v/lost/xy/1/0_0_0.png")
+            .problem()
+            .contains("is missing")
+    );
     // The fill value: not the decoy, although libhdf5 looks in the working directory too.
     let gone = server.tile("v/gone/xy/1/0_0_0.png");
-    assert!(gone.picture().pixels.iter().all(|value| *value == 0), "{gone:?}");
+    assert!(
+        gone.picture().pixels.iter().all(|value| *value == 0),
+        "{gone:?}"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! Stories of `voltile references` and `/references/`: each chunk is where the file has it, coded as the metadata say; what
-//! cannot be read without HDF5 is refused by name; addresses are the public ones, without credentials. That the chunks there
-//! hold the voxels of the file is shown by [`crate::formats`].
+//! Stories of `voltile references` and `/references/`: each chunk is where the file has it, coded
+//! as the metadata say; what cannot be read without HDF5 is refused by name; addresses are the
+//! public ones, without credentials. That the chunks there hold the voxels of the file is shown by
+//! [`crate::formats`].
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +33,9 @@ fn chunks<'r>(references: &'r Value, array: &str) -> Vec<(&'r str, &'r Value)> {
     let all = references.as_object().unwrap().iter();
     let chunk = |(key, value): (&'r String, &'r Value)| {
         let place = key.strip_prefix(array)?.strip_prefix('/')?;
-        place.starts_with(|c: char| c.is_ascii_digit()).then_some((place, value))
+        place
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then_some((place, value))
     };
     all.filter_map(chunk).collect()
 }
@@ -40,15 +43,18 @@ fn chunks<'r>(references: &'r Value, array: &str) -> Vec<(&'r str, &'r Value)> {
 /// The chunks of a dataset as the HDF5 library lists them.
 fn listed(path: &Path, name: &str) -> Vec<ChunkInfo> {
     let dataset = hdf5::File::open(path).unwrap().dataset(name).unwrap();
-    (0..dataset.num_chunks().unwrap()).map(|number| dataset.chunk_info(number).unwrap()).collect()
+    (0..dataset.num_chunks().unwrap())
+        .map(|number| dataset.chunk_info(number).unwrap())
+        .collect()
 }
 
 #[test]
 fn references_lead_to_the_bytes_of_each_chunk_and_of_each_section_of_contiguous_data() {
     let place = Place::new();
-    for (stored, filters) in
-        [(Stored::Gzip, json!([{"id": "zlib", "level": 6}])), (Stored::Flat, Value::Null)]
-    {
+    for (stored, filters) in [
+        (Stored::Gzip, json!([{"id": "zlib", "level": 6}])),
+        (Stored::Flat, Value::Null),
+    ] {
         let file = place.path("planes.h5");
         let ranges = planes(&file, 5, 1, stored);
         let references = written(&place, &["planes.h5"]);
@@ -57,13 +63,27 @@ fn references_lead_to_the_bytes_of_each_chunk_and_of_each_section_of_contiguous_
             "compressor": null, "filters": filters, "fill_value": 0, "dimension_separator": ".",
         });
         assert_eq!(document(&references, "0/.zarray"), expected);
-        assert_eq!(document(&references, "0/.zattrs"), json!({"_ARRAY_DIMENSIONS": ["z", "y", "x"]}));
+        assert_eq!(
+            document(&references, "0/.zattrs"),
+            json!({"_ARRAY_DIMENSIONS": ["z", "y", "x"]})
+        );
         assert_eq!(document(&references, ".zgroup"), json!({"zarr_format": 2}));
         let image = document(&references, ".zattrs");
         assert_eq!(image["multiscales"][0]["version"], "0.4");
-        assert_eq!(image["multiscales"][0]["datasets"].as_array().unwrap().len(), 1, "only what is stored");
+        assert_eq!(
+            image["multiscales"][0]["datasets"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1,
+            "only what is stored"
+        );
         for (z, range) in ranges.iter().enumerate() {
-            let own = json!([file.canonicalize().unwrap(), range.start, range.end - range.start]);
+            let own = json!([
+                file.canonicalize().unwrap(),
+                range.start,
+                range.end - range.start
+            ]);
             assert_eq!(references[format!("0/{z}.0.0")], own);
         }
         assert_eq!(chunks(&references, "0").len(), 5);
@@ -75,19 +95,41 @@ fn filters_are_those_of_numcodecs_and_chunks_that_were_never_written_are_left_ou
     let place = Place::new();
     let file = place.path("holes.h5");
     made::file(&file, |file| {
-        let builder = file.new_dataset_builder().empty::<i16>().shape((5, 20, 30)).chunk((2, 16, 16));
-        let raw = builder.shuffle().deflate(4).fletcher32().fill_value(-3i16).create("raw").unwrap();
-        raw.write_slice(&Array3::from_elem((2, 4, 14), 7i16), s![2..4, 16..20, 16..30]).unwrap();
+        let builder = file
+            .new_dataset_builder()
+            .empty::<i16>()
+            .shape((5, 20, 30))
+            .chunk((2, 16, 16));
+        let raw = builder
+            .shuffle()
+            .deflate(4)
+            .fletcher32()
+            .fill_value(-3i16)
+            .create("raw")
+            .unwrap();
+        raw.write_slice(
+            &Array3::from_elem((2, 4, 14), 7i16),
+            s![2..4, 16..20, 16..30],
+        )
+        .unwrap();
     });
     let references = written(&place, &["holes.h5"]);
     let array = document(&references, "0/.zarray");
-    let [shuffle, zlib] = [json!({"id": "shuffle", "elementsize": 2}), json!({"id": "zlib", "level": 4})];
-    assert_eq!(array["filters"], json!([shuffle, zlib, {"id": "fletcher32"}]));
+    let [shuffle, zlib] = [
+        json!({"id": "shuffle", "elementsize": 2}),
+        json!({"id": "zlib", "level": 4}),
+    ];
+    assert_eq!(
+        array["filters"],
+        json!([shuffle, zlib, {"id": "fletcher32"}])
+    );
     assert_eq!(
         (&array["compressor"], &array["fill_value"], &array["dtype"]),
         (&Value::Null, &json!(-3), &json!("<i2"))
     );
-    let [chunk] = &listed(&file, "raw")[..] else { panic!("one chunk was written") };
+    let [chunk] = &listed(&file, "raw")[..] else {
+        panic!("one chunk was written")
+    };
     let own = json!([file.canonicalize().unwrap(), chunk.addr, chunk.size]);
     assert_eq!(chunks(&references, "0"), [("1.1.1", &own)]);
 }
@@ -109,15 +151,18 @@ fn axes_in_reverse_order_are_those_of_fortran_and_other_orders_are_refused() {
     configured("xyz");
     let references = written(&place, &[]);
     let array = document(&references, "0/.zarray");
-    assert_eq!((&array["shape"], &array["chunks"]), (&json!([5, 20, 30]), &json!([2, 8, 16])));
+    assert_eq!(
+        (&array["shape"], &array["chunks"]),
+        (&json!([5, 20, 30]), &json!([2, 8, 16]))
+    );
     assert_eq!(array["order"], "F");
     configured("yzx");
     let refused = place.run(["references", "-o", "refs.json"]);
     assert_eq!(refused.code, 1);
     assert!(
-        refused
-            .err
-            .contains("the dataset /raw cannot be read without HDF5: in its chunks the order of the axes"),
+        refused.err.contains(
+            "the dataset /raw cannot be read without HDF5: in its chunks the order of the axes"
+        ),
         "{}",
         refused.err
     );
@@ -127,11 +172,36 @@ fn axes_in_reverse_order_are_those_of_fortran_and_other_orders_are_refused() {
 fn what_cannot_be_read_without_hdf5_is_named_with_the_cure_and_nothing_is_written() {
     let place = Place::new();
     for (file, token, channel, why) in [
-        ("lzf.h5", "lzf", "u8", "the filter lzf (number 32000), which numcodecs does not have"),
-        ("layouts.h5", "layouts", "compact", "its voxels lie in its header"),
-        ("virtual.h5", "virtual", "slabs", "its voxels are those of other datasets"),
-        ("masks.h5", "masks", "btree1", "is not coded as all its filters say"),
-        ("unfiltered_edges.h5", "unfiltered_edges", "fixed", "is not coded as all its filters say"),
+        (
+            "lzf.h5",
+            "lzf",
+            "u8",
+            "the filter lzf (number 32000), which numcodecs does not have",
+        ),
+        (
+            "layouts.h5",
+            "layouts",
+            "compact",
+            "its voxels lie in its header",
+        ),
+        (
+            "virtual.h5",
+            "virtual",
+            "slabs",
+            "its voxels are those of other datasets",
+        ),
+        (
+            "masks.h5",
+            "masks",
+            "btree1",
+            "is not coded as all its filters say",
+        ),
+        (
+            "unfiltered_edges.h5",
+            "unfiltered_edges",
+            "fixed",
+            "is not coded as all its filters say",
+        ),
         ("nbit.h5", "nbit", "u12", "packed"),
     ] {
         let config = fixture("voltile.toml");
@@ -149,8 +219,14 @@ fn what_cannot_be_read_without_hdf5_is_named_with_the_cure_and_nothing_is_writte
         ]);
         let said = &refused.err;
         assert_eq!(refused.code, 1, "{file}: {said}");
-        assert!(said.contains(why) && said.contains("the dataset /"), "{file}: {said}");
-        assert!(said.contains("`voltile pyramid FILE --rechunk OUT.h5`"), "{file}: {said}");
+        assert!(
+            said.contains(why) && said.contains("the dataset /"),
+            "{file}: {said}"
+        );
+        assert!(
+            said.contains("`voltile pyramid FILE --rechunk OUT.h5`"),
+            "{file}: {said}"
+        );
         assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0, "{file}");
     }
 }
@@ -161,25 +237,46 @@ fn time_points_in_linked_files_lead_to_these_files() {
     for part in 0..2 {
         let planes = Array3::from_elem((3, 20, 30), 1 + part as u8);
         made::file(&place.path(&format!("part{part}.h5")), |file| {
-            file.new_dataset_builder().with_data(&planes).chunk((2, 16, 16)).create("raw").unwrap();
+            file.new_dataset_builder()
+                .with_data(&planes)
+                .chunk((2, 16, 16))
+                .create("raw")
+                .unwrap();
         });
     }
     made::file(&place.path("series.h5"), |file| {
-        made::put(file, "s00/resolutions", &arr2(&[[1.0, 1.0, 1.0]]).into_dyn());
+        made::put(
+            file,
+            "s00/resolutions",
+            &arr2(&[[1.0, 1.0, 1.0]]).into_dyn(),
+        );
         for part in 0..2 {
             let group = file.create_group(&format!("t0000{part}/s00/0")).unwrap();
-            group.link_external(&format!("part{part}.h5"), "/raw", "cells").unwrap();
+            group
+                .link_external(&format!("part{part}.h5"), "/raw", "cells")
+                .unwrap();
         }
     });
     let references = written(&place, &["series.h5"]);
     let array = document(&references, "0/.zarray");
-    assert_eq!((&array["shape"], &array["chunks"]), (&json!([2, 3, 20, 30]), &json!([1, 2, 16, 16])));
+    assert_eq!(
+        (&array["shape"], &array["chunks"]),
+        (&json!([2, 3, 20, 30]), &json!([1, 2, 16, 16]))
+    );
     for part in 0..2 {
-        let file = place.path(&format!("part{part}.h5")).canonicalize().unwrap();
+        let file = place
+            .path(&format!("part{part}.h5"))
+            .canonicalize()
+            .unwrap();
         for chunk in listed(&file, "raw") {
-            let [z, y, x] = chunk.offset[..] else { panic!("three axes") };
+            let [z, y, x] = chunk.offset[..] else {
+                panic!("three axes")
+            };
             let own = json!([file, chunk.addr, chunk.size]);
-            assert_eq!(references[format!("0/{part}.{}.{}.{}", z / 2, y / 16, x / 16)], own);
+            assert_eq!(
+                references[format!("0/{part}.{}.{}.{}", z / 2, y / 16, x / 16)],
+                own
+            );
         }
     }
 }
@@ -191,10 +288,18 @@ fn objects_have_their_addresses_without_queries_and_credentials() {
     let ranges = planes(&place.path("objects/odd name.h5"), 2, 1, Stored::Gzip);
     let objects = ObjectServer::of(place.path("objects"));
     let address = objects.url("odd%20name.h5");
-    let given = format!("{}?X-Amz-Signature=hidden", address.replacen("http://", "http://me:hunter2@", 1));
+    let given = format!(
+        "{}?X-Amz-Signature=hidden",
+        address.replacen("http://", "http://me:hunter2@", 1)
+    );
     let references = written(&place, &[&given]);
-    assert_eq!(references["0/1.0.0"], json!([address, ranges[1].start, ranges[1].end - ranges[1].start]));
-    assert!(!references.to_string().contains("hidden") && !references.to_string().contains("hunter2"));
+    assert_eq!(
+        references["0/1.0.0"],
+        json!([address, ranges[1].start, ranges[1].end - ranges[1].start])
+    );
+    assert!(
+        !references.to_string().contains("hidden") && !references.to_string().contains("hunter2")
+    );
     let public = written(&place, &[&given, "--set", "server.references=s3://lab/em"]);
     assert_eq!(public["0/1.0.0"][0], "s3://lab/em/odd name.h5");
 }
@@ -205,17 +310,24 @@ fn a_server_gives_its_files_their_public_addresses_to_those_who_may_see_them() {
     fs::create_dir_all(place.path("data/sub")).unwrap();
     planes(&place.path("data/odd name.h5"), 2, 1, Stored::Gzip);
     planes(&place.path("data/sub/brain.h5"), 2, 2, Stored::Flat);
-    let datasets =
-        "[datasets.odd]\nfile = \"./data/odd name.h5\"\n[datasets.brain]\nfile = \"data/sub/brain.h5\"\n";
+    let datasets = "[datasets.odd]\nfile = \"./data/odd name.h5\"\n[datasets.brain]\nfile = \"data/sub/brain.h5\"\n";
     let access = "[[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"brain\"]\n";
     place.write("lab.txt", "lab-secret-of-this-year\n");
     place.write("voltile.toml", &format!("{datasets}{access}"));
     let without = place.serve::<&str>([]);
-    assert!(without.get("/references/odd.json").problem().contains("server.references"));
+    assert!(
+        without
+            .get("/references/odd.json")
+            .problem()
+            .contains("server.references")
+    );
     drop(without);
     let server = place.serve(["--set", "server.references=https://data.example/lab"]);
     let odd = server.json("/references/odd.json");
-    assert_eq!(odd["refs"]["0/0.0.0"][0], "https://data.example/lab/data/odd%20name.h5");
+    assert_eq!(
+        odd["refs"]["0/0.0.0"][0],
+        "https://data.example/lab/data/odd%20name.h5"
+    );
     let channel = server.json("/references/odd/raw.json");
     assert_eq!(chunks(&odd["refs"], "0"), chunks(&channel["refs"], "0"));
     let own = document(&odd["refs"], ".zattrs");
@@ -226,28 +338,53 @@ fn a_server_gives_its_files_their_public_addresses_to_those_who_may_see_them() {
     assert_eq!(server.get("/references/brain.json").status, 401);
     assert_eq!(server.get("/references/absent.json").status, 401);
     let brain = server.json("/k/lab-secret-of-this-year/references/brain.json");
-    assert_eq!(brain["refs"]["0/1.0.0"][0], "https://data.example/lab/data/sub/brain.h5");
+    assert_eq!(
+        brain["refs"]["0/1.0.0"][0],
+        "https://data.example/lab/data/sub/brain.h5"
+    );
     assert!(!brain.to_string().contains("lab-secret"));
-    for wrong in ["/references/odd", "/references/odd/absent.json", "/references/odd/raw/0.json"] {
+    for wrong in [
+        "/references/odd",
+        "/references/odd/absent.json",
+        "/references/odd/raw/0.json",
+    ] {
         assert_eq!(server.get(wrong).status, 404, "{wrong}");
     }
     let answer = server.get("/references/odd.json");
-    let again = server.ask("GET", "/references/odd.json", &[("If-None-Match", answer.etag())]);
-    assert_eq!((again.status, answer.header("cache-control")), (304, Some("no-cache")));
+    let again = server.ask(
+        "GET",
+        "/references/odd.json",
+        &[("If-None-Match", answer.etag())],
+    );
+    assert_eq!(
+        (again.status, answer.header("cache-control")),
+        (304, Some("no-cache"))
+    );
     // Files that were found in a folder, and below it.
     let server = place.serve(["data", "--set", "server.references=https://data.example/"]);
     let found = server.json("/references/brain.json");
-    assert_eq!(found["refs"]["0/1.0.0"][0], "https://data.example/sub/brain.h5");
+    assert_eq!(
+        found["refs"]["0/1.0.0"][0],
+        "https://data.example/sub/brain.h5"
+    );
 }
 
 #[test]
 fn labels_lie_below_their_image() {
     let place = Place::new();
     let config = fixture("voltile.toml");
-    let references = written(&place, &["--config", config.to_str().unwrap(), "--token", "series"]);
+    let references = written(
+        &place,
+        &["--config", config.to_str().unwrap(), "--token", "series"],
+    );
     let labels = document(&references, "labels/.zattrs")["labels"].clone();
-    let [label] = labels.as_array().unwrap().as_slice() else { panic!("{labels}") };
+    let [label] = labels.as_array().unwrap().as_slice() else {
+        panic!("{labels}")
+    };
     let place = format!("labels/{}", label.as_str().unwrap());
-    assert_eq!(document(&references, &format!("{place}/.zattrs"))["image-label"]["version"], "0.4");
+    assert_eq!(
+        document(&references, &format!("{place}/.zattrs"))["image-label"]["version"],
+        "0.4"
+    );
     assert!(!chunks(&references, &format!("{place}/0")).is_empty());
 }

@@ -1,4 +1,5 @@
-//! Files on web servers and in object storage, read from a server with faults ([`crate::common::objects`]).
+//! Files on web servers and in object storage, read from a server with faults
+//! ([`crate::common::objects`]).
 //!
 //! Real stores and their emulators are compared with local files by `scripts/stores-check`.
 
@@ -19,9 +20,14 @@ use crate::common::{CHANGED, Place, Server};
 
 /// The planes of the volumes written here.
 const PLANES: usize = 8;
-/// No sample is taken, and nothing is fetched ahead: a tile asks for its own chunks and nothing else.
-const PLAIN: [&str; 4] =
-    ["--set", "datasets.planes.channels.raw.window=full", "--set", "render.neighbours=0"];
+/// No sample is taken, and nothing is fetched ahead: a tile asks for its own chunks and nothing
+/// else.
+const PLAIN: [&str; 4] = [
+    "--set",
+    "datasets.planes.channels.raw.window=full",
+    "--set",
+    "render.neighbours=0",
+];
 
 /// A place, and a web server of the files in its folder `objects`.
 struct Remote {
@@ -37,7 +43,8 @@ impl Remote {
         Self { place, objects }
     }
 
-    /// With `planes.h5` of which no plane lies in the first block of the file, so that each takes a request.
+    /// With `planes.h5` of which no plane lies in the first block of the file, so that each takes a
+    /// request.
     fn with_scattered_planes() -> Self {
         let remote = Self::new();
         scattered(&remote.path("planes.h5"), 1);
@@ -55,7 +62,9 @@ impl Remote {
     /// A server of objects that may change; tiles that are being rendered then fail.
     fn serve(&self, names: &[&str], more: &[&str]) -> Server {
         let urls = names.iter().map(|name| self.url(name));
-        let server = self.place.serve(urls.chain(more.iter().map(|argument| (*argument).to_owned())));
+        let server = self
+            .place
+            .serve(urls.chain(more.iter().map(|argument| (*argument).to_owned())));
         server.allow_error(CHANGED);
         server
     }
@@ -74,7 +83,8 @@ impl Remote {
 /// The distance of the planes of [`scattered`] in the file: too far for one request.
 const DISTANCE: usize = (1 << 20) + 0x1c38;
 
-/// Writes `/raw` with planes far from each other, and from the metadata: between them is space for other data.
+/// Writes `/raw` with planes far from each other, and from the metadata: between them is space for
+/// other data.
 fn scattered(path: &std::path::Path, seed: usize) {
     let near = path.with_extension("near");
     let ranges = volumes::planes_of_old(&near, PLANES, seed, Stored::Gzip);
@@ -84,8 +94,15 @@ fn scattered(path: &std::path::Path, seed: usize) {
     // Only the index of the chunks refers to them: each address occurs once.
     for (number, range) in ranges.iter().enumerate() {
         let old = range.start.to_le_bytes();
-        let at: Vec<usize> = (0..stored.len() - 8).filter(|at| stored[*at..*at + 8] == old).collect();
-        assert_eq!(at.len(), 1, "the address of chunk {number} is {}", range.start);
+        let at: Vec<usize> = (0..stored.len() - 8)
+            .filter(|at| stored[*at..*at + 8] == old)
+            .collect();
+        assert_eq!(
+            at.len(),
+            1,
+            "the address of chunk {number} is {}",
+            range.start
+        );
         let place = (number + 1) * DISTANCE;
         bytes[at[0]..at[0] + 8].copy_from_slice(&(place as u64).to_le_bytes());
         bytes.resize(place, 0);

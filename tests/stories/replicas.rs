@@ -1,4 +1,5 @@
-//! Replicas: servers that share tiles through Redis, agree on every ETag, and stand in for each other behind nginx.
+//! Replicas: servers that share tiles through Redis, agree on every ETag, and stand in for each
+//! other behind nginx.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,41 +52,63 @@ fn problem_of_redis(server: &Server) -> Option<String> {
     let ready = server.json("/readyz");
     assert_eq!(ready["status"], "ready");
     let problems = ready["problems"].as_array().unwrap();
-    let redis = problems.iter().find(|problem| problem["part"] == "cache.redis")?;
+    let redis = problems
+        .iter()
+        .find(|problem| problem["part"] == "cache.redis")?;
     Some(redis["problem"].as_str().unwrap().to_owned())
 }
 
 /// Requests every plane; every picture must be right.
 fn ask_for_all(server: &Server) {
-    (0..PLANES).for_each(|z| assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(SEED, z)));
+    (0..PLANES).for_each(|z| {
+        assert_eq!(
+            server.tile(&plane_path(z)).picture(),
+            volumes::plane(SEED, z)
+        )
+    });
 }
 
 #[test]
 #[ignore = "slow: needs Redis"]
 fn a_tile_that_one_replica_has_rendered_is_not_rendered_by_another() {
     let place = Place::new();
-    let Some(redis) = helpers::redis(&place, None, "") else { return };
+    let Some(redis) = helpers::redis(&place, None, "") else {
+        return;
+    };
     let address = format!("cache.redis=redis://127.0.0.1:{}/2", redis.port);
-    // Lookups that take too long are misses: on a slow machine, tiles are rendered and written again.
+    // Lookups that take too long are misses: on a slow machine, tiles are rendered and written
+    // again.
     until_in_time(|attempt| {
         let one = replica(&place, "one", &["--set", &address]);
         ask_for_all(&one);
         wait_until("everything is looked up and written", || {
-            let written = one.count("voltile_redis_writes_total") + one.count("voltile_redis_dropped_total");
+            let written =
+                one.count("voltile_redis_writes_total") + one.count("voltile_redis_dropped_total");
             written + one.count("voltile_redis_errors_total") >= one.renders()
         });
         let two = replica(&place, &format!("two-{attempt}"), &["--set", &address]);
         ask_for_all(&two);
-        let counts = ["voltile_renders_total", "voltile_redis_hits_total", "voltile_chunk_reads_total"];
+        let counts = [
+            "voltile_renders_total",
+            "voltile_redis_hits_total",
+            "voltile_chunk_reads_total",
+        ];
         (counts.map(|name| two.count(name)) == [0, PLANES as u64, 0]).then_some(())
     });
     // One that finds a tile there also writes it to its disk cache.
     until_in_time(|attempt| {
         let directory = format!("cache.directory=cache-{attempt}");
         let three = replica(&place, "three", &["--set", &address, "--set", &directory]);
-        let told = three.tile(&plane_path(1)).header("server-timing").map(str::to_owned);
+        let told = three
+            .tile(&plane_path(1))
+            .header("server-timing")
+            .map(str::to_owned);
         let is_shared = told.as_deref() == Some("cache;desc=\"shared\"");
-        is_shared.then(|| wait_until("it is on disk", || three.count("voltile_tier_writes_total") == 1))
+        is_shared.then(|| {
+            wait_until("it is on disk", || {
+                three.count("voltile_tier_writes_total") == 1
+            })
+        })
     });
 }
 
@@ -93,7 +116,9 @@ fn a_tile_that_one_replica_has_rendered_is_not_rendered_by_another() {
 #[ignore = "slow: needs Redis"]
 fn without_redis_no_tile_waits_for_it_and_it_is_used_when_it_is_there() {
     let place = Place::new();
-    let Some(first) = helpers::redis(&place, None, "hidden-word") else { return };
+    let Some(first) = helpers::redis(&place, None, "hidden-word") else {
+        return;
+    };
     let port = first.port;
     drop(first);
     let address = format!("cache.redis=redis://:hidden-word@127.0.0.1:{port}");
@@ -103,7 +128,10 @@ fn without_redis_no_tile_waits_for_it_and_it_is_used_when_it_is_there() {
         .map(|name| server.count(&format!("voltile_redis_{name}")));
     assert_eq!(counts, [PLANES as u64, 0, 1], "nothing was asked");
     let problem = problem_of_redis(&server).unwrap();
-    assert!(problem.contains(&format!("redis://127.0.0.1:{port}/0 could not be reached")), "{problem}");
+    assert!(
+        problem.contains(&format!("redis://127.0.0.1:{port}/0 could not be reached")),
+        "{problem}"
+    );
     let redis = helpers::redis(&place, Some(port), "hidden-word");
     wait_until("Redis is found", || problem_of_redis(&server).is_none());
     wait_until("tiles are written", || {
@@ -123,15 +151,22 @@ fn ask_for_others(server: &Server) {
     server.tile(&format!("planes/raw/yz/{number}/0_0_0.png"));
 }
 
-/// A server that understands nothing and answers after a while; counts the lookups that it was sent.
+/// A server that understands nothing and answers after a while; counts the lookups that it was
+/// sent.
 fn slow_redis() -> (u16, Arc<AtomicUsize>) {
-    let (listener, lookups) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(AtomicUsize::new(0)));
+    let (listener, lookups) = (
+        TcpListener::bind("127.0.0.1:0").unwrap(),
+        Arc::new(AtomicUsize::new(0)),
+    );
     let (port, counted) = (listener.local_addr().unwrap().port(), Arc::clone(&lookups));
     thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut stream, counted) = (stream.unwrap(), Arc::clone(&counted));
             thread::spawn(move || {
-                for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
+                for line in BufReader::new(stream.try_clone().unwrap())
+                    .lines()
+                    .map_while(Result::ok)
+                {
                     counted.fetch_add(usize::from(line == "GET"), Ordering::SeqCst);
                     thread::sleep(Duration::from_secs(5));
                     if stream.write_all(b"+OK\r\n").is_err() {
@@ -148,7 +183,11 @@ fn slow_redis() -> (u16, Arc<AtomicUsize>) {
 fn a_redis_that_answers_after_five_seconds_is_not_asked_for_tiles() {
     let place = Place::new();
     let (port, lookups) = slow_redis();
-    let server = replica(&place, "one", &["--set", &format!("cache.redis=redis://127.0.0.1:{port}")]);
+    let server = replica(
+        &place,
+        "one",
+        &["--set", &format!("cache.redis=redis://127.0.0.1:{port}")],
+    );
     ask_for_all(&server);
     assert_eq!(server.count("voltile_redis_skipped_total"), PLANES as u64);
     assert_eq!(lookups.load(Ordering::SeqCst), 0);
@@ -158,15 +197,21 @@ fn a_redis_that_answers_after_five_seconds_is_not_asked_for_tiles() {
 /// The most that is sent on one connection: less than would fill the memory of this machine.
 const MAX_SENT: usize = 256 << 20;
 
-/// A server at which everything is well but lookups: it announces two gigabytes, and begins to send them. Counts lookups,
-/// and keeps the most bytes that it could send for one.
+/// A server at which everything is well but lookups: it announces two gigabytes, and begins to send
+/// them. Counts lookups, and keeps the most bytes that it could send for one.
 fn endless_redis() -> (u16, Arc<[AtomicUsize; 2]>) {
-    let (listener, seen) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::<[AtomicUsize; 2]>::default());
+    let (listener, seen) = (
+        TcpListener::bind("127.0.0.1:0").unwrap(),
+        Arc::<[AtomicUsize; 2]>::default(),
+    );
     let (port, shared) = (listener.local_addr().unwrap().port(), Arc::clone(&seen));
     let serve = |mut stream: TcpStream, [lookups, most]: &[AtomicUsize; 2]| {
         let mut input = BufReader::new(stream.try_clone().unwrap());
         let mut word = Vec::new();
-        while input.read_until(b'\n', &mut word).is_ok_and(|length| length > 0) {
+        while input
+            .read_until(b'\n', &mut word)
+            .is_ok_and(|length| length > 0)
+        {
             let answer = match word.trim_ascii_end() {
                 b"PING" => "+PONG\r\n",
                 b"SET" => "+OK\r\n",
@@ -201,7 +246,11 @@ fn endless_redis() -> (u16, Arc<[AtomicUsize; 2]>) {
 fn a_redis_that_sends_without_end_is_read_no_further_than_the_longest_entry() {
     let place = Place::new();
     let (port, seen) = endless_redis();
-    let server = replica(&place, "one", &["--set", &format!("cache.redis=redis://127.0.0.1:{port}")]);
+    let server = replica(
+        &place,
+        "one",
+        &["--set", &format!("cache.redis=redis://127.0.0.1:{port}")],
+    );
     server.allow_error("cache.redis");
     let lookups = || seen[0].load(Ordering::SeqCst);
     wait_until("it is asked for tiles a few times", || {
@@ -219,10 +268,21 @@ fn a_redis_that_sends_without_end_is_read_no_further_than_the_longest_entry() {
 #[ignore = "slow: needs Redis"]
 fn a_redis_that_stops_while_it_is_used_is_soon_not_asked_any_more() {
     let place = Place::new();
-    let Some(mut redis) = helpers::redis(&place, None, "") else { return };
-    let server = replica(&place, "one", &["--set", &format!("cache.redis=redis://127.0.0.1:{}", redis.port)]);
+    let Some(mut redis) = helpers::redis(&place, None, "") else {
+        return;
+    };
+    let server = replica(
+        &place,
+        "one",
+        &[
+            "--set",
+            &format!("cache.redis=redis://127.0.0.1:{}", redis.port),
+        ],
+    );
     server.allow_error("cache.redis");
-    wait_until("Redis is found", || server.count("voltile_redis_breaker_open") == 0);
+    wait_until("Redis is found", || {
+        server.count("voltile_redis_breaker_open") == 0
+    });
     server.tile(&plane_path(0));
     redis.kill();
     ask_for_all(&server);
@@ -231,19 +291,35 @@ fn a_redis_that_stops_while_it_is_used_is_soon_not_asked_any_more() {
         server.count("voltile_redis_breaker_open") == 1
     });
     // Three lookups or writes fail, and those that were made at the same time.
-    assert!(server.count("voltile_redis_errors_total") <= 3 + 8, "{:?}", server.metrics());
+    assert!(
+        server.count("voltile_redis_errors_total") <= 3 + 8,
+        "{:?}",
+        server.metrics()
+    );
 }
 
 #[test]
 fn addresses_of_redis_are_checked_and_passwords_are_not_repeated() {
     let place = Place::new();
-    for wrong in ["redis://:hidden-word@", "rediss://:hidden-word@a", "http://:hidden-word@a", "hidden-word"]
-    {
+    for wrong in [
+        "redis://:hidden-word@",
+        "rediss://:hidden-word@a",
+        "http://:hidden-word@a",
+        "hidden-word",
+    ] {
         place.write("voltile.toml", &format!("[cache]\nredis = \"{wrong}\"\n"));
         let outcome = place.run(["check"]);
         assert_eq!(outcome.code, 1, "{}", outcome.err);
-        assert!(outcome.err.contains("cache.redis") && outcome.err.contains("line 2"), "{}", outcome.err);
-        assert!(!outcome.err.contains("hidden") && !outcome.out.contains("hidden"), "{}", outcome.err);
+        assert!(
+            outcome.err.contains("cache.redis") && outcome.err.contains("line 2"),
+            "{}",
+            outcome.err
+        );
+        assert!(
+            !outcome.err.contains("hidden") && !outcome.out.contains("hidden"),
+            "{}",
+            outcome.err
+        );
     }
 }
 
@@ -275,18 +351,28 @@ fn first_chunk(server: &Server) -> String {
 }
 
 fn version(server: &Server) -> String {
-    server.json("/datasets.json")["datasets"][0]["version"].as_str().unwrap().to_owned()
+    server.json("/datasets.json")["datasets"][0]["version"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 #[test]
 fn copies_of_a_file_have_the_same_etags_if_they_are_identified_by_content() {
     let place = Place::new();
-    let (one, two) =
-        (replica(&place, "one", &[]), replica(&place, "two", &["--set", "cache.directory=cache"]));
+    let (one, two) = (
+        replica(&place, "one", &[]),
+        replica(&place, "two", &["--set", "cache.directory=cache"]),
+    );
     let before = tags(&one);
     assert_eq!(before, tags(&two));
     let by_file = replica(&place, "two", &["--set", "files.identity=file"]);
-    assert!(tags(&by_file).iter().zip(&before).all(|(other, tag)| other != tag));
+    assert!(
+        tags(&by_file)
+            .iter()
+            .zip(&before)
+            .all(|(other, tag)| other != tag)
+    );
     drop((by_file, two));
     // Other times of the same contents; a restart.
     let file = place.path("two/planes.h5");
@@ -296,7 +382,10 @@ fn copies_of_a_file_have_the_same_etags_if_they_are_identified_by_content() {
         .unwrap()
         .set_modified(std::time::SystemTime::UNIX_EPOCH)
         .unwrap();
-    assert_eq!(tags(&replica(&place, "two", &["--set", "cache.directory=cache"])), before);
+    assert_eq!(
+        tags(&replica(&place, "two", &["--set", "cache.directory=cache"])),
+        before
+    );
     // Other contents, while it is served.
     volumes::planes(&place.path("next.h5"), PLANES, SEED + 1, Stored::Gzip);
     fs::rename(place.path("next.h5"), place.path("one/planes.h5")).unwrap();
@@ -308,7 +397,11 @@ fn copies_of_a_file_have_the_same_etags_if_they_are_identified_by_content() {
     one.allow_error("has changed");
     assert!(tags(&one).iter().zip(&before).all(|(new, old)| new != old));
     let cache = place.run(["cache", "stats", "--directory", "cache", "--verify"]);
-    assert_eq!(cache.code, 0, "digests in a cache directory are part of it: {}", cache.err);
+    assert_eq!(
+        cache.code, 0,
+        "digests in a cache directory are part of it: {}",
+        cache.err
+    );
 }
 
 #[test]
@@ -319,7 +412,11 @@ fn keys_and_versions_are_the_same_on_every_machine() {
     let tag = |path: &str| server.get(path).etag().trim_matches('"').to_owned();
     let tile = tag(&format!("{MOUNT}/enums/bool/xz/1/0_0_0.png"));
     let cutout = tag("/voxels/enums/bool/0/0-2_0-3_0-1.npy");
-    let pinned = ["00de515798b1e6ef8a8a864421588bac", "2e93283e0f078f9f6dbdf4e860012d0e", "7a5b15c9a729"];
+    let pinned = [
+        "00de515798b1e6ef8a8a864421588bac",
+        "2e93283e0f078f9f6dbdf4e860012d0e",
+        "7a5b15c9a729",
+    ];
     assert_eq!(
         [tile, cutout, version(&server)],
         pinned,
@@ -343,9 +440,15 @@ fn addresses(token: &str, chunk: &str) -> BTreeMap<String, bool> {
         format!("/zarr/0.4/{token}.ome.zarr/0/0/0/0"),
         format!("/zarr/0.5/{token}/raw.ome.zarr/zarr.json"),
     ];
-    let asked_again =
-        [format!("/datasets/{token}.json"), format!("{MOUNT}/viking/{token}/volume.vikingxml"), info];
-    kept.into_iter().map(|path| (path, true)).chain(asked_again.map(|path| (path, false))).collect()
+    let asked_again = [
+        format!("/datasets/{token}.json"),
+        format!("{MOUNT}/viking/{token}/volume.vikingxml"),
+        info,
+    ];
+    kept.into_iter()
+        .map(|path| (path, true))
+        .chain(asked_again.map(|path| (path, false)))
+        .collect()
 }
 
 #[test]
@@ -353,27 +456,49 @@ fn addresses_with_a_version_never_change_their_content() {
     let place = Place::new();
     let server = replica(&place, "one", &[]);
     let (version, chunk) = (version(&server), first_chunk(&server));
-    for ((plain, is_kept), named) in
-        addresses("planes", &chunk).into_iter().zip(addresses(&format!("planes@{version}"), &chunk))
+    for ((plain, is_kept), named) in addresses("planes", &chunk)
+        .into_iter()
+        .zip(addresses(&format!("planes@{version}"), &chunk))
     {
         let (before, answer) = (server.get(&plain), server.get(&named.0));
-        assert_eq!((answer.status, &answer.body), (200, &before.body), "{named:?}");
+        assert_eq!(
+            (answer.status, &answer.body),
+            (200, &before.body),
+            "{named:?}"
+        );
         let [shown, plain] =
             [&answer, &before].map(|answer| answer.header("cache-control") == Some(IMMUTABLE));
         assert_eq!((shown, plain), (is_kept, false), "{named:?}");
         if let Some(tag) = answer.header("etag") {
             let again = server.ask("GET", &named.0, &[("If-None-Match", tag)]);
-            assert_eq!((again.status, again.header("cache-control") == Some(IMMUTABLE)), (304, is_kept));
+            assert_eq!(
+                (
+                    again.status,
+                    again.header("cache-control") == Some(IMMUTABLE)
+                ),
+                (304, is_kept)
+            );
         }
     }
     for (path, _) in addresses("planes@000000000000", &chunk) {
         let answer = server.get(&path);
-        assert_eq!((answer.status, answer.header("cache-control")), (404, Some("no-store")), "{path}");
-        assert!(answer.text().contains("outdated") && answer.text().contains(&version), "{path}: {answer:?}");
+        assert_eq!(
+            (answer.status, answer.header("cache-control")),
+            (404, Some("no-store")),
+            "{path}"
+        );
+        assert!(
+            answer.text().contains("outdated") && answer.text().contains(&version),
+            "{path}: {answer:?}"
+        );
     }
     // Settings that decide pixels decide the version too.
     drop(server);
-    let other = replica(&place, "one", &["--set", "datasets.planes.offset=[0, 0, 1]"]);
+    let other = replica(
+        &place,
+        "one",
+        &["--set", "datasets.planes.offset=[0, 0, 1]"],
+    );
     let outdated = other.get(&format!("{MOUNT}/planes@{version}/raw/xy/3/0_0_0.png"));
     assert_eq!(outdated.status, 404);
 }
@@ -388,7 +513,8 @@ fn versions_of_protected_datasets_are_protected() {
         "[[access]]\nsecrets = \"lab.txt\"\n[datasets.planes]\nfile = \"planes.h5\"\n",
     );
     let server = place.serve::<&str>([]);
-    let version = server.json("/k/secret-of-the-lab/datasets.json")["datasets"][0]["version"].clone();
+    let version =
+        server.json("/k/secret-of-the-lab/datasets.json")["datasets"][0]["version"].clone();
     let (version, chunk) = (version.as_str().unwrap(), "0/0-40_0-40_0-24");
     for version in [version, "000000000000"] {
         for (path, is_kept) in addresses(&format!("planes@{version}"), chunk) {
@@ -396,7 +522,11 @@ fn versions_of_protected_datasets_are_protected() {
             let opened = server.get(&format!("/k/secret-of-the-lab{path}"));
             let control = opened.header("cache-control").unwrap();
             assert!(control.contains("private"), "{path}: {control}");
-            assert_eq!(control.contains("immutable"), is_kept && opened.status == 200, "{path}: {control}");
+            assert_eq!(
+                control.contains("immutable"),
+                is_kept && opened.status == 200,
+                "{path}: {control}"
+            );
         }
     }
 }
@@ -406,12 +536,23 @@ fn documents_name_versions_if_so_configured() {
     let place = Place::new();
     let server = replica(&place, "one", &["--set", "server.immutable=true"]);
     let address = format!("planes@{}", version(&server));
-    assert_eq!(server.json("/datasets.json")["datasets"][0]["address"], address.as_str());
-    for path in ["/projects.json", "/simple", &format!("{MOUNT}/viking/planes/volume.vikingxml")] {
+    assert_eq!(
+        server.json("/datasets.json")["datasets"][0]["address"],
+        address.as_str()
+    );
+    for path in [
+        "/projects.json",
+        "/simple",
+        &format!("{MOUNT}/viking/planes/volume.vikingxml"),
+    ] {
         assert!(server.get(path).text().contains(&address), "{path}");
     }
     for path in server.pictures() {
-        assert_eq!(server.get(&path).header("cache-control"), Some(IMMUTABLE), "{path}");
+        assert_eq!(
+            server.get(&path).header("cache-control"),
+            Some(IMMUTABLE),
+            "{path}"
+        );
     }
 }
 
@@ -426,10 +567,21 @@ fn everything() -> Vec<(String, Picture)> {
         (0..SLICES).flat_map(move |at| {
             [
                 ("xy", volumes::plane(seed, at)),
-                ("xz", Picture::of_plane(SLICES, EDGE, |z, x| voxel(z, at, x))),
-                ("yz", Picture::of_plane(SLICES, EDGE, |z, y| voxel(z, y, at))),
+                (
+                    "xz",
+                    Picture::of_plane(SLICES, EDGE, |z, x| voxel(z, at, x)),
+                ),
+                (
+                    "yz",
+                    Picture::of_plane(SLICES, EDGE, |z, y| voxel(z, y, at)),
+                ),
             ]
-            .map(|(plane, picture)| (format!("{MOUNT}/p{seed}/raw/{plane}/{at}/0_0_0.png"), picture))
+            .map(|(plane, picture)| {
+                (
+                    format!("{MOUNT}/p{seed}/raw/{plane}/{at}/0_0_0.png"),
+                    picture,
+                )
+            })
         })
     };
     (0..VOLUMES).flat_map(of_volume).collect()
@@ -471,12 +623,18 @@ fn browse(nginx: &Helper, all: &[(String, Picture)], seed: usize, seen: &Seen) {
     let mut connection = Connection::open(([127, 0, 0, 1], nginx.port).into());
     let mut number = seed;
     while !seen.stop.load(Ordering::SeqCst) {
-        number = number.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        number = number
+            .wrapping_mul(0x5851_F42D_4C95_7F2D)
+            .wrapping_add(0x1405_7B7E_F767_814F);
         let (path, picture) = &all[(number >> 33) % all.len()];
         let began = Instant::now();
         let answer = connection.ask("GET", path, &[]);
         if answer.status >= 500 {
-            seen.failed.lock().unwrap().push((began, Instant::now(), format!("{path}: {}", answer.status)));
+            seen.failed.lock().unwrap().push((
+                began,
+                Instant::now(),
+                format!("{path}: {}", answer.status),
+            ));
         } else {
             assert_eq!(&answer.picture(), picture, "{path}");
             seen.answered.fetch_add(1, Ordering::SeqCst);
@@ -488,10 +646,16 @@ fn browse(nginx: &Helper, all: &[(String, Picture)], seed: usize, seen: &Seen) {
 #[ignore = "slow: needs Redis and nginx"]
 fn a_replica_that_hangs_behind_nginx_is_left_out_and_the_others_answer() {
     let place = Place::new();
-    let Some(redis) = helpers::redis(&place, None, "") else { return };
-    let replicas = ["one", "two", "three"].map(|folder| replica_of_many(&place, folder, redis.port));
-    replicas.iter().for_each(|replica| replica.allow_error("cache.redis"));
-    let Some(nginx) = helpers::nginx(&place, replicas.each_ref().map(|replica| replica.address)) else {
+    let Some(redis) = helpers::redis(&place, None, "") else {
+        return;
+    };
+    let replicas =
+        ["one", "two", "three"].map(|folder| replica_of_many(&place, folder, redis.port));
+    replicas
+        .iter()
+        .for_each(|replica| replica.allow_error("cache.redis"));
+    let Some(nginx) = helpers::nginx(&place, replicas.each_ref().map(|replica| replica.address))
+    else {
         return;
     };
     let (all, seen) = (everything(), Seen::default());
@@ -501,24 +665,35 @@ fn a_replica_that_hangs_behind_nginx_is_left_out_and_the_others_answer() {
             let (nginx, all, seen) = (&nginx, &all, &seen);
             scope.spawn(move || browse(nginx, all, seed, seen));
         }
-        wait_until("clients are answered", || seen.answered.load(Ordering::SeqCst) >= 20 * all.len());
+        wait_until("clients are answered", || {
+            seen.answered.load(Ordering::SeqCst) >= 20 * all.len()
+        });
         seen.stop.store(true, Ordering::SeqCst);
     });
     replicas[1].signal(Signal::CONT);
     assert_eq!(*seen.failed.lock().unwrap(), []);
     let log = fs::read_to_string(place.path("nginx/error.log")).unwrap();
     let timeouts = log.matches("upstream timed out").count();
-    assert!((1..=12).contains(&timeouts), "{timeouts} requests waited for it: {log}");
+    assert!(
+        (1..=12).contains(&timeouts),
+        "{timeouts} requests waited for it: {log}"
+    );
 }
 
 #[test]
 #[ignore = "slow: needs Redis and nginx"]
 fn nobody_notices_when_one_of_three_replicas_behind_nginx_is_killed() {
     let place = Place::new();
-    let Some(redis) = helpers::redis(&place, None, "") else { return };
-    let mut replicas = ["one", "two", "three"].map(|folder| replica_of_many(&place, folder, redis.port));
-    replicas.iter().for_each(|replica| replica.allow_error("cache.redis"));
-    let Some(nginx) = helpers::nginx(&place, replicas.each_ref().map(|replica| replica.address)) else {
+    let Some(redis) = helpers::redis(&place, None, "") else {
+        return;
+    };
+    let mut replicas =
+        ["one", "two", "three"].map(|folder| replica_of_many(&place, folder, redis.port));
+    replicas
+        .iter()
+        .for_each(|replica| replica.allow_error("cache.redis"));
+    let Some(nginx) = helpers::nginx(&place, replicas.each_ref().map(|replica| replica.address))
+    else {
         return;
     };
     let (all, seen) = (everything(), Seen::default());
@@ -551,16 +726,30 @@ fn nobody_notices_when_one_of_three_replicas_behind_nginx_is_killed() {
     let failed = seen.failed.lock().unwrap();
     let was_in_flight =
         |(began, ended, _): &&(Instant, Instant, String)| *began <= killed.1 && *ended >= killed.0;
-    assert!(failed.iter().all(|failure| was_in_flight(&failure)), "{failed:?}");
+    assert!(
+        failed.iter().all(|failure| was_in_flight(&failure)),
+        "{failed:?}"
+    );
     let [one, doomed, three] = replicas;
     drop(doomed);
     let renders = renders_of_killed + one.renders() + three.renders();
     let limit = all.len() + all.len() / 10;
-    assert!(renders as usize <= limit, "{renders} renders of {} tiles", all.len());
+    assert!(
+        renders as usize <= limit,
+        "{renders} renders of {} tiles",
+        all.len()
+    );
     let shares = [one.renders(), renders_of_killed, three.renders()];
-    assert!(shares.iter().all(|share| *share > 0), "every replica has a share: {shares:?}");
+    assert!(
+        shares.iter().all(|share| *share > 0),
+        "every replica has a share: {shares:?}"
+    );
     let log = fs::read_to_string(place.path("nginx/error.log")).unwrap_or_default();
-    let is_severe = |line: &&str| ["[emerg]", "[alert]", "[crit]"].iter().any(|level| line.contains(level));
+    let is_severe = |line: &&str| {
+        ["[emerg]", "[alert]", "[crit]"]
+            .iter()
+            .any(|level| line.contains(level))
+    };
     assert_eq!(log.lines().find(is_severe), None);
 }
 
@@ -571,25 +760,60 @@ fn requests_for_nearby_slices_go_to_the_same_replica() {
     let example = fs::read_to_string(map).unwrap();
     assert!(example.contains("hash $voltile_place consistent;"));
     let place = Place::new();
-    let Some(_) = helpers::needed("nginx") else { return };
+    let Some(_) = helpers::needed("nginx") else {
+        return;
+    };
     // nginx itself says which place it takes a path for.
-    let Some(nginx) = helpers::nginx_places(&place) else { return };
+    let Some(nginx) = helpers::nginx_places(&place) else {
+        return;
+    };
     let mut connection = Connection::open(([127, 0, 0, 1], nginx.port).into());
     for (path, expected) in [
-        ("/ndtilecache/tilecache/brain/raw/xy/1234/5_6_0.png", "brain/xy/12"),
-        ("/k/secret/x/ndtilecache/tilecache/brain/raw/xy/1299/0_0_3.png", "brain/xy/12"),
-        ("/ndtilecache/tilecache/brain/raw/xz/7/1234/5_6_0.png", "brain/xz/12"),
-        ("/ndtilecache/tilecache/mcfc/brain/a:R,b:G/yz/7/5_6_0.png", "brain/yz/"),
-        ("/ndtilecache/tilecache/brain@0123/raw/xy/99/small.png", "brain@0123/xy/"),
-        ("/ndtilecache/tilecache/viking/brain/volume/raw/0/X1_Y2_Z345.png", "brain/xy/3"),
-        ("/neuroglancer/brain/raw/2/0-64_64-128_128-192", "brain/xy/1"),
-        ("/neuroglancer/brain/raw@3/2/0-64_64-128_-64-0", "brain/xy/-"),
+        (
+            "/ndtilecache/tilecache/brain/raw/xy/1234/5_6_0.png",
+            "brain/xy/12",
+        ),
+        (
+            "/k/secret/x/ndtilecache/tilecache/brain/raw/xy/1299/0_0_3.png",
+            "brain/xy/12",
+        ),
+        (
+            "/ndtilecache/tilecache/brain/raw/xz/7/1234/5_6_0.png",
+            "brain/xz/12",
+        ),
+        (
+            "/ndtilecache/tilecache/mcfc/brain/a:R,b:G/yz/7/5_6_0.png",
+            "brain/yz/",
+        ),
+        (
+            "/ndtilecache/tilecache/brain@0123/raw/xy/99/small.png",
+            "brain@0123/xy/",
+        ),
+        (
+            "/ndtilecache/tilecache/viking/brain/volume/raw/0/X1_Y2_Z345.png",
+            "brain/xy/3",
+        ),
+        (
+            "/neuroglancer/brain/raw/2/0-64_64-128_128-192",
+            "brain/xy/1",
+        ),
+        (
+            "/neuroglancer/brain/raw@3/2/0-64_64-128_-64-0",
+            "brain/xy/-",
+        ),
         ("/voxels/brain/raw/0/0-10_0-10_1500-1600.npy", "brain/xy/15"),
         ("/zarr/0.4/brain.ome.zarr/0/3/4/5", "0.4/brain.ome.zarr/0/3"),
-        ("/zarr/0.5/brain/raw.ome.zarr/0/c/3/4/5", "0.5/brain/raw.ome.zarr/0/c/3"),
+        (
+            "/zarr/0.5/brain/raw.ome.zarr/0/c/3/4/5",
+            "0.5/brain/raw.ome.zarr/0/c/3",
+        ),
         ("/datasets.json", "/datasets.json"),
     ] {
         let answer = connection.ask("GET", path, &[]);
-        assert_eq!((answer.status, answer.text().as_str()), (200, expected), "{path}");
+        assert_eq!(
+            (answer.status, answer.text().as_str()),
+            (200, expected),
+            "{path}"
+        );
     }
 }

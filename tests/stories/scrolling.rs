@@ -1,5 +1,6 @@
-//! Scrolling: the next slices are prefetched, prefetching yields to requests, and tiles have the same pixels however their
-//! chunks are read: in part, whole, from the cache, mapped, through libhdf5, by a prefetch, by several threads.
+//! Scrolling: the next slices are prefetched, prefetching yields to requests, and tiles have the
+//! same pixels however their chunks are read: in part, whole, from the cache, mapped, through
+//! libhdf5, by a prefetch, by several threads.
 
 use std::path::Path;
 use std::thread;
@@ -23,7 +24,9 @@ fn the_next_slices_are_prefetched() {
     volumes::planes(&place.path("planes.h5"), 10, 1, Stored::Gzip);
     let server = place.serve(["planes.h5"]);
     server.tile(&plane_path(4));
-    wait_until("two slices ahead and one behind are rendered", || server.count(RENDERED) == 3);
+    wait_until("two slices ahead and one behind are rendered", || {
+        server.count(RENDERED) == 3
+    });
     assert_eq!(server.renders(), 1, "prefetched tiles are counted apart");
     for z in [5, 6, 3] {
         assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z));
@@ -35,14 +38,20 @@ fn the_next_slices_are_prefetched() {
 fn thick(path: &Path) {
     let data = Array3::from_shape_fn((64, 256, 256), |(z, y, x)| voxel(z, y, x));
     let file = hdf5::File::create(path).unwrap();
-    file.new_dataset_builder().with_data(&data).chunk((32, 128, 128)).deflate(1).create("raw").unwrap();
+    file.new_dataset_builder()
+        .with_data(&data)
+        .chunk((32, 128, 128))
+        .deflate(1)
+        .create("raw")
+        .unwrap();
 }
 
 #[test]
 fn a_scroll_decodes_each_chunk_once() {
     let place = Place::new();
     thick(&place.path("thick.h5"));
-    // Without finishing chunks in between, which `checksums` tests, and without a sample, which reads chunks too.
+    // Without finishing chunks in between, which `checksums` tests, and without a sample, which
+    // reads chunks too.
     let server = place.serve([
         "thick.h5",
         "--set",
@@ -55,7 +64,13 @@ fn a_scroll_decodes_each_chunk_once() {
     let decoded = || server.count("voltile_chunk_reads_total");
     let see = |z: usize| {
         let expected = Picture::of_plane(256, 256, |y, x| voxel(z, y, x));
-        assert_eq!(server.tile(&format!("thick/raw/xy/{z}/0_0_0.png")).picture(), expected, "{z}");
+        assert_eq!(
+            server
+                .tile(&format!("thick/raw/xy/{z}/0_0_0.png"))
+                .picture(),
+            expected,
+            "{z}"
+        );
     };
     (0..32).for_each(see);
     assert_eq!(decoded(), 4 + 4, "the prefix for the first slice, then all");
@@ -68,7 +83,12 @@ fn a_tile_decodes_only_the_rows_it_needs_of_a_chunk_of_one_slice() {
     let place = Place::new();
     let data = Array3::from_shape_fn((1, 1000, 1000), |(z, y, x)| voxel(z, y, x));
     let file = hdf5::File::create(place.path("flat.h5")).unwrap();
-    file.new_dataset_builder().with_data(&data).chunk((1, 500, 500)).deflate(1).create("raw").unwrap();
+    file.new_dataset_builder()
+        .with_data(&data)
+        .chunk((1, 500, 500))
+        .deflate(1)
+        .create("raw")
+        .unwrap();
     file.close().unwrap();
     // Without a sample, which reads all chunks of so small a volume.
     let server = place.serve([
@@ -95,7 +115,9 @@ fn no_slices_beyond_the_volume_are_prefetched_and_prefetching_can_be_off() {
     volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
     let server = place.serve(["planes.h5"]);
     server.tile(&plane_path(1));
-    wait_until("the only other slice is rendered", || server.count(RENDERED) == 1);
+    wait_until("the only other slice is rendered", || {
+        server.count(RENDERED) == 1
+    });
     server.tile(&plane_path(0));
     let without = place.serve(["planes.h5", "--set", "render.neighbours=0"]);
     (0..2).for_each(|z| drop(without.tile(&plane_path(z))));
@@ -112,8 +134,8 @@ fn a_prefetch_yields_to_a_request() {
          [datasets.slow]\nfile = \"slow.h5\"\n[datasets.slow.channels.raw]\nwindow = [0, 200]\n",
     );
     let server = place.serve::<&str>([]);
-    // The neighbours of a slow tile are slow too. Others are requested after several delays, one of which ends while a
-    // neighbour is being rendered.
+    // The neighbours of a slow tile are slow too. Others are requested after several delays, one of
+    // which ends while a neighbour is being rendered.
     until_in_time(|attempt| {
         let z = 4 * attempt;
         server.tile(&format!("slow/raw/xy/{z}/0_0_{SLOW_LEVEL}.png"));
@@ -138,8 +160,18 @@ fn mixture(path: &Path) -> [&'static str; 6] {
     let new = || file.new_dataset_builder().with_data(&data);
     new().create("flat").unwrap();
     new().chunk((16, 32, 48)).create("bare").unwrap();
-    new().chunk((16, 32, 48)).deflate(4).create("deflated").unwrap();
-    new().chunk((64, 64, 64)).shuffle().deflate(1).fletcher32().create("checked").unwrap();
+    new()
+        .chunk((16, 32, 48))
+        .deflate(4)
+        .create("deflated")
+        .unwrap();
+    new()
+        .chunk((64, 64, 64))
+        .shuffle()
+        .deflate(1)
+        .fletcher32()
+        .create("checked")
+        .unwrap();
     new().chunk((16, 32, 48)).nbit().create("packed").unwrap();
     let wide = data.mapv(u16::from);
     file.new_dataset_builder()
@@ -159,18 +191,33 @@ fn chosen(names: &[&str], number: usize) -> (String, Picture) {
     let (plane, slice, picture) = match number / 7 % 3 {
         0 => {
             let z = number / 21 % depth;
-            ("xy", z, Picture::of_plane(height, width, |y, x| voxel(z, y, x)))
+            (
+                "xy",
+                z,
+                Picture::of_plane(height, width, |y, x| voxel(z, y, x)),
+            )
         }
         1 => {
             let y = number / 21 % height;
-            ("xz", y, Picture::of_plane(depth, width, |z, x| voxel(z, y, x)))
+            (
+                "xz",
+                y,
+                Picture::of_plane(depth, width, |z, x| voxel(z, y, x)),
+            )
         }
         _ => {
             let x = number / 21 % width;
-            ("yz", x, Picture::of_plane(depth, height, |z, y| voxel(z, y, x)))
+            (
+                "yz",
+                x,
+                Picture::of_plane(depth, height, |z, y| voxel(z, y, x)),
+            )
         }
     };
-    (format!("{MOUNT}/mixture/{name}/{plane}/{slice}/0_0_0.png"), picture)
+    (
+        format!("{MOUNT}/mixture/{name}/{plane}/{slice}/0_0_0.png"),
+        picture,
+    )
 }
 
 fn walk_all(server: &Server, names: &[&str], walks: usize, steps: usize) {
@@ -182,7 +229,8 @@ fn walk_all(server: &Server, names: &[&str], walks: usize, steps: usize) {
                     // Random tiles alternate with a scroll.
                     let number = (walk * 7919 + step).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
                     let scroll = (step / 2) * 21 + walk * 7 + walk % names.len();
-                    let (path, expected) = chosen(names, if step % 2 == 0 { number } else { scroll });
+                    let (path, expected) =
+                        chosen(names, if step % 2 == 0 { number } else { scroll });
                     let answer = connection.get(&path);
                     assert_eq!((answer.status, answer.picture()), (200, expected), "{path}");
                 }
@@ -201,8 +249,18 @@ fn all_ways_to_read_voxels_give_the_same_pixels_concurrently() {
     );
     // Caches that are too small, and ones that keep everything.
     for (chunks, tiles) in [("2 MiB", "64 KiB"), ("64 MiB", "64 MiB"), ("2 MiB", "0")] {
-        let caches = [format!("cache.chunks={chunks}"), format!("cache.tiles={tiles}")];
-        let server = place.serve(["--set", &caches[0], "--set", &caches[1], "--set", "render.threads=2"]);
+        let caches = [
+            format!("cache.chunks={chunks}"),
+            format!("cache.tiles={tiles}"),
+        ];
+        let server = place.serve([
+            "--set",
+            &caches[0],
+            "--set",
+            &caches[1],
+            "--set",
+            "render.threads=2",
+        ]);
         walk_all(&server, &names, 4, 120);
     }
 }

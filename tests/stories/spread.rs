@@ -1,6 +1,7 @@
 //! Volumes in many files: a missing part is a gap, and an unreadable one is an error.
 //!
-//! The volumes are BigDataViewer's with a file for each time point. All voxels at time t are 10 t + 10.
+//! The volumes are BigDataViewer's with a file for each time point. All voxels at time t are 10 t +
+//! 10.
 
 use std::fs;
 
@@ -14,9 +15,15 @@ fn spread(place: &Place, times: usize) {
         made::put(main, "s00/resolutions", &factors);
         for time in 0..times {
             let group = main.create_group(&format!("t{time:05}/s00/0")).unwrap();
-            group.link_external(&format!("part{time}.h5"), "/cells", "cells").unwrap();
+            group
+                .link_external(&format!("part{time}.h5"), "/cells", "cells")
+                .unwrap();
             made::file(&place.path(&format!("part{time}.h5")), |part| {
-                made::put(part, "cells", &ArrayD::from_elem(IxDyn(&[2, 5, 7]), 10 * time as u8 + 10));
+                made::put(
+                    part,
+                    "cells",
+                    &ArrayD::from_elem(IxDyn(&[2, 5, 7]), 10 * time as u8 + 10),
+                );
             });
         }
     });
@@ -25,7 +32,11 @@ fn spread(place: &Place, times: usize) {
 /// The first pixel of a time point, or the status of the error.
 fn pixel(server: &Server, time: usize) -> Result<u8, u16> {
     let answer = server.tile(&format!("main/s00/xy/{time}/1/0_0_0.png"));
-    if answer.status == 200 { Ok(answer.picture().pixels[0]) } else { Err(answer.status) }
+    if answer.status == 200 {
+        Ok(answer.picture().pixels[0])
+    } else {
+        Err(answer.status)
+    }
 }
 
 fn pixels(server: &Server, times: usize) -> Vec<Result<u8, u16>> {
@@ -53,10 +64,17 @@ fn the_first_part_may_be_unreadable() {
     assert_eq!(pixels(&server, 3), [Err(500), Ok(20), Ok(30)]);
 }
 
-/// A server of `main.h5` with a limit on its descriptors. It has one worker, so that the number of cores does not change how
-/// many it needs for itself.
+/// A server of `main.h5` with a limit on its descriptors. It has one worker, so that the number of
+/// cores does not change how many it needs for itself.
 fn with_limit(place: &Place, limit: &str) -> Server {
-    let serve = ["serve", "--bind", "127.0.0.1:0", "--set", "server.workers=1", "main.h5"];
+    let serve = [
+        "serve",
+        "--bind",
+        "127.0.0.1:0",
+        "--set",
+        "server.workers=1",
+        "main.h5",
+    ];
     place.start(place.limited(limit, serve))
 }
 
@@ -80,11 +98,15 @@ fn parts_that_cannot_be_opened_for_lack_of_descriptors_are_errors_and_not_gaps()
     spread(&place, TIMES);
     let server = with_limit(&place, "ulimit -n 48");
     server.expect_error("raise the limit of open files (`ulimit -n`)");
-    // The time points requested last stay open, so that at some point there is no descriptor for another.
+    // The time points requested last stay open, so that at some point there is no descriptor for
+    // another.
     let pixels = pixels(&server, TIMES);
     let right = |time: usize| Ok(10 * time as u8 + 10);
     assert!(
-        pixels.iter().enumerate().all(|(time, pixel)| *pixel == right(time) || *pixel == Err(500)),
+        pixels
+            .iter()
+            .enumerate()
+            .all(|(time, pixel)| *pixel == right(time) || *pixel == Err(500)),
         "{pixels:?}"
     );
     assert_eq!(pixels[0], right(0));

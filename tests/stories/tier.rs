@@ -1,5 +1,5 @@
-//! The disk cache: tiles are served again after a restart, are complete even after a kill, stay within the budget, and
-//! failures of the directory do not disturb requests.
+//! The disk cache: tiles are served again after a restart, are complete even after a kill, stay
+//! within the budget, and failures of the directory do not disturb requests.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -36,28 +36,45 @@ fn plane_path(z: usize) -> String {
 
 /// A server with a disk cache and without prefetching.
 fn served(place: &Place, more: &[&str]) -> Server {
-    let mut arguments = vec!["--set", "cache.directory=cache", "--set", "render.neighbours=0"];
+    let mut arguments = vec![
+        "--set",
+        "cache.directory=cache",
+        "--set",
+        "render.neighbours=0",
+    ];
     arguments.extend(more);
     place.serve(arguments)
 }
 
 fn served_planes(place: &Place) -> Server {
-    served(place, &["planes.h5", "--set", "datasets.planes.channels.raw.window=full"])
+    served(
+        place,
+        &[
+            "planes.h5",
+            "--set",
+            "datasets.planes.channels.raw.window=full",
+        ],
+    )
 }
 
 /// Requests every plane, and waits until all tiles are on disk.
 fn warmed(place: &Place, planes: usize) {
     volumes::planes(&place.path("planes.h5"), planes, 1, Stored::Flat);
     let server = served_planes(place);
-    (0..planes).for_each(|z| assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z)));
-    wait_until("all tiles are written", || server.count(WRITES) == planes as u64);
+    (0..planes)
+        .for_each(|z| assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z)));
+    wait_until("all tiles are written", || {
+        server.count(WRITES) == planes as u64
+    });
 }
 
 /// The files of all tiles of a token, sorted.
 fn tiles(place: &Place, token: &str) -> Vec<PathBuf> {
     let listed = |path: &Path| {
         let entries = fs::read_dir(path).into_iter().flatten();
-        entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+        entries
+            .map(|entry| entry.unwrap().path())
+            .collect::<Vec<_>>()
     };
     let fans = listed(&place.path("cache/tiles").join(token));
     let mut tiles: Vec<_> = fans.iter().flat_map(|fan| listed(fan)).collect();
@@ -68,7 +85,14 @@ fn tiles(place: &Place, token: &str) -> Vec<PathBuf> {
 
 /// The report of `voltile cache stats` with every tile verified.
 fn stats(place: &Place) -> Value {
-    let outcome = place.run(["cache", "stats", "--directory", "cache", "--verify", "--json"]);
+    let outcome = place.run([
+        "cache",
+        "stats",
+        "--directory",
+        "cache",
+        "--verify",
+        "--json",
+    ]);
     assert_eq!(outcome.code, 0, "{}", outcome.err);
     serde_json::from_str(&outcome.out).unwrap()
 }
@@ -90,7 +114,12 @@ fn tiles_are_served_after_a_restart_without_being_rendered() {
         assert_eq!((again.etag(), &again.body), (before.etag(), &before.body));
     }
     assert_eq!(server.tile(overview).body, small.body);
-    let counts = [HITS, "voltile_renders_total", "voltile_chunk_reads_total", WRITES];
+    let counts = [
+        HITS,
+        "voltile_renders_total",
+        "voltile_chunk_reads_total",
+        WRITES,
+    ];
     assert_eq!(counts.map(|name| server.count(name)), [21, 0, 0, 0]);
     server.tile(&plane_path(0));
     assert_eq!(server.count(HITS), 21, "it is in memory now");
@@ -101,10 +130,24 @@ fn prefetched_tiles_come_from_the_disk_cache_if_possible() {
     let place = Place::new();
     warmed(&place, 12);
     let as_stored = "datasets.planes.channels.raw.window=full";
-    let server = place.serve(["planes.h5", "--set", "cache.directory=cache", "--set", as_stored]);
+    let server = place.serve([
+        "planes.h5",
+        "--set",
+        "cache.directory=cache",
+        "--set",
+        as_stored,
+    ]);
     server.tile(&plane_path(5));
-    wait_until("two slices ahead and one behind are fetched", || server.count(HITS) == 4);
-    assert_eq!((server.renders(), server.count("voltile_neighbours_rendered_total")), (0, 0));
+    wait_until("two slices ahead and one behind are fetched", || {
+        server.count(HITS) == 4
+    });
+    assert_eq!(
+        (
+            server.renders(),
+            server.count("voltile_neighbours_rendered_total")
+        ),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -128,7 +171,10 @@ fn the_largest_possible_tiles_are_stored() {
     let place = Place::new();
     let file = hdf5::File::create(place.path("rgb.h5")).unwrap();
     let data = ndarray::Array4::from_shape_fn((1, 512, 512, 3), |(_, y, x, c)| noise(c, y, x));
-    file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+    file.new_dataset_builder()
+        .with_data(&data)
+        .create("raw")
+        .unwrap();
     file.close().unwrap();
     place.write(
         "voltile.toml",
@@ -158,8 +204,8 @@ fn tiles_of_a_changed_file_are_rendered_again() {
     assert_eq!((server.renders(), server.count(HITS)), (4, 0));
 }
 
-/// The file is edited while it is served, and restored together with its modification time, as from a backup: tiles have the
-/// old keys again.
+/// The file is edited while it is served, and restored together with its modification time, as from
+/// a backup: tiles have the old keys again.
 #[test]
 fn a_tile_of_an_edited_file_is_not_stored_under_the_key_of_the_original() {
     let place = Place::new();
@@ -176,7 +222,12 @@ fn a_tile_of_an_edited_file_is_not_stored_under_the_key_of_the_original() {
         answer.status == 200 && answer.picture() != volumes::plane(1, 1)
     });
     volumes::invert(&path, &bytes[1]);
-    OpenOptions::new().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(time)
+        .unwrap();
     server.wait_for_log("has changed since it was opened");
     drop(server);
     let server = served_planes(&place);
@@ -209,9 +260,18 @@ fn damaged_tiles_are_removed_counted_logged_and_rendered_again() {
         assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z));
     }
     wait_until("they are written again", || server.count(WRITES) == 5);
-    assert_eq!([HITS, CORRUPT, ERRORS].map(|name| server.count(name)), [3, 5, 0]);
+    assert_eq!(
+        [HITS, CORRUPT, ERRORS].map(|name| server.count(name)),
+        [3, 5, 0]
+    );
     server.wait_for_log("is damaged and was removed");
-    assert_eq!((stats(&place)["tiles"].as_u64(), stats(&place)["corrupt"].as_u64()), (Some(8), Some(0)));
+    assert_eq!(
+        (
+            stats(&place)["tiles"].as_u64(),
+            stats(&place)["corrupt"].as_u64()
+        ),
+        (Some(8), Some(0))
+    );
 }
 
 /// The planes of the large volume; each fills a tile.
@@ -227,24 +287,43 @@ fn noise(z: usize, y: usize, x: usize) -> u8 {
 fn large(place: &Place) {
     let file = hdf5::File::create(place.path("large.h5")).unwrap();
     let data = Array3::from_shape_fn((LARGE, 512, 512), |(z, y, x)| noise(z, y, x));
-    file.new_dataset_builder().with_data(&data).create("raw").unwrap();
+    file.new_dataset_builder()
+        .with_data(&data)
+        .create("raw")
+        .unwrap();
     file.close().unwrap();
 }
 
 /// The tiles of a round; each has others.
 fn round_of(round: usize) -> Vec<String> {
-    let channel =
-        ["large/raw", "mcfc/large/raw:C", "mcfc/large/raw:M", "mcfc/large/raw:R", "mcfc/large/raw:G"];
+    let channel = [
+        "large/raw",
+        "mcfc/large/raw:C",
+        "mcfc/large/raw:M",
+        "mcfc/large/raw:R",
+        "mcfc/large/raw:G",
+    ];
     let plane = |z| format!("{}/xy/{z}/0_0_0.png", channel[round % 5]);
     let across = |slice| format!("large/raw/xz/{}/0_0_0.png", slice + LARGE * (round - 5));
-    (0..LARGE).map(|slice| if round < 5 { plane(slice) } else { across(slice) }).collect()
+    (0..LARGE)
+        .map(|slice| {
+            if round < 5 {
+                plane(slice)
+            } else {
+                across(slice)
+            }
+        })
+        .collect()
 }
 
 /// Requests tiles until all are answered or the server is gone.
 fn asked(address: SocketAddr, paths: &[String], next: &AtomicUsize) -> io::Result<()> {
     while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
         let mut stream = TcpStream::connect(address)?;
-        write!(stream, "GET {MOUNT}/{path} HTTP/1.1\r\nHost: voltile.test\r\nConnection: close\r\n\r\n")?;
+        write!(
+            stream,
+            "GET {MOUNT}/{path} HTTP/1.1\r\nHost: voltile.test\r\nConnection: close\r\n\r\n"
+        )?;
         stream.read_to_end(&mut Vec::new())?;
     }
     Ok(())
@@ -266,13 +345,18 @@ fn a_killed_server_leaves_no_incomplete_or_wrong_tile() {
             for _ in 0..4 {
                 scope.spawn(|| asked(address, &paths, &next));
             }
-            wait_until("it is in the middle of writing", || tiles(&place, "large").len() >= left + moment);
+            wait_until("it is in the middle of writing", || {
+                tiles(&place, "large").len() >= left + moment
+            });
             server.kill();
         });
         left = tiles(&place, "large").len();
     }
     let found = stats(&place);
-    assert_eq!((found["tiles"].as_u64(), found["corrupt"].as_u64()), (Some(left as u64), Some(0)));
+    assert_eq!(
+        (found["tiles"].as_u64(), found["corrupt"].as_u64()),
+        (Some(left as u64), Some(0))
+    );
     let with = served(&place, &["large.h5"]);
     let without = place.serve(["large.h5", "--set", "render.neighbours=0"]);
     let paths: Vec<_> = (0..ROUNDS).flat_map(round_of).collect();
@@ -283,7 +367,10 @@ fn a_killed_server_leaves_no_incomplete_or_wrong_tile() {
                 let (mut with, mut without) = (with.connect(), without.connect());
                 for path in paths.iter().skip(half).step_by(2) {
                     let target = format!("{MOUNT}/{path}");
-                    assert!(with.get(&target).picture() == without.get(&target).picture(), "{path}");
+                    assert!(
+                        with.get(&target).picture() == without.get(&target).picture(),
+                        "{path}"
+                    );
                 }
             });
         }
@@ -309,8 +396,14 @@ fn the_disk_cache_is_kept_within_its_budget() {
     wait_until("the excess is removed", is_settled);
     let found = stats(&place);
     assert!(found["bytes"].as_u64().unwrap() <= 4 << 20, "{found}");
-    assert_eq!(server.count(WRITES) - server.count(EVICTED), found["tiles"].as_u64().unwrap());
-    assert!(found["tiles"].as_u64().unwrap() > 5, "only the excess is removed: {found}");
+    assert_eq!(
+        server.count(WRITES) - server.count(EVICTED),
+        found["tiles"].as_u64().unwrap()
+    );
+    assert!(
+        found["tiles"].as_u64().unwrap() > 5,
+        "only the excess is removed: {found}"
+    );
 }
 
 #[test]
@@ -320,14 +413,19 @@ fn a_directory_beyond_its_budget_at_start_is_reduced_to_it() {
     let oldest: Vec<_> = tiles(&place, "planes").into_iter().take(10).collect();
     for path in &oldest {
         let file = OpenOptions::new().write(true).open(path).unwrap();
-        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap();
     }
     let budget = format!("cache.disk={}", 25 * 4096);
     let server = served(&place, &["planes.h5", "--set", &budget]);
     wait_until("the excess is removed", || server.count(BYTES) == 22 * 4096);
     let left = tiles(&place, "planes");
     assert_eq!((left.len(), server.count(EVICTED)), (22, 8));
-    assert_eq!(oldest.iter().filter(|path| left.contains(path)).count(), 2, "the oldest go first");
+    assert_eq!(
+        oldest.iter().filter(|path| left.contains(path)).count(),
+        2,
+        "the oldest go first"
+    );
 }
 
 #[test]
@@ -337,14 +435,19 @@ fn tiles_dated_in_the_future_are_removed_first_unless_they_are_read() {
     let ahead: Vec<_> = tiles(&place, "planes").into_iter().take(10).collect();
     for path in &ahead {
         let file = OpenOptions::new().write(true).open(path).unwrap();
-        file.set_modified(std::time::SystemTime::now() + Duration::from_secs(365 * 24 * 3600)).unwrap();
+        file.set_modified(std::time::SystemTime::now() + Duration::from_secs(365 * 24 * 3600))
+            .unwrap();
     }
     let budget = format!("cache.disk={}", 25 * 4096);
     let server = served(&place, &["planes.h5", "--set", &budget]);
     wait_until("the excess is removed", || server.count(BYTES) == 22 * 4096);
     let left = tiles(&place, "planes");
     assert_eq!((left.len(), server.count(EVICTED)), (22, 8));
-    assert_eq!(ahead.iter().filter(|path| left.contains(path)).count(), 2, "they go first");
+    assert_eq!(
+        ahead.iter().filter(|path| left.contains(path)).count(),
+        2,
+        "they go first"
+    );
 }
 
 #[test]
@@ -355,18 +458,29 @@ fn two_servers_share_one_directory() {
     let paths = round_of(0);
     let (first, both) = paths.split_at(LARGE / 2);
     first.iter().for_each(|path| drop(one.tile(path).picture()));
-    wait_until("the first server has written its tiles", || one.count(WRITES) == first.len() as u64);
+    wait_until("the first server has written its tiles", || {
+        one.count(WRITES) == first.len() as u64
+    });
     first.iter().for_each(|path| drop(two.tile(path).picture()));
     assert_eq!((two.renders(), two.count(HITS)), (0, first.len() as u64));
     thread::scope(|scope| {
         for server in [&one, &two] {
-            scope.spawn(move || both.iter().for_each(|path| drop(server.tile(path).picture())));
+            scope.spawn(move || {
+                both.iter()
+                    .for_each(|path| drop(server.tile(path).picture()))
+            });
         }
     });
     let (mut one, mut two) = (one, two);
     one.stop();
     two.stop();
-    assert_eq!((stats(&place)["tiles"].as_u64(), stats(&place)["corrupt"].as_u64()), (Some(60), Some(0)));
+    assert_eq!(
+        (
+            stats(&place)["tiles"].as_u64(),
+            stats(&place)["corrupt"].as_u64()
+        ),
+        (Some(60), Some(0))
+    );
 }
 
 #[test]
@@ -374,7 +488,9 @@ fn only_the_server_that_holds_the_lease_evicts_and_another_takes_over_after_it_w
     let place = Place::new();
     warmed(&place, 30);
     let mut first = served_planes(&place);
-    wait_until("it has counted the tiles", || first.count(BYTES) == 30 * 4096);
+    wait_until("it has counted the tiles", || {
+        first.count(BYTES) == 30 * 4096
+    });
     let small = ["planes.h5", "--set", "cache.disk=\"100 KiB\""];
     let second = served(&place, &small);
     (0..3).for_each(|z| drop(second.tile(&plane_path(z)).picture()));
@@ -383,7 +499,9 @@ fn only_the_server_that_holds_the_lease_evicts_and_another_takes_over_after_it_w
     assert_eq!([EVICTED, BYTES].map(|name| second.count(name)), [0, 0]);
     first.kill();
     let third = served(&place, &small);
-    wait_until("one of them evicts", || second.count(BYTES) + third.count(BYTES) == 22 * 4096);
+    wait_until("one of them evicts", || {
+        second.count(BYTES) + third.count(BYTES) == 22 * 4096
+    });
     assert_eq!(tiles(&place, "planes").len(), 22);
 }
 
@@ -400,10 +518,16 @@ fn tiles_are_served_and_few_lines_logged_if_the_directory_can_be_neither_read_no
     for z in 0..30 {
         assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z));
     }
-    wait_until("all reads and writes have failed", || server.count(ERRORS) == 60);
+    wait_until("all reads and writes have failed", || {
+        server.count(ERRORS) == 60
+    });
     server.wait_for_log("cache.directory");
     // Three lines a minute for each of two kinds of errors.
-    let lines = server.log().lines().filter(|line| line.contains("cache.directory")).count();
+    let lines = server
+        .log()
+        .lines()
+        .filter(|line| line.contains("cache.directory"))
+        .count();
     assert!((1..30).contains(&lines), "{}", server.log());
     fs::remove_file(place.path("cache/tiles/planes")).unwrap();
     volumes::planes(&place.path("more.h5"), 1, 1, Stored::Flat);
@@ -419,10 +543,16 @@ fn a_foreign_directory_is_refused_and_not_changed() {
     volumes::planes(&place.path("planes.h5"), 1, 1, Stored::Flat);
     fs::create_dir(place.path("thesis")).unwrap();
     place.write("thesis/chapter.tex", "words");
-    for (directory, reason) in [("thesis", "nor a voltile cache"), ("planes.h5", "not a directory")] {
+    for (directory, reason) in [
+        ("thesis", "nor a voltile cache"),
+        ("planes.h5", "not a directory"),
+    ] {
         let set = format!("cache.directory={directory}");
         for (arguments, code) in [
-            (vec!["serve", "planes.h5", "--bind", "127.0.0.1:0", "--set", &set], 2),
+            (
+                vec!["serve", "planes.h5", "--bind", "127.0.0.1:0", "--set", &set],
+                2,
+            ),
             (vec!["check", "planes.h5", "--set", &set], 1),
             (vec!["cache", "stats", "--set", &set], 2),
             (vec!["cache", "stats", "--directory", directory], 2),
@@ -430,7 +560,11 @@ fn a_foreign_directory_is_refused_and_not_changed() {
         ] {
             let outcome = place.run(&arguments);
             assert_eq!(outcome.code, code, "{arguments:?}: {}", outcome.err);
-            assert!(outcome.err.contains(reason) && outcome.err.contains(directory), "{}", outcome.err);
+            assert!(
+                outcome.err.contains(reason) && outcome.err.contains(directory),
+                "{}",
+                outcome.err
+            );
         }
     }
     assert_eq!(fs::read_dir(place.path("thesis")).unwrap().count(), 1);
@@ -453,32 +587,54 @@ fn a_service_without_a_server_warms_each_tile_once() {
     let path = place.path("planes.h5");
     let bytes = volumes::planes(&path, 6, 1, Stored::Flat);
     let (metrics, activity) = (Metrics::default(), Activity::default());
-    let settings = load(&Layers { files: vec![path.clone().into()], ..Layers::default() }).settings;
+    let settings = load(&Layers {
+        files: vec![path.clone().into()],
+        ..Layers::default()
+    })
+    .settings;
     let catalog = Catalog::open(&settings, &metrics, &activity).catalog;
     let pool = RenderPool::new(NonZeroUsize::MIN, 4, activity).unwrap();
     let directory = Directory::open(&place.path("cache")).unwrap();
     let tier = Tier::start(Backend::Directory, directory, metrics.tier.clone()).unwrap();
-    let service =
-        TileService::new(catalog, 0, 0, pool, metrics.clone()).unwrap().with_tiers(Tiers::new(vec![tier]));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let service = TileService::new(catalog, 0, 0, pool, metrics.clone())
+        .unwrap()
+        .with_tiers(Tiers::new(vec![tier]));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let warm = |z: usize| {
         let path = format!("{MOUNT}/{}", plane_path(z));
         let request = TilePath::split(&path).unwrap().unwrap().request().unwrap();
         let identified = runtime
-            .block_on(service.identify(&service.catalog(), &request, Demand::prefetch(Client::InProcess)))
+            .block_on(service.identify(
+                &service.catalog(),
+                &request,
+                Demand::prefetch(Client::InProcess),
+            ))
             .unwrap();
         runtime.block_on(service.warm(&identified))
     };
     for z in 0..5 {
         assert!(matches!(warm(z), Ok(Warmed::Drawn(bytes)) if bytes > 1000));
-        assert_eq!(tiles(&place, "planes").len(), z + 1, "it is written when the call returns");
+        assert_eq!(
+            tiles(&place, "planes").len(),
+            z + 1,
+            "it is written when the call returns"
+        );
         assert!(matches!(warm(z), Ok(Warmed::WasThere)));
     }
     assert!(matches!(warm(6), Ok(Warmed::Black)));
     assert_eq!((metrics.renders.get(), metrics.tier.writes.get()), (5, 5));
-    let request = TilePath::split(&format!("{MOUNT}/{}", plane_path(5))).unwrap().unwrap().request().unwrap();
+    let request = TilePath::split(&format!("{MOUNT}/{}", plane_path(5)))
+        .unwrap()
+        .unwrap()
+        .request()
+        .unwrap();
     let prefetch = Demand::prefetch(Client::InProcess);
-    let identified = runtime.block_on(service.identify(&service.catalog(), &request, prefetch)).unwrap();
+    let identified = runtime
+        .block_on(service.identify(&service.catalog(), &request, prefetch))
+        .unwrap();
     volumes::invert(&path, &bytes[5]);
     let warmed = runtime.block_on(service.warm(&identified));
     let error = warmed.expect_err("its file has changed").public();
@@ -490,7 +646,12 @@ fn a_service_without_a_server_warms_each_tile_once() {
 fn check_creates_no_directory() {
     let place = Place::new();
     volumes::planes(&place.path("planes.h5"), 1, 1, Stored::Flat);
-    assert_eq!(place.run(["check", "planes.h5", "--set", "cache.directory=cache"]).code, 0);
+    assert_eq!(
+        place
+            .run(["check", "planes.h5", "--set", "cache.directory=cache"])
+            .code,
+        0
+    );
     assert!(!place.path("cache").exists());
 }
 
@@ -502,7 +663,13 @@ fn two_tokens() -> Place {
     }
     let mut server = served(&place, &["one.h5", "two.h5"]);
     for (token, count) in [("one", 5), ("two", 3)] {
-        (0..count).for_each(|z| drop(server.tile(&format!("{token}/raw/xy/{z}/0_0_0.png")).picture()));
+        (0..count).for_each(|z| {
+            drop(
+                server
+                    .tile(&format!("{token}/raw/xy/{z}/0_0_0.png"))
+                    .picture(),
+            )
+        });
     }
     server.stop();
     place
@@ -511,40 +678,83 @@ fn two_tokens() -> Place {
 #[test]
 fn stats_count_tiles_by_token() {
     let place = two_tokens();
-    place.write("voltile.toml", "[cache]\ndirectory = \"cache\"\ndisk = \"1 GiB\"\n");
+    place.write(
+        "voltile.toml",
+        "[cache]\ndirectory = \"cache\"\ndisk = \"1 GiB\"\n",
+    );
     let outcome = place.run(["cache", "stats", "--json"]);
     let found: Value = serde_json::from_str(&outcome.out).unwrap();
-    assert_eq!((found["budget"].as_u64(), found["tiles"].as_u64()), (Some(1 << 30), Some(8)));
-    assert_eq!((found["bytes"].as_u64(), found["corrupt"].as_u64()), (Some(8 * 4096), None));
-    let counted =
-        |token: usize| (found["tokens"][token]["token"].clone(), found["tokens"][token]["tiles"].clone());
-    assert_eq!([counted(0), counted(1)], [("one".into(), 5.into()), ("two".into(), 3.into())]);
+    assert_eq!(
+        (found["budget"].as_u64(), found["tiles"].as_u64()),
+        (Some(1 << 30), Some(8))
+    );
+    assert_eq!(
+        (found["bytes"].as_u64(), found["corrupt"].as_u64()),
+        (Some(8 * 4096), None)
+    );
+    let counted = |token: usize| {
+        (
+            found["tokens"][token]["token"].clone(),
+            found["tokens"][token]["tiles"].clone(),
+        )
+    };
+    assert_eq!(
+        [counted(0), counted(1)],
+        [("one".into(), 5.into()), ("two".into(), 3.into())]
+    );
     let table = place.run(["cache", "stats", "--verify"]);
-    for word in ["1.0 GiB", "one", "two", "5 tiles", "8 tiles", "32.0 KiB", "0 damaged"] {
+    for word in [
+        "1.0 GiB",
+        "one",
+        "two",
+        "5 tiles",
+        "8 tiles",
+        "32.0 KiB",
+        "0 damaged",
+    ] {
         assert!(table.out.contains(word), "{word} is not in {}", table.out);
     }
     let nothing = place.run(["cache", "stats", "--directory", "nowhere"]);
-    assert!(nothing.code == 0 && nothing.out.contains("0 tiles"), "{}", nothing.out);
+    assert!(
+        nothing.code == 0 && nothing.out.contains("0 tiles"),
+        "{}",
+        nothing.out
+    );
     fs::remove_file(place.path("voltile.toml")).unwrap();
     let unnamed = place.run(["cache", "stats"]);
-    assert!(unnamed.code == 2 && unnamed.err.contains("cache.directory"), "{}", unnamed.err);
+    assert!(
+        unnamed.code == 2 && unnamed.err.contains("cache.directory"),
+        "{}",
+        unnamed.err
+    );
 }
 
 #[test]
 fn clear_removes_the_tiles_of_one_token_or_of_all() {
     let place = two_tokens();
-    let clear = |more: &[&str]| place.run([&["cache", "clear", "--directory", "cache"][..], more].concat());
+    let clear =
+        |more: &[&str]| place.run([&["cache", "clear", "--directory", "cache"][..], more].concat());
     let unknown = clear(&["three"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.err.contains("one, two"), "{}", unknown.err);
     assert_eq!(clear(&["../one"]).code, 2);
     fs::write(tiles(&place, "two")[0].with_file_name("notes.txt"), "mine").unwrap();
     let one = clear(&["one"]);
-    assert_eq!((one.code, one.out.trim()), (0, "removed 5 tiles of one, 20.0 KiB"));
-    assert_eq!((tiles(&place, "one").len(), tiles(&place, "two").len()), (0, 3));
+    assert_eq!(
+        (one.code, one.out.trim()),
+        (0, "removed 5 tiles of one, 20.0 KiB")
+    );
+    assert_eq!(
+        (tiles(&place, "one").len(), tiles(&place, "two").len()),
+        (0, 3)
+    );
     assert!(!place.path("cache/tiles/one").exists());
     let all = clear(&[]);
-    assert!(all.code == 0 && all.out.contains("1 file that is not voltile's is left"), "{}", all.out);
+    assert!(
+        all.code == 0 && all.out.contains("1 file that is not voltile's is left"),
+        "{}",
+        all.out
+    );
     assert_eq!(stats(&place)["tiles"], 0);
     assert!(place.path("cache/CACHEDIR.TAG").exists() && place.path("cache/tiles/two").exists());
 }
@@ -566,8 +776,16 @@ fn tiles_are_served_while_the_directory_is_cleared_repeatedly() {
     thread::scope(|scope| {
         let requests = scope.spawn(requests);
         while !requests.is_finished() {
-            assert_eq!(place.run(["cache", "clear", "--directory", "cache"]).code, 0);
+            assert_eq!(
+                place.run(["cache", "clear", "--directory", "cache"]).code,
+                0
+            );
         }
     });
-    assert_eq!([ERRORS, CORRUPT].map(|name| server.count(name)), [0, 0], "{}", server.log());
+    assert_eq!(
+        [ERRORS, CORRUPT].map(|name| server.count(name)),
+        [0, 0],
+        "{}",
+        server.log()
+    );
 }

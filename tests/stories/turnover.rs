@@ -1,4 +1,5 @@
-//! Datasets that come and go, and those that nobody looks at: what they hold, and what is left of them.
+//! Datasets that come and go, and those that nobody looks at: what they hold, and what is left of
+//! them.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,9 @@ fn tile(token: &str) -> String {
 fn open_files(server: &Server) -> usize {
     let links = fs::read_dir(server.process().join("fd")).unwrap().flatten();
     let targets = links.filter_map(|link| fs::read_link(link.path()).ok());
-    targets.filter(|target| target.to_string_lossy().contains(".h5")).count()
+    targets
+        .filter(|target| target.to_string_lossy().contains(".h5"))
+        .count()
 }
 
 /// How many mappings of HDF5 files the server holds.
@@ -30,13 +33,19 @@ fn mappings(server: &Server) -> usize {
 /// The resident memory in KiB.
 fn memory(server: &Server) -> u64 {
     let status = fs::read_to_string(server.process().join("status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 /// How many datasets the server lists.
 fn listed(server: &Server) -> usize {
-    server.json("/datasets.json")["datasets"].as_array().unwrap().len()
+    server.json("/datasets.json")["datasets"]
+        .as_array()
+        .unwrap()
+        .len()
 }
 
 /// Copies a file into a folder `count` times; each copy appears there whole.
@@ -66,16 +75,25 @@ fn files_of_removed_datasets_are_closed_and_their_memory_is_free() {
         wait_until("all files are served", || listed(&server) == FILES);
         let mut connection = server.connect();
         for number in 0..FILES {
-            assert_eq!(connection.get(&tile(&format!("f{number}"))).picture(), volumes::plane(1, 1));
+            assert_eq!(
+                connection.get(&tile(&format!("f{number}"))).picture(),
+                volumes::plane(1, 1)
+            );
         }
         assert_eq!(open_files(&server), FILES);
         served.push(memory(&server));
-        (0..FILES).for_each(|number| fs::remove_file(folder.join(format!("f{number}.h5"))).unwrap());
+        (0..FILES)
+            .for_each(|number| fs::remove_file(folder.join(format!("f{number}.h5"))).unwrap());
         wait_until("no file is served", || listed(&server) == 0);
-        wait_until("all files are closed", || open_files(&server) == 0 && mappings(&server) == 0);
+        wait_until("all files are closed", || {
+            open_files(&server) == 0 && mappings(&server) == 0
+        });
     }
     let first = served[0];
-    assert!(served.iter().all(|memory| *memory <= first + first / 20), "{served:?}");
+    assert!(
+        served.iter().all(|memory| *memory <= first + first / 20),
+        "{served:?}"
+    );
 }
 
 #[test]
@@ -84,20 +102,33 @@ fn a_file_that_leaves_the_configuration_is_closed_when_the_last_request_has_ende
     volumes::planes(&place.path("a.h5"), 3, 1, Stored::Gzip);
     volumes::slow(&place.path("b.h5"), 1);
     let of = |datasets: &[&str]| -> String {
-        let datasets = datasets.iter().map(|name| format!("[datasets.{name}]\nfile = \"{name}.h5\"\n"));
-        format!("[render]\nmax_voxels_per_tile = 1_000_000_000\n{}", datasets.collect::<String>())
+        let datasets = datasets
+            .iter()
+            .map(|name| format!("[datasets.{name}]\nfile = \"{name}.h5\"\n"));
+        format!(
+            "[render]\nmax_voxels_per_tile = 1_000_000_000\n{}",
+            datasets.collect::<String>()
+        )
     };
     let window = "[datasets.b.channels.raw]\nwindow = [0, 200]\n";
     place.write("voltile.toml", &format!("{}{window}", of(&["a", "b"])));
     let server = place.serve::<&str>([]);
     assert_eq!(open_files(&server), 2);
     let mut waiting = server.connect();
-    waiting.send("GET", &format!("{MOUNT}/b/raw/xy/0/0_0_{}.png", volumes::SLOW_LEVEL), &[]);
+    waiting.send(
+        "GET",
+        &format!("{MOUNT}/b/raw/xy/0/0_0_{}.png", volumes::SLOW_LEVEL),
+        &[],
+    );
     wait_until("it is being rendered", || server.renders() > 0);
     place.write("voltile.toml", &of(&["a"]));
     server.signal(Signal::HUP);
     server.wait_for_log("removed b");
-    assert_eq!(waiting.receive("GET").unwrap().status, 200, "it keeps the catalogue that it began with");
+    assert_eq!(
+        waiting.receive("GET").unwrap().status,
+        200,
+        "it keeps the catalogue that it began with"
+    );
     wait_until("the file is closed", || open_files(&server) == 1);
     assert_eq!(server.get(&tile("a")).picture(), volumes::plane(1, 1));
 }
@@ -127,7 +158,12 @@ fn more_files_than_stay_open_in_the_library_are_read() {
     let folder = place.path("data");
     fs::create_dir(&folder).unwrap();
     for number in 0..FILES {
-        volumes::planes(&folder.join(format!("f{number}.h5")), 3, number, Stored::Packed);
+        volumes::planes(
+            &folder.join(format!("f{number}.h5")),
+            3,
+            number,
+            Stored::Packed,
+        );
     }
     let server = place.serve(["data"].iter().chain(Stored::Packed.settings()));
     thread::scope(|scope| {
@@ -147,9 +183,14 @@ fn more_files_than_stay_open_in_the_library_are_read() {
 
 /// A child process that tries files, if there is one now.
 fn trial_child(server: &Server) -> Option<Pid> {
-    let threads = fs::read_dir(server.process().join("task")).unwrap().flatten();
-    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    children.into_iter().find_map(|children| Pid::from_raw(children.split_whitespace().next()?.parse().ok()?))
+    let threads = fs::read_dir(server.process().join("task"))
+        .unwrap()
+        .flatten();
+    let children =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    children
+        .into_iter()
+        .find_map(|children| Pid::from_raw(children.split_whitespace().next()?.parse().ok()?))
 }
 
 #[test]
@@ -183,8 +224,12 @@ fn a_trial_that_takes_long_delays_no_other_file() {
     fs::remove_file(folder.join("old.h5")).unwrap();
     add("new");
     wait_until("the new file is served", || is_served("new"));
-    wait_until("the removed file is not", || server.get(&tile("old")).status == 404);
+    wait_until("the removed file is not", || {
+        server.get(&tile("old")).status == 404
+    });
     assert!(!is_served(&stuck));
     kill_process(child, Signal::CONT).unwrap();
-    wait_until("the file is served once its trial has ended", || is_served(&stuck));
+    wait_until("the file is served once its trial has ended", || {
+        is_served(&stuck)
+    });
 }

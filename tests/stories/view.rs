@@ -1,4 +1,5 @@
-//! Tiles and ranges as a page wants them: drawn from the voxels with any range, gamma and colour map, after everything else.
+//! Tiles and ranges as a page wants them: drawn from the voxels with any range, gamma and colour
+//! map, after everything else.
 
 use ndarray::{ArrayD, IxDyn};
 use serde_json::json;
@@ -14,12 +15,17 @@ fn voxel(y: usize, x: usize) -> u16 {
     (100 + y * EDGE + x) as u16
 }
 
-/// `em`: a 16-bit ramp from 100 to 1699, the same as floats from -1 to 1, all bytes in order, and labels.
+/// `em`: a 16-bit ramp from 100 to 1699, the same as floats from -1 to 1, all bytes in order, and
+/// labels.
 fn served(place: &Place, settings: &str) -> Server {
     made::file(&place.path("em.h5"), |file| {
         let ramp = ArrayD::from_shape_fn(IxDyn(&[2, EDGE, EDGE]), |at| voxel(at[1], at[2]));
         made::put(file, "raw", &ramp);
-        made::put(file, "float", &ramp.mapv(|v| (f32::from(v) - 900.0) / 800.0));
+        made::put(
+            file,
+            "float",
+            &ramp.mapv(|v| (f32::from(v) - 900.0) / 800.0),
+        );
         made::put(
             file,
             "bytes",
@@ -27,7 +33,10 @@ fn served(place: &Place, settings: &str) -> Server {
         );
         made::put(file, "labels", &ramp.mapv(u32::from));
     });
-    place.write("voltile.toml", &format!("{settings}\n[datasets.em]\nfile = \"em.h5\"\n"));
+    place.write(
+        "voltile.toml",
+        &format!("{settings}\n[datasets.em]\nfile = \"em.h5\"\n"),
+    );
     place.serve::<&str>([])
 }
 
@@ -50,7 +59,10 @@ fn coloured(edge: usize, colour: impl Fn(usize, usize) -> [u8; 3]) -> Picture {
     for (row, column) in (0..edge).flat_map(|row| (0..edge).map(move |column| (row, column))) {
         pixels[3 * (row * TILE + column)..][..3].copy_from_slice(&colour(row, column));
     }
-    Picture { mode: "RGB", pixels }
+    Picture {
+        mode: "RGB",
+        pixels,
+    }
 }
 
 #[test]
@@ -66,7 +78,9 @@ fn range_and_gamma_are_applied_to_the_voxels_and_not_to_shades() {
         (1200.0, 200.0, 0.5),
     ] {
         let tile = view(&server, &format!("raw:{lo}:{hi}:{gamma}:grey")).picture();
-        let expected = Picture::of_plane(EDGE, EDGE, |y, x| shade(f64::from(voxel(y, x)), lo, hi, gamma));
+        let expected = Picture::of_plane(EDGE, EDGE, |y, x| {
+            shade(f64::from(voxel(y, x)), lo, hi, gamma)
+        });
         assert!(tile == expected, "[{lo}, {hi}] {gamma}");
     }
     for (lo, hi, gamma) in [(-1.0, 1.0, 1.0), (0.25, 0.26, 1.0), (0.5, -0.5, 3.0)] {
@@ -77,26 +91,31 @@ fn range_and_gamma_are_applied_to_the_voxels_and_not_to_shades() {
             "[{lo}, {hi}] {gamma}"
         );
     }
-    assert_eq!(server.log().matches("a sample was taken").count(), 0, "no window was measured");
+    assert_eq!(
+        server.log().matches("a sample was taken").count(),
+        0,
+        "no window was measured"
+    );
 }
 
 /// ImageJ's `fire`: 32 colours, and 7 between any two of them, cut to integers (`LutLoader.java`).
 fn fire(shade: usize) -> [u8; 3] {
     const R: [u8; 32] = [
-        0, 0, 1, 25, 49, 73, 98, 122, 146, 162, 173, 184, 195, 207, 217, 229, 240, 252, 255, 255, 255, 255,
-        255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+        0, 0, 1, 25, 49, 73, 98, 122, 146, 162, 173, 184, 195, 207, 217, 229, 240, 252, 255, 255,
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
     ];
     const G: [u8; 32] = [
-        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 14, 35, 57, 79, 101, 117, 133, 147, 161, 175, 190, 205, 219,
-        234, 248, 255, 255, 255, 255,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 14, 35, 57, 79, 101, 117, 133, 147, 161, 175, 190,
+        205, 219, 234, 248, 255, 255, 255, 255,
     ];
     const B: [u8; 32] = [
-        0, 61, 96, 130, 165, 192, 220, 227, 210, 181, 151, 122, 93, 64, 35, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-        0, 35, 98, 160, 223, 255,
+        0, 61, 96, 130, 165, 192, 220, 227, 210, 181, 151, 122, 93, 64, 35, 5, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 35, 98, 160, 223, 255,
     ];
     [R, G, B].map(|part| {
         let (place, share) = (shade / 8, (shade % 8) as f64 / 8.0);
-        ((1.0 - share) * f64::from(part[place]) + share * f64::from(part[(place + 1).min(31)])) as u8
+        ((1.0 - share) * f64::from(part[place]) + share * f64::from(part[(place + 1).min(31)]))
+            as u8
     })
 }
 
@@ -105,7 +124,8 @@ fn each_map_gives_each_shade_its_colour() {
     let place = Place::new();
     let server = served(&place, "");
     let mapped = |map: &str| view(&server, &format!("bytes:0:255:1:{map}")).picture();
-    let shown = |colour: &dyn Fn(usize) -> [u8; 3]| coloured(16, |row, column| colour(16 * row + column));
+    let shown =
+        |colour: &dyn Fn(usize) -> [u8; 3]| coloured(16, |row, column| colour(16 * row + column));
     assert!(mapped("fire") == shown(&fire));
     assert!(mapped("inverted") == shown(&|shade| [255 - shade as u8; 3]));
     let along = |shade: usize, from: usize, to: usize| {
@@ -114,21 +134,35 @@ fn each_map_gives_each_shade_its_colour() {
     };
     assert!(
         mapped("cyanhot")
-            == shown(&|shade| [along(shade, 170, 255), along(shade, 0, 170), along(shade, 0, 85)])
+            == shown(&|shade| [
+                along(shade, 170, 255),
+                along(shade, 0, 170),
+                along(shade, 0, 85)
+            ])
     );
     let scaled = |shade: usize, part: usize| ((2 * shade * part + 255) / 510) as u8;
     assert!(mapped("fF8003") == shown(&|shade| [255, 128, 3].map(|part| scaled(shade, part))));
     // As matplotlib gives them.
     for (map, colours) in [
-        ("viridis", [[68, 1, 84], [59, 82, 139], [33, 145, 140], [253, 231, 37]]),
-        ("magma", [[0, 0, 4], [81, 18, 124], [183, 55, 121], [252, 253, 191]]),
+        (
+            "viridis",
+            [[68, 1, 84], [59, 82, 139], [33, 145, 140], [253, 231, 37]],
+        ),
+        (
+            "magma",
+            [[0, 0, 4], [81, 18, 124], [183, 55, 121], [252, 253, 191]],
+        ),
     ] {
         let tile = mapped(map);
         for (shade, colour) in [0, 64, 128, 255].into_iter().zip(colours) {
             let at = 3 * (shade / 16 * TILE + shade % 16);
             assert_eq!(tile.pixels[at..at + 3], colour, "{map} {shade}");
         }
-        assert_eq!(tile.pixels[3 * 16..3 * 17], [0; 3], "outside of the volume it is black");
+        assert_eq!(
+            tile.pixels[3 * 16..3 * 17],
+            [0; 3],
+            "outside of the volume it is black"
+        );
     }
 }
 
@@ -136,14 +170,28 @@ fn each_map_gives_each_shade_its_colour() {
 fn layers_are_added_in_their_colours_up_to_255() {
     let place = Place::new();
     let server = served(&place, "");
-    let tile = view(&server, "raw:100:1000:1:ff8000,float:-1:1:2:grey,raw:100:1699:1:0000ff").picture();
+    let tile = view(
+        &server,
+        "raw:100:1000:1:ff8000,float:-1:1:2:grey,raw:100:1699:1:0000ff",
+    )
+    .picture();
     let expected = |y: usize, x: usize| {
         let v = f64::from(voxel(y, x));
         let scaled = |shade: u8, part: u32| (2 * u32::from(shade) * part + 255) / 510;
         let first = shade(v, 100.0, 1000.0, 1.0);
-        let grey = u32::from(shade(f64::from((voxel(y, x) as f32 - 900.0) / 800.0), -1.0, 1.0, 2.0));
+        let grey = u32::from(shade(
+            f64::from((voxel(y, x) as f32 - 900.0) / 800.0),
+            -1.0,
+            1.0,
+            2.0,
+        ));
         let blue = u32::from(shade(v, 100.0, 1699.0, 1.0));
-        [scaled(first, 255) + grey, scaled(first, 128) + grey, grey + blue].map(|sum| sum.min(255) as u8)
+        [
+            scaled(first, 255) + grey,
+            scaled(first, 128) + grey,
+            grey + blue,
+        ]
+        .map(|sum| sum.min(255) as u8)
     };
     assert!(tile == coloured(EDGE, expected));
 }
@@ -160,11 +208,22 @@ fn the_range_in_force_gives_the_ordinary_tile() {
         .find(|channel| channel["name"] == "raw")
         .unwrap()["window"]
         .clone();
-    let same = view(&server, &format!("raw:{}:{}:1.0:grey", window[0], window[1]));
+    let same = view(
+        &server,
+        &format!("raw:{}:{}:1.0:grey", window[0], window[1]),
+    );
     assert!(same.picture() == ordinary.picture());
     let etag = same.etag().to_owned();
-    let again = format!("/view/em/raw:{}:{}:1:grey/xy/0/0_0_0.png", window[0], window[1]);
-    assert_eq!(server.ask("GET", &again, &[("If-None-Match", &etag)]).status, 304);
+    let again = format!(
+        "/view/em/raw:{}:{}:1:grey/xy/0/0_0_0.png",
+        window[0], window[1]
+    );
+    assert_eq!(
+        server
+            .ask("GET", &again, &[("If-None-Match", &etag)])
+            .status,
+        304
+    );
     let renders = server.renders();
     view(&server, &format!("raw:{}:{}:1:grey", window[0], window[1]));
     assert_eq!(server.renders(), renders, "it was kept in memory");
@@ -182,7 +241,10 @@ fn only_images_are_adjusted_and_wrong_addresses_say_what_is_expected() {
     };
     assert!(problem("em/labels:0:1:1:grey/xy/0/0_0_0.png").contains("holds labels"));
     assert!(problem("em/raw:0:1:1:grey,labels:0:1:1:grey/xy/0/0_0_0.png").contains("holds labels"));
-    assert!(problem("em/labels/range.json?plane=xy&slice=0&level=0&box=0,0,1,1").contains("holds labels"));
+    assert!(
+        problem("em/labels/range.json?plane=xy&slice=0&level=0&box=0,0,1,1")
+            .contains("holds labels")
+    );
     assert!(problem("em/raw:0:1:1/xy/0/0_0_0.png").contains("CHANNEL:LO:HI:GAMMA:MAP"));
     assert!(problem("em/raw:0:1:1:pink/xy/0/0_0_0.png").contains("viridis"));
     assert!(problem("em/raw/range.json?plane=xy&slice=0&level=0&box=0,0,0,1").contains("box"));
@@ -197,7 +259,10 @@ fn only_images_are_adjusted_and_wrong_addresses_say_what_is_expected() {
     );
     let rgb = colours.serve::<&str>([]);
     let answer = rgb.get("/view/rgb/three:0:1:1:grey/xy/0/0_0_0.png");
-    assert!(answer.status == 404 && answer.problem().contains("holds rgb"), "{answer:?}");
+    assert!(
+        answer.status == 404 && answer.problem().contains("holds rgb"),
+        "{answer:?}"
+    );
 }
 
 #[test]
@@ -205,12 +270,17 @@ fn the_server_can_be_told_not_to_adjust() {
     let place = Place::new();
     let server = served(&place, "[server]\nadjust = false\n");
     assert_eq!(server.json("/datasets.json")["adjust"], json!(false));
-    for path in ["em/raw:0:1:1:grey/xy/0/0_0_0.png", "em/raw/range.json?plane=xy&slice=0&level=0&box=0,0,1,1"]
-    {
+    for path in [
+        "em/raw:0:1:1:grey/xy/0/0_0_0.png",
+        "em/raw/range.json?plane=xy&slice=0&level=0&box=0,0,1,1",
+    ] {
         assert_eq!(server.get(&format!("/view/{path}")).status, 404, "{path}");
     }
     let other = Place::new();
-    assert_eq!(served(&other, "").json("/datasets.json")["adjust"], json!(true));
+    assert_eq!(
+        served(&other, "").json("/datasets.json")["adjust"],
+        json!(true)
+    );
 }
 
 #[test]
@@ -218,9 +288,13 @@ fn the_range_is_that_of_the_voxels_in_the_rectangle() {
     let place = Place::new();
     let server = served(&place, "");
     let range = |channel: &str, of: &str| {
-        server.json(&format!("/view/em/{channel}/range.json?plane=xy&slice=1&{of}"))
+        server.json(&format!(
+            "/view/em/{channel}/range.json?plane=xy&slice=1&{of}"
+        ))
     };
-    let mut values: Vec<u16> = (3..30).flat_map(|y| (5..35).map(move |x| voxel(y, x))).collect();
+    let mut values: Vec<u16> = (3..30)
+        .flat_map(|y| (5..35).map(move |x| voxel(y, x)))
+        .collect();
     values.sort_unstable();
     let (last, cut) = (values.len() - 1, (values.len() - 1) / 1000);
     let expected = json!({
@@ -236,7 +310,10 @@ fn the_range_is_that_of_the_voxels_in_the_rectangle() {
     );
     assert_eq!(
         (&all["low"], &all["high"]),
-        (&json!((101.0 - 900.0) / 800.0_f32), &json!((1698.0 - 900.0) / 800.0_f32))
+        (
+            &json!((101.0 - 900.0) / 800.0_f32),
+            &json!((1698.0 - 900.0) / 800.0_f32)
+        )
     );
     let mean = range("raw", "level=1&box=0,0,1,1");
     assert_eq!(
@@ -244,7 +321,8 @@ fn the_range_is_that_of_the_voxels_in_the_rectangle() {
         (&json!(121.0), &json!(1), &json!(1)),
         "of a mean of four"
     );
-    let nothing = json!({ "low": null, "high": null, "min": null, "max": null, "voxels": 0, "level": 0 });
+    let nothing =
+        json!({ "low": null, "high": null, "min": null, "max": null, "voxels": 0, "level": 0 });
     assert_eq!(range("raw", "level=0&box=40,40,50,50"), nothing);
     assert_eq!(
         server.json("/view/em/raw/range.json?plane=xy&slice=2&level=0&box=0,0,40,40"),
@@ -254,23 +332,32 @@ fn the_range_is_that_of_the_voxels_in_the_rectangle() {
     // In the plane xz the rows are sections.
     let section = server.json("/view/em/raw/range.json?plane=xz&slice=7&level=0&box=2,0,5,1");
     let expected = json!([f64::from(voxel(7, 2)), f64::from(voxel(7, 4)), 3]);
-    assert_eq!(json!([section["min"], section["max"], section["voxels"]]), expected);
+    assert_eq!(
+        json!([section["min"], section["max"], section["voxels"]]),
+        expected
+    );
 }
 
 #[test]
 fn missing_values_are_not_in_the_range() {
     let place = Place::new();
     made::file(&place.path("gaps.h5"), |file| {
-        let values =
-            ArrayD::from_shape_fn(IxDyn(&[1, 40, 40]), |at| if at[1] < 20 { -9999.0 } else { at[2] as f32 });
+        let values = ArrayD::from_shape_fn(IxDyn(&[1, 40, 40]), |at| {
+            if at[1] < 20 { -9999.0 } else { at[2] as f32 }
+        });
         let dataset = made::put(file, "raw", &values);
         made::numbers(&dataset, "_FillValue", &[-9999.0_f32]);
     });
     let server = place.serve(["gaps.h5"]);
     for (level, voxels, max) in [(0, 800, 39.0), (1, 200, 38.5)] {
-        let range =
-            server.json(&format!("/view/gaps/raw/range.json?plane=xy&slice=0&level={level}&box=0,0,512,512"));
-        assert_eq!((&range["voxels"], &range["max"]), (&json!(voxels), &json!(max)), "{range}");
+        let range = server.json(&format!(
+            "/view/gaps/raw/range.json?plane=xy&slice=0&level={level}&box=0,0,512,512"
+        ));
+        assert_eq!(
+            (&range["voxels"], &range["max"]),
+            (&json!(voxels), &json!(max)),
+            "{range}"
+        );
         assert!(range["min"].as_f64().unwrap() >= 0.0, "{range}");
     }
 }
@@ -287,11 +374,18 @@ fn a_large_rectangle_is_read_at_a_coarser_level() {
         json!({ "low": 100.0, "high": 100.0, "min": 100.0, "max": 100.0, "voxels": 131_072, "level": 0 })
     );
     let large = range("level=0&box=0,0,3000,3000");
-    // A tile of level 1 is made of 2^20 stored voxels. The three that are read are the second of each row: 512 voxels wide.
-    assert_eq!((&large["level"], &large["voxels"]), (&json!(1), &json!(1500 * 512)));
+    // A tile of level 1 is made of 2^20 stored voxels. The three that are read are the second of
+    // each row: 512 voxels wide.
+    assert_eq!(
+        (&large["level"], &large["voxels"]),
+        (&json!(1), &json!(1500 * 512))
+    );
     // Coarser levels are too costly: more tiles are left out.
     let whole = range("level=0&box=0,0,32768,16384");
-    assert!(whole["level"].as_u64() <= Some(1) && whole["voxels"].as_u64().unwrap() <= 1 << 22, "{whole}");
+    assert!(
+        whole["level"].as_u64() <= Some(1) && whole["voxels"].as_u64().unwrap() <= 1 << 22,
+        "{whole}"
+    );
     assert!(whole["voxels"].as_u64().unwrap() >= 1 << 20, "{whole}");
 }
 
@@ -330,7 +424,12 @@ fn views_take_at_most_half_of_the_threads() {
         (server.renders(), server.count("voltile_renders_waiting")) == (2, 4)
     });
     for slice in 0..6 {
-        assert_eq!(server.tile(&format!("slow/raw/xy/{slice}/0_0_0.png")).status, 200);
+        assert_eq!(
+            server
+                .tile(&format!("slow/raw/xy/{slice}/0_0_0.png"))
+                .status,
+            200
+        );
     }
     assert_eq!(
         (server.renders(), server.count("voltile_renders_waiting")),
@@ -344,14 +443,29 @@ fn views_take_at_most_half_of_the_threads() {
 fn views_come_after_everything_else() {
     let place = Place::new();
     let server = busy(&place, 1);
-    let mut first = sent(&server, &format!("{MOUNT}/slow/raw/xy/0/0_0_{SLOW_LEVEL}.png"));
+    let mut first = sent(
+        &server,
+        &format!("{MOUNT}/slow/raw/xy/0/0_0_{SLOW_LEVEL}.png"),
+    );
     wait_until("it is rendered", || server.renders() == 1);
-    let mut view = sent(&server, &format!("/view/slow/raw:0:9:1:grey/xy/1/0_0_{SLOW_LEVEL}.png"));
-    wait_until("the view waits", || server.count("voltile_renders_waiting") == 1);
+    let mut view = sent(
+        &server,
+        &format!("/view/slow/raw:0:9:1:grey/xy/1/0_0_{SLOW_LEVEL}.png"),
+    );
+    wait_until("the view waits", || {
+        server.count("voltile_renders_waiting") == 1
+    });
     let mut others: Vec<Connection> = (2..6)
-        .map(|slice| sent(&server, &format!("{MOUNT}/slow/raw/xy/{slice}/0_0_{SLOW_LEVEL}.png")))
+        .map(|slice| {
+            sent(
+                &server,
+                &format!("{MOUNT}/slow/raw/xy/{slice}/0_0_{SLOW_LEVEL}.png"),
+            )
+        })
         .collect();
-    wait_until("all wait", || server.count("voltile_renders_waiting") + server.renders() == 6);
+    wait_until("all wait", || {
+        server.count("voltile_renders_waiting") + server.renders() == 6
+    });
     first.receive("GET").unwrap();
     for other in &mut others {
         assert!(view.is_silent(), "the view came before a tile");
@@ -398,8 +512,16 @@ fn views_are_never_written_to_the_disk_cache() {
 fn views_of_protected_datasets_need_the_secret() {
     let place = Place::new();
     place.write("lab.txt", "a-secret-of-this-year\n");
-    let server = served(&place, "[[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"em\"]\n");
+    let server = served(
+        &place,
+        "[[access]]\nsecrets = \"lab.txt\"\ndatasets = [\"em\"]\n",
+    );
     let path = "/view/em/raw:100:1699:1:grey/xy/0/0_0_0.png";
     assert_eq!(server.get(path).status, 401);
-    assert_eq!(server.get(&format!("/k/a-secret-of-this-year{path}")).status, 200);
+    assert_eq!(
+        server
+            .get(&format!("/k/a-secret-of-this-year{path}"))
+            .status,
+        200
+    );
 }

@@ -1,5 +1,6 @@
-//! `voltile warm`: every tile is rendered once, from chunks that are decoded once, and is cached afterwards; a run that was
-//! killed is repeated, and does the rest; failed tiles are listed and do not affect the others.
+//! `voltile warm`: every tile is rendered once, from chunks that are decoded once, and is cached
+//! afterwards; a run that was killed is repeated, and does the rest; failed tiles are listed and do
+//! not affect the others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,13 +28,19 @@ fn voxel(z: usize, y: usize, x: usize) -> u8 {
 pub fn volume(path: &Path, [z, y, x]: [usize; 3], chunk: [usize; 3]) -> u64 {
     file(path, |file| {
         let data = ArrayD::from_shape_fn(IxDyn(&[z, y, x]), |at| voxel(at[0], at[1], at[2]));
-        file.new_dataset_builder().with_data(&data).chunk(chunk).deflate(1).create("raw").unwrap();
+        file.new_dataset_builder()
+            .with_data(&data)
+            .chunk(chunk)
+            .deflate(1)
+            .create("raw")
+            .unwrap();
     });
     let along = |extent: usize, chunk: usize| extent.next_multiple_of(chunk) as u64;
     along(z, chunk[0]) * along(y, chunk[1]) * along(x, chunk[2])
 }
 
-/// The usual volume: 20 slices of two tiles, and one tile at level 1. Chunks are not aligned with tiles.
+/// The usual volume: 20 slices of two tiles, and one tile at level 1. Chunks are not aligned with
+/// tiles.
 pub const SHAPE: [usize; 3] = [20, 60, 600];
 pub const CHUNK: [usize; 3] = [8, 32, 50];
 /// Without a sample, which decodes chunks too.
@@ -61,8 +68,8 @@ pub fn paths(server: &Server, planes: &[&str]) -> Vec<String> {
         for channel in dataset["channels"].as_array().unwrap() {
             for level in channel["levels"].as_array().unwrap() {
                 for plane in planes {
-                    let (place, axis) =
-                        [(0, 2), (1, 1), (2, 0)][["xy", "xz", "yz"].iter().position(|p| p == plane).unwrap()];
+                    let (place, axis) = [(0, 2), (1, 1), (2, 0)]
+                        [["xy", "xz", "yz"].iter().position(|p| p == plane).unwrap()];
                     let drawn: Vec<u64> = level["drawn"][place]
                         .as_array()
                         .unwrap()
@@ -93,14 +100,23 @@ pub fn paths(server: &Server, planes: &[&str]) -> Vec<String> {
 
 pub fn pictures(server: &Server, paths: &[String]) -> Vec<Picture> {
     let mut connection = server.connect();
-    paths.iter().map(|path| connection.get(&format!("{MOUNT}/{path}")).picture()).collect()
+    paths
+        .iter()
+        .map(|path| connection.get(&format!("{MOUNT}/{path}")).picture())
+        .collect()
 }
 
 /// The number of tiles in a cache directory.
 pub fn kept(directory: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(directory) else { return 0 };
+    let Ok(entries) = fs::read_dir(directory) else {
+        return 0;
+    };
     let of = |path: &Path| {
-        if path.is_dir() { kept(path) } else { u64::from(path.extension().is_some_and(|e| e == "png")) }
+        if path.is_dir() {
+            kept(path)
+        } else {
+            u64::from(path.extension().is_some_and(|e| e == "png"))
+        }
     };
     entries.flatten().map(|entry| of(&entry.path())).sum()
 }
@@ -113,7 +129,10 @@ fn a_warmed_server_answers_from_its_cache_and_has_decoded_every_chunk_once() {
         // Warming prefetches no neighbours.
         let server = place.serve(["brain.h5", AS_STORED[0], AS_STORED[1]]);
         let report = warm(&place, &[&url(&server), "--plane", &planes.join(",")]);
-        assert_eq!((report["tiles"].as_u64(), report["rendered"].as_u64()), (Some(tiles), Some(tiles)));
+        assert_eq!(
+            (report["tiles"].as_u64(), report["rendered"].as_u64()),
+            (Some(tiles), Some(tiles))
+        );
         assert_eq!((server.renders(), server.count(DECODED)), (tiles, once));
         assert_eq!(report["bytes_inflated"].as_u64(), Some(once));
         assert_eq!(server.count("voltile_neighbours_rendered_total"), 0);
@@ -121,18 +140,31 @@ fn a_warmed_server_answers_from_its_cache_and_has_decoded_every_chunk_once() {
         assert_eq!(paths.len() as u64, tiles);
         let seen = pictures(&server, &paths);
         assert_eq!((server.renders(), server.count(DECODED)), (tiles, once));
-        let first = paths.iter().position(|path| path == "brain/raw/xy/7/0_1_0.png").unwrap();
-        assert_eq!(seen[first], Picture::of_plane(60, 88, |y, x| voxel(7, y, 512 + x)));
+        let first = paths
+            .iter()
+            .position(|path| path == "brain/raw/xy/7/0_1_0.png")
+            .unwrap();
+        assert_eq!(
+            seen[first],
+            Picture::of_plane(60, 88, |y, x| voxel(7, y, 512 + x))
+        );
     }
 }
 
-/// Writes a volume with a stored level 1 and its configuration; returns the number of bytes that one pass inflates.
+/// Writes a volume with a stored level 1 and its configuration; returns the number of bytes that
+/// one pass inflates.
 fn pyramid(place: &Place) -> u64 {
     let [z, y, x] = SHAPE;
     let once = volume(&place.path("fine.h5"), SHAPE, CHUNK);
     file(&place.path("coarse.h5"), |file| {
-        let data = ArrayD::from_shape_fn(IxDyn(&[z, y / 2, x / 2]), |at| voxel(at[0], at[1], at[2]));
-        file.new_dataset_builder().with_data(&data).chunk([4, 30, 150]).deflate(1).create("raw").unwrap();
+        let data =
+            ArrayD::from_shape_fn(IxDyn(&[z, y / 2, x / 2]), |at| voxel(at[0], at[1], at[2]));
+        file.new_dataset_builder()
+            .with_data(&data)
+            .chunk([4, 30, 150])
+            .deflate(1)
+            .create("raw")
+            .unwrap();
     });
     file(&place.path("both.h5"), |file| {
         file.link_external("fine.h5", "/raw", "raw").unwrap();
@@ -152,7 +184,10 @@ fn stored_levels_are_read_once_and_slice_numbers_include_the_offset() {
     let once = pyramid(&place);
     let report = warm(&place, &["--into", "cache", "--plane", "all"]);
     assert_eq!(
-        (report["rendered"].as_u64(), report["bytes_inflated"].as_u64()),
+        (
+            report["rendered"].as_u64(),
+            report["bytes_inflated"].as_u64()
+        ),
         (Some(ALL_TILES), Some(once))
     );
     let server = place.serve(["--set", "cache.directory=cache"]);
@@ -169,26 +204,61 @@ fn stored_levels_are_read_once_and_slice_numbers_include_the_offset() {
 fn a_server_with_a_warmed_directory_renders_nothing_and_serves_the_same_pixels() {
     let place = Place::new();
     let once = volume(&place.path("brain.h5"), SHAPE, CHUNK);
-    let report = warm(&place, &["brain.h5", "--into", "cache", AS_STORED[0], AS_STORED[1]]);
-    assert_eq!((report["rendered"].as_u64(), report["bytes_inflated"].as_u64()), (Some(TILES), Some(once)));
+    let report = warm(
+        &place,
+        &["brain.h5", "--into", "cache", AS_STORED[0], AS_STORED[1]],
+    );
+    assert_eq!(
+        (
+            report["rendered"].as_u64(),
+            report["bytes_inflated"].as_u64()
+        ),
+        (Some(TILES), Some(once))
+    );
     assert_eq!(kept(&place.path("cache")), TILES);
     // Existing tiles are not rendered again, even if more are selected.
-    let again =
-        warm(&place, &["brain.h5", "--into", "cache", "--plane", "xy,xz", AS_STORED[0], AS_STORED[1]]);
-    assert_eq!((again["stored"].as_u64(), again["rendered"].as_u64()), (Some(TILES), Some(150)));
+    let again = warm(
+        &place,
+        &[
+            "brain.h5",
+            "--into",
+            "cache",
+            "--plane",
+            "xy,xz",
+            AS_STORED[0],
+            AS_STORED[1],
+        ],
+    );
+    assert_eq!(
+        (again["stored"].as_u64(), again["rendered"].as_u64()),
+        (Some(TILES), Some(150))
+    );
     let [set, as_stored] = AS_STORED;
     let cold = place.serve(["brain.h5"]);
     let warmed = place.serve(["brain.h5", "--set", "cache.directory=cache", set, as_stored]);
     let paths = paths(&cold, &["xy", "xz"]);
     assert!(pictures(&cold, &paths) == pictures(&warmed, &paths));
-    assert_eq!((warmed.renders(), warmed.count(DECODED), warmed.count(FROM_DISK)), (0, 0, TILES + 150));
+    assert_eq!(
+        (
+            warmed.renders(),
+            warmed.count(DECODED),
+            warmed.count(FROM_DISK)
+        ),
+        (0, 0, TILES + 150)
+    );
 }
 
 #[test]
 fn tiles_of_a_warmed_server_with_a_disk_cache_outlive_it() {
     let place = Place::new();
     volume(&place.path("brain.h5"), SHAPE, CHUNK);
-    let settings = ["brain.h5", "--set", "cache.directory=cache", "--set", "render.neighbours=0"];
+    let settings = [
+        "brain.h5",
+        "--set",
+        "cache.directory=cache",
+        "--set",
+        "render.neighbours=0",
+    ];
     let mut server = place.serve(settings);
     warm(&place, &[&url(&server), "--plane", "all"]);
     server.stop();
@@ -205,16 +275,25 @@ fn chance(number: u64) -> u64 {
 /// Starts `voltile warm`, and kills it once `more` tiles are done.
 pub fn kill_after(mut command: Command, more: u64, done: impl Fn() -> u64) {
     let before = done();
-    let mut child: Child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child: Child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     wait_until("some more tiles are done", || {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before it was killed");
+        assert_eq!(
+            child.try_wait().unwrap(),
+            None,
+            "it ended before it was killed"
+        );
         done() >= before + more
     });
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
-/// A rate at which all tiles together take far longer than this thread needs to see some of them done.
+/// A rate at which all tiles together take far longer than this thread needs to see some of them
+/// done.
 pub const SLOWLY: [&str; 2] = ["--rate", "40"];
 
 #[test]
@@ -232,9 +311,14 @@ fn a_run_into_a_directory_can_be_killed_often_and_makes_every_tile_once() {
     let report = warm(&place, &arguments[1..]);
     let number = |name: &str| report[name].as_u64().unwrap();
     assert_eq!((number("stored"), number("tiles")), (there, ALL_TILES));
-    assert_eq!((number("rendered"), kept(&directory)), (ALL_TILES - there, ALL_TILES));
-    let (cold, warmed) =
-        (place.serve(["brain.h5"]), place.serve(["brain.h5", "--set", "cache.directory=cache"]));
+    assert_eq!(
+        (number("rendered"), kept(&directory)),
+        (ALL_TILES - there, ALL_TILES)
+    );
+    let (cold, warmed) = (
+        place.serve(["brain.h5"]),
+        place.serve(["brain.h5", "--set", "cache.directory=cache"]),
+    );
     let paths = paths(&cold, &["xy", "xz", "yz"]);
     assert!(pictures(&cold, &paths) == pictures(&warmed, &paths));
     assert_eq!(warmed.renders(), 0);
@@ -252,12 +336,17 @@ fn a_run_against_a_server_can_be_killed_often_and_renders_every_tile_once() {
         command
     };
     for time in 0..4 {
-        kill_after(command(&SLOWLY), 5 + chance(time + 1) % 20, || server.renders());
+        kill_after(command(&SLOWLY), 5 + chance(time + 1) % 20, || {
+            server.renders()
+        });
     }
     assert!(server.renders() > 0);
     let warmed = outcome(&mut command(&[]));
     let report: Value = serde_json::from_str(&warmed.out).unwrap();
-    assert_eq!((warmed.code, report["rendered"].as_u64()), (0, Some(ALL_TILES)));
+    assert_eq!(
+        (warmed.code, report["rendered"].as_u64()),
+        (0, Some(ALL_TILES))
+    );
     assert_eq!(server.renders(), ALL_TILES);
     assert!(server.count(DECODED) * 100 <= once * 105);
     pictures(&server, &paths(&server, &["xy", "xz", "yz"]));
@@ -271,7 +360,11 @@ fn a_stopped_run_is_finished_by_the_same_command_and_a_changed_file_has_other_ti
     let directory = place.path("cache");
     let arguments = ["brain.h5", "--into", "cache", "--plane", "all"];
     let mut command = place.voltile(["warm"]);
-    command.args(arguments).args(SLOWLY).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .args(SLOWLY)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     wait_until("some tiles are done", || kept(&directory) > 10);
     signal(&child, Signal::TERM);
@@ -281,7 +374,10 @@ fn a_stopped_run_is_finished_by_the_same_command_and_a_changed_file_has_other_ti
     assert!(log.contains("the same command does the rest"), "{log}");
     let there = kept(&directory);
     let rest = warm(&place, &arguments);
-    assert_eq!((rest["stored"].as_u64(), rest["rendered"].as_u64()), (Some(there), Some(ALL_TILES - there)));
+    assert_eq!(
+        (rest["stored"].as_u64(), rest["rendered"].as_u64()),
+        (Some(there), Some(ALL_TILES - there))
+    );
     volume(&place.path("brain.h5"), [19, 60, 600], CHUNK);
     let changed = warm(&place, &arguments);
     assert_eq!(
@@ -299,7 +395,12 @@ fn tiles_that_were_cleared_after_a_kill_are_made_again() {
     command.args(SLOWLY);
     kill_after(command, 10, || kept(&place.path("cache")));
     let cleared = place.run(["cache", "clear", "--directory", "cache"]);
-    assert_eq!((cleared.code, kept(&place.path("cache"))), (0, 0), "{}", cleared.err);
+    assert_eq!(
+        (cleared.code, kept(&place.path("cache"))),
+        (0, 0),
+        "{}",
+        cleared.err
+    );
     let again = outcome(place.voltile(arguments).args(["--json"]));
     assert_eq!(again.code, 0, "{}", again.err);
     assert_eq!(kept(&place.path("cache")), ALL_TILES);
@@ -319,7 +420,11 @@ fn selections_have_the_expected_numbers_of_tiles() {
             let data = ArrayD::from_shape_fn(IxDyn(&SHAPE), |at| voxel(at[0], at[1], at[2]));
             put(file, name, &data);
         }
-        put(file, "film", &ArrayD::from_shape_fn(IxDyn(&[4, 3, 50, 60]), |at| at[3] as u8));
+        put(
+            file,
+            "film",
+            &ArrayD::from_shape_fn(IxDyn(&[4, 3, 50, 60]), |at| at[3] as u8),
+        );
     });
     place.write(
         "voltile.toml",
@@ -331,21 +436,50 @@ fn selections_have_the_expected_numbers_of_tiles() {
         (&[][..], 2 * TILES + 3),
         (&["--token", "two"], 2 * TILES),
         (&["--token", "two", "--channel", "em"], TILES),
-        (&["--token", "two", "--channel", "em,er", "--level", "1"], 40),
-        (&["--token", "two", "--channel", "em:R,er", "--channel", "em"], 2 * TILES),
-        (&["--channel", "em", "--slice", "0-11,29,100", "--level", "0"], 6),
+        (
+            &["--token", "two", "--channel", "em,er", "--level", "1"],
+            40,
+        ),
+        (
+            &["--token", "two", "--channel", "em:R,er", "--channel", "em"],
+            2 * TILES,
+        ),
+        (
+            &["--channel", "em", "--slice", "0-11,29,100", "--level", "0"],
+            6,
+        ),
         (&["--channel", "em", "--slice", "10-29:5"], 4 * 3),
         (&["--channel", "em", "--plane", "xz", "--slice", "7"], 2 + 1),
         (&["--channel", "em", "--box", "0-100,0-60,12-14"], 2 * 2),
         (
-            &["--channel", "em", "--box", "5.1-5.2,*,0.4-0.48um", "--plane", "xy,yz", "--level", "0"],
+            &[
+                "--channel",
+                "em",
+                "--box",
+                "5.1-5.2,*,0.4-0.48um",
+                "--plane",
+                "xy,yz",
+                "--level",
+                "0",
+            ],
             2 * 2 + 10,
         ),
         (&["--token", "film", "--time", "1-"], 3 * 3),
-        (&["--token", "film", "--time", "all", "--plane", "all", "--level", "0"], 4 * (3 + 50 + 60)),
+        (
+            &[
+                "--token", "film", "--time", "all", "--plane", "all", "--level", "0",
+            ],
+            4 * (3 + 50 + 60),
+        ),
         // The form of ndtilecache: a level and all coarser ones, in all planes.
-        (&["two", "0/0,512/0,60/10,12", "--channel", "em"], 2 * 2 + (60 + 30) + (512 + 256)),
-        (&["two", "1/0,300/0,30/10,30", "--channel", "em"], 20 + 30 + 300),
+        (
+            &["two", "0/0,512/0,60/10,12", "--channel", "em"],
+            2 * 2 + (60 + 30) + (512 + 256),
+        ),
+        (
+            &["two", "1/0,300/0,30/10,30", "--channel", "em"],
+            20 + 30 + 300,
+        ),
     ] {
         assert_eq!(counted(&place, arguments), tiles, "{arguments:?}");
     }
@@ -356,15 +490,29 @@ fn selections_have_the_expected_numbers_of_tiles() {
         (&["--channel", "em", "--slice", "0-9"], "10 to 29"),
         (&["--channel", "em:W"], "one of C, M, Y, R, G, B"),
         (&["--token", "two", "--box", "0-1,0-1,0-10"], "outside"),
-        (&["two", "0/0,512/0,60/10,12", "--level", "1"], "omit --level"),
+        (
+            &["two", "0/0,512/0,60/10,12", "--level", "1"],
+            "omit --level",
+        ),
         (&["http://a", "http://b"], "two servers"),
         (&["http://a", "two"], "with --token"),
-        (&["http://a", "--set", "cache.disk=0"], "cannot be used with a server"),
+        (
+            &["http://a", "--set", "cache.disk=0"],
+            "cannot be used with a server",
+        ),
     ] {
         let refused = outcome(place.voltile(["warm", "--dry-run"]).args(wrong));
-        assert!(refused.code == 2 && refused.err.contains(reason), "{wrong:?}: {}", refused.err);
+        assert!(
+            refused.code == 2 && refused.err.contains(reason),
+            "{wrong:?}: {}",
+            refused.err
+        );
     }
-    assert!(outcome(&mut place.voltile(["warm"])).err.contains("no target"));
+    assert!(
+        outcome(&mut place.voltile(["warm"]))
+            .err
+            .contains("no target")
+    );
 }
 
 #[test]
@@ -372,13 +520,20 @@ fn warmed_composites_are_those_that_viewers_request() {
     let place = Place::new();
     file(&place.path("two.h5"), |file| {
         for name in ["em", "er"] {
-            put(file, name, &ArrayD::from_shape_fn(IxDyn(&[3, 40, 50]), |at| voxel(at[0], at[1], at[2])));
+            put(
+                file,
+                name,
+                &ArrayD::from_shape_fn(IxDyn(&[3, 40, 50]), |at| voxel(at[0], at[1], at[2])),
+            );
         }
     });
     let server = place.serve(["two.h5"]);
     warm(&place, &[&url(&server), "--channel", "em:R,er"]);
     let drawn = server.renders();
-    for path in ["mcfc/two/em:R,er:M/xy/2/0_0_0.png", "mcfc/two/em:R,er/xy/0/0_0_0.png"] {
+    for path in [
+        "mcfc/two/em:R,er:M/xy/2/0_0_0.png",
+        "mcfc/two/em:R,er/xy/0/0_0_0.png",
+    ] {
         assert_eq!(server.tile(path).picture().mode, "RGB");
     }
     assert_eq!((drawn, server.renders()), (3, 3));
@@ -391,11 +546,17 @@ fn a_dry_run_renders_a_few_tiles_and_stores_none() {
     let predicted = warm(&place, &["brain.h5", "--into", "cache", "--dry-run"]);
     assert!(!place.path("cache").exists());
     let number = |name: &str| predicted[name].as_f64().unwrap();
-    assert_eq!((number("tiles"), number("bytes_inflated")), (TILES as f64, once as f64));
+    assert_eq!(
+        (number("tiles"), number("bytes_inflated")),
+        (TILES as f64, once as f64)
+    );
     assert_eq!(number("chunks_read"), (3 * 2 * 12) as f64);
     let real = warm(&place, &["brain.h5", "--into", "cache"]);
     let bytes = real["bytes"].as_f64().unwrap();
-    assert!(number("bytes") > bytes / 2.0 && number("bytes") < bytes * 2.0, "{predicted} {real}");
+    assert!(
+        number("bytes") > bytes / 2.0 && number("bytes") < bytes * 2.0,
+        "{predicted} {real}"
+    );
     assert!(number("seconds") > 0.0 && number("samples") > 0.0);
 }
 
@@ -411,8 +572,22 @@ fn requests_that_a_busy_server_refuses_are_repeated() {
     until_in_time(|_| {
         let server = place.serve::<&str>([]);
         let level = SLOW_LEVEL.to_string();
-        let report = warm(&place, &[&url(&server), "--level", &level, "--clients", "3", "--retries", "1000"]);
-        assert_eq!((report["rendered"].as_u64(), server.renders()), (Some(3), 3));
+        let report = warm(
+            &place,
+            &[
+                &url(&server),
+                "--level",
+                &level,
+                "--clients",
+                "3",
+                "--retries",
+                "1000",
+            ],
+        );
+        assert_eq!(
+            (report["rendered"].as_u64(), server.renders()),
+            (Some(3), 3)
+        );
         (server.count("voltile_renders_rejected_total") > 0).then_some(())
     });
 }
@@ -427,8 +602,11 @@ fn failed_tiles_are_listed_and_tried_again_by_the_same_command() {
     for arguments in [&[&url(&server)[..]][..], &["planes.h5", "--into", "cache"]] {
         let warmed = outcome(place.voltile(["warm"]).args(arguments));
         assert_eq!(warmed.code, 1, "{}", warmed.err);
-        let listed: BTreeSet<&str> =
-            warmed.err.lines().filter(|line| line.contains("planes/raw/xy/3/0_0_0.png: ")).collect();
+        let listed: BTreeSet<&str> = warmed
+            .err
+            .lines()
+            .filter(|line| line.contains("planes/raw/xy/3/0_0_0.png: "))
+            .collect();
         assert_eq!(listed.len(), 1, "{}", warmed.err);
         assert!(
             warmed.err.contains("1 of 6 tiles failed") && warmed.out.contains("5 of 6 tiles"),
@@ -441,7 +619,10 @@ fn failed_tiles_are_listed_and_tried_again_by_the_same_command() {
     // The mended file has another modification time, and its tiles have other keys.
     invert(&place.path("planes.h5"), &chunks[3]);
     let mended = warm(&place, &["planes.h5", "--into", "cache"]);
-    assert_eq!((mended["rendered"].as_u64(), mended["failed"].as_u64()), (Some(6), Some(0)));
+    assert_eq!(
+        (mended["rendered"].as_u64(), mended["failed"].as_u64()),
+        (Some(6), Some(0))
+    );
 }
 
 #[test]
@@ -450,23 +631,37 @@ fn a_rate_is_not_exceeded() {
     volumes::planes(&place.path("planes.h5"), 21, 1, Stored::Flat);
     let report = warm(&place, &["planes.h5", "--into", "cache", "--rate", "40"]);
     assert_eq!(report["rendered"].as_u64(), Some(21));
-    assert!(report["seconds"].as_f64().unwrap() >= 20.0 / 40.0, "{report}");
+    assert!(
+        report["seconds"].as_f64().unwrap() >= 20.0 / 40.0,
+        "{report}"
+    );
 }
 
 #[test]
 fn a_run_ends_if_the_server_goes_away_and_is_finished_once_it_is_back() {
     let place = Place::new();
     volume(&place.path("brain.h5"), SHAPE, CHUNK);
-    // No other story has an address on this host, so that the port stays free until the server is back.
+    // No other story has an address on this host, so that the port stays free until the server is
+    // back.
     let serve = |bind: &str| {
-        place.start(place.voltile(["serve", "brain.h5", "--set", "cache.directory=cache", "--bind", bind]))
+        place.start(place.voltile([
+            "serve",
+            "brain.h5",
+            "--set",
+            "cache.directory=cache",
+            "--bind",
+            bind,
+        ]))
     };
     let mut server = serve("127.0.42.1:0");
     let address = server.address.to_string();
     let url = format!("http://{address}");
     let warming = |more: &[&'static str]| {
         let mut command = place.voltile(["warm", &url, "--plane", "all", "--retries", "1"]);
-        command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     };
     let child = warming(&SLOWLY).spawn().unwrap();
@@ -475,13 +670,23 @@ fn a_run_ends_if_the_server_goes_away_and_is_finished_once_it_is_back() {
     let ended = child.wait_with_output().unwrap();
     let log = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1));
-    assert!(log.contains("the server is gone") && log.contains("does the rest"), "{log}");
+    assert!(
+        log.contains("the server is gone") && log.contains("does the rest"),
+        "{log}"
+    );
     let unanswered = outcome(&mut warming(&[]));
     assert_eq!(unanswered.code, 1);
-    assert!(unanswered.err.contains("/datasets.json: no answer"), "{}", unanswered.err);
+    assert!(
+        unanswered.err.contains("/datasets.json: no answer"),
+        "{}",
+        unanswered.err
+    );
     let again = serve(&address);
     let report = outcome(&mut warming(&["--json"]));
     let report: Value = serde_json::from_str(&report.out).unwrap();
-    assert!(report["rendered"].as_u64() == Some(ALL_TILES) && again.count(FROM_DISK) > 10, "{report}");
+    assert!(
+        report["rendered"].as_u64() == Some(ALL_TILES) && again.count(FROM_DISK) > 10,
+        "{report}"
+    );
     assert_eq!(kept(&place.path("cache")), ALL_TILES);
 }

@@ -30,8 +30,14 @@ fn a_description_may_lack_optional_fields_and_have_unknown_ones() {
     let site: SiteDescription = serde_json::from_value(later).unwrap();
     assert_eq!(site, serde_json::from_value(least()).unwrap());
     let level = site.datasets[0].channel("raw").unwrap().level(0).unwrap();
-    assert_eq!([Plane::Xy, Plane::Xz].map(|plane| level.is_offered(plane)), [true, false]);
-    assert_eq!((site.tilecache().as_str(), site.caches.disk), ("/tiles/tilecache", None));
+    assert_eq!(
+        [Plane::Xy, Plane::Xz].map(|plane| level.is_offered(plane)),
+        [true, false]
+    );
+    assert_eq!(
+        (site.tilecache().as_str(), site.caches.disk),
+        ("/tiles/tilecache", None)
+    );
 }
 
 #[test]
@@ -39,8 +45,14 @@ fn a_description_that_is_read_is_what_was_written() {
     let mut site: SiteDescription = serde_json::from_value(least()).unwrap();
     let channel = &mut site.datasets[0].channels[0];
     channel.window = Some([0.1, f64::MAX]);
-    channel.percentiles = Some(vec![Percentile { percent: 99.9, value: -1.5 }]);
+    channel.percentiles = Some(vec![Percentile {
+        percent: 99.9,
+        value: -1.5,
+    }]);
     let written = serde_json::to_value(&site).unwrap();
     assert_eq!(written["datasets"][0]["channels"][0]["label"], Value::Null);
-    assert_eq!(serde_json::from_value::<SiteDescription>(written).unwrap(), site);
+    assert_eq!(
+        serde_json::from_value::<SiteDescription>(written).unwrap(),
+        site
+    );
 }

@@ -1,10 +1,11 @@
-//! Parameters of CATMAID's tile source 9 for drawing a tile: `?color=&min=&max=&gamma=`, on mounts that
-//! accept them.
+//! Parameters of CATMAID's tile source 9 for drawing a tile: `?color=&min=&max=&gamma=`, on mounts
+//! that accept them.
 //!
-//! CATMAID sends them as typed (`FlixServerTileSource.getTileURL` in its `tile-source.js`): each value may be
-//! a comma-separated list, one item per channel, and items may be empty. Invalid values are an error rather
-//! than ignored, so that users notice a typo; other parameters (`quality`, `nocache`) are ignored. As in
-//! FlixServer, colours are words or their first letters, and gamma is an exponent.
+//! CATMAID sends them as typed (`FlixServerTileSource.getTileURL` in its `tile-source.js`): each
+//! value may be a comma-separated list, one item per channel, and items may be empty. Invalid
+//! values are an error rather than ignored, so that users notice a typo; other parameters
+//! (`quality`, `nocache`) are ignored. As in FlixServer, colours are words or their first letters,
+//! and gamma is an exponent.
 
 use percent_encoding::percent_decode_str;
 
@@ -30,7 +31,14 @@ pub fn adjustments(query: &str) -> Result<Vec<Adjustment>, Malformed> {
     let mut all = Vec::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         match name {
-            "color" => each(&mut all, "color", value, COLOURS, Colour::from_word, |to, it| to.colour = it)?,
+            "color" => each(
+                &mut all,
+                "color",
+                value,
+                COLOURS,
+                Colour::from_word,
+                |to, it| to.colour = it,
+            )?,
             "min" => each(&mut all, "min", value, NUMBERS, number, |to, it| to.lo = it)?,
             "max" => each(&mut all, "max", value, NUMBERS, number, |to, it| to.hi = it)?,
             "gamma" => each(&mut all, "gamma", value, EXPONENTS, exponent, |to, it| {
@@ -47,7 +55,8 @@ const COLOURS: &str = "a list, one item for each channel, of red, green, blue, c
 const NUMBERS: &str = "a list of at most six finite numbers, one for each channel";
 const EXPONENTS: &str = "a list of at most six finite numbers of 0 or more, one for each channel";
 
-/// Parses a list and stores each item in the adjustment at its position; empty items change nothing.
+/// Parses a list and stores each item in the adjustment at its position; empty items change
+/// nothing.
 fn each<T>(
     all: &mut Vec<Adjustment>,
     parameter: &'static str,
@@ -58,12 +67,20 @@ fn each<T>(
 ) -> Result<(), Malformed> {
     let spaced = value.replace('+', " ");
     let text = percent_decode_str(&spaced).decode_utf8_lossy();
-    let wrong = || Malformed::Parameter { parameter, value: text.clone().into_owned(), expected };
+    let wrong = || Malformed::Parameter {
+        parameter,
+        value: text.clone().into_owned(),
+        expected,
+    };
     if text.split(',').count() > MAX_CHANNELS {
         return Err(wrong());
     }
     for (position, item) in text.split(',').map(str::trim).enumerate() {
-        let read = if item.is_empty() { None } else { Some(read(item).ok_or_else(wrong)?) };
+        let read = if item.is_empty() {
+            None
+        } else {
+            Some(read(item).ok_or_else(wrong)?)
+        };
         if all.len() <= position {
             all.resize(position + 1, Adjustment::default());
         }
@@ -93,8 +110,13 @@ mod tests {
     #[test]
     fn lists_are_read_by_position_and_gaps_change_nothing() {
         let all =
-            adjustments("color=cyan,%20M&min=,10.5&max=256.0&gamma=1,0.5&quality=80&nocache=1").unwrap();
-        let first = Adjustment { colour: Some(Colour::Cyan), hi: finite(256.0), ..Adjustment::default() };
+            adjustments("color=cyan,%20M&min=,10.5&max=256.0&gamma=1,0.5&quality=80&nocache=1")
+                .unwrap();
+        let first = Adjustment {
+            colour: Some(Colour::Cyan),
+            hi: finite(256.0),
+            ..Adjustment::default()
+        };
         let second = Adjustment {
             colour: Some(Colour::Magenta),
             lo: finite(10.5),
@@ -102,9 +124,21 @@ mod tests {
             ..Adjustment::default()
         };
         assert_eq!(all, [first, second]);
-        for nothing in ["", "nocache=17", "min", "min=", "color=,", "gamma=1", "a=b&&"] {
+        for nothing in [
+            "",
+            "nocache=17",
+            "min",
+            "min=",
+            "color=,",
+            "gamma=1",
+            "a=b&&",
+        ] {
             let all = adjustments(nothing).unwrap();
-            assert!(all.iter().all(|adjustment| *adjustment == Adjustment::default()), "{nothing}");
+            assert!(
+                all.iter()
+                    .all(|adjustment| *adjustment == Adjustment::default()),
+                "{nothing}"
+            );
         }
     }
 
@@ -121,7 +155,10 @@ mod tests {
             "min=1,2,3,4,5,6,7",
             "color=%ff",
         ] {
-            assert!(matches!(adjustments(wrong), Err(Malformed::Parameter { .. })), "{wrong}");
+            assert!(
+                matches!(adjustments(wrong), Err(Malformed::Parameter { .. })),
+                "{wrong}"
+            );
         }
     }
 }

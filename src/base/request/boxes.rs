@@ -1,5 +1,5 @@
-//! Requests for boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`. Instead of one channel, a TIFF file may
-//! have several, with commas between.
+//! Requests for boxes of voxels: `/voxels/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1.npy`. Instead of
+//! one channel, a TIFF file may have several, with commas between.
 
 use super::malformed::MAX_CHANNELS;
 use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
@@ -23,7 +23,8 @@ pub struct BoxRequest {
     pub time: Option<u64>,
     /// The level.
     pub level: Level,
-    /// The box in voxels of the level, not empty and not yet known to lie within it. The dataset's offset is not added.
+    /// The box in voxels of the level, not empty and not yet known to lie within it. The dataset's
+    /// offset is not added.
     pub region: Region,
 }
 
@@ -33,16 +34,24 @@ impl BoxRequest {
         let segments = path.split('/').filter(|segment| !segment.is_empty());
         let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-        let [token, channel, level, file] = *segments else { return Err(Malformed::VoxelsShape) };
-        let (region, written) = box_in(file).ok_or_else(|| Malformed::Box { text: file.to_owned() })?;
+        let [token, channel, level, file] = *segments else {
+            return Err(Malformed::VoxelsShape);
+        };
+        let (region, written) = box_in(file).ok_or_else(|| Malformed::Box {
+            text: file.to_owned(),
+        })?;
         let mut channels = channel.split(',').map(Name::new);
         let channel = channels.next().unwrap_or_else(|| Name::new(channel))?;
         let others = channels.collect::<Result<Vec<_>, _>>()?;
         if others.len() >= MAX_CHANNELS {
-            return Err(Malformed::TooManyChannels { count: others.len() + 1 });
+            return Err(Malformed::TooManyChannels {
+                count: others.len() + 1,
+            });
         }
         if !others.is_empty() && written.format != BoxFormat::Tiff {
-            return Err(Malformed::OneChannel { suffix: written.suffix });
+            return Err(Malformed::OneChannel {
+                suffix: written.suffix,
+            });
         }
         let request = BoxRequest {
             token: VersionedToken::new(token)?,
@@ -58,7 +67,9 @@ impl BoxRequest {
 
 /// The box and the format that a file name stands for.
 fn box_in(name: &str) -> Option<(Region, &'static BoxFile)> {
-    BOX_FILES.iter().find_map(|file| Some((box_of(name.strip_suffix(file.suffix)?)?, file)))
+    BOX_FILES
+        .iter()
+        .find_map(|file| Some((box_of(name.strip_suffix(file.suffix)?)?, file)))
 }
 
 /// The time point in a query: `time=T`. Other parameters are ignored.
@@ -75,7 +86,10 @@ fn box_of(text: &str) -> Option<Region> {
         (first < end).then(|| (first, end - first))
     });
     let (x, y, z) = (ranges.next()??, ranges.next()??, ranges.next()??);
-    let region = Region { start: Xyz::new(x.0, y.0, z.0), size: Xyz::new(x.1, y.1, z.1) };
+    let region = Region {
+        start: Xyz::new(x.0, y.0, z.0),
+        size: Xyz::new(x.1, y.1, z.1),
+    };
     ranges.next().is_none().then_some(region)
 }
 
@@ -95,19 +109,46 @@ mod tests {
 
     #[test]
     fn a_path_names_a_box_of_a_channel() {
-        let (request, file) = parsed("/voxels/brain/raw/2/0-10_5-7_100-101.npy?time=3").unwrap().unwrap();
-        assert_eq!((request.token.token.as_str(), request.channel.as_str()), ("brain", "raw"));
-        assert_eq!((request.level.number(), request.time, file.format), (2, Some(3), BoxFormat::Npy));
-        assert_eq!(request.region, Region { start: Xyz::new(0, 5, 100), size: Xyz::new(10, 2, 1) });
-        assert_eq!(parsed("//voxels/a/b/0/0-1_0-1_0-1.raw").unwrap().unwrap().1.format, BoxFormat::Raw);
+        let (request, file) = parsed("/voxels/brain/raw/2/0-10_5-7_100-101.npy?time=3")
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (request.token.token.as_str(), request.channel.as_str()),
+            ("brain", "raw")
+        );
+        assert_eq!(
+            (request.level.number(), request.time, file.format),
+            (2, Some(3), BoxFormat::Npy)
+        );
+        assert_eq!(
+            request.region,
+            Region {
+                start: Xyz::new(0, 5, 100),
+                size: Xyz::new(10, 2, 1)
+            }
+        );
+        assert_eq!(
+            parsed("//voxels/a/b/0/0-1_0-1_0-1.raw")
+                .unwrap()
+                .unwrap()
+                .1
+                .format,
+            BoxFormat::Raw
+        );
         assert!(parsed("/voxel/a/b/0/0-1_0-1_0-1.raw").is_none());
     }
 
     #[test]
     fn every_format_is_in_the_manual_and_in_the_error_of_a_malformed_box() {
-        let error = Malformed::Box { text: String::new() }.to_string();
+        let error = Malformed::Box {
+            text: String::new(),
+        }
+        .to_string();
         for BoxFile { suffix, .. } in &BOX_FILES {
-            assert!(include_str!("../../../docs/addresses.md").contains(&format!("`{suffix}`")), "{suffix}");
+            assert!(
+                include_str!("../../../docs/addresses.md").contains(&format!("`{suffix}`")),
+                "{suffix}"
+            );
             assert!(error.contains(suffix), "{error}");
         }
     }
@@ -128,22 +169,38 @@ mod tests {
             "0–1_0-1_0-1.npy",
         ] {
             assert!(
-                matches!(parsed(&format!("/voxels/a/b/0/{file}")), Some(Err(Malformed::Box { .. }))),
+                matches!(
+                    parsed(&format!("/voxels/a/b/0/{file}")),
+                    Some(Err(Malformed::Box { .. }))
+                ),
                 "{file}"
             );
         }
-        for path in ["/voxels", "/voxels/a/b/0-1_0-1_0-1.npy", "/voxels/a/b/c/0/0-1_0-1_0-1.npy"] {
-            assert!(matches!(parsed(path), Some(Err(Malformed::VoxelsShape))), "{path}");
+        for path in [
+            "/voxels",
+            "/voxels/a/b/0-1_0-1_0-1.npy",
+            "/voxels/a/b/c/0/0-1_0-1_0-1.npy",
+        ] {
+            assert!(
+                matches!(parsed(path), Some(Err(Malformed::VoxelsShape))),
+                "{path}"
+            );
         }
         for (path, problem) in [
             ("/voxels/a/b,c/0/0-1_0-1_0-1.npy", "one channel"),
             ("/voxels/a/b,/0/0-1_0-1_0-1.tif", "is not a name"),
-            ("/voxels/a/b,c,d,e,f,g,h/0/0-1_0-1_0-1.tif", "7 channels are too many"),
+            (
+                "/voxels/a/b,c,d,e,f,g,h/0/0-1_0-1_0-1.tif",
+                "7 channels are too many",
+            ),
         ] {
             let error = parsed(path).unwrap().unwrap_err().to_string();
             assert!(error.contains(problem), "{error}");
         }
-        assert!(matches!(parsed("/voxels/a/b/64/0-1_0-1_0-1.npy"), Some(Err(Malformed::Level { .. }))));
+        assert!(matches!(
+            parsed("/voxels/a/b/64/0-1_0-1_0-1.npy"),
+            Some(Err(Malformed::Level { .. }))
+        ));
         assert!(matches!(
             parsed("/voxels/a/b/0/0-1_0-1_0-1.npy?time=x"),
             Some(Err(Malformed::Number { .. }))

@@ -49,7 +49,11 @@ pub enum Malformed {
     #[error(
         "{key:?} is not a key in an OME-Zarr image of version {version}: {expected} are expected, without the axes that the image lacks, and after labels/NAME/ for label images"
     )]
-    ZarrKey { key: String, version: &'static str, expected: &'static str },
+    ZarrKey {
+        key: String,
+        version: &'static str,
+        expected: &'static str,
+    },
     #[error("{segment:?} is not UTF-8 once percent-decoded")]
     Encoding { segment: String },
     #[error("{plane:?} is not a plane: xy, xz or yz are expected")]
@@ -59,7 +63,10 @@ pub enum Malformed {
     #[error("level {level} cannot exist: no volume has more than 63 levels")]
     Level { level: u64 },
     #[error("the file name {file:?} is not {expected}")]
-    File { file: String, expected: &'static str },
+    File {
+        file: String,
+        expected: &'static str,
+    },
     #[error("the third segment of a viking path is {found:?}; \"volume\" is expected")]
     Volume { found: String },
     #[error(transparent)]
@@ -67,7 +74,11 @@ pub enum Malformed {
     #[error("{count} channels are too many: at most six are shown together")]
     TooManyChannels { count: usize },
     #[error("{parameter}={value:?} is not {expected}")]
-    Parameter { parameter: &'static str, value: String, expected: &'static str },
+    Parameter {
+        parameter: &'static str,
+        value: String,
+        expected: &'static str,
+    },
     #[error(
         "{item:?} is not a channel with a colour: NAME, NAME: or NAME:COLOUR is expected, COLOUR being one of C, M, Y, R, G, B"
     )]

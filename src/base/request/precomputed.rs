@@ -1,6 +1,6 @@
 //! Paths of Neuroglancer's precomputed format: `/neuroglancer/TOKEN/CHANNEL/info`,
-//! `/neuroglancer/TOKEN/CHANNEL/segment_properties/info` and `/neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1`;
-//! `CHANNEL@T` is time point T of a series.
+//! `/neuroglancer/TOKEN/CHANNEL/segment_properties/info` and
+//! `/neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1`; `CHANNEL@T` is time point T of a series.
 
 use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
 use crate::base::name::Name;
@@ -31,8 +31,8 @@ pub struct PrecomputedChunk {
     pub volume: PrecomputedVolume,
     /// The level, which is the key of the scale.
     pub level: Level,
-    /// The first position of the chunk and the first position after it along each axis, with the volume's offset added.
-    /// Not empty; not yet known to be a chunk of the volume.
+    /// The first position of the chunk and the first position after it along each axis, with the
+    /// volume's offset added. Not empty; not yet known to be a chunk of the volume.
     pub bounds: Xyz<(i64, i64)>,
 }
 
@@ -50,13 +50,19 @@ pub enum PrecomputedFile {
 impl PrecomputedFile {
     /// Parses what follows `/neuroglancer/` in a path; `None` if that is one segment or none.
     pub fn parse(path: &str) -> Option<Result<Self, Malformed>> {
-        let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+        let segments: Vec<&str> = path
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .collect();
         (segments.len() > 1).then(|| of_segments(&segments))
     }
 }
 
 fn of_segments(segments: &[&str]) -> Result<PrecomputedFile, Malformed> {
-    let segments = segments.iter().map(|segment| decoded(segment)).collect::<Result<Vec<_>, _>>()?;
+    let segments = segments
+        .iter()
+        .map(|segment| decoded(segment))
+        .collect::<Result<Vec<_>, _>>()?;
     let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     match *segments {
         [token, channel, INFO] => Ok(PrecomputedFile::Info(volume(token, channel)?)),
@@ -66,7 +72,9 @@ fn of_segments(segments: &[&str]) -> Result<PrecomputedFile, Malformed> {
         [token, channel, level, chunk] => Ok(PrecomputedFile::Chunk(PrecomputedChunk {
             volume: volume(token, channel)?,
             level: level_of(number("level", level)?)?,
-            bounds: bounds(chunk).ok_or_else(|| Malformed::Chunk { text: chunk.to_owned() })?,
+            bounds: bounds(chunk).ok_or_else(|| Malformed::Chunk {
+                text: chunk.to_owned(),
+            })?,
         })),
         _ => Err(Malformed::PrecomputedShape),
     }
@@ -77,7 +85,11 @@ fn volume(token: &str, channel: &str) -> Result<PrecomputedVolume, Malformed> {
         Some((channel, time)) => (channel, Some(number("time", time)?)),
         None => (channel, None),
     };
-    Ok(PrecomputedVolume { token: VersionedToken::new(token)?, channel: Name::new(channel)?, time })
+    Ok(PrecomputedVolume {
+        token: VersionedToken::new(token)?,
+        channel: Name::new(channel)?,
+        time,
+    })
 }
 
 /// A chunk's name; `None` if it is not one, or names an empty box.
@@ -91,7 +103,10 @@ fn bounds(text: &str) -> Option<Xyz<(i64, i64)>> {
 fn range(text: &str) -> Option<(i64, i64)> {
     let digit = text.find(|c: char| c.is_ascii_digit())?;
     let hyphen = digit + text.get(digit..)?.find('-')?;
-    let (first, end) = (signed(text.get(..hyphen)?)?, signed(text.get(hyphen + 1..)?)?);
+    let (first, end) = (
+        signed(text.get(..hyphen)?)?,
+        signed(text.get(hyphen + 1..)?)?,
+    );
     (first < end).then_some((first, end))
 }
 
@@ -117,12 +132,19 @@ mod tests {
 
     #[test]
     fn a_path_names_an_info_file_or_a_chunk() {
-        let Some(Ok(PrecomputedFile::Info(info))) = PrecomputedFile::parse("/brain/raw@12/info") else {
+        let Some(Ok(PrecomputedFile::Info(info))) = PrecomputedFile::parse("/brain/raw@12/info")
+        else {
             panic!("it is an info file");
         };
-        assert_eq!((info.token.token.as_str(), info.channel.as_str(), info.time), ("brain", "raw", Some(12)));
+        assert_eq!(
+            (info.token.token.as_str(), info.channel.as_str(), info.time),
+            ("brain", "raw", Some(12))
+        );
         let properties = PrecomputedFile::parse("brain/raw@12/segment_properties/info");
-        assert_eq!(properties, Some(Ok(PrecomputedFile::SegmentProperties(info))));
+        assert_eq!(
+            properties,
+            Some(Ok(PrecomputedFile::SegmentProperties(info)))
+        );
         let chunk = chunk("brain/raw%403/2/0-64_-64-0_-96--32");
         assert_eq!((chunk.volume.time, chunk.level.number()), (Some(3), 2));
         assert_eq!(chunk.bounds, Xyz::new((0, 64), (-64, 0), (-96, -32)));
@@ -153,21 +175,39 @@ mod tests {
             "é0-1_0-1_0-1",
         ] {
             let path = format!("a/b/0/{name}");
-            assert!(matches!(PrecomputedFile::parse(&path), Some(Err(Malformed::Chunk { .. }))), "{name}");
+            assert!(
+                matches!(
+                    PrecomputedFile::parse(&path),
+                    Some(Err(Malformed::Chunk { .. }))
+                ),
+                "{name}"
+            );
         }
         for path in ["a/b", "a/b/provenance", "a/b/c/0/0-1_0-1_0-1"] {
-            assert_eq!(PrecomputedFile::parse(path), Some(Err(Malformed::PrecomputedShape)), "{path}");
+            assert_eq!(
+                PrecomputedFile::parse(path),
+                Some(Err(Malformed::PrecomputedShape)),
+                "{path}"
+            );
         }
         for (path, is_it) in [
-            ("a/b/64/0-1_0-1_0-1", (|m| matches!(m, Malformed::Level { .. })) as fn(&Malformed) -> bool),
-            ("a/b/x/0-1_0-1_0-1", |m| matches!(m, Malformed::Number { .. })),
+            (
+                "a/b/64/0-1_0-1_0-1",
+                (|m| matches!(m, Malformed::Level { .. })) as fn(&Malformed) -> bool,
+            ),
+            ("a/b/x/0-1_0-1_0-1", |m| {
+                matches!(m, Malformed::Number { .. })
+            }),
             ("a/b@/info", |m| matches!(m, Malformed::Number { .. })),
             ("a/b@1@2/info", |m| matches!(m, Malformed::Number { .. })),
             ("a/@1/info", |m| matches!(m, Malformed::Name(_))),
             ("a/%ff/info", |m| matches!(m, Malformed::Encoding { .. })),
         ] {
             let parsed = PrecomputedFile::parse(path);
-            assert!(matches!(&parsed, Some(Err(malformed)) if is_it(malformed)), "{path}: {parsed:?}");
+            assert!(
+                matches!(&parsed, Some(Err(malformed)) if is_it(malformed)),
+                "{path}: {parsed:?}"
+            );
         }
     }
 

@@ -5,7 +5,10 @@ use proptest::prelude::*;
 use super::*;
 
 fn parse(path: &str) -> Option<TileRequest> {
-    TilePath::split(&format!("/s/tilecache{path}"))?.ok()?.request().ok()
+    TilePath::split(&format!("/s/tilecache{path}"))?
+        .ok()?
+        .request()
+        .ok()
 }
 
 fn numbers(request: &TileRequest) -> (u64, u64, u64, u8) {
@@ -16,8 +19,18 @@ fn numbers(request: &TileRequest) -> (u64, u64, u64, u8) {
 #[test]
 fn a_simple_path_names_row_before_column() {
     let request = parse("/tok/chan/xz/7/3_2_1.png").unwrap();
-    assert_eq!((request.token.token.as_str(), request.time, request.address.plane), ("tok", None, Plane::Xz));
-    assert_eq!(request.channels, ChannelChoice::One(Name::new("chan").unwrap()));
+    assert_eq!(
+        (
+            request.token.token.as_str(),
+            request.time,
+            request.address.plane
+        ),
+        ("tok", None, Plane::Xz)
+    );
+    assert_eq!(
+        request.channels,
+        ChannelChoice::One(Name::new("chan").unwrap())
+    );
     assert_eq!(numbers(&request), (7, 3, 2, 1));
     assert_eq!(parse("/tok/chan/xz/12/7/3_2_1.png").unwrap().time, Some(12));
 }
@@ -32,22 +45,40 @@ fn a_viking_path_names_column_before_row() {
 #[test]
 fn a_composite_colours_by_position_even_where_others_name_theirs() {
     let request = parse("/mcfc/tok/a,b:R,c:,d/xy/0/0_0_0.png").unwrap();
-    let ChannelChoice::Composite(channels) = request.channels else { panic!("not a composite") };
-    let letters: String = channels.iter().map(|(_, colour)| colour.to_string()).collect();
+    let ChannelChoice::Composite(channels) = request.channels else {
+        panic!("not a composite")
+    };
+    let letters: String = channels
+        .iter()
+        .map(|(_, colour)| colour.to_string())
+        .collect();
     assert_eq!(letters, "CRYR");
-    assert_eq!(parse("/mcfc/tok/a%3AG%2Cb/xy/0/0_0_0.png").map(|r| numbers(&r)), Some((0, 0, 0, 0)));
+    assert_eq!(
+        parse("/mcfc/tok/a%3AG%2Cb/xy/0/0_0_0.png").map(|r| numbers(&r)),
+        Some((0, 0, 0, 0))
+    );
 }
 
 #[test]
 fn a_request_is_shown_as_the_path_that_it_is_read_from() {
-    for path in ["tok/chan/xz/7/3_2_1.png", "t/c/xy/2/7/0_0_0.png", "mcfc/t/a:C,b:R/yz/1/9/4_5_6.png"] {
+    for path in [
+        "tok/chan/xz/7/3_2_1.png",
+        "t/c/xy/2/7/0_0_0.png",
+        "mcfc/t/a:C,b:R/yz/1/9/4_5_6.png",
+    ] {
         assert_eq!(parse(&format!("/{path}")).unwrap().to_string(), path);
     }
 }
 
 #[test]
 fn other_paths_are_not_below_a_mount() {
-    for path in ["", "/", "/s", "/s/other/tok/chan/xy/0/0_0_0.png", "/tilecache/a"] {
+    for path in [
+        "",
+        "/",
+        "/s",
+        "/s/other/tok/chan/xy/0/0_0_0.png",
+        "/tilecache/a",
+    ] {
         assert_eq!(TilePath::split(path), None, "{path:?}");
     }
 }
@@ -110,7 +141,11 @@ fn a_version_may_follow_the_token_in_every_form() {
         "/viking/tok@0a1b/volume/chan/0/X0_Y0_Z7.png",
     ] {
         let token = parse(path).unwrap().token;
-        assert_eq!((token.token.as_str(), token.version.unwrap().as_str()), ("tok", "0a1b"), "{path}");
+        assert_eq!(
+            (token.token.as_str(), token.version.unwrap().as_str()),
+            ("tok", "0a1b"),
+            "{path}"
+        );
     }
     let shown = parse("/tok@0a1b/chan/xy/7/0_0_0.png").unwrap().to_string();
     assert_eq!(shown, "tok@0a1b/chan/xy/7/0_0_0.png");
@@ -126,17 +161,48 @@ fn a_version_may_follow_the_token_in_every_form() {
 
 #[test]
 fn every_refusal_says_something() {
-    let refusal =
-        TilePath::split("/s/tilecache/tok/chan/zx/0/0_0_0.png").unwrap().unwrap().request().unwrap_err();
-    assert_eq!(refusal.to_string(), "\"zx\" is not a plane: xy, xz or yz are expected");
+    let refusal = TilePath::split("/s/tilecache/tok/chan/zx/0/0_0_0.png")
+        .unwrap()
+        .unwrap()
+        .request()
+        .unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "\"zx\" is not a plane: xy, xz or yz are expected"
+    );
 }
 
 /// Fragments that often form almost a valid tile path.
 fn piece() -> impl Strategy<Value = String> {
-    const KNOWN: [&str; 11] =
-        ["tok", "chan", "mcfc", "viking", "volume", "xy", "xz", "yz", "a:R,b", "0_0_0.png", "X0_Y0_Z0.png"];
-    const ODD: [&str; 14] =
-        ["tok@1", "..", ".", "%", "%2F", "%00", "%FF", "", "-1", "+1", ":", ",", "?", "99999999999999999999"];
+    const KNOWN: [&str; 11] = [
+        "tok",
+        "chan",
+        "mcfc",
+        "viking",
+        "volume",
+        "xy",
+        "xz",
+        "yz",
+        "a:R,b",
+        "0_0_0.png",
+        "X0_Y0_Z0.png",
+    ];
+    const ODD: [&str; 14] = [
+        "tok@1",
+        "..",
+        ".",
+        "%",
+        "%2F",
+        "%00",
+        "%FF",
+        "",
+        "-1",
+        "+1",
+        ":",
+        ",",
+        "?",
+        "99999999999999999999",
+    ];
     prop_oneof![
         5 => proptest::sample::select(&KNOWN[..]).prop_map(str::to_owned),
         3 => proptest::sample::select(&ODD[..]).prop_map(str::to_owned),
@@ -149,7 +215,8 @@ fn piece() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100_000))]
 
-    /// A path is a request or malformed; parsing never panics, and requests are always within bounds.
+    /// A path is a request or malformed; parsing never panics, and requests are always within
+    /// bounds.
     #[test]
     fn any_path_is_a_request_or_malformed(pieces in proptest::collection::vec(piece(), 0..9)) {
         if let Some(request) = parse(&format!("/{}", pieces.join("/"))) {

@@ -1,7 +1,9 @@
-//! Requests of pages that choose how channels are shown: `/view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, and
-//! the range of what is visible, `/view/TOKEN/CHANNEL/range.json?plane=&slice=&level=&box=[&time=]`.
+//! Requests of pages that choose how channels are shown:
+//! `/view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, and the range of what is visible,
+//! `/view/TOKEN/CHANNEL/range.json?plane=&slice=&level=&box=[&time=]`.
 //!
-//! A layer is `CHANNEL:LO:HI:GAMMA:MAP`: what [`adjustments`](super::adjustments) reads from a query, in the path.
+//! A layer is `CHANNEL:LO:HI:GAMMA:MAP`: what [`adjustments`](super::adjustments) reads from a
+//! query, in the path.
 
 use std::ops::Range;
 
@@ -10,7 +12,8 @@ use percent_encoding::percent_decode_str;
 use super::adjust::number as finite;
 use super::malformed::{MAX_CHANNELS, Malformed};
 use super::{
-    Adjustment, ChannelChoice, TileRequest, VersionedToken, decoded, digits, level_of, number, planar,
+    Adjustment, ChannelChoice, TileRequest, VersionedToken, decoded, digits, level_of, number,
+    planar,
 };
 use crate::base::color::Colour;
 use crate::base::name::Name;
@@ -42,7 +45,8 @@ pub struct RangeRequest {
     pub time: Option<u64>,
     /// The first tile of the slice.
     pub address: TileAddress,
-    /// Pixels in the grid of tiles of the level: columns and rows, not empty and not yet known to lie within the slice.
+    /// Pixels in the grid of tiles of the level: columns and rows, not empty and not yet known to
+    /// lie within the slice.
     pub columns: Range<u64>,
     /// See `columns`.
     pub rows: Range<u64>,
@@ -57,7 +61,9 @@ impl ViewRequest {
         if let [token, channel, RANGE] = *segments {
             return range(token, channel, query).map(ViewRequest::Range);
         }
-        let [_, list, _, _, _, ..] = *segments else { return Err(Malformed::ViewShape) };
+        let [_, list, _, _, _, ..] = *segments else {
+            return Err(Malformed::ViewShape);
+        };
         let (channels, adjust) = layers(list)?;
         let tile = planar(&segments, |_| Ok(channels.clone())).map_err(|error| match error {
             Malformed::Shape => Malformed::ViewShape,
@@ -73,9 +79,17 @@ fn layers(list: &str) -> Result<(ChannelChoice, Vec<Adjustment>), Malformed> {
     if count > MAX_CHANNELS {
         return Err(Malformed::TooManyChannels { count });
     }
-    let read = |item| layer(item).ok_or_else(|| Malformed::Layer { item: item.to_owned() });
-    let (channels, adjust): (Vec<_>, Vec<_>) =
-        list.split(',').map(read).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let read = |item| {
+        layer(item).ok_or_else(|| Malformed::Layer {
+            item: item.to_owned(),
+        })
+    };
+    let (channels, adjust): (Vec<_>, Vec<_>) = list
+        .split(',')
+        .map(read)
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .unzip();
     Ok(match channels.as_slice() {
         // One layer in grey stays grey.
         [(name, _)] => (ChannelChoice::One(name.clone()), adjust),
@@ -103,13 +117,18 @@ fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
 fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malformed> {
     let given = |parameter: &str| {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        let value = pairs.clone().find(|(name, _)| *name == parameter).map_or("", |(_, value)| value);
+        let value = pairs
+            .clone()
+            .find(|(name, _)| *name == parameter)
+            .map_or("", |(_, value)| value);
         percent_decode_str(value).decode_utf8_lossy()
     };
     let plane = given("plane");
     let time = Some(given("time")).filter(|time| !time.is_empty());
     let address = TileAddress {
-        plane: Plane::from_name(&plane).ok_or_else(|| Malformed::Plane { plane: plane.to_string() })?,
+        plane: Plane::from_name(&plane).ok_or_else(|| Malformed::Plane {
+            plane: plane.to_string(),
+        })?,
         level: level_of(number("level", &given("level"))?)?,
         slice: number("slice", &given("slice"))?,
         row: 0,
@@ -123,12 +142,21 @@ fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malfor
     })?;
     let time = time.map(|time| number("time", &time)).transpose()?;
     let (token, channel) = (VersionedToken::new(token)?, Name::new(channel)?);
-    Ok(RangeRequest { token, channel, time, address, columns, rows })
+    Ok(RangeRequest {
+        token,
+        channel,
+        time,
+        address,
+        columns,
+        rows,
+    })
 }
 
 fn rectangle(text: &str) -> Option<[Range<u64>; 2]> {
     let numbers = text.split(',').map(digits).collect::<Option<Vec<_>>>()?;
-    let [x0, y0, x1, y1] = *numbers else { return None };
+    let [x0, y0, x1, y1] = *numbers else {
+        return None;
+    };
     (x0 < x1 && y0 < y1).then_some([x0..x1, y0..y1])
 }
 
@@ -146,8 +174,14 @@ mod tests {
     #[test]
     fn a_layer_has_limits_a_gamma_and_a_map() {
         let request = tile("brain/raw:-1.5:2e3:2:fire/xz/7/40/1_2_3.png").unwrap();
-        assert_eq!(request.channels, ChannelChoice::One(Name::new("raw").unwrap()));
-        assert_eq!((request.time, request.address.slice, request.address.row), (Some(7), 40, 1));
+        assert_eq!(
+            request.channels,
+            ChannelChoice::One(Name::new("raw").unwrap())
+        );
+        assert_eq!(
+            (request.time, request.address.slice, request.address.row),
+            (Some(7), 40, 1)
+        );
         let finite = Finite::new;
         let adjust = Adjustment {
             colour: Colour::from_word("fire"),
@@ -189,8 +223,12 @@ mod tests {
             tile(&format!("a/{seven}/xy/0/0_0_0.png")),
             Err(Malformed::TooManyChannels { count: 7 })
         ));
-        for path in ["", "brain", "brain/raw:0:1:1:grey/xy/0_0_0.png", "a/raw:0:1:1:grey/xy/1/2/3/0_0_0.png"]
-        {
+        for path in [
+            "",
+            "brain",
+            "brain/raw:0:1:1:grey/xy/0_0_0.png",
+            "a/raw:0:1:1:grey/xy/1/2/3/0_0_0.png",
+        ] {
             assert!(matches!(tile(path), Err(Malformed::ViewShape)), "{path}");
         }
     }
@@ -198,10 +236,14 @@ mod tests {
     #[test]
     fn a_range_is_asked_for_by_a_query() {
         let query = "plane=xy&time=1&slice=40&level=2&box=0%2C5,10,7";
-        let Ok(ViewRequest::Range(range)) = ViewRequest::parse("brain/raw/range.json", query) else {
+        let Ok(ViewRequest::Range(range)) = ViewRequest::parse("brain/raw/range.json", query)
+        else {
             panic!()
         };
-        assert_eq!((range.columns, range.rows, range.time), (0..10, 5..7, Some(1)));
+        assert_eq!(
+            (range.columns, range.rows, range.time),
+            (0..10, 5..7, Some(1))
+        );
         assert_eq!((range.address.slice, range.address.level.number()), (40, 2));
         for wrong in [
             "",
@@ -212,7 +254,10 @@ mod tests {
             "plane=xy&slice=0&level=64&box=0,0,1,1",
             "plane=xy&slice=0&level=0&box=0,0,1",
         ] {
-            assert!(ViewRequest::parse("brain/raw/range.json", wrong).is_err(), "{wrong}");
+            assert!(
+                ViewRequest::parse("brain/raw/range.json", wrong).is_err(),
+                "{wrong}"
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Requests for parts of OME-Zarr images: `/zarr/0.4/TOKEN.ome.zarr/…` and `/zarr/0.4/TOKEN/CHANNEL.ome.zarr/…`.
+//! Requests for parts of OME-Zarr images: `/zarr/0.4/TOKEN.ome.zarr/…` and
+//! `/zarr/0.4/TOKEN/CHANNEL.ome.zarr/…`.
 //!
-//! Version 0.4 is Zarr v2, with several small documents for each group and array; 0.5 is Zarr v3, with one. Keys are
-//! exact, as in a store: numbers have no leading zeros.
+//! Version 0.4 is Zarr v2, with several small documents for each group and array; 0.5 is Zarr v3,
+//! with one. Keys are exact, as in a store: numbers have no leading zeros.
 
 use super::{Malformed, VersionedToken, decoded, digits};
 use crate::base::name::Name;
@@ -128,10 +129,15 @@ impl ZarrRequest {
 fn of_segments<'a>(segments: impl Iterator<Item = &'a str>) -> Result<ZarrRequest, Malformed> {
     let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
     let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
-    let [version, image @ ..] = segments.as_slice() else { return Err(Malformed::ZarrShape) };
-    let version = [ZarrVersion::V04, ZarrVersion::V05].into_iter().find(|known| known.name() == *version);
+    let [version, image @ ..] = segments.as_slice() else {
+        return Err(Malformed::ZarrShape);
+    };
+    let version = [ZarrVersion::V04, ZarrVersion::V05]
+        .into_iter()
+        .find(|known| known.name() == *version);
     let version = version.ok_or(Malformed::ZarrShape)?;
-    // A token may itself end in `.ome.zarr`. Nothing in an image does, but labels, which are one segment further.
+    // A token may itself end in `.ome.zarr`. Nothing in an image does, but labels, which are one
+    // segment further.
     let (token, channel, key) = match image {
         [token, channel, key @ ..] if stem(channel).is_some() => (*token, stem(channel), key),
         [token, key @ ..] => (stem(token).ok_or(Malformed::ZarrShape)?, None, key),
@@ -156,11 +162,18 @@ fn part(version: ZarrVersion, key: &[&str]) -> Result<ZarrPart, Malformed> {
         ZarrVersion::V04 => ".zgroup, .zattrs, .zarray, .zmetadata or LEVEL/T/C/Z/Y/X",
         ZarrVersion::V05 => "zarr.json or LEVEL/c/T/C/Z/Y/X",
     };
-    let wrong = || Malformed::ZarrKey { key: key.join("/"), version: version.name(), expected };
+    let wrong = || Malformed::ZarrKey {
+        key: key.join("/"),
+        version: version.name(),
+        expected,
+    };
     if let [node @ .., file] = key
         && let Some(document) = version.document(file)
     {
-        return Ok(ZarrPart::Document(self::node(node).ok_or_else(wrong)?, document));
+        return Ok(ZarrPart::Document(
+            self::node(node).ok_or_else(wrong)?,
+            document,
+        ));
     }
     let (label, key) = match key {
         [LABELS, label, key @ ..] => (Some(Name::new(label)?), key),
@@ -175,8 +188,16 @@ fn part(version: ZarrVersion, key: &[&str]) -> Result<ZarrPart, Malformed> {
     if place.is_empty() || place.len() > MAX_AXES {
         return Err(wrong());
     }
-    let place = place.iter().map(|index| exact(index)).collect::<Option<Vec<u64>>>().ok_or_else(wrong)?;
-    Ok(ZarrPart::Chunk(ZarrChunk { label, level, place }))
+    let place = place
+        .iter()
+        .map(|index| exact(index))
+        .collect::<Option<Vec<u64>>>()
+        .ok_or_else(wrong)?;
+    Ok(ZarrPart::Chunk(ZarrChunk {
+        label,
+        level,
+        place,
+    }))
 }
 
 fn node(segments: &[&str]) -> Option<ZarrNode> {
@@ -184,7 +205,9 @@ fn node(segments: &[&str]) -> Option<ZarrNode> {
         [] => ZarrNode::Image,
         [LABELS] => ZarrNode::Labels,
         [LABELS, label] => ZarrNode::Label(Name::new(label).ok()?),
-        [LABELS, label, level] => ZarrNode::Array(Some(Name::new(label).ok()?), self::level(level)?),
+        [LABELS, label, level] => {
+            ZarrNode::Array(Some(Name::new(label).ok()?), self::level(level)?)
+        }
         [level] => ZarrNode::Array(None, self::level(level)?),
         _ => return None,
     })

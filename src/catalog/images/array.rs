@@ -38,7 +38,15 @@ pub struct ArrayLevel {
 impl ArrayLevel {
     /// Whether both levels have the same metadata.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let of = |level: &Self| (level.level, level.size, level.factor, level.chunk, level.stored);
+        let of = |level: &Self| {
+            (
+                level.level,
+                level.size,
+                level.factor,
+                level.chunk,
+                level.stored,
+            )
+        };
         let fill = |level: &'_ Self| level.fill.as_ref().map(|fill| fill.bytes().to_vec());
         of(self) == of(other) && fill(self) == fill(other)
     }
@@ -51,13 +59,22 @@ impl ArrayLevel {
                 size: self.chunk,
                 voxel,
                 is_big_endian: stored.is_big_endian,
-                coding: if stored.is_zlib { Coding::Zlib } else { Coding::Identity },
+                coding: if stored.is_zlib {
+                    Coding::Zlib
+                } else {
+                    Coding::Identity
+                },
             },
         }
     }
 
     /// The encoding of the level's chunks with Zstandard.
     pub fn in_zstd(&self, voxel: VoxelType) -> ChunkFormat {
-        ChunkFormat { size: self.chunk, voxel, is_big_endian: false, coding: Coding::Zstd }
+        ChunkFormat {
+            size: self.chunk,
+            voxel,
+            is_big_endian: false,
+            coding: Coding::Zstd,
+        }
     }
 }

@@ -8,8 +8,8 @@ use crate::catalog::{Channel, Dataset, StoredLevel};
 use crate::geometry::{Axis, LevelView, Xyz};
 use crate::volume::ChunkCoding;
 
-/// The sizes in bytes of stored chunks that are passed through: clients hold a whole one in memory, and request each by
-/// itself.
+/// The sizes in bytes of stored chunks that are passed through: clients hold a whole one in memory,
+/// and request each by itself.
 const LEAST_BYTES: u64 = 1 << 10;
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -22,18 +22,36 @@ pub(super) enum Shrink {
     Never,
 }
 
-/// The levels of a channel. Derived levels are left out if a chunk needs more voxels than the limit for boxes allows.
+/// The levels of a channel. Derived levels are left out if a chunk needs more voxels than the limit
+/// for boxes allows.
 pub(super) fn levels(dataset: &Dataset, channel: &Channel, limit: u64) -> Vec<ArrayLevel> {
-    let shrink = |view: &LevelView| if view.is_stored() { Shrink::AsNeeded } else { Shrink::Never };
+    let shrink = |view: &LevelView| {
+        if view.is_stored() {
+            Shrink::AsNeeded
+        } else {
+            Shrink::Never
+        }
+    };
     let views = dataset.listed_views(channel);
-    views.iter().filter_map(|view| level(channel, view, limit, shrink(view))).collect()
+    views
+        .iter()
+        .filter_map(|view| level(channel, view, limit, shrink(view)))
+        .collect()
 }
 
-/// A level as an array; `None` if its chunks would need more voxels than the limit for boxes allows.
-pub(super) fn level(channel: &Channel, view: &LevelView, limit: u64, shrink: Shrink) -> Option<ArrayLevel> {
+/// A level as an array; `None` if its chunks would need more voxels than the limit for boxes
+/// allows.
+pub(super) fn level(
+    channel: &Channel,
+    view: &LevelView,
+    limit: u64,
+    shrink: Shrink,
+) -> Option<ArrayLevel> {
     let affords = |chunk: &Xyz<u64>| affords(limit, channel, view, *chunk);
     let source = channel.source(view)?;
-    let own = channel.stored_level(view).filter(|level| level.chunk().as_ref().is_some_and(affords));
+    let own = channel
+        .stored_level(view)
+        .filter(|level| level.chunk().as_ref().is_some_and(affords));
     let stored = own.and_then(|level| passed_through(channel, level, limit).ok());
     let bytes = (channel.voxel.stored_bytes() * source.volumes.len()) as u64;
     let chunk = match own {
@@ -43,11 +61,18 @@ pub(super) fn level(channel: &Channel, view: &LevelView, limit: u64, shrink: Shr
     };
     let chunk = chunk.or_else(|| chosen(view.size, affords, shrink))?;
     let (size, factor, fill) = (view.size, view.factor, source.shape.fill.clone());
-    Some(ArrayLevel { level: view.level, size, factor, chunk, stored, fill })
+    Some(ArrayLevel {
+        level: view.level,
+        size,
+        factor,
+        chunk,
+        stored,
+        fill,
+    })
 }
 
-/// The coding of the stored chunks of a level, if they are passed through in Zarr v2; otherwise why not. Chunks are stored in
-/// full size, also where they reach beyond the level.
+/// The coding of the stored chunks of a level, if they are passed through in Zarr v2; otherwise why
+/// not. Chunks are stored in full size, also where they reach beyond the level.
 pub(in crate::catalog) fn passed_through(
     channel: &Channel,
     level: &StoredLevel,
@@ -58,7 +83,9 @@ pub(in crate::catalog) fn passed_through(
     if level.volumes.len() > 1 {
         return Err("each chunk holds only one of several colours".to_owned());
     }
-    let bytes = chunk.volume().saturating_mul(channel.voxel.stored_bytes() as u64);
+    let bytes = chunk
+        .volume()
+        .saturating_mul(channel.voxel.stored_bytes() as u64);
     let is_only_one = chunk.zip(level.shape.size, |edge, extent| edge >= extent) == Xyz::all(true);
     if bytes > MAX_BYTES || chunk.volume() > limit || (bytes < LEAST_BYTES && !is_only_one) {
         let (least, most) = (units::bytes(LEAST_BYTES), units::bytes(MAX_BYTES));
@@ -79,7 +106,9 @@ fn chosen(size: Xyz<u64>, affords: impl Fn(&Xyz<u64>) -> bool, shrink: Shrink) -
         if shrink == Shrink::Never || chunk == Xyz::all(1) {
             return None;
         }
-        let longest = [Axis::X, Axis::Y, Axis::Z].into_iter().max_by_key(|axis| chunk[*axis])?;
+        let longest = [Axis::X, Axis::Y, Axis::Z]
+            .into_iter()
+            .max_by_key(|axis| chunk[*axis])?;
         chunk[longest] = chunk[longest].div_ceil(2);
     }
     Some(chunk)
@@ -92,8 +121,13 @@ mod tests {
     #[test]
     fn chunks_are_cubes_sections_or_smaller_and_clipped_to_the_level() {
         let size = Xyz::new(1000, 400, 7);
-        let chosen =
-            |most: u64, shrink| chosen(size, |chunk| chunk.zip(size, u64::min).volume() <= most, shrink);
+        let chosen = |most: u64, shrink| {
+            chosen(
+                size,
+                |chunk| chunk.zip(size, u64::min).volume() <= most,
+                shrink,
+            )
+        };
         assert_eq!(chosen(1 << 26, Shrink::Never), Some(Xyz::new(64, 64, 7)));
         assert_eq!(chosen(1000, Shrink::Never), None);
         let small = chosen(1000, Shrink::AsNeeded).unwrap();

@@ -1,4 +1,5 @@
-//! One array for each level, over one channel or several: axes, extents, and the box of voxels behind each chunk.
+//! One array for each level, over one channel or several: axes, extents, and the box of voxels
+//! behind each chunk.
 
 use std::sync::Arc;
 
@@ -42,7 +43,11 @@ impl ImageAxes {
 
     /// One value for each axis that exists: for t, c, and z, y and x.
     pub fn chosen<T>(self, t: T, c: T, [z, y, x]: [T; 3]) -> Vec<T> {
-        let (t, c, z) = (self.times.map(|_| t), self.channels.map(|_| c), self.has_z.then_some(z));
+        let (t, c, z) = (
+            self.times.map(|_| t),
+            self.channels.map(|_| c),
+            self.has_z.then_some(z),
+        );
         [t, c, z, Some(y), Some(x)].into_iter().flatten().collect()
     }
 }
@@ -57,18 +62,36 @@ impl<'a> Multiscale<'a> {
         let first = channels.first();
         let is_rgb = first.is_some_and(|first| first.kind == Kind::Rgb);
         let axes = ImageAxes {
-            times: first.filter(|first| first.is_series).map(|first| first.times),
-            channels: if is_rgb { Some(3) } else { Some(channels.len() as u64).filter(|count| *count > 1) },
+            times: first
+                .filter(|first| first.is_series)
+                .map(|first| first.times),
+            channels: if is_rgb {
+                Some(3)
+            } else {
+                Some(channels.len() as u64).filter(|count| *count > 1)
+            },
             has_z: first.is_none_or(|first| first.has_sections()),
         };
-        Self { dataset, channels, levels, axes }
+        Self {
+            dataset,
+            channels,
+            levels,
+            axes,
+        }
     }
 
     /// These arrays with the axes of another image. An axis that the arrays lack has extent 1.
     pub(super) fn along(self, axes: ImageAxes) -> Self {
         let times = axes.times.map(|_| self.axes.times.unwrap_or(1));
         let channels = axes.channels.map(|_| self.axes.channels.unwrap_or(1));
-        Self { axes: ImageAxes { times, channels, has_z: axes.has_z }, ..self }
+        Self {
+            axes: ImageAxes {
+                times,
+                channels,
+                has_z: axes.has_z,
+            },
+            ..self
+        }
     }
 
     /// The dataset.
@@ -78,7 +101,11 @@ impl<'a> Multiscale<'a> {
 
     /// The position of the first voxel in the dataset's space, in voxels of level 0.
     pub fn position(&self) -> Xyz<i64> {
-        self.channels.first().map_or(self.dataset.style.offset, |first| self.dataset.position(first))
+        self.channels
+            .first()
+            .map_or(self.dataset.style.offset, |first| {
+                self.dataset.position(first)
+            })
     }
 
     /// Where the voxels lie in the space of the file, at the first time point.
@@ -94,7 +121,9 @@ impl<'a> Multiscale<'a> {
 
     /// The type of voxels.
     pub fn voxel(&self) -> VoxelType {
-        self.channels.first().map_or(VoxelType::U8, |first| first.voxel)
+        self.channels
+            .first()
+            .map_or(VoxelType::U8, |first| first.voxel)
     }
 
     /// The levels, finest first.
@@ -109,22 +138,35 @@ impl<'a> Multiscale<'a> {
 
     /// The array of a level.
     pub fn level(&self, level: Level) -> Result<&'a ArrayLevel, NotFound> {
-        let numbers = || self.levels.iter().map(|level| level.level.number().to_string()).collect::<Vec<_>>();
+        let numbers = || {
+            self.levels
+                .iter()
+                .map(|level| level.level.number().to_string())
+                .collect::<Vec<_>>()
+        };
         let found = self.levels.iter().find(|of| of.level == level);
-        found.ok_or_else(|| NotFound::Array { level: level.number(), known: numbers().join(", ") })
+        found.ok_or_else(|| NotFound::Array {
+            level: level.number(),
+            known: numbers().join(", "),
+        })
     }
 
     /// How a level is stored, for each channel; `None` if it is derived.
     pub fn stored(&self, level: &ArrayLevel) -> Option<Vec<&'a StoredLevel>> {
         let scaling = self.dataset.style.scaling;
-        let view = |channel: &'a Arc<Channel>| channel.stored_level(&channel.view(level.level, scaling)?);
+        let view =
+            |channel: &'a Arc<Channel>| channel.stored_level(&channel.view(level.level, scaling)?);
         self.channels.iter().copied().map(view).collect()
     }
 
     /// The extents of a level's array, slowest axis first.
     pub fn shape(&self, level: &ArrayLevel) -> Vec<u64> {
         let Xyz { x, y, z } = level.size;
-        self.axes.chosen(self.axes.times.unwrap_or(1), self.axes.channels.unwrap_or(1), [z, y, x])
+        self.axes.chosen(
+            self.axes.times.unwrap_or(1),
+            self.axes.channels.unwrap_or(1),
+            [z, y, x],
+        )
     }
 
     /// The extents of a level's chunks, slowest axis first.
@@ -135,7 +177,15 @@ impl<'a> Multiscale<'a> {
 
     /// The colour components in one chunk.
     fn components(&self) -> u64 {
-        if self.channels.first().is_some_and(|first| first.kind == Kind::Rgb) { 3 } else { 1 }
+        if self
+            .channels
+            .first()
+            .is_some_and(|first| first.kind == Kind::Rgb)
+        {
+            3
+        } else {
+            1
+        }
     }
 
     /// What a chunk holds: the channel, the time point, and the box of voxels.
@@ -145,23 +195,42 @@ impl<'a> Multiscale<'a> {
         place: &[u64],
     ) -> Result<(&'a Arc<Channel>, u64, Region), NotFound> {
         let (shape, chunk) = (self.shape(level), self.chunk_shape(level));
-        let grid: Vec<u64> = shape.iter().zip(&chunk).map(|(size, edge)| size.div_ceil(*edge)).collect();
-        let is_within = grid.len() == place.len() && place.iter().zip(&grid).all(|(at, count)| at < count);
+        let grid: Vec<u64> = shape
+            .iter()
+            .zip(&chunk)
+            .map(|(size, edge)| size.div_ceil(*edge))
+            .collect();
+        let is_within =
+            grid.len() == place.len() && place.iter().zip(&grid).all(|(at, count)| at < count);
         let outside = || NotFound::Chunk {
             level: level.level.number(),
             axes: self.axes.letters().into_iter().collect(),
-            grid: grid.iter().map(u64::to_string).collect::<Vec<_>>().join(" × "),
+            grid: grid
+                .iter()
+                .map(u64::to_string)
+                .collect::<Vec<_>>()
+                .join(" × "),
         };
         if !is_within {
             return Err(outside());
         }
         let letters = self.axes.letters();
-        let along = |letter: char| letters.iter().position(|axis| *axis == letter).map(|axis| place[axis]);
+        let along = |letter: char| {
+            letters
+                .iter()
+                .position(|axis| *axis == letter)
+                .map(|axis| place[axis])
+        };
         let at = Xyz::new('x', 'y', 'z').map(|axis| along(axis).unwrap_or(0));
         let start = at.zip(level.chunk, u64::saturating_mul);
-        let size = level.size.zip(start, u64::saturating_sub).zip(level.chunk, u64::min);
+        let size = level
+            .size
+            .zip(start, u64::saturating_sub)
+            .zip(level.chunk, u64::min);
         let member = usize::try_from(along('c').unwrap_or(0)).ok();
-        let channel = member.and_then(|member| self.channels.get(member)).ok_or_else(outside)?;
+        let channel = member
+            .and_then(|member| self.channels.get(member))
+            .ok_or_else(outside)?;
         Ok((*channel, along('t').unwrap_or(0), Region { start, size }))
     }
 }

@@ -15,35 +15,51 @@ const MAX_LOOKED_AT: usize = 10_000;
 /// The table that BrainGlobe puts beside the volumes of an atlas.
 const STRUCTURES: &str = "structures.csv";
 
-/// The table for the labels of a channel: the only one in its file, or beside it. Of several tables, or if the file has
-/// `others`, the one whose path contains the name of the channel.
+/// The table for the labels of a channel: the only one in its file, or beside it. Of several
+/// tables, or if the file has `others`, the one whose path contains the name of the channel.
 pub(super) fn table(file: &OpenFile, channel: &str, others: bool) -> Option<NamesSettings> {
     let paths = file.datasets().ok()?.datasets;
     let with_groups = paths.iter().take(MAX_LOOKED_AT).flat_map(|path| {
-        let group =
-            path.rsplit_once('/').filter(|(_, name)| IDS.iter().any(|id| id.eq_ignore_ascii_case(name)));
+        let group = path
+            .rsplit_once('/')
+            .filter(|(_, name)| IDS.iter().any(|id| id.eq_ignore_ascii_case(name)));
         [Some(path.as_str()), group.map(|(group, _)| group)]
     });
     let places: BTreeSet<&str> = with_groups.flatten().collect();
-    let mut tables: Vec<_> = places.into_iter().filter_map(|path| Some((path, found(file, path)?))).collect();
+    let mut tables: Vec<_> = places
+        .into_iter()
+        .filter_map(|path| Some((path, found(file, path)?)))
+        .collect();
     if others || tables.len() > 1 {
         tables.retain(|(path, _)| path.contains(channel));
     }
     if let [(_, table)] = tables.as_slice() {
         return Some(table.clone());
     }
-    let beside = file.location().path().and_then(Path::parent)?.join(STRUCTURES);
+    let beside = file
+        .location()
+        .path()
+        .and_then(Path::parent)?
+        .join(STRUCTURES);
     let is_table = !others && text::read(&beside, None, None, &Cell::new(usize::MAX)).is_ok();
-    is_table.then(|| NamesSettings { file: Some(beside), ..NamesSettings::default() })
+    is_table.then(|| NamesSettings {
+        file: Some(beside),
+        ..NamesSettings::default()
+    })
 }
 
-/// The table at a path, if it has a column of numbers that are usually ids, and one of texts that are usually names.
+/// The table at a path, if it has a column of numbers that are usually ids, and one of texts that
+/// are usually names.
 fn found(file: &OpenFile, path: &str) -> Option<NamesSettings> {
     let columns = file.columns(path).ok()?;
     let (id, name) = places(&names(&columns), None, None).ok()?;
     let (id, name) = (columns.get(id)?, columns.get(name?)?);
     let is_table = !id.is_text && name.is_text && id.rows == name.rows && id.rows > 0;
-    let names =
-        |path| NamesSettings { file: None, path, id: Some(id.name.clone()), name: Some(name.name.clone()) };
+    let names = |path| NamesSettings {
+        file: None,
+        path,
+        id: Some(id.name.clone()),
+        name: Some(name.name.clone()),
+    };
     is_table.then(|| names(Some(path.to_owned())))
 }

@@ -5,19 +5,37 @@ use std::sync::OnceLock;
 
 use memchr::memmem::Finder;
 
-/// The bytes that an id takes while the table is sorted, and that a cell takes besides its text while it is read.
+/// The bytes that an id takes while the table is sorted, and that a cell takes besides its text
+/// while it is read.
 const ID: usize = 24;
 const CELL: usize = 8;
 /// The most columns.
 const MAX_COLUMNS: usize = 256;
 /// Neuroglancer is given the names of at most this many labels: it loads all of them at once.
 const MAX_SEGMENTS: usize = 500_000;
-/// What the column of ids may be called, the most telling name first. ilastik, NWB and BrainGlobe use these.
-pub(super) const IDS: [&str; 8] =
-    ["id", "ids", "label_id", "labelimage_oid", "segment_id", "cell_id", "object_id", "label"];
+/// What the column of ids may be called, the most telling name first. ilastik, NWB and BrainGlobe
+/// use these.
+pub(super) const IDS: [&str; 8] = [
+    "id",
+    "ids",
+    "label_id",
+    "labelimage_oid",
+    "segment_id",
+    "cell_id",
+    "object_id",
+    "label",
+];
 /// What the column of names may be called, likewise.
-const NAMES: [&str; 8] =
-    ["name", "names", "label_name", "predicted class", "class", "cell_type", "acronym", "label"];
+const NAMES: [&str; 8] = [
+    "name",
+    "names",
+    "label_name",
+    "predicted class",
+    "class",
+    "cell_type",
+    "acronym",
+    "label",
+];
 
 /// Labels with names and properties, in the order of their ids.
 #[derive(Debug)]
@@ -55,25 +73,48 @@ pub(super) struct Unsorted<'r> {
     room: &'r Cell<usize>,
 }
 
-/// The columns of ids and of names among the columns of a table. `id` and `name`: what they are called, if that is known.
+/// The columns of ids and of names among the columns of a table. `id` and `name`: what they are
+/// called, if that is known.
 pub(super) fn places(
     columns: &[&str],
     id: Option<&str>,
     name: Option<&str>,
 ) -> Result<(usize, Option<usize>), String> {
-    let find = |wanted: &str| columns.iter().position(|column| column.eq_ignore_ascii_case(wanted));
+    let find = |wanted: &str| {
+        columns
+            .iter()
+            .position(|column| column.eq_ignore_ascii_case(wanted))
+    };
     let named = |wanted: &str| {
         let problem = "Say which are meant: names = { …, id = \"…\", name = \"…\" }";
         find(wanted).ok_or_else(|| {
-            format!("it has no column {wanted}; its columns are {}. {problem}", columns.join(", "))
+            format!(
+                "it has no column {wanted}; its columns are {}. {problem}",
+                columns.join(", ")
+            )
         })
     };
     let id = match id {
         Some(id) => named(id)?,
-        None => IDS.into_iter().find_map(find).ok_or(()).or_else(|()| named(&IDS.join(" or ")))?,
+        None => IDS
+            .into_iter()
+            .find_map(find)
+            .ok_or(())
+            .or_else(|()| named(&IDS.join(" or ")))?,
     };
-    let usual = || NAMES.into_iter().filter_map(find).find(|place| *place != id);
-    Ok((id, name.map(named).transpose()?.or_else(usual).filter(|place| *place != id)))
+    let usual = || {
+        NAMES
+            .into_iter()
+            .filter_map(find)
+            .find(|place| *place != id)
+    };
+    Ok((
+        id,
+        name.map(named)
+            .transpose()?
+            .or_else(usual)
+            .filter(|place| *place != id),
+    ))
 }
 
 impl<'r> Unsorted<'r> {
@@ -84,31 +125,64 @@ impl<'r> Unsorted<'r> {
         (first, room): (usize, &'r Cell<usize>),
     ) -> Result<Self, String> {
         if header.len() > MAX_COLUMNS {
-            return Err(format!("it has {} columns; at most {MAX_COLUMNS} are read", header.len()));
+            return Err(format!(
+                "it has {} columns; at most {MAX_COLUMNS} are read",
+                header.len()
+            ));
         }
         let places = places(header, id, name)?;
-        let column = |name: &&str| Column { name: (*name).to_owned(), is_number: true, ..Column::default() };
+        let column = |name: &&str| Column {
+            name: (*name).to_owned(),
+            is_number: true,
+            ..Column::default()
+        };
         let columns = header.iter().map(column).collect();
-        Ok(Self { ids: Vec::new(), columns, places, first, room })
+        Ok(Self {
+            ids: Vec::new(),
+            columns,
+            places,
+            first,
+            room,
+        })
     }
 
     /// Adds the next cell of a column.
     pub fn push(&mut self, place: usize, cell: &[u8]) -> Result<(), String> {
-        let Some(column) = self.columns.get_mut(place) else { return Ok(()) };
-        let row = self.first + if place == self.places.0 { self.ids.len() } else { column.ends.len() };
+        let Some(column) = self.columns.get_mut(place) else {
+            return Ok(());
+        };
+        let row = self.first
+            + if place == self.places.0 {
+                self.ids.len()
+            } else {
+                column.ends.len()
+            };
         let wrong = |problem: String| format!("row {row}, column {:?}: {problem}", column.name);
         let Ok(cell) = str::from_utf8(cell) else {
-            return Err(wrong("it is not UTF-8; write the table with texts in UTF-8".to_owned()));
+            return Err(wrong(
+                "it is not UTF-8; write the table with texts in UTF-8".to_owned(),
+            ));
         };
-        let taken = if place == self.places.0 { ID } else { CELL + cell.len() };
+        let taken = if place == self.places.0 {
+            ID
+        } else {
+            CELL + cell.len()
+        };
         self.room.set(self.room.get().saturating_sub(taken));
         if self.room.get() == 0 {
-            return Err(wrong("up to here the table takes a quarter of render.boxes, the limit".to_owned()));
+            return Err(wrong(
+                "up to here the table takes a quarter of render.boxes, the limit".to_owned(),
+            ));
         }
         if place == self.places.0 {
-            let expected =
-                || format!("{cell:?} is not an id: a whole number from 0 to {} is expected", u64::MAX);
-            self.ids.push(parsed_id(cell).ok_or_else(|| wrong(expected()))?);
+            let expected = || {
+                format!(
+                    "{cell:?} is not an id: a whole number from 0 to {} is expected",
+                    u64::MAX
+                )
+            };
+            self.ids
+                .push(parsed_id(cell).ok_or_else(|| wrong(expected()))?);
             return Ok(());
         }
         let is_number = |cell: &str| cell.is_empty() || cell.parse::<f64>().is_ok();
@@ -119,36 +193,60 @@ impl<'r> Unsorted<'r> {
 
     /// The whole table, in which each id occurs once.
     pub fn sorted(self) -> Result<Labels, String> {
-        let Self { ids, mut columns, places: (id, name), first, .. } = self;
+        let Self {
+            ids,
+            mut columns,
+            places: (id, name),
+            first,
+            ..
+        } = self;
         let mut names = name.map(|name| columns.remove(name));
         columns.remove(id - usize::from(name.is_some_and(|name| name < id)));
         let mut order: Vec<(u64, u32)> = ids.into_iter().zip(0..).collect();
         order.sort_unstable();
         let (ids, rows): (Vec<u64>, Vec<u32>) = order.into_iter().unzip();
         // Also if they are in order: then the copies take no more memory than they need.
-        names.iter_mut().chain(&mut columns).for_each(|column| column.arrange(&rows));
+        names
+            .iter_mut()
+            .chain(&mut columns)
+            .for_each(|column| column.arrange(&rows));
         let Some(rank) = ids.windows(2).position(|pair| pair.first() == pair.last()) else {
-            return Ok(Labels { ids, names, properties: columns, unwritable: OnceLock::new() });
+            return Ok(Labels {
+                ids,
+                names,
+                properties: columns,
+                unwritable: OnceLock::new(),
+            });
         };
         let row = |rank: usize| first + rows.get(rank).map_or(rank, |row| *row as usize);
-        let (id, before, row) = (ids.get(rank).copied().unwrap_or_default(), row(rank), row(rank + 1));
+        let (id, before, row) = (
+            ids.get(rank).copied().unwrap_or_default(),
+            row(rank),
+            row(rank + 1),
+        );
         Err(format!(
             "row {row}, column of ids: {id} is the id of row {before}, too; each id is expected once"
         ))
     }
 }
 
-/// A whole number, perhaps with a decimal point and zeros, as programs write it that take it for a float.
+/// A whole number, perhaps with a decimal point and zeros, as programs write it that take it for a
+/// float.
 fn parsed_id(cell: &str) -> Option<u64> {
     let (whole, zeros) = cell.trim().split_once('.').unwrap_or((cell.trim(), ""));
-    whole.parse().ok().filter(|_| zeros.bytes().all(|digit| digit == b'0'))
+    whole
+        .parse()
+        .ok()
+        .filter(|_| zeros.bytes().all(|digit| digit == b'0'))
 }
 
 impl Column {
     /// The cell of the label with that rank among all ids.
     pub fn get(&self, rank: usize) -> &str {
         let end = |rank: usize| self.ends.get(rank).map_or(0, |end| *end as usize);
-        self.all.get(rank.checked_sub(1).map_or(0, end)..end(rank)).unwrap_or_default()
+        self.all
+            .get(rank.checked_sub(1).map_or(0, end)..end(rank))
+            .unwrap_or_default()
     }
 
     fn push(&mut self, cell: &str) {
@@ -158,10 +256,18 @@ impl Column {
 
     /// Brings the cells into another order.
     fn arrange(&mut self, rows: &[u32]) {
-        let (all, ends) = (String::with_capacity(self.all.len()), Vec::with_capacity(rows.len()));
-        let mut arranged =
-            Self { name: std::mem::take(&mut self.name), is_number: self.is_number, all, ends };
-        rows.iter().for_each(|row| arranged.push(self.get(*row as usize)));
+        let (all, ends) = (
+            String::with_capacity(self.all.len()),
+            Vec::with_capacity(rows.len()),
+        );
+        let mut arranged = Self {
+            name: std::mem::take(&mut self.name),
+            is_number: self.is_number,
+            all,
+            ends,
+        };
+        rows.iter()
+            .for_each(|row| arranged.push(self.get(*row as usize)));
         *self = arranged;
     }
 }
@@ -175,16 +281,21 @@ impl Labels {
     /// The bytes that they take in memory.
     pub(super) fn bytes(&self) -> usize {
         let columns = self.names.iter().chain(&self.properties);
-        let cells: usize = columns.map(|column| column.all.len() + size_of_val(&*column.ends)).sum();
+        let cells: usize = columns
+            .map(|column| column.all.len() + size_of_val(&*column.ends))
+            .sum();
         cells + size_of_val(&*self.ids)
     }
 
     /// Why Neuroglancer is not given the names, if so.
     pub fn left_out(&self) -> Option<String> {
         let count = self.count();
-        let reason =
-            || format!("{count} labels have names, and Neuroglancer is given at most {MAX_SEGMENTS}");
-        (count > MAX_SEGMENTS).then(reason).or_else(|| self.unwritable.get().cloned())
+        let reason = || {
+            format!("{count} labels have names, and Neuroglancer is given at most {MAX_SEGMENTS}")
+        };
+        (count > MAX_SEGMENTS)
+            .then(reason)
+            .or_else(|| self.unwritable.get().cloned())
     }
 
     /// The id of the label with that rank among all ids.
@@ -197,8 +308,8 @@ impl Labels {
         self.ids.binary_search(&id).ok()
     }
 
-    /// The ranks of at most `most` labels of which a text contains `wanted`, whatever the case, with ids above `after`; and
-    /// whether there are more. Ends early once `is_wanted` is false.
+    /// The ranks of at most `most` labels of which a text contains `wanted`, whatever the case,
+    /// with ids above `after`; and whether there are more. Ends early once `is_wanted` is false.
     pub fn page(
         &self,
         after: Option<u64>,
@@ -221,8 +332,9 @@ impl Labels {
         };
         let of_texts = self.properties.iter().filter(|column| !column.is_number);
         let texts: Vec<&Column> = self.names.iter().chain(of_texts).collect();
-        let matches =
-            |rank: &usize| wanted.is_empty() || texts.iter().any(|column| contains(column.get(*rank)));
+        let matches = |rank: &usize| {
+            wanted.is_empty() || texts.iter().any(|column| contains(column.get(*rank)))
+        };
         let ranks = (first..self.count()).take_while(|_| is_wanted());
         let mut found: Vec<usize> = ranks.filter(matches).take(most + 1).collect();
         let has_more = found.len() > most;

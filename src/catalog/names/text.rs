@@ -15,8 +15,9 @@ use crate::flow::stalls;
 /// The separator is told from this many bytes of the first line.
 const MAX_LINE: u64 = 1 << 16;
 
-/// Reads the table in a text file, whose first line names the columns. Errors name the row (the header is row 1) and the
-/// column. `id` and `name`: the columns of ids and of names, if they are known.
+/// Reads the table in a text file, whose first line names the columns. Errors name the row (the
+/// header is row 1) and the column. `id` and `name`: the columns of ids and of names, if they are
+/// known.
 pub(super) fn read(
     path: &Path,
     id: Option<&str>,
@@ -26,12 +27,17 @@ pub(super) fn read(
     let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
     // Opening or reading anything but a regular file may never end.
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     let place: Arc<Path> = path.into();
     let file = || -> Result<NotedFile, String> {
         let _opening = stalls::reading(&place, false);
         let opened = options.open(path).map_err(unreadable)?;
-        Ok(NotedFile { opened, place: Arc::clone(&place) })
+        Ok(NotedFile {
+            opened,
+            place: Arc::clone(&place),
+        })
     };
     let about = file()?.opened.metadata().map_err(unreadable)?;
     if !about.is_file() {
@@ -39,18 +45,37 @@ pub(super) fn read(
     }
     if about.len() > room.get() as u64 {
         room.set(0);
-        return Err(format!("it has {} bytes, more than a quarter of render.boxes", about.len()));
+        return Err(format!(
+            "it has {} bytes, more than a quarter of render.boxes",
+            about.len()
+        ));
     }
     let mut line = Vec::new();
-    BufReader::new(file()?.take(MAX_LINE)).read_until(b'\n', &mut line).map_err(unreadable)?;
+    BufReader::new(file()?.take(MAX_LINE))
+        .read_until(b'\n', &mut line)
+        .map_err(unreadable)?;
     let count = |wanted: &u8| line.iter().filter(|byte| *byte == wanted).count();
-    let delimiter = [b';', b'\t', b','].into_iter().max_by_key(count).unwrap_or(b',');
-    let mut reader = ReaderBuilder::new().delimiter(delimiter).from_reader(file()?);
+    let delimiter = [b';', b'\t', b',']
+        .into_iter()
+        .max_by_key(count)
+        .unwrap_or(b',');
+    let mut reader = ReaderBuilder::new()
+        .delimiter(delimiter)
+        .from_reader(file()?);
     let header = reader.headers().map_err(|error| in_words(&error))?;
     let header: Vec<&str> = header.iter().map(str::trim).collect();
-    let (mut table, mut record) = (Unsorted::new(&header, id, name, (2, room))?, ByteRecord::new());
-    while reader.read_byte_record(&mut record).map_err(|error| in_words(&error))? {
-        record.iter().enumerate().try_for_each(|(place, cell)| table.push(place, cell))?;
+    let (mut table, mut record) = (
+        Unsorted::new(&header, id, name, (2, room))?,
+        ByteRecord::new(),
+    );
+    while reader
+        .read_byte_record(&mut record)
+        .map_err(|error| in_words(&error))?
+    {
+        record
+            .iter()
+            .enumerate()
+            .try_for_each(|(place, cell)| table.push(place, cell))?;
     }
     table.sorted()
 }
@@ -70,7 +95,11 @@ impl Read for NotedFile {
 
 fn in_words(error: &csv::Error) -> String {
     match error.kind() {
-        ErrorKind::UnequalLengths { pos: Some(pos), expected_len, len } => format!(
+        ErrorKind::UnequalLengths {
+            pos: Some(pos),
+            expected_len,
+            len,
+        } => format!(
             "row {}: it has {len} columns, and the first row {expected_len}; quote texts that contain the separator",
             pos.record() + 1
         ),

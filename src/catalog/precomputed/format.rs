@@ -53,7 +53,10 @@ impl PrecomputedEncoding {
         }
         let (voxel, is_segmentation) = (channel.voxel, channel.kind == Kind::Labels);
         let refused = |instead: &str| {
-            Err(format!("it has no {} for images; {instead}, or use another format", voxel.name()))
+            Err(format!(
+                "it has no {} for images; {instead}, or use another format",
+                voxel.name()
+            ))
         };
         let (voxel, is_compressed) = match (voxel, is_segmentation) {
             (VoxelType::U32 | VoxelType::U64, true) => (voxel, true),
@@ -65,19 +68,32 @@ impl PrecomputedEncoding {
             (VoxelType::F16, _) => (VoxelType::F32, false),
             _ => (voxel, false),
         };
-        Ok(Self { is_segmentation, is_compressed, voxel })
+        Ok(Self {
+            is_segmentation,
+            is_compressed,
+            voxel,
+        })
     }
 
     /// The name of the type in the format. Booleans are bytes.
     pub fn data_type(self) -> &'static str {
-        if self.voxel == VoxelType::Bool { VoxelType::U8.name() } else { self.voxel.name() }
+        if self.voxel == VoxelType::Bool {
+            VoxelType::U8.name()
+        } else {
+            self.voxel.name()
+        }
     }
 
     pub(super) fn of_box(self, size: Xyz<u64>, coding: Coding) -> BoxEncoding {
         let voxel = self.voxel;
         match self.is_compressed {
             true => BoxEncoding::Segmentation(SegmentationFormat { voxel, coding }),
-            false => BoxEncoding::Chunk(ChunkFormat { size, voxel, is_big_endian: false, coding }),
+            false => BoxEncoding::Chunk(ChunkFormat {
+                size,
+                voxel,
+                is_big_endian: false,
+                coding,
+            }),
         }
     }
 
@@ -94,7 +110,11 @@ impl PrecomputedEncoding {
             );
         }
         if stored.voxel != self.voxel {
-            return Err(format!("{} is converted to {}", stored.voxel.name(), self.voxel.name()));
+            return Err(format!(
+                "{} is converted to {}",
+                stored.voxel.name(),
+                self.voxel.name()
+            ));
         }
         if stored.is_big_endian {
             return Err("its numbers are big-endian".to_owned());
@@ -102,7 +122,11 @@ impl PrecomputedEncoding {
         if Some(self.suitable_chunk(level)?) != level.chunk() {
             return Err("its chunks reach beyond its end".to_owned());
         }
-        Ok(if stored.is_zlib { Coding::Zlib } else { Coding::Identity })
+        Ok(if stored.is_zlib {
+            Coding::Zlib
+        } else {
+            Coding::Identity
+        })
     }
 
     /// The stored chunk shape, clipped to the level, if it suits every client.
@@ -112,14 +136,18 @@ impl PrecomputedEncoding {
 }
 
 impl Channel {
-    /// Why stored chunks of a level are not passed through in the precomputed format; `Ok` if they are.
+    /// Why stored chunks of a level are not passed through in the precomputed format; `Ok` if they
+    /// are.
     pub(in crate::catalog) fn passes_through(&self, level: &StoredLevel) -> Result<(), String> {
-        PrecomputedEncoding::choose(self)?.passed_through(level).map(drop)
+        PrecomputedEncoding::choose(self)?
+            .passed_through(level)
+            .map(drop)
     }
 }
 
 impl PrecomputedScale {
-    /// The chunk with these bounds, in voxels of the level; `None` if it is not on the grid of any listed shape.
+    /// The chunk with these bounds, in voxels of the level; `None` if it is not on the grid of any
+    /// listed shape.
     pub(super) fn region(&self, bounds: Xyz<(i64, i64)>) -> Option<Region> {
         let along = |offset: i64, (first, end): (i64, i64)| {
             let first = u64::try_from(first.checked_sub(offset)?).ok()?;
@@ -131,12 +159,20 @@ impl PrecomputedScale {
         let (start, end) = (Xyz::new(x.0, y.0, z.0), Xyz::new(x.1, y.1, z.1));
         let is_chunk = |shape: &&Xyz<u64>| {
             let is_first = start.zip(**shape, |start, edge| start % edge == 0);
-            let clipped = start.zip(**shape, u64::saturating_add).zip(self.size, u64::min);
+            let clipped = start
+                .zip(**shape, u64::saturating_add)
+                .zip(self.size, u64::min);
             is_first == Xyz::all(true) && end == clipped
         };
         let is_inside = start.zip(self.size, |start, size| start < size) == Xyz::all(true);
-        self.chunk_sizes.iter().find(is_chunk).filter(|_| is_inside)?;
-        Some(Region { start, size: end.zip(start, |end, start| end - start) })
+        self.chunk_sizes
+            .iter()
+            .find(is_chunk)
+            .filter(|_| is_inside)?;
+        Some(Region {
+            start,
+            size: end.zip(start, |end, start| end - start),
+        })
     }
 
     /// The grids of chunks, for an error message.

@@ -20,29 +20,54 @@ fn samples() -> Fingerprint {
         Colour::Blue,
         Colour::White,
     ];
-    let windows = [Window::AsStored, Window::Whole { lo: -1, hi: 7 }, Window::Real { lo: 0.5, hi: 2.5 }];
-    let layers = colours.iter().zip(windows.iter().cycle()).map(|(colour, window)| LayerRendering {
-        channel: Fingerprint::digest(&"channel"),
-        placement: Placement { slices: Xyz::new(-1, 2, 3), grid: Xyz::new(4, 5, -6) },
-        colour: Some(*colour),
-        shading: Shading { window: *window, gamma: Finite::new(0.5) },
-        made: Some(Fingerprint::digest(&"made")),
-        voxel_size: Some(Xyz::new(1, 2, 3)),
-    });
+    let windows = [
+        Window::AsStored,
+        Window::Whole { lo: -1, hi: 7 },
+        Window::Real { lo: 0.5, hi: 2.5 },
+    ];
+    let layers = colours
+        .iter()
+        .zip(windows.iter().cycle())
+        .map(|(colour, window)| LayerRendering {
+            channel: Fingerprint::digest(&"channel"),
+            placement: Placement {
+                slices: Xyz::new(-1, 2, 3),
+                grid: Xyz::new(4, 5, -6),
+            },
+            colour: Some(*colour),
+            shading: Shading {
+                window: *window,
+                gamma: Finite::new(0.5),
+            },
+            made: Some(Fingerprint::digest(&"made")),
+            voxel_size: Some(Xyz::new(1, 2, 3)),
+        });
     let plain = LayerRendering {
         channel: Fingerprint::digest(&"plain"),
         placement: Placement::default(),
         colour: None,
-        shading: Shading { window: Window::AsStored, gamma: None },
+        shading: Shading {
+            window: Window::AsStored,
+            gamma: None,
+        },
         made: None,
         voxel_size: None,
     };
     let layers: Vec<_> = layers.chain([plain]).collect();
-    let address = |plane| TileAddress { plane, level: Level::FULL, slice: 1, row: 2, column: 3 };
+    let address = |plane| TileAddress {
+        plane,
+        level: Level::FULL,
+        slice: 1,
+        row: 2,
+        column: 3,
+    };
     let rendering = Rendering {
         rules: 1,
         style: Style::default(),
-        dataset: DatasetStyle { voxel_size: Some(Xyz::new(1.0, 2.0, 3.0)), ..DatasetStyle::default() },
+        dataset: DatasetStyle {
+            voxel_size: Some(Xyz::new(1.0, 2.0, 3.0)),
+            ..DatasetStyle::default()
+        },
         time: 4,
         address: address(Plane::Xz),
         shows_missing: false,
@@ -61,10 +86,21 @@ fn samples() -> Fingerprint {
     let paths = [
         Paths::One("a".to_owned()),
         Paths::Times(vec![path.clone(), missing.clone()]),
-        Paths::Parts(vec![Part { path, depth: 3 }, Part { path: missing, depth: 4 }]),
+        Paths::Parts(vec![
+            Part { path, depth: 3 },
+            Part {
+                path: missing,
+                depth: 4,
+            },
+        ]),
         Paths::Frames("a".to_owned(), vec![true, false]),
     ];
-    let level = |paths: Paths| LevelSource { level: Level::FULL, z_factor: 2, paths, view: view.clone() };
+    let level = |paths: Paths| LevelSource {
+        level: Level::FULL,
+        z_factor: 2,
+        paths,
+        view: view.clone(),
+    };
     let sources: Vec<LevelSource> = paths.map(level).into();
     Fingerprint::digest(&(
         (rendering, sources),

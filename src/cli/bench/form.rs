@@ -1,10 +1,11 @@
 //! The arguments of `voltile bench`, as typed → as meant.
 //!
-//! ndtilecache's benchmark (`benchmarks/ndtilecache_benchmark.py` in neurodata/ndtilecache) is called as
-//! `TOKEN CHANNEL RESOLUTION [--server HOST/SERVICE] [--min SLICE] [--max SLICE] [--x MIN MAX] [--y MIN MAX]
-//! [--num PROCESSES]`. It requests every tile of xy slices from the minimum up to but excluding the maximum,
-//! in columns and rows from MIN to MAX inclusive. That form is accepted with its defaults, and its flags can
-//! be combined with others. Its tile names put `x` first; here `--x` means columns, as it says.
+//! ndtilecache's benchmark (`benchmarks/ndtilecache_benchmark.py` in neurodata/ndtilecache) is
+//! called as `TOKEN CHANNEL RESOLUTION [--server HOST/SERVICE] [--min SLICE] [--max SLICE] [--x MIN
+//! MAX] [--y MIN MAX] [--num PROCESSES]`. It requests every tile of xy slices from the minimum up
+//! to but excluding the maximum, in columns and rows from MIN to MAX inclusive. That form is
+//! accepted with its defaults, and its flags can be combined with others. Its tile names put `x`
+//! first; here `--x` means columns, as it says.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -32,16 +33,25 @@ mod ancestor {
 }
 
 /// The usual limits of a row, of files and of a server.
-const OF_FILES: Limits = Limits { time: Duration::from_millis(500), tiles: 512 };
-const OF_SERVER: Limits = Limits { time: Duration::from_secs(2), tiles: 4096 };
+const OF_FILES: Limits = Limits {
+    time: Duration::from_millis(500),
+    tiles: 512,
+};
+const OF_SERVER: Limits = Limits {
+    time: Duration::from_secs(2),
+    tiles: 4096,
+};
 /// The limits of a run that has none of its own. More tiles make no useful benchmark.
-const MAX_LIMITS: Limits = Limits { time: Duration::from_secs(24 * 60 * 60), tiles: 1 << 22 };
+const MAX_LIMITS: Limits = Limits {
+    time: Duration::from_secs(24 * 60 * 60),
+    tiles: 1 << 22,
+};
 const CLIENTS: [usize; 3] = [1, 8, 32];
 
 #[derive(Debug, Clone, Args)]
 pub(in crate::cli) struct Arguments {
-    /// HDF5 files; or the URL of a running server, such as http://127.0.0.1:8080; or, as in ndtilecache's
-    /// benchmark, TOKEN CHANNEL LEVEL of the --server
+    /// HDF5 files; or the URL of a running server, such as http://127.0.0.1:8080; or, as in
+    /// ndtilecache's benchmark, TOKEN CHANNEL LEVEL of the --server
     #[arg(value_name = "FILE.h5|URL")]
     what: Vec<PathBuf>,
     #[command(flatten)]
@@ -64,7 +74,8 @@ pub(in crate::cli) struct Arguments {
     /// Files only: what is in memory beforehand; default: all three states.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = choices::parser(State::ALL))]
     state: Vec<State>,
-    /// Files only: number of threads that render; default: 1 and render.threads, which is all cores.
+    /// Files only: number of threads that render; default: 1 and render.threads, which is all
+    /// cores.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     threads: Vec<NonZeroUsize>,
     /// Servers only: number of connections; default: 1,8,32.
@@ -127,7 +138,11 @@ pub(super) enum Source {
 
 impl Arguments {
     pub(super) fn plan(&self) -> Result<Plan, String> {
-        let words: Vec<String> = self.what.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words: Vec<String> = self
+            .what
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
         let (url, rest) = match (&self.server, words.split_first()) {
             (Some(server), _) => (Some(server.clone()), words.as_slice()),
             (None, Some((first, rest))) if client::is_server(first) => (Some(first.clone()), rest),
@@ -135,9 +150,10 @@ impl Arguments {
         };
         match (url, named(rest)) {
             (Some(url), None) if rest.is_empty() => self.of_server(url, None),
-            (Some(_), None) => {
-                Err(format!("a server may be followed by TOKEN CHANNEL LEVEL, not by {:?}", rest.join(" ")))
-            }
+            (Some(_), None) => Err(format!(
+                "a server may be followed by TOKEN CHANNEL LEVEL, not by {:?}",
+                rest.join(" ")
+            )),
             (Some(url), named) => self.of_server(url, named),
             (None, named @ Some(_)) if self.what.iter().all(|word| !word.exists()) => {
                 self.of_server(ancestor::SERVER.to_owned(), named)
@@ -148,14 +164,30 @@ impl Arguments {
 
     fn of_files(&self) -> Result<Plan, String> {
         let clients = [("--clients", !self.clients.is_empty())];
-        choices::refuse(&clients, "is for a server; files are measured with --threads")?;
-        let sources = Sources { files: self.what.clone(), configured: self.configured.clone() };
+        choices::refuse(
+            &clients,
+            "is for a server; files are measured with --threads",
+        )?;
+        let sources = Sources {
+            files: self.what.clone(),
+            configured: self.configured.clone(),
+        };
         let (states, threads) = (
-            chosen(&self.state, &State::ALL.iter().map(|(state, ..)| *state).collect::<Vec<_>>()),
+            chosen(
+                &self.state,
+                &State::ALL
+                    .iter()
+                    .map(|(state, ..)| *state)
+                    .collect::<Vec<_>>(),
+            ),
             sorted(&self.threads),
         );
         Ok(Plan {
-            source: Source::Files { sources, states, threads },
+            source: Source::Files {
+                sources,
+                states,
+                threads,
+            },
             selection: self.selection(),
             bounds: self.bounds(),
             patterns: chosen(&self.pattern, &Pattern::USUAL),
@@ -172,20 +204,30 @@ impl Arguments {
             ("--set", !self.configured.set.is_empty()),
         ];
         choices::refuse(&of_files, "is for files; for a server use --clients")?;
-        if named.is_some() && !(self.token.is_empty() && self.channel.is_empty() && self.level.is_none()) {
+        if named.is_some()
+            && !(self.token.is_empty() && self.channel.is_empty() && self.level.is_none())
+        {
             return Err(
-                "TOKEN CHANNEL LEVEL cannot be combined with --token, --channel or --level".to_owned()
+                "TOKEN CHANNEL LEVEL cannot be combined with --token, --channel or --level"
+                    .to_owned(),
             );
         }
         let own = match &named {
-            Some((token, channel, level)) => &self.with_defaults_of_ancestor(token, channel, *level),
+            Some((token, channel, level)) => {
+                &self.with_defaults_of_ancestor(token, channel, *level)
+            }
             None => self,
         };
         let (clients, bounds) = (chosen(&own.clients, &numbers(&CLIENTS)), own.bounds());
-        let undescribed =
-            named.and_then(|(token, channel, level)| Choice::undescribed(token, channel, level, &bounds));
+        let undescribed = named.and_then(|(token, channel, level)| {
+            Choice::undescribed(token, channel, level, &bounds)
+        });
         Ok(Plan {
-            source: Source::Server { url, clients, undescribed },
+            source: Source::Server {
+                url,
+                clients,
+                undescribed,
+            },
             selection: own.selection(),
             bounds,
             patterns: chosen(&own.pattern, &Pattern::USUAL),
@@ -195,7 +237,13 @@ impl Arguments {
 
     fn with_defaults_of_ancestor(&self, token: &Name, channel: &Name, level: Level) -> Self {
         let (first, end) = ancestor::SLICES;
-        let tiles = |given: &[u64]| if given.is_empty() { ancestor::TILES.to_vec() } else { given.to_vec() };
+        let tiles = |given: &[u64]| {
+            if given.is_empty() {
+                ancestor::TILES.to_vec()
+            } else {
+                given.to_vec()
+            }
+        };
         Self {
             token: vec![token.clone()],
             channel: vec![channel.clone()],
@@ -214,14 +262,25 @@ impl Arguments {
     }
 
     fn limits(&self, usual: Limits) -> Limits {
-        let tiles = self.tiles.map_or(usual.tiles, NonZeroUsize::get).min(MAX_LIMITS.tiles);
-        Limits { time: self.seconds.unwrap_or(usual.time), tiles }
+        let tiles = self
+            .tiles
+            .map_or(usual.tiles, NonZeroUsize::get)
+            .min(MAX_LIMITS.tiles);
+        Limits {
+            time: self.seconds.unwrap_or(usual.time),
+            tiles,
+        }
     }
 
     fn selection(&self) -> Selection {
         Selection {
             tokens: self.token.clone(),
-            channels: self.channel.iter().cloned().map(ChannelChoice::One).collect(),
+            channels: self
+                .channel
+                .iter()
+                .cloned()
+                .map(ChannelChoice::One)
+                .collect(),
             planes: chosen(&self.plane, &Plane::ALL),
             levels: self.level.clone().unwrap_or_else(Numbers::all),
             ..Selection::default()
@@ -231,13 +290,19 @@ impl Arguments {
     fn bounds(&self) -> Bounds {
         let is_cut = self.min.is_some() || self.max.is_some();
         let slices = is_cut.then(|| self.min.unwrap_or(0)..self.max.unwrap_or(u64::MAX));
-        Bounds { slices, rows: from_to(&self.y), columns: from_to(&self.x) }
+        Bounds {
+            slices,
+            rows: from_to(&self.y),
+            columns: from_to(&self.x),
+        }
     }
 }
 
 /// `TOKEN CHANNEL LEVEL`.
 fn named(words: &[String]) -> Option<(Name, Name, Level)> {
-    let [token, channel, level] = words else { return None };
+    let [token, channel, level] = words else {
+        return None;
+    };
     let level = Level::new(u64::from(level.parse::<u8>().ok()?))?;
     Some((Name::new(token).ok()?, Name::new(channel).ok()?, level))
 }
@@ -254,7 +319,11 @@ fn numbers(all: &[usize]) -> Vec<NonZeroUsize> {
 
 /// What was given, or else the usual.
 fn chosen<T: Copy + Ord>(given: &[T], usual: &[T]) -> Vec<T> {
-    if given.is_empty() { usual.to_vec() } else { sorted(given) }
+    if given.is_empty() {
+        usual.to_vec()
+    } else {
+        sorted(given)
+    }
 }
 
 pub(super) fn sorted<T: Copy + Ord>(given: &[T]) -> Vec<T> {
@@ -273,5 +342,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .parse::<f64>()
         .ok()
         .filter(|seconds| *seconds > 0.0 && *seconds <= MAX_LIMITS.time.as_secs_f64());
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "seconds above 0 are expected, such as 0.5".to_owned())
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "seconds above 0 are expected, such as 0.5".to_owned())
 }

@@ -33,13 +33,23 @@ fn channel_keys(dataset: &Dataset, channel: &Channel) -> String {
             let _ = writeln!(out, "path = {}", quoted(path));
         } else {
             let levels = levels.iter().map(|(path, f)| {
-                format!("{{ path = {}, factor = [{}, {}, {}] }}", quoted(path), f.x, f.y, f.z)
+                format!(
+                    "{{ path = {}, factor = [{}, {}, {}] }}",
+                    quoted(path),
+                    f.x,
+                    f.y,
+                    f.z
+                )
             });
             let _ = writeln!(out, "levels = [{}]", levels.collect::<Vec<_>>().join(", "));
         }
         let _ = writeln!(out, "axes = \"{}\"", view.axes);
         if !view.fixed.is_empty() {
-            let fixed: Vec<String> = view.fixed.iter().map(|(axis, at)| format!("{axis} = {at}")).collect();
+            let fixed: Vec<String> = view
+                .fixed
+                .iter()
+                .map(|(axis, at)| format!("{axis} = {at}"))
+                .collect();
             let _ = writeln!(out, "index = {{ {} }}", fixed.join(", "));
         }
     }
@@ -59,19 +69,28 @@ fn channel_keys(dataset: &Dataset, channel: &Channel) -> String {
 
 fn names_key(names: &NamesSettings) -> String {
     let file = names.file.as_ref().map(|file| file.display().to_string());
-    let keys = [("file", &file), ("path", &names.path), ("id", &names.id), ("name", &names.name)];
-    let given = keys.iter().filter_map(|(key, value)| Some(format!("{key} = {}", quoted(value.as_deref()?))));
+    let keys = [
+        ("file", &file),
+        ("path", &names.path),
+        ("id", &names.id),
+        ("name", &names.name),
+    ];
+    let given = keys
+        .iter()
+        .filter_map(|(key, value)| Some(format!("{key} = {}", quoted(value.as_deref()?))));
     format!("names = {{ {} }}\n", given.collect::<Vec<_>>().join(", "))
 }
 
 /// A TOML key, unquoted if possible.
 fn key(name: &str) -> String {
-    let bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    let bare = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     if bare { name.to_owned() } else { quoted(name) }
 }
 
-/// A TOML string: for paths and names its escapes are those of JSON. Control characters that JSON leaves
-/// alone are escaped too: TOML refuses some of them, and terminals interpret others.
+/// A TOML string: for paths and names its escapes are those of JSON. Control characters that JSON
+/// leaves alone are escaped too: TOML refuses some of them, and terminals interpret others.
 fn quoted(text: &str) -> String {
     let mut out = String::new();
     for character in serde_json::Value::from(text).to_string().chars() {
@@ -92,6 +111,9 @@ mod tests {
         let name = "/a\u{1b}[2J\u{7f}\u{9b}\u{202e}\"\\\n水";
         let line = format!("path = {}", quoted(name));
         assert!(!line.chars().any(is_control), "{line:?}");
-        assert_eq!(line.parse::<toml::Table>().unwrap()["path"].as_str(), Some(name));
+        assert_eq!(
+            line.parse::<toml::Table>().unwrap()["path"].as_str(),
+            Some(name)
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The contents of a file as text.
 //!
-//! Names, labels and units come from the file: each is escaped, so that none can move a terminal's cursor or
-//! imitate another line. Writing to a string cannot fail, so results are ignored.
+//! Names, labels and units come from the file: each is escaped, so that none can move a terminal's
+//! cursor or imitate another line. Writing to a string cannot fail, so results are ignored.
 
 use std::fmt::Write;
 
@@ -15,55 +15,105 @@ use crate::geometry::Plane;
 use crate::store::Requests;
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
-    let Inspection { description, costs, .. } = inspection;
+    let Inspection {
+        description, costs, ..
+    } = inspection;
     let mut out = String::new();
     for recognised in &description.layouts {
-        let _ = writeln!(out, "layout     {}: {}", recognised.layout, escaped(&recognised.because));
+        let _ = writeln!(
+            out,
+            "layout     {}: {}",
+            recognised.layout,
+            escaped(&recognised.because)
+        );
     }
     let _ = writeln!(out, "token      {}", description.token);
     for (channel, costs) in description.channels.iter().zip(costs) {
         describe_channel(&mut out, channel, costs);
     }
-    for Notice { severity, about, text } in description.notices.iter().flatten() {
-        let _ = writeln!(out, "\n{:<10} {}: {}", severity.name(), escaped(about), escaped(text));
+    for Notice {
+        severity,
+        about,
+        text,
+    } in description.notices.iter().flatten()
+    {
+        let _ = writeln!(
+            out,
+            "\n{:<10} {}: {}",
+            severity.name(),
+            escaped(about),
+            escaped(text)
+        );
     }
-    for Warning { channel, problem, mend } in warnings {
+    for Warning {
+        channel,
+        problem,
+        mend,
+    } in warnings
+    {
         let _ = writeln!(out, "\nwarning    {channel}: {}", escaped(problem));
         if let Some(mend) = mend {
             let _ = writeln!(out, "  fix it   {}", escaped(mend));
         }
     }
-    let _ = writeln!(out, "\nTo serve it with your own configuration:\n\n{configuration}");
+    let _ = writeln!(
+        out,
+        "\nTo serve it with your own configuration:\n\n{configuration}"
+    );
     out
 }
 
 fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[LevelCost]) {
-    let label = channel.label.as_ref().map(|label| format!(" ({})", escaped(label))).unwrap_or_default();
-    let _ = writeln!(out, "\nchannel    {}{label}: {} of {}", channel.name, channel.kind, channel.dtype);
+    let label = channel
+        .label
+        .as_ref()
+        .map(|label| format!(" ({})", escaped(label)))
+        .unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "\nchannel    {}{label}: {} of {}",
+        channel.name, channel.kind, channel.dtype
+    );
     if let Some(reason) = &channel.labels_because {
         let _ = writeln!(out, "  kind     labels, because {}", escaped(reason));
     }
     if let Some([x, y, z]) = channel.offset.filter(|offset| *offset != [0; 3]) {
-        let _ = writeln!(out, "  offset   {x}, {y}, {z} voxels (x, y, z) from the first channel");
+        let _ = writeln!(
+            out,
+            "  offset   {x}, {y}, {z} voxels (x, y, z) from the first channel"
+        );
     }
     if !channel.missing.is_empty() {
         let values = channel.missing.join(", ");
-        let _ = writeln!(out, "  missing  {values} (black, and left out of windows and means)");
+        let _ = writeln!(
+            out,
+            "  missing  {values} (black, and left out of windows and means)"
+        );
     }
     if let Some(times) = channel.times {
         let _ = writeln!(out, "  times    {times}");
     }
     if let Some(size) = channel.voxel_size {
-        let _ = writeln!(out, "  voxel    {} (x × y × z)", voxel(size, channel.voxel_unit.as_deref()));
+        let _ = writeln!(
+            out,
+            "  voxel    {} (x × y × z)",
+            voxel(size, channel.voxel_unit.as_deref())
+        );
     }
-    if let Some(words) = channel.transform.as_ref().and_then(|transform| transform.in_words.as_ref()) {
+    if let Some(words) = channel
+        .transform
+        .as_ref()
+        .and_then(|transform| transform.in_words.as_ref())
+    {
         let _ = writeln!(out, "  space    {}", escaped(words));
     }
     if let Some([lo, hi]) = channel.window {
         let _ = writeln!(out, "  window   {lo} to {hi}");
     }
-    let _ =
-        writeln!(out, "  level    size (x × y × z)       factor      read (inflated) for a tile: xy, xz, yz");
+    let _ = writeln!(
+        out,
+        "  level    size (x × y × z)       factor      read (inflated) for a tile: xy, xz, yz"
+    );
     for (level, cost) in channel.levels.iter().zip(costs) {
         describe_level(out, level, cost);
     }
@@ -76,7 +126,9 @@ fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[Lev
 
 /// A voxel size with its unit; in nanometres if it is a tiny part of its own unit.
 fn voxel(size: [f64; 3], unit: Option<&str>) -> String {
-    let nanometres = unit.and_then(units::in_nanometres).filter(|_| size.iter().any(|edge| *edge < 1e-3));
+    let nanometres = unit
+        .and_then(units::in_nanometres)
+        .filter(|_| size.iter().any(|edge| *edge < 1e-3));
     let (size, unit) = match nanometres {
         Some(factor) => (size.map(|edge| edge * factor), "nm".to_owned()),
         None => (size, unit.map_or("of an unknown unit".to_owned(), escaped)),
@@ -91,7 +143,11 @@ fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) 
     let tile = |plane: Plane| match cost.tile.get(plane.name()) {
         _ if !level.is_offered(plane) => "not offered".to_owned(),
         Some(tile) if tile.cost.bytes_inflated == 0 => bytes(tile.cost.bytes_read),
-        Some(tile) => format!("{} ({})", bytes(tile.cost.bytes_read), bytes(tile.cost.bytes_inflated)),
+        Some(tile) => format!(
+            "{} ({})",
+            bytes(tile.cost.bytes_read),
+            bytes(tile.cost.bytes_inflated)
+        ),
         None => "unknown".to_owned(),
     };
     let tiles = Plane::ALL.map(tile).join(", ");
@@ -101,25 +157,44 @@ fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) 
         (Some(_), None) => "stored".to_owned(),
         (None, _) => "made".to_owned(),
     };
-    let _ = writeln!(out, "  {:<8} {size:<22} {factor:<11} {tiles} ({from})", level.level);
+    let _ = writeln!(
+        out,
+        "  {:<8} {size:<22} {factor:<11} {tiles} ({from})",
+        level.level
+    );
     if let Some(requests) = requests(cost) {
         let _ = writeln!(out, "  fetched  {requests}");
     }
 }
 
 fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, cost: &LevelCost) {
-    let chunk = storage.chunk.as_ref().map(|chunk| format!(" in {chunk:?}")).unwrap_or_default();
-    let filters =
-        if storage.filters.is_empty() { "none".to_owned() } else { escaped(&storage.filters.join(", ")) };
+    let chunk = storage
+        .chunk
+        .as_ref()
+        .map(|chunk| format!(" in {chunk:?}"))
+        .unwrap_or_default();
+    let filters = if storage.filters.is_empty() {
+        "none".to_owned()
+    } else {
+        escaped(&storage.filters.join(", "))
+    };
     let axes = cost.axes.as_deref().unwrap_or_default();
     let (path, shape, layout) = (escaped(path), &storage.shape, &storage.layout);
-    let _ =
-        writeln!(out, "  stored   {path}, {shape:?} by the axes {axes}, {layout}{chunk}; filters: {filters}");
+    let _ = writeln!(
+        out,
+        "  stored   {path}, {shape:?} by the axes {axes}, {layout}{chunk}; filters: {filters}"
+    );
     if let Some(tally) = &cost.stored {
         let (raw, stored) = (bytes(tally.raw_bytes), bytes(tally.stored_bytes));
-        let ratio = cost.compression.map(|ratio| format!(", {ratio:.2} to 1")).unwrap_or_default();
+        let ratio = cost
+            .compression
+            .map(|ratio| format!(", {ratio:.2} to 1"))
+            .unwrap_or_default();
         let chunks = match storage.chunk {
-            Some(_) => format!("; {} of {} chunks written", tally.chunks_written, tally.chunks),
+            Some(_) => format!(
+                "; {} of {} chunks written",
+                tally.chunks_written, tally.chunks
+            ),
             None => String::new(),
         };
         let datasets = if tally.datasets > 1 {
@@ -131,11 +206,20 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
             0 => String::new(),
             count => format!("; {count} could not be read"),
         };
-        let _ = writeln!(out, "           {raw} in {stored}{ratio}{chunks}{datasets}{unreadable}");
+        let _ = writeln!(
+            out,
+            "           {raw} in {stored}{ratio}{chunks}{datasets}{unreadable}"
+        );
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
     for (client, pass) in [("Neuroglancer", &cost.neuroglancer), ("Zarr", &cost.zarr)] {
-        let Some(PassThrough { passed_through, problem }) = pass else { continue };
+        let Some(PassThrough {
+            passed_through,
+            problem,
+        }) = pass
+        else {
+            continue;
+        };
         let how = match (passed_through, problem) {
             (true, _) => format!("sent to {client} as stored"),
             (false, None) => format!("encoded for {client}"),
@@ -148,10 +232,19 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
 fn requests(cost: &LevelCost) -> Option<String> {
     let in_plane = |plane: Plane| {
         let store = cost.tile.get(plane.name())?.store?;
-        let Requests { requests, round_trips, .. } = store;
-        let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let Requests {
+            requests,
+            round_trips,
+            ..
+        } = store;
+        let many =
+            |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let (requests, trips) = (many(requests, "request"), many(round_trips, "round trip"));
-        Some(format!("{}: {requests}, {}, {trips}", plane.name(), bytes(store.bytes)))
+        Some(format!(
+            "{}: {requests}, {}, {trips}",
+            plane.name(),
+            bytes(store.bytes)
+        ))
     };
     let all: Vec<String> = Plane::ALL.into_iter().filter_map(in_plane).collect();
     (!all.is_empty()).then(|| all.join("; "))

@@ -24,8 +24,15 @@ impl Chosen {
     pub fn new(is_json: Arc<AtomicBool>) -> Self {
         let text = Format::default().with_target(false);
         let json = Format::default().with_target(false).json();
-        let json = json.flatten_event(true).with_current_span(false).with_span_list(false);
-        Self { is_json, text, json }
+        let json = json
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false);
+        Self {
+            is_json,
+            text,
+            json,
+        }
     }
 }
 

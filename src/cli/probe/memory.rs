@@ -1,12 +1,13 @@
 //! The memory limit of a trial child.
 //!
-//! The allocated memory is measured while a trial runs, and a child that exceeds the limit ends itself with [`EXCEEDED`]. If
-//! allocations failed instead, libhdf5 would report that like any damaged object, so the file would survive its trial, and
-//! the server, which has no such limit, would then take the memory.
+//! The allocated memory is measured while a trial runs, and a child that exceeds the limit ends
+//! itself with [`EXCEEDED`]. If allocations failed instead, libhdf5 would report that like any
+//! damaged object, so the file would survive its trial, and the server, which has no such limit,
+//! would then take the memory.
 //!
-//! The system knows how much is allocated, but a confined process cannot read `/proc`. Hence the system's limit
-//! (`RLIMIT_DATA`) is set far above ours, and the room between both is reserved for a moment: that fails if more than our
-//! limit is allocated.
+//! The system knows how much is allocated, but a confined process cannot read `/proc`. Hence the
+//! system's limit (`RLIMIT_DATA`) is set far above ours, and the room between both is reserved for
+//! a moment: that fails if more than our limit is allocated.
 
 use std::io;
 use std::thread;
@@ -21,8 +22,8 @@ const ROOM: u64 = 1 << 40;
 /// The interval between two measurements: too short for much more than the limit to be written.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Limits the memory of this process to `most` bytes, on a thread of its own. Where it cannot be measured, allocations
-/// beyond the limit fail.
+/// Limits the memory of this process to `most` bytes, on a thread of its own. Where it cannot be
+/// measured, allocations beyond the limit fail.
 pub(super) fn watch(most: u64) -> io::Result<()> {
     limits::dump_no_core();
     limits::allow_memory(most + ROOM);
@@ -31,11 +32,14 @@ pub(super) fn watch(most: u64) -> io::Result<()> {
         limits::allow_memory(most);
         return Ok(());
     }
-    thread::Builder::new().name("memory".to_owned()).spawn(end_if_exceeded).map(drop)
+    thread::Builder::new()
+        .name("memory".to_owned())
+        .spawn(end_if_exceeded)
+        .map(drop)
 }
 
-/// Damaged lengths lead to allocations that are given up at once, when the file proves to be shorter: only what exceeds the
-/// limit twice counts.
+/// Damaged lengths lead to allocations that are given up at once, when the file proves to be
+/// shorter: only what exceeds the limit twice counts.
 fn end_if_exceeded() {
     let mut exceeded = false;
     loop {

@@ -12,20 +12,28 @@ pub struct RequestId(Bytes);
 impl RequestId {
     /// The value of `X-Request-Id`; `None` unless it is visible ASCII, of 128 characters at most.
     pub fn given(value: &[u8]) -> Option<Self> {
-        let is_sound = (1..=LONGEST).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
+        let is_sound =
+            (1..=LONGEST).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
         is_sound.then(|| Self(Bytes::copy_from_slice(value)))
     }
 
-    /// The trace id in the value of `traceparent` (W3C Trace Context, section 3.2); `None` if it is malformed.
+    /// The trace id in the value of `traceparent` (W3C Trace Context, section 3.2); `None` if it is
+    /// malformed.
     pub fn traced(value: &[u8]) -> Option<Self> {
         let mut fields = value.split(|byte| *byte == b'-');
-        let (version, trace, parent, flags) =
-            (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        let is_sound = is_hex(version, 2) && is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2);
+        let (version, trace, parent, flags) = (
+            fields.next()?,
+            fields.next()?,
+            fields.next()?,
+            fields.next()?,
+        );
+        let is_sound =
+            is_hex(version, 2) && is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2);
         // Later versions may have more fields. Ids of zeros are invalid.
         let is_known = version != b"ff" && (version != b"00" || fields.next().is_none());
         let is_set = |id: &[u8]| id.iter().any(|digit| *digit != b'0');
-        (is_sound && is_known && is_set(trace) && is_set(parent)).then(|| Self(Bytes::copy_from_slice(trace)))
+        (is_sound && is_known && is_set(trace) && is_set(parent))
+            .then(|| Self(Bytes::copy_from_slice(trace)))
     }
 
     /// A random id, of 16 hexadecimal digits.
@@ -48,7 +56,10 @@ impl RequestId {
 }
 
 fn is_hex(field: &[u8], digits: usize) -> bool {
-    field.len() == digits && field.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    field.len() == digits
+        && field
+            .iter()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]
@@ -59,7 +70,14 @@ mod tests {
     fn given_ids_are_bounded_and_visible() {
         assert_eq!(RequestId::given(b"a-1/Z\"").unwrap().as_str(), "a-1/Z\"");
         assert!(RequestId::given(&[b'x'; LONGEST]).is_some());
-        for wrong in [&b""[..], b"a b", b"a\n", b"\x1b[1m", "é".as_bytes(), &[b'x'; LONGEST + 1]] {
+        for wrong in [
+            &b""[..],
+            b"a b",
+            b"a\n",
+            b"\x1b[1m",
+            "é".as_bytes(),
+            &[b'x'; LONGEST + 1],
+        ] {
             assert_eq!(RequestId::given(wrong), None, "{wrong:?}");
         }
     }
@@ -67,10 +85,17 @@ mod tests {
     #[test]
     fn the_trace_id_is_taken_from_a_well_formed_traceparent() {
         const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-        let traced = |text: String| RequestId::traced(text.as_bytes()).map(|id| id.as_str().to_owned());
+        let traced =
+            |text: String| RequestId::traced(text.as_bytes()).map(|id| id.as_str().to_owned());
         let parent = "00f067aa0ba902b7";
-        assert_eq!(traced(format!("00-{TRACE}-{parent}-01")), Some(TRACE.to_owned()));
-        assert_eq!(traced(format!("cc-{TRACE}-{parent}-01-more")), Some(TRACE.to_owned()));
+        assert_eq!(
+            traced(format!("00-{TRACE}-{parent}-01")),
+            Some(TRACE.to_owned())
+        );
+        assert_eq!(
+            traced(format!("cc-{TRACE}-{parent}-01-more")),
+            Some(TRACE.to_owned())
+        );
         for wrong in [
             format!("00-{TRACE}-{parent}-01-more"),
             format!("ff-{TRACE}-{parent}-01"),

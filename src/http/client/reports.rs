@@ -27,13 +27,20 @@ pub(super) struct Reports<'r> {
 
 impl<'r> Reports<'r> {
     /// `None` if the peer is not a trusted proxy.
-    pub fn from_request(request: &'r HttpRequest, peer: Option<IpAddr>, trusted: &[Proxy]) -> Option<Self> {
+    pub fn from_request(
+        request: &'r HttpRequest,
+        peer: Option<IpAddr>,
+        trusted: &[Proxy],
+    ) -> Option<Self> {
         if !trusted.iter().any(|proxy| proxy.is_peer(peer)) {
             return None;
         }
         let peer = peer.unwrap_or(NOWHERE);
         let headers = request.headers();
-        if [FOR, HOST, SCHEME].iter().any(|name| headers.contains_key(*name)) {
+        if [FOR, HOST, SCHEME]
+            .iter()
+            .any(|name| headers.contains_key(*name))
+        {
             return Some(Self::of_lists(headers, peer, trusted));
         }
         Some(Self::of_elements(headers, peer, trusted))
@@ -42,28 +49,42 @@ impl<'r> Reports<'r> {
     fn of_lists(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
         let list = |name| items(headers, name, |text| text.split(',').collect());
         let (client, place) = trace(peer, list(FOR).into_iter().map(|item| node(item?)), trusted);
-        // A proxy may append to a list, or replace all of it: then the list is shorter than that of the addresses.
+        // A proxy may append to a list, or replace all of it: then the list is shorter than that of
+        // the addresses.
         let outermost = |name| {
             let list = list(name);
             let last = list.len().checked_sub(1)?;
-            list.get(place.min(last)).map(|item| (name, item.unwrap_or_default()))
+            list.get(place.min(last))
+                .map(|item| (name, item.unwrap_or_default()))
         };
-        Self { client, host: outermost(HOST), scheme: outermost(SCHEME) }
+        Self {
+            client,
+            host: outermost(HOST),
+            scheme: outermost(SCHEME),
+        }
     }
 
     fn of_elements(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
         let elements = items(headers, FORWARDED, |text| split(text, ','));
         let parameter = |element: &Option<&'r str>, name: &str| {
             let parameters = split((*element)?, ';');
-            let mut named = parameters.iter().filter_map(|parameter| parameter.split_once('='));
+            let mut named = parameters
+                .iter()
+                .filter_map(|parameter| parameter.split_once('='));
             let (_, value) = named.find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
             Some(unquoted(value.trim()))
         };
-        let addresses = elements.iter().map(|element| node(parameter(element, "for")?));
+        let addresses = elements
+            .iter()
+            .map(|element| node(parameter(element, "for")?));
         let (client, place) = trace(peer, addresses, trusted);
         let outermost = elements.get(place.min(elements.len().saturating_sub(1)));
         let of = |name| Some((FORWARDED, parameter(outermost?, name)?));
-        Self { client, host: of("host"), scheme: of("proto") }
+        Self {
+            client,
+            host: of("host"),
+            scheme: of("proto"),
+        }
     }
 }
 
@@ -71,13 +92,19 @@ fn is_trusted(address: IpAddr, trusted: &[Proxy]) -> bool {
     trusted.iter().any(|proxy| proxy.is_peer(Some(address)))
 }
 
-/// Walks from the peer towards the client for as long as the addresses are trusted proxies. Returns the last address
-/// reached and its index in `reported`. An address that cannot be parsed ends the walk: the proxy that reported it
-/// counts as the client.
-fn trace(peer: IpAddr, reported: impl Iterator<Item = Option<IpAddr>>, trusted: &[Proxy]) -> (IpAddr, usize) {
+/// Walks from the peer towards the client for as long as the addresses are trusted proxies. Returns
+/// the last address reached and its index in `reported`. An address that cannot be parsed ends the
+/// walk: the proxy that reported it counts as the client.
+fn trace(
+    peer: IpAddr,
+    reported: impl Iterator<Item = Option<IpAddr>>,
+    trusted: &[Proxy],
+) -> (IpAddr, usize) {
     let mut found = (peer, 0);
     for (place, address) in reported.enumerate() {
-        let Some(address) = address else { return (found.0, place) };
+        let Some(address) = address else {
+            return (found.0, place);
+        };
         found = (address, place);
         if !is_trusted(address, trusted) {
             break;
@@ -86,7 +113,8 @@ fn trace(peer: IpAddr, reported: impl Iterator<Item = Option<IpAddr>>, trusted: 
     found
 }
 
-/// The items of all lists in headers of this name, last one first; `None` for a value that is not ASCII.
+/// The items of all lists in headers of this name, last one first; `None` for a value that is not
+/// ASCII.
 fn items<'r>(
     headers: &'r HeaderMap,
     name: &str,
@@ -116,12 +144,20 @@ fn split(text: &str, separator: char) -> Vec<&str> {
 }
 
 fn unquoted(text: &str) -> &str {
-    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
+    text.strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'))
+        .unwrap_or(text)
 }
 
 /// Parses an IP address with an optional port; an IPv6 address with a port is in brackets.
 fn node(text: &str) -> Option<IpAddr> {
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let address = bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))?;
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'))
+        .unwrap_or(text);
+    let address = bare
+        .parse()
+        .ok()
+        .or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()))?;
     Some(address.to_canonical())
 }

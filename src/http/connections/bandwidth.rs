@@ -1,8 +1,9 @@
 //! A limit on the bytes that each client is sent per second.
 //!
-//! A token bucket for each client, in the form of the generic cell rate algorithm: one instant says when everything that
-//! has been granted would be sent at the limited rate, and a write may happen when that is at most [`BURST`] away. Grants
-//! are made in the order in which writes ask for them, so the connections of one client take turns.
+//! A token bucket for each client, in the form of the generic cell rate algorithm: one instant says
+//! when everything that has been granted would be sent at the limited rate, and a write may happen
+//! when that is at most [`BURST`] away. Grants are made in the order in which writes ask for them,
+//! so the connections of one client take turns.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -31,20 +32,35 @@ pub(super) struct Bandwidth {
 
 impl Bandwidth {
     pub fn new(rate: Option<NonZeroU64>) -> Self {
-        Self { rate, buckets: Mutex::default() }
+        Self {
+            rate,
+            buckets: Mutex::default(),
+        }
     }
 
-    /// The throttle of a new connection of that client. Peers on a Unix socket have no address, and no limit.
+    /// The throttle of a new connection of that client. Peers on a Unix socket have no address, and
+    /// no limit.
     pub fn throttle(&self, client: Option<IpAddr>) -> Throttle {
         let bucket = self.rate.zip(client).map(|(rate, client)| {
             let now = Instant::now();
             let mut buckets = lock(&self.buckets);
-            // A bucket outlives its connections until it is full: a client cannot refill it by connecting again.
-            buckets.retain(|_, bucket| Arc::strong_count(bucket) > 1 || *lock(&bucket.sent_by) > now);
-            let new = || Arc::new(Bucket { rate, sent_by: Mutex::new(now) });
+            // A bucket outlives its connections until it is full: a client cannot refill it by
+            // connecting again.
+            buckets
+                .retain(|_, bucket| Arc::strong_count(bucket) > 1 || *lock(&bucket.sent_by) > now);
+            let new = || {
+                Arc::new(Bucket {
+                    rate,
+                    sent_by: Mutex::new(now),
+                })
+            };
             Arc::clone(buckets.entry(client).or_insert_with(new))
         });
-        Throttle { bucket, granted: 0, wait: None }
+        Throttle {
+            bucket,
+            granted: 0,
+            wait: None,
+        }
     }
 }
 
@@ -77,10 +93,17 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// How many of the bytes wanted may be written now. While it is pending, the task will be woken in time; the time
-    /// waited is added to `waited`.
-    pub fn poll_grant(&mut self, wanted: usize, context: &mut Context<'_>, waited: &Clock) -> Poll<usize> {
-        let Some(bucket) = &self.bucket else { return Poll::Ready(wanted) };
+    /// How many of the bytes wanted may be written now. While it is pending, the task will be woken
+    /// in time; the time waited is added to `waited`.
+    pub fn poll_grant(
+        &mut self,
+        wanted: usize,
+        context: &mut Context<'_>,
+        waited: &Clock,
+    ) -> Poll<usize> {
+        let Some(bucket) = &self.bucket else {
+            return Poll::Ready(wanted);
+        };
         if self.granted == 0 {
             let now = Instant::now();
             let (granted, due) = bucket.grant(wanted, now);
@@ -144,7 +167,11 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let began = Instant::now();
         write(&mut throttle, 20_000).await;
-        assert!(about(1.0, began.elapsed()), "a minute saves no more than a second: {:?}", began.elapsed());
+        assert!(
+            about(1.0, began.elapsed()),
+            "a minute saves no more than a second: {:?}",
+            began.elapsed()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -156,16 +183,25 @@ mod tests {
             write(throttle, bytes).await;
             began.elapsed()
         };
-        let (a, b, other) =
-            tokio::join!(timed(&mut a, 20_000), timed(&mut b, 20_000), timed(&mut other, 20_000));
+        let (a, b, other) = tokio::join!(
+            timed(&mut a, 20_000),
+            timed(&mut b, 20_000),
+            timed(&mut other, 20_000)
+        );
         assert!(about(1.0, other), "{other:?}");
         assert!(about(4.0, a.max(b)), "{a:?} {b:?}");
-        assert!(a.abs_diff(b) < Duration::from_millis(500), "they take turns: {a:?} {b:?}");
+        assert!(
+            a.abs_diff(b) < Duration::from_millis(500),
+            "they take turns: {a:?} {b:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn without_a_limit_or_an_address_nothing_waits() {
-        for mut throttle in [Bandwidth::new(None).throttle(client(1)), limited(1024).throttle(None)] {
+        for mut throttle in [
+            Bandwidth::new(None).throttle(client(1)),
+            limited(1024).throttle(None),
+        ] {
             let began = Instant::now();
             write(&mut throttle, 1 << 30).await;
             assert_eq!(began.elapsed(), Duration::ZERO);

@@ -1,7 +1,9 @@
-//! What the stream of a connection and the service that actix-http calls tell each other about the request in progress.
+//! What the stream of a connection and the service that actix-http calls tell each other about the
+//! request in progress.
 //!
-//! The stream cannot see in the bytes written to it where a response ends without parsing it. The service can: actix-http
-//! drops the body of a response when all of it is in the write buffer, and flushes the stream after that.
+//! The stream cannot see in the bytes written to it where a response ends without parsing it. The
+//! service can: actix-http drops the body of a response when all of it is in the write buffer, and
+//! flushes the stream after that.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -23,8 +25,8 @@ pub(super) enum Stage {
     #[default]
     Unanswered,
     Answering,
-    /// The whole response is in actix-http's write buffer. The request is the last one on its connection if a body or
-    /// another protocol follows its head.
+    /// The whole response is in actix-http's write buffer. The request is the last one on its
+    /// connection if a body or another protocol follows its head.
     Answered {
         is_last: bool,
     },
@@ -40,7 +42,8 @@ impl Exchange {
     }
 }
 
-/// Lets the stream of a request's connection follow the progress of the answer, which is passed to the returned function.
+/// Lets the stream of a request's connection follow the progress of the answer, which is passed to
+/// the returned function.
 pub(in crate::http) fn followed(
     request: &HttpRequest,
     payload: web::Payload,
@@ -48,7 +51,13 @@ pub(in crate::http) fn followed(
     let exchange = request.conn_data::<Exchange>().cloned().unwrap_or_default();
     exchange.set(Stage::Answering);
     let is_last = !matches!(payload.into_inner(), Payload::None);
-    move |answer| answer.map_body(|_, body| Followed { body, exchange, is_last })
+    move |answer| {
+        answer.map_body(|_, body| Followed {
+            body,
+            exchange,
+            is_last,
+        })
+    }
 }
 
 /// The body of a response, whose end the stream must know.
@@ -75,6 +84,8 @@ impl MessageBody for Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        self.exchange.set(Stage::Answered { is_last: self.is_last });
+        self.exchange.set(Stage::Answered {
+            is_last: self.is_last,
+        });
     }
 }

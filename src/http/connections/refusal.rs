@@ -1,4 +1,5 @@
-//! Responses to what is not a request, written by the connection itself because no service is called for it.
+//! Responses to what is not a request, written by the connection itself because no service is
+//! called for it.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -56,7 +57,8 @@ impl Refusal {
         }
     }
 
-    /// The whole response; the connection is closed after it. Its id is a random one: the request has not been read.
+    /// The whole response; the connection is closed after it. Its id is a random one: the request
+    /// has not been read.
     pub fn response(self) -> Bytes {
         let status = match self {
             Refusal::Malformed | Refusal::Tls | Refusal::NotTls => StatusCode::BAD_REQUEST,
@@ -90,7 +92,9 @@ struct Unlogged {
 impl RefusalLog {
     /// Counts one more, and logs the count if there was no log line within the last minute.
     pub fn add(&self, client: Option<IpAddr>, problem: &str) {
-        let Some(count) = self.count(Instant::now()) else { return };
+        let Some(count) = self.count(Instant::now()) else {
+            return;
+        };
         let from = client.map_or_else(|| "the Unix socket".to_owned(), |client| client.to_string());
         if count == 1 {
             tracing::warn!("a connection from {from} was refused: {problem}");
@@ -103,7 +107,10 @@ impl RefusalLog {
     fn count(&self, now: Instant) -> Option<u64> {
         let mut unlogged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         unlogged.count += 1;
-        if unlogged.last.is_some_and(|last| now.duration_since(last) < PAUSE) {
+        if unlogged
+            .last
+            .is_some_and(|last| now.duration_since(last) < PAUSE)
+        {
             return None;
         }
         unlogged.last = Some(now);

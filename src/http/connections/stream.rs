@@ -1,18 +1,22 @@
-//! A socket that passes on one request at a time: the next one only when the response to the last has been written.
+//! A socket that passes on one request at a time: the next one only when the response to the last
+//! has been written.
 //!
-//! actix-http decodes all requests that it can read before it answers the first. It holds them and their responses in
-//! memory, and keeps flags such as "the request was a HEAD" once for all of them. With this stream it never sees two
-//! at once: further requests wait in a few KiB here, and then in the system's buffers. The end of a head is found by its
-//! empty line, the end of a response by [`Exchange`].
+//! actix-http decodes all requests that it can read before it answers the first. It holds them and
+//! their responses in memory, and keeps flags such as "the request was a HEAD" once for all of
+//! them. With this stream it never sees two at once: further requests wait in a few KiB here, and
+//! then in the system's buffers. The end of a head is found by its empty line, the end of a
+//! response by [`Exchange`].
 //!
-//! All timeouts are applied here, too: for a request's head, between requests, and for the client reading a response.
-//! actix-http's own timers are off. Where actix-http answers a head that it cannot parse, which has no headers of ours,
-//! the stream writes a [`Refusal`] instead and fails. A TLS handshake happens within the first reads of the socket, so
-//! it has the time of the first head.
+//! All timeouts are applied here, too: for a request's head, between requests, and for the client
+//! reading a response. actix-http's own timers are off. Where actix-http answers a head that it
+//! cannot parse, which has no headers of ours, the stream writes a [`Refusal`] instead and fails. A
+//! TLS handshake happens within the first reads of the socket, so it has the time of the first
+//! head.
 //!
-//! actix-http keeps reading while a request is being answered, so it notices when the client disconnects. But it also
-//! treats a client that has only shut down its sending side as disconnected. So the end of the stream is reported one
-//! poll after it is seen: a response that is ready by then is still sent.
+//! actix-http keeps reading while a request is being answered, so it notices when the client
+//! disconnects. But it also treats a client that has only shut down its sending side as
+//! disconnected. So the end of the stream is reported one poll after it is seen: a response that is
+//! ready by then is still sent.
 
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
@@ -52,7 +56,8 @@ pub(in crate::http) struct SequentialStream<S> {
     deadline: Instant,
     timer: Pin<Box<Sleep>>,
     throttle: Throttle,
-    /// While waiting for a request: whether the deadline is that of the head timeout rather than of the idle timeout.
+    /// While waiting for a request: whether the deadline is that of the head timeout rather than of
+    /// the idle timeout.
     awaits_head: bool,
     /// Whether the client currently reads nothing.
     is_stalled: bool,
@@ -66,7 +71,8 @@ pub(in crate::http) struct SequentialStream<S> {
 enum Phase {
     /// The head of a request is incomplete.
     Receiving,
-    /// The request is being answered. The end of the client's stream is reported at the poll after it was seen.
+    /// The request is being answered. The end of the client's stream is reported at the poll after
+    /// it was seen.
     Answering { is_end_seen: bool },
     /// The rest of this refusal is being written.
     Refusing(Bytes),
@@ -85,7 +91,8 @@ struct Head {
 }
 
 impl Head {
-    /// How many of these bytes belong to the head, and whether it ends with them: after an empty line.
+    /// How many of these bytes belong to the head, and whether it ends with them: after an empty
+    /// line.
     fn extend(&mut self, bytes: &[u8]) -> (usize, bool) {
         self.is_tls |= self.length == 0 && bytes.first() == Some(&TLS_HANDSHAKE);
         let (mut length, mut is_complete) = (0, false);
@@ -105,7 +112,10 @@ impl Head {
 impl<S> SequentialStream<S> {
     pub fn new(socket: S, admission: Admission) -> Self {
         let deadline = Instant::now() + admission.all.limits.head;
-        let throttle = admission.all.bandwidth.throttle(admission.connection.client);
+        let throttle = admission
+            .all
+            .bandwidth
+            .throttle(admission.connection.client);
         Self {
             socket,
             admission,
@@ -132,8 +142,8 @@ impl<S> SequentialStream<S> {
         self.deadline = Instant::now() + timeout;
     }
 
-    /// Ready at the deadline. The timer may be set for an earlier time, and is set again when that comes: each request
-    /// moves the deadline, and setting a timer is slow.
+    /// Ready at the deadline. The timer may be set for an earlier time, and is set again when that
+    /// comes: each request moves the deadline, and setting a timer is slow.
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.timer.deadline() > self.deadline {
             self.timer.as_mut().reset(self.deadline);
@@ -147,8 +157,8 @@ impl<S> SequentialStream<S> {
         }
     }
 
-    /// Closes the connection if it has been evicted. A request in progress is answered first, unless its client does not
-    /// read the response.
+    /// Closes the connection if it has been evicted. A request in progress is answered first,
+    /// unless its client does not read the response.
     fn poll_eviction(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if self.admission.is_evicted(context.waker()) {
             match self.phase {
@@ -186,7 +196,11 @@ impl<S> SequentialStream<S> {
             return self.refuse(Refusal::Late);
         }
         let metrics = &self.admission.all.metrics;
-        let count = if self.awaits_head { &metrics.head_timeout } else { &metrics.idle_timeout };
+        let count = if self.awaits_head {
+            &metrics.head_timeout
+        } else {
+            &metrics.idle_timeout
+        };
         count.inc();
         self.phase = Phase::Over;
     }
@@ -197,12 +211,17 @@ impl<S> SequentialStream<S> {
         self.phase = Phase::Refusing(refusal.response());
     }
 
-    /// Ends a connection whose input cannot be read. `InvalidData` comes only from TLS: the client's fault.
+    /// Ends a connection whose input cannot be read. `InvalidData` comes only from TLS: the
+    /// client's fault.
     fn fail(&mut self, error: io::Error) -> io::Result<()> {
-        match error.get_ref().filter(|_| error.kind() == ErrorKind::InvalidData) {
+        match error
+            .get_ref()
+            .filter(|_| error.kind() == ErrorKind::InvalidData)
+        {
             Some(cause) if cause.is::<NotTls>() => self.refuse(Refusal::NotTls),
             Some(cause) => {
-                self.admission.count_failed_handshake(&format!("the TLS handshake failed: {cause}"));
+                self.admission
+                    .count_failed_handshake(&format!("the TLS handshake failed: {cause}"));
                 self.is_last = true;
                 self.phase = Phase::Over;
             }
@@ -214,7 +233,8 @@ impl<S> SequentialStream<S> {
     /// Waits for a client that reads nothing, until the write timeout.
     fn poll_stalled<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if !std::mem::replace(&mut self.is_stalled, true) {
-            self.admission.set_activity(Activity::Stalled(Instant::now()));
+            self.admission
+                .set_activity(Activity::Stalled(Instant::now()));
             self.set_deadline(self.admission.all.limits.write);
         }
         ready!(self.poll_deadline(context));
@@ -230,7 +250,8 @@ impl<S> SequentialStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> SequentialStream<S> {
-    /// Reads once from the socket. Pending (without a wake-up) if the input is full or the client has ended its side.
+    /// Reads once from the socket. Pending (without a wake-up) if the input is full or the client
+    /// has ended its side.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_ended || self.input.len() == AHEAD {
             return Poll::Pending;
@@ -245,14 +266,19 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
 
     /// Moves on to the next request after a response has been written.
     fn finish(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        self.phase = if self.is_last { Phase::Over } else { Phase::Receiving };
+        self.phase = if self.is_last {
+            Phase::Over
+        } else {
+            Phase::Receiving
+        };
         self.exchange.set(Stage::Unanswered);
         self.head = Head::default();
         self.awaits_head = false;
         let now = Instant::now();
         self.admission.set_activity(Activity::Idle(now));
         self.deadline = now + self.admission.all.limits.idle;
-        // actix-http has read before it wrote: have it read again, unless there is nothing yet to be read.
+        // actix-http has read before it wrote: have it read again, unless there is nothing yet to
+        // be read.
         let is_waiting = !self.is_last
             && self.input.is_empty()
             && self.poll_receive(context)?.is_pending()
@@ -265,11 +291,19 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
     }
 
     /// Waits for bytes of a head and passes them on; also ready when the phase has changed.
-    fn poll_head(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_head(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         loop {
             if self.head.length == 0 {
                 // A client may send empty lines before a request (RFC 9112, section 2.2).
-                let empty = self.input.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+                let empty = self
+                    .input
+                    .iter()
+                    .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+                    .count();
                 self.input.drain(..empty);
             }
             if !self.input.is_empty() {
@@ -304,8 +338,8 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
         }
     }
 
-    /// Reads and discards what a client still sends after its last response: closing a socket with unread bytes
-    /// resets the connection, and the client may lose the response.
+    /// Reads and discards what a client still sends after its last response: closing a socket with
+    /// unread bytes resets the connection, and the client may lose the response.
     fn poll_linger(&mut self, context: &mut Context<'_>, mut unread: usize) -> Poll<()> {
         let is_over = loop {
             unread += self.input.len();
@@ -321,7 +355,11 @@ impl<S: AsyncRead + Unpin> SequentialStream<S> {
             }
         };
         self.phase = Phase::Closing(unread);
-        if is_over { Poll::Ready(()) } else { Poll::Pending }
+        if is_over {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }
 
@@ -342,7 +380,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
         self.poll_linger(context, unread).map(Ok)
     }
 
-    /// Writes a refusal and closes the connection; then fails, so that actix-http does nothing more with it.
+    /// Writes a refusal and closes the connection; then fails, so that actix-http does nothing more
+    /// with it.
     fn poll_refusal<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         while let Phase::Refusing(rest) = &mut self.phase
             && rest.has_remaining()
@@ -386,7 +425,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for SequentialStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         this.poll_eviction(context)?;
         if matches!(this.phase, Phase::Refusing(_) | Phase::Closing(_)) {
@@ -394,7 +437,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
         }
         if this.exchange.stage() == Stage::Unanswered {
             // actix-http could not parse the head. Its status line is the one thing that says why.
-            let is_too_large = bytes.get("HTTP/1.1 ".len()..).is_some_and(|rest| rest.starts_with(b"431"));
+            let is_too_large = bytes
+                .get("HTTP/1.1 ".len()..)
+                .is_some_and(|rest| rest.starts_with(b"431"));
             this.refuse(match (this.head.is_tls, is_too_large) {
                 (true, _) => Refusal::Tls,
                 (false, true) => Refusal::TooLarge,
@@ -416,8 +461,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
         }
     }
 
-    /// Flushes the socket, which may have a buffer of its own, as TLS does. actix-http calls this when the socket has
-    /// accepted all that it has to write.
+    /// Flushes the socket, which may have a buffer of its own, as TLS does. actix-http calls this
+    /// when the socket has accepted all that it has to write.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.poll_eviction(context)?;

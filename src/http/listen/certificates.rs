@@ -34,13 +34,21 @@ impl Certificates {
     /// Reads the files again; `None` if they hold what is in force.
     pub fn renewed(&self, files: &Tls) -> Result<Option<Self>, Vec<Fault>> {
         let contents = Contents::read(files)?;
-        let is_known = contents.digest() == self.0.read().unwrap_or_else(PoisonError::into_inner).digest;
-        if is_known { Ok(None) } else { contents.certificates(files).map(Some) }
+        let is_known =
+            contents.digest() == self.0.read().unwrap_or_else(PoisonError::into_inner).digest;
+        if is_known {
+            Ok(None)
+        } else {
+            contents.certificates(files).map(Some)
+        }
     }
 
     /// Puts others in force for connections that begin from now on.
     pub fn replace(&self, others: Self) {
-        let pair = others.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let pair = others
+            .0
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = pair;
     }
 
@@ -60,7 +68,10 @@ impl Contents {
         let read = |name, path: &Path| {
             fs::read(path).map_err(|error| fault(name, path, &format!("cannot be read: {error}")))
         };
-        let (certificate, key) = both(read("certificate", &files.certificate), read("key", &files.key))?;
+        let (certificate, key) = both(
+            read("certificate", &files.certificate),
+            read("key", &files.key),
+        )?;
         Ok(Self { certificate, key })
     }
 
@@ -71,18 +82,25 @@ impl Contents {
 
     fn certificates(&self, files: &Tls) -> Result<Certificates, Vec<Fault>> {
         let config = self.config(files)?;
-        Ok(Certificates(RwLock::new(Pair { config, digest: self.digest() })))
+        Ok(Certificates(RwLock::new(Pair {
+            config,
+            digest: self.digest(),
+        })))
     }
 
     fn config(&self, files: &Tls) -> Result<Arc<ServerConfig>, Vec<Fault>> {
         let provider = Arc::new(ring::default_provider());
-        let chain =
-            chain(&self.certificate).map_err(|problem| fault("certificate", &files.certificate, &problem));
+        let chain = chain(&self.certificate)
+            .map_err(|problem| fault("certificate", &files.certificate, &problem));
         let key = key(&self.key).map_err(|problem| fault("key", &files.key, &problem));
         let (chain, key) = both(chain, key)?;
         let certified = certified(chain, key, &provider, files).map_err(|fault| vec![fault])?;
-        let config = config(certified, provider)
-            .map_err(|error| vec![Fault { key: "server.tls".to_owned(), problem: error.to_string() }])?;
+        let config = config(certified, provider).map_err(|error| {
+            vec![Fault {
+                key: "server.tls".to_owned(),
+                problem: error.to_string(),
+            }]
+        })?;
         Ok(Arc::new(config))
     }
 }
@@ -96,7 +114,8 @@ fn both<A, B>(one: Result<A, Fault>, other: Result<B, Fault>) -> Result<(A, B), 
 }
 
 fn config(certified: CertifiedKey, provider: Arc<CryptoProvider>) -> Result<ServerConfig, Error> {
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let resolver = Arc::new(SingleCertAndKey::from(certified));
     let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -104,16 +123,22 @@ fn config(certified: CertifiedKey, provider: Arc<CryptoProvider>) -> Result<Serv
 }
 
 fn fault(name: &str, path: &Path, problem: &str) -> Fault {
-    Fault { key: format!("server.tls.{name}"), problem: format!("{}: {problem}", path.display()) }
+    Fault {
+        key: format!("server.tls.{name}"),
+        problem: format!("{}: {problem}", path.display()),
+    }
 }
 
 fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let chain: Vec<_> =
-        CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(|error| not_pem(&error))?;
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(text)
+        .collect::<Result<_, _>>()
+        .map_err(|error| not_pem(&error))?;
     if chain.is_empty() {
-        return Err("there is no certificate in it; expected a PEM file with the server's certificate, \
+        return Err(
+            "there is no certificate in it; expected a PEM file with the server's certificate, \
                     followed by the intermediate ones (-----BEGIN CERTIFICATE-----)"
-            .to_owned());
+                .to_owned(),
+        );
     }
     Ok(chain)
 }
@@ -140,9 +165,14 @@ fn certified(
     files: &Tls,
 ) -> Result<CertifiedKey, Fault> {
     let of_key = |problem: &str| fault("key", &files.key, problem);
-    let key = provider.key_provider.load_private_key(key).map_err(|error| {
-        of_key(&format!("cannot be used: {error}; expected an RSA, ECDSA (P-256, P-384) or Ed25519 key"))
-    })?;
+    let key = provider
+        .key_provider
+        .load_private_key(key)
+        .map_err(|error| {
+            of_key(&format!(
+                "cannot be used: {error}; expected an RSA, ECDSA (P-256, P-384) or Ed25519 key"
+            ))
+        })?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
         Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
@@ -152,7 +182,11 @@ fn certified(
                 "is not the key of the first certificate in {certificate}; expected the one that it was made with"
             )))
         }
-        Err(error) => Err(fault("certificate", &files.certificate, &format!("cannot be used: {error}"))),
+        Err(error) => Err(fault(
+            "certificate",
+            &files.certificate,
+            &format!("cannot be used: {error}"),
+        )),
     }
 }
 
@@ -163,14 +197,21 @@ mod tests {
     /// Files of a new certificate for that name.
     fn files(directory: &Path, name: &str) -> Tls {
         let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
-        let tls = Tls { certificate: directory.join("cert.pem"), key: directory.join("key.pem") };
+        let tls = Tls {
+            certificate: directory.join("cert.pem"),
+            key: directory.join("key.pem"),
+        };
         fs::write(&tls.certificate, made.cert.pem()).unwrap();
         fs::write(&tls.key, made.signing_key.serialize_pem()).unwrap();
         tls
     }
 
     fn problems(read: Result<impl Sized, Vec<Fault>>) -> Vec<String> {
-        read.err().expect("there are faults").iter().map(ToString::to_string).collect()
+        read.err()
+            .expect("there are faults")
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
@@ -179,24 +220,48 @@ mod tests {
         let good = files(directory.path(), "a.test");
         assert!(Certificates::read(&good).is_ok());
         let missing = directory.path().join("missing.pem");
-        let both = problems(Certificates::read(&Tls { certificate: missing.clone(), key: missing }));
-        assert!(both.len() == 2 && both[0].starts_with("server.tls.certificate: "), "{both:?}");
-        assert!(both[1].starts_with("server.tls.key: ") && both[1].contains("missing.pem"), "{both:?}");
-        let swapped = Tls { certificate: good.key.clone(), key: good.certificate.clone() };
+        let both = problems(Certificates::read(&Tls {
+            certificate: missing.clone(),
+            key: missing,
+        }));
+        assert!(
+            both.len() == 2 && both[0].starts_with("server.tls.certificate: "),
+            "{both:?}"
+        );
+        assert!(
+            both[1].starts_with("server.tls.key: ") && both[1].contains("missing.pem"),
+            "{both:?}"
+        );
+        let swapped = Tls {
+            certificate: good.key.clone(),
+            key: good.certificate.clone(),
+        };
         let swapped = problems(Certificates::read(&swapped));
         assert!(
             swapped[0].contains("no certificate") && swapped[1].contains("no private key"),
             "{swapped:?}"
         );
         let other = tempfile::tempdir().unwrap();
-        let wrong = Tls { key: files(other.path(), "a.test").key, ..good.clone() };
+        let wrong = Tls {
+            key: files(other.path(), "a.test").key,
+            ..good.clone()
+        };
         let wrong = problems(Certificates::read(&wrong));
-        assert!(wrong.len() == 1 && wrong[0].starts_with("server.tls.key: "), "{wrong:?}");
-        assert!(wrong[0].contains("is not the key of the first certificate"), "{wrong:?}");
+        assert!(
+            wrong.len() == 1 && wrong[0].starts_with("server.tls.key: "),
+            "{wrong:?}"
+        );
+        assert!(
+            wrong[0].contains("is not the key of the first certificate"),
+            "{wrong:?}"
+        );
         let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         fs::write(&good.certificate, pem).unwrap();
         let broken = problems(Certificates::read(&good));
-        assert!(broken.len() == 1 && broken[0].starts_with("server.tls.certificate: "), "{broken:?}");
+        assert!(
+            broken.len() == 1 && broken[0].starts_with("server.tls.certificate: "),
+            "{broken:?}"
+        );
         fs::write(&good.certificate, pem.replace("AAAA", "!")).unwrap();
         assert!(problems(Certificates::read(&good))[0].contains("PEM"));
     }
@@ -207,7 +272,10 @@ mod tests {
         let tls = files(directory.path(), "a.test");
         let certificates = Certificates::read(&tls).unwrap();
         let first = certificates.current();
-        assert!(certificates.renewed(&tls).unwrap().is_none(), "nothing has changed");
+        assert!(
+            certificates.renewed(&tls).unwrap().is_none(),
+            "nothing has changed"
+        );
         fs::write(&tls.key, "").unwrap();
         assert!(certificates.renewed(&tls).is_err());
         assert!(Arc::ptr_eq(&first, &certificates.current()));

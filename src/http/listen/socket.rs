@@ -1,7 +1,7 @@
 //! The connection to a client: TCP, with or without TLS, or a Unix socket.
 //!
-//! A TLS handshake is part of the first read. So the timeout of the first head covers it, and a client that does not
-//! finish it counts as idle.
+//! A TLS handshake is part of the first read. So the timeout of the first head covers it, and a
+//! client that does not finish it counts as idle.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -25,7 +25,8 @@ pub(super) enum Socket {
     Fresh(TcpStream, Arc<ServerConfig>),
     Handshake(Pin<Box<FallibleAccept<TcpStream>>>),
     Tls(Box<TlsStream<TcpStream>>),
-    /// TLS was expected and did not come about. What is read is discarded, and only a refusal is written.
+    /// TLS was expected and did not come about. What is read is discarded, and only a refusal is
+    /// written.
     Failed(TcpStream),
     Closed,
 }
@@ -36,7 +37,8 @@ impl Socket {
         Socket::Fresh(socket, config)
     }
 
-    /// Goes on with the handshake; ready when it is over. The error of a peer that disconnects is `UnexpectedEof`.
+    /// Goes on with the handshake; ready when it is over. The error of a peer that disconnects is
+    /// `UnexpectedEof`.
     fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Socket::Fresh(socket, _) = self {
             let first = ready!(poll_first_byte(socket, context))?;
@@ -57,7 +59,9 @@ impl Socket {
     fn begin(&mut self, first: Option<u8>) -> io::Result<()> {
         match (std::mem::replace(self, Socket::Closed), first) {
             (Socket::Fresh(socket, config), Some(TLS_HANDSHAKE)) => {
-                *self = Socket::Handshake(Box::pin(TlsAcceptor::from(config).accept(socket).into_fallible()));
+                *self = Socket::Handshake(Box::pin(
+                    TlsAcceptor::from(config).accept(socket).into_fallible(),
+                ));
                 Ok(())
             }
             (Socket::Fresh(socket, _), first) => {
@@ -73,14 +77,16 @@ impl Socket {
     }
 }
 
-/// The first byte that the peer sends, which stays in the socket's buffer; `None` if it disconnects.
+/// The first byte that the peer sends, which stays in the socket's buffer; `None` if it
+/// disconnects.
 fn poll_first_byte(socket: &TcpStream, context: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
     let mut byte = [0];
     let count = ready!(socket.poll_peek(context, &mut ReadBuf::new(&mut byte)))?;
     Poll::Ready(Ok((count > 0).then_some(byte[0])))
 }
 
-/// Clients often close a TLS connection without saying so (`close_notify`), and HTTP has its own ends of messages.
+/// Clients often close a TLS connection without saying so (`close_notify`), and HTTP has its own
+/// ends of messages.
 fn end_if_cut_off(read: io::Result<()>) -> io::Result<()> {
     match read {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(()),
@@ -102,22 +108,32 @@ impl AsyncRead for Socket {
                 }
                 Socket::Unix(socket) => return Pin::new(socket).poll_read(context, buffer),
                 Socket::Tls(stream) => {
-                    return Pin::new(stream).poll_read(context, buffer).map(end_if_cut_off);
+                    return Pin::new(stream)
+                        .poll_read(context, buffer)
+                        .map(end_if_cut_off);
                 }
                 Socket::Closed => return Poll::Ready(Ok(())),
-                Socket::Fresh(..) | Socket::Handshake(_) => match ready!(this.poll_handshake(context)) {
-                    Ok(()) => {}
-                    failed => return Poll::Ready(end_if_cut_off(failed)),
-                },
+                Socket::Fresh(..) | Socket::Handshake(_) => {
+                    match ready!(this.poll_handshake(context)) {
+                        Ok(()) => {}
+                        failed => return Poll::Ready(end_if_cut_off(failed)),
+                    }
+                }
             }
         }
     }
 }
 
 impl AsyncWrite for Socket {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Socket::Tcp(socket) | Socket::Failed(socket) => Pin::new(socket).poll_write(context, bytes),
+            Socket::Tcp(socket) | Socket::Failed(socket) => {
+                Pin::new(socket).poll_write(context, bytes)
+            }
             Socket::Unix(socket) => Pin::new(socket).poll_write(context, bytes),
             Socket::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
             Socket::Fresh(..) | Socket::Handshake(_) | Socket::Closed => {

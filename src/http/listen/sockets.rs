@@ -12,7 +12,8 @@ use super::unix::{self, BACKLOG, SocketFile};
 use crate::config::{BindAddress, Server};
 use crate::http::systemd::Passed;
 
-/// The most bytes of answers on a connection that the system holds; it doubles this for its own bookkeeping.
+/// The most bytes of answers on a connection that the system holds; it doubles this for its own
+/// bookkeeping.
 const SENDING: usize = 256 << 10;
 
 /// Where a server listens.
@@ -106,9 +107,13 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens the configured sockets, unless they are among those passed, and takes the passed ones too.
+    /// Opens the configured sockets, unless they are among those passed, and takes the passed ones
+    /// too.
     pub fn open(settings: &Server, passed: Passed) -> Result<Self, ListenError> {
-        let Passed { tcp: passed_tcp, unix: passed_unix } = passed;
+        let Passed {
+            tcp: passed_tcp,
+            unix: passed_unix,
+        } = passed;
         let are_passed = !(passed_tcp.is_empty() && passed_unix.is_empty());
         let mut sockets = Self::default();
         for address in settings.addresses(are_passed) {
@@ -116,7 +121,11 @@ impl Sockets {
         }
         sockets.tcp.extend(passed_tcp);
         let is_passed = |path: &Path| passed_unix.iter().any(|(_, passed)| passed == path);
-        if let Some(path) = settings.unix_socket.as_deref().filter(|path| !is_passed(path)) {
+        if let Some(path) = settings
+            .unix_socket
+            .as_deref()
+            .filter(|path| !is_passed(path))
+        {
             sockets.listen_at(path, settings.unix_socket_mode)?;
         }
         sockets.unix.extend(passed_unix);
@@ -128,23 +137,35 @@ impl Sockets {
     }
 
     fn listen_at(&mut self, path: &Path, mode: u32) -> Result<(), ListenError> {
-        let (listener, file) = unix::listener(path, mode)
-            .map_err(|error| ListenError::UnixSocket { path: path.to_owned(), error })?;
+        let (listener, file) =
+            unix::listener(path, mode).map_err(|error| ListenError::UnixSocket {
+                path: path.to_owned(),
+                error,
+            })?;
         self.unix.push((listener, path.to_owned()));
         self.files.push(file);
         Ok(())
     }
 
     /// The files that must be removed when the server has ended.
-    pub(super) fn into_parts(self) -> (Vec<TcpListener>, Vec<(UnixListener, PathBuf)>, Vec<SocketFile>) {
+    pub(super) fn into_parts(
+        self,
+    ) -> (
+        Vec<TcpListener>,
+        Vec<(UnixListener, PathBuf)>,
+        Vec<SocketFile>,
+    ) {
         (self.tcp, self.unix, self.files)
     }
 }
 
-/// Binds every address of that name that can be bound; fails if none can. Addresses of passed sockets are left out.
+/// Binds every address of that name that can be bound; fails if none can. Addresses of passed
+/// sockets are left out.
 fn bound(address: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListener>, ListenError> {
     let is_passed = |one: &SocketAddr| {
-        passed.iter().any(|listener| listener.local_addr().is_ok_and(|passed| passed == *one))
+        passed
+            .iter()
+            .any(|listener| listener.local_addr().is_ok_and(|passed| passed == *one))
     };
     let mut listeners = Vec::new();
     let mut failed = None;
@@ -155,18 +176,30 @@ fn bound(address: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListene
         }
     }
     match failed {
-        Some(error) if listeners.is_empty() => {
-            Err(ListenError::Address { address: address.to_string(), error })
-        }
+        Some(error) if listeners.is_empty() => Err(ListenError::Address {
+            address: address.to_string(),
+            error,
+        }),
         _ => Ok(listeners),
     }
 }
 
 fn resolved(address: &BindAddress) -> Result<Vec<SocketAddr>, ListenError> {
-    let unresolved = |error| ListenError::Unresolved { address: address.to_string(), error };
-    let found: Vec<SocketAddr> = address.as_str().to_socket_addrs().map_err(unresolved)?.collect();
+    let unresolved = |error| ListenError::Unresolved {
+        address: address.to_string(),
+        error,
+    };
+    let found: Vec<SocketAddr> = address
+        .as_str()
+        .to_socket_addrs()
+        .map_err(unresolved)?
+        .collect();
     // A name may resolve to several addresses, but they cannot share a port chosen by the system.
-    let most = if found.iter().any(|one| one.port() == 0) { 1 } else { found.len() };
+    let most = if found.iter().any(|one| one.port() == 0) {
+        1
+    } else {
+        found.len()
+    };
     Ok(found.into_iter().take(most).collect())
 }
 
@@ -177,8 +210,9 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Limits the memory that the system takes for answers that clients do not read: otherwise several MiB for each connection.
-/// Accepted connections inherit the limits. Unix sockets hold no more than `net.core.wmem_default` (208 KiB) by themselves.
+/// Limits the memory that the system takes for answers that clients do not read: otherwise several
+/// MiB for each connection. Accepted connections inherit the limits. Unix sockets hold no more than
+/// `net.core.wmem_default` (208 KiB) by themselves.
 fn limit_buffers(listener: &TcpListener) {
     let mut are_set = set_socket_send_buffer_size(listener, SENDING).is_ok();
     #[cfg(target_os = "linux")]
@@ -190,7 +224,13 @@ fn limit_buffers(listener: &TcpListener) {
         let value = (&raw const unsent).cast();
         let length = size_of_val(&unsent) as libc::socklen_t;
         let socket = std::os::fd::AsRawFd::as_raw_fd(listener);
-        let set = libc::setsockopt(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value, length);
+        let set = libc::setsockopt(
+            socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            value,
+            length,
+        );
         are_set &= set == 0;
     }
     if !are_set {

@@ -21,23 +21,32 @@ pub(super) struct SocketFile {
     identity: Identity,
 }
 
-/// Device, inode and time of the last change: a file system may give the inode of a removed file to the next one.
+/// Device, inode and time of the last change: a file system may give the inode of a removed file to
+/// the next one.
 type Identity = (u64, u64, i64, i64);
 
 fn identity(file: &Metadata) -> Identity {
     (file.dev(), file.ino(), file.ctime(), file.ctime_nsec())
 }
 
-/// Listens at a path. A file of a socket that nothing listens on is replaced. Whoever `mode` excludes can never connect,
-/// because the permissions are set before anyone can.
+/// Listens at a path. A file of a socket that nothing listens on is replaced. Whoever `mode`
+/// excludes can never connect, because the permissions are set before anyone can.
 pub(super) fn listener(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     let address = SocketAddrUnix::new(path)?;
     remove_stale(path, &address)?;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     bind(&socket, &address)?;
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     let identity = identity(&fs::symlink_metadata(path)?);
-    let file = SocketFile { path: path.to_owned(), identity };
+    let file = SocketFile {
+        path: path.to_owned(),
+        identity,
+    };
     listen(&socket, BACKLOG)?;
     Ok((UnixListener::from(socket), file))
 }
@@ -69,7 +78,10 @@ impl Drop for SocketFile {
         if fs::symlink_metadata(&self.path).is_ok_and(is_ours)
             && let Err(error) = fs::remove_file(&self.path)
         {
-            tracing::warn!("the socket {} could not be removed: {error}", self.path.display());
+            tracing::warn!(
+                "the socket {} could not be removed: {error}",
+                self.path.display()
+            );
         }
     }
 }
@@ -93,7 +105,10 @@ mod tests {
         drop(datagram);
         let (live, file) = listener(&path, 0o640).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
-        assert!(UnixStream::connect(&path).is_ok() && in_use(), "a live socket");
+        assert!(
+            UnixStream::connect(&path).is_ok() && in_use(),
+            "a live socket"
+        );
         drop(live);
         // Longer than the steps of the file system's clock.
         std::thread::sleep(std::time::Duration::from_millis(50));

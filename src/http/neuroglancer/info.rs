@@ -1,4 +1,5 @@
-//! The file `info`, which describes a volume to Neuroglancer and other readers of the precomputed format.
+//! The file `info`, which describes a volume to Neuroglancer and other readers of the precomputed
+//! format.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -23,7 +24,8 @@ pub struct VolumeInfo {
     num_channels: usize,
     /// The levels, finest first.
     scales: Vec<ScaleInfo>,
-    /// The folder with names and properties of labels; absent if they have none, or too many for Neuroglancer.
+    /// The folder with names and properties of labels; absent if they have none, or too many for
+    /// Neuroglancer.
     #[serde(skip_serializing_if = "Option::is_none")]
     segment_properties: Option<&'static str>,
 }
@@ -53,10 +55,18 @@ impl VolumeInfo {
         let encoding = precomputed.encoding;
         Self {
             kind: "neuroglancer_multiscale_volume",
-            r#type: if encoding.is_segmentation { "segmentation" } else { "image" },
+            r#type: if encoding.is_segmentation {
+                "segmentation"
+            } else {
+                "image"
+            },
             data_type: encoding.data_type(),
             num_channels: precomputed.components,
-            scales: precomputed.scales.iter().map(|scale| ScaleInfo::new(scale, encoding)).collect(),
+            scales: precomputed
+                .scales
+                .iter()
+                .map(|scale| ScaleInfo::new(scale, encoding))
+                .collect(),
             segment_properties: has_properties.then_some(SEGMENT_PROPERTIES),
         }
     }
@@ -69,8 +79,16 @@ impl ScaleInfo {
             size: scale.size.into(),
             resolution: scale.resolution.into(),
             voxel_offset: scale.offset.into(),
-            chunk_sizes: scale.chunk_sizes.iter().map(|shape| (*shape).into()).collect(),
-            encoding: if encoding.is_compressed { "compressed_segmentation" } else { "raw" },
+            chunk_sizes: scale
+                .chunk_sizes
+                .iter()
+                .map(|shape| (*shape).into())
+                .collect(),
+            encoding: if encoding.is_compressed {
+                "compressed_segmentation"
+            } else {
+                "raw"
+            },
             compressed_segmentation_block_size: encoding.is_compressed.then_some(BLOCK),
         }
     }

@@ -22,7 +22,10 @@ pub fn has_viewer() -> bool {
 
 /// The path of Neuroglancer relative to `/`, if it is built in.
 pub(in crate::http) fn neuroglancer() -> Option<&'static str> {
-    ASSETS.iter().any(|asset| asset.name.starts_with(NEUROGLANCER)).then_some(NEUROGLANCER)
+    ASSETS
+        .iter()
+        .any(|asset| asset.name.starts_with(NEUROGLANCER))
+        .then_some(NEUROGLANCER)
 }
 
 /// The file at a path below `/`.

@@ -1,8 +1,9 @@
 //! The answer to a wrong secret in a path. A browser gets a page with a field for the right one.
 //!
-//! The field works without scripts: the browser sends it as `?secret=…` to the address that it is at, and is sent on to the
-//! address with that secret. The answer offers no Basic authentication, for which browsers would ask in a dialog of their
-//! own: it would not help, because the secret in the path remains wrong.
+//! The field works without scripts: the browser sends it as `?secret=…` to the address that it is
+//! at, and is sent on to the address with that secret. The answer offers no Basic authentication,
+//! for which browsers would ask in a dialog of their own: it would not help, because the secret in
+//! the path remains wrong.
 
 use std::borrow::Cow;
 
@@ -15,14 +16,21 @@ use super::simple::{POLICY, STYLE};
 use crate::http::problem;
 
 /// The bytes of a secret that are escaped in a path.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// The response to a path in which `rest` follows the wrong secret.
 pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpResponse {
     if let Some(secret) = typed(request.query_string()) {
         return super::sent_to(StatusCode::SEE_OTHER, place(&secret, rest));
     }
-    let mut accepted = request.headers().get_all(header::ACCEPT).filter_map(|value| value.to_str().ok());
+    let mut accepted = request
+        .headers()
+        .get_all(header::ACCEPT)
+        .filter_map(|value| value.to_str().ok());
     if !accepted.any(|types| types.contains("text/html")) {
         return problem::wrong_secret();
     }
@@ -44,14 +52,21 @@ pub(in crate::http) fn refused(request: &HttpRequest, rest: &str) -> HttpRespons
 
 /// The secret that was typed into the field, in a query; `None` if it is empty.
 fn typed(query: &str) -> Option<Vec<u8>> {
-    let value = query.split('&').find_map(|pair| pair.strip_prefix("secret="))?.replace('+', " ");
+    let value = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("secret="))?
+        .replace('+', " ");
     Some(Cow::from(percent_decode_str(&value)).into_owned()).filter(|secret| !secret.is_empty())
 }
 
 /// The address with another secret, relative to the one with the wrong secret.
 fn place(secret: &[u8], rest: &str) -> String {
     // With a dot first, nothing in it is a scheme or a host (RFC 3986, section 4.2).
-    let up = if rest.is_empty() { "./".to_owned() } else { "../".repeat(rest.matches('/').count()) };
+    let up = if rest.is_empty() {
+        "./".to_owned()
+    } else {
+        "../".repeat(rest.matches('/').count())
+    };
     let rest = if rest.is_empty() { "/" } else { rest };
     format!("{up}{}{rest}", percent_encode(secret, ESCAPED))
 }
@@ -65,19 +80,46 @@ mod tests {
         for (query, wrong, rest, address) in [
             ("secret=right", "http://h/k/wrong", "", "http://h/k/right/"),
             ("secret=right", "http://h/k/", "", "http://h/k/right/"),
-            ("secret=right", "http://h/k/wrong/", "/", "http://h/k/right/"),
+            (
+                "secret=right",
+                "http://h/k/wrong/",
+                "/",
+                "http://h/k/right/",
+            ),
             (
                 "a=b&secret=a%2Fb+c",
                 "http://h/base/k/wrong/a/b.json",
                 "/a/b.json",
                 "http://h/base/k/a%2Fb%20c/a/b.json",
             ),
-            ("secret=right", "http://h/k/wrong//x", "//x", "http://h/k/right//x"),
-            ("secret=%2F%2Fevil.example", "http://h/k/wrong/", "/", "http://h/k/%2F%2Fevil.example/"),
-            ("secret=javascript:alert(1)", "http://h/k/wrong", "", "http://h/k/javascript%3Aalert%281%29/"),
+            (
+                "secret=right",
+                "http://h/k/wrong//x",
+                "//x",
+                "http://h/k/right//x",
+            ),
+            (
+                "secret=%2F%2Fevil.example",
+                "http://h/k/wrong/",
+                "/",
+                "http://h/k/%2F%2Fevil.example/",
+            ),
+            (
+                "secret=javascript:alert(1)",
+                "http://h/k/wrong",
+                "",
+                "http://h/k/javascript%3Aalert%281%29/",
+            ),
         ] {
             let place = place(&typed(query).unwrap(), rest);
-            assert_eq!(url::Url::parse(wrong).unwrap().join(&place).unwrap().as_str(), address);
+            assert_eq!(
+                url::Url::parse(wrong)
+                    .unwrap()
+                    .join(&place)
+                    .unwrap()
+                    .as_str(),
+                address
+            );
         }
         for nothing in ["", "secret", "secret=", "other=secret"] {
             assert_eq!(typed(nothing), None, "{nothing}");

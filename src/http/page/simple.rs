@@ -1,4 +1,5 @@
-//! The simple page: every dataset with an image of each channel in each plane, and the path of each image.
+//! The simple page: every dataset with an image of each channel in each plane, and the path of each
+//! image.
 //!
 //! Plain HTML without scripts; at `/` if there is no viewer, and always at `/simple`.
 
@@ -40,19 +41,28 @@ const NO_VIEWER: &str = "<p>This voltile was built without its viewer. Run <code
 pub(in crate::http) async fn answer(context: &Context<'_>) -> HttpResponse {
     let (catalog, site) = (Arc::clone(&context.catalog), Arc::clone(context.site));
     // Below `/k/SECRET` the form would have another address.
-    let form = if context.secret.is_empty() && !context.sees_everything() { FORM } else { "" };
+    let form = if context.secret.is_empty() && !context.sees_everything() {
+        FORM
+    } else {
+        ""
+    };
     let build = move || {
         let page = index(&catalog, &site.mounts, has_viewer(), form);
         Ok(Document::new("text/html; charset=utf-8", vec![page.into()]))
     };
     let mut response = documents::answer(context, &("simple", form), 0, build).await;
-    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    response.headers_mut().insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(POLICY),
+    );
     response
 }
 
 /// The page as HTML, with images from the first mount, and a form at its end.
 fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool, form: &str) -> String {
-    let mount = mounts.first().map_or("", |mount| mount.tile_service.as_str());
+    let mount = mounts
+        .first()
+        .map_or("", |mount| mount.tile_service.as_str());
     let mut body = String::new();
     for dataset in catalog.datasets() {
         // Writing to a string cannot fail.
@@ -77,8 +87,17 @@ fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool, form: &str) -> S
 }
 
 /// Names are safe in HTML; labels come from files and are escaped.
-fn figure(mount: &str, address: &str, dataset: &Dataset, channel: &Channel, plane: Plane) -> String {
-    let path = format!("{mount}/tilecache/{}", dataset.sample_path(address, channel, plane));
+fn figure(
+    mount: &str,
+    address: &str,
+    dataset: &Dataset,
+    channel: &Channel,
+    plane: Plane,
+) -> String {
+    let path = format!(
+        "{mount}/tilecache/{}",
+        dataset.sample_path(address, channel, plane)
+    );
     let label = channel.label.as_deref().map(in_markup).unwrap_or_default();
     let size = channel.size();
     format!(
@@ -100,15 +119,25 @@ mod tests {
     #[test]
     fn the_policy_names_the_style() {
         let digest = base64(&Sha256::digest(STYLE));
-        assert!(POLICY.contains(&format!("style-src 'sha256-{digest}'")), "right would be {digest}");
+        assert!(
+            POLICY.contains(&format!("style-src 'sha256-{digest}'")),
+            "right would be {digest}"
+        );
     }
 
     fn base64(bytes: &[u8]) -> String {
-        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let letters = |three: &[u8]| {
-            let bits = (0..3).fold(0, |bits, at| bits << 8 | usize::from(*three.get(at).unwrap_or(&0)));
+            let bits = (0..3).fold(0, |bits, at| {
+                bits << 8 | usize::from(*three.get(at).unwrap_or(&0))
+            });
             let of = |at: usize| {
-                if at <= three.len() { char::from(LETTERS[bits >> (18 - 6 * at) & 63]) } else { '=' }
+                if at <= three.len() {
+                    char::from(LETTERS[bits >> (18 - 6 * at) & 63])
+                } else {
+                    '='
+                }
             };
             [0, 1, 2, 3].map(of)
         };

@@ -1,13 +1,17 @@
-//! CATMAID's project file, for its importer: a project for each dataset, with a stack for each channel and plane.
+//! CATMAID's project file, for its importer: a project for each dataset, with a stack for each
+//! channel and plane.
 //!
-//! The fields are those read by `PreProject`, `PreStack` and `PreMirror` of CATMAID's `control/importer.py`; triples
-//! are strings such as "(1, 2, 3)", as `fields.py` parses them. All values are in the stack's own axes: x along
-//! columns, y along rows, z along slices. CATMAID divides slice numbers by a level's z factor and rounds down
-//! (`layers/tile-layer.js`, `tilesForLocation`), which is how slices of levels are numbered here, too.
+//! The fields are those read by `PreProject`, `PreStack` and `PreMirror` of CATMAID's
+//! `control/importer.py`; triples are strings such as "(1, 2, 3)", as `fields.py` parses them. All
+//! values are in the stack's own axes: x along columns, y along rows, z along slices. CATMAID
+//! divides slice numbers by a level's z factor and rounds down (`layers/tile-layer.js`,
+//! `tilesForLocation`), which is how slices of levels are numbered here, too.
 //!
-//! CATMAID's third orientation is zy, with columns along z, the transpose of our yz tiles. Its stacks are cut out of the
-//! precomputed format (tile source 14, `NeuroglancerPrecomputedImageBlockSource` in `tile-source.js`), which CATMAID reads
-//! in any order of axes. It requests the canary's chunk by its whole extent, so the first chunk must not be clipped.
+//! CATMAID's third orientation is zy, with columns along z, the transpose of our yz tiles. Its
+//! stacks are cut out of the precomputed format (tile source 14,
+//! `NeuroglancerPrecomputedImageBlockSource` in `tile-source.js`), which CATMAID reads in any order
+//! of axes. It requests the canary's chunk by its whole extent, so the first chunk must not be
+//! clipped.
 
 use std::io::{self, Write};
 
@@ -62,13 +66,14 @@ struct CatmaidStack {
 #[derive(Debug, Serialize, ToSchema)]
 struct CatmaidMirror {
     title: String,
-    /// The prefix of `SLICE/ROW_COLUMN_LEVEL.png`; for source 14 a precomputed volume, and the axes of columns, rows and
-    /// slices.
+    /// The prefix of `SLICE/ROW_COLUMN_LEVEL.png`; for source 14 a precomputed volume, and the axes
+    /// of columns, rows and slices.
     url: String,
     fileextension: &'static str,
     tile_width: u64,
     tile_height: u64,
-    /// 1: files. 9: the same, with adjustable colour, range and gamma. 14: chunks in the precomputed format.
+    /// 1: files. 9: the same, with adjustable colour, range and gamma. 14: chunks in the
+    /// precomputed format.
     tile_source_type: u8,
     /// CATMAID prefers the lowest.
     position: usize,
@@ -79,7 +84,8 @@ const ORIENTATIONS: [(Plane, u8); 2] = [(Plane::Xy, 0), (Plane::Xz, 1)];
 /// Its number for zy.
 const ZY: u8 = 2;
 
-/// Writes the project file, one project at a time. `precomputed` finds a channel of a dataset in the precomputed format.
+/// Writes the project file, one project at a time. `precomputed` finds a channel of a dataset in
+/// the precomputed format.
 pub(super) fn write(
     datasets: &[DatasetDescription],
     precomputed: impl Fn(&str, &str) -> Option<Precomputed>,
@@ -89,27 +95,36 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let projects = datasets.iter().map(|dataset| {
         let stacks = dataset.channels.iter().flat_map(|channel| {
-            let tiles = ORIENTATIONS.iter().filter_map(|of| stack(dataset, channel, *of, mounts, base));
+            let tiles = ORIENTATIONS
+                .iter()
+                .filter_map(|of| stack(dataset, channel, *of, mounts, base));
             let chunks = precomputed(&dataset.token, &channel.name);
             tiles
                 .chain(chunks.and_then(|chunks| zy_stack(dataset, channel, &chunks, base)))
                 .collect::<Vec<_>>()
         });
         CatmaidProject {
-            project: CatmaidProjectContent { title: dataset.token.clone(), stacks: stacks.collect() },
+            project: CatmaidProjectContent {
+                title: dataset.token.clone(),
+                stacks: stacks.collect(),
+            },
         }
     });
     Ok(serde_json::Serializer::new(out).collect_seq(projects)?)
 }
 
-/// An image in the zy plane, from its chunks in the precomputed format; `None` if CATMAID cannot show it.
+/// An image in the zy plane, from its chunks in the precomputed format; `None` if CATMAID cannot
+/// show it.
 fn zy_stack(
     dataset: &DatasetDescription,
     channel: &ChannelDescription,
     precomputed: &Precomputed,
     base: &str,
 ) -> Option<CatmaidStack> {
-    let full = precomputed.scales.first().filter(|full| full.level == Level::FULL)?;
+    let full = precomputed
+        .scales
+        .first()
+        .filter(|full| full.level == Level::FULL)?;
     let chunk = *full.chunk_sizes.first()?;
     let is_whole = chunk.zip(full.size, |edge, size| edge <= size) == Xyz::all(true);
     if channel.kind != "image" || precomputed.components != 1 || !is_whole || full.size.z == 1 {
@@ -117,7 +132,10 @@ fn zy_stack(
     }
     let turned = |Xyz { x, y, z }: Xyz<u64>| [z, y, x];
     let factors = precomputed.scales.iter().map(|scale| {
-        let level = channel.levels.iter().find(|level| level.level == scale.level.number())?;
+        let level = channel
+            .levels
+            .iter()
+            .find(|level| level.level == scale.level.number())?;
         Some(text(turned(Xyz::from(level.factor))))
     });
     let voxel = nanometres(channel);
@@ -177,7 +195,11 @@ fn stack(
 
 /// The label, which is from the file, without the character that stands for the server's address.
 fn comment(channel: &ChannelDescription) -> String {
-    channel.label.as_deref().unwrap_or_default().replace(BASE, "")
+    channel
+        .label
+        .as_deref()
+        .unwrap_or_default()
+        .replace(BASE, "")
 }
 
 /// One mirror for each mount, those first whose tiles CATMAID can draw with WebGL.
@@ -190,7 +212,11 @@ fn mirrors(mounts: &[Mount], kind: &str, base: &str, below: &str) -> Vec<Catmaid
         fileextension: "png",
         tile_width: TILE as u64,
         tile_height: TILE as u64,
-        tile_source_type: if mount.adjustable && kind != "labels" { 9 } else { 1 },
+        tile_source_type: if mount.adjustable && kind != "labels" {
+            9
+        } else {
+            1
+        },
         position,
     };
     sorted.into_iter().enumerate().map(mirror).collect()
@@ -206,9 +232,16 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn new(dataset: &DatasetDescription, channel: &ChannelDescription, plane: Plane) -> Option<Self> {
+    fn new(
+        dataset: &DatasetDescription,
+        channel: &ChannelDescription,
+        plane: Plane,
+    ) -> Option<Self> {
         let index = Plane::ALL.iter().position(|other| *other == plane)?;
-        let offered = channel.levels.iter().take_while(|level| level.is_offered(plane));
+        let offered = channel
+            .levels
+            .iter()
+            .take_while(|level| level.is_offered(plane));
         let full = channel.levels.first()?;
         let [columns, rows] = *full.drawn.get(index)?;
         let offset = dataset.first_slice(channel, [1; 3])[plane.slice_axis()];
@@ -217,19 +250,36 @@ impl Sheet {
         let depth = slices.saturating_add_signed(offset);
         let is_square = channel.orthogonal == "isotropic" && plane != Plane::Xy;
         let voxel = nanometres(channel);
-        let row = if is_square { plane.column_axis() } else { plane.row_axis() };
+        let row = if is_square {
+            plane.column_axis()
+        } else {
+            plane.row_axis()
+        };
         let factors: Vec<[u64; 3]> = offered
             .map(|level| {
                 let factor = Xyz::from(level.factor);
-                // With square pixels, rows are reduced by the same factor as columns, whatever the factor of z.
-                [factor[plane.column_axis()], factor[row], factor[plane.slice_axis()]]
+                // With square pixels, rows are reduced by the same factor as columns, whatever the
+                // factor of z.
+                [
+                    factor[plane.column_axis()],
+                    factor[row],
+                    factor[plane.slice_axis()],
+                ]
             })
             .collect();
         Some(Self {
             dimension: [columns, rows, depth],
-            resolution: [voxel[plane.column_axis()], voxel[row], voxel[plane.slice_axis()]],
+            resolution: [
+                voxel[plane.column_axis()],
+                voxel[row],
+                voxel[plane.slice_axis()],
+            ],
             translation: translation(dataset, plane, voxel),
-            canary: [columns / 2, rows / 2, (slices / 2).saturating_add_signed(offset)],
+            canary: [
+                columns / 2,
+                rows / 2,
+                (slices / 2).saturating_add_signed(offset),
+            ],
             factors: Some(factors).filter(|factors| !factors.is_empty())?,
         })
     }
@@ -242,10 +292,15 @@ fn translation(dataset: &DatasetDescription, plane: Plane, voxel: Xyz<f64>) -> [
     begins.into()
 }
 
-/// The size of a voxel in nanometres; 1 along each axis if unknown, and the size as given if the unit is unknown.
+/// The size of a voxel in nanometres; 1 along each axis if unknown, and the size as given if the
+/// unit is unknown.
 fn nanometres(channel: &ChannelDescription) -> Xyz<f64> {
     let size = channel.voxel_size.map_or(Xyz::all(1.0), Xyz::from);
-    let scale = channel.voxel_unit.as_deref().and_then(units::in_nanometres).unwrap_or(1.0);
+    let scale = channel
+        .voxel_unit
+        .as_deref()
+        .and_then(units::in_nanometres)
+        .unwrap_or(1.0);
     size.map(|length| length * scale)
 }
 

@@ -1,9 +1,10 @@
 //! ndstore's description of a dataset at `TOKEN/info/`, for its old clients.
 //!
-//! The fields are those of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that its clients read:
-//! ndtilecache itself used `imagesize`, `offset`, `voxelres`, `scalinglevels`, `scaling`, `timerange` and the
-//! channels' `channel_type`, `datatype` and `windowrange`. Maps by level have the level's number, as a string, as
-//! their key. An unknown voxel size is 1; a window range of 0, 0 means that values are shown unchanged.
+//! The fields are those of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that its
+//! clients read: ndtilecache itself used `imagesize`, `offset`, `voxelres`, `scalinglevels`,
+//! `scaling`, `timerange` and the channels' `channel_type`, `datatype` and `windowrange`. Maps by
+//! level have the level's number, as a string, as their key. An unknown voxel size is 1; a window
+//! range of 0, 0 means that values are shown unchanged.
 
 use std::collections::BTreeMap;
 
@@ -73,28 +74,54 @@ struct InfoChannel {
 }
 
 pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> Info {
-    let longest = description.channels.iter().max_by_key(|channel| channel.levels.len());
+    let longest = description
+        .channels
+        .iter()
+        .max_by_key(|channel| channel.levels.len());
     let levels = longest.map_or(&[][..], |channel| &channel.levels);
-    let sizes: Vec<Level> = levels.iter().map(|level| Level::new(level, description)).collect();
-    let times = dataset.channels.values().map(|channel| channel.times).max().unwrap_or(1);
+    let sizes: Vec<Level> = levels
+        .iter()
+        .map(|level| Level::new(level, description))
+        .collect();
+    let times = dataset
+        .channels
+        .values()
+        .map(|channel| channel.times)
+        .max()
+        .unwrap_or(1);
     let (name, about) = (description.token.clone(), about(description));
     Info {
         dataset: by_level(&sizes, &name, &about, &description.scaling, times),
-        project: InfoProject { name, description: about, version: env!("CARGO_PKG_VERSION").to_owned() },
-        channels: description.channels.iter().map(|of| (of.name.clone(), channel(of))).collect(),
+        project: InfoProject {
+            name,
+            description: about,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        channels: description
+            .channels
+            .iter()
+            .map(|of| (of.name.clone(), channel(of)))
+            .collect(),
         metadata: BTreeMap::new(),
     }
 }
 
 fn by_level(levels: &[Level], name: &str, about: &str, scaling: &str, times: u64) -> InfoDataset {
     fn each<T>(levels: &[Level], value: impl Fn(&Level) -> T) -> BTreeMap<String, T> {
-        levels.iter().map(|level| (level.number.to_string(), value(level))).collect()
+        levels
+            .iter()
+            .map(|level| (level.number.to_string(), value(level)))
+            .collect()
     }
     InfoDataset {
         name: name.to_owned(),
         description: about.to_owned(),
         scalinglevels: levels.last().map_or(0, |level| level.number),
-        scaling: if scaling == "isotropic" { "xyz" } else { "zslices" },
+        scaling: if scaling == "isotropic" {
+            "xyz"
+        } else {
+            "zslices"
+        },
         resolutions: levels.iter().map(|level| level.number).collect(),
         imagesize: each(levels, |level| level.size),
         offset: each(levels, |level| level.offset),
@@ -107,7 +134,11 @@ fn by_level(levels: &[Level], name: &str, about: &str, scaling: &str, times: u64
         }),
         neariso_offset: each(levels, |level| {
             let [x, y, z] = level.offset;
-            [x, y, z.div_euclid(i64::try_from(level.flatness()).unwrap_or(i64::MAX))]
+            [
+                x,
+                y,
+                z.div_euclid(i64::try_from(level.flatness()).unwrap_or(i64::MAX)),
+            ]
         }),
         neariso_voxelres: each(levels, |level| {
             let [x, y, z] = level.voxel;
@@ -125,15 +156,25 @@ struct Level {
 }
 
 impl Level {
-    /// The size is the end of the channel that reaches furthest along each axis; the voxel size is that of the first channel with one.
+    /// The size is the end of the channel that reaches furthest along each axis; the voxel size is
+    /// that of the first channel with one.
     fn new(level: &LevelDescription, dataset: &DatasetDescription) -> Self {
         let ends = dataset.channels.iter().filter_map(|channel| {
-            let same = channel.levels.iter().find(|other| other.level == level.level)?;
+            let same = channel
+                .levels
+                .iter()
+                .find(|other| other.level == level.level)?;
             Some(channel.end(same))
         });
-        let size = ends.fold(Xyz::all(0), |size, end| size.zip(end, u64::max)).into();
+        let size = ends
+            .fold(Xyz::all(0), |size, end| size.zip(end, u64::max))
+            .into();
         let [fx, fy, fz] = level.factor;
-        let [vx, vy, vz] = dataset.channels.iter().find_map(|channel| channel.voxel_size).unwrap_or([1.0; 3]);
+        let [vx, vy, vz] = dataset
+            .channels
+            .iter()
+            .find_map(|channel| channel.voxel_size)
+            .unwrap_or([1.0; 3]);
         Self {
             number: u64::from(level.level),
             size,
@@ -167,6 +208,10 @@ fn channel(channel: &ChannelDescription) -> InfoChannel {
 }
 
 fn about(dataset: &DatasetDescription) -> String {
-    let layouts: Vec<&str> = dataset.layouts.iter().map(|recognised| recognised.layout.as_str()).collect();
+    let layouts: Vec<&str> = dataset
+        .layouts
+        .iter()
+        .map(|recognised| recognised.layout.as_str())
+        .collect();
     layouts.join(", ")
 }

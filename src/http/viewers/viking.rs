@@ -1,10 +1,10 @@
 //! VikingXML: the description of a volume that Viking needs to request tiles.
 //!
-//! The elements are those read by `TileServerInfo.CreateFromElement` and `Volume.Initialize` of Viking's
-//! `VolumeModel`, as ndstore's `xmlInfo` wrote them, with one difference: ndstore rounded the size of the
-//! grid down, so that Viking never requested the tiles along two edges. Viking halves the grid from level to level
-//! and rounds up (`OCPTileServerMapping.PopulateLevels`), and keeps the section number: levels that reduce z cannot
-//! be offered.
+//! The elements are those read by `TileServerInfo.CreateFromElement` and `Volume.Initialize` of
+//! Viking's `VolumeModel`, as ndstore's `xmlInfo` wrote them, with one difference: ndstore rounded
+//! the size of the grid down, so that Viking never requested the tiles along two edges. Viking
+//! halves the grid from level to level and rounds up (`OCPTileServerMapping.PopulateLevels`), and
+//! keeps the section number: levels that reduce z cannot be offered.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -16,7 +16,11 @@ use crate::geometry::{Plane, TILE};
 use crate::http::escape::in_markup;
 
 /// Writes the XML of a dataset. `mount` is the URL of a mount.
-pub(super) fn write(dataset: &DatasetDescription, mount: &str, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(
+    dataset: &DatasetDescription,
+    mount: &str,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let host = in_markup(&format!("{mount}/tilecache/{VIKING}"));
     let sections = sections(dataset);
     write!(
@@ -27,7 +31,10 @@ pub(super) fn write(dataset: &DatasetDescription, mount: &str, out: &mut impl Wr
         count = sections.end.saturating_sub(sections.start).max(0),
     )?;
     if let Some(length) = dataset.channels.iter().find_map(pixel) {
-        writeln!(out, "  <Scale UnitsOfMeasure=\"nm\" UnitsPerPixel=\"{length}\"/>")?;
+        writeln!(
+            out,
+            "  <Scale UnitsOfMeasure=\"nm\" UnitsPerPixel=\"{length}\"/>"
+        )?;
     }
     for channel in &dataset.channels {
         tile_server(out, channel, &host)?;
@@ -44,8 +51,13 @@ fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -
         let [_, _, z] = level.factor;
         z == 1 && level.is_offered(Plane::Xy)
     });
-    let (Some(last), Some(full)) = (usable.last(), channel.levels.first()) else { return Ok(()) };
-    let [width, height, _]: [u64; 3] = channel.end(full).map(|length| length.div_ceil(TILE as u64)).into();
+    let (Some(last), Some(full)) = (usable.last(), channel.levels.first()) else {
+        return Ok(());
+    };
+    let [width, height, _]: [u64; 3] = channel
+        .end(full)
+        .map(|length| length.div_ceil(TILE as u64))
+        .into();
     let (name, dtype) = (in_markup(&channel.name), in_markup(&channel.dtype));
     writeln!(
         out,
@@ -59,7 +71,10 @@ fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -
 /// The numbers of all sections, as in tile paths.
 fn sections(dataset: &DatasetDescription) -> Range<i64> {
     let [_, _, first] = dataset.offset;
-    let depth = dataset.channels.iter().filter_map(|channel| Some(channel.end(channel.levels.first()?).z));
+    let depth = dataset
+        .channels
+        .iter()
+        .filter_map(|channel| Some(channel.end(channel.levels.first()?).z));
     let end = first.saturating_add_unsigned(depth.max().unwrap_or(0));
     first.max(0)..end
 }
@@ -67,5 +82,11 @@ fn sections(dataset: &DatasetDescription) -> Range<i64> {
 /// The width of a pixel in nanometres.
 fn pixel(channel: &ChannelDescription) -> Option<f64> {
     let [x, _, _] = channel.voxel_size?;
-    Some(x * channel.voxel_unit.as_deref().and_then(units::in_nanometres).unwrap_or(1.0))
+    Some(
+        x * channel
+            .voxel_unit
+            .as_deref()
+            .and_then(units::in_nanometres)
+            .unwrap_or(1.0),
+    )
 }

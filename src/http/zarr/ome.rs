@@ -37,7 +37,11 @@ pub(super) fn image(image: &Image, version: ZarrVersion) -> Value {
 /// The metadata of the group of label images.
 pub(super) fn labels(image: &Image) -> Result<Value, NotFound> {
     let names: Vec<&str> = image.labels().map(Name::as_str).collect();
-    if names.is_empty() { Err(NotFound::NoLabels) } else { Ok(json!({"labels": names})) }
+    if names.is_empty() {
+        Err(NotFound::NoLabels)
+    } else {
+        Ok(json!({"labels": names}))
+    }
 }
 
 /// The metadata of a label image's group.
@@ -46,28 +50,48 @@ pub(super) fn label(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -
     if version == ZarrVersion::V04 {
         label["version"] = version.name().into();
     }
-    let mut value = json!({"multiscales": [multiscale(arrays, name, version)], "image-label": label});
+    let mut value =
+        json!({"multiscales": [multiscale(arrays, name, version)], "image-label": label});
     add_own(&mut value, arrays);
     value
 }
 
-/// Adds the affine transform from indices of level 0 to space, both in the order of the axes and in the form of OME-Zarr 0.6,
-/// if scale and translation do not say everything.
+/// Adds the affine transform from indices of level 0 to space, both in the order of the axes and in
+/// the form of OME-Zarr 0.6, if scale and translation do not say everything.
 fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
-    let Space { voxel, transform: Some(transform), .. } = Space::new(arrays) else { return };
+    let Space {
+        voxel,
+        transform: Some(transform),
+        ..
+    } = Space::new(arrays)
+    else {
+        return;
+    };
     let rest = transform.divided(voxel);
     if rest.only_moves(Xyz::all(CLOSE)) {
         return;
     }
-    let spatial = |[x, y, z]: [Value; 3]| if arrays.axes().has_z() { vec![z, y, x] } else { vec![y, x] };
-    let row = |[x, y, z, shift]: [f64; 4]| [spatial([x, y, z].map(Value::from)), vec![shift.into()]].concat();
+    let spatial = |[x, y, z]: [Value; 3]| {
+        if arrays.axes().has_z() {
+            vec![z, y, x]
+        } else {
+            vec![y, x]
+        }
+    };
+    let row = |[x, y, z, shift]: [f64; 4]| {
+        [spatial([x, y, z].map(Value::from)), vec![shift.into()]].concat()
+    };
     let affine = spatial(transform.rows().map(|numbers| row(numbers).into()));
     value[OWN] = json!({"coordinateTransformations": [{"type": "affine", "affine": affine}]});
 }
 
 fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Value {
     let space = Space::new(arrays);
-    let datasets: Vec<Value> = arrays.levels().iter().map(|level| dataset(arrays, level, &space)).collect();
+    let datasets: Vec<Value> = arrays
+        .levels()
+        .iter()
+        .map(|level| dataset(arrays, level, &space))
+        .collect();
     let mut value = json!({"name": name, "axes": axes(arrays, &space), "datasets": datasets});
     if version == ZarrVersion::V04 {
         value["version"] = version.name().into();
@@ -86,26 +110,46 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// In the file's unit if that is nanometres, in micrometres if it is larger. A size without a known unit is only
-    /// good for its ratios.
+    /// In the file's unit if that is nanometres, in micrometres if it is larger. A size without a
+    /// known unit is only good for its ratios.
     pub fn new(arrays: &Multiscale<'_>) -> Self {
-        let timing = arrays.channels().first().and_then(|channel| channel.timing.as_ref());
-        let step = timing.and_then(Timing::even_step);
-        let configured = arrays.dataset().style.voxel_size.map(|size| (size, Some("nm")));
-        let in_file = arrays
+        let timing = arrays
             .channels()
             .first()
-            .and_then(|channel| channel.voxel_size.map(|size| (size, channel.voxel_unit.as_deref())));
+            .and_then(|channel| channel.timing.as_ref());
+        let step = timing.and_then(Timing::even_step);
+        let configured = arrays
+            .dataset()
+            .style
+            .voxel_size
+            .map(|size| (size, Some("nm")));
+        let in_file = arrays.channels().first().and_then(|channel| {
+            channel
+                .voxel_size
+                .map(|size| (size, channel.voxel_unit.as_deref()))
+        });
         let Some((voxel, unit)) = configured.or(in_file) else {
-            return Self { voxel: Xyz::all(1.0), unit: None, transform: arrays.transform(), step };
+            return Self {
+                voxel: Xyz::all(1.0),
+                unit: None,
+                transform: arrays.transform(),
+                step,
+            };
         };
         let (factor, unit) = match unit.and_then(in_nanometres) {
             None => (1.0, None),
             Some(nanometres) if nanometres < MICROMETRE => (nanometres, Some("nanometer")),
             Some(nanometres) => (nanometres / MICROMETRE, Some("micrometer")),
         };
-        let transform = arrays.transform().map(|transform| transform.in_unit(factor));
-        Self { voxel: voxel.map(|size| size * factor), unit, transform, step }
+        let transform = arrays
+            .transform()
+            .map(|transform| transform.in_unit(factor));
+        Self {
+            voxel: voxel.map(|size| size * factor),
+            unit,
+            transform,
+            step,
+        }
     }
 }
 
@@ -122,17 +166,25 @@ fn axes(arrays: &Multiscale<'_>, space: &Space) -> Vec<Value> {
     arrays.axes().letters().into_iter().map(axis).collect()
 }
 
-/// A level with its transformations. Coordinates are those of voxel centres: the centre of a voxel of a coarser level is
-/// that of the box of voxels it stands for.
+/// A level with its transformations. Coordinates are those of voxel centres: the centre of a voxel
+/// of a coarser level is that of the box of voxels it stands for.
 fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &Space) -> Value {
-    let scale = level.factor.map(|factor| factor as f64).zip(space.voxel, |factor, voxel| factor * voxel);
+    let scale = level
+        .factor
+        .map(|factor| factor as f64)
+        .zip(space.voxel, |factor, voxel| factor * voxel);
     let centre = level.factor.map(|factor| (factor - 1) as f64 / 2.0);
     let in_tiles = || {
         let offset = arrays.position().map(|offset| offset as f64);
-        offset.zip(centre, |offset, centre| offset + centre).zip(space.voxel, |centre, voxel| centre * voxel)
+        offset
+            .zip(centre, |offset, centre| offset + centre)
+            .zip(space.voxel, |centre, voxel| centre * voxel)
     };
-    let translation = space.transform.map_or_else(in_tiles, |transform| transform.apply(centre));
-    let chosen = |value: Xyz<f64>, t: f64, c: f64| arrays.axes().chosen(t, c, [value.z, value.y, value.x]);
+    let translation = space
+        .transform
+        .map_or_else(in_tiles, |transform| transform.apply(centre));
+    let chosen =
+        |value: Xyz<f64>, t: f64, c: f64| arrays.axes().chosen(t, c, [value.z, value.y, value.x]);
     json!({
         "path": level.level.number().to_string(),
         "coordinateTransformations": [

@@ -17,7 +17,9 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
         Kind::Labels => return None,
         Kind::Rgb => {
             let components = [("red", "FF0000"), ("green", "00FF00"), ("blue", "0000FF")];
-            components.map(|(label, colour)| channel(first, label, colour, true)).into()
+            components
+                .map(|(label, colour)| channel(first, label, colour, true))
+                .into()
         }
         Kind::Image => {
             let together = arrays.dataset().composite_colours();
@@ -28,12 +30,21 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
             let each = channels.iter().enumerate().map(|(place, one)| {
                 let label = one.label.as_deref().unwrap_or(one.name.as_str());
                 let [r, g, b]: Rgb = own(one).unwrap_or([u8::MAX; 3]);
-                channel(one, label, &format!("{r:02X}{g:02X}{b:02X}"), place < MAX_ACTIVE)
+                channel(
+                    one,
+                    label,
+                    &format!("{r:02X}{g:02X}{b:02X}"),
+                    place < MAX_ACTIVE,
+                )
             });
             each.collect()
         }
     };
-    let model = if channels.len() == 1 { "greyscale" } else { "color" };
+    let model = if channels.len() == 1 {
+        "greyscale"
+    } else {
+        "color"
+    };
     Some(json!({"name": name, "channels": channels, "rdefs": {"model": model}}))
 }
 
@@ -60,5 +71,9 @@ fn channel(channel: &Channel, label: &str, colour: &str, is_active: bool) -> Val
 fn number(value: f64) -> Number {
     const EXACT: f64 = (1u64 << 53) as f64;
     let real = || Number::from_f64(value).unwrap_or(Number::from(0));
-    if value.fract() == 0.0 && value.abs() <= EXACT { Number::from(value as i64) } else { real() }
+    if value.fract() == 0.0 && value.abs() <= EXACT {
+        Number::from(value as i64)
+    } else {
+        real()
+    }
 }

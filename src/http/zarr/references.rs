@@ -1,5 +1,6 @@
-//! References in kerchunk's format, version 1: an OME-Zarr 0.4 image whose chunks are ranges of bytes of the HDF5 files, for
-//! programs that read these files themselves. They hold the stored levels; chunks that were never written are left out.
+//! References in kerchunk's format, version 1: an OME-Zarr 0.4 image whose chunks are ranges of
+//! bytes of the HDF5 files, for programs that read these files themselves. They hold the stored
+//! levels; chunks that were never written are left out.
 
 use std::io::{self, Write};
 use std::mem;
@@ -25,7 +26,8 @@ use crate::volume::{NoReferences, StoredArray, StoredChunk};
 /// The most bytes of references that are sent: of more than a million chunks.
 const MAX_BYTES: usize = 128 << 20;
 
-/// The response to `/references/TOKEN.json` or `/references/TOKEN/CHANNEL.json`, given without `/references/`.
+/// The response to `/references/TOKEN.json` or `/references/TOKEN/CHANNEL.json`, given without
+/// `/references/`.
 pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
     let (Some(prefix), Some(image)) = (&context.site.references, path.strip_suffix(".json")) else {
         let place = "references are at /references/TOKEN.json and /references/TOKEN/CHANNEL.json";
@@ -36,22 +38,38 @@ pub(in crate::http) async fn answer(context: &Context<'_>, path: &str) -> HttpRe
     context.response(found(context, prefix, image).await)
 }
 
-async fn found(context: &Context<'_>, prefix: &str, image: &str) -> Result<HttpResponse, TileError> {
+async fn found(
+    context: &Context<'_>,
+    prefix: &str,
+    image: &str,
+) -> Result<HttpResponse, TileError> {
     let Context { site, catalog, .. } = context;
-    let (token, channel) = image.split_once('/').map_or((image, None), |(token, one)| (token, Some(one)));
+    let (token, channel) = image
+        .split_once('/')
+        .map_or((image, None), |(token, one)| (token, Some(one)));
     let token = VersionedToken::new(token).map_err(Malformed::from)?;
-    let channel = channel.map(Name::new).transpose().map_err(Malformed::from)?;
-    let image = site.service.image(catalog, &token, channel.as_ref()).await?;
+    let channel = channel
+        .map(Name::new)
+        .transpose()
+        .map_err(Malformed::from)?;
+    let image = site
+        .service
+        .image(catalog, &token, channel.as_ref())
+        .await?;
     let (measured, prefix) = (image.dataset().measured(), prefix.to_owned());
     let name = ("references", token.token, channel, prefix.clone());
     let read = Arc::clone(image.dataset());
     let document = documents::find(context, &name, measured, Some(&read), move || {
-        let bytes =
-            written(MAX_BYTES, |out| write(&image, Some(&prefix), out)).map_err(|error| match error {
+        let bytes = written(MAX_BYTES, |out| write(&image, Some(&prefix), out)).map_err(
+            |error| match error {
                 NoReferences::Read(error) => error.into(),
                 NoReferences::Write(_) => too_large(),
-                NoReferences::Unmapped { .. } => NotFound::NoReferences { problem: error.to_string() }.into(),
-            })?;
+                NoReferences::Unmapped { .. } => NotFound::NoReferences {
+                    problem: error.to_string(),
+                }
+                .into(),
+            },
+        )?;
         Ok(Document::new("application/json", vec![bytes]))
     });
     boxes::respond(context, document.await?, too_large)
@@ -59,22 +77,33 @@ async fn found(context: &Context<'_>, prefix: &str, image: &str) -> Result<HttpR
 
 fn too_large() -> TileError {
     let most = "the references are larger than 128 MiB, or than a quarter of render.boxes";
-    TileError::TooLarge(format!("{most}; write them to a file with `voltile references`"))
+    TileError::TooLarge(format!(
+        "{most}; write them to a file with `voltile references`"
+    ))
 }
 
-/// Writes the references of an image. With a public prefix, files have the addresses that it gives them; otherwise their own
-/// paths and addresses. Reads no voxels.
+/// Writes the references of an image. With a public prefix, files have the addresses that it gives
+/// them; otherwise their own paths and addresses. Reads no voxels.
 ///
 /// # Errors
-/// If a chunk cannot be read without HDF5, a file has no public address, or writing fails: what was written is then not whole.
+/// If a chunk cannot be read without HDF5, a file has no public address, or writing fails: what was
+/// written is then not whole.
 pub fn write(image: &Image, prefix: Option<&str>, out: &mut dyn Write) -> Result<(), NoReferences> {
     out.write_all(b"{\"version\":1,\"refs\":{")?;
-    let mut references = References { image, prefix, out, is_begun: false };
+    let mut references = References {
+        image,
+        prefix,
+        out,
+        is_begun: false,
+    };
     references.multiscale("", &image.multiscale(), ome::image(image, ZarrVersion::V04))?;
     if let Ok(labels) = ome::labels(image) {
         references.group(&format!("{LABELS}/"), &labels)?;
     }
-    for (name, arrays) in image.labels().filter_map(|name| Some((name, image.label(name).ok()?))) {
+    for (name, arrays) in image
+        .labels()
+        .filter_map(|name| Some((name, image.label(name).ok()?)))
+    {
         let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
         references.multiscale(&format!("{LABELS}/{name}/"), &arrays, attributes)?;
     }
@@ -92,7 +121,11 @@ struct References<'a> {
 
 impl References<'_> {
     fn entry(&mut self, key: &str, value: &impl Serialize) -> io::Result<()> {
-        let before: &[u8] = if mem::replace(&mut self.is_begun, true) { b",\n" } else { b"\n" };
+        let before: &[u8] = if mem::replace(&mut self.is_begun, true) {
+            b",\n"
+        } else {
+            b"\n"
+        };
         self.out.write_all(before)?;
         serde_json::to_writer(&mut *self.out, key)?;
         self.out.write_all(b":")?;
@@ -112,19 +145,27 @@ impl References<'_> {
         arrays: &Multiscale<'_>,
         mut attributes: Value,
     ) -> Result<(), NoReferences> {
-        let stored: Vec<(&ArrayLevel, Vec<&StoredLevel>)> =
-            arrays.levels().iter().filter_map(|level| Some((level, arrays.stored(level)?))).collect();
+        let stored: Vec<(&ArrayLevel, Vec<&StoredLevel>)> = arrays
+            .levels()
+            .iter()
+            .filter_map(|level| Some((level, arrays.stored(level)?)))
+            .collect();
         let is_stored = |dataset: &Value| {
-            stored
-                .iter()
-                .any(|(level, _)| dataset["path"].as_str() == Some(&level.level.number().to_string()))
+            stored.iter().any(|(level, _)| {
+                dataset["path"].as_str() == Some(&level.level.number().to_string())
+            })
         };
         if let Some(Value::Array(datasets)) = attributes.pointer_mut("/multiscales/0/datasets") {
             datasets.retain(is_stored);
         }
         self.group(place, &attributes)?;
         for (level, channels) in &stored {
-            self.array(&format!("{place}{}/", level.level.number()), arrays, level, channels)?;
+            self.array(
+                &format!("{place}{}/", level.level.number()),
+                arrays,
+                level,
+                channels,
+            )?;
         }
         Ok(())
     }
@@ -137,10 +178,13 @@ impl References<'_> {
         level: &ArrayLevel,
         channels: &[&StoredLevel],
     ) -> Result<(), NoReferences> {
-        let unlike = "its chunks have another shape or coding than those of other channels or time points";
+        let unlike =
+            "its chunks have another shape or coding than those of other channels or time points";
         let elsewhere = "a file of it lies outside of the dataset's folder, or its name is no text";
         let mut array: Option<Value> = None;
-        let volumes = channels.iter().flat_map(|one| one.volumes().iter().map(|volume| (one.path(), volume)));
+        let volumes = channels
+            .iter()
+            .flat_map(|one| one.volumes().iter().map(|volume| (one.path(), volume)));
         for (c, (path, volume)) in (0..).zip(volumes) {
             volume.references(path, &mut |part| {
                 let own = zarray(arrays, level, part.array);
@@ -148,7 +192,10 @@ impl References<'_> {
                 match &array {
                     None => {
                         self.entry(&format!("{place}.zarray"), &own.to_string())?;
-                        self.entry(&format!("{place}.zattrs"), &v2::array_attributes(arrays).to_string())?;
+                        self.entry(
+                            &format!("{place}.zattrs"),
+                            &v2::array_attributes(arrays).to_string(),
+                        )?;
                         array = Some(own);
                     }
                     Some(first) if *first == own => {}
@@ -158,10 +205,18 @@ impl References<'_> {
                     return Err(unmapped("its chunks hold several time points"));
                 }
                 let address = self.address(part.file).ok_or_else(|| unmapped(elsewhere))?;
-                for StoredChunk { place: [t, z, y, x], offset, length } in part.chunks {
+                for StoredChunk {
+                    place: [t, z, y, x],
+                    offset,
+                    length,
+                } in part.chunks
+                {
                     let place_of_axes = arrays.axes().chosen(t, c, [z, y, x]);
                     let key: Vec<String> = place_of_axes.iter().map(u64::to_string).collect();
-                    self.entry(&format!("{place}{}", key.join(".")), &(&address, offset, length))?;
+                    self.entry(
+                        &format!("{place}{}", key.join(".")),
+                        &(&address, offset, length),
+                    )?;
                 }
                 Ok(())
             })?;
@@ -170,7 +225,9 @@ impl References<'_> {
     }
 
     fn address(&self, file: &Location) -> Option<String> {
-        let Some(prefix) = self.prefix else { return file.plain() };
+        let Some(prefix) = self.prefix else {
+            return file.plain();
+        };
         published(prefix, &self.image.dataset().public_path(file)?)
     }
 }

@@ -9,11 +9,17 @@ use crate::render::plan::Coding;
 use crate::volume::VoxelType;
 
 /// A document of a group or an array.
-pub(super) fn document(image: &Image, node: &ZarrNode, document: ZarrDocument) -> Result<Value, NotFound> {
+pub(super) fn document(
+    image: &Image,
+    node: &ZarrNode,
+    document: ZarrDocument,
+) -> Result<Value, NotFound> {
     match (node, document) {
         (ZarrNode::Image, ZarrDocument::Consolidated) => consolidated(image),
         (ZarrNode::Array(label, level), ZarrDocument::Array | ZarrDocument::Attributes) => {
-            let arrays = label.as_ref().map_or_else(|| Ok(image.multiscale()), |label| image.label(label))?;
+            let arrays = label
+                .as_ref()
+                .map_or_else(|| Ok(image.multiscale()), |label| image.label(label))?;
             let level = arrays.level(*level)?;
             Ok(match document {
                 ZarrDocument::Array => array(&arrays, level),
@@ -26,10 +32,18 @@ pub(super) fn document(image: &Image, node: &ZarrNode, document: ZarrDocument) -
         (ZarrNode::Image | ZarrNode::Labels | ZarrNode::Label(_), ZarrDocument::Group) => {
             attributes(image, node).map(|_| group())
         }
-        (_, ZarrDocument::Group) => Err(NotFound::Document { document: ".zgroup" }),
-        (_, ZarrDocument::Array) => Err(NotFound::Document { document: ".zarray" }),
-        (_, ZarrDocument::Consolidated) => Err(NotFound::Document { document: ".zmetadata" }),
-        (_, ZarrDocument::Metadata) => Err(NotFound::Document { document: "zarr.json" }),
+        (_, ZarrDocument::Group) => Err(NotFound::Document {
+            document: ".zgroup",
+        }),
+        (_, ZarrDocument::Array) => Err(NotFound::Document {
+            document: ".zarray",
+        }),
+        (_, ZarrDocument::Consolidated) => Err(NotFound::Document {
+            document: ".zmetadata",
+        }),
+        (_, ZarrDocument::Metadata) => Err(NotFound::Document {
+            document: "zarr.json",
+        }),
     }
 }
 
@@ -41,14 +55,23 @@ pub(super) fn group() -> Value {
 fn attributes(image: &Image, node: &ZarrNode) -> Result<Value, NotFound> {
     match node {
         ZarrNode::Labels => ome::labels(image),
-        ZarrNode::Label(name) => Ok(ome::label(&image.label(name)?, name.as_str(), ZarrVersion::V04)),
+        ZarrNode::Label(name) => Ok(ome::label(
+            &image.label(name)?,
+            name.as_str(),
+            ZarrVersion::V04,
+        )),
         _ => Ok(ome::image(image, ZarrVersion::V04)),
     }
 }
 
 /// What xarray calls the axes.
 pub(super) fn array_attributes(arrays: &Multiscale<'_>) -> Value {
-    let names: Vec<String> = arrays.axes().letters().into_iter().map(String::from).collect();
+    let names: Vec<String> = arrays
+        .axes()
+        .letters()
+        .into_iter()
+        .map(String::from)
+        .collect();
     json!({"_ARRAY_DIMENSIONS": names})
 }
 
@@ -86,7 +109,12 @@ pub(super) fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
 /// All documents in one, by key.
 fn consolidated(image: &Image) -> Result<Value, NotFound> {
     let mut metadata = Map::new();
-    groups_and_arrays(&mut metadata, "", ome::image(image, ZarrVersion::V04), &image.multiscale());
+    groups_and_arrays(
+        &mut metadata,
+        "",
+        ome::image(image, ZarrVersion::V04),
+        &image.multiscale(),
+    );
     if let Ok(labels) = ome::labels(image) {
         metadata.insert(format!("{LABELS}/.zgroup"), group());
         metadata.insert(format!("{LABELS}/.zattrs"), labels);
@@ -94,7 +122,12 @@ fn consolidated(image: &Image) -> Result<Value, NotFound> {
     for name in image.labels() {
         let arrays = image.label(name)?;
         let attributes = ome::label(&arrays, name.as_str(), ZarrVersion::V04);
-        groups_and_arrays(&mut metadata, &format!("{LABELS}/{name}/"), attributes, &arrays);
+        groups_and_arrays(
+            &mut metadata,
+            &format!("{LABELS}/{name}/"),
+            attributes,
+            &arrays,
+        );
     }
     Ok(json!({"zarr_consolidated_format": 1, "metadata": metadata}))
 }
@@ -111,6 +144,9 @@ fn groups_and_arrays(
     for level in arrays.levels() {
         let number = level.level.number();
         metadata.insert(format!("{prefix}{number}/.zarray"), array(arrays, level));
-        metadata.insert(format!("{prefix}{number}/.zattrs"), array_attributes(arrays));
+        metadata.insert(
+            format!("{prefix}{number}/.zattrs"),
+            array_attributes(arrays),
+        );
     }
 }

@@ -6,8 +6,8 @@ use super::{fill, ome};
 use crate::base::request::{LABELS, ZarrNode, ZarrVersion};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
 
-/// The document of a group or an array. That of a group repeats those of all nodes below it, in the form that zarr-python
-/// calls consolidated metadata: a group cannot be listed over HTTP.
+/// The document of a group or an array. That of a group repeats those of all nodes below it, in the
+/// form that zarr-python calls consolidated metadata: a group cannot be listed over HTTP.
 pub(super) fn document(image: &Image, node: &ZarrNode) -> Result<Value, NotFound> {
     let mut below = Map::new();
     let ome = match node {
@@ -29,7 +29,9 @@ pub(super) fn document(image: &Image, node: &ZarrNode) -> Result<Value, NotFound
             ome::label(&arrays, name.as_str(), ZarrVersion::V05)
         }
         ZarrNode::Array(label, level) => {
-            let arrays = label.as_ref().map_or_else(|| Ok(image.multiscale()), |label| image.label(label))?;
+            let arrays = label
+                .as_ref()
+                .map_or_else(|| Ok(image.multiscale()), |label| image.label(label))?;
             return Ok(array(&arrays, arrays.level(*level)?));
         }
     };
@@ -50,7 +52,11 @@ fn group(mut ome: Value) -> Value {
 }
 
 /// Adds the documents of all label images and their arrays.
-fn add_labels(documents: &mut Map<String, Value>, prefix: &str, image: &Image) -> Result<(), NotFound> {
+fn add_labels(
+    documents: &mut Map<String, Value>,
+    prefix: &str,
+    image: &Image,
+) -> Result<(), NotFound> {
     for name in image.labels() {
         let arrays = image.label(name)?;
         let ome = ome::label(&arrays, name.as_str(), ZarrVersion::V05);
@@ -63,12 +69,20 @@ fn add_labels(documents: &mut Map<String, Value>, prefix: &str, image: &Image) -
 /// Adds the documents of the arrays of a multiscale group.
 fn add_arrays(documents: &mut Map<String, Value>, prefix: &str, arrays: &Multiscale<'_>) {
     for level in arrays.levels() {
-        documents.insert(format!("{prefix}{}", level.level.number()), array(arrays, level));
+        documents.insert(
+            format!("{prefix}{}", level.level.number()),
+            array(arrays, level),
+        );
     }
 }
 
 fn array(arrays: &Multiscale<'_>, level: &ArrayLevel) -> Value {
-    let names: Vec<String> = arrays.axes().letters().into_iter().map(String::from).collect();
+    let names: Vec<String> = arrays
+        .axes()
+        .letters()
+        .into_iter()
+        .map(String::from)
+        .collect();
     json!({
         "zarr_format": 3,
         "node_type": "array",

@@ -1,13 +1,15 @@
-//! The XML file next to a BigDataViewer HDF5 file: names, voxel sizes, time points, missing views, registrations.
+//! The XML file next to a BigDataViewer HDF5 file: names, voxel sizes, time points, missing views,
+//! registrations.
 //!
-//! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is `FILE.xml` next to
-//! `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5 file. Files that cannot be read
-//! or are something else are ignored: nothing in them is required. Parsing takes many times as much memory as the file is
-//! long: one file is parsed, once.
+//! Source: "About the BigDataViewer data format" and `spim_data`'s `XmlIoSpimData`. It is
+//! `FILE.xml` next to `FILE.h5`, else one in the same folder whose `ImageLoader` names the HDF5
+//! file. Files that cannot be read or are something else are ignored: nothing in them is required.
+//! Parsing takes many times as much memory as the file is long: one file is parsed, once.
 //!
-//! The `ViewTransform`s of a view are concatenated: the last of the list is applied first, to indices of voxels
-//! (`ViewRegistration.updateModel`). Usually it is the *calibration*, which makes voxels as long as they are thick: it scales by
-//! the voxel size, or (Multiview Reconstruction, BigStitcher) by the voxel size divided by the shortest edge of any setup's voxels.
+//! The `ViewTransform`s of a view are concatenated: the last of the list is applied first, to
+//! indices of voxels (`ViewRegistration.updateModel`). Usually it is the *calibration*, which makes
+//! voxels as long as they are thick: it scales by the voxel size, or (Multiview Reconstruction,
+//! BigStitcher) by the voxel size divided by the shortest edge of any setup's voxels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -67,8 +69,9 @@ pub(super) struct ViewSetup {
 }
 
 impl Sequence {
-    /// Where a setup lies in space at each time point, in the unit of its voxel size, and a remark if the registration of a view
-    /// cannot be understood. Identities say nothing: programs write them for views that were never registered.
+    /// Where a setup lies in space at each time point, in the unit of its voxel size, and a remark
+    /// if the registration of a view cannot be understood. Identities say nothing: programs write
+    /// them for views that were never registered.
     pub fn transforms(&self, setup: u64, voxel: Option<Xyz<f64>>) -> (Transforms, Option<String>) {
         let of_setup = || self.registrations.range((setup, 0)..=(setup, u64::MAX));
         let placed = |((_, time), known): (&(u64, u64), &Option<Registration>)| {
@@ -76,7 +79,9 @@ impl Sequence {
         };
         let transforms = Transforms::by_time(of_setup().filter_map(placed));
         let is_identity = !transforms.vary()
-            && of_setup().flat_map(|(_, known)| known).all(|known| known.whole == Affine::IDENTITY);
+            && of_setup()
+                .flat_map(|(_, known)| known)
+                .all(|known| known.whole == Affine::IDENTITY);
         let broken = of_setup().find(|(_, registration)| registration.is_none());
         let remark = broken.map(|((_, time), _)| {
             format!(
@@ -85,7 +90,14 @@ impl Sequence {
                 self.name
             )
         });
-        (if is_identity { Transforms::default() } else { transforms }, remark)
+        (
+            if is_identity {
+                Transforms::default()
+            } else {
+                transforms
+            },
+            remark,
+        )
     }
 }
 
@@ -97,7 +109,11 @@ impl XmlText {
             Location::Object(address) => {
                 let own = address.beside(&format!("{}.xml", hdf5.stem()?)).ok()?;
                 let text = store.text(&own, MAX_BYTES + 1)?;
-                return Some(Self { name: own.name().to_owned(), text }).filter(Self::is_description);
+                return Some(Self {
+                    name: own.name().to_owned(),
+                    text,
+                })
+                .filter(Self::is_description);
             }
         };
         let own = hdf5.with_extension("xml");
@@ -112,11 +128,19 @@ impl XmlText {
     fn read(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         let mut bytes = Vec::new();
-        File::open(path).ok()?.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        File::open(path)
+            .ok()?
+            .take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .ok()?;
         let text = String::from_utf8(bytes);
         // The last character may have been cut.
-        let text = text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        Some(Self { name: path.file_name()?.to_string_lossy().into_owned(), text })
+        let text =
+            text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        Some(Self {
+            name: path.file_name()?.to_string_lossy().into_owned(),
+            text,
+        })
     }
 
     fn is_description(&self) -> bool {
@@ -125,8 +149,13 @@ impl XmlText {
 
     /// Whether its image loader names this HDF5 file.
     fn names(&self, hdf5: &Path) -> bool {
-        let element = self.text.split_once("<hdf5").and_then(|(_, rest)| rest.split_once('>'));
-        let Some((given, _)) = element.and_then(|(_, rest)| rest.split_once('<')) else { return false };
+        let element = self
+            .text
+            .split_once("<hdf5")
+            .and_then(|(_, rest)| rest.split_once('>'));
+        let Some((given, _)) = element.and_then(|(_, rest)| rest.split_once('<')) else {
+            return false;
+        };
         let given = given.replace("&amp;", "&");
         let name = given.trim().rsplit(['/', '\\']).next();
         name.is_some_and(|name| hdf5.file_name().is_some_and(|own| own == name))
@@ -153,23 +182,37 @@ impl Registration {
         Affine::new(whole.rows()).map(|whole| Self { whole, first })
     }
 
-    /// From indices to the unit of the voxel size: the calibration tells how much of that the unit of the space is. If it does
-    /// not scale in proportion to the voxel size, the units are taken to be equal. `None` if numbers are too large.
+    /// From indices to the unit of the voxel size: the calibration tells how much of that the unit
+    /// of the space is. If it does not scale in proportion to the voxel size, the units are taken
+    /// to be equal. `None` if numbers are too large.
     fn in_unit_of(&self, voxel: Option<Xyz<f64>>) -> Option<Affine> {
-        let ratios = voxel.map(|voxel| voxel.zip(self.first.lengths(), |edge, length| edge / length));
+        let ratios =
+            voxel.map(|voxel| voxel.zip(self.first.lengths(), |edge, length| edge / length));
         let is_close = |ratios: &Xyz<f64>| {
             ratios.map(|ratio| (ratio - ratios.x).abs() <= CLOSE * ratios.x) == Xyz::all(true)
         };
-        Affine::new(self.whole.in_unit(ratios.filter(is_close).map_or(1.0, |ratios| ratios.x)).rows())
+        Affine::new(
+            self.whole
+                .in_unit(ratios.filter(is_close).map_or(1.0, |ratios| ratios.x))
+                .rows(),
+        )
     }
 }
 
 /// The other XML files of the folder, by name.
 fn others(hdf5: &Path, own: &Path) -> impl Iterator<Item = PathBuf> {
-    let folder = hdf5.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
+    let folder = hdf5
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let entries = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(MAX_ENTRIES);
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "xml") && path != own);
+    found
+        .retain(|path| path.extension().is_some_and(|extension| extension == "xml") && path != own);
     found.sort();
     found.into_iter()
 }
@@ -180,9 +223,15 @@ fn sequence(name: &str, text: &str) -> Option<Sequence> {
     let sequence = child(root, "SequenceDescription")?;
     Some(Sequence {
         name: name.to_owned(),
-        setups: children(child(sequence, "ViewSetups"), "ViewSetup").filter_map(setup).collect(),
-        times: child(sequence, "Timepoints").map_or(0, times).min(MAX_TIMES),
-        missing: children(child(sequence, "MissingViews"), "MissingView").filter_map(view).collect(),
+        setups: children(child(sequence, "ViewSetups"), "ViewSetup")
+            .filter_map(setup)
+            .collect(),
+        times: child(sequence, "Timepoints")
+            .map_or(0, times)
+            .min(MAX_TIMES),
+        missing: children(child(sequence, "MissingViews"), "MissingView")
+            .filter_map(view)
+            .collect(),
         registrations: children(child(root, "ViewRegistrations"), "ViewRegistration")
             .filter_map(|node| Some((view(node)?, Registration::new(node))))
             .collect(),
@@ -192,32 +241,56 @@ fn sequence(name: &str, text: &str) -> Option<Sequence> {
 fn setup(node: Node<'_, '_>) -> Option<(u64, ViewSetup)> {
     let number = number(&text_of(node, "id")?)?;
     let voxel = child(node, "voxelSize");
-    let size = voxel.and_then(|voxel| text_of(voxel, "size")).unwrap_or_default();
+    let size = voxel
+        .and_then(|voxel| text_of(voxel, "size"))
+        .unwrap_or_default();
     let numbers: Result<Vec<f64>, _> = size.split_whitespace().map(str::parse).collect();
     let unit = voxel.and_then(|voxel| text_of(voxel, "unit"));
-    Some((number, ViewSetup { name: text_of(node, "name"), voxel: numbers.unwrap_or_default(), unit }))
+    Some((
+        number,
+        ViewSetup {
+            name: text_of(node, "name"),
+            voxel: numbers.unwrap_or_default(),
+            unit,
+        },
+    ))
 }
 
 /// The setup and the time point of a view.
 fn view(node: Node<'_, '_>) -> Option<(u64, u64)> {
-    Some((number(node.attribute("setup")?)?, number(node.attribute("timepoint")?)?))
+    Some((
+        number(node.attribute("setup")?)?,
+        number(node.attribute("timepoint")?)?,
+    ))
 }
 
 /// An affine transform: rows of four numbers.
 fn affine(node: Node<'_, '_>) -> Option<Affine> {
-    let numbers: Result<Vec<f64>, _> = text_of(node, "affine")?.split_whitespace().map(str::parse).collect();
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = numbers.ok()?[..] else { return None };
+    let numbers: Result<Vec<f64>, _> = text_of(node, "affine")?
+        .split_whitespace()
+        .map(str::parse)
+        .collect();
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = numbers.ok()?[..] else {
+        return None;
+    };
     Affine::new([[a, b, c, d], [e, f, g, h], [i, j, k, l]])
 }
 
 /// One more than the last time point: of a range, a list, or a pattern such as "0-9, 12".
 fn times(node: Node<'_, '_>) -> u64 {
     let last = text_of(node, "last").and_then(|last| number(&last));
-    let listed = node.descendants().filter_map(|node| own_text(node).filter(|_| node.has_tag_name("id")));
+    let listed = node
+        .descendants()
+        .filter_map(|node| own_text(node).filter(|_| node.has_tag_name("id")));
     let pattern = text_of(node, "integerpattern").unwrap_or_default();
-    let numbers = pattern.split([',', ' ']).map(|part| part.split(':').next().unwrap_or(part));
+    let numbers = pattern
+        .split([',', ' '])
+        .map(|part| part.split(':').next().unwrap_or(part));
     let ends = numbers.filter_map(|range| number(range.rsplit('-').next().unwrap_or(range)));
-    let all = last.into_iter().chain(ends).chain(listed.filter_map(|id| number(&id)));
+    let all = last
+        .into_iter()
+        .chain(ends)
+        .chain(listed.filter_map(|id| number(&id)));
     all.max().map_or(0, |last| last.saturating_add(1))
 }
 
@@ -233,7 +306,9 @@ fn children<'a, 'input: 'a>(
     node: Option<Node<'a, 'input>>,
     name: &'a str,
 ) -> impl Iterator<Item = Node<'a, 'input>> {
-    node.into_iter().flat_map(|node| node.children()).filter(move |child| child.has_tag_name(name))
+    node.into_iter()
+        .flat_map(|node| node.children())
+        .filter(move |child| child.has_tag_name(name))
 }
 
 fn text_of(node: Node<'_, '_>, name: &str) -> Option<String> {
@@ -241,7 +316,10 @@ fn text_of(node: Node<'_, '_>, name: &str) -> Option<String> {
 }
 
 fn own_text(node: Node<'_, '_>) -> Option<String> {
-    node.text().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+    node.text()
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -264,14 +342,27 @@ mod tests {
     fn setups_times_and_missing_views_are_read() {
         let sequence = sequence("cells.xml", XML).unwrap();
         let (name, unit) = (Some("nuclei".to_owned()), Some("µm".to_owned()));
-        assert_eq!(sequence.setups[&0], ViewSetup { name, voxel: vec![0.5, 0.5, 2.0], unit });
+        assert_eq!(
+            sequence.setups[&0],
+            ViewSetup {
+                name,
+                voxel: vec![0.5, 0.5, 2.0],
+                unit
+            }
+        );
         assert_eq!(sequence.setups[&3], ViewSetup::default());
-        assert_eq!((sequence.times, sequence.missing), (5, BTreeSet::from([(3, 1)])));
+        assert_eq!(
+            (sequence.times, sequence.missing),
+            (5, BTreeSet::from([(3, 1)]))
+        );
     }
 
     #[test]
     fn a_description_belongs_to_the_file_it_names() {
-        let xml = XmlText { name: "cells.xml".to_owned(), text: XML.to_owned() };
+        let xml = XmlText {
+            name: "cells.xml".to_owned(),
+            text: XML.to_owned(),
+        };
         assert!(xml.names(Path::new("elsewhere/cells.h5")));
         assert!(!xml.names(Path::new("other.h5")) && !xml.names(Path::new("ells.h5")));
     }
@@ -283,16 +374,26 @@ mod tests {
             times(Document::parse(&text).unwrap().root_element())
         };
         assert_eq!(count("<first>2</first><last>9</last>"), 10);
-        assert_eq!(count("<integerpattern>0-3, 7, 10-20:2</integerpattern>"), 21);
-        assert_eq!(count("<Timepoint><id>0</id></Timepoint><Timepoint><id>4</id></Timepoint>"), 5);
+        assert_eq!(
+            count("<integerpattern>0-3, 7, 10-20:2</integerpattern>"),
+            21
+        );
+        assert_eq!(
+            count("<Timepoint><id>0</id></Timepoint><Timepoint><id>4</id></Timepoint>"),
+            5
+        );
         assert_eq!(count(""), 0);
     }
 
     #[test]
     fn other_documents_are_ignored() {
-        for other in
-            ["", "no xml", "<OME/>", "<SpimData/>", "<!DOCTYPE a [<!ENTITY b 'c'>]><SpimData>&b;</SpimData>"]
-        {
+        for other in [
+            "",
+            "no xml",
+            "<OME/>",
+            "<SpimData/>",
+            "<!DOCTYPE a [<!ENTITY b 'c'>]><SpimData>&b;</SpimData>",
+        ] {
             assert_eq!(sequence("other.xml", other), None, "{other}");
         }
     }

@@ -1,7 +1,8 @@
 //! simplnx (DREAM3D-NX): arrays below `/DataStructure/<image geometry>`.
 //!
-//! Source: simplnx (`ImageGeomIO`, `IOConstants.hpp`). The geometry is in attributes of the group: `_DIMENSIONS`, `_SPACING`
-//! and `_ORIGIN`, x, y, z, and `Units`. Arrays of cells are z, y, x and a component axis.
+//! Source: simplnx (`ImageGeomIO`, `IOConstants.hpp`). The geometry is in attributes of the group:
+//! `_DIMENSIONS`, `_SPACING` and `_ORIGIN`, x, y, z, and `Units`. Arrays of cells are z, y, x and a
+//! component axis.
 
 use super::{Geometry, cells};
 use crate::base::units;
@@ -22,7 +23,9 @@ impl Layout for Simplnx {
             spacing: own.numbers("_SPACING").unwrap_or_default(),
             origin: own.numbers("_ORIGIN").unwrap_or_default(),
             // Other values, such as "Unknown", are not lengths.
-            unit: own.text("Units").filter(|unit| units::in_nanometres(unit.trim()).is_some()),
+            unit: own
+                .text("Units")
+                .filter(|unit| units::in_nanometres(unit.trim()).is_some()),
         };
         cells(about, &geometry)
     }

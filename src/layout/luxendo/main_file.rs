@@ -1,9 +1,9 @@
 //! Luxendo's `main.lux.h5`: links to the files of an experiment, at
 //! `/timepoint_t/channel_c/view_v/res_n/data`.
 //!
-//! Source: Luxendo, "The Luxendo Image format". Each view of a channel is a channel here. The first time
-//! point is time 0, whatever its number; the factors of levels follow from their sizes. The linked files must
-//! be below the main file's folder, where Luxendo puts them.
+//! Source: Luxendo, "The Luxendo Image format". Each view of a channel is a channel here. The first
+//! time point is time 0, whatever its number; the factors of levels follow from their sizes. The
+//! linked files must be below the main file's folder, where Luxendo puts them.
 
 use crate::base::name::Name;
 use crate::layout::contents::Contents;
@@ -15,14 +15,17 @@ pub(in crate::layout) struct MainFile;
 impl Layout for MainFile {
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let times = numbered(contents.root(), "timepoint_");
-        let path = views(contents.file, &times).first()?.data(&times.first()?.1, "res_0");
+        let path = views(contents.file, &times)
+            .first()?
+            .data(&times.first()?.1, "res_0");
         contents.file.has(&path).then(|| format!("it has {path}"))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let times = numbered(contents.root(), "timepoint_");
         let views = views(contents.file, &times);
-        let has_several = |channel: &str| views.iter().filter(|view| view.channel == channel).count() > 1;
+        let has_several =
+            |channel: &str| views.iter().filter(|view| view.channel == channel).count() > 1;
         let name = |view: &Angle| match has_several(&view.channel) {
             true => Name::nearest(&format!("{}_{}", view.channel, view.view)),
             false => Name::nearest(&view.channel),
@@ -44,12 +47,20 @@ struct Angle {
 
 /// The views of the first time point.
 fn views(file: &OpenFile, times: &[(u64, String)]) -> Vec<Angle> {
-    let Some((_, time)) = times.first() else { return Vec::new() };
+    let Some((_, time)) = times.first() else {
+        return Vec::new();
+    };
     let of_channel = |(_, channel): (u64, String)| {
         let views = numbered(&file.names_in(&format!("/{time}/{channel}")), "view_");
-        views.into_iter().map(move |(_, view)| Angle { channel: channel.clone(), view })
+        views.into_iter().map(move |(_, view)| Angle {
+            channel: channel.clone(),
+            view,
+        })
     };
-    numbered(&file.names_in(&format!("/{time}")), "channel_").into_iter().flat_map(of_channel).collect()
+    numbered(&file.names_in(&format!("/{time}")), "channel_")
+        .into_iter()
+        .flat_map(of_channel)
+        .collect()
 }
 
 impl Angle {
@@ -59,14 +70,26 @@ impl Angle {
     }
 
     fn levels(&self, file: &OpenFile, times: &[(u64, String)]) -> Vec<FoundLevel> {
-        let Some((first, time)) = times.first() else { return Vec::new() };
+        let Some((first, time)) = times.first() else {
+            return Vec::new();
+        };
         let group = format!("/{time}/{}/{}", self.channel, self.view);
         let level = |(_, level): (u64, String)| {
-            let paths = times.iter().map(|(number, time)| (number - first, self.data(time, &level)));
+            let paths = times
+                .iter()
+                .map(|(number, time)| (number - first, self.data(time, &level)));
             let paths = Paths::Times(Paths::by_number(paths.filter(|(_, path)| file.has(path))));
-            FoundLevel { factor: None, paths, view: View::zyx() }
+            FoundLevel {
+                factor: None,
+                paths,
+                view: View::zyx(),
+            }
         };
-        let levels = numbered(&file.names_in(&group), "res_").into_iter().map(level);
-        levels.filter(|level| level.paths.first().is_some()).collect()
+        let levels = numbered(&file.names_in(&group), "res_")
+            .into_iter()
+            .map(level);
+        levels
+            .filter(|level| level.paths.first().is_some())
+            .collect()
     }
 }

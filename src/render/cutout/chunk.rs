@@ -14,11 +14,17 @@ const DEFLATE_LEVEL: i32 = 1;
 const ZSTD_LEVEL: i32 = 1;
 
 /// Encodes little-endian voxels of the plan's type, in the order component, z, y, x.
-pub(super) fn encoded(voxels: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Result<Vec<u8>, EncodeError> {
+pub(super) fn encoded(
+    voxels: Vec<u8>,
+    plan: &Cutout,
+    format: &ChunkFormat,
+) -> Result<Vec<u8>, EncodeError> {
     let mut array = converted(voxels, plan, format.voxel);
     array = padded(array, plan, format)?;
     if format.is_big_endian {
-        array.chunks_exact_mut(format.voxel.stored_bytes()).for_each(<[u8]>::reverse);
+        array
+            .chunks_exact_mut(format.voxel.stored_bytes())
+            .for_each(<[u8]>::reverse);
     }
     compressed(array, format.coding)
 }
@@ -44,8 +50,8 @@ pub(super) fn segmentation(
     compressed(encoded, format.coding)
 }
 
-/// Widens voxels: signed labels and integers by their sign, half floats to single precision. Types are the same
-/// otherwise.
+/// Widens voxels: signed labels and integers by their sign, half floats to single precision. Types
+/// are the same otherwise.
 fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
     let from = plan.voxel;
     let (narrow, wide) = (from.stored_bytes(), to.stored_bytes());
@@ -53,13 +59,24 @@ fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
         return voxels;
     }
     if from == VoxelType::F16 {
-        let value = |bytes: &[u8]| half::f16::from_le_bytes([bytes[0], bytes[1]]).to_f32().to_le_bytes();
+        let value = |bytes: &[u8]| {
+            half::f16::from_le_bytes([bytes[0], bytes[1]])
+                .to_f32()
+                .to_le_bytes()
+        };
         return voxels.chunks_exact(narrow).flat_map(value).collect();
     }
-    let is_signed = matches!(from, VoxelType::I8 | VoxelType::I16 | VoxelType::I32 | VoxelType::I64);
+    let is_signed = matches!(
+        from,
+        VoxelType::I8 | VoxelType::I16 | VoxelType::I32 | VoxelType::I64
+    );
     let mut all = Vec::with_capacity(voxels.len() / narrow * wide);
     for value in voxels.chunks_exact(narrow) {
-        let fill = if is_signed && value[narrow - 1] >= 0x80 { 0xff } else { 0 };
+        let fill = if is_signed && value[narrow - 1] >= 0x80 {
+            0xff
+        } else {
+            0
+        };
         all.extend_from_slice(value);
         all.resize(all.len() + wide - narrow, fill);
     }

@@ -1,6 +1,7 @@
-//! Boxes as hyperstacks of ImageJ: TIFF files with a page for each slice of each channel. ImageJ reads the voxel size from the
-//! resolution and the description of the first page. Of a single channel, that has the display range, too; of several channels,
-//! two tags of ImageJ's own have their ranges and look-up tables, as `ij/io/TiffEncoder.java` of ImageJ 1.54f writes them.
+//! Boxes as hyperstacks of ImageJ: TIFF files with a page for each slice of each channel. ImageJ
+//! reads the voxel size from the resolution and the description of the first page. Of a single
+//! channel, that has the display range, too; of several channels, two tags of ImageJ's own have
+//! their ranges and look-up tables, as `ij/io/TiffEncoder.java` of ImageJ 1.54f writes them.
 
 use std::fmt::Write;
 use std::io::Cursor;
@@ -38,7 +39,14 @@ pub(super) fn hyperstack(voxels: Vec<u8>, plan: &Cutout) -> Result<Vec<u8>, Enco
 
 /// ImageJ reads only the first page, and expects the voxels of all pages after another.
 fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
-    let (size, samples) = (plan.region.size, if plan.is_rgb { plan.components.len() } else { 1 });
+    let (size, samples) = (
+        plan.region.size,
+        if plan.is_rgb {
+            plan.components.len()
+        } else {
+            1
+        },
+    );
     let count = size.z * plan.channels() as u64;
     let page = voxels.len() as u64 / count.max(1);
     // Of unsigned and signed integers, and of floats.
@@ -86,7 +94,11 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
 /// What ImageJ writes into its own files.
 fn description(plan: &Cutout) -> String {
     let (slices, channels) = (plan.region.size.z, plan.channels() as u64);
-    let mode = if channels > 1 { "composite" } else { "grayscale" };
+    let mode = if channels > 1 {
+        "composite"
+    } else {
+        "grayscale"
+    };
     let mut text = format!(
         "ImageJ=1.54f\nimages={}\nchannels={channels}\nslices={slices}\nhyperstack=true\nmode={mode}\n",
         slices * channels
@@ -103,11 +115,24 @@ fn description(plan: &Cutout) -> String {
         let [least, most] = range(plan);
         let _ = writeln!(text, "min={least:?}\nmax={most:?}");
     }
-    for part in plan.parts().filter(|part| !part.is_there || part.region.size != plan.region.size) {
+    for part in plan
+        .parts()
+        .filter(|part| !part.is_there || part.region.size != plan.region.size)
+    {
         let Xyz { x, y, z } = part.place;
-        let size = if part.is_there { part.region.size } else { Xyz::all(0) };
-        let _ =
-            writeln!(text, "covered_{}={x}-{}_{y}-{}_{z}-{}", part.name, x + size.x, y + size.y, z + size.z);
+        let size = if part.is_there {
+            part.region.size
+        } else {
+            Xyz::all(0)
+        };
+        let _ = writeln!(
+            text,
+            "covered_{}={x}-{}_{y}-{}_{z}-{}",
+            part.name,
+            x + size.x,
+            y + size.y,
+            z + size.z
+        );
     }
     text.push_str("loop=false\n");
     text
@@ -116,12 +141,16 @@ fn description(plan: &Cutout) -> String {
 /// The display range of a channel, least first. ImageJ counts signed integers from the least on.
 fn range(plan: &Cutout) -> [f64; 2] {
     let (lo, hi) = plan.window.unwrap_or(plan.voxel.full_window()).limits();
-    let zero = if plan.voxel == VoxelType::I16 { -f64::from(i16::MIN) } else { 0.0 };
+    let zero = if plan.voxel == VoxelType::I16 {
+        -f64::from(i16::MIN)
+    } else {
+        0.0
+    };
     [lo.min(hi) + zero, lo.max(hi) + zero]
 }
 
-/// The display ranges and look-up tables of the channels: the lengths of the parts, and the parts. The first one says
-/// what and how much follows.
+/// The display ranges and look-up tables of the channels: the lengths of the parts, and the parts.
+/// The first one says what and how much follows.
 fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
     let channels = plan.channels() as u32;
     let mut counts = vec![20, 16 * channels];
@@ -133,11 +162,16 @@ fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
     }
     parts.extend(plan.parts().flat_map(range).flat_map(f64::to_le_bytes));
     for part in plan.parts() {
-        let is_inverted = part.window.map(|window| window.limits()).is_some_and(|(lo, hi)| hi < lo);
+        let is_inverted = part
+            .window
+            .map(|window| window.limits())
+            .is_some_and(|(lo, hi)| hi < lo);
         let colour = Colour::Pure(part.colour.unwrap_or([u8::MAX; 3]));
         let shades = (0..=u8::MAX).map(|shade| if is_inverted { u8::MAX - shade } else { shade });
         let colours: Vec<Rgb> = shades.map(|shade| colour.of_shade(shade)).collect();
-        parts.extend((0..3).flat_map(|component| colours.iter().map(move |colour| colour[component])));
+        parts.extend(
+            (0..3).flat_map(|component| colours.iter().map(move |colour| colour[component])),
+        );
         counts.push(768);
     }
     (counts, parts)
@@ -146,7 +180,14 @@ fn metadata(plan: &Cutout) -> (Vec<u32>, Vec<u8>) {
 /// The number of pixels for each unit of length.
 fn per_unit(size: f64) -> Rational {
     const DIGITS: f64 = 1e9;
-    let (n, d) = if size < 1.0 { (DIGITS, DIGITS * size) } else { (DIGITS / size, DIGITS) };
+    let (n, d) = if size < 1.0 {
+        (DIGITS, DIGITS * size)
+    } else {
+        (DIGITS / size, DIGITS)
+    };
     let whole = |number: f64| (number.round() as u32).max(1);
-    Rational { n: whole(n), d: whole(d) }
+    Rational {
+        n: whole(n),
+        d: whole(d),
+    }
 }

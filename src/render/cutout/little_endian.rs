@@ -7,17 +7,30 @@ use crate::geometry::Xyz;
 use crate::render::plan::Cutout;
 use crate::volume::{Samples, VoxelType, with_samples};
 
-/// Appends voxels as they are stored in files of their type, little-endian. Means of floats are rounded to it.
+/// Appends voxels as they are stored in files of their type, little-endian. Means of floats are
+/// rounded to it.
 pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
     match (samples, voxel) {
         (Samples::F32(values), VoxelType::F16) => {
-            all.extend(values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()));
+            all.extend(
+                values
+                    .iter()
+                    .flat_map(|value| f16::from_f32(*value).to_le_bytes()),
+            );
         }
         (Samples::F64(values), VoxelType::F16) => {
-            all.extend(values.iter().flat_map(|value| f16::from_f64(*value).to_le_bytes()));
+            all.extend(
+                values
+                    .iter()
+                    .flat_map(|value| f16::from_f64(*value).to_le_bytes()),
+            );
         }
         (Samples::F64(values), VoxelType::F32) => {
-            all.extend(values.iter().flat_map(|value| (*value as f32).to_le_bytes()));
+            all.extend(
+                values
+                    .iter()
+                    .flat_map(|value| (*value as f32).to_le_bytes()),
+            );
         }
         (samples, _) if cfg!(target_endian = "little") => {
             with_samples!(samples, voxels => all.extend_from_slice(cast_slice(voxels)));
@@ -41,7 +54,8 @@ pub(super) fn place(part: &[u8], first: Xyz<u64>, size: Xyz<u64>, plan: &Cutout,
     }
 }
 
-/// So many bytes of each component in turn: of a voxel, as NumPy and imaging libraries expect colours, or of a section.
+/// So many bytes of each component in turn: of a voxel, as NumPy and imaging libraries expect
+/// colours, or of a section.
 pub(super) fn interleaved(voxels: Vec<u8>, plan: &Cutout, width: usize) -> Vec<u8> {
     let count = plan.values();
     if count == 1 {

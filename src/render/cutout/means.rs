@@ -1,5 +1,5 @@
-//! Boxes of derived levels whose voxels are means of stored ones. They are made part by part: all stored voxels of a part
-//! are read at once, so that a chunk is not decoded again for each section.
+//! Boxes of derived levels whose voxels are means of stored ones. They are made part by part: all
+//! stored voxels of a part are read at once, so that a chunk is not decoded again for each section.
 
 use super::little_endian::{append, place};
 use crate::geometry::{Patch, Region, Xyz};
@@ -8,7 +8,8 @@ use crate::render::drawing::Drawing;
 use crate::render::plan::Cutout;
 use crate::volume::{BLOCK_BYTES, ReadError, ReadRequest, with_samples};
 
-/// A part is made from as many stored voxels as a chunk has, but at least [`BLOCK_BYTES`] and at most this many bytes.
+/// A part is made from as many stored voxels as a chunk has, but at least [`BLOCK_BYTES`] and at
+/// most this many bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Fills `into` with one component of the box: little-endian, in the order z, y, x.
@@ -18,18 +19,30 @@ pub(super) fn write(
     drawing: &mut Drawing,
     into: &mut [u8],
 ) -> Result<(), ReadError> {
-    let Drawing { block, sums, field, .. } = drawing;
+    let Drawing {
+        block, sums, field, ..
+    } = drawing;
     let (volume, view) = (&plan.components[component], plan.view);
     let shape = volume.shape();
     // Parts end where chunks do, if a chunk has a whole number of the boxes that are averaged.
-    let chunk = shape.chunk.zip(view.downsample, |chunk, step| chunk / step.max(1));
+    let chunk = shape
+        .chunk
+        .zip(view.downsample, |chunk, step| chunk / step.max(1));
     let width = shape.voxel.samples().voxel_bytes() as u64;
-    let most = shape.chunk.volume().saturating_mul(width).clamp(BLOCK_BYTES, MAX_BYTES) / width;
+    let most = shape
+        .chunk
+        .volume()
+        .saturating_mul(width)
+        .clamp(BLOCK_BYTES, MAX_BYTES)
+        / width;
     let most = most / view.downsample.volume().max(1);
     let mut bytes = Vec::new();
     for part in plan.region.blocks(chunk, most) {
         let stored = view.stored_region(&part);
-        volume.read(&ReadRequest::new(plan.time, stored).with(&plan.policy), block)?;
+        volume.read(
+            &ReadRequest::new(plan.time, stored).with(&plan.policy),
+            block,
+        )?;
         for z in part.start.z..part.end().z {
             let (patch, section) = (Patch::section(z, &part), section(&part, z));
             let from = view.stored_region(&section);
@@ -52,5 +65,11 @@ pub(super) fn write(
 
 /// One xy section of a region.
 fn section(region: &Region, z: u64) -> Region {
-    Region { start: Xyz { z, ..region.start }, size: Xyz { z: 1, ..region.size } }
+    Region {
+        start: Xyz { z, ..region.start },
+        size: Xyz {
+            z: 1,
+            ..region.size
+        },
+    }
 }

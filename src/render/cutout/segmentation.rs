@@ -1,9 +1,11 @@
-//! Neuroglancer's `compressed_segmentation`: blocks of 8 × 8 × 8 labels, each a table of its distinct labels and, for each
-//! voxel, an index into the table of as few bits as suffice.
+//! Neuroglancer's `compressed_segmentation`: blocks of 8 × 8 × 8 labels, each a table of its
+//! distinct labels and, for each voxel, an index into the table of as few bits as suffice.
 //!
-//! Format: <https://github.com/google/neuroglancer/tree/master/src/sliceview/compressed_segmentation>. All numbers are
-//! 32-bit little-endian words, and all offsets count words. Blocks that use the same table may share it: the tables
-//! written last are remembered, which finds nearly all repetitions, because labels are coherent in space.
+//! Format:
+//! <https://github.com/google/neuroglancer/tree/master/src/sliceview/compressed_segmentation>. All
+//! numbers are 32-bit little-endian words, and all offsets count words. Blocks that use the same
+//! table may share it: the tables written last are remembered, which finds nearly all repetitions,
+//! because labels are coherent in space.
 
 mod block;
 
@@ -20,12 +22,13 @@ const MAX_TABLE_OFFSET: usize = 1 << 24;
 /// How many recent tables are remembered; a power of two.
 const TABLES: usize = 1 << 10;
 
-/// Encodes one channel of little-endian labels in z, y, x order; `None` if a table would lie beyond what the format can
-/// address.
+/// Encodes one channel of little-endian labels in z, y, x order; `None` if a table would lie beyond
+/// what the format can address.
 pub(super) fn encoded<L: Label>(labels: &[u8], size: Xyz<u64>) -> Option<Vec<u8>> {
     let size = size.map(|extent| extent as usize);
     let grid = size.map(|extent| extent.div_ceil(EDGE));
-    // The file begins with the offset of its only channel; offsets within the channel count from there.
+    // The file begins with the offset of its only channel; offsets within the channel count from
+    // there.
     let headers = WORD * (1 + 2 * grid.x * grid.y * grid.z);
     let mut file = Vec::with_capacity(headers + labels.len() / 8);
     file.extend(1u32.to_le_bytes());
@@ -58,8 +61,8 @@ fn offset_of(place: usize) -> usize {
     place / WORD - 1
 }
 
-/// Reads the blocks along x at a position in y and z, together, because that is the order in memory. Blocks that the
-/// box ends in are padded with their first label.
+/// Reads the blocks along x at a position in y and z, together, because that is the order in
+/// memory. Blocks that the box ends in are padded with their first label.
 fn read<L: Label>(
     blocks: &mut [[L; VOXELS]],
     labels: &[u8],
@@ -68,8 +71,9 @@ fn read<L: Label>(
     first_z: usize,
 ) {
     let (rows, sections) = (EDGE.min(size.y - first_y), EDGE.min(size.z - first_z));
-    let row_at =
-        |y, z| &labels[((first_z + z) * size.y + first_y + y) * size.x * L::BYTES..][..size.x * L::BYTES];
+    let row_at = |y, z| {
+        &labels[((first_z + z) * size.y + first_y + y) * size.x * L::BYTES..][..size.x * L::BYTES]
+    };
     if rows < EDGE || sections < EDGE || !size.x.is_multiple_of(EDGE) {
         let firsts = row_at(0, 0).chunks(EDGE * L::BYTES);
         blocks
@@ -83,7 +87,8 @@ fn read<L: Label>(
             let whole = row_at(y, z).chunks_exact(EDGE * L::BYTES);
             let rest = whole.remainder();
             if let (Some(last), false) = (blocks.last_mut(), rest.is_empty()) {
-                cast_slice_mut::<L, u8>(&mut last[place..place + EDGE])[..rest.len()].copy_from_slice(rest);
+                cast_slice_mut::<L, u8>(&mut last[place..place + EDGE])[..rest.len()]
+                    .copy_from_slice(rest);
             }
             // Apart from the rest, because copies of a known length are faster.
             for (block, row) in blocks.iter_mut().zip(whole) {
@@ -91,7 +96,10 @@ fn read<L: Label>(
             }
         }
     }
-    blocks.as_flattened_mut().iter_mut().for_each(|label| *label = L::from_le(*label));
+    blocks
+        .as_flattened_mut()
+        .iter_mut()
+        .for_each(|label| *label = L::from_le(*label));
 }
 
 /// The ranges of tables written before, by a hash of their labels.
@@ -104,10 +112,14 @@ impl RecentTables {
 
     /// The offset of a table equal to this one, which is appended unless a recent one is equal.
     fn place<L: Label>(&mut self, table: &[L], file: &mut Vec<u8>) -> usize {
-        let mixed = table.iter().fold(0, |mixed, label| block::hash(mixed << 5 ^ label.to_u64() ^ mixed));
+        let mixed = table.iter().fold(0, |mixed, label| {
+            block::hash(mixed << 5 ^ label.to_u64() ^ mixed)
+        });
         let recent = &mut self.0[mixed as usize % TABLES];
         let start = file.len();
-        table.iter().for_each(|label| file.extend_from_slice(label.to_bytes().as_ref()));
+        table
+            .iter()
+            .for_each(|label| file.extend_from_slice(label.to_bytes().as_ref()));
         if file[recent.0..recent.1] == file[start..] {
             file.truncate(start);
         } else {

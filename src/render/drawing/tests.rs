@@ -5,11 +5,17 @@ use std::sync::Arc;
 use super::*;
 use crate::base::color::{Colour, label_colour};
 use crate::base::paint::{Style, Window};
-use crate::geometry::{Level, LevelView, Orthogonal, Placement, Plane, Scaling, TileAddress, Xyz, patch};
+use crate::geometry::{
+    Level, LevelView, Orthogonal, Placement, Plane, Scaling, TileAddress, Xyz, patch,
+};
 use crate::render::plan::Shading;
 use crate::volume::{MemoryVolume, Missing, ReadPolicy, VoxelType};
 
-const SIZE: Xyz<u64> = Xyz { x: 70, y: 53, z: 11 };
+const SIZE: Xyz<u64> = Xyz {
+    x: 70,
+    y: 53,
+    z: 11,
+};
 
 fn value(at: Xyz<u64>) -> u8 {
     ((at.x * 7 + at.y * 31 + at.z * 113) % 251) as u8
@@ -17,18 +23,35 @@ fn value(at: Xyz<u64>) -> u8 {
 
 fn source(voxel: VoxelType, plane: Plane, slice: u64, level: u64, scaling: Scaling) -> Source {
     let volume: Arc<dyn crate::volume::Volume> = match voxel {
-        VoxelType::U64 => Arc::new(MemoryVolume::of(voxel, SIZE, |at| u64::from(value(at)) << 40)),
+        VoxelType::U64 => Arc::new(MemoryVolume::of(voxel, SIZE, |at| {
+            u64::from(value(at)) << 40
+        })),
         _ => Arc::new(MemoryVolume::of(voxel, SIZE, value)),
     };
     let level = Level::new(level).unwrap();
     let view = LevelView::choose(level, &[(Level::FULL, 1, SIZE)], scaling).unwrap();
-    let address = TileAddress { plane, level, slice, row: 0, column: 0 };
+    let address = TileAddress {
+        plane,
+        level,
+        slice,
+        row: 0,
+        column: 0,
+    };
     let patch = patch(&address, &view, Placement::default(), Orthogonal::Stored);
-    Source { volume, time: 0, view, patch, missing: Missing::default() }
+    Source {
+        volume,
+        time: 0,
+        view,
+        patch,
+        missing: Missing::default(),
+    }
 }
 
 fn shading(window: Window) -> Shading {
-    Shading { window, gamma: None }
+    Shading {
+        window,
+        gamma: None,
+    }
 }
 
 fn pixels(picture: &Picture) -> Vec<u8> {
@@ -62,7 +85,10 @@ fn every_plane_and_level_is_the_mean_of_its_boxes() {
             for level in 0..4 {
                 let source = source(VoxelType::U8, plane, 1, level, scaling);
                 let (view, size) = (source.view, source.view.size);
-                let got = pixels(&Picture::Grey(Layer { source, shading: shading(Window::AsStored) }));
+                let got = pixels(&Picture::Grey(Layer {
+                    source,
+                    shading: shading(Window::AsStored),
+                }));
                 for row in 0..size[plane.row_axis()] {
                     for column in 0..size[plane.column_axis()] {
                         let voxels = averaged(plane.place(1, row, column), &view);
@@ -89,7 +115,9 @@ fn labels_are_picked_and_never_blended() {
             let got = pixels(&Picture::Labels(source));
             for row in 0..size[plane.row_axis()] {
                 for column in 0..size[plane.column_axis()] {
-                    let first = plane.place(1, row, column).zip(view.downsample, |a, b| a * b);
+                    let first = plane
+                        .place(1, row, column)
+                        .zip(view.downsample, |a, b| a * b);
                     let at = 3 * (row as usize * TILE + column as usize);
                     assert_eq!(
                         got[at..at + 3],
@@ -110,7 +138,10 @@ fn colours_add_up_and_stop_at_white() {
     };
     let bright = layer(Window::Whole { lo: 0, hi: 125 });
     let plain = layer(Window::AsStored);
-    let got = pixels(&Picture::Composite(vec![(bright, Colour::Yellow), (plain, Colour::Magenta)]));
+    let got = pixels(&Picture::Composite(vec![
+        (bright, Colour::Yellow),
+        (plain, Colour::Magenta),
+    ]));
     for (x, y) in [(0, 0), (33, 20), (69, 52)] {
         let v = u32::from(value(Xyz::new(x, y, 3)));
         let twice = (v * 510 + 125) / 250;
@@ -130,7 +161,10 @@ fn a_layer_outside_leaves_the_others_as_they_are() {
     let mut outside = inside.clone();
     outside.source.patch = None;
     let alone = Picture::Composite(vec![(inside.clone(), Colour::Red)]);
-    let both = Picture::Composite(vec![(outside.clone(), Colour::Green), (inside, Colour::Red)]);
+    let both = Picture::Composite(vec![
+        (outside.clone(), Colour::Green),
+        (inside, Colour::Red),
+    ]);
     assert!(pixels(&alone) == pixels(&both));
     assert!(Picture::Grey(outside).is_black());
 }

@@ -15,14 +15,20 @@ pub(super) struct Bits {
 
 impl From<Code> for Bits {
     fn from(code: Code) -> Self {
-        Self { bits: code.bits.into(), count: code.length.into() }
+        Self {
+            bits: code.bits.into(),
+            count: code.length.into(),
+        }
     }
 }
 
 impl Bits {
     /// Appends `bits`; together at most 56.
     pub fn then(self, Bits { bits, count }: Bits) -> Self {
-        Self { bits: self.bits | bits << self.count, count: self.count + count }
+        Self {
+            bits: self.bits | bits << self.count,
+            count: self.count + count,
+        }
     }
 }
 
@@ -38,7 +44,11 @@ pub(super) struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// Starts at the front of `out`, which must be at least 8 bytes longer than the output.
     pub fn new(out: &'a mut [u8]) -> Self {
-        Self { out, pending: 0, count: 0 }
+        Self {
+            out,
+            pending: 0,
+            count: 0,
+        }
     }
 
     /// Writes some bits; up to 7 stay pending.
@@ -50,12 +60,18 @@ impl<'a> Writer<'a> {
 
     /// Pads the current byte with zeros.
     pub fn align(&mut self) {
-        self.bits(Bits { bits: 0, count: self.count.wrapping_neg() % 8 });
+        self.bits(Bits {
+            bits: 0,
+            count: self.count.wrapping_neg() % 8,
+        });
     }
 
     /// Writes the codes of `words`.
     pub fn words(&mut self, words: &[[u8; 8]], pairs: &Pairs) {
-        let begun = Writer { out: std::mem::take(&mut self.out), ..*self };
+        let begun = Writer {
+            out: std::mem::take(&mut self.out),
+            ..*self
+        };
         *self = coded(words, pairs, begun);
     }
 
@@ -81,12 +97,20 @@ impl<'a> Writer<'a> {
 
 /// Writes the codes of `words` with the writer `begun`, and returns it.
 ///
-/// Works on a copy of the writer, so that pending bits stay in registers. Not inlined into `walk`: that took up to 1.8
-/// times as long, for an unknown reason.
+/// Works on a copy of the writer, so that pending bits stay in registers. Not inlined into `walk`:
+/// that took up to 1.8 times as long, for an unknown reason.
 #[inline(never)]
 fn coded<'a>(words: &[[u8; 8]], pairs: &Pairs, begun: Writer<'a>) -> Writer<'a> {
-    let Writer { out, pending, count } = begun;
-    let mut writer = Writer { out, pending, count };
+    let Writer {
+        out,
+        pending,
+        count,
+    } = begun;
+    let mut writer = Writer {
+        out,
+        pending,
+        count,
+    };
     for [a, b, c, d, e, f, g, h] in words {
         let ((low, n), (high, m)) = (pairs.four([*a, *b, *c, *d]), pairs.four([*e, *f, *g, *h]));
         writer.add(low, n);

@@ -1,8 +1,10 @@
-//! A zlib stream for filtered micrographs: Huffman codes for all bytes, and matches only for runs of zeros.
+//! A zlib stream for filtered micrographs: Huffman codes for all bytes, and matches only for runs
+//! of zeros.
 //!
-//! Match search takes most of an encoder's time and finds nothing in sensor noise. Filtered flat areas are zeros, which
-//! are found eight at a time. The output is one dynamic block (RFC 1951, section 3.2.7) in a zlib stream (RFC 1950): a
-//! first pass counts bytes and a second one writes their codes, both in pairs.
+//! Match search takes most of an encoder's time and finds nothing in sensor noise. Filtered flat
+//! areas are zeros, which are found eight at a time. The output is one dynamic block (RFC 1951,
+//! section 3.2.7) in a zlib stream (RFC 1950): a first pass counts bytes and a second one writes
+//! their codes, both in pairs.
 
 use simd_adler32::adler32;
 
@@ -14,7 +16,9 @@ use super::pairs::Pairs;
 const SYMBOLS: usize = 286;
 const END_OF_BLOCK: usize = 256;
 /// The order in which a block lists the lengths of its code length codes (RFC 1951, section 3.2.7).
-const LENGTH_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
+const LENGTH_ORDER: [usize; 19] = [
+    16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
+];
 /// Four codes of at most 14 bits and up to 7 pending bits fit 64 bits.
 const LONGEST_CODE: usize = 14;
 /// Codes of code lengths have at most 7 bits.
@@ -43,7 +47,12 @@ impl<'a> Stream<'a> {
         let header = header(&lengths);
         let header_bits: u64 = header.iter().map(|bits| u64::from(bits.count)).sum();
         let length = (header_bits + bits(&counts, &lengths)).div_ceil(8) as usize + CHECKSUM;
-        Self { bytes, codes: Codes::from_lengths(&lengths, pairs), header, length }
+        Self {
+            bytes,
+            codes: Codes::from_lengths(&lengths, pairs),
+            header,
+            length,
+        }
     }
 
     /// Its length in bytes.
@@ -53,13 +62,19 @@ impl<'a> Stream<'a> {
 
     /// Writes it to the front of `out`, which has room for [`SLACK`] bytes more.
     pub fn write(&self, out: &mut [u8]) {
-        let mut coder = Coder { writer: Writer::new(out), codes: &self.codes };
+        let mut coder = Coder {
+            writer: Writer::new(out),
+            codes: &self.codes,
+        };
         self.header.iter().for_each(|bits| coder.writer.bits(*bits));
         walk(self.bytes, &mut coder);
         let Coder { mut writer, codes } = coder;
         writer.bits(codes.single[END_OF_BLOCK].into());
         writer.align();
-        writer.bits(Bits { bits: u64::from(adler32(&self.bytes).swap_bytes()), count: 32 });
+        writer.bits(Bits {
+            bits: u64::from(adler32(&self.bytes).swap_bytes()),
+            count: 32,
+        });
     }
 }
 
@@ -89,7 +104,12 @@ fn walk(bytes: &[u8], sink: &mut impl Sink) {
 fn leading(words: &[[u8; 8]], alike: impl Fn(u64) -> bool) -> usize {
     const BLOCK: usize = 16;
     let is = |word: &[u8; 8]| alike(u64::from_ne_bytes(*word));
-    let singly = |words: &[[u8; 8]]| words.iter().position(|word| !is(word)).unwrap_or(words.len());
+    let singly = |words: &[[u8; 8]]| {
+        words
+            .iter()
+            .position(|word| !is(word))
+            .unwrap_or(words.len())
+    };
     let near = singly(&words[..words.len().min(BLOCK)]);
     if near < BLOCK {
         return near;
@@ -111,7 +131,8 @@ fn zeros(mut run: usize, sink: &mut impl Sink) {
     (0..run).for_each(|_| sink.byte(0));
 }
 
-/// The symbol of a match length, and the value and number of its extra bits (RFC 1951, section 3.2.5).
+/// The symbol of a match length, and the value and number of its extra bits (RFC 1951, section
+/// 3.2.5).
 fn length_symbol(length: usize) -> (usize, u64, u32) {
     if length == LONGEST_MATCH {
         return (285, 0, 0);
@@ -142,7 +163,11 @@ struct Counts<'a> {
 impl<'a> Counts<'a> {
     fn count(bytes: &[u8], pairs: &'a mut Pairs) -> Self {
         pairs.clear();
-        let mut counts = Self { pairs, bytes: [0; 256], matches: [0; LONGEST_MATCH + 1] };
+        let mut counts = Self {
+            pairs,
+            bytes: [0; 256],
+            matches: [0; LONGEST_MATCH + 1],
+        };
         walk(bytes, &mut counts);
         counts
     }
@@ -150,7 +175,9 @@ impl<'a> Counts<'a> {
     fn total(&self) -> [u32; SYMBOLS] {
         let mut all = [0; SYMBOLS];
         all[..256].copy_from_slice(&self.pairs.totals());
-        all.iter_mut().zip(&self.bytes).for_each(|(sum, count)| *sum += count);
+        all.iter_mut()
+            .zip(&self.bytes)
+            .for_each(|(sum, count)| *sum += count);
         self.matches
             .iter()
             .enumerate()
@@ -178,10 +205,18 @@ impl Sink for Counts<'_> {
 
 /// The total length of the codes of these symbols in bits, including extra bits and distances.
 fn bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
-    let following =
-        |symbol: usize| if symbol > END_OF_BLOCK { extra_bits(symbol) + DISTANCE_BITS } else { 0 };
+    let following = |symbol: usize| {
+        if symbol > END_OF_BLOCK {
+            extra_bits(symbol) + DISTANCE_BITS
+        } else {
+            0
+        }
+    };
     let each = counts.iter().zip(lengths).zip(0..);
-    each.map(|((n, length), symbol)| u64::from(*n) * u64::from(u32::from(*length) + following(symbol))).sum()
+    each.map(|((n, length), symbol)| {
+        u64::from(*n) * u64::from(u32::from(*length) + following(symbol))
+    })
+    .sum()
 }
 
 struct Codes<'a> {
@@ -200,11 +235,20 @@ impl<'a> Codes<'a> {
         }
         let run = |length: usize| {
             let (symbol, extra, count) = length_symbol(length);
-            let extra_and_distance = Bits { bits: extra, count: count + DISTANCE_BITS };
-            Bits::from(single[0]).then(single[symbol].into()).then(extra_and_distance)
+            let extra_and_distance = Bits {
+                bits: extra,
+                count: count + DISTANCE_BITS,
+            };
+            Bits::from(single[0])
+                .then(single[symbol].into())
+                .then(extra_and_distance)
         };
         let runs = (0..=LONGEST_MATCH).map(run).collect();
-        Self { pairs, single, runs }
+        Self {
+            pairs,
+            single,
+            runs,
+        }
     }
 }
 
@@ -223,28 +267,47 @@ impl Sink for Coder<'_> {
     }
 
     fn byte(&mut self, byte: u8) {
-        self.writer.bits(self.codes.single[usize::from(byte)].into());
+        self.writer
+            .bits(self.codes.single[usize::from(byte)].into());
     }
 }
 
 /// The header of a stream and of its only block, with dynamic codes, given by their lengths.
 fn header(lengths: &[u8]) -> Vec<Bits> {
-    let used = lengths.iter().rposition(|length| *length > 0).map_or(0, |last| last + 1).max(257);
+    let used = lengths
+        .iter()
+        .rposition(|length| *length > 0)
+        .map_or(0, |last| last + 1)
+        .max(257);
     // One distance: 1, whose code has one bit.
     let words = run_lengths(&[&lengths[..used], &[1]].concat());
     let mut counts = [0u32; 19];
     words.iter().for_each(|word| counts[word.symbol] += 1);
     let length_lengths = huffman::lengths(&counts, LONGEST_LENGTH_CODE);
     let codes = huffman::codes(&length_lengths);
-    let listed =
-        LENGTH_ORDER.iter().rposition(|symbol| length_lengths[*symbol] > 0).map_or(4, |last| last + 1).max(4);
+    let listed = LENGTH_ORDER
+        .iter()
+        .rposition(|symbol| length_lengths[*symbol] > 0)
+        .map_or(4, |last| last + 1)
+        .max(4);
     // Deflate with a window of 32 KiB; the second byte makes the 16-bit header a multiple of 31.
     let stream = [(0x78, 8), (0x01, 8)];
-    let block = [(1, 1), (2, 2), (used as u64 - 257, 5), (0, 5), (listed as u64 - 4, 4)];
-    let listed = LENGTH_ORDER[..listed].iter().map(|symbol| (u64::from(length_lengths[*symbol]), 3));
+    let block = [
+        (1, 1),
+        (2, 2),
+        (used as u64 - 257, 5),
+        (0, 5),
+        (listed as u64 - 4, 4),
+    ];
+    let listed = LENGTH_ORDER[..listed]
+        .iter()
+        .map(|symbol| (u64::from(length_lengths[*symbol]), 3));
     let words = words.iter().flat_map(|word| {
         let code = codes[word.symbol];
-        [(u64::from(code.bits), u32::from(code.length)), (word.extra, word.bits)]
+        [
+            (u64::from(code.bits), u32::from(code.length)),
+            (word.extra, word.bits),
+        ]
     });
     stream
         .into_iter()
@@ -265,7 +328,11 @@ struct LengthWord {
 
 /// Run-length encodes code lengths: 16 repeats the last one, 17 and 18 repeat 0.
 fn run_lengths(lengths: &[u8]) -> Vec<LengthWord> {
-    let word = |symbol: usize, extra: usize, bits: u32| LengthWord { symbol, extra: extra as u64, bits };
+    let word = |symbol: usize, extra: usize, bits: u32| LengthWord {
+        symbol,
+        extra: extra as u64,
+        bits,
+    };
     let mut words = Vec::with_capacity(lengths.len());
     for group in lengths.chunk_by(|a, b| a == b) {
         let value = usize::from(group[0]);
@@ -304,11 +371,18 @@ mod tests {
         known.write(&mut stream);
         let stream = &stream[..known.len()];
         let mut out = vec![0; bytes.len()];
-        let length = libdeflater::Decompressor::new().zlib_decompress(stream, &mut out).unwrap();
-        assert!(length == bytes.len() && out == bytes, "libdeflate reads something else");
+        let length = libdeflater::Decompressor::new()
+            .zlib_decompress(stream, &mut out)
+            .unwrap();
+        assert!(
+            length == bytes.len() && out == bytes,
+            "libdeflate reads something else"
+        );
         // The length must match exactly: both decoders read to the last byte of the checksum.
         assert!(
-            libdeflater::Decompressor::new().zlib_decompress(&stream[..stream.len() - 1], &mut out).is_err()
+            libdeflater::Decompressor::new()
+                .zlib_decompress(&stream[..stream.len() - 1], &mut out)
+                .is_err()
         );
         let miniz = miniz_oxide::inflate::decompress_to_vec_zlib(stream).unwrap();
         assert!(miniz == bytes, "miniz reads something else");
@@ -318,14 +392,18 @@ mod tests {
     fn short_flat_and_rare_streams_come_back() {
         comes_back(&[]);
         comes_back(&[7]);
-        for length in [1, 7, 8, 9, 15, 16, 17, 258, 259, 260, 261, 264, 265, 517, 518, 519, 520, 5000] {
+        for length in [
+            1, 7, 8, 9, 15, 16, 17, 258, 259, 260, 261, 264, 265, 517, 518, 519, 520, 5000,
+        ] {
             comes_back(&vec![0; length]);
             comes_back(&vec![9; length]);
             let mut ending = vec![0; length];
             ending.push(1);
             comes_back(&ending);
         }
-        let skewed = (0..24u8).flat_map(|i| std::iter::repeat_n(i, 1 << i.min(17))).collect::<Vec<u8>>();
+        let skewed = (0..24u8)
+            .flat_map(|i| std::iter::repeat_n(i, 1 << i.min(17)))
+            .collect::<Vec<u8>>();
         comes_back(&skewed);
     }
 
@@ -348,7 +426,11 @@ mod tests {
         assert_eq!(length_symbol(130), (280, 15, 4));
         assert_eq!(length_symbol(257), (284, 30, 5));
         assert_eq!(length_symbol(258), (285, 0, 0));
-        assert!((3..=258).map(length_symbol).all(|(symbol, _, extra)| extra_bits(symbol) == extra));
+        assert!(
+            (3..=258)
+                .map(length_symbol)
+                .all(|(symbol, _, extra)| extra_bits(symbol) == extra)
+        );
     }
 
     proptest! {

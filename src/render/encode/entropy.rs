@@ -1,12 +1,17 @@
 //! The entropy of bytes, from the count of each value.
 
-/// The approximate size of the coded bytes, in bits, if code lengths could be fractional. Words of zeros are not
-/// counted: most of them become matches.
+/// The approximate size of the coded bytes, in bits, if code lengths could be fractional. Words of
+/// zeros are not counted: most of them become matches.
 pub(super) fn entropy(bytes: &[u8]) -> f32 {
     // In four tables: with one, runs of equal bytes would wait for each other's increments.
     let mut tables = [[0u32; 256]; 4];
     let [one, two, three, four] = &mut tables;
-    for word in bytes.as_chunks::<8>().0.iter().filter(|word| **word != [0; 8]) {
+    for word in bytes
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .filter(|word| **word != [0; 8])
+    {
         let [a, b, c, d, e, f, g, h] = word.map(usize::from);
         one[a] += 1;
         two[b] += 1;
@@ -17,14 +22,19 @@ pub(super) fn entropy(bytes: &[u8]) -> f32 {
         three[g] += 1;
         four[h] += 1;
     }
-    let counts: [u32; 256] = std::array::from_fn(|byte| one[byte] + two[byte] + three[byte] + four[byte]);
+    let counts: [u32; 256] =
+        std::array::from_fn(|byte| one[byte] + two[byte] + three[byte] + four[byte]);
     let all: u32 = counts.iter().sum();
     weighed(all) - counts.iter().map(|count| weighed(*count)).sum::<f32>()
 }
 
 /// A number times its binary logarithm; 0 for 0 and for 1.
 fn weighed(count: u32) -> f32 {
-    if count > 1 { count as f32 * (count as f32).log2() } else { 0.0 }
+    if count > 1 {
+        count as f32 * (count as f32).log2()
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]

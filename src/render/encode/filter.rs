@@ -1,9 +1,9 @@
 //! PNG filters: the difference between each byte and a prediction from its neighbours.
 //!
-//! The five predictors are those of the PNG specification (third edition, section 9). One filter is used for a whole
-//! tile: the sensor noise of micrographs is similar in all rows, and one choice costs less than 512. The filter with
-//! the lowest entropy on a few rows is chosen. All loops run over slices of equal length, so that the compiler
-//! vectorises them.
+//! The five predictors are those of the PNG specification (third edition, section 9). One filter is
+//! used for a whole tile: the sensor noise of micrographs is similar in all rows, and one choice
+//! costs less than 512. The filter with the lowest entropy on a few rows is chosen. All loops run
+//! over slices of equal length, so that the compiler vectorises them.
 
 use super::entropy::entropy;
 use crate::base::simd::multiversion;
@@ -22,11 +22,18 @@ pub(super) enum Filter {
 const SAMPLED_ROWS: usize = 16;
 
 impl Filter {
-    const ALL: [Filter; 5] = [Filter::None, Filter::Sub, Filter::Up, Filter::Average, Filter::Paeth];
+    const ALL: [Filter; 5] = [
+        Filter::None,
+        Filter::Sub,
+        Filter::Up,
+        Filter::Average,
+        Filter::Paeth,
+    ];
 
     /// The filter with the lowest entropy on a sample of the rows.
     ///
-    /// `pixels` are rows of `row` bytes without gaps, `pixel` bytes per pixel; `spare` is overwritten.
+    /// `pixels` are rows of `row` bytes without gaps, `pixel` bytes per pixel; `spare` is
+    /// overwritten.
     pub fn choose(pixels: &[u8], row: usize, pixel: usize, spare: &mut Vec<u8>) -> Filter {
         let rows = pixels.len() / row;
         let apart = (rows / SAMPLED_ROWS).max(1);
@@ -34,7 +41,9 @@ impl Filter {
             spare.clear();
             for number in (apart / 2..rows).step_by(apart) {
                 let line = &pixels[number * row..][..row];
-                let above = number.checked_sub(1).map(|above| &pixels[above * row..][..row]);
+                let above = number
+                    .checked_sub(1)
+                    .map(|above| &pixels[above * row..][..row]);
                 filter.append(line, above, pixel, spare);
             }
             entropy(spare)
@@ -79,11 +88,15 @@ impl Filter {
 
 /// The sum of the absolute values of the bytes, taken as signed numbers.
 fn sum(filtered: &[u8]) -> u64 {
-    filtered.iter().map(|byte| u64::from(byte.cast_signed().unsigned_abs())).sum()
+    filtered
+        .iter()
+        .map(|byte| u64::from(byte.cast_signed().unsigned_abs()))
+        .sum()
 }
 
-/// Filters all rows into `out`, each with the filter whose differences have the smallest sum: the heuristic
-/// of the specification (section 12.7), and the one from which libdeflate's matching gains most.
+/// Filters all rows into `out`, each with the filter whose differences have the smallest sum: the
+/// heuristic of the specification (section 12.7), and the one from which libdeflate's matching
+/// gains most.
 pub(super) fn least_sum(pixels: &[u8], row: usize, pixel: usize, out: &mut Vec<u8>) {
     out.clear();
     let mut above = None;
@@ -125,15 +138,22 @@ multiversion! {
     }
 }
 
-/// Half the sum of two bytes, rounded down, without a wider type, which would halve the bytes per vector.
+/// Half the sum of two bytes, rounded down, without a wider type, which would halve the bytes per
+/// vector.
 fn half_sum(a: u8, b: u8) -> u8 {
     (a & b) + ((a ^ b) >> 1)
 }
 
-/// Subtracts a prediction from each byte of a row after its first pixel; `guess` predicts it from the bytes to the
-/// left, above, and above left.
+/// Subtracts a prediction from each byte of a row after its first pixel; `guess` predicts it from
+/// the bytes to the left, above, and above left.
 #[inline(always)]
-fn guessed(row: &[u8], above: &[u8], pixel: usize, rest: &mut [u8], guess: impl Fn(u8, u8, u8) -> u8) {
+fn guessed(
+    row: &[u8],
+    above: &[u8],
+    pixel: usize,
+    rest: &mut [u8],
+    guess: impl Fn(u8, u8, u8) -> u8,
+) {
     const BLOCK: usize = 64;
     let Some(last) = row.len().checked_sub(BLOCK).filter(|last| *last >= pixel) else {
         for at in pixel..row.len() {
@@ -171,20 +191,30 @@ multiversion! {
     }
 }
 
-/// The Paeth predictor: whichever of left, above and corner is nearest to left + above - corner, in this
-/// order.
+/// The Paeth predictor: whichever of left, above and corner is nearest to left + above - corner, in
+/// this order.
 ///
-/// In bytes, so that vectors hold more of them: if left and above are on the same side of the corner, the
-/// guess's distance to it is the sum of its distances to the two, else their difference.
+/// In bytes, so that vectors hold more of them: if left and above are on the same side of the
+/// corner, the guess's distance to it is the sum of its distances to the two, else their
+/// difference.
 fn predict(left: u8, above: u8, corner: u8) -> u8 {
     let (to_left, to_above) = (distance(above, corner), distance(left, corner));
     let same_side = (left >= corner) == (above >= corner);
-    let to_corner = if same_side { to_left.saturating_add(to_above) } else { distance(to_left, to_above) };
+    let to_corner = if same_side {
+        to_left.saturating_add(to_above)
+    } else {
+        distance(to_left, to_above)
+    };
     let other = if to_above <= to_corner { above } else { corner };
-    if (to_left <= to_above) & (to_left <= to_corner) { left } else { other }
+    if (to_left <= to_above) & (to_left <= to_corner) {
+        left
+    } else {
+        other
+    }
 }
 
-/// The distance of two bytes. (`abs_diff` compiles to 32-bit arithmetic: a quarter as many per vector.)
+/// The distance of two bytes. (`abs_diff` compiles to 32-bit arithmetic: a quarter as many per
+/// vector.)
 fn distance(a: u8, b: u8) -> u8 {
     a.saturating_sub(b) | b.saturating_sub(a)
 }
@@ -204,10 +234,19 @@ mod tests {
         };
         let minus = |n: u8| n.wrapping_neg();
         assert_eq!(filtered(Filter::None, Some(&above)), [0, 11, 19, 40, 5]);
-        assert_eq!(filtered(Filter::Sub, Some(&above)), [1, 11, 8, 21, minus(35)]);
+        assert_eq!(
+            filtered(Filter::Sub, Some(&above)),
+            [1, 11, 8, 21, minus(35)]
+        );
         assert_eq!(filtered(Filter::Up, Some(&above)), [2, 1, minus(1), 10, 11]);
-        assert_eq!(filtered(Filter::Average, Some(&above)), [3, 6, 4, 16, 5u8.wrapping_sub(145)]);
-        assert_eq!(filtered(Filter::Paeth, Some(&above)), [4, 1, minus(1), 10, 11]);
+        assert_eq!(
+            filtered(Filter::Average, Some(&above)),
+            [3, 6, 4, 16, 5u8.wrapping_sub(145)]
+        );
+        assert_eq!(
+            filtered(Filter::Paeth, Some(&above)),
+            [4, 1, minus(1), 10, 11]
+        );
         assert_eq!(filtered(Filter::Average, None), [3, 11, 14, 31, minus(15)]);
         assert_eq!(filtered(Filter::Paeth, None), [4, 11, 8, 21, minus(35)]);
         assert_eq!(filtered(Filter::Up, None), [2, 11, 19, 40, 5]);
@@ -276,7 +315,9 @@ mod tests {
 
     #[test]
     fn the_choice_follows_the_picture() {
-        let rows = |f: fn(usize, usize) -> u8| (0..64 * 64).map(|i| f(i % 64, i / 64)).collect::<Vec<u8>>();
+        let rows = |f: fn(usize, usize) -> u8| {
+            (0..64 * 64).map(|i| f(i % 64, i / 64)).collect::<Vec<u8>>()
+        };
         let choose = |pixels: &[u8]| Filter::choose(pixels, 64, 1, &mut Vec::new());
         assert_eq!(choose(&rows(|_, _| 0)), Filter::None);
         assert_eq!(choose(&rows(|x, _| (x * x) as u8)), Filter::Up);

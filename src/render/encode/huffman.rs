@@ -1,7 +1,8 @@
 //! Length-limited Huffman codes, as deflate uses them (RFC 1951, section 3.2.2).
 //!
-//! Lengths come from the usual merging of the two rarest nodes. Lengths above the limit are reduced to it, and others
-//! extended until the code is complete again, as in zlib: slightly worse than optimal, and fast.
+//! Lengths come from the usual merging of the two rarest nodes. Lengths above the limit are reduced
+//! to it, and others extended until the code is complete again, as in zlib: slightly worse than
+//! optimal, and fast.
 
 /// Upper bound of the unlimited code lengths.
 const LONGEST: usize = 32;
@@ -15,7 +16,8 @@ pub(super) struct Code {
 
 /// Code lengths for symbols with these counts; 0 for a count of 0, at most `limit`.
 ///
-/// A single symbol gets a code of one bit. At most 286 symbols, of which at most 2^`limit` may occur.
+/// A single symbol gets a code of one bit. At most 286 symbols, of which at most 2^`limit` may
+/// occur.
 pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
     let mut symbols: Vec<(u32, u16)> = counts
         .iter()
@@ -44,7 +46,8 @@ pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
 
 /// The number of leaves of the Huffman tree at each depth, for symbols sorted by count.
 ///
-/// Inner nodes are created in order of count: the two rarest are at the front of the leaves or of the nodes.
+/// Inner nodes are created in order of count: the two rarest are at the front of the leaves or of
+/// the nodes.
 fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
     let leaves = symbols.len();
     let mut counts: Vec<u64> = symbols.iter().map(|(count, _)| u64::from(*count)).collect();
@@ -79,11 +82,15 @@ fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1]
         of_length[limit] += std::mem::take(&mut of_length[length]);
     }
     let room = 1u64 << limit;
-    let mut taken: u64 = (1..=limit).map(|length| u64::from(of_length[length]) << (limit - length)).sum();
+    let mut taken: u64 = (1..=limit)
+        .map(|length| u64::from(of_length[length]) << (limit - length))
+        .sum();
     while taken > room {
-        // One code of `limit` bits becomes the sibling of a shorter code, which grows by a bit: this frees
-        // one slot.
-        let Some(shorter) = (1..limit).rev().find(|length| of_length[*length] > 0) else { break };
+        // One code of `limit` bits becomes the sibling of a shorter code, which grows by a bit:
+        // this frees one slot.
+        let Some(shorter) = (1..limit).rev().find(|length| of_length[*length] > 0) else {
+            break;
+        };
         of_length[limit] -= 1;
         of_length[shorter] -= 1;
         of_length[shorter + 1] += 2;
@@ -95,7 +102,9 @@ fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1]
 /// The canonical codes for lengths of at most 15 (RFC 1951, section 3.2.2).
 pub(super) fn codes(lengths: &[u8]) -> Vec<Code> {
     let mut counts = [0u16; 16];
-    lengths.iter().for_each(|length| counts[usize::from(length & 15)] += 1);
+    lengths
+        .iter()
+        .for_each(|length| counts[usize::from(length & 15)] += 1);
     counts[0] = 0;
     let mut next = [0u16; 16];
     for length in 1..16 {
@@ -123,7 +132,10 @@ mod tests {
     fn the_example_of_the_standard_comes_out() {
         // RFC 1951, section 3.2.2: ABCDEFGH with lengths 3, 3, 3, 3, 3, 2, 4, 4.
         let codes = codes(&[3, 3, 3, 3, 3, 2, 4, 4]);
-        let reversed = |value: u16, length: u8| Code { bits: value.reverse_bits() >> (16 - length), length };
+        let reversed = |value: u16, length: u8| Code {
+            bits: value.reverse_bits() >> (16 - length),
+            length,
+        };
         assert_eq!(codes[0], reversed(0b010, 3));
         assert_eq!(codes[5], reversed(0b00, 2));
         assert_eq!(codes[7], reversed(0b1111, 4));
@@ -147,7 +159,11 @@ mod tests {
     }
 
     fn is_complete(lengths: &[u8], limit: usize) {
-        let taken: u64 = lengths.iter().filter(|n| **n > 0).map(|n| 1u64 << (limit - usize::from(*n))).sum();
+        let taken: u64 = lengths
+            .iter()
+            .filter(|n| **n > 0)
+            .map(|n| 1u64 << (limit - usize::from(*n)))
+            .sum();
         assert_eq!(taken, 1 << limit, "{lengths:?}");
     }
 

@@ -1,14 +1,15 @@
-//! Tables indexed by pairs of bytes: first the count of each pair, then the concatenated codes of its two bytes.
+//! Tables indexed by pairs of bytes: first the count of each pair, then the concatenated codes of
+//! its two bytes.
 //!
-//! Two bytes cost one count and one lookup instead of two. The tables have 65,536 entries; filling and summing them
-//! is vectorised and takes a few microseconds. Few entries are touched in between, since filtered noise is near 0.
-//! Codes and lengths are in separate tables, which saves masking.
+//! Two bytes cost one count and one lookup instead of two. The tables have 65,536 entries; filling
+//! and summing them is vectorised and takes a few microseconds. Few entries are touched in between,
+//! since filtered noise is near 0. Codes and lengths are in separate tables, which saves masking.
 
 use super::huffman::Code;
 use crate::base::simd::multiversion;
 
-/// An entry for each pair, read as a little-endian number: 256 rows by the second byte, 256 columns by the
-/// first.
+/// An entry for each pair, read as a little-endian number: 256 rows by the second byte, 256 columns
+/// by the first.
 type Table<T> = [T; 1 << 16];
 
 /// Tables of all pairs of bytes: 320 KiB, reused from tile to tile.
@@ -22,7 +23,10 @@ pub(super) struct Pairs {
 
 impl Default for Pairs {
     fn default() -> Self {
-        Self { numbers: Box::new([0; 1 << 16]), lengths: Box::new([0; 1 << 16]) }
+        Self {
+            numbers: Box::new([0; 1 << 16]),
+            lengths: Box::new([0; 1 << 16]),
+        }
     }
 }
 

@@ -33,7 +33,9 @@ impl Job for Test {
     }
 
     fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>> {
-        self.wanted.load(Ordering::Relaxed).then_some(self as Box<dyn Job>)
+        self.wanted
+            .load(Ordering::Relaxed)
+            .then_some(self as Box<dyn Job>)
     }
 }
 
@@ -65,10 +67,20 @@ fn client(number: u8) -> Demand {
 }
 
 fn submit(pool: &RenderPool, by: u8) -> Handle {
-    let ((tell, told), (go, gone), wanted) = (channel(), channel(), Arc::new(AtomicBool::new(true)));
-    let job = Test { told: tell, go: gone, wanted: Arc::clone(&wanted) };
+    let ((tell, told), (go, gone), wanted) =
+        (channel(), channel(), Arc::new(AtomicBool::new(true)));
+    let job = Test {
+        told: tell,
+        go: gone,
+        wanted: Arc::clone(&wanted),
+    };
     let ticket = pool.submit(None, client(by), Box::new(job));
-    Handle { told, go, wanted, ticket }
+    Handle {
+        told,
+        go,
+        wanted,
+        ticket,
+    }
 }
 
 fn pool(queue: usize) -> RenderPool {
@@ -80,7 +92,10 @@ fn a_full_queue_refuses_and_an_emptied_one_takes_again() {
     let pool = pool(0);
     let running = submit(&pool, 1);
     running.has_begun();
-    assert_eq!(submit(&pool, 2).told.recv(), Ok(Became::Refused(Busy { waiting: 0 })));
+    assert_eq!(
+        submit(&pool, 2).told.recv(),
+        Ok(Became::Refused(Busy { waiting: 0 }))
+    );
     running.go();
     let next = submit(&pool, 2);
     next.has_begun();
@@ -169,7 +184,11 @@ fn idle_work_takes_the_place_of_a_job_and_gives_it_back() {
     pool.run_idle(|_| panic!("there is no other place"));
     let displaced = submit(&pool, 1);
     let waiting = submit(&pool, 1);
-    assert_eq!(displaced.told.recv(), Ok(Became::Refused(Busy { waiting: 1 })), "one may wait");
+    assert_eq!(
+        displaced.told.recv(),
+        Ok(Became::Refused(Busy { waiting: 1 })),
+        "one may wait"
+    );
     assert!(waiting.is_waiting());
     go.send(()).unwrap();
     waiting.has_begun();
@@ -201,16 +220,28 @@ fn threads_that_are_stuck_are_replaced_once_and_count_again_when_they_return() {
     pool.replace_stuck().unwrap();
     let read = || {
         let ((tell, told), (go, gone), wanted) = (channel(), channel(), Arc::default());
-        let job = Reading(Test { told: tell, go: gone, wanted: Arc::clone(&wanted) });
+        let job = Reading(Test {
+            told: tell,
+            go: gone,
+            wanted: Arc::clone(&wanted),
+        });
         let ticket = pool.submit(None, client(1), Box::new(job));
-        Handle { told, go, wanted, ticket }
+        Handle {
+            told,
+            go,
+            wanted,
+            ticket,
+        }
     };
     let (first, second) = (read(), read());
     first.has_begun();
     second.has_begun();
     let third = submit(&pool, 1);
     while pool.stalls().look(2) < 2 {
-        assert!(third.is_waiting(), "there is one thread for the stuck ones, and one more");
+        assert!(
+            third.is_waiting(),
+            "there is one thread for the stuck ones, and one more"
+        );
         thread::sleep(CHECKS);
     }
     first.go();

@@ -1,9 +1,10 @@
 //! Clients take turns, one job each.
 //!
-//! A client that has not been served goes before those that have, so that a single request waits only for the running
-//! jobs. So that a client does not count as new each time, it stays in the rotation after it was served until its
-//! next turn has passed, even if it has nothing waiting (as in the FQ-CoDel scheduler, RFC 8290). If nothing is
-//! waiting at all, only the last few clients are remembered: those whose jobs may still be running.
+//! A client that has not been served goes before those that have, so that a single request waits
+//! only for the running jobs. So that a client does not count as new each time, it stays in the
+//! rotation after it was served until its next turn has passed, even if it has nothing waiting (as
+//! in the FQ-CoDel scheduler, RFC 8290). If nothing is waiting at all, only the last few clients
+//! are remembered: those whose jobs may still be running.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -57,7 +58,14 @@ impl Rotation {
     /// `remembered`: how many served clients are remembered while nothing is waiting.
     pub fn new(remembered: usize) -> Self {
         let (lines, fresh, served) = Default::default();
-        Self { lines, fresh, served, overtaken: 0, claims: 0, remembered }
+        Self {
+            lines,
+            fresh,
+            served,
+            overtaken: 0,
+            claims: 0,
+            remembered,
+        }
     }
 
     /// Counts a turn of a client whose job started at once.
@@ -71,7 +79,13 @@ impl Rotation {
     }
 
     /// Adds a claim; its number must be higher than all before.
-    pub fn add(&mut self, client: Client, number: SequenceNumber, job: SequenceNumber, now: Instant) {
+    pub fn add(
+        &mut self,
+        client: Client,
+        number: SequenceNumber,
+        job: SequenceNumber,
+        now: Instant,
+    ) {
         let line = self.lines.entry(client).or_insert_with(|| {
             self.fresh.push_back(client);
             Line::default()
@@ -81,7 +95,10 @@ impl Rotation {
     }
 
     pub fn remove(&mut self, client: Client, number: SequenceNumber) {
-        let removed = self.lines.get_mut(&client).and_then(|line| line.0.remove(&number));
+        let removed = self
+            .lines
+            .get_mut(&client)
+            .and_then(|line| line.0.remove(&number));
         self.claims -= usize::from(removed.is_some());
         self.forget();
     }
@@ -112,8 +129,8 @@ impl Rotation {
         self.lines.iter().map(|(client, line)| (*client, line))
     }
 
-    /// Removes the client whose turn it is from its queue. After [`FRESH_IN_A_ROW`] fresh clients it is the turn of a
-    /// served one, so that these do not starve.
+    /// Removes the client whose turn it is from its queue. After [`FRESH_IN_A_ROW`] fresh clients
+    /// it is the turn of a served one, so that these do not starve.
     fn turn(&mut self) -> Option<Client> {
         drop_idle(&mut self.fresh, &mut self.lines);
         drop_idle(&mut self.served, &mut self.lines);
@@ -121,7 +138,11 @@ impl Rotation {
             self.overtaken = 0;
             return self.served.pop_front();
         }
-        self.overtaken = if self.served.is_empty() { 0 } else { self.overtaken + 1 };
+        self.overtaken = if self.served.is_empty() {
+            0
+        } else {
+            self.overtaken + 1
+        };
         self.fresh.pop_front()
     }
 }
@@ -147,7 +168,9 @@ impl Line {
 
     /// The claims, oldest first: claim number and job number.
     pub fn claims(&self) -> impl Iterator<Item = (SequenceNumber, SequenceNumber)> {
-        self.0.iter().map(|(number, claimed)| (*number, claimed.job))
+        self.0
+            .iter()
+            .map(|(number, claimed)| (*number, claimed.job))
     }
 
     fn first(&self, order: Order, now: Instant) -> Option<SequenceNumber> {

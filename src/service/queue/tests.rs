@@ -18,7 +18,10 @@ fn client(number: u8) -> Client {
 
 impl Story {
     fn new(capacity: usize) -> Self {
-        Self { queue: Queue::new(capacity, THREADS), now: Instant::now() }
+        Self {
+            queue: Queue::new(capacity, THREADS),
+            now: Instant::now(),
+        }
     }
 
     fn pass(&mut self, millis: u64) {
@@ -32,22 +35,39 @@ impl Story {
     /// Adds requests of a client without displacing others.
     fn ask<'a>(&mut self, by: u8, jobs: impl IntoIterator<Item = &'a str>) {
         for job in jobs {
-            assert_eq!(self.push(Demand::wanted(client(by)), job).unwrap().displaced, None, "{job}");
+            assert_eq!(
+                self.push(Demand::wanted(client(by)), job)
+                    .unwrap()
+                    .displaced,
+                None,
+                "{job}"
+            );
         }
     }
 
     fn prefetch<'a>(&mut self, by: u8, jobs: impl IntoIterator<Item = &'a str>) {
         for job in jobs {
-            assert_eq!(self.push(Demand::prefetch(client(by)), job).unwrap().displaced, None, "{job}");
+            assert_eq!(
+                self.push(Demand::prefetch(client(by)), job)
+                    .unwrap()
+                    .displaced,
+                None,
+                "{job}"
+            );
         }
     }
 
     fn take(&mut self) -> String {
-        self.queue.take(self.now, true).map(|(job, _)| job).unwrap_or_default()
+        self.queue
+            .take(self.now, true)
+            .map(|(job, _)| job)
+            .unwrap_or_default()
     }
 
     fn rest(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.queue.take(self.now, true)).map(|(job, _)| job).collect()
+        std::iter::from_fn(|| self.queue.take(self.now, true))
+            .map(|(job, _)| job)
+            .collect()
     }
 }
 
@@ -55,7 +75,11 @@ impl Story {
 fn the_newest_goes_first_where_more_wait_than_there_are_threads() {
     let mut story = Story::new(9);
     story.ask(1, ["a", "b", "c", "d"]);
-    assert_eq!(story.rest(), ["d", "c", "a", "b"], "the last two wait for no more than their turn");
+    assert_eq!(
+        story.rest(),
+        ["d", "c", "a", "b"],
+        "the last two wait for no more than their turn"
+    );
 }
 
 #[test]
@@ -106,7 +130,11 @@ fn a_client_whose_jobs_did_not_have_to_wait_was_served_all_the_same() {
     assert_eq!(story.rest(), ["lone", "a", "b"]);
     story.ask(1, ["c", "d"]);
     story.ask(3, ["lone"]);
-    assert_eq!(story.rest(), ["lone", "c", "d"], "its last job may be running still");
+    assert_eq!(
+        story.rest(),
+        ["lone", "c", "d"],
+        "its last job may be running still"
+    );
 }
 
 #[test]
@@ -115,7 +143,10 @@ fn clients_take_turns_however_many_requests_each_has() {
     story.ask(1, ["a1", "a2", "a3", "a4", "a5"]);
     story.ask(2, ["b1", "b2"]);
     story.ask(3, ["c1", "c2", "c3"]);
-    assert_eq!(story.rest(), ["a5", "b1", "c3", "a4", "b2", "c1", "a3", "c2", "a1", "a2"]);
+    assert_eq!(
+        story.rest(),
+        ["a5", "b1", "c3", "a4", "b2", "c1", "a3", "c2", "a1", "a2"]
+    );
 }
 
 #[test]
@@ -163,13 +194,30 @@ fn a_full_queue_loses_the_oldest_of_who_has_the_most() {
     let mut story = Story::new(4);
     story.ask(1, ["a1", "a2", "a3"]);
     story.ask(2, ["b1"]);
-    let newcomer =
-        |story: &mut Story, by, job| story.push(Demand::wanted(client(by)), job).unwrap().displaced.unwrap();
+    let newcomer = |story: &mut Story, by, job| {
+        story
+            .push(Demand::wanted(client(by)), job)
+            .unwrap()
+            .displaced
+            .unwrap()
+    };
     assert_eq!(newcomer(&mut story, 3, "c1"), "a1");
-    assert_eq!(newcomer(&mut story, 1, "a4"), "a2", "a client that asks for more loses its own");
-    assert_eq!(newcomer(&mut story, 2, "b2"), "a3", "of two with equally many, the other");
+    assert_eq!(
+        newcomer(&mut story, 1, "a4"),
+        "a2",
+        "a client that asks for more loses its own"
+    );
+    assert_eq!(
+        newcomer(&mut story, 2, "b2"),
+        "a3",
+        "of two with equally many, the other"
+    );
     assert_eq!(newcomer(&mut story, 4, "d1"), "b1");
-    assert_eq!(newcomer(&mut story, 5, "e1"), "c1", "of many with one each, the oldest");
+    assert_eq!(
+        newcomer(&mut story, 5, "e1"),
+        "c1",
+        "of many with one each, the oldest"
+    );
     assert_eq!(story.queue.len(), 4);
     let mut rest = story.rest();
     rest.sort();
@@ -185,46 +233,76 @@ fn prefetches_make_room_first_and_take_no_room_of_what_is_wanted() {
     assert_eq!(newer.displaced.as_deref(), Some("p1"));
     let wanted = story.push(Demand::wanted(client(1)), "a3").unwrap();
     assert_eq!(wanted.displaced.as_deref(), Some("p2"));
-    assert_eq!(story.push(Demand::prefetch(client(3)), "p3"), Err("p3".to_owned()));
+    assert_eq!(
+        story.push(Demand::prefetch(client(3)), "p3"),
+        Err("p3".to_owned())
+    );
 }
 
 #[test]
 fn views_come_last_and_only_if_they_are_admitted() {
     let mut story = Story::new(99);
-    let view = |by| Demand { client: client(by), urgency: Urgency::View };
+    let view = |by| Demand {
+        client: client(by),
+        urgency: Urgency::View,
+    };
     for job in ["v1", "v2", "v3"] {
         assert_eq!(story.push(view(1), job).unwrap().displaced, None);
     }
     story.prefetch(2, ["p"]);
     story.ask(3, ["a"]);
     let now = story.now;
-    assert_eq!(story.queue.take(now, false), Some(("a".to_owned(), Urgency::Wanted)));
-    assert_eq!(story.queue.take(now, false), Some(("p".to_owned(), Urgency::Prefetch)));
+    assert_eq!(
+        story.queue.take(now, false),
+        Some(("a".to_owned(), Urgency::Wanted))
+    );
+    assert_eq!(
+        story.queue.take(now, false),
+        Some(("p".to_owned(), Urgency::Prefetch))
+    );
     assert_eq!(story.queue.take(now, false), None);
-    assert_eq!(story.queue.take(now, true), Some(("v3".to_owned(), Urgency::View)), "the newest goes first");
+    assert_eq!(
+        story.queue.take(now, true),
+        Some(("v3".to_owned(), Urgency::View)),
+        "the newest goes first"
+    );
     assert_eq!(story.rest(), ["v1", "v2"]);
 }
 
 #[test]
 fn views_make_room_before_prefetches() {
     let mut story = Story::new(2);
-    let view = |by| Demand { client: client(by), urgency: Urgency::View };
+    let view = |by| Demand {
+        client: client(by),
+        urgency: Urgency::View,
+    };
     story.prefetch(1, ["p"]);
     story.push(view(1), "v1").unwrap();
-    let newcomer = |story: &mut Story, demand, job| story.push(demand, job).map(|entered| entered.displaced);
+    let newcomer =
+        |story: &mut Story, demand, job| story.push(demand, job).map(|entered| entered.displaced);
     assert_eq!(
         newcomer(&mut story, view(2), "v2"),
         Ok(Some("v1".to_owned())),
         "a view takes the room of views"
     );
-    assert_eq!(newcomer(&mut story, Demand::wanted(client(3)), "a"), Ok(Some("v2".to_owned())));
-    assert_eq!(newcomer(&mut story, view(2), "v3"), Err("v3".to_owned()), "and of nothing else");
+    assert_eq!(
+        newcomer(&mut story, Demand::wanted(client(3)), "a"),
+        Ok(Some("v2".to_owned()))
+    );
+    assert_eq!(
+        newcomer(&mut story, view(2), "v3"),
+        Err("v3".to_owned()),
+        "and of nothing else"
+    );
 }
 
 #[test]
 fn where_nothing_can_wait_everything_is_given_back() {
     let mut story = Story::new(0);
-    assert_eq!(story.push(Demand::wanted(client(1)), "a"), Err("a".to_owned()));
+    assert_eq!(
+        story.push(Demand::wanted(client(1)), "a"),
+        Err("a".to_owned())
+    );
     assert_eq!(story.take(), "");
 }
 
@@ -232,26 +310,46 @@ fn where_nothing_can_wait_everything_is_given_back() {
 fn a_job_has_the_best_place_of_all_who_want_it() {
     let mut story = Story::new(99);
     let push = |story: &mut Story, demand, key: &'static str| {
-        story.queue.push(Some(key), demand, key.to_owned(), story.now).unwrap().job
+        story
+            .queue
+            .push(Some(key), demand, key.to_owned(), story.now)
+            .unwrap()
+            .job
     };
     push(&mut story, Demand::prefetch(client(1)), "p1");
     push(&mut story, Demand::prefetch(client(1)), "p2");
     story.ask(1, ["a1", "a2", "a3"]);
     assert_eq!(story.take(), "a3");
     let now = story.now;
-    assert_eq!(story.queue.join(&"p2", Demand::wanted(client(2)), now), Some(1));
-    assert_eq!(story.queue.join(&"none", Demand::wanted(client(2)), now), None);
+    assert_eq!(
+        story.queue.join(&"p2", Demand::wanted(client(2)), now),
+        Some(1)
+    );
+    assert_eq!(
+        story.queue.join(&"none", Demand::wanted(client(2)), now),
+        None
+    );
     assert_eq!(story.rest(), ["p2", "a1", "a2", "p1"]);
-    assert_eq!(story.queue.join(&"p2", Demand::wanted(client(2)), now), None, "it has been taken");
+    assert_eq!(
+        story.queue.join(&"p2", Demand::wanted(client(2)), now),
+        None,
+        "it has been taken"
+    );
 }
 
 #[test]
 fn a_job_that_others_want_too_is_not_given_up_for_one_client() {
     let mut story = Story::new(2);
     let now = story.now;
-    story.queue.push(Some("a1"), Demand::wanted(client(1)), "a1".to_owned(), now).unwrap();
+    story
+        .queue
+        .push(Some("a1"), Demand::wanted(client(1)), "a1".to_owned(), now)
+        .unwrap();
     story.ask(1, ["a2"]);
-    story.queue.join(&"a1", Demand::wanted(client(2)), now).unwrap();
+    story
+        .queue
+        .join(&"a1", Demand::wanted(client(2)), now)
+        .unwrap();
     let entered = story.push(Demand::wanted(client(3)), "c1").unwrap();
     assert_eq!(entered.displaced.as_deref(), Some("a2"));
 }
@@ -259,14 +357,28 @@ fn a_job_that_others_want_too_is_not_given_up_for_one_client() {
 #[test]
 fn a_job_leaves_with_its_last_request() {
     let mut story = Story::new(9);
-    let (one, two, now) = (Demand::wanted(client(1)), Demand::prefetch(client(2)), story.now);
-    let job = story.queue.push(Some("a"), one, "a".to_owned(), now).unwrap().job;
+    let (one, two, now) = (
+        Demand::wanted(client(1)),
+        Demand::prefetch(client(2)),
+        story.now,
+    );
+    let job = story
+        .queue
+        .push(Some("a"), one, "a".to_owned(), now)
+        .unwrap()
+        .job;
     for demand in [one, two] {
         assert_eq!(story.queue.join(&"a", demand, now), Some(job));
     }
-    assert_eq!([one, one, one].map(|demand| story.queue.leave(job, demand)), [None, None, None]);
+    assert_eq!(
+        [one, one, one].map(|demand| story.queue.leave(job, demand)),
+        [None, None, None]
+    );
     assert_eq!(story.queue.leave(job, two), Some("a".to_owned()));
-    assert_eq!((story.queue.len(), story.queue.leave(job, two), story.take()), (0, None, String::new()));
+    assert_eq!(
+        (story.queue.len(), story.queue.leave(job, two), story.take()),
+        (0, None, String::new())
+    );
     assert_eq!(story.queue.join(&"a", one, now), None);
 }
 

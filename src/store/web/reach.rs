@@ -1,7 +1,9 @@
-//! Which addresses are private: of this machine, its network, or nobody. A redirect leads from no public address to one.
+//! Which addresses are private: of this machine, its network, or nobody. A redirect leads from no
+//! public address to one.
 //!
-//! Names are judged when a connection is made, by what they resolve to then. A proxy resolves names itself and decides what
-//! it reaches: of an address that is reached through one, only a literal is judged here.
+//! Names are judged when a connection is made, by what they resolve to then. A proxy resolves names
+//! itself and decides what it reaches: of an address that is reached through one, only a literal is
+//! judged here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -23,7 +25,8 @@ pub(super) struct OnlyPublic;
 impl Resolve for OnlyPublic {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let mut found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let mut found: Vec<SocketAddr> =
+                tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             found.retain(|address| !is_private(address.ip()));
             if found.is_empty() {
                 return Err(Private.into());
@@ -43,7 +46,9 @@ impl Reach {
     }
 
     pub fn is_through_proxy(&self, url: &Url) -> bool {
-        url.as_str().parse().is_ok_and(|uri| self.0.intercept(&uri).is_some())
+        url.as_str()
+            .parse()
+            .is_ok_and(|uri| self.0.intercept(&uri).is_some())
     }
 
     /// Whether a server that has answered is at a private address.
@@ -75,7 +80,8 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// As IANA's registry of special-purpose addresses (RFC 6890) says, but for examples in documentation.
+/// As IANA's registry of special-purpose addresses (RFC 6890) says, but for examples in
+/// documentation.
 fn is_private_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     match (a, b) {
@@ -89,7 +95,8 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped, compatible, NAT64 (RFC 6052), 6to4 (RFC 3056).
+/// The IPv4 address that an IPv6 address stands for: mapped, compatible, NAT64 (RFC 6052), 6to4
+/// (RFC 3056).
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {
@@ -164,7 +171,11 @@ mod tests {
 
     #[tokio::test]
     async fn names_of_private_addresses_are_not_resolved() {
-        let error = OnlyPublic.resolve("localhost".parse().unwrap()).await.err().unwrap();
+        let error = OnlyPublic
+            .resolve("localhost".parse().unwrap())
+            .await
+            .err()
+            .unwrap();
         assert!(error.is::<Private>(), "{error}");
     }
 }

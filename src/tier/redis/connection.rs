@@ -1,7 +1,8 @@
-//! One connection to a Redis server: of an answer, no more than the longest entry is read, and in a limited time.
+//! One connection to a Redis server: of an answer, no more than the longest entry is read, and in a
+//! limited time.
 //!
-//! Whoever listens at the address may send anything, and without end. The connections of the crate `redis` read on until its
-//! parser has enough, so only the parser is used.
+//! Whoever listens at the address may send anything, and without end. The connections of the crate
+//! `redis` read on until its parser has enough, so only the parser is used.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -32,7 +33,10 @@ struct Bounded {
 impl Bounded {
     fn time_left(&self) -> io::Result<Option<Duration>> {
         match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(io::Error::new(ErrorKind::TimedOut, "it did not answer in time")),
+            Duration::ZERO => Err(io::Error::new(
+                ErrorKind::TimedOut,
+                "it did not answer in time",
+            )),
             left => Ok(Some(left)),
         }
     }
@@ -42,7 +46,10 @@ impl Read for Bounded {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let most = into.len().min(self.left as usize);
         if most == 0 {
-            return Err(io::Error::new(ErrorKind::InvalidData, "its answer is longer than any entry"));
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "its answer is longer than any entry",
+            ));
         }
         self.socket.set_read_timeout(self.time_left()?)?;
         let read = self.socket.read(&mut into[..most])?;
@@ -68,7 +75,14 @@ impl Connection {
         let socket = connected(address, limit)?;
         socket.set_nodelay(true)?;
         let until = Instant::now() + limit.saturating_mul(LOGIN);
-        let mut connection = Self { socket: Bounded { socket, left: 0, until }, parser: Parser::new() };
+        let mut connection = Self {
+            socket: Bounded {
+                socket,
+                left: 0,
+                until,
+            },
+            parser: Parser::new(),
+        };
         if let Some(password) = &address.password {
             let command = cmd("AUTH").arg(&address.user).arg(password).to_owned();
             connection.log_in(&command, until, "it refuses the password")?;
@@ -82,10 +96,12 @@ impl Connection {
 
     /// The server's own words are left out: they might repeat the password.
     fn log_in(&mut self, command: &Cmd, until: Instant, refusal: &'static str) -> RedisResult<()> {
-        self.run(command, until).map(drop).map_err(|error| match is_answer(&error) {
-            true => (redis::ErrorKind::AuthenticationFailed, refusal).into(),
-            false => error,
-        })
+        self.run(command, until)
+            .map(drop)
+            .map_err(|error| match is_answer(&error) {
+                true => (redis::ErrorKind::AuthenticationFailed, refusal).into(),
+                false => error,
+            })
     }
 
     /// Runs a command. After an error that is no answer, the connection must not be used again.
@@ -110,5 +126,8 @@ fn connected(address: &RedisAddress, limit: Duration) -> io::Result<TcpStream> {
 
 /// Whether the server answered with an error, so that the connection can be used again.
 pub(super) fn is_answer(error: &RedisError) -> bool {
-    matches!(error.kind(), redis::ErrorKind::Server(_) | redis::ErrorKind::Extension)
+    matches!(
+        error.kind(),
+        redis::ErrorKind::Server(_) | redis::ErrorKind::Extension
+    )
 }

@@ -1,5 +1,5 @@
-//! Connections to Redis, which a thread of their own makes: whoever asks waits for a limited time, whatever resolving the
-//! name, connecting and logging in take.
+//! Connections to Redis, which a thread of their own makes: whoever asks waits for a limited time,
+//! whatever resolving the name, connecting and logging in take.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,8 +18,11 @@ use crate::tier::TierError;
 /// The maximum number of connections. A lookup takes less than a millisecond of one.
 const MAX_CONNECTIONS: usize = 8;
 /// Three tiles may wait for a server in vain.
-const RULE: Rule =
-    Rule { failures: 3, first_pause: Duration::from_millis(500), longest_pause: Duration::from_secs(10) };
+const RULE: Rule = Rule {
+    failures: 3,
+    first_pause: Duration::from_millis(500),
+    longest_pause: Duration::from_secs(10),
+};
 
 /// The connections to a server, made when they are needed.
 pub(super) struct Pool {
@@ -51,12 +54,24 @@ impl Pool {
     pub fn start(address: &RedisAddress, limit: Duration, open: Gauge) -> io::Result<Arc<Self>> {
         let (server, breaker) = (address.clone(), Breaker::opened(RULE));
         let (state, changed) = Default::default();
-        let pool = Arc::new(Self { server, limit, breaker, open, state, changed });
+        let pool = Arc::new(Self {
+            server,
+            limit,
+            breaker,
+            open,
+            state,
+            changed,
+        });
         pool.open.set(1);
         let own = Arc::clone(&pool);
-        thread::Builder::new().name("redis".to_owned()).spawn(move || own.connect())?;
+        thread::Builder::new()
+            .name("redis".to_owned())
+            .spawn(move || own.connect())?;
         let is_unknown = |state: &mut State| pool.breaker.is_open() && state.problem.is_none();
-        drop(pool.changed.wait_timeout_while(lock(&pool.state), 2 * limit, is_unknown));
+        drop(
+            pool.changed
+                .wait_timeout_while(lock(&pool.state), 2 * limit, is_unknown),
+        );
         Ok(pool)
     }
 
@@ -70,10 +85,13 @@ impl Pool {
     pub fn problem(&self) -> Option<String> {
         let reason = || lock(&self.state).problem.clone();
         let unknown = || format!("{} has not answered yet", self.server);
-        self.breaker.is_open().then(|| reason().unwrap_or_else(unknown))
+        self.breaker
+            .is_open()
+            .then(|| reason().unwrap_or_else(unknown))
     }
 
-    /// Runs a command, and waits for its result for so long at most; not at all while the breaker is open.
+    /// Runs a command, and waits for its result for so long at most; not at all while the breaker
+    /// is open.
     pub fn run(&self, command: &Cmd, within: Duration) -> Result<Value, TierError> {
         let until = Instant::now() + within;
         let permit = self.breaker.permit().ok_or(TierError::Resting)?;
@@ -99,16 +117,21 @@ impl Pool {
 
     /// The error for an answer that is not the expected one.
     pub fn refused(&self, error: &dyn ToString) -> TierError {
-        TierError::Refused { server: self.server.to_string(), problem: error.to_string() }
+        TierError::Refused {
+            server: self.server.to_string(),
+            problem: error.to_string(),
+        }
     }
 
-    /// Makes connections: while somebody waits for one, and to find out whether the server answers again.
+    /// Makes connections: while somebody waits for one, and to find out whether the server answers
+    /// again.
     fn connect(&self) {
         while let Some(permit) = self.next_attempt() {
-            let connection = Connection::open(&self.server, self.limit).and_then(|mut connection| {
-                connection.run(&redis::cmd("PING"), Instant::now() + self.limit)?;
-                Ok(connection)
-            });
+            let connection =
+                Connection::open(&self.server, self.limit).and_then(|mut connection| {
+                    connection.run(&redis::cmd("PING"), Instant::now() + self.limit)?;
+                    Ok(connection)
+                });
             match connection {
                 Ok(connection) => {
                     self.succeeded(permit);
@@ -128,15 +151,24 @@ impl Pool {
                 return None;
             }
             let is_needed = state.waiting > state.idle.len() && state.connections < MAX_CONNECTIONS;
-            let attempt = self.breaker.probe().or_else(|| self.breaker.permit().filter(|_| is_needed));
+            let attempt = self
+                .breaker
+                .probe()
+                .or_else(|| self.breaker.permit().filter(|_| is_needed));
             if attempt.is_some() {
                 return attempt;
             }
             state = match self.breaker.until_probe() {
                 Some(time) => {
-                    self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+                    self.changed
+                        .wait_timeout(state, time)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
                 }
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
             };
         }
     }
@@ -169,13 +201,18 @@ impl Pool {
     }
 
     fn failed(&self, permit: Permit<'_>, problem: &str) -> TierError {
-        let error = TierError::Unreachable { server: self.server.to_string(), problem: problem.to_owned() };
+        let error = TierError::Unreachable {
+            server: self.server.to_string(),
+            problem: problem.to_owned(),
+        };
         permit.failed();
         if self.breaker.is_open() {
             self.open.set(1);
             let mut state = lock(&self.state);
             if state.problem.replace(error.to_string()).is_none() {
-                tracing::warn!("cache.redis: {error}; tiles are served without it until it answers again");
+                tracing::warn!(
+                    "cache.redis: {error}; tiles are served without it until it answers again"
+                );
             }
             // They may have been closed as well.
             state.connections -= std::mem::take(&mut state.idle).len();
@@ -188,7 +225,11 @@ impl Pool {
 /// An error of a command that may take so long.
 fn described(error: &RedisError, within: Duration) -> String {
     // The system's own words for it are "Resource temporarily unavailable".
-    if error.is_timeout() { late(within) } else { error.to_string() }
+    if error.is_timeout() {
+        late(within)
+    } else {
+        error.to_string()
+    }
 }
 
 fn late(within: Duration) -> String {

@@ -37,17 +37,26 @@ struct Fake {
 impl Fake {
     /// Starts it; returns its address too.
     fn start() -> (Arc<Self>, RedisAddress) {
-        let (fake, listener) = (Arc::new(Self::default()), TcpListener::bind("127.0.0.1:0").unwrap());
+        let (fake, listener) = (
+            Arc::new(Self::default()),
+            TcpListener::bind("127.0.0.1:0").unwrap(),
+        );
         let port = listener.local_addr().unwrap().port();
         let serving = Arc::clone(&fake);
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (fake, stream) = (Arc::clone(&serving), stream.unwrap());
-                fake.streams.lock().unwrap().push(stream.try_clone().unwrap());
+                fake.streams
+                    .lock()
+                    .unwrap()
+                    .push(stream.try_clone().unwrap());
                 thread::spawn(move || fake.serve(&stream));
             }
         });
-        (fake, RedisAddress::new(&format!("redis://:secret@127.0.0.1:{port}/3")).unwrap())
+        (
+            fake,
+            RedisAddress::new(&format!("redis://:secret@127.0.0.1:{port}/3")).unwrap(),
+        )
     }
 
     /// Until the client is gone.
@@ -67,9 +76,16 @@ impl Fake {
             return b"+PONG\r\n".to_vec();
         }
         let mut strings = self.strings.lock().unwrap();
-        let answer = match command.iter().map(Vec::as_slice).collect::<Vec<_>>().as_slice() {
+        let answer = match command
+            .iter()
+            .map(Vec::as_slice)
+            .collect::<Vec<_>>()
+            .as_slice()
+        {
             [b"GET", key] => match strings.get(*key) {
-                Some(value) => [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat(),
+                Some(value) => {
+                    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
+                }
                 None => b"$-1\r\n".to_vec(),
             },
             [b"SET", _, value, ..] if value.starts_with(b"full") => b"-OOM no memory\r\n".to_vec(),
@@ -88,7 +104,12 @@ impl Fake {
 
     /// How often a command was sent.
     fn count(&self, command: &str) -> usize {
-        self.commands.lock().unwrap().iter().filter(|words| words[0] == command.as_bytes()).count()
+        self.commands
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|words| words[0] == command.as_bytes())
+            .count()
     }
 
     fn keep_silent(&self, is_silent: bool) {
@@ -115,7 +136,8 @@ fn words(input: &mut impl BufRead) -> Option<Vec<Word>> {
 }
 
 fn opened(address: &RedisAddress, metrics: &Metrics) -> Redis {
-    let redis = Redis::with_limit(address, Duration::from_secs(90), &metrics.redis, PATIENCE).unwrap();
+    let redis =
+        Redis::with_limit(address, Duration::from_secs(90), &metrics.redis, PATIENCE).unwrap();
     assert_eq!((redis.problem(), metrics.redis.open.get()), (None, 0));
     redis
 }
@@ -126,7 +148,11 @@ fn redis_satisfies_the_contract() {
     satisfies_the_contract(&opened(&address, &Metrics::default()));
     let commands = fake.commands.lock().unwrap();
     let set = commands.iter().find(|words| words[0] == b"SET").unwrap();
-    assert!(set[1].starts_with(b"voltile:1:a:"), "{:?}", String::from_utf8_lossy(&set[1]));
+    assert!(
+        set[1].starts_with(b"voltile:1:a:"),
+        "{:?}",
+        String::from_utf8_lossy(&set[1])
+    );
     assert_eq!(set[3..], [b"EX".to_vec(), b"90".to_vec()]);
 }
 
@@ -134,19 +160,36 @@ fn redis_satisfies_the_contract() {
 fn a_lookup_is_one_command() {
     let (fake, address) = Fake::start();
     let redis = opened(&address, &Metrics::default());
-    let (token, Tile { key, bytes: png, .. }) = (name("a"), tile(3));
+    let (
+        token,
+        Tile {
+            key, bytes: png, ..
+        },
+    ) = (name("a"), tile(3));
     redis.put(&token, &key, &png).unwrap();
     fake.commands.lock().unwrap().clear();
     (0..20).for_each(|_| assert_eq!(redis.get(&token, &key), Ok(Some(png.clone()))));
-    let others = |words: &&Vec<Word>| ![&b"GET"[..], b"AUTH", b"SELECT"].contains(&words[0].as_slice());
-    assert_eq!((fake.count("GET"), fake.commands.lock().unwrap().iter().find(others)), (20, None));
+    let others =
+        |words: &&Vec<Word>| ![&b"GET"[..], b"AUTH", b"SELECT"].contains(&words[0].as_slice());
+    assert_eq!(
+        (
+            fake.count("GET"),
+            fake.commands.lock().unwrap().iter().find(others)
+        ),
+        (20, None)
+    );
 }
 
 #[test]
 fn a_damaged_tile_is_counted_and_deleted() {
     let (fake, address) = Fake::start();
     let metrics = Metrics::default();
-    let redis = Tier::start(Backend::Redis, opened(&address, &metrics), metrics.redis.clone()).unwrap();
+    let redis = Tier::start(
+        Backend::Redis,
+        opened(&address, &metrics),
+        metrics.redis.clone(),
+    )
+    .unwrap();
     let (tiers, token, tile) = (Tiers::new(vec![redis]).unwrap(), name("a"), tile(3));
     for (damaged, what) in [(2, "a flipped bit"), (0, "cut off"), (1, "another tile")] {
         tiers.keep_later(&token, &tile, || true);
@@ -155,11 +198,15 @@ fn a_damaged_tile_is_counted_and_deleted() {
         }
         assert_eq!(tiers.find(&token, &tile.key).unwrap().png, tile.bytes);
         let errors = metrics.redis.corrupt.get();
-        fake.strings.lock().unwrap().values_mut().for_each(|value| match damaged {
-            0 => value.truncate(100),
-            1 => *value = [&b"png"[..], &entry::trailer(&TileKey::digest(&7), b"png")].concat(),
-            _ => value[500] ^= 1,
-        });
+        fake.strings
+            .lock()
+            .unwrap()
+            .values_mut()
+            .for_each(|value| match damaged {
+                0 => value.truncate(100),
+                1 => *value = [&b"png"[..], &entry::trailer(&TileKey::digest(&7), b"png")].concat(),
+                _ => value[500] ^= 1,
+            });
         assert_eq!(tiers.find(&token, &tile.key), None, "{what}");
         assert_eq!(metrics.redis.corrupt.get(), errors + 1);
         while !fake.strings.lock().unwrap().is_empty() {
@@ -173,15 +220,25 @@ fn a_damaged_tile_is_counted_and_deleted() {
 fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_breaker() {
     let (_fake, address) = Fake::start();
     let metrics = Metrics::default();
-    let redis = Tier::start(Backend::Redis, opened(&address, &metrics), metrics.redis.clone()).unwrap();
+    let redis = Tier::start(
+        Backend::Redis,
+        opened(&address, &metrics),
+        metrics.redis.clone(),
+    )
+    .unwrap();
     let (tiers, token) = (Tiers::new(vec![redis]).unwrap(), name("a"));
     let refused = Tile::new(TileKey::digest(&1), &b"full"[..]);
     (0..9).for_each(|_| tiers.keep_later(&token, &refused, || true));
     while metrics.redis.errors.get() < 9 {
         thread::yield_now();
     }
-    let [(Backend::Redis, problem)] = &tiers.problems()[..] else { panic!("there is one problem") };
-    assert!(problem.contains("no memory") && !problem.contains("secret"), "{problem}");
+    let [(Backend::Redis, problem)] = &tiers.problems()[..] else {
+        panic!("there is one problem")
+    };
+    assert!(
+        problem.contains("no memory") && !problem.contains("secret"),
+        "{problem}"
+    );
     tiers.keep_later(&token, &tile(3), || true);
     while metrics.redis.writes.get() < 1 {
         thread::yield_now();
@@ -195,17 +252,42 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
     let metrics = Metrics::default();
     fake.keep_silent(true);
     let limit = Duration::from_millis(20);
-    let redis = Redis::with_limit(&address, Duration::from_secs(90), &metrics.redis, limit).unwrap();
+    let redis =
+        Redis::with_limit(&address, Duration::from_secs(90), &metrics.redis, limit).unwrap();
     let redis = Tier::start(Backend::Redis, redis, metrics.redis.clone()).unwrap();
-    let (tiers, token, Tile { key, bytes: png, .. }) = (Tiers::new(vec![redis]).unwrap(), name("a"), tile(3));
-    while !tiers.problems().iter().any(|(_, problem)| problem.contains("could not be reached")) {
+    let (
+        tiers,
+        token,
+        Tile {
+            key, bytes: png, ..
+        },
+    ) = (Tiers::new(vec![redis]).unwrap(), name("a"), tile(3));
+    while !tiers
+        .problems()
+        .iter()
+        .any(|(_, problem)| problem.contains("could not be reached"))
+    {
         thread::yield_now();
     }
     (0..1000).for_each(|_| assert_eq!(tiers.find(&token, &key), None));
-    let counts = [&metrics.redis.skipped, &metrics.redis.errors, &metrics.redis.misses].map(Counter::get);
-    assert_eq!((counts, fake.count("GET")), ([1000, 0, 0], 0), "nobody waits");
-    let [(Backend::Redis, problem)] = &tiers.problems()[..] else { panic!("there is one problem") };
-    assert!(problem.contains("could not be reached") && !problem.contains("secret"), "{problem}");
+    let counts = [
+        &metrics.redis.skipped,
+        &metrics.redis.errors,
+        &metrics.redis.misses,
+    ]
+    .map(Counter::get);
+    assert_eq!(
+        (counts, fake.count("GET")),
+        ([1000, 0, 0], 0),
+        "nobody waits"
+    );
+    let [(Backend::Redis, problem)] = &tiers.problems()[..] else {
+        panic!("there is one problem")
+    };
+    assert!(
+        problem.contains("could not be reached") && !problem.contains("secret"),
+        "{problem}"
+    );
     fake.keep_silent(false);
     // On a slow machine it may be found silent again.
     let tile = Tile::new(key, png.clone());
@@ -219,35 +301,59 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
 fn a_few_lookups_that_take_too_long_open_the_breaker() {
     let (fake, address) = Fake::start();
     let metrics = Metrics::default();
-    let redis =
-        Redis::with_limit(&address, Duration::from_secs(90), &metrics.redis, Duration::from_millis(200));
+    let redis = Redis::with_limit(
+        &address,
+        Duration::from_secs(90),
+        &metrics.redis,
+        Duration::from_millis(200),
+    );
     let redis = redis.unwrap();
     while redis.problem().is_some() {
         thread::yield_now();
     }
     fake.keep_silent(true);
     let (token, Tile { key, .. }) = (name("a"), tile(3));
-    let errors: Vec<_> = (0..50).map(|_| redis.get(&token, &key).unwrap_err()).collect();
-    let requested = errors.iter().filter(|error| matches!(error, TierError::Unreachable { .. })).count();
+    let errors: Vec<_> = (0..50)
+        .map(|_| redis.get(&token, &key).unwrap_err())
+        .collect();
+    let requested = errors
+        .iter()
+        .filter(|error| matches!(error, TierError::Unreachable { .. }))
+        .count();
     assert!(
-        errors[0].to_string().ends_with("could not be reached: it did not answer within 200ms"),
+        errors[0]
+            .to_string()
+            .ends_with("could not be reached: it did not answer within 200ms"),
         "{}",
         errors[0]
     );
     // The first ones, and perhaps some after a probe that was answered before it kept silent.
-    assert!((1..=6).contains(&requested) && matches!(errors[49], TierError::Resting), "{errors:?}");
+    assert!(
+        (1..=6).contains(&requested) && matches!(errors[49], TierError::Resting),
+        "{errors:?}"
+    );
 }
 
 #[test]
 fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
     let longest = entry::LONGEST;
     for (sent, expected) in [
-        (format!("${longest}\r\n{}\r\n", "x".repeat(longest as usize)), None),
         (
-            format!("${}\r\n{}\r\n", longest + 100, "x".repeat(longest as usize + 200)),
+            format!("${longest}\r\n{}\r\n", "x".repeat(longest as usize)),
+            None,
+        ),
+        (
+            format!(
+                "${}\r\n{}\r\n",
+                longest + 100,
+                "x".repeat(longest as usize + 200)
+            ),
             Some("longer than any entry"),
         ),
-        (format!("${}\r\n{}", i64::MAX, "x".repeat(2 << 20)), Some("longer than any entry")),
+        (
+            format!("${}\r\n{}", i64::MAX, "x".repeat(2 << 20)),
+            Some("longer than any entry"),
+        ),
         ("$3\r\nabcde".to_owned(), Some("")),
         ("$3\r\nab".to_owned(), Some("")),
         ("*2147483647\r\n".repeat(100), Some("")),
@@ -257,7 +363,8 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
         (String::new(), Some("")),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = RedisAddress::new(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
+        let address =
+            RedisAddress::new(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
         let mut connection = Connection::open(&address, PATIENCE).unwrap();
         let text = sent.clone();
         let server = thread::spawn(move || {
@@ -270,7 +377,9 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
         let shown = &sent[..sent.len().min(20)];
         match (answer, expected) {
             (Ok(redis::Value::BulkString(bytes)), None) => assert_eq!(bytes.len() as u64, longest),
-            (Err(failure), Some(why)) => assert!(failure.to_string().contains(why), "{shown}: {failure}"),
+            (Err(failure), Some(why)) => {
+                assert!(failure.to_string().contains(why), "{shown}: {failure}")
+            }
             (other, _) => panic!("{shown}: {}", other.is_ok()),
         }
         drop(connection);
@@ -278,7 +387,8 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
     }
     // One byte after the other, for longer than a lookup may take.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = RedisAddress::new(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
+    let address =
+        RedisAddress::new(&format!("redis://{}", listener.local_addr().unwrap())).unwrap();
     let mut connection = Connection::open(&address, PATIENCE).unwrap();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -286,7 +396,14 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
             thread::sleep(Duration::from_millis(5));
         }
     });
-    assert!(connection.run(&redis::cmd("PING"), Instant::now() + Duration::from_millis(50)).is_err());
+    assert!(
+        connection
+            .run(
+                &redis::cmd("PING"),
+                Instant::now() + Duration::from_millis(50)
+            )
+            .is_err()
+    );
 }
 
 #[test]

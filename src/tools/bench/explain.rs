@@ -15,10 +15,17 @@ const BUSY: f64 = 0.1;
 pub fn explain(rows: &[RemoteRow]) -> Vec<String> {
     let mut says = failures(rows);
     for turn in [Turn::First, Turn::Again] {
-        let known =
-            rows.iter().filter(|row| row.turn == turn).filter_map(|row| Some((row, row.server.as_ref()?)));
-        let (kept, rendered): (Vec<Known<'_>>, Vec<Known<'_>>) = known.partition(|(_, work)| is_kept(work));
-        says.extend([rendered, kept].iter().filter_map(|rows| source(rows, turn)));
+        let known = rows
+            .iter()
+            .filter(|row| row.turn == turn)
+            .filter_map(|row| Some((row, row.server.as_ref()?)));
+        let (kept, rendered): (Vec<Known<'_>>, Vec<Known<'_>>) =
+            known.partition(|(_, work)| is_kept(work));
+        says.extend(
+            [rendered, kept]
+                .iter()
+                .filter_map(|rows| source(rows, turn)),
+        );
     }
     says.extend(scaling(rows));
     says.extend(own_cost(rows));
@@ -39,7 +46,11 @@ fn is_kept(work: &ServerWork) -> bool {
 
 fn failures(rows: &[RemoteRow]) -> Vec<String> {
     let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
-    for (status, count) in rows.iter().flat_map(|row| &row.statuses).filter(|(status, _)| **status != 200) {
+    for (status, count) in rows
+        .iter()
+        .flat_map(|row| &row.statuses)
+        .filter(|(status, _)| **status != 200)
+    {
         *statuses.entry(*status).or_default() += count;
     }
     let requests: u64 = rows.iter().map(|row| row.requests).sum();
@@ -47,11 +58,16 @@ fn failures(rows: &[RemoteRow]) -> Vec<String> {
     let mut says: Vec<String> = statuses
         .into_iter()
         .map(|(status, count)| {
-            format!("{count} of {requests} requests were answered {status}{}", why(status))
+            format!(
+                "{count} of {requests} requests were answered {status}{}",
+                why(status)
+            )
         })
         .collect();
     if unanswered > 0 {
-        says.push(format!("{unanswered} of {requests} requests were not answered"));
+        says.push(format!(
+            "{unanswered} of {requests} requests were not answered"
+        ));
     }
     says
 }
@@ -74,8 +90,16 @@ fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
     let all = sum(answers);
     let (hits, tier, waits) = (sum(|s| s.hits), sum(|s| s.tier), sum(|s| s.waits));
     let (renders, black) = (sum(|s| s.renders), sum(|s| s.black));
-    let tier = if tier == 0 { String::new() } else { format!(" in memory and {tier} on disk") };
-    let turn = if turn == Turn::First { "the first time" } else { "again" };
+    let tier = if tier == 0 {
+        String::new()
+    } else {
+        format!(" in memory and {tier} on disk")
+    };
+    let turn = if turn == Turn::First {
+        "the first time"
+    } else {
+        "again"
+    };
     let counts = format!(
         "requested {turn}, in {} rows: of {all} tiles the server had {hits}{tier}, rendered {renders}, let {waits} wait for one being rendered, and {black} were black",
         rows.len()
@@ -93,20 +117,33 @@ fn source(rows: &[Known<'_>], turn: Turn) -> Option<String> {
 fn busy(known: &[Known<'_>]) -> String {
     let all: f64 = known.iter().map(|(row, _)| row.seconds).sum();
     let sum = |seconds: fn(&ReadTimes) -> f64| -> f64 {
-        known.iter().filter_map(|(_, work)| work.seconds.as_ref().map(seconds)).sum::<f64>()
+        known
+            .iter()
+            .filter_map(|(_, work)| work.seconds.as_ref().map(seconds))
+            .sum::<f64>()
             / all.max(f64::MIN_POSITIVE)
     };
     let stages = [
         ("inflating chunks", sum(|s| s.inflate)),
         ("reading stored bytes", sum(|s| s.read)),
         ("reading through the HDF5 library", sum(|s| s.library)),
-        ("waiting for chunks that other threads decode", sum(|s| s.wait)),
+        (
+            "waiting for chunks that other threads decode",
+            sum(|s| s.wait),
+        ),
     ];
-    let mut busy: Vec<(&str, f64)> = stages.into_iter().filter(|(_, threads)| *threads >= BUSY).collect();
+    let mut busy: Vec<(&str, f64)> = stages
+        .into_iter()
+        .filter(|(_, threads)| *threads >= BUSY)
+        .collect();
     busy.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let busy: Vec<String> = busy.iter().map(|(stage, threads)| format!("{stage} {threads:.1}")).collect();
+    let busy: Vec<String> = busy
+        .iter()
+        .map(|(stage, threads)| format!("{stage} {threads:.1}"))
+        .collect();
     match busy.len() {
-        0 => "its threads spent almost no time reading voxels: drawing, encoding and HTTP limit".to_owned(),
+        0 => "its threads spent almost no time reading voxels: drawing, encoding and HTTP limit"
+            .to_owned(),
         _ => format!(
             "threads kept busy by {} (`voltile bench FILE` on that machine shows all stages)",
             busy.join(", by ")
@@ -117,13 +154,20 @@ fn busy(known: &[Known<'_>]) -> String {
 /// How many times as many repeated tiles more clients got: the median over all patterns.
 fn scaling(rows: &[RemoteRow]) -> Option<String> {
     let again = rows.iter().filter(|row| row.turn == Turn::Again);
-    let (few, many, factor) = speed_up(&again.map(|row| (row.clients, &row.course, row.tiles_per_second)))?;
-    Some(format!("requested again: {many} clients get {factor:.2} times as many tiles as {few}"))
+    let (few, many, factor) =
+        speed_up(&again.map(|row| (row.clients, &row.course, row.tiles_per_second)))?;
+    Some(format!(
+        "requested again: {many} clients get {factor:.2} times as many tiles as {few}"
+    ))
 }
 
-/// What measuring costs itself: on the server's machine it takes the cores that the server would use.
+/// What measuring costs itself: on the server's machine it takes the cores that the server would
+/// use.
 fn own_cost(rows: &[RemoteRow]) -> Option<String> {
-    let costs = rows.iter().filter(|row| row.requests > 0).map(|row| row.client_micros);
+    let costs = rows
+        .iter()
+        .filter(|row| row.requests > 0)
+        .map(|row| row.client_micros);
     let median = median(costs)?;
     Some(format!(
         "this client took {median:.0} µs of processor time per request (median of the rows), which a server on the same machine does not get"
@@ -163,17 +207,38 @@ mod tests {
 
     #[test]
     fn renders_are_limited_by_what_keeps_threads_busy_and_hits_by_http() {
-        let seconds = Some(ReadTimes { inflate: 3.6, read: 0.1, ..ReadTimes::default() });
-        let rendered = ServerWork { renders: 95, hits: 5, seconds, ..ServerWork::default() };
-        let kept = ServerWork { hits: 100, ..ServerWork::default() };
-        let says = explain(&[row(Turn::First, 8, 60.0, rendered), row(Turn::Again, 8, 10_000.0, kept)]);
+        let seconds = Some(ReadTimes {
+            inflate: 3.6,
+            read: 0.1,
+            ..ReadTimes::default()
+        });
+        let rendered = ServerWork {
+            renders: 95,
+            hits: 5,
+            seconds,
+            ..ServerWork::default()
+        };
+        let kept = ServerWork {
+            hits: 100,
+            ..ServerWork::default()
+        };
+        let says = explain(&[
+            row(Turn::First, 8, 60.0, rendered),
+            row(Turn::Again, 8, 10_000.0, kept),
+        ]);
         assert_eq!(says.len(), 3, "{says:?}");
         assert!(
             says[0].contains("rendered 95") && says[0].contains("busy by inflating chunks 1.8 "),
             "{says:?}"
         );
-        assert!(says[1].contains("had 100") && says[1].contains("HTTP limits"), "{says:?}");
-        assert!(says[2].contains("took 40 µs of processor time per request"), "{says:?}");
+        assert!(
+            says[1].contains("had 100") && says[1].contains("HTTP limits"),
+            "{says:?}"
+        );
+        assert!(
+            says[2].contains("took 40 µs of processor time per request"),
+            "{says:?}"
+        );
     }
 
     #[test]
@@ -183,8 +248,14 @@ mod tests {
         failing.unanswered = 1;
         let again = |clients, speed| row(Turn::Again, clients, speed, ServerWork::default());
         let says = explain(&[failing, again(1, 5.0), again(8, 20.0)]);
-        assert!(says[0].contains("39 of 300 requests were answered 503") && says[0].contains("render.queue"));
+        assert!(
+            says[0].contains("39 of 300 requests were answered 503")
+                && says[0].contains("render.queue")
+        );
         assert!(says[1].contains("1 of 300 requests were not answered"));
-        assert!(says[2].contains("8 clients get 4.00 times as many tiles as 1"), "{says:?}");
+        assert!(
+            says[2].contains("8 clients get 4.00 times as many tiles as 1"),
+            "{says:?}"
+        );
     }
 }

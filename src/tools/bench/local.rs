@@ -1,9 +1,9 @@
 //! Tiles drawn in this process, as a server draws them, on any number of threads; no tile is kept.
 //!
-//! A row is measured in rounds. Before each, the caches that its state wants empty are dropped, outside of
-//! the measured time. If the state is cold and the pattern random, a round is one tile per thread, so that
-//! none finds another's chunks; all other rounds go through the whole pattern. The speed is that of threads
-//! while they draw.
+//! A row is measured in rounds. Before each, the caches that its state wants empty are dropped,
+//! outside of the measured time. If the state is cold and the pattern random, a round is one tile
+//! per thread, so that none finds another's chunks; all other rounds go through the whole pattern.
+//! The speed is that of threads while they draw.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -64,42 +64,79 @@ struct Prepared {
 
 impl<'a> Local<'a> {
     /// Measures a catalogue that was opened with these counters and this activity.
-    pub fn new(catalog: &'a Catalog, metrics: &'a Metrics, activity: &'a Activity, limits: Limits) -> Self {
-        Self { catalog, metrics, activity, limits, failures: Vec::new(), remarks: Vec::new() }
+    pub fn new(
+        catalog: &'a Catalog,
+        metrics: &'a Metrics,
+        activity: &'a Activity,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            catalog,
+            metrics,
+            activity,
+            limits,
+            failures: Vec::new(),
+            remarks: Vec::new(),
+        }
     }
 
-    /// The measured levels of a channel, with what is known of them in advance. Reads chunk indexes.
+    /// The measured levels of a channel, with what is known of them in advance. Reads chunk
+    /// indexes.
     pub fn subjects(&self, target: &Target) -> Vec<Subject> {
-        let Some(dataset) = self.catalog.dataset(&target.token) else { return Vec::new() };
-        let Some(file) = dataset.channels.get(&target.channel).map(|channel| &channel.file) else {
+        let Some(dataset) = self.catalog.dataset(&target.token) else {
+            return Vec::new();
+        };
+        let Some(file) = dataset
+            .channels
+            .get(&target.channel)
+            .map(|channel| &channel.file)
+        else {
             return Vec::new();
         };
         let inspection = self.catalog.inspect(dataset);
-        let channels = inspection.description.channels.iter().zip(&inspection.costs);
+        let channels = inspection
+            .description
+            .channels
+            .iter()
+            .zip(&inspection.costs);
         let own = channels.filter(|(channel, _)| channel.name == target.channel.as_str());
-        let is_wanted = |level: u8| target.spaces.iter().any(|space| space.level.number() == level);
-        own.flat_map(|(channel, costs)| channel.levels.iter().zip(costs).map(move |both| (channel, both)))
-            .filter(|(_, (level, _))| is_wanted(level.level))
-            .map(|(channel, (level, cost))| Subject {
-                token: target.token.to_string(),
-                channel: channel.name.clone(),
-                dtype: channel.dtype.clone(),
-                level: level.level,
-                size: level.size,
-                derived: level.path.is_none(),
-                storage: level.storage.clone().or_else(|| read_instead(channel, level.level)),
-                tile: cost.tile.clone(),
-                file: file.clone(),
-            })
-            .collect()
+        let is_wanted = |level: u8| {
+            target
+                .spaces
+                .iter()
+                .any(|space| space.level.number() == level)
+        };
+        own.flat_map(|(channel, costs)| {
+            channel
+                .levels
+                .iter()
+                .zip(costs)
+                .map(move |both| (channel, both))
+        })
+        .filter(|(_, (level, _))| is_wanted(level.level))
+        .map(|(channel, (level, cost))| Subject {
+            token: target.token.to_string(),
+            channel: channel.name.clone(),
+            dtype: channel.dtype.clone(),
+            level: level.level,
+            size: level.size,
+            derived: level.path.is_none(),
+            storage: level
+                .storage
+                .clone()
+                .or_else(|| read_instead(channel, level.level)),
+            tile: cost.tile.clone(),
+            file: file.clone(),
+        })
+        .collect()
     }
 
-    /// Measures a channel: every pattern with each number of threads, from the coldest state to the warmest.
-    /// `watch` receives each row as soon as it is measured.
+    /// Measures a channel: every pattern with each number of threads, from the coldest state to the
+    /// warmest. `watch` receives each row as soon as it is measured.
     ///
     /// # Errors
-    /// If threads cannot be started, and those of `watch`. Tiles that fail are counted in their rows, and reported by
-    /// [`Local::failures`].
+    /// If threads cannot be started, and those of `watch`. Tiles that fail are counted in their
+    /// rows, and reported by [`Local::failures`].
     pub fn measure<E: From<ThreadPoolBuildError>>(
         &mut self,
         target: &Target,
@@ -120,7 +157,12 @@ impl<'a> Local<'a> {
                 };
                 let mut team = Team::new(std::iter::repeat_with(painter).take(threads.get()))?;
                 // Chunk indexes are read, and memory is touched, before measuring.
-                prepared.case.tiles.iter().take(1).for_each(|first| team.practise(first));
+                prepared
+                    .case
+                    .tiles
+                    .iter()
+                    .take(1)
+                    .for_each(|first| team.practise(first));
                 for state in states {
                     watch(self.row(&mut team, &prepared, *state))?;
                 }
@@ -140,7 +182,10 @@ impl<'a> Local<'a> {
     }
 
     fn prepare(&mut self, case: Case) -> Prepared {
-        let first = case.tiles.first().and_then(|first| self.catalog.resolve(first).ok());
+        let first = case
+            .tiles
+            .first()
+            .and_then(|first| self.catalog.resolve(first).ok());
         for channel in first.iter().flat_map(Resolved::unmeasured) {
             match channel.survey() {
                 Ok(survey) => channel.keep(&Arc::new(survey)),
@@ -172,25 +217,40 @@ impl<'a> Local<'a> {
         let keeps_chunks = self.metrics.chunk_reads.get() > before;
         let is_cold = state == State::Disk || (state == State::Chunks && keeps_chunks);
         let alone = is_cold && case.course.pattern == Pattern::Random;
-        let each = if alone { team.threads() } else { requests.len() }.max(1);
+        let each = if alone {
+            team.threads()
+        } else {
+            requests.len()
+        }
+        .max(1);
         let (began, mut counted) = (Instant::now(), Duration::ZERO);
         let (mut done, mut counts) = (Done::default(), Counts::default());
         'rows: loop {
             for round in requests.chunks(each) {
                 self.drop_caches(prepared, state);
                 let (before, start) = (self.read_counts(), Instant::now());
-                team.round(round, round.len(), start + self.limits.time.saturating_sub(counted));
+                team.round(
+                    round,
+                    round.len(),
+                    start + self.limits.time.saturating_sub(counted),
+                );
                 counted += start.elapsed();
                 counts += self.read_counts().since(&before).unwrap_or_default();
                 done += team.take();
                 let late = began.elapsed() > self.limits.time * AROUND;
                 let hopeless = done.times.is_empty() && done.failed >= MAX_FAILED;
-                if counted >= self.limits.time || done.times.len() >= self.limits.tiles || late || hopeless {
+                if counted >= self.limits.time
+                    || done.times.len() >= self.limits.tiles
+                    || late
+                    || hopeless
+                {
                     break 'rows;
                 }
             }
         }
-        done.problems.iter().for_each(|problem| add_new(&mut self.failures, problem.clone()));
+        done.problems
+            .iter()
+            .for_each(|problem| add_new(&mut self.failures, problem.clone()));
         row(case, state, team.threads(), done, &counts)
     }
 
@@ -198,7 +258,9 @@ impl<'a> Local<'a> {
     fn read_counts(&self) -> Counts {
         // Writing to a string cannot fail.
         let mut counts = Counts::parse(&self.metrics.text(|_| true).unwrap_or_default());
-        bytes_from_disk().into_iter().for_each(|bytes| counts.set(FROM_DISK, bytes as f64));
+        bytes_from_disk()
+            .into_iter()
+            .for_each(|bytes| counts.set(FROM_DISK, bytes as f64));
         counts
     }
 
@@ -228,10 +290,18 @@ impl Worker for Painter<'_> {
         let planned = Instant::now();
         let pixels = render::draw(&plan, &mut self.scratch).map_err(|e| e.to_string())?;
         let drawn = Instant::now();
-        let png = render::encode(pixels, plan.picture.pixels(), plan.style.png, &mut self.buffers);
+        let png = render::encode(
+            pixels,
+            plan.picture.pixels(),
+            plan.style.png,
+            &mut self.buffers,
+        );
         let png = png.map_err(|e| e.to_string())?;
         let voxel_bytes = |source: &&Source| {
-            let voxels = source.patch.as_ref().map_or(0, |patch| patch.width() * patch.height());
+            let voxels = source
+                .patch
+                .as_ref()
+                .map_or(0, |patch| patch.width() * patch.height());
             (voxels * source.volume.shape().voxel.samples().voxel_bytes()) as u64
         };
         done.planning += planned - began;
@@ -246,7 +316,9 @@ impl Worker for Painter<'_> {
 
 impl Prepared {
     fn forget_chunks(&self) {
-        self.volumes.iter().for_each(|volume| volume.forget_chunks());
+        self.volumes
+            .iter()
+            .for_each(|volume| volume.forget_chunks());
     }
 }
 
@@ -266,9 +338,16 @@ fn row(case: &Case, state: State, threads: usize, done: Done, counts: &Counts) -
     let tiles = done.times.len();
     // Failed tiles take time as well without counting as tiles.
     let milliseconds = if tiles == 0 { 0.0 } else { 1e3 / tiles as f64 };
-    let reading = ReadTimes::new(counts).unwrap_or_default().scaled(milliseconds);
+    let reading = ReadTimes::new(counts)
+        .unwrap_or_default()
+        .scaled(milliseconds);
     let each = |time: Duration| time.as_secs_f64() * milliseconds;
-    let busy = done.times.iter().sum::<Duration>().as_secs_f64().max(f64::MIN_POSITIVE);
+    let busy = done
+        .times
+        .iter()
+        .sum::<Duration>()
+        .as_secs_f64()
+        .max(f64::MIN_POSITIVE);
     // Threads without work do not count as drawing.
     let speed = threads.min(tiles) as f64 / busy;
     Row {

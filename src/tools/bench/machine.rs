@@ -1,4 +1,5 @@
-//! The machine of a measurement, so that a report can be read elsewhere; and the bytes read from disk.
+//! The machine of a measurement, so that a report can be read elsewhere; and the bytes read from
+//! disk.
 //!
 //! Read from `/proc`; what a system does not report is absent.
 
@@ -29,7 +30,9 @@ impl Machine {
         Self {
             cores,
             processor: value_of("/proc/cpuinfo", "model name"),
-            memory: value_of("/proc/meminfo", "MemTotal").as_deref().and_then(kibibytes),
+            memory: value_of("/proc/meminfo", "MemTotal")
+                .as_deref()
+                .and_then(kibibytes),
             load: load.and_then(|load| load.split(' ').next()?.parse().ok()),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         }
@@ -42,14 +45,21 @@ pub(super) fn bytes_from_disk() -> Option<u64> {
 }
 
 fn kibibytes(value: &str) -> Option<u64> {
-    value.strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+    value
+        .strip_suffix(" kB")?
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
 }
 
 /// The first value of a key in a file of lines `key: value`.
 fn value_of(file: &str, key: &str) -> Option<String> {
     let text = read_to_string(file).ok()?;
     let values = text.lines().filter_map(|line| line.split_once(':'));
-    values.into_iter().find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())
+    values
+        .into_iter()
+        .find(|(name, _)| name.trim() == key)
+        .map(|(_, value)| value.trim().to_owned())
 }
 
 #[cfg(test)]

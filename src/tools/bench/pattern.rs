@@ -20,12 +20,13 @@ const STRIDE: std::ops::RangeInclusive<u64> = 4..=32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// Tiles of the level in random order, all of them before any is repeated: consecutive tiles rarely share chunks.
+    /// Tiles of the level in random order, all of them before any is repeated: consecutive tiles
+    /// rarely share chunks.
     Random,
     /// Runs of neighbouring slices at one place, up or down.
     Scroll,
-    /// Steps of one voxel through the volume, with the tile of each plane that contains it: three linked
-    /// planes.
+    /// Steps of one voxel through the volume, with the tile of each plane that contains it: three
+    /// linked planes.
     Walk,
     /// Every tile of the first slice, then of the next: the order of ndtilecache's benchmark.
     Sweep,
@@ -39,7 +40,11 @@ impl Pattern {
             "random",
             "Tiles of the level in random order, all of them before any is repeated: consecutive tiles rarely share chunks",
         ),
-        (Pattern::Scroll, "scroll", "Runs of neighbouring slices at one place, up or down"),
+        (
+            Pattern::Scroll,
+            "scroll",
+            "Runs of neighbouring slices at one place, up or down",
+        ),
         (
             Pattern::Walk,
             "walk",
@@ -57,7 +62,10 @@ impl Pattern {
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(pattern, ..)| *pattern == self).map_or("", |(_, name, _)| name)
+        Self::ALL
+            .iter()
+            .find(|(pattern, ..)| *pattern == self)
+            .map_or("", |(_, name, _)| name)
     }
 }
 
@@ -84,8 +92,8 @@ pub(super) struct Case {
     pub tiles: Vec<TileRequest>,
 }
 
-/// The cases of a channel: for each level every pattern in every plane, and the walk through all of them at
-/// once.
+/// The cases of a channel: for each level every pattern in every plane, and the walk through all of
+/// them at once.
 pub(super) fn cases(target: &Target, patterns: &[Pattern], most: usize, seed: u64) -> Vec<Case> {
     let mut cases = Vec::new();
     for spaces in target.spaces.chunk_by(|one, next| one.level == next.level) {
@@ -94,9 +102,18 @@ pub(super) fn cases(target: &Target, patterns: &[Pattern], most: usize, seed: u6
             let rng = Rng::with_seed(seed ^ u64::from(level) << 32);
             let planes: Vec<&str> = spaces.iter().map(|space| space.plane.name()).collect();
             let (token, channel) = (target.token.to_string(), target.channel.to_string());
-            let course = Course { token, channel, plane: planes.join("+"), level, pattern };
+            let course = Course {
+                token,
+                channel,
+                plane: planes.join("+"),
+                level,
+                pattern,
+            };
             let tiles = tiles(pattern, spaces, most.max(1), rng);
-            cases.push(Case { course, tiles: tiles.into_iter().map(|tile| target.request(tile)).collect() });
+            cases.push(Case {
+                course,
+                tiles: tiles.into_iter().map(|tile| target.request(tile)).collect(),
+            });
         };
         for space in spaces {
             let by_plane = patterns.iter().filter(|pattern| **pattern != Pattern::Walk);
@@ -110,11 +127,14 @@ pub(super) fn cases(target: &Target, patterns: &[Pattern], most: usize, seed: u6
 }
 
 impl Target {
-    /// The tiles that a row of [`Pattern::Random`] draws of the first level in the first plane, at most
-    /// `most`, to draw the same ones in another way.
+    /// The tiles that a row of [`Pattern::Random`] draws of the first level in the first plane, at
+    /// most `most`, to draw the same ones in another way.
     pub fn random(&self, most: usize, seed: u64) -> Vec<TileAddress> {
-        let case = cases(self, &[Pattern::Random], most, seed).into_iter().next();
-        case.map(|case| case.tiles.iter().map(|tile| tile.address).collect()).unwrap_or_default()
+        let case = cases(self, &[Pattern::Random], most, seed)
+            .into_iter()
+            .next();
+        case.map(|case| case.tiles.iter().map(|tile| tile.address).collect())
+            .unwrap_or_default()
     }
 }
 
@@ -159,8 +179,15 @@ fn scroll(space: &Space, most: usize, rng: &mut Rng) -> Vec<TileAddress> {
     while tiles.len() < most {
         let begin = rng.u64(first..=end - length);
         let place = any(space, rng);
-        let run = (0..length).map(|n| TileAddress { slice: begin + n, ..place });
-        if rng.bool() { tiles.extend(run) } else { tiles.extend(run.rev()) }
+        let run = (0..length).map(|n| TileAddress {
+            slice: begin + n,
+            ..place
+        });
+        if rng.bool() {
+            tiles.extend(run)
+        } else {
+            tiles.extend(run.rev())
+        }
     }
     tiles.truncate(most);
     tiles
@@ -169,7 +196,10 @@ fn scroll(space: &Space, most: usize, rng: &mut Rng) -> Vec<TileAddress> {
 fn walk(spaces: &[Space], most: usize, rng: &mut Rng) -> Vec<TileAddress> {
     // Limits the walk where no step changes a tile, as in a volume of one voxel.
     const STEPS: usize = 64;
-    let Some(size) = spaces.first().map(|space| space.size.map(|extent| extent.max(1))) else {
+    let Some(size) = spaces
+        .first()
+        .map(|space| space.size.map(|extent| extent.max(1)))
+    else {
         return Vec::new();
     };
     let mut point = size.map(|extent| extent / 2);
@@ -201,10 +231,12 @@ fn step(point: &mut Xyz<u64>, axis: Axis, forwards: bool, size: Xyz<u64>) {
 
 fn sweep(space: &Space) -> impl Iterator<Item = TileAddress> {
     space.slices.clone().flat_map(move |slice| {
-        space
-            .rows
-            .clone()
-            .flat_map(move |row| space.columns.clone().map(move |column| space.address(slice, row, column)))
+        space.rows.clone().flat_map(move |row| {
+            space
+                .columns
+                .clone()
+                .map(move |column| space.address(slice, row, column))
+        })
     })
 }
 
@@ -223,17 +255,37 @@ mod tests {
     fn is_within(TileRequest { address: tile, .. }: &TileRequest) -> bool {
         let target = target();
         let mut spaces = target.spaces.iter();
-        let own = spaces.find(|space| (space.plane, space.level) == (tile.plane, tile.level)).unwrap();
-        own.slices.contains(&tile.slice) && own.rows.contains(&tile.row) && own.columns.contains(&tile.column)
+        let own = spaces
+            .find(|space| (space.plane, space.level) == (tile.plane, tile.level))
+            .unwrap();
+        own.slices.contains(&tile.slice)
+            && own.rows.contains(&tile.row)
+            && own.columns.contains(&tile.column)
     }
 
     #[test]
     fn every_pattern_stays_within_and_is_the_same_again() {
-        for pattern in [Pattern::Random, Pattern::Scroll, Pattern::Walk, Pattern::Sweep] {
+        for pattern in [
+            Pattern::Random,
+            Pattern::Scroll,
+            Pattern::Walk,
+            Pattern::Sweep,
+        ] {
             let cases = case(pattern);
-            assert_eq!(cases.len(), if pattern == Pattern::Walk { 2 } else { 6 }, "{pattern:?}");
-            assert!(cases.iter().all(|case| case.tiles.iter().all(is_within)), "{pattern:?}");
-            assert!(cases.iter().all(|case| !case.tiles.is_empty() && case.tiles.len() <= COUNT));
+            assert_eq!(
+                cases.len(),
+                if pattern == Pattern::Walk { 2 } else { 6 },
+                "{pattern:?}"
+            );
+            assert!(
+                cases.iter().all(|case| case.tiles.iter().all(is_within)),
+                "{pattern:?}"
+            );
+            assert!(
+                cases
+                    .iter()
+                    .all(|case| !case.tiles.is_empty() && case.tiles.len() <= COUNT)
+            );
             assert_eq!(cases, case(pattern));
         }
         let other = cases(&target(), &[Pattern::Random], COUNT, 8);
@@ -243,11 +295,13 @@ mod tests {
     #[test]
     fn random_tiles_repeat_only_where_there_are_no_others() {
         for case in case(Pattern::Random) {
-            let distinct: HashSet<TileAddress> = case.tiles.iter().map(|tile| tile.address).collect();
+            let distinct: HashSet<TileAddress> =
+                case.tiles.iter().map(|tile| tile.address).collect();
             let target = target();
             let mut spaces = target.spaces.iter();
-            let is_own =
-                |s: &&Space| (s.level.number(), s.plane.name()) == (case.course.level, &case.course.plane);
+            let is_own = |s: &&Space| {
+                (s.level.number(), s.plane.name()) == (case.course.level, &case.course.plane)
+            };
             let own = spaces.find(is_own).unwrap();
             assert_eq!(distinct.len() as u64, own.count().min(COUNT as u64));
             assert_eq!(case.tiles.len(), COUNT);
@@ -272,10 +326,20 @@ mod tests {
     fn a_walk_asks_for_what_changes_in_any_plane() {
         let cases = case(Pattern::Walk);
         assert_eq!(cases[0].course.plane, "xy+xz+yz");
-        let in_plane = |plane| cases[0].tiles.iter().filter(move |tile| tile.address.plane == plane);
+        let in_plane = |plane| {
+            cases[0]
+                .tiles
+                .iter()
+                .filter(move |tile| tile.address.plane == plane)
+        };
         for plane in Plane::ALL {
             assert!(in_plane(plane).count() > COUNT / 10, "{plane}");
-            assert!(in_plane(plane).zip(in_plane(plane).skip(1)).all(|(one, next)| one != next), "{plane}");
+            assert!(
+                in_plane(plane)
+                    .zip(in_plane(plane).skip(1))
+                    .all(|(one, next)| one != next),
+                "{plane}"
+            );
         }
     }
 
@@ -292,9 +356,15 @@ mod tests {
     #[test]
     fn a_sweep_is_in_the_order_of_the_ancestors_benchmark() {
         let tiles = &case(Pattern::Sweep)[0].tiles;
-        let numbers: Vec<_> =
-            tiles.iter().take(5).map(|t| (t.address.slice, t.address.row, t.address.column)).collect();
-        assert_eq!(numbers, [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (1, 0, 0)]);
+        let numbers: Vec<_> = tiles
+            .iter()
+            .take(5)
+            .map(|t| (t.address.slice, t.address.row, t.address.column))
+            .collect();
+        assert_eq!(
+            numbers,
+            [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (1, 0, 0)]
+        );
         assert_eq!(tiles.len(), 30 * 4);
     }
 }

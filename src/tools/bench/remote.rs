@@ -1,9 +1,9 @@
 //! Requests tiles from a running server, over any number of connections.
 //!
-//! What can be requested comes from the server's own descriptions; from a server without any, such as
-//! ndtilecache, tiles can still be requested by token, channel, level and bounds. If the server has
-//! `/metrics`, they show what it did meanwhile. Note that load and server often share a machine, and then
-//! compete for its cores.
+//! What can be requested comes from the server's own descriptions; from a server without any, such
+//! as ndtilecache, tiles can still be requested by token, channel, level and bounds. If the server
+//! has `/metrics`, they show what it did meanwhile. Note that load and server often share a
+//! machine, and then compete for its cores.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -48,7 +48,10 @@ struct Caller<'a> {
 impl Worker for Caller<'_> {
     fn work(&mut self, request: &TileRequest, done: &mut Done) -> Result<(), String> {
         let path = format!("{}/{request}", self.below);
-        match self.client.request_into(std::mem::take(&mut self.body), &Method::GET, &path, &[]) {
+        match self
+            .client
+            .request_into(std::mem::take(&mut self.body), &Method::GET, &path, &[])
+        {
             Ok(answer) => {
                 self.unanswered_in_a_row = 0;
                 *done.statuses.entry(answer.status).or_default() += 1;
@@ -99,9 +102,16 @@ impl Remote {
         let below = match (&site, mount) {
             (Ok(site), None) => site.tilecache(),
             (Ok(site), Some(mount)) => below_mount(site, &mount).map_err(NotReached::Address)?,
-            (Err(_), mount) => mount.map(|mount| format!("/{mount}")).unwrap_or_default() + "/tilecache",
+            (Err(_), mount) => {
+                mount.map(|mount| format!("/{mount}")).unwrap_or_default() + "/tilecache"
+            }
         };
-        Ok(Self { client, below, datasets: site.map(|site| site.datasets), limits })
+        Ok(Self {
+            client,
+            below,
+            datasets: site.map(|site| site.datasets),
+            limits,
+        })
     }
 
     /// What it serves.
@@ -127,8 +137,9 @@ impl Remote {
         undescribed.into_iter().chain(here).collect()
     }
 
-    /// Requests the tiles of a channel: every pattern with each number of clients, twice. `watch` receives
-    /// each row as soon as it is measured. Returns why the server no longer responds, if it does not.
+    /// Requests the tiles of a channel: every pattern with each number of clients, twice. `watch`
+    /// receives each row as soon as it is measured. Returns why the server no longer responds, if
+    /// it does not.
     ///
     /// # Errors
     /// Those of `watch`.
@@ -140,7 +151,12 @@ impl Remote {
         seed: u64,
         mut watch: impl FnMut(RemoteRow) -> Result<(), E>,
     ) -> Result<Option<String>, E> {
-        let gone = |problem| Ok(Some(format!("the server at {} no longer responds: {problem}", self.base())));
+        let gone = |problem| {
+            Ok(Some(format!(
+                "the server at {} no longer responds: {problem}",
+                self.base()
+            )))
+        };
         for (turn, clients) in clients.iter().enumerate() {
             // Each number of clients requests different tiles, not requested before.
             let caller = |_| Caller {
@@ -153,7 +169,12 @@ impl Remote {
                 Ok(team) => team,
                 Err(error) => return gone(error.to_string()),
             };
-            for case in cases(target, patterns, self.limits.tiles, seed.wrapping_add(turn as u64)) {
+            for case in cases(
+                target,
+                patterns,
+                self.limits.tiles,
+                seed.wrapping_add(turn as u64),
+            ) {
                 let mut tiles = case.tiles.as_slice();
                 for turn in [Turn::First, Turn::Again] {
                     let (row, problem) = self.row(&mut team, &case.course, turn, tiles);
@@ -178,7 +199,8 @@ impl Remote {
     ) -> (RemoteRow, Option<String>) {
         let is_once = turn == Turn::First || course.pattern == Pattern::Sweep;
         let most = if is_once { requests.len() } else { usize::MAX };
-        let read_counts = || Counts::read(&self.client).filter(|counts| counts.get("renders").is_some());
+        let read_counts =
+            || Counts::read(&self.client).filter(|counts| counts.get("renders").is_some());
         let (before, spent, began) = (read_counts(), processor_time(), Instant::now());
         team.round(requests, most, began + self.limits.time);
         let seconds = began.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
@@ -210,13 +232,19 @@ impl Remote {
 /// The processor time of this process until now.
 fn processor_time() -> Duration {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs() as u32)
+    Duration::new(
+        spent.tv_sec.unsigned_abs(),
+        spent.tv_nsec.unsigned_abs() as u32,
+    )
 }
 
 /// The server of a URL, and its mount if it names one.
 fn address(url: &str) -> Result<(Client, Option<String>), String> {
     let client = Client::new(url)?;
-    let mut segments = client::path_of(url).split('/').skip(1).filter(|segment| !segment.is_empty());
+    let mut segments = client::path_of(url)
+        .split('/')
+        .skip(1)
+        .filter(|segment| !segment.is_empty());
     let mount = segments.next().map(str::to_owned);
     match (segments.next(), segments.next()) {
         (None | Some("tilecache"), None) => Ok((client, mount)),
@@ -230,8 +258,15 @@ fn address(url: &str) -> Result<(Client, Option<String>), String> {
 fn below_mount(site: &SiteDescription, name: &str) -> Result<String, String> {
     let mount = site.mounts.iter().find(|mount| mount.tile_service == name);
     mount.map(MountDescription::tilecache).ok_or_else(|| {
-        let names: Vec<&str> = site.mounts.iter().map(|mount| mount.tile_service.as_str()).collect();
-        format!("the server has no tile service {name:?}; it has {}", names.join(", "))
+        let names: Vec<&str> = site
+            .mounts
+            .iter()
+            .map(|mount| mount.tile_service.as_str())
+            .collect();
+        format!(
+            "the server has no tile service {name:?}; it has {}",
+            names.join(", ")
+        )
     })
 }
 
@@ -244,11 +279,22 @@ mod tests {
         let mount = |url: &str| address(url).map(|(_, mount)| mount);
         assert_eq!(mount("http://host:1"), Ok(None));
         assert_eq!(mount("host:1/"), Ok(None));
-        assert_eq!(mount("localhost/ndtilecache"), Ok(Some("ndtilecache".to_owned())));
-        assert_eq!(mount("https://host/a/tilecache/?x"), Ok(Some("a".to_owned())));
+        assert_eq!(
+            mount("localhost/ndtilecache"),
+            Ok(Some("ndtilecache".to_owned()))
+        );
+        assert_eq!(
+            mount("https://host/a/tilecache/?x"),
+            Ok(Some("a".to_owned()))
+        );
         assert_eq!(mount("unix:/run/a.sock"), Ok(None));
         assert_eq!(mount("unix:/run/a.sock:/b"), Ok(Some("b".to_owned())));
-        for wrong in ["http://host/a/b", "http://host/a/tilecache/k", "ftp://host", ""] {
+        for wrong in [
+            "http://host/a/b",
+            "http://host/a/tilecache/k",
+            "ftp://host",
+            "",
+        ] {
             assert!(mount(wrong).is_err(), "{wrong}");
         }
     }

@@ -25,12 +25,13 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nothing: the file's pages were dropped from the page cache if the system permits; no chunk is cached.
+    /// Nothing: the file's pages were dropped from the page cache if the system permits; no chunk
+    /// is cached.
     Disk,
     /// The file's pages, in the page cache; no chunk is cached.
     Chunks,
-    /// The file's pages, and the decoded chunks that these tiles need, if they fit into the budget of the chunk
-    /// cache.
+    /// The file's pages, and the decoded chunks that these tiles need, if they fit into the budget
+    /// of the chunk cache.
     Warm,
 }
 
@@ -42,7 +43,11 @@ impl State {
             "disk",
             "Nothing: the file's pages were dropped from the page cache if the system permits; no chunk is cached",
         ),
-        (State::Chunks, "chunks", "The file's pages, in the page cache; no chunk is cached"),
+        (
+            State::Chunks,
+            "chunks",
+            "The file's pages, in the page cache; no chunk is cached",
+        ),
         (
             State::Warm,
             "warm",
@@ -152,11 +157,12 @@ pub struct ChunkUse {
 }
 
 impl Row {
-    /// Whether the bytes came from disk, or from memory after all. `None` if the system does not report it.
+    /// Whether the bytes came from disk, or from memory after all. `None` if the system does not
+    /// report it.
     pub fn is_from_disk(&self) -> Option<bool> {
         let from_disk = self.disk_bytes?;
-        // Reads of unfiltered voxels are not counted; any byte from disk then shows that pages had been
-        // dropped.
+        // Reads of unfiltered voxels are not counted; any byte from disk then shows that pages had
+        // been dropped.
         Some(from_disk > self.chunks.stored_bytes / 4)
     }
 }
@@ -207,7 +213,8 @@ pub struct RemoteRow {
     pub latency: Percentiles,
     /// The total time in seconds.
     pub seconds: f64,
-    /// The processor time of this client per request, in microseconds: sending it, receiving its response, counting.
+    /// The processor time of this client per request, in microseconds: sending it, receiving its
+    /// response, counting.
     pub client_micros: f64,
     /// What the server reports to have done meanwhile, for all its clients.
     pub server: Option<ServerWork>,

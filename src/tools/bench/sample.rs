@@ -23,7 +23,9 @@ impl Percentiles {
     /// Of times in any order; all 0 if there are none.
     pub(super) fn new(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
-        let Some(max) = times.last() else { return Self::default() };
+        let Some(max) = times.last() else {
+            return Self::default();
+        };
         let sum: Duration = times.iter().sum();
         Self {
             mean: milliseconds(sum) / times.len() as f64,
@@ -51,13 +53,21 @@ mod tests {
     use proptest::prelude::*;
 
     fn percentiles(times: &[u64]) -> Percentiles {
-        Percentiles::new(times.iter().map(|time| Duration::from_millis(*time)).collect())
+        Percentiles::new(
+            times
+                .iter()
+                .map(|time| Duration::from_millis(*time))
+                .collect(),
+        )
     }
 
     #[test]
     fn percentiles_are_times_that_were_taken() {
         let hundred = percentiles(&(1..=100).rev().collect::<Vec<_>>());
-        assert_eq!((hundred.p50, hundred.p90, hundred.p99, hundred.max), (50.0, 90.0, 99.0, 100.0));
+        assert_eq!(
+            (hundred.p50, hundred.p90, hundred.p99, hundred.max),
+            (50.0, 90.0, 99.0, 100.0)
+        );
         assert!((hundred.mean - 50.5).abs() < 1e-9);
         let one = percentiles(&[7]);
         assert_eq!((one.p50, one.p99, one.max), (7.0, 7.0, 7.0));

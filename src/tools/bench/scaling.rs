@@ -26,7 +26,12 @@ pub struct Scaling {
 impl Scaling {
     /// The result as a sentence.
     pub fn says(&self) -> String {
-        let Self { threads, against, factor, .. } = self;
+        let Self {
+            threads,
+            against,
+            factor,
+            ..
+        } = self;
         let state = self.state.words();
         let expected = *threads as f64 / *against as f64;
         let so = if *factor >= BEYOND * expected {
@@ -36,7 +41,9 @@ impl Scaling {
         } else {
             "they get in each other's way, or compete with other programs: more threads would help little"
         };
-        format!("{state}: {threads} threads draw {factor:.2} times as many tiles as {against}; {so}")
+        format!(
+            "{state}: {threads} threads draw {factor:.2} times as many tiles as {against}; {so}"
+        )
     }
 }
 
@@ -49,20 +56,31 @@ pub fn scaling(rows: &[Row]) -> Vec<Scaling> {
             .filter(|row| row.tiles >= row.threads)
             .map(|row| (row.threads, &row.course, row.tiles_per_second));
         let (against, threads, factor) = speed_up(&own)?;
-        Some(Scaling { threads, against, state, factor })
+        Some(Scaling {
+            threads,
+            against,
+            state,
+            factor,
+        })
     };
-    State::ALL.iter().filter_map(|(state, ..)| in_state(*state)).collect()
+    State::ALL
+        .iter()
+        .filter_map(|(state, ..)| in_state(*state))
+        .collect()
 }
 
-/// How many times as fast the largest number of workers is as the smallest, both of which are returned too: the median over all
-/// courses. Rows: the number of workers, what they did, and how fast.
+/// How many times as fast the largest number of workers is as the smallest, both of which are
+/// returned too: the median over all courses. Rows: the number of workers, what they did, and how
+/// fast.
 pub(super) fn speed_up<'a>(
     rows: &(impl Iterator<Item = (usize, &'a Course, f64)> + Clone),
 ) -> Option<(usize, usize, f64)> {
     let workers = rows.clone().map(|(workers, ..)| workers);
     let (few, many) = (workers.clone().min()?, workers.max()?);
     let ratio = |(workers, course, speed): (usize, &Course, f64)| {
-        let (.., other) = rows.clone().find(|(others, own, _)| (*others, *own) == (many, course))?;
+        let (.., other) = rows
+            .clone()
+            .find(|(others, own, _)| (*others, *own) == (many, course))?;
         (workers == few && speed > 0.0).then(|| other / speed)
     };
     let factor = median(rows.clone().filter_map(ratio))?;
@@ -84,8 +102,11 @@ mod tests {
     #[test]
     fn threads_are_compared_pattern_by_pattern() {
         let one = row("xy", State::Chunks, inflating());
-        let two =
-            |speed: f64| Row { threads: 2, tiles_per_second: speed * one.tiles_per_second, ..one.clone() };
+        let two = |speed: f64| Row {
+            threads: 2,
+            tiles_per_second: speed * one.tiles_per_second,
+            ..one.clone()
+        };
         let scaled = |speed| scaling(&[one.clone(), two(speed)]);
         assert_eq!(scaled(1.9).len(), 1);
         assert!((scaled(1.9)[0].factor - 1.9).abs() < 1e-9);

@@ -57,7 +57,12 @@ impl ReadTimes {
 
     /// Each times a factor.
     pub(super) fn scaled(self, factor: f64) -> Self {
-        let Self { read, inflate, library, wait } = self;
+        let Self {
+            read,
+            inflate,
+            library,
+            wait,
+        } = self;
         Self {
             read: read * factor,
             inflate: inflate * factor,
@@ -111,15 +116,31 @@ mod tests {
         metrics.renders.inc();
         metrics.copying.add(Duration::from_millis(250));
         metrics.chunk_reading.add(Duration::from_millis(250));
-        let seconds = Some(ReadTimes { read: 0.5, ..ReadTimes::default() });
-        let grown = ServerWork { hits: 3, renders: 1, seconds, ..ServerWork::default() };
-        assert_eq!(counts().since(&before).map(|growth| ServerWork::new(&growth)), Some(grown));
+        let seconds = Some(ReadTimes {
+            read: 0.5,
+            ..ReadTimes::default()
+        });
+        let grown = ServerWork {
+            hits: 3,
+            renders: 1,
+            seconds,
+            ..ServerWork::default()
+        };
+        assert_eq!(
+            counts()
+                .since(&before)
+                .map(|growth| ServerWork::new(&growth)),
+            Some(grown)
+        );
         assert_eq!(before.since(&counts()), None);
     }
 
     #[test]
     fn what_a_server_does_not_count_is_unknown() {
-        assert_eq!(Counts::parse("nginx_requests_total 5\n# EOF\n"), Counts::default());
+        assert_eq!(
+            Counts::parse("nginx_requests_total 5\n# EOF\n"),
+            Counts::default()
+        );
         let old = ServerWork::new(&Counts::parse("voltile_renders_total 5\n"));
         assert_eq!((old.renders, old.seconds), (5, None));
     }

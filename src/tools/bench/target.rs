@@ -55,8 +55,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The selected tiles within bounds. If no channel is named, those of the first channel of each dataset that is an image,
-    /// else of its first channel.
+    /// The selected tiles within bounds. If no channel is named, those of the first channel of each
+    /// dataset that is an image, else of its first channel.
     ///
     /// # Errors
     /// If something that is named does not exist, or nothing is left.
@@ -67,14 +67,27 @@ impl Choice {
     ) -> Result<Self, String> {
         let is_wanted = |dataset: &&mut DatasetDescription| {
             selection.tokens.is_empty()
-                || selection.tokens.iter().any(|token| token.as_str() == dataset.token)
+                || selection
+                    .tokens
+                    .iter()
+                    .any(|token| token.as_str() == dataset.token)
         };
         let mut left_out = Vec::new();
-        for DatasetDescription { token, channels, .. } in datasets.iter_mut().filter(is_wanted) {
+        for DatasetDescription {
+            token, channels, ..
+        } in datasets.iter_mut().filter(is_wanted)
+        {
             if selection.channels.is_empty() && !channels.is_empty() {
-                let first = channels.iter().position(|channel| channel.kind == "image").unwrap_or(0);
+                let first = channels
+                    .iter()
+                    .position(|channel| channel.kind == "image")
+                    .unwrap_or(0);
                 let first = channels.remove(first);
-                left_out.extend(channels.drain(..).map(|channel| format!("{token}/{}", channel.name)));
+                left_out.extend(
+                    channels
+                        .drain(..)
+                        .map(|channel| format!("{token}/{}", channel.name)),
+                );
                 channels.push(first);
             }
         }
@@ -82,10 +95,15 @@ impl Choice {
         let mut targets: Vec<Target> = Vec::new();
         for family in &chosen.families {
             let Subject { token, channels } = &chosen.subjects[family.subject];
-            let ChannelChoice::One(channel) = channels else { continue };
-            let dataset = datasets.iter().find(|dataset| dataset.token == token.as_str());
+            let ChannelChoice::One(channel) = channels else {
+                continue;
+            };
+            let dataset = datasets
+                .iter()
+                .find(|dataset| dataset.token == token.as_str());
             let described = dataset.and_then(|dataset| dataset.channel(channel.as_str()));
-            let Some(level) = described.and_then(|channel| channel.level(family.level.number())) else {
+            let Some(level) = described.and_then(|channel| channel.level(family.level.number()))
+            else {
                 continue;
             };
             let (plane, tiles) = (family.plane, &family.tiles);
@@ -99,7 +117,9 @@ impl Choice {
             };
             if space.cut(bounds) {
                 match targets.last_mut() {
-                    Some(last) if (&last.token, &last.channel) == (token, channel) => last.spaces.push(space),
+                    Some(last) if (&last.token, &last.channel) == (token, channel) => {
+                        last.spaces.push(space)
+                    }
                     _ => targets.push(Target {
                         token: token.clone(),
                         channel: channel.clone(),
@@ -110,30 +130,59 @@ impl Choice {
             }
         }
         match targets.is_empty() {
-            true => {
-                Err("nothing is left to be measured: no tile lies within --min, --max, --x and --y"
-                    .to_owned())
-            }
+            true => Err(
+                "nothing is left to be measured: no tile lies within --min, --max, --x and --y"
+                    .to_owned(),
+            ),
             false => Ok(Self { targets, left_out }),
         }
     }
 
-    /// A channel of a server without descriptions: the tiles within `bounds` in the plane xy; `None` without bounds.
+    /// A channel of a server without descriptions: the tiles within `bounds` in the plane xy;
+    /// `None` without bounds.
     pub fn undescribed(token: Name, channel: Name, level: Level, bounds: &Bounds) -> Option<Self> {
         let range = |range: &Option<Range<u64>>| range.clone().filter(|range| !range.is_empty());
-        let (slices, rows, columns) = (range(&bounds.slices)?, range(&bounds.rows)?, range(&bounds.columns)?);
+        let (slices, rows, columns) = (
+            range(&bounds.slices)?,
+            range(&bounds.rows)?,
+            range(&bounds.columns)?,
+        );
         let pixels = |tiles: u64| tiles.saturating_mul(TILE as u64);
         let size = Xyz::new(pixels(columns.end), pixels(rows.end), slices.end);
-        let spaces = vec![Space { plane: Plane::Xy, level, slices, rows, columns, size }];
-        Some(Self { targets: vec![Target { token, channel, time: None, spaces }], left_out: Vec::new() })
+        let spaces = vec![Space {
+            plane: Plane::Xy,
+            level,
+            slices,
+            rows,
+            columns,
+            size,
+        }];
+        Some(Self {
+            targets: vec![Target {
+                token,
+                channel,
+                time: None,
+                spaces,
+            }],
+            left_out: Vec::new(),
+        })
     }
 }
 
 impl Target {
     /// The request for a tile.
     pub(super) fn request(&self, address: TileAddress) -> TileRequest {
-        let (token, channels) = (self.token.clone().into(), ChannelChoice::One(self.channel.clone()));
-        TileRequest { token, channels, time: self.time, address, adjust: Vec::new() }
+        let (token, channels) = (
+            self.token.clone().into(),
+            ChannelChoice::One(self.channel.clone()),
+        );
+        TileRequest {
+            token,
+            channels,
+            time: self.time,
+            address,
+            adjust: Vec::new(),
+        }
     }
 }
 
@@ -155,19 +204,25 @@ impl Space {
 
     /// The tile at a slice, a row and a column.
     pub fn address(&self, slice: u64, row: u64, column: u64) -> TileAddress {
-        TileAddress { plane: self.plane, level: self.level, slice, row, column }
+        TileAddress {
+            plane: self.plane,
+            level: self.level,
+            slice,
+            row,
+            column,
+        }
     }
 
-    /// The tile that contains a voxel of the level; if the bounds are narrower than the level, the tile at
-    /// the same relative position within them.
+    /// The tile that contains a voxel of the level; if the bounds are narrower than the level, the
+    /// tile at the same relative position within them.
     pub fn around(&self, voxel: Xyz<u64>) -> TileAddress {
         let share = |range: &Range<u64>, axis: Axis| {
             let tiles = u128::from(range.end - range.start);
             let place = u128::from(voxel[axis]) * tiles / u128::from(self.size[axis].max(1));
             range.start + (place as u64).min(range.end - range.start - 1)
         };
-        let slice =
-            self.slices.start + voxel[self.plane.slice_axis()] % (self.slices.end - self.slices.start);
+        let slice = self.slices.start
+            + voxel[self.plane.slice_axis()] % (self.slices.end - self.slices.start);
         let row = share(&self.rows, self.plane.row_axis());
         self.address(slice, row, share(&self.columns, self.plane.column_axis()))
     }
@@ -175,7 +230,9 @@ impl Space {
     /// The number of tiles; saturates.
     pub fn count(&self) -> u64 {
         let length = |range: &Range<u64>| range.end - range.start;
-        length(&self.slices).saturating_mul(length(&self.rows)).saturating_mul(length(&self.columns))
+        length(&self.slices)
+            .saturating_mul(length(&self.rows))
+            .saturating_mul(length(&self.columns))
     }
 }
 

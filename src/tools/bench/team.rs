@@ -53,11 +53,16 @@ pub(super) struct Done {
 
 impl<'a> Team<'a> {
     /// A thread for each worker.
-    pub fn new<W: Worker + 'a>(workers: impl Iterator<Item = W>) -> Result<Self, ThreadPoolBuildError> {
+    pub fn new<W: Worker + 'a>(
+        workers: impl Iterator<Item = W>,
+    ) -> Result<Self, ThreadPoolBuildError> {
         let member = |worker| (Box::new(worker) as Box<dyn Worker + 'a>, Done::default());
         let members: Vec<_> = workers.map(member).collect();
         let name = |index| format!("bench-{index}");
-        let pool = ThreadPoolBuilder::new().num_threads(members.len()).thread_name(name).build()?;
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(members.len())
+            .thread_name(name)
+            .build()?;
         Ok(Self { pool, members })
     }
 
@@ -69,12 +74,14 @@ impl<'a> Team<'a> {
     pub fn practise(&mut self, request: &TileRequest) {
         for (worker, _) in &mut self.members {
             // A failure shows when the request is measured.
-            let _ = self.pool.install(|| worker.work(request, &mut Done::default()));
+            let _ = self
+                .pool
+                .install(|| worker.work(request, &mut Done::default()));
         }
     }
 
-    /// Does requests in order, and from the first again after the last, until `most` are done or the time is up, and at
-    /// least one; returns how many.
+    /// Does requests in order, and from the first again after the last, until `most` are done or
+    /// the time is up, and at least one; returns how many.
     pub fn round(&mut self, requests: &[TileRequest], most: usize, until: Instant) -> usize {
         let next = &AtomicUsize::new(0);
         self.pool.in_place_scope(|scope| {
@@ -88,7 +95,9 @@ impl<'a> Team<'a> {
     /// Takes what was done since the last call.
     pub fn take(&mut self) -> Done {
         let mut all = Done::default();
-        self.members.iter_mut().for_each(|(_, done)| all += std::mem::take(done));
+        self.members
+            .iter_mut()
+            .for_each(|(_, done)| all += std::mem::take(done));
         all
     }
 }
@@ -103,9 +112,13 @@ impl Done {
         until: Instant,
     ) {
         // The first request is always done, without looking at the clock.
-        while !worker.has_given_up() && (next.load(Ordering::Relaxed) == 0 || Instant::now() < until) {
+        while !worker.has_given_up()
+            && (next.load(Ordering::Relaxed) == 0 || Instant::now() < until)
+        {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let request = requests.get(number % requests.len().max(1)).filter(|_| number < most);
+            let request = requests
+                .get(number % requests.len().max(1))
+                .filter(|_| number < most);
             let Some(request) = request else { return };
             let began = Instant::now();
             match worker.work(request, self) {
@@ -129,7 +142,10 @@ impl AddAssign for Done {
     fn add_assign(&mut self, other: Self) {
         self.times.extend(other.times);
         self.failed += other.failed;
-        other.problems.into_iter().for_each(|problem| self.note(problem));
+        other
+            .problems
+            .into_iter()
+            .for_each(|problem| self.note(problem));
         self.planning += other.planning;
         self.drawing += other.drawing;
         self.encoding += other.encoding;

@@ -1,11 +1,11 @@
-//! Finds the bottleneck and what would help, from the measured stages and from the calculated cost of a tile
-//! (the same as in `voltile inspect`). Pure functions over rows.
+//! Finds the bottleneck and what would help, from the measured stages and from the calculated cost
+//! of a tile (the same as in `voltile inspect`). Pure functions over rows.
 //!
-//! The stage that takes most of a tile's time is the bottleneck. If that is reading voxels, the verdict says
-//! why so much has to be read: the level is computed from a finer one, or the chunk shape does not suit the
-//! plane. The latter is the case if a tile reads more than twice what it would with chunks of 64 × 64 × 64
-//! voxels, the shape that `voltile pyramid --rechunk` writes, and more than one such chunk: below that no
-//! other shape would be better.
+//! The stage that takes most of a tile's time is the bottleneck. If that is reading voxels, the
+//! verdict says why so much has to be read: the level is computed from a finer one, or the chunk
+//! shape does not suit the plane. The latter is the case if a tile reads more than twice what it
+//! would with chunks of 64 × 64 × 64 voxels, the shape that `voltile pyramid --rechunk` writes, and
+//! more than one such chunk: below that no other shape would be better.
 
 use std::collections::BTreeMap;
 
@@ -25,18 +25,25 @@ const DERIVED_FROM_MANY: f64 = 3.0;
 
 /// What would help: its name, and how.
 const MORE_THREADS: (&str, &str) = ("more_threads", "more cores, and render.threads to use them");
-const LIGHTER_FILTER: (&str, &str) =
-    ("lighter_filter", "a filter that decodes faster, such as lz4 or zstd, or none");
-const MORE_CHUNKS_KEPT: (&str, &str) =
-    ("more_chunks_kept", "a larger cache.chunks, so that chunks are found decoded");
-const MORE_TILES_KEPT: (&str, &str) =
-    ("more_tiles_kept", "a larger cache.tiles, so that tiles requested again are not rendered again");
+const LIGHTER_FILTER: (&str, &str) = (
+    "lighter_filter",
+    "a filter that decodes faster, such as lz4 or zstd, or none",
+);
+const MORE_CHUNKS_KEPT: (&str, &str) = (
+    "more_chunks_kept",
+    "a larger cache.chunks, so that chunks are found decoded",
+);
+const MORE_TILES_KEPT: (&str, &str) = (
+    "more_tiles_kept",
+    "a larger cache.tiles, so that tiles requested again are not rendered again",
+);
 
 /// What takes most of a tile's time, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// Chunks, or rows of contiguous data, lie across the plane: too much is read for what is shown.
+    /// Chunks, or rows of contiguous data, lie across the plane: too much is read for what is
+    /// shown.
     ChunkShape,
     /// The level is not stored, and computed from many voxels for every tile.
     MadeLevel,
@@ -100,21 +107,37 @@ struct Evidence<'a> {
     share: f64,
 }
 
-/// The verdicts, one for each group of rows with the same bottleneck. `small` means that PNGs are compressed
-/// for size rather than speed.
+/// The verdicts, one for each group of rows with the same bottleneck. `small` means that PNGs are
+/// compressed for size rather than speed.
 pub fn verdicts(rows: &[Row], subjects: &[Subject], small: bool) -> Vec<Verdict> {
     let mut groups: BTreeMap<(&str, &str, State, Limit), Vec<Evidence<'_>>> = BTreeMap::new();
     let fewest = rows.iter().map(|row| row.threads).min();
-    for row in rows.iter().filter(|row| Some(row.threads) == fewest && row.tiles > 0) {
-        let Course { token, channel, level, .. } = &row.course;
+    for row in rows
+        .iter()
+        .filter(|row| Some(row.threads) == fewest && row.tiles > 0)
+    {
+        let Course {
+            token,
+            channel,
+            level,
+            ..
+        } = &row.course;
         let own = |subject: &&Subject| {
             (&subject.token, &subject.channel, subject.level) == (token, channel, *level)
         };
-        let Some(subject) = subjects.iter().find(own) else { continue };
+        let Some(subject) = subjects.iter().find(own) else {
+            continue;
+        };
         let evidence = Evidence::new(row, subject);
-        groups.entry((token, channel, row.state, evidence.limit)).or_default().push(evidence);
+        groups
+            .entry((token, channel, row.state, evidence.limit))
+            .or_default()
+            .push(evidence);
     }
-    groups.values().filter_map(|group| verdict(group, small)).collect()
+    groups
+        .values()
+        .filter_map(|group| verdict(group, small))
+        .collect()
 }
 
 /// Bytes read or inflated, whichever is more.
@@ -132,7 +155,13 @@ impl<'a> Evidence<'a> {
         let cost = |plane: &'a str| Some((plane, subject.tile.get(plane)?));
         let mut planes: Vec<_> = row.course.plane.split('+').filter_map(cost).collect();
         planes.sort_by_key(|(_, tile)| std::cmp::Reverse(amplification(tile)));
-        let mut evidence = Self { row, subject, planes, limit: Limit::Planning, share: 0.0 };
+        let mut evidence = Self {
+            row,
+            subject,
+            planes,
+            limit: Limit::Planning,
+            share: 0.0,
+        };
         let (time, limit) = evidence.bottleneck();
         (evidence.limit, evidence.share) = (limit, time / row.stages.sum().max(f64::MIN_POSITIVE));
         evidence
@@ -140,16 +169,35 @@ impl<'a> Evidence<'a> {
 
     /// The read amplification in the worst plane.
     fn amplification(&self) -> u64 {
-        self.planes.first().map_or(0, |(_, tile)| amplification(tile))
+        self.planes
+            .first()
+            .map_or(0, |(_, tile)| amplification(tile))
     }
 
     /// What takes most of a tile's time, and how much.
     fn bottleneck(&self) -> (f64, Limit) {
-        let Stages { plan, reading: ReadTimes { read, inflate, library, wait }, draw, encode } =
-            self.row.stages;
+        let Stages {
+            plan,
+            reading:
+                ReadTimes {
+                    read,
+                    inflate,
+                    library,
+                    wait,
+                },
+            draw,
+            encode,
+        } = self.row.stages;
         let is_from_disk = self.row.state == State::Disk && self.row.is_from_disk() != Some(false);
         let way = greatest(&[
-            (read, if is_from_disk { Limit::Disk } else { Limit::Memory }),
+            (
+                read,
+                if is_from_disk {
+                    Limit::Disk
+                } else {
+                    Limit::Memory
+                },
+            ),
             (inflate, Limit::Inflate),
             (library, Limit::Library),
         ]);
@@ -173,21 +221,32 @@ impl<'a> Evidence<'a> {
     }
 
     fn is_derived_from_many(&self) -> bool {
-        let wanted = self.planes.iter().map(|(_, tile)| tile.bytes_wanted).max().unwrap_or(0);
+        let wanted = self
+            .planes
+            .iter()
+            .map(|(_, tile)| tile.bytes_wanted)
+            .max()
+            .unwrap_or(0);
         self.subject.derived && wanted as f64 >= DERIVED_FROM_MANY * self.row.voxel_bytes
     }
 
     fn lies_across(&self) -> bool {
-        let Some((plane, tile)) = self.planes.first() else { return false };
+        let Some((plane, tile)) = self.planes.first() else {
+            return false;
+        };
         let axis = Plane::from_name(plane).map_or(Axis::Z, Plane::slice_axis);
         // Cubic chunks would make it read this many slices; a flatter volume has no more.
-        let of_cubes = tile.bytes_wanted.saturating_mul(CUBE.min(Xyz::from(self.subject.size)[axis]));
+        let of_cubes = tile
+            .bytes_wanted
+            .saturating_mul(CUBE.min(Xyz::from(self.subject.size)[axis]));
         bytes(tile) > CUBE.pow(3).max(2 * of_cubes)
     }
 
     /// Why so much is read, if that is the bottleneck.
     fn because(&self) -> String {
-        let Some((plane, tile)) = self.planes.first() else { return String::new() };
+        let Some((plane, tile)) = self.planes.first() else {
+            return String::new();
+        };
         let (cost, wanted) = (advice::cost_text(tile), ByteSize(tile.bytes_wanted));
         let takes = format!("a tile in {plane} takes {cost}, for {wanted} of voxels");
         let storage = self.subject.storage.as_ref();
@@ -200,31 +259,49 @@ impl<'a> Evidence<'a> {
             }
             (Limit::MadeLevel, _) => format!("; the level is not stored, and {takes}"),
             (Limit::Disk | Limit::Inflate, _) => format!("; {takes}"),
-            (Limit::Library, _) => {
-                storage.map(|storage| format!("; {}", storage.reading)).unwrap_or_default()
-            }
+            (Limit::Library, _) => storage
+                .map(|storage| format!("; {}", storage.reading))
+                .unwrap_or_default(),
             _ => String::new(),
         }
     }
 
     /// What would help, best first.
     fn helps(&self, small: bool) -> Vec<Help> {
-        let filters = self.subject.storage.iter().flat_map(|storage| &storage.filters);
+        let filters = self
+            .subject
+            .storage
+            .iter()
+            .flat_map(|storage| &storage.filters);
         let slow = ["deflate", "bzip2", "szip", "nbit", "scaleoffset"];
-        let is_slow = filters.into_iter().any(|filter| slow.iter().any(|name| filter.starts_with(name)));
+        let is_slow = filters
+            .into_iter()
+            .any(|filter| slow.iter().any(|name| filter.starts_with(name)));
         // Chunks requested again should be found decoded.
         let forgets = self.row.state == State::Warm && self.row.chunks.decoded > 0;
         let file = &self.subject.file;
         let helps: &[(&'static str, &str)] = match self.limit {
             Limit::ChunkShape | Limit::Library => {
-                let how = format!("a copy in chunks that suit all planes: {}", advice::rechunk(file));
-                return vec![Help { help: "rechunk", how }];
+                let how = format!(
+                    "a copy in chunks that suit all planes: {}",
+                    advice::rechunk(file)
+                );
+                return vec![Help {
+                    help: "rechunk",
+                    how,
+                }];
             }
             Limit::MadeLevel => {
                 let how = format!("storing the levels once: {}", advice::store_levels(file));
-                return vec![Help { help: "store_levels", how }];
+                return vec![Help {
+                    help: "store_levels",
+                    how,
+                }];
             }
-            Limit::Disk => &[("faster_disk", "a faster disk, or more memory for the page cache")],
+            Limit::Disk => &[(
+                "faster_disk",
+                "a faster disk, or more memory for the page cache",
+            )],
             Limit::Inflate if forgets => &[MORE_CHUNKS_KEPT, MORE_THREADS],
             Limit::Inflate if is_slow => &[MORE_THREADS, LIGHTER_FILTER],
             Limit::Encoder if small => &[("fast_png", "png = \"fast\""), MORE_TILES_KEPT],
@@ -232,21 +309,36 @@ impl<'a> Evidence<'a> {
             Limit::Inflate | Limit::Memory | Limit::Drawing | Limit::Planning => &[MORE_THREADS],
             Limit::Waiting => &[],
         };
-        helps.iter().map(|(help, how)| Help { help, how: (*how).to_owned() }).collect()
+        helps
+            .iter()
+            .map(|(help, how)| Help {
+                help,
+                how: (*how).to_owned(),
+            })
+            .collect()
     }
 }
 
 fn greatest(stages: &[(f64, Limit)]) -> (f64, Limit) {
     let nothing = (f64::MIN, Limit::Planning);
-    stages.iter().fold(nothing, |most, stage| if stage.0 > most.0 { *stage } else { most })
+    stages.iter().fold(
+        nothing,
+        |most, stage| if stage.0 > most.0 { *stage } else { most },
+    )
 }
 
 /// The verdict on rows of a channel with the same bottleneck; `None` if there are no rows.
 fn verdict(group: &[Evidence<'_>], small: bool) -> Option<Verdict> {
     // The reason is given for the worst row.
-    let worst = group.iter().rev().max_by_key(|evidence| evidence.amplification())?;
+    let worst = group
+        .iter()
+        .rev()
+        .max_by_key(|evidence| evidence.amplification())?;
     let shares = || group.iter().map(|evidence| evidence.share);
-    let share = [shares().fold(f64::MAX, f64::min), shares().fold(0.0, f64::max)];
+    let share = [
+        shares().fold(f64::MAX, f64::min),
+        shares().fold(0.0, f64::max),
+    ];
     let Course { token, channel, .. } = &worst.row.course;
     Some(Verdict {
         token: token.clone(),
@@ -255,7 +347,12 @@ fn verdict(group: &[Evidence<'_>], small: bool) -> Option<Verdict> {
         rows: named(group),
         limit: worst.limit,
         share,
-        says: format!("{} takes {} of a tile's time{}", words(worst.limit), percent(share), worst.because()),
+        says: format!(
+            "{} takes {} of a tile's time{}",
+            words(worst.limit),
+            percent(share),
+            worst.because()
+        ),
         helps: worst.helps(small),
     })
 }
@@ -277,19 +374,40 @@ fn words(limit: Limit) -> &'static str {
 
 fn percent([least, greatest]: [f64; 2]) -> String {
     let [least, greatest] = [least, greatest].map(|share| (100.0 * share).round());
-    if least == greatest { format!("{least} %") } else { format!("{least} to {greatest} %") }
+    if least == greatest {
+        format!("{least} %")
+    } else {
+        format!("{least} to {greatest} %")
+    }
 }
 
 /// Rows in words: `level 0 random xy, xz, scroll xy; level 1 walk`.
 fn named(group: &[Evidence<'_>]) -> String {
     let mut levels: BTreeMap<u8, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
     for Evidence { row, .. } in group {
-        let Course { level, pattern, plane, .. } = &row.course;
-        levels.entry(*level).or_default().entry(pattern.name()).or_default().push(plane);
+        let Course {
+            level,
+            pattern,
+            plane,
+            ..
+        } = &row.course;
+        levels
+            .entry(*level)
+            .or_default()
+            .entry(pattern.name())
+            .or_default()
+            .push(plane);
     }
     let pattern = |(pattern, planes): (&str, Vec<&str>)| format!("{pattern} {}", planes.join(", "));
     let level = |(level, patterns): (u8, BTreeMap<&str, Vec<&str>>)| {
-        format!("level {level} {}", patterns.into_iter().map(pattern).collect::<Vec<_>>().join(", "))
+        format!(
+            "level {level} {}",
+            patterns
+                .into_iter()
+                .map(pattern)
+                .collect::<Vec<_>>()
+                .join(", ")
+        )
     };
     levels.into_iter().map(level).collect::<Vec<_>>().join("; ")
 }

@@ -30,12 +30,18 @@ impl Answer {
     pub fn problem(&self) -> String {
         let body: Option<Value> = serde_json::from_slice(&self.body).ok();
         let detail = body.as_ref().and_then(|body| body.get("detail")?.as_str());
-        let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
+        let detail = detail
+            .map(|detail| format!(": {detail}"))
+            .unwrap_or_default();
         self.wrong(format!("the status is {}{detail}", self.status))
     }
 
     /// The response itself if its status is 200.
     pub fn found(self) -> Result<Self, String> {
-        if self.status == 200 { Ok(self) } else { Err(self.problem()) }
+        if self.status == 200 {
+            Ok(self)
+        } else {
+            Err(self.problem())
+        }
     }
 }

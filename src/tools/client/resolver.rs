@@ -1,4 +1,5 @@
-//! A resolver that remembers addresses. `ureq` resolves the host of every request, even if its connection is kept.
+//! A resolver that remembers addresses. `ureq` resolves the host of every request, even if its
+//! connection is kept.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -30,7 +31,9 @@ impl Resolver for Remembering {
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
         let known = || lock(&self.known);
-        let host = uri.authority().ok_or_else(|| Error::BadUri(uri.to_string()))?;
+        let host = uri
+            .authority()
+            .ok_or_else(|| Error::BadUri(uri.to_string()))?;
         if let Some((since, addresses)) = known().get(host)
             && since.elapsed() < VALID
         {

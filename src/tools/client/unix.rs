@@ -25,7 +25,11 @@ impl Resolver for ToSocket {
 impl Connector for ToSocket {
     type Out = Connection;
 
-    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Connection>, Error> {
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        _: Option<()>,
+    ) -> Result<Option<Connection>, Error> {
         let stream = UnixStream::connect(&self.0)?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
@@ -45,13 +49,15 @@ impl Transport for Connection {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        self.stream.set_write_timeout(timeout.not_zero().map(|span| *span))?;
+        self.stream
+            .set_write_timeout(timeout.not_zero().map(|span| *span))?;
         let written = self.stream.write_all(&self.buffers.output()[..amount]);
         written.map_err(|error| timed(error, &timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        self.stream.set_read_timeout(timeout.not_zero().map(|span| *span))?;
+        self.stream
+            .set_read_timeout(timeout.not_zero().map(|span| *span))?;
         let read = self.stream.read(self.buffers.input_append_buf());
         let amount = read.map_err(|error| timed(error, &timeout))?;
         self.buffers.input_appended(amount);

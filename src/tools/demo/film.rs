@@ -1,4 +1,5 @@
-//! A short time series of live nuclei that drift and divide; every change is a smooth function of time.
+//! A short time series of live nuclei that drift and divide; every change is a smooth function of
+//! time.
 
 use super::noise::{moved, noise, step};
 use super::rods::{Rod, scatter};
@@ -10,25 +11,46 @@ pub(super) fn slice(t: usize, z: usize, height: usize, width: usize) -> Vec<u16>
     let seeds = scatter([width as f32, height as f32, 0.0], 62.0, 31);
     let seeds = seeds.filter(|seed| (0.0..62.0).contains(&seed.center[2]));
     let rods = seeds.flat_map(|seed| halves(&seed, t as f32)).collect();
-    Scene { rods, slice_depth: 5.0, salt: 32 + t as u32 }.slice(z, 0..height, width, voxel)
+    Scene {
+        rods,
+        slice_depth: 5.0,
+        salt: 32 + t as u32,
+    }
+    .slice(z, 0..height, width, voxel)
 }
 
 /// The halves of a nucleus, which part if it divides.
 fn halves(seed: &Rod, t: f32) -> [Rod; 2] {
-    let division = if seed.dice(1) < 0.45 { 1.0 + 6.0 * seed.dice(2) } else { f32::INFINITY };
+    let division = if seed.dice(1) < 0.45 {
+        1.0 + 6.0 * seed.dice(2)
+    } else {
+        f32::INFINITY
+    };
     let parted = step(0.0, 3.0, t - division);
     let full = 14.0 + 5.0 * seed.dice(7);
     let radius = full * (1.0 - 0.2 * parted);
     let drift = [3, 4, 5].map(|salt| 8.0 * seed.dice(salt) - 4.0);
     let center = moved(seed.center, [drift[0], drift[1], 0.3 * drift[2]], t);
     let half = |side: f32| moved(center, seed.axis, side * parted * full);
-    [-1.3, 1.3].map(|side| Rod { center: half(side), half_length: 0.3 * radius, radius, ..*seed })
+    [-1.3, 1.3].map(|side| Rod {
+        center: half(side),
+        half_length: 0.3 * radius,
+        radius,
+        ..*seed
+    })
 }
 
 fn voxel(place: &Place<'_>) -> u16 {
     let (rod, beyond) = (place.cell.rod, place.cell.distance);
     let way = moved(place.point, rod.center, -1.0);
-    let [clumps] = if beyond < 12.0 { noise(way, 9.0, rod.id) } else { [0.0] };
+    let [clumps] = if beyond < 12.0 {
+        noise(way, 9.0, rod.id)
+    } else {
+        [0.0]
+    };
     let light = (6.0 + 8.0 * rod.dice(6)) * (1.0 + 0.8 * clumps);
-    expose(0.1 + light * step(2.5, -5.0, beyond) + 0.6 * step(12.0, 0.0, beyond), place.dice)
+    expose(
+        0.1 + light * step(2.5, -5.0, beyond) + 0.6 * step(12.0, 0.0, beyond),
+        place.dice,
+    )
 }

@@ -1,12 +1,16 @@
-//! Randomness without state: every value is a pure function of whole coordinates and a salt. Only integer hashing,
-//! `+ - * /` and square roots are used, which give the same bits on every machine.
+//! Randomness without state: every value is a pure function of whole coordinates and a salt. Only
+//! integer hashing, `+ - * /` and square roots are used, which give the same bits on every machine.
 
 /// x, y, z in voxel widths.
 pub(super) type Point = [f32; 3];
 
 /// `point + way * factor`.
 pub(super) fn moved(point: Point, way: Point, factor: f32) -> Point {
-    [point[0] + way[0] * factor, point[1] + way[1] * factor, point[2] + way[2] * factor]
+    [
+        point[0] + way[0] * factor,
+        point[1] + way[1] * factor,
+        point[2] + way[2] * factor,
+    ]
 }
 
 pub(super) fn dot(a: Point, b: Point) -> f32 {
@@ -57,11 +61,18 @@ pub(super) fn noise<const N: usize>(point: Point, size: f32, salt: u32) -> [f32;
     let mut sums = [0.0; N];
     for corner in 0..8 {
         let far = [corner & 1, corner >> 1 & 1, corner >> 2];
-        let weights = [0, 1, 2].map(|axis| if far[axis] == 1 { share[axis] } else { 1.0 - share[axis] });
+        let weights = [0, 1, 2].map(|axis| {
+            if far[axis] == 1 {
+                share[axis]
+            } else {
+                1.0 - share[axis]
+            }
+        });
         let way = moved(way, far.map(|it| it as f32), -1.0);
         let mut bits = hash([low[0] + far[0], low[1] + far[1], low[2] + far[2]], salt);
         for sum in &mut sums {
-            let slope = [0, 8, 16].map(|shift| (bits >> shift & 0xFF) as f32 * (1.0 / 110.0) - 1.16);
+            let slope =
+                [0, 8, 16].map(|shift| (bits >> shift & 0xFF) as f32 * (1.0 / 110.0) - 1.16);
             *sum += dot(slope, way) * weights[0] * weights[1] * weights[2];
             bits = rehash(bits);
         }

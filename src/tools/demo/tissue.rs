@@ -1,10 +1,12 @@
-//! What the tissue looks like in each channel: an electron micrograph, two stains and the segmentation.
+//! What the tissue looks like in each channel: an electron micrograph, two stains and the
+//! segmentation.
 
 use super::noise::{Point, direction, dot, floor, length, mix, moved, normal, rehash, step, unit};
 use super::rods::{Rod, scatter};
 use super::scene::{Place, Scene};
 
-/// Radii of the rods of processes with synaptic vesicles, of myelinated ones, and (from here on) of cell bodies.
+/// Radii of the rods of processes with synaptic vesicles, of myelinated ones, and (from here on) of
+/// cell bodies.
 const SENDERS: std::ops::Range<f32> = 11.0..30.0;
 const MYELINATED: std::ops::Range<f32> = 30.0..60.0;
 const BODY: f32 = 60.0;
@@ -18,26 +20,50 @@ pub(super) fn grow([depth, height, width]: [usize; 3]) -> Scene {
         let [x, y, z] = seed.center.map(|it| floor(it * (1.0 / 100.0)));
         let (half_length, radius) = match seed.dice(3) {
             // A lattice that keeps them apart.
-            _ if (x + 9 * y + 4 * z).rem_euclid(15) == 0 => (22.0 * seed.dice(4), 80.0 + 14.0 * seed.dice(5)),
+            _ if (x + 9 * y + 4 * z).rem_euclid(15) == 0 => {
+                (22.0 * seed.dice(4), 80.0 + 14.0 * seed.dice(5))
+            }
             dice if dice < 0.016 => (240.0, 40.0),
             _ => (60.0 + 120.0 * seed.dice(4), 18.0 * seed.dice(5)),
         };
-        Rod { half_length, radius, layered: MYELINATED.contains(&radius), ..seed }
+        Rod {
+            half_length,
+            radius,
+            layered: MYELINATED.contains(&radius),
+            ..seed
+        }
     };
     let seeds = scatter([width as f32, height as f32, depth as f32 * 7.5], 100.0, 11);
-    Scene { rods: seeds.map(shaped).collect(), slice_depth: 7.5, salt: 12 }
+    Scene {
+        rods: seeds.map(shaped).collect(),
+        slice_depth: 7.5,
+        salt: 12,
+    }
 }
 
 /// The micrograph, both stains (nuclei, actin) and the segmentation at one place.
 pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
-    let &Place { point, ref cell, clumps, slow: [dents, patches, sheet, signals], dice, .. } = place;
+    let &Place {
+        point,
+        ref cell,
+        clumps,
+        slow: [dents, patches, sheet, signals],
+        dice,
+        ..
+    } = place;
     // Distances from the surfaces of the nucleus and the nucleolus, far outside a cell body.
     let (mut nucleus, mut nucleolus, mut stain, mut bundles) = (1e6, 1e6, 0.0, 0.0);
     if cell.rod.radius > BODY {
         nucleus = (cell.distance + 27.0 + 8.0 * dents).max(10.0 - cell.depth);
-        nucleolus = length(moved(moved(point, cell.rod.center, -1.0), cell.rod.axis, -24.0)) - 17.0;
-        stain = (10.0 + 4.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
-        bundles = 6.0 * step(0.1, 0.0, sheet.abs()) * step(0.2, -0.4, patches) * step(2.0, 20.0, nucleus);
+        nucleolus = length(moved(
+            moved(point, cell.rod.center, -1.0),
+            cell.rod.axis,
+            -24.0,
+        )) - 17.0;
+        stain =
+            (10.0 + 4.0 * cell.rod.dice(2)) * (1.0 + 0.7 * clumps) * step(-28.0, 8.0, nucleolus);
+        bundles =
+            6.0 * step(0.1, 0.0, sheet.abs()) * step(0.2, -0.4, patches) * step(2.0, 20.0, nucleus);
     }
     let [sends, receives] = [cell.rod, cell.neighbour].map(|rod| SENDERS.contains(&rod.radius));
     let synapse = f32::from(sends != receives) * step(0.28, 0.4, signals);
@@ -47,20 +73,39 @@ pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
     // In steps of 8: about as large as the noise, so they hardly show, and they halve the file.
     let em = (grey(place, nucleus, nucleolus, synapse).clamp(0.0, 255.0) * 0.125) as u8 * 8;
     let label = if cell.depth < 4.0 { 0 } else { cell.rod.id };
-    (em, expose(0.012 + stain * step(9.0, -15.0, nucleus), dice), actin, label)
+    (
+        em,
+        expose(0.012 + stain * step(9.0, -15.0, nucleus), dice),
+        actin,
+        label,
+    )
 }
 
 /// What a 12-bit camera makes of a mean number of photons: an offset, and a gain for each photon.
 pub(super) fn expose(photons: f32, dice: u32) -> u16 {
     let counted = photons + photons.sqrt() * 0.35 * normal(dice) + unit(rehash(dice));
-    (counted.max(0.0) as u16).saturating_mul(16).saturating_add(100).min(4095)
+    (counted.max(0.0) as u16)
+        .saturating_mul(16)
+        .saturating_add(100)
+        .min(4095)
 }
 
 /// The grey of the electron micrograph, from the inside of a cell to its membrane.
 fn grey(place: &Place<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
-    let &Place { ref cell, grain, clumps, slow: [_, patches, sheet, signals], dice, .. } = place;
+    let &Place {
+        ref cell,
+        grain,
+        clumps,
+        slow: [_, patches, sheet, signals],
+        dice,
+        ..
+    } = place;
     let (rod, noise) = (cell.rod, normal(rehash(dice ^ 2)));
-    let shade = if rod.dice(2) > 0.875 { 136.0 } else { 160.0 + 20.0 * rod.dice(2) };
+    let shade = if rod.dice(2) > 0.875 {
+        136.0
+    } else {
+        160.0 + 20.0 * rod.dice(2)
+    };
     let mut grey = shade + 9.0 * grain + 7.0 * clumps + 10.0 * patches;
     if rod.radius > BODY {
         // Ribosomes, endoplasmic reticulum where a noise is near 0, and the nucleus.
@@ -69,24 +114,49 @@ fn grey(place: &Place<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
         grey = sac(grey, sheet.abs() * 46.0, room);
         let clumps = clumps + 0.55 * step(-16.0, -4.0, nucleus) + 0.25 * grain;
         let chromatin = mix(164.0, 98.0, step(0.0, 0.6, clumps));
-        let inside = mix(chromatin, 80.0, 0.85 * step(2.0, -3.0, nucleolus + 4.0 * clumps)) + 8.0 * grain;
-        grey = sac(mix(grey, inside, step(1.0, -1.0, nucleus)), nucleus.abs(), 1.0);
+        let inside = mix(
+            chromatin,
+            80.0,
+            0.85 * step(2.0, -3.0, nucleolus + 4.0 * clumps),
+        ) + 8.0 * grain;
+        grey = sac(
+            mix(grey, inside, step(1.0, -1.0, nucleus)),
+            nucleus.abs(),
+            1.0,
+        );
     }
     if SENDERS.contains(&rod.radius) && signals > 0.0 {
         grey = vesicle(place, step(0.0, 0.4, signals), grey);
     }
     grey = mitochondrion(place, cell.depth.min(nucleus), grey);
     // A synapse is dark, more so on the side of the receiver.
-    let width = if SENDERS.contains(&rod.radius) { 7.0 } else { 12.0 };
-    grey = mix(grey, DARK, 0.9 * synapse * step(width, 0.6 * width, cell.depth));
+    let width = if SENDERS.contains(&rod.radius) {
+        7.0
+    } else {
+        12.0
+    };
+    grey = mix(
+        grey,
+        DARK,
+        0.9 * synapse * step(width, 0.6 * width, cell.depth),
+    );
     if rod.layered {
         // Dark layers, wound round and round.
-        let layers = mix(128.0, DARK - 16.0, step(0.15, 0.6, ridge((cell.depth - 2.0) * (1.0 / 4.2))));
+        let layers = mix(
+            128.0,
+            DARK - 16.0,
+            step(0.15, 0.6, ridge((cell.depth - 2.0) * (1.0 / 4.2))),
+        );
         grey = mix(layers, grey + 10.0, step(19.0, 21.0, cell.depth));
     }
-    // The membrane, and a light gap between two cells. Cut obliquely they blur, as in a section of some depth.
+    // The membrane, and a light gap between two cells. Cut obliquely they blur, as in a section of
+    // some depth.
     let wall = step(2.5 + 2.4 * cell.tilt, 1.2, (cell.depth - 2.5).abs()) * (1.0 - 0.4 * cell.tilt);
-    mix(mix(grey, DARK, wall), LIGHT, step(1.6, 0.2, cell.depth) * step(0.7, 0.1, cell.tilt)) + 5.0 * noise
+    mix(
+        mix(grey, DARK, wall),
+        LIGHT,
+        step(1.6, 0.2, cell.depth) * step(0.7, 0.1, cell.tilt),
+    ) + 5.0 * noise
 }
 
 /// Two membranes with a lumen between; `distance` is that from its middle.
@@ -103,14 +173,22 @@ fn turned(point: Point) -> Point {
 /// A little ring; the cubes of a grid have one each, with some probability.
 fn vesicle(place: &Place<'_>, probability: f32, grey: f32) -> f32 {
     let point = turned(place.point);
-    let ball = Rod { radius: 3.9, ..Rod::new(point, 11.0, 0.16, 13) };
+    let ball = Rod {
+        radius: 3.9,
+        ..Rod::new(point, 11.0, 0.16, 13)
+    };
     let strength = f32::from(ball.dice(1) < probability);
     let beyond = ball.away(point).1.max(5.0 - place.cell.depth);
     let filled = mix(grey, LIGHT, strength * step(0.0, -1.5, beyond));
-    mix(filled, DARK + 28.0, strength * step(1.9, 0.5, (beyond + 0.6).abs()))
+    mix(
+        filled,
+        DARK + 28.0,
+        strength * step(1.9, 0.5, (beyond + 0.6).abs()),
+    )
 }
 
-/// A grey matrix in a dark membrane, crossed by cristae. It keeps away from other membranes: `room` is their distance.
+/// A grey matrix in a dark membrane, crossed by cristae. It keeps away from other membranes: `room`
+/// is their distance.
 fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
     let (cell, mut point) = (place.cell.rod, place.point);
     if room < 10.0 || cell.radius < BODY && place.cell.distance + cell.radius > 36.0 {
@@ -118,14 +196,28 @@ fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
     }
     let rod = if cell.radius > BODY {
         point = turned(point);
-        Rod { half_length: 12.0, radius: 15.0, ..Rod::new(point, 72.0, 0.12, 14) }
+        Rod {
+            half_length: 12.0,
+            radius: 15.0,
+            ..Rod::new(point, 72.0, 0.12, 14)
+        }
     } else {
         // One after another along the process.
         let number = floor(dot(moved(point, cell.center, -1.0), cell.axis) * (1.0 / 90.0)) as f32;
         let seed = Rod::new([number, cell.id as f32, 0.0], 1.0, 0.0, 15);
-        let center = moved(moved(cell.center, cell.axis, 90.0 * number + 45.0), seed.axis, 7.0);
+        let center = moved(
+            moved(cell.center, cell.axis, 90.0 * number + 45.0),
+            seed.axis,
+            7.0,
+        );
         let (half_length, radius) = (8.0 + 22.0 * seed.dice(2), 9.0 + 5.0 * seed.dice(3));
-        Rod { center, axis: direction(moved(cell.axis, seed.axis, 0.3)), half_length, radius, ..seed }
+        Rod {
+            center,
+            axis: direction(moved(cell.axis, seed.axis, 0.3)),
+            half_length,
+            radius,
+            ..seed
+        }
     };
     let beyond = rod.away(point).1 + 0.8 * (22.0 - room).max(0.0) + 2.0 * place.clumps;
     let along = dot(moved(point, rod.center, -1.0), rod.axis) * (1.0 / 8.0) + 0.9 * place.clumps;
@@ -133,7 +225,11 @@ fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
     let matrix = mix(112.0 + 9.0 * place.grain, DARK + 8.0, 0.8 * crista);
     let strength = f32::from(rod.dice(1) < 0.65);
     let filled = mix(grey, matrix, strength * step(0.8, -0.8, beyond));
-    mix(filled, DARK, 0.85 * strength * step(2.8, 1.2, (beyond + 1.2).abs()))
+    mix(
+        filled,
+        DARK,
+        0.85 * strength * step(2.8, 1.2, (beyond + 1.2).abs()),
+    )
 }
 
 /// 1 in the middle between two whole numbers, 0 at them.

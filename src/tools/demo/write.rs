@@ -1,4 +1,5 @@
-//! The HDF5 file of the demo volume. Voxels are painted on all cores while libhdf5 compresses earlier ones on one.
+//! The HDF5 file of the demo volume. Voxels are painted on all cores while libhdf5 compresses
+//! earlier ones on one.
 
 use std::{path::Path, sync::mpsc::sync_channel, thread::scope};
 
@@ -8,7 +9,8 @@ use rayon::prelude::*;
 
 use super::{film, tissue};
 
-/// Root attribute with the version: created first, so that its name is near the file's start, and written last.
+/// Root attribute with the version: created first, so that its name is near the file's start, and
+/// written last.
 pub(super) const VERSION_ATTRIBUTE: &str = "voltile_demo_version";
 
 /// z, y, x of the tissue's datasets, and t, z, y, x of the time series.
@@ -16,8 +18,8 @@ pub(super) type Shapes = ([usize; 3], [usize; 4]);
 pub(super) const FULL: Shapes = ([48, 1024, 1024], [10, 12, 256, 256]);
 const CHUNK: [usize; 4] = [1, 16, 128, 128];
 
-/// Opens and creates files without libhdf5's locks, which a child process that is started meanwhile would keep. Runs at the
-/// same time exclude each other with a file of their own.
+/// Opens and creates files without libhdf5's locks, which a child process that is started meanwhile
+/// would keep. Runs at the same time exclude each other with a file of their own.
 pub(super) fn without_locks() -> FileBuilder {
     let mut options = File::with_options();
     options.with_fapl(|access| access.file_locking(false));
@@ -46,9 +48,14 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
         let slice = |z| scene.slice(z, rows.clone(), width, tissue::voxel);
         let voxels: Vec<_> = slices.clone().into_par_iter().map(slice).collect();
         let shape = (slices.len(), rows.len(), width);
-        (s![slices, rows, ..], Array3::from_shape_vec(shape, voxels.concat()))
+        (
+            s![slices, rows, ..],
+            Array3::from_shape_vec(shape, voxels.concat()),
+        )
     };
-    let parts = (0..depth).step_by(slab).flat_map(|z| (0..height).step_by(band).map(move |y| (z, y)));
+    let parts = (0..depth)
+        .step_by(slab)
+        .flat_map(|z| (0..height).step_by(band).map(move |y| (z, y)));
     let (sender, painted) = sync_channel(0);
     scope(|threads| {
         // Sending fails once writing has failed.
@@ -66,20 +73,50 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
 
 fn write_series(file: &File, shape @ [frames, depth, height, width]: [usize; 4]) -> Result<()> {
     let slice = |i: usize| film::slice(i / depth, i % depth, height, width);
-    let voxels = (0..frames * depth).into_par_iter().flat_map_iter(slice).collect();
-    create::<u16>(file, "time", &shape, [1.0, 0.2, 0.2])?.write(&Array4::from_shape_vec(shape, voxels)?)
+    let voxels = (0..frames * depth)
+        .into_par_iter()
+        .flat_map_iter(slice)
+        .collect();
+    create::<u16>(file, "time", &shape, [1.0, 0.2, 0.2])?
+        .write(&Array4::from_shape_vec(shape, voxels)?)
 }
 
-/// An empty dataset that names its axes, and the size of its voxels (z, y, x, in micrometres) as PlantSeg and Fiji do.
-fn create<T: H5Type>(file: &File, name: &str, shape: &[usize], voxel_size: [f64; 3]) -> Result<Dataset> {
+/// An empty dataset that names its axes, and the size of its voxels (z, y, x, in micrometres) as
+/// PlantSeg and Fiji do.
+fn create<T: H5Type>(
+    file: &File,
+    name: &str,
+    shape: &[usize],
+    voxel_size: [f64; 3],
+) -> Result<Dataset> {
     let skipped = CHUNK.len() - shape.len();
-    let chunk: Vec<_> = shape.iter().zip(&CHUNK[skipped..]).map(|(whole, chunk)| *whole.min(chunk)).collect();
+    let chunk: Vec<_> = shape
+        .iter()
+        .zip(&CHUNK[skipped..])
+        .map(|(whole, chunk)| *whole.min(chunk))
+        .collect();
     let builder = file.new_dataset::<T>().chunk(chunk);
-    let builder = if size_of::<T>() > 1 { builder.shuffle() } else { builder };
+    let builder = if size_of::<T>() > 1 {
+        builder.shuffle()
+    } else {
+        builder
+    };
     let dataset = builder.deflate(2).shape(shape).create(name)?;
-    dataset.new_attr::<f64>().shape(3).create("element_size_um")?.write(&voxel_size)?;
-    let axes = ["t", "z", "y", "x"][skipped..].iter().map(VarLenAscii::from_ascii);
-    let axes = axes.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    dataset.new_attr::<VarLenAscii>().shape(shape.len()).create("DIMENSION_LABELS")?.write(&axes)?;
+    dataset
+        .new_attr::<f64>()
+        .shape(3)
+        .create("element_size_um")?
+        .write(&voxel_size)?;
+    let axes = ["t", "z", "y", "x"][skipped..]
+        .iter()
+        .map(VarLenAscii::from_ascii);
+    let axes = axes
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .map_err(|error| error.to_string())?;
+    dataset
+        .new_attr::<VarLenAscii>()
+        .shape(shape.len())
+        .create("DIMENSION_LABELS")?
+        .write(&axes)?;
     Ok(dataset)
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// For how long each target is run with mutations, and how many at most: their number depends on the machine, their order
-/// does not.
+/// For how long each target is run with mutations, and how many at most: their number depends on
+/// the machine, their order does not.
 const PATIENCE: Duration = Duration::from_millis(400);
 const MAX_MUTATIONS: usize = 4000;
 
@@ -18,7 +18,8 @@ fn corpora() -> PathBuf {
 /// The inputs of a target's corpus, in the order of their names.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = corpora().join(target);
-    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
@@ -42,7 +43,15 @@ fn mutated(corpus: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
                 bytes.drain(place..end);
             }
             _ if place < bytes.len() => {
-                let extremes = [0, 1, 0x7f, 0x80, 0xff, bytes[place] ^ 1 << random.u8(..8), random.u8(..)];
+                let extremes = [
+                    0,
+                    1,
+                    0x7f,
+                    0x80,
+                    0xff,
+                    bytes[place] ^ 1 << random.u8(..8),
+                    random.u8(..),
+                ];
                 bytes[place] = *random.choice(&extremes).unwrap();
             }
             _ => {}
@@ -71,10 +80,23 @@ fn targets_run_on_their_corpora_and_on_mutations_of_them() {
 fn each_target_has_a_corpus_and_a_binary() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    for target in ["addresses", "configuration", "filter", "pipeline", "requests"] {
-        assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
+    for target in [
+        "addresses",
+        "configuration",
+        "filter",
+        "pipeline",
+        "requests",
+    ] {
+        assert!(
+            manifest.contains(&format!("name = \"{target}\"")),
+            "{target}"
+        );
         let code = fs::read_to_string(root.join(format!("fuzz_targets/{target}.rs"))).unwrap();
-        let argument = if target == "filter" { "&filter".to_owned() } else { format!("{target:?}") };
+        let argument = if target == "filter" {
+            "&filter".to_owned()
+        } else {
+            format!("{target:?}")
+        };
         assert!(code.contains(&format!("run({argument}, data)")), "{target}");
     }
     let mut folders: Vec<String> = fs::read_dir(corpora())

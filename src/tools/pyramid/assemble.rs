@@ -1,5 +1,5 @@
-//! Assembles the output file: writes the chunks of the pieces, and builds the levels above pieces from the stored sums.
-//! A family is iterated in the order of its pieces.
+//! Assembles the output file: writes the chunks of the pieces, and builds the levels above pieces
+//! from the stored sums. A family is iterated in the order of its pieces.
 
 use std::vec::IntoIter;
 
@@ -34,18 +34,31 @@ fn dataset(family: &Family, target: &Target, writer: &mut Writer) -> Result<(), 
     let chunk = family.chunk(target.height);
     let path = &target.record.path;
     let typed = family.stored_as(target);
-    writer.dataset(path, &typed, &[times, components, z, y, x], &[1, 1, chunk.z, chunk.y, chunk.x])?;
+    writer.dataset(
+        path,
+        &typed,
+        &[times, components, z, y, x],
+        &[1, 1, chunk.z, chunk.y, chunk.x],
+    )?;
     writer.texts(path, "DIMENSION_LABELS", &["t", "c", "z", "y", "x"])?;
     let factor = target.record.factor.map(|factor| factor as f64);
     writer.numbers(path, "downsamplingFactors", &factor)?;
-    let unit = family.channel.voxel_unit.as_deref().and_then(units::in_nanometres);
+    let unit = family
+        .channel
+        .voxel_unit
+        .as_deref()
+        .and_then(units::in_nanometres);
     if let (Some(size), Some(nanometres)) = (family.channel.voxel_size, unit) {
         let scale = nanometres / units::MICROMETRE;
         let [fx, fy, fz] = factor;
         writer.numbers(
             path,
             "element_size_um",
-            &[size.z * fz * scale, size.y * fy * scale, size.x * fx * scale],
+            &[
+                size.z * fz * scale,
+                size.y * fy * scale,
+                size.x * fx * scale,
+            ],
         )?;
     }
     Ok(())
@@ -59,10 +72,21 @@ fn walk<T: Voxel>(
     _typed: &[T],
 ) -> Result<(), PyramidError> {
     let tree = &family.tree;
-    let mut pieces = Pieces { family, number, folder, next: 0, records: Vec::new().into_iter() };
+    let mut pieces = Pieces {
+        family,
+        number,
+        folder,
+        next: 0,
+        records: Vec::new().into_iter(),
+    };
     for time in family.times() {
         for component in 0..family.volumes().len() {
-            let place = Place { family, writer, time, component: component as u64 };
+            let place = Place {
+                family,
+                writer,
+                time,
+                component: component as u64,
+            };
             for root in tree.roots() {
                 family.build::<T>(
                     &root,
@@ -89,7 +113,9 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn put(&self, height: u32, at: Xyz<u64>, packed: &[u8]) -> Result<(), PyramidError> {
-        let Some(target) = self.family.target(height) else { return Ok(()) };
+        let Some(target) = self.family.target(height) else {
+            return Ok(());
+        };
         let first = at.map(|at| at.saturating_mul(EDGE));
         let origin = [self.time, self.component, first.z, first.y, first.x];
         Ok(self.writer.chunk(&target.record.path, &origin, packed)?)
@@ -131,7 +157,9 @@ impl Pieces<'_> {
             return Err(self.broken(self.next.saturating_sub(1)));
         }
         let bytes = self.folder.read(self.id(self.next))?;
-        self.records = records(&bytes).ok_or_else(|| self.broken(self.next))?.into_iter();
+        self.records = records(&bytes)
+            .ok_or_else(|| self.broken(self.next))?
+            .into_iter();
         self.next += 1;
         Ok(())
     }
@@ -139,10 +167,15 @@ impl Pieces<'_> {
     fn broken(&self, piece: usize) -> PyramidError {
         let id = self.id(piece);
         self.folder.discard(id);
-        PyramidError::Piece { name: self.folder.piece(id) }
+        PyramidError::Piece {
+            name: self.folder.piece(id),
+        }
     }
 
     fn id(&self, piece: usize) -> PieceId {
-        PieceId { family: self.number, piece }
+        PieceId {
+            family: self.number,
+            piece,
+        }
     }
 }

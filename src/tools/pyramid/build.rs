@@ -1,7 +1,8 @@
-//! Builds nodes from their children: reads voxels at the tree's read nodes, sums them, and passes every complete
-//! chunk to a sink.
+//! Builds nodes from their children: reads voxels at the tree's read nodes, sums them, and passes
+//! every complete chunk to a sink.
 //!
-//! The same walk makes pieces (from voxels) and the levels above pieces (from the sums stored in the pieces).
+//! The same walk makes pieces (from voxels) and the levels above pieces (from the sums stored in
+//! the pieces).
 
 use super::PyramidError;
 use super::family::{Family, Unit};
@@ -10,10 +11,12 @@ use super::tree::{EDGE, Node, positions};
 use crate::geometry::{Region, Xyz};
 use crate::volume::{ReadRequest, Samples, Voxel};
 
-/// The sums that a node passes to its parent: those of the level above its own, and possibly of further levels.
+/// The sums that a node passes to its parent: those of the level above its own, and possibly of
+/// further levels.
 pub(super) type Tower<T> = Vec<Grid<<T as Voxel>::Sum>>;
 
-/// A complete chunk: the height of its level, its position among the level's chunks, and its voxels.
+/// A complete chunk: the height of its level, its position among the level's chunks, and its
+/// voxels.
 pub(super) struct FinishedChunk {
     pub height: u32,
     pub at: Xyz<u64>,
@@ -24,7 +27,8 @@ pub(super) struct FinishedChunk {
 pub(super) type Sink<'a> = dyn FnMut(FinishedChunk) -> Result<(), PyramidError> + 'a;
 
 /// Provides the nodes at which a walk ends.
-pub(super) type Leaf<'a, T> = dyn FnMut(&Node, &mut Sink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
+pub(super) type Leaf<'a, T> =
+    dyn FnMut(&Node, &mut Sink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
 
 impl Family {
     /// Builds a node from its descendants at height `bottom`, which `leaf` provides.
@@ -71,12 +75,16 @@ impl Family {
     ) -> Result<Tower<T>, PyramidError> {
         let (tree, rule) = (&self.tree, self.rule);
         let region = tree.region(node);
-        let Some(volume) = self.volumes().get(unit.component) else { return Ok(Vec::new()) };
+        let Some(volume) = self.volumes().get(unit.component) else {
+            return Ok(Vec::new());
+        };
         volume.read(&ReadRequest::new(unit.time, region), block)?;
         let voxels = T::slice(block).unwrap_or_default();
         let size = small(region.size);
         let chunk = small(self.chunk(0));
-        self.hand_over(&region, 0, sink, |_, within| grid::copy(voxels, size, within, chunk))?;
+        self.hand_over(&region, 0, sink, |_, within| {
+            grid::copy(voxels, size, within, chunk)
+        })?;
         // Floats are summed in the renderer's order as far as the voxels are in memory.
         let in_order = T::IS_FLOAT && rule == Rule::Mean;
         let last = node.height + if in_order { EDGE.ilog2() } else { 1 };
@@ -98,7 +106,13 @@ impl Family {
     }
 
     fn halved<T: Voxel>(&self, grid: &Grid<T::Sum>) -> Grid<T::Sum> {
-        grid::fold(&grid.sums, grid.size, small(self.tree.step(1)), self.rule, |sum| sum)
+        grid::fold(
+            &grid.sums,
+            grid.size,
+            small(self.tree.step(1)),
+            self.rule,
+            |sum| sum,
+        )
     }
 
     fn hand_over_means<T: Voxel>(
@@ -108,23 +122,32 @@ impl Family {
         grid: &Grid<T::Sum>,
         sink: &mut Sink<'_>,
     ) -> Result<(), PyramidError> {
-        let (tree, chunk, step) = (&self.tree, small(self.chunk(height)), self.tree.step(height));
+        let (tree, chunk, step) = (
+            &self.tree,
+            small(self.chunk(height)),
+            self.tree.step(height),
+        );
         let counts = |first: u64, count: usize, step: u64, extent: u64| match self.rule {
             Rule::Mean => grid::counts(first, count, step, extent),
             Rule::First => vec![1; count],
         };
-        self.hand_over(&tree.region_at(node, height), height, sink, |first, within| {
-            let counts = Xyz::new(
-                counts(first.x, chunk.x, step.x, tree.size.x),
-                counts(first.y, chunk.y, step.y, tree.size.y),
-                counts(first.z, chunk.z, step.z, tree.size.z),
-            );
-            grid::means::<T>(grid, within, chunk, &counts)
-        })
+        self.hand_over(
+            &tree.region_at(node, height),
+            height,
+            sink,
+            |first, within| {
+                let counts = Xyz::new(
+                    counts(first.x, chunk.x, step.x, tree.size.x),
+                    counts(first.y, chunk.y, step.y, tree.size.y),
+                    counts(first.z, chunk.z, step.z, tree.size.z),
+                );
+                grid::means::<T>(grid, within, chunk, &counts)
+            },
+        )
     }
 
-    /// Passes the chunks of a region of a level to the sink, if the level is a target. `voxels` makes those of a chunk from its
-    /// first voxel in the level, and its offset within the region.
+    /// Passes the chunks of a region of a level to the sink, if the level is a target. `voxels`
+    /// makes those of a chunk from its first voxel in the level, and its offset within the region.
     fn hand_over(
         &self,
         region: &Region,
@@ -136,11 +159,18 @@ impl Family {
             return Ok(());
         }
         // Regions of nodes are aligned to chunks.
-        let (start, end) = (region.start.map(|at| at / EDGE), region.end().map(|at| at.div_ceil(EDGE)));
+        let (start, end) = (
+            region.start.map(|at| at / EDGE),
+            region.end().map(|at| at.div_ceil(EDGE)),
+        );
         positions(start, end).try_for_each(|at| {
             let first = at.map(|at| at.saturating_mul(EDGE));
             let within = small(first.zip(region.start, u64::saturating_sub));
-            sink(FinishedChunk { height, at, voxels: voxels(first, within) })
+            sink(FinishedChunk {
+                height,
+                at,
+                voxels: voxels(first, within),
+            })
         })
     }
 }

@@ -61,7 +61,9 @@ pub enum PyramidError {
         advice: String,
     },
     /// The original has changed.
-    #[error("{reason} while its levels were being computed; they were discarded: run the same command again")]
+    #[error(
+        "{reason} while its levels were being computed; they were discarded: run the same command again"
+    )]
     Changed {
         /// Which file, and what shows it.
         reason: String,
@@ -73,7 +75,11 @@ pub enum PyramidError {
 
 impl PyramidError {
     pub(super) fn file(what: &'static str, path: &Path, source: io::Error) -> Self {
-        PyramidError::File { what, path: path.to_owned(), source }
+        PyramidError::File {
+            what,
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Families: the levels of a channel that are computed from the same stored level.
 //!
-//! A channel has one family for each stored level that is the nearest finer one of a missing level. When re-chunking,
-//! it has one for every stored level, since these are copied too.
+//! A channel has one family for each stored level that is the nearest finer one of a missing level.
+//! When re-chunking, it has one for every stored level, since these are copied too.
 
 use std::sync::Arc;
 
@@ -47,7 +47,8 @@ pub(super) struct Unit {
 /// Units are combined into pieces of at most this many voxels; a larger unit is a piece by itself.
 const TOGETHER: u64 = 1 << 22;
 
-/// The families of a channel, whose record has this index. With `copy`, stored levels are targets too.
+/// The families of a channel, whose record has this index. With `copy`, stored levels are targets
+/// too.
 pub(super) fn families(
     channel: &Arc<Channel>,
     scaling: Scaling,
@@ -55,20 +56,40 @@ pub(super) fn families(
     group: &str,
     record: usize,
 ) -> Vec<Family> {
-    let views: Vec<LevelView> = Level::all().map_while(|level| channel.made_from(level, scaling)).collect();
+    let views: Vec<LevelView> = Level::all()
+        .map_while(|level| channel.made_from(level, scaling))
+        .collect();
     let family = |(base, stored): (usize, &StoredLevel)| {
-        let own = views.iter().filter(|view| view.stored == base && (copy || channel.lacks(view)));
+        let own = views
+            .iter()
+            .filter(|view| view.stored == base && (copy || channel.lacks(view)));
         let targets: Vec<Target> = own.map(|view| target(view, stored, group)).collect();
         let levels = targets.iter().map(|target| target.height).max()?;
         let deep = scaling == Scaling::Isotropic;
         let tree = Tree::new(stored.shape.size, deep, levels);
-        let rule = if channel.kind == Kind::Labels { Rule::First } else { Rule::Mean };
-        let mut family =
-            Family { record, channel: Arc::clone(channel), base, targets, tree, rule, pieces: Vec::new() };
+        let rule = if channel.kind == Kind::Labels {
+            Rule::First
+        } else {
+            Rule::Mean
+        };
+        let mut family = Family {
+            record,
+            channel: Arc::clone(channel),
+            base,
+            targets,
+            tree,
+            rule,
+            pieces: Vec::new(),
+        };
         family.pieces = family.batches();
         Some(family)
     };
-    channel.levels().iter().enumerate().filter_map(family).collect()
+    channel
+        .levels()
+        .iter()
+        .enumerate()
+        .filter_map(family)
+        .collect()
 }
 
 fn target(view: &LevelView, base: &StoredLevel, group: &str) -> Target {
@@ -80,7 +101,10 @@ fn target(view: &LevelView, base: &StoredLevel, group: &str) -> Target {
         path: format!("/{group}/s{}", view.level.number()),
         made: !view.is_stored(),
     };
-    Target { height: u32::from(height), record }
+    Target {
+        height: u32::from(height),
+        record,
+    }
 }
 
 impl Family {
@@ -94,7 +118,9 @@ impl Family {
 
     /// Empty samples of the volume's voxel type.
     pub fn typed(&self) -> Samples {
-        self.volumes().first().map_or_else(Samples::default, |volume| volume.shape().voxel.samples())
+        self.volumes()
+            .first()
+            .map_or_else(Samples::default, |volume| volume.shape().voxel.samples())
     }
 
     /// Empty samples of a target's voxel type.
@@ -103,7 +129,11 @@ impl Family {
             T::Mean::samples(Vec::new())
         }
         let typed = self.typed();
-        if target.height == 0 { typed } else { with_samples!(&typed, voxels => mean(voxels)) }
+        if target.height == 0 {
+            typed
+        } else {
+            with_samples!(&typed, voxels => mean(voxels))
+        }
     }
 
     pub fn target(&self, height: u32) -> Option<&Target> {
@@ -118,12 +148,18 @@ impl Family {
     /// The number of voxels to read for each piece.
     pub fn voxels(&self) -> impl Iterator<Item = u64> + '_ {
         let voxels = |unit: &Unit| self.tree.region(&unit.node).voxels();
-        self.pieces.iter().map(move |units| units.iter().map(voxels).sum())
+        self.pieces
+            .iter()
+            .map(move |units| units.iter().map(voxels).sum())
     }
 
     /// The time points that exist.
     pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
-        let has = |time: &u64| self.volumes().first().is_some_and(|volume| volume.shape().has(*time));
+        let has = |time: &u64| {
+            self.volumes()
+                .first()
+                .is_some_and(|volume| volume.shape().has(*time))
+        };
         (0..self.channel.times).filter(has)
     }
 
@@ -134,7 +170,11 @@ impl Family {
         for time in self.times() {
             for component in 0..self.volumes().len() {
                 for node in &nodes {
-                    let unit = Unit { time, component, node: *node };
+                    let unit = Unit {
+                        time,
+                        component,
+                        node: *node,
+                    };
                     let voxels = self.tree.region(node).voxels();
                     match batches.last_mut() {
                         Some(batch) if voxels <= room => batch.push(unit),

@@ -1,12 +1,14 @@
 //! The work folder: stores finished pieces until all are complete.
 //!
-//! It is next to the output, and named after it. Each file in it is written under a temporary name of its own, synced to
-//! disk and then renamed, so that a file with its final name is complete even if the program was killed, and processes
-//! that write the same file do not disturb each other. Names begin with a digest of the manifest, a text that says what is
-//! being computed from which files: processes with different manifests never read each other's files.
+//! It is next to the output, and named after it. Each file in it is written under a temporary name
+//! of its own, synced to disk and then renamed, so that a file with its final name is complete even
+//! if the program was killed, and processes that write the same file do not disturb each other.
+//! Names begin with a digest of the manifest, a text that says what is being computed from which
+//! files: processes with different manifests never read each other's files.
 //!
-//! Shards use the folder together, on several machines, without any lock. A run of the whole work locks it, so that a
-//! second one does not do everything twice; the system releases the lock if that run is killed.
+//! Shards use the folder together, on several machines, without any lock. A run of the whole work
+//! locks it, so that a second one does not do everything twice; the system releases the lock if
+//! that run is killed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -61,7 +63,11 @@ impl Folder {
         let lock = folder.path.join(LOCK);
         let file = File::create(&lock).map_err(|e| PyramidError::file("write", &lock, e))?;
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Err(PyramidError::AtWork { folder: folder.path }),
+            Err(TryLockError::WouldBlock) => {
+                return Err(PyramidError::AtWork {
+                    folder: folder.path,
+                });
+            }
             // Some network file systems do not support locks: a second run is not prevented there.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
@@ -72,7 +78,11 @@ impl Folder {
     }
 
     /// Opens or creates the folder for one of several shards.
-    pub fn open_shared(output: &Path, manifest: &str, shards: NonZeroU64) -> Result<Self, PyramidError> {
+    pub fn open_shared(
+        output: &Path,
+        manifest: &str,
+        shards: NonZeroU64,
+    ) -> Result<Self, PyramidError> {
         let folder = Self::create(output, manifest)?;
         folder.keep(&folder.name(&format!("{shards}.{SHARDS}")), b"")?;
         Ok(folder)
@@ -88,7 +98,11 @@ impl Folder {
     fn new(output: &Path, manifest: &str) -> Self {
         let digest = blake3::hash(manifest.as_bytes()).to_hex();
         let prefix = format!("{}.", digest.get(..DIGITS).unwrap_or_default());
-        Self { path: Self::beside(output), prefix, _lock: None }
+        Self {
+            path: Self::beside(output),
+            prefix,
+            _lock: None,
+        }
     }
 
     fn create(output: &Path, manifest: &str) -> Result<Self, PyramidError> {
@@ -102,10 +116,16 @@ impl Folder {
     pub fn sweep(output: &Path) {
         let path = Self::beside(output);
         let lock = File::open(path.join(LOCK)).ok();
-        let is_in_use =
-            lock.as_ref().is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
+        let is_in_use = lock
+            .as_ref()
+            .is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
         if !is_in_use && path.exists() {
-            Self { path, prefix: String::new(), _lock: lock }.remove();
+            Self {
+                path,
+                prefix: String::new(),
+                _lock: lock,
+            }
+            .remove();
         }
     }
 
@@ -115,7 +135,9 @@ impl Folder {
 
     /// Whether files of other work are there.
     pub fn has_other_work(&self) -> bool {
-        self.names().iter().any(|name| !name.starts_with(&self.prefix))
+        self.names()
+            .iter()
+            .any(|name| !name.starts_with(&self.prefix))
     }
 
     pub fn has(&self, id: PieceId) -> bool {
@@ -151,33 +173,46 @@ impl Folder {
             let family = id.split_once('-')?.0.parse().ok()?;
             Some((family, fs::read_to_string(self.path.join(name)).ok()?))
         };
-        self.ending_in(FAILED).into_iter().filter_map(read).collect()
+        self.ending_in(FAILED)
+            .into_iter()
+            .filter_map(read)
+            .collect()
     }
 
     /// The numbers of shards into which the work was divided.
     pub fn divisions(&self) -> Vec<NonZeroU64> {
-        self.ending_in(SHARDS).iter().filter_map(|(count, _)| count.parse().ok()).collect()
+        self.ending_in(SHARDS)
+            .iter()
+            .filter_map(|(count, _)| count.parse().ok())
+            .collect()
     }
 
     /// A path at which the output can be assembled; a new one each time.
     pub fn whole(&self) -> PathBuf {
-        self.path.join(self.name(&format!("{:016x}.{WHOLE}", fastrand::u64(..))))
+        self.path
+            .join(self.name(&format!("{:016x}.{WHOLE}", fastrand::u64(..))))
     }
 
     /// Moves the complete file into place, and removes the folder.
     pub fn publish(self, whole: &Path, output: &Path) -> Result<(), PyramidError> {
         if output.exists() {
-            return Err(PyramidError::Exists { path: output.to_owned() });
+            return Err(PyramidError::Exists {
+                path: output.to_owned(),
+            });
         }
         fs::rename(whole, output).map_err(|e| PyramidError::file("move into place", output, e))?;
         // The rename is durable once the parent folder is synced, which not every system supports.
-        let around = output.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let around = output
+            .parent()
+            .filter(|path| !path.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let _ = File::open(around).and_then(|folder| folder.sync_all());
         self.remove();
         Ok(())
     }
 
-    /// Removes the folder and all files in it that voltile wrote. Errors are ignored: leftovers are harmless.
+    /// Removes the folder and all files in it that voltile wrote. Errors are ignored: leftovers are
+    /// harmless.
     pub fn remove(self) {
         let _ = self.clear(|_| true);
         let _ = fs::remove_file(self.path.join(LOCK));
@@ -197,7 +232,9 @@ impl Folder {
     }
 
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), PyramidError> {
-        let draft = self.path.join(format!("{name}.{:016x}.{DRAFT}", fastrand::u64(..)));
+        let draft = self
+            .path
+            .join(format!("{name}.{:016x}.{DRAFT}", fastrand::u64(..)));
         let path = self.path.join(name);
         let write = || -> io::Result<()> {
             let mut file = File::create_new(&draft)?;
@@ -218,10 +255,14 @@ impl Folder {
         names.filter(|name| is_own(name)).collect()
     }
 
-    /// The files of this work with an ending: what lies between prefix and ending, and the whole name.
+    /// The files of this work with an ending: what lies between prefix and ending, and the whole
+    /// name.
     fn ending_in(&self, ending: &str) -> Vec<(String, String)> {
         let parts = |name: String| {
-            let middle = name.strip_prefix(&self.prefix)?.strip_suffix(ending)?.strip_suffix('.')?;
+            let middle = name
+                .strip_prefix(&self.prefix)?
+                .strip_suffix(ending)?
+                .strip_suffix('.')?;
             Some((middle.to_owned(), name))
         };
         self.names().into_iter().filter_map(parts).collect()
@@ -232,7 +273,9 @@ impl Folder {
         for name in self.names().iter().filter(|name| name.ends_with(WHOLE)) {
             let path = self.path.join(name);
             let modified = fs::metadata(&path).and_then(|about| about.modified());
-            let unchanged = modified.ok().and_then(|time| SystemTime::now().duration_since(time).ok());
+            let unchanged = modified
+                .ok()
+                .and_then(|time| SystemTime::now().duration_since(time).ok());
             if age.is_zero() || unchanged.is_some_and(|time| time >= age) {
                 let _ = fs::remove_file(path);
             }
@@ -245,7 +288,9 @@ impl Folder {
             match fs::remove_file(self.path.join(name)) {
                 // Another process has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed.map_err(|e| PyramidError::file("clear the folder", &self.path, e))?,
+                removed => {
+                    removed.map_err(|e| PyramidError::file("clear the folder", &self.path, e))?
+                }
             }
         }
         Ok(())
@@ -255,14 +300,20 @@ impl Folder {
 /// Whether a file of that name was written by voltile.
 fn is_own(name: &str) -> bool {
     let digits = name.bytes().take_while(u8::is_ascii_hexdigit).count();
-    digits == DIGITS && ENDINGS.iter().any(|ending| name[DIGITS..].ends_with(&format!(".{ending}")))
+    digits == DIGITS
+        && ENDINGS
+            .iter()
+            .any(|ending| name[DIGITS..].ends_with(&format!(".{ending}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FIRST: PieceId = PieceId { family: 0, piece: 0 };
+    const FIRST: PieceId = PieceId {
+        family: 0,
+        piece: 0,
+    };
 
     #[test]
     fn pieces_of_the_same_work_are_kept_and_others_thrown_away() {
@@ -271,7 +322,10 @@ mod tests {
         let folder = Folder::open(&output, "one").unwrap();
         assert!(!folder.has(FIRST));
         folder.keep_piece(FIRST, b"abc").unwrap();
-        assert!(matches!(Folder::open(&output, "one"), Err(PyramidError::AtWork { .. })));
+        assert!(matches!(
+            Folder::open(&output, "one"),
+            Err(PyramidError::AtWork { .. })
+        ));
         drop(folder);
         let folder = Folder::open(&output, "one").unwrap();
         assert_eq!(folder.read(FIRST).unwrap(), b"abc");
@@ -305,6 +359,9 @@ mod tests {
         assert!(existing.has_other_work() && existing.read(FIRST).unwrap() == b"abc");
         existing.remove();
         assert!(!Folder::beside(&output).exists());
-        assert!(one.keep_piece(FIRST, b"abc").is_err(), "the folder is not created again");
+        assert!(
+            one.keep_piece(FIRST, b"abc").is_err(),
+            "the folder is not created again"
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! Grids of sums, from which levels are computed.
 //!
-//! A voxel of a level is the mean over its box of stored voxels. Coarser levels are computed from the sums of finer
-//! ones, so that rounding happens only once, at the end; means of means would be rounded repeatedly. Integers are
-//! summed exactly. Floats are summed in the renderer's order within the voxels in memory; the sums of larger boxes
-//! are sums of these sums, which can differ from the renderer's in the last of 53 bits. For labels, a voxel is the
-//! first one of its box.
+//! A voxel of a level is the mean over its box of stored voxels. Coarser levels are computed from
+//! the sums of finer ones, so that rounding happens only once, at the end; means of means would be
+//! rounded repeatedly. Integers are summed exactly. Floats are summed in the renderer's order
+//! within the voxels in memory; the sums of larger boxes are sums of these sums, which can differ
+//! from the renderer's in the last of 53 bits. For labels, a voxel is the first one of its box.
 
 use crate::geometry::{Xyz, held};
 use crate::volume::{Samples, Voxel};
@@ -18,12 +18,17 @@ pub(super) struct Grid<S> {
 
 impl<S: Copy + Default> Grid<S> {
     pub fn new(size: Xyz<usize>) -> Self {
-        Self { size, sums: vec![S::default(); size.x * size.y * size.z] }
+        Self {
+            size,
+            sums: vec![S::default(); size.x * size.y * size.z],
+        }
     }
 
     /// Copies a smaller grid into this one, clipped to its size.
     pub fn place(&mut self, other: &Grid<S>, at: Xyz<usize>) {
-        let fits = other.size.zip(self.size.zip(at, usize::saturating_sub), usize::min);
+        let fits = other
+            .size
+            .zip(self.size.zip(at, usize::saturating_sub), usize::min);
         for z in 0..fits.z {
             for y in 0..fits.y {
                 let from = (z * other.size.y + y) * other.size.x;
@@ -72,14 +77,17 @@ pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     grid
 }
 
-/// The number of stored voxels in each of `count` boxes of `step` voxels along an axis of `extent` voxels, from the box
-/// number `first` on.
+/// The number of stored voxels in each of `count` boxes of `step` voxels along an axis of `extent`
+/// voxels, from the box number `first` on.
 pub(super) fn counts(first: u64, count: usize, step: u64, extent: u64) -> Vec<u64> {
-    (first..).take(count).map(|at| held(at, step, extent)).collect()
+    (first..)
+        .take(count)
+        .map(|at| held(at, step, extent))
+        .collect()
 }
 
-/// The means of the box at `at` of a grid, as a chunk padded with 0. `counts`: the number of voxels in each sum, along
-/// each axis.
+/// The means of the box at `at` of a grid, as a chunk padded with 0. `counts`: the number of voxels
+/// in each sum, along each axis.
 pub(super) fn means<T: Voxel>(
     grid: &Grid<T::Sum>,
     at: Xyz<usize>,
@@ -98,7 +106,12 @@ pub(super) fn means<T: Voxel>(
 }
 
 /// The box at `at` of a contiguous buffer, as a chunk padded with 0.
-pub(super) fn copy<T: Voxel>(voxels: &[T], size: Xyz<usize>, at: Xyz<usize>, chunk: Xyz<usize>) -> Samples {
+pub(super) fn copy<T: Voxel>(
+    voxels: &[T],
+    size: Xyz<usize>,
+    at: Xyz<usize>,
+    chunk: Xyz<usize>,
+) -> Samples {
     let mut copied = vec![T::default(); chunk.x * chunk.y * chunk.z];
     each_line(size, at, chunk, |_, from, to, length| {
         copied[to..to + length].copy_from_slice(&voxels[from..from + length]);
@@ -106,8 +119,8 @@ pub(super) fn copy<T: Voxel>(voxels: &[T], size: Xyz<usize>, at: Xyz<usize>, chu
     T::samples(copied)
 }
 
-/// Calls `work` for every row of the box at `at`, clipped to a buffer of `size`, with the row's position in the box (z,
-/// y), its offset in the buffer, its offset in the box, and its length.
+/// Calls `work` for every row of the box at `at`, clipped to a buffer of `size`, with the row's
+/// position in the box (z, y), its offset in the buffer, its offset in the box, and its length.
 fn each_line(
     size: Xyz<usize>,
     at: Xyz<usize>,
@@ -143,7 +156,10 @@ mod tests {
         let picked = fold(&voxels(), SIZE, two, Rule::First, i64::from);
         assert_eq!(picked.sums, [0, 14, 28, 8, 22, 5].map(i64::from));
         let again = fold(&picked.sums, picked.size, two, Rule::First, |sum| sum);
-        assert_eq!(again, fold(&voxels(), SIZE, Xyz::new(4, 4, 4), Rule::First, i64::from));
+        assert_eq!(
+            again,
+            fold(&voxels(), SIZE, Xyz::new(4, 4, 4), Rule::First, i64::from)
+        );
     }
 
     #[test]
@@ -154,14 +170,21 @@ mod tests {
         let Samples::U8(means) = means::<u8>(&grid, Xyz::all(0), Xyz::new(4, 2, 2), &counts) else {
             panic!()
         };
-        // (0 + 7 + 4 + 11) / 4 = 5.5, rounded up; the last of the first row is (28 + 1) / 2, then padding.
+        // (0 + 7 + 4 + 11) / 4 = 5.5, rounded up; the last of the first row is (28 + 1) / 2, then
+        // padding.
         assert_eq!((means[0], means[2], means[3]), (6, 15, 0));
     }
 
     #[test]
     fn grids_are_placed_as_far_as_they_fit() {
         let mut whole = Grid::<i64>::new(Xyz::new(3, 2, 1));
-        whole.place(&Grid { size: Xyz::new(2, 2, 1), sums: vec![1, 2, 3, 4] }, Xyz::new(2, 1, 0));
+        whole.place(
+            &Grid {
+                size: Xyz::new(2, 2, 1),
+                sums: vec![1, 2, 3, 4],
+            },
+            Xyz::new(2, 1, 0),
+        );
         assert_eq!(whole.sums, [0, 0, 0, 0, 0, 1]);
     }
 }

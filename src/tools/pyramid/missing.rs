@@ -7,19 +7,25 @@ use super::{Failed, PyramidError, Work};
 use crate::base::shard::Shard;
 
 impl Work {
-    /// The error that names the shards to run, if pieces are missing. Those of families that cannot be computed are not
-    /// missed.
+    /// The error that names the shards to run, if pieces are missing. Those of families that cannot
+    /// be computed are not missed.
     pub(super) fn missing(&self, folder: &Folder, failed: &Failed) -> Option<PyramidError> {
         let pieces = self.pieces();
         let missing: Vec<usize> = (0..pieces.len())
-            .filter(|place| !failed.contains_key(&pieces[*place].id.family) && !folder.has(pieces[*place].id))
+            .filter(|place| {
+                !failed.contains_key(&pieces[*place].id.family) && !folder.has(pieces[*place].id)
+            })
             .collect();
         let makes_any = |shard: &Shard| {
             let part = self.part(shard, &pieces);
             missing.iter().any(|place| part.contains(place))
         };
         let shards = |count: NonZeroU64| {
-            Shard::all(count).filter(makes_any).map(|shard| shard.to_string()).collect::<Vec<_>>().join(", ")
+            Shard::all(count)
+                .filter(makes_any)
+                .map(|shard| shard.to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         let shards: Vec<String> = folder.divisions().into_iter().map(shards).collect();
         let mut advice = match shards.as_slice() {

@@ -1,7 +1,8 @@
 //! Pieces: finished parts of the work, each stored in a small file.
 //!
-//! A piece contains the compressed chunks of its nodes, and the towers of sums that they pass to their parents. A file
-//! ends with a digest of the rest, so that truncation and damage are detected.
+//! A piece contains the compressed chunks of its nodes, and the towers of sums that they pass to
+//! their parents. A file ends with a digest of the rest, so that truncation and damage are
+//! detected.
 
 use super::PyramidError;
 use super::build::FinishedChunk;
@@ -20,7 +21,8 @@ const KINDS: [Kind; 3] = [Kind::Chunk, Kind::Sums, Kind::End];
 pub(super) enum Kind {
     /// A chunk: the height of its level, its index along each axis, and its compressed voxels.
     Chunk,
-    /// The sums that a unit passes to its parent, of one level: their extents, and the compressed sums.
+    /// The sums that a unit passes to its parent, of one level: their extents, and the compressed
+    /// sums.
     Sums,
     /// The end of a unit.
     End,
@@ -42,13 +44,25 @@ pub(super) fn make(family: &Family, units: &[Unit]) -> Result<Vec<u8>, PyramidEr
     with_samples!(family.typed(), typed => make_typed(family, units, &typed))
 }
 
-fn make_typed<T: Voxel>(family: &Family, units: &[Unit], _typed: &[T]) -> Result<Vec<u8>, PyramidError> {
+fn make_typed<T: Voxel>(
+    family: &Family,
+    units: &[Unit],
+    _typed: &[T],
+) -> Result<Vec<u8>, PyramidError> {
     let mut file = Vec::new();
     let mut block = Samples::default();
     for unit in units {
         let mut sink = |done: FinishedChunk| {
             if let Some(packed) = pack(&done.voxels)? {
-                put(&mut file, &Record { kind: Kind::Chunk, height: done.height, at: done.at, packed });
+                put(
+                    &mut file,
+                    &Record {
+                        kind: Kind::Chunk,
+                        height: done.height,
+                        at: done.at,
+                        packed,
+                    },
+                );
             }
             Ok(())
         };
@@ -61,22 +75,38 @@ fn make_typed<T: Voxel>(family: &Family, units: &[Unit], _typed: &[T]) -> Result
         for grid in &tower {
             put(&mut file, &packed_sums::<T>(grid)?);
         }
-        put(&mut file, &Record { kind: Kind::End, height: 0, at: Xyz::all(0), packed: Vec::new() });
+        put(
+            &mut file,
+            &Record {
+                kind: Kind::End,
+                height: 0,
+                at: Xyz::all(0),
+                packed: Vec::new(),
+            },
+        );
     }
     Ok(sealed(file))
 }
 
 fn packed_sums<T: Voxel>(grid: &Grid<T::Sum>) -> Result<Record, PackError> {
     let bytes: &[u8] = bytemuck::cast_slice(&grid.sums);
-    let packed = zstd::bulk::compress(bytes, 1)
-        .map_err(|error| PackError { bytes: bytes.len(), problem: error.to_string() })?;
-    Ok(Record { kind: Kind::Sums, height: 0, at: grid.size.map(|extent| extent as u64), packed })
+    let packed = zstd::bulk::compress(bytes, 1).map_err(|error| PackError {
+        bytes: bytes.len(),
+        problem: error.to_string(),
+    })?;
+    Ok(Record {
+        kind: Kind::Sums,
+        height: 0,
+        at: grid.size.map(|extent| extent as u64),
+        packed,
+    })
 }
 
 /// The sums in a record; `None` if its bytes are invalid.
 pub(super) fn sums<T: Voxel>(record: &Record) -> Option<Grid<T::Sum>> {
     let count = usize::try_from(record.at.volume()).ok()?;
-    let bytes = zstd::bulk::decompress(&record.packed, count.checked_mul(size_of::<T::Sum>())?).ok()?;
+    let bytes =
+        zstd::bulk::decompress(&record.packed, count.checked_mul(size_of::<T::Sum>())?).ok()?;
     let mut grid = Grid::new(record.at.map(|extent| extent as usize));
     let sums: &mut [u8] = bytemuck::cast_slice_mut(&mut grid.sums);
     (bytes.len() == sums.len()).then(|| sums.copy_from_slice(&bytes))?;
@@ -84,9 +114,26 @@ pub(super) fn sums<T: Voxel>(record: &Record) -> Option<Grid<T::Sum>> {
 }
 
 /// Adds a record to a file.
-fn put(file: &mut Vec<u8>, Record { kind, height, at, packed }: &Record) {
-    let numbers = [*kind as u64, u64::from(*height), at.x, at.y, at.z, packed.len() as u64];
-    numbers.iter().for_each(|number| file.extend(number.to_le_bytes()));
+fn put(
+    file: &mut Vec<u8>,
+    Record {
+        kind,
+        height,
+        at,
+        packed,
+    }: &Record,
+) {
+    let numbers = [
+        *kind as u64,
+        u64::from(*height),
+        at.x,
+        at.y,
+        at.z,
+        packed.len() as u64,
+    ];
+    numbers
+        .iter()
+        .for_each(|number| file.extend(number.to_le_bytes()));
     file.extend(packed);
 }
 
@@ -113,8 +160,16 @@ pub(super) fn records(file: &[u8]) -> Option<Vec<Record>> {
         let [kind, height, x, y, z, length] = numbers;
         let (packed, others) = rest.split_at_checked(usize::try_from(length).ok()?)?;
         rest = others;
-        let (kind, height) = (*KINDS.get(usize::try_from(kind).ok()?)?, u32::try_from(height).ok()?);
-        records.push(Record { kind, height, at: Xyz::new(x, y, z), packed: packed.to_vec() });
+        let (kind, height) = (
+            *KINDS.get(usize::try_from(kind).ok()?)?,
+            u32::try_from(height).ok()?,
+        );
+        records.push(Record {
+            kind,
+            height,
+            at: Xyz::new(x, y, z),
+            packed: packed.to_vec(),
+        });
     }
     Some(records)
 }
@@ -125,11 +180,24 @@ mod tests {
 
     #[test]
     fn a_file_is_read_as_it_was_written_and_only_whole() {
-        let grid = Grid { size: Xyz::new(2, 1, 1), sums: vec![7_i64, -9] };
+        let grid = Grid {
+            size: Xyz::new(2, 1, 1),
+            sums: vec![7_i64, -9],
+        };
         let all = [
-            Record { kind: Kind::Chunk, height: 3, at: Xyz::new(1, 2, 3), packed: vec![1, 2, 3] },
+            Record {
+                kind: Kind::Chunk,
+                height: 3,
+                at: Xyz::new(1, 2, 3),
+                packed: vec![1, 2, 3],
+            },
             packed_sums::<u8>(&grid).unwrap(),
-            Record { kind: Kind::End, height: 0, at: Xyz::all(0), packed: Vec::new() },
+            Record {
+                kind: Kind::End,
+                height: 0,
+                at: Xyz::all(0),
+                packed: Vec::new(),
+            },
         ];
         let mut file = Vec::new();
         all.iter().for_each(|record| put(&mut file, record));
@@ -138,7 +206,12 @@ mod tests {
         assert_eq!(read, all);
         assert_eq!(sums::<u8>(&read[1]), Some(grid));
         assert_eq!(sums::<u64>(&read[1]), None, "its sums are wider");
-        for broken in [&bytes[..bytes.len() - 1], &bytes[1..], &[], &bytes[..DIGEST]] {
+        for broken in [
+            &bytes[..bytes.len() - 1],
+            &bytes[1..],
+            &[],
+            &bytes[..DIGEST],
+        ] {
             assert_eq!(records(broken), None);
         }
     }

@@ -1,9 +1,9 @@
 //! The tree of a volume: a quadtree of the chunks of its levels, or an octree if z is halved too.
 //!
-//! A node of height k is one chunk of the level downsampled by 2^k; its children are the four (eight) chunks that it
-//! is computed from. Voxels are read at nodes of one height, and pieces end at nodes of another; each is the largest
-//! within a budget of voxels. Nodes are visited depth first, so that stored chunks that overlap several nodes are
-//! still in the chunk cache.
+//! A node of height k is one chunk of the level downsampled by 2^k; its children are the four
+//! (eight) chunks that it is computed from. Voxels are read at nodes of one height, and pieces end
+//! at nodes of another; each is the largest within a budget of voxels. Nodes are visited depth
+//! first, so that stored chunks that overlap several nodes are still in the chunk cache.
 
 use crate::geometry::{Region, Xyz};
 
@@ -42,17 +42,27 @@ pub(super) struct Node {
 
 impl Tree {
     pub fn new(size: Xyz<u64>, deep: bool, levels: u32) -> Self {
-        let mut tree = Self { size, deep, levels, read: 0, piece: 0, top: 0 };
+        let mut tree = Self {
+            size,
+            deep,
+            levels,
+            read: 0,
+            piece: 0,
+            top: 0,
+        };
         tree.read = tree.highest(READ);
         tree.piece = tree.highest(PIECE);
         tree.top = tree.piece.max(levels);
         tree
     }
 
-    /// The greatest height whose nodes have at most `most` voxels; no greater than needed for one node to span the
-    /// volume (only in x and y if z is not halved).
+    /// The greatest height whose nodes have at most `most` voxels; no greater than needed for one
+    /// node to span the volume (only in x and y if z is not halved).
     fn highest(&self, most: u64) -> u32 {
-        let first = |height| Node { height, at: Xyz::all(0) };
+        let first = |height| Node {
+            height,
+            at: Xyz::all(0),
+        };
         let covers_all = |height| {
             let node = self.region(&first(height)).size;
             node.x == self.size.x && node.y == self.size.y && (node.z == self.size.z || !self.deep)
@@ -79,15 +89,23 @@ impl Tree {
     pub fn region(&self, node: &Node) -> Region {
         let span = self.step(node.height).map(|step| step.saturating_mul(EDGE));
         let start = node.at.zip(span, u64::saturating_mul);
-        let end = start.zip(span, u64::saturating_add).zip(self.size, u64::min);
-        Region { start, size: end.zip(start, u64::saturating_sub) }
+        let end = start
+            .zip(span, u64::saturating_add)
+            .zip(self.size, u64::min);
+        Region {
+            start,
+            size: end.zip(start, u64::saturating_sub),
+        }
     }
 
     /// The box of voxels of a level that a node covers.
     pub fn region_at(&self, node: &Node, height: u32) -> Region {
         let (region, step) = (self.region(node), self.step(height));
         let (start, end) = (region.start.zip(step, |at, step| at / step), region.end());
-        Region { start, size: end.zip(step, u64::div_ceil).zip(start, u64::saturating_sub) }
+        Region {
+            start,
+            size: end.zip(step, u64::div_ceil).zip(start, u64::saturating_sub),
+        }
     }
 
     /// The number of nodes at a height, along each axis.
@@ -96,7 +114,12 @@ impl Tree {
     }
 
     pub fn roots(&self) -> Vec<Node> {
-        positions(Xyz::all(0), self.grid(self.top)).map(|at| Node { height: self.top, at }).collect()
+        positions(Xyz::all(0), self.grid(self.top))
+            .map(|at| Node {
+                height: self.top,
+                at,
+            })
+            .collect()
     }
 
     /// The nodes that a node is computed from.
@@ -104,8 +127,12 @@ impl Tree {
         let height = node.height.saturating_sub(1);
         let two = Xyz::new(2, 2, if self.deep { 2 } else { 1 });
         let start = node.at.zip(two, u64::saturating_mul);
-        let end = start.zip(two, u64::saturating_add).zip(self.grid(height), u64::min);
-        positions(start, end).map(|at| Node { height, at }).collect()
+        let end = start
+            .zip(two, u64::saturating_add)
+            .zip(self.grid(height), u64::min);
+        positions(start, end)
+            .map(|at| Node { height, at })
+            .collect()
     }
 
     /// The nodes at which pieces end, in the order in which their parents use them.
@@ -146,8 +173,15 @@ mod tests {
         ] {
             let tree = Tree::new(size, deep, levels);
             let pieces: Vec<Region> = tree.pieces().iter().map(|node| tree.region(node)).collect();
-            assert_eq!(pieces.iter().map(Region::voxels).sum::<u64>(), size.volume(), "{tree:?}");
-            assert!(pieces.iter().all(|piece| piece.voxels() <= PIECE), "{tree:?}");
+            assert_eq!(
+                pieces.iter().map(Region::voxels).sum::<u64>(),
+                size.volume(),
+                "{tree:?}"
+            );
+            assert!(
+                pieces.iter().all(|piece| piece.voxels() <= PIECE),
+                "{tree:?}"
+            );
             assert!(tree.read <= tree.piece && tree.piece <= tree.top && tree.levels <= tree.top);
         }
     }
@@ -155,12 +189,31 @@ mod tests {
     #[test]
     fn a_node_is_one_chunk_of_its_level_and_lies_in_the_corner_of_its_parent() {
         let tree = Tree::new(Xyz::new(1000, 800, 100), false, 5);
-        let node = Node { height: 2, at: Xyz::new(3, 3, 1) };
-        let want = Region { start: Xyz::new(768, 768, 64), size: Xyz::new(232, 32, 36) };
+        let node = Node {
+            height: 2,
+            at: Xyz::new(3, 3, 1),
+        };
+        let want = Region {
+            start: Xyz::new(768, 768, 64),
+            size: Xyz::new(232, 32, 36),
+        };
         assert_eq!(tree.region(&node), want);
-        let level = Region { start: Xyz::new(192, 192, 64), size: Xyz::new(58, 8, 36) };
+        let level = Region {
+            start: Xyz::new(192, 192, 64),
+            size: Xyz::new(58, 8, 36),
+        };
         assert_eq!(tree.region_at(&node, 2), level);
-        assert_eq!(tree.children(&node).len(), 4 - 2, "only the upper half is within");
-        assert_eq!(tree.children(&node)[0], Node { height: 1, at: Xyz::new(6, 6, 1) });
+        assert_eq!(
+            tree.children(&node).len(),
+            4 - 2,
+            "only the upper half is within"
+        );
+        assert_eq!(
+            tree.children(&node)[0],
+            Node {
+                height: 1,
+                at: Xyz::new(6, 6, 1)
+            }
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! Applies a selection to the served datasets: determines the families of tiles and the sources that they are
-//! read from.
+//! Applies a selection to the served datasets: determines the families of tiles and the sources
+//! that they are read from.
 //!
-//! A selection is clipped to what exists; a name or number that exists nowhere is an error that lists what
-//! does.
+//! A selection is clipped to what exists; a name or number that exists nowhere is an error that
+//! lists what does.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -33,26 +33,49 @@ pub struct Chosen {
 /// Why nothing, or not what was meant, can be selected.
 pub fn choose(wanted: &Selection, datasets: &[DatasetDescription]) -> Result<Chosen, String> {
     let is_token = |token: &Name, dataset: &DatasetDescription| token.as_str() == dataset.token;
-    if let Some(token) = wanted.tokens.iter().find(|token| !datasets.iter().any(|d| is_token(token, d))) {
+    if let Some(token) = wanted
+        .tokens
+        .iter()
+        .find(|token| !datasets.iter().any(|d| is_token(token, d)))
+    {
         let known = listed(datasets.iter().map(|dataset| dataset.token.as_str()));
-        return Err(format!("there is no dataset {token}; the datasets are {known}"));
+        return Err(format!(
+            "there is no dataset {token}; the datasets are {known}"
+        ));
     }
     let is_wanted = |dataset: &&DatasetDescription| {
         wanted.tokens.is_empty() || wanted.tokens.iter().any(|token| is_token(token, dataset))
     };
     let datasets: Vec<&DatasetDescription> = datasets.iter().filter(is_wanted).collect();
     for channels in &wanted.channels {
-        if !datasets.iter().any(|dataset| members(dataset, channels).is_some()) {
+        if !datasets
+            .iter()
+            .any(|dataset| members(dataset, channels).is_some())
+        {
             let all = datasets.iter().flat_map(|dataset| &dataset.channels);
             let known = listed(all.map(|channel| channel.name.as_str()));
-            return Err(format!("no dataset has the channel {channels}; the channels are {known}"));
+            return Err(format!(
+                "no dataset has the channel {channels}; the channels are {known}"
+            ));
         }
     }
-    let mut choice = Choice { wanted, chosen: Chosen::default(), sources: HashMap::new(), missed: None };
+    let mut choice = Choice {
+        wanted,
+        chosen: Chosen::default(),
+        sources: HashMap::new(),
+        missed: None,
+    };
     for dataset in datasets {
-        let names = dataset.channels.iter().filter_map(|channel| Name::new(&channel.name).ok());
+        let names = dataset
+            .channels
+            .iter()
+            .filter_map(|channel| Name::new(&channel.name).ok());
         let every = names.map(ChannelChoice::One).collect();
-        for channels in if wanted.channels.is_empty() { every } else { wanted.channels.clone() } {
+        for channels in if wanted.channels.is_empty() {
+            every
+        } else {
+            wanted.channels.clone()
+        } {
             choice.add_subject(dataset, channels)?;
         }
     }
@@ -73,9 +96,10 @@ fn members<'a>(
 ) -> Option<Vec<&'a ChannelDescription>> {
     match channels {
         ChannelChoice::One(name) => Some(vec![dataset.channel(name.as_str())?]),
-        ChannelChoice::Composite(list) => {
-            list.iter().map(|(name, _)| dataset.channel(name.as_str())).collect()
-        }
+        ChannelChoice::Composite(list) => list
+            .iter()
+            .map(|(name, _)| dataset.channel(name.as_str()))
+            .collect(),
     }
 }
 
@@ -90,12 +114,18 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    fn add_subject(&mut self, dataset: &DatasetDescription, channels: ChannelChoice) -> Result<(), String> {
-        let (Some(members), Ok(token)) = (members(dataset, &channels), Name::new(&dataset.token)) else {
+    fn add_subject(
+        &mut self,
+        dataset: &DatasetDescription,
+        channels: ChannelChoice,
+    ) -> Result<(), String> {
+        let (Some(members), Ok(token)) = (members(dataset, &channels), Name::new(&dataset.token))
+        else {
             return Ok(());
         };
         if let ChannelChoice::Composite(list) = &channels
-            && let Some(((name, _), channel)) = list.iter().zip(&members).find(|(_, c)| c.kind != "image")
+            && let Some(((name, _), channel)) =
+                list.iter().zip(&members).find(|(_, c)| c.kind != "image")
         {
             let kind = &channel.kind;
             return Err(format!(
@@ -109,9 +139,13 @@ impl Choice<'_> {
         }
         self.chosen.subjects.push(subject);
         let everything = Ok(Xyz::all(()).map(|()| 0..u64::MAX));
-        let within = self.wanted.within.map_or(everything, |extent| extent.voxels(dataset.offset, first));
-        let within =
-            within.map_err(|reason| format!("the box cannot be applied to {}: {reason}", dataset.token))?;
+        let within = self
+            .wanted
+            .within
+            .map_or(everything, |extent| extent.voxels(dataset.offset, first));
+        let within = within.map_err(|reason| {
+            format!("the box cannot be applied to {}: {reason}", dataset.token)
+        })?;
         let is_series = members.iter().any(|channel| channel.times.is_some());
         for time in self.times(&members) {
             for level in self.levels(&members) {
@@ -137,21 +171,34 @@ impl Choice<'_> {
 
     /// The time points of a subject.
     fn times(&mut self, members: &[&ChannelDescription]) -> Vec<u64> {
-        let count = members.iter().map(|channel| channel.times.unwrap_or(1)).min().unwrap_or(1);
+        let count = members
+            .iter()
+            .map(|channel| channel.times.unwrap_or(1))
+            .min()
+            .unwrap_or(1);
         let times: Vec<u64> = self.wanted.times.within(0..count).collect();
         if times.is_empty() {
-            self.miss("time points", &format!("the time points are 0 to {}", count.saturating_sub(1)));
+            self.miss(
+                "time points",
+                &format!("the time points are 0 to {}", count.saturating_sub(1)),
+            );
         }
         times
     }
 
     /// The levels that all of a subject's channels have.
     fn levels(&mut self, members: &[&ChannelDescription]) -> Vec<u8> {
-        let last = members.iter().filter_map(|channel| channel.levels.last()).map(|level| level.level).min();
+        let last = members
+            .iter()
+            .filter_map(|channel| channel.levels.last())
+            .map(|level| level.level)
+            .min();
         let last = last.unwrap_or(0);
         let is_wanted = |number: &u8| {
             self.wanted.levels.contains(u64::from(*number))
-                && members.iter().all(|channel| channel.level(*number).is_some())
+                && members
+                    .iter()
+                    .all(|channel| channel.level(*number).is_some())
         };
         let levels: Vec<u8> = (0..=last).filter(is_wanted).collect();
         if levels.is_empty() {
@@ -169,9 +216,13 @@ impl Choice<'_> {
         number: u8,
         plane: Plane,
     ) {
-        let levels: Vec<(&ChannelDescription, &LevelDescription)> =
-            members.iter().filter_map(|channel| Some((*channel, channel.level(number)?))).collect();
-        let [(first, level), ..] = *levels else { return };
+        let levels: Vec<(&ChannelDescription, &LevelDescription)> = members
+            .iter()
+            .filter_map(|channel| Some((*channel, channel.level(number)?)))
+            .collect();
+        let [(first, level), ..] = *levels else {
+            return;
+        };
         if let Some((channel, _)) = levels.iter().find(|(_, level)| !level.is_offered(plane)) {
             self.chosen.remarks.push(format!(
                 "level {number} of {}/{} is not offered in {plane}: making one tile would read too much; store it with \
@@ -185,11 +236,18 @@ impl Choice<'_> {
         }
         // Of several channels, the longest along each axis.
         let longer = |a: Ruler, b: Ruler| if b.tiles() > a.tiles() { b } else { a };
-        let all = levels.iter().filter_map(|(channel, level)| rulers(channel, level, plane));
+        let all = levels
+            .iter()
+            .filter_map(|(channel, level)| rulers(channel, level, plane));
         let rulers = all.reduce(|rulers, more| rulers.zip(more, longer));
-        let (Some(rulers), Some(level_number)) = (rulers, Level::new(number.into())) else { return };
+        let (Some(rulers), Some(level_number)) = (rulers, Level::new(number.into())) else {
+            return;
+        };
         let mut tiles = AXES.map(|axis| rulers[axis].touching(&within[axis]));
-        if [Axis::X, Axis::Y, Axis::Z].into_iter().any(|axis| tiles[axis].is_empty()) {
+        if [Axis::X, Axis::Y, Axis::Z]
+            .into_iter()
+            .any(|axis| tiles[axis].is_empty())
+        {
             let size = first.levels.first().map_or([0; 3], |level| level.size);
             self.missed = Some(format!(
                 "the box lies outside: {} has {} voxels (x × y × z), the first at {}",
@@ -201,11 +259,15 @@ impl Choice<'_> {
         }
         let axis = plane.slice_axis();
         let shift = dataset.first_slice(first, level.factor)[axis];
-        let Some(slices) = self.slices(tiles[axis].clone(), rulers[axis].tiles(), shift, plane) else {
+        let Some(slices) = self.slices(tiles[axis].clone(), rulers[axis].tiles(), shift, plane)
+        else {
             return;
         };
         tiles[axis] = slices;
-        let sources = levels.iter().map(|(_, level)| self.source(level, time.unwrap_or(0))).collect();
+        let sources = levels
+            .iter()
+            .map(|(_, level)| self.source(level, time.unwrap_or(0)))
+            .collect();
         self.chosen.families.push(Family {
             subject: self.chosen.subjects.len() - 1,
             time,
@@ -219,13 +281,22 @@ impl Choice<'_> {
         });
     }
 
-    /// From the first selected slice to the last among those with these indexes, if there is any. There are `count`
-    /// slices in all, and the number of each in URLs is its index plus `shift`.
-    fn slices(&mut self, among: Range<u64>, count: u64, shift: i64, plane: Plane) -> Option<Range<u64>> {
+    /// From the first selected slice to the last among those with these indexes, if there is any.
+    /// There are `count` slices in all, and the number of each in URLs is its index plus `shift`.
+    fn slices(
+        &mut self,
+        among: Range<u64>,
+        count: u64,
+        shift: i64,
+        plane: Plane,
+    ) -> Option<Range<u64>> {
         // Slices with negative numbers cannot be requested.
         let first_numbered = 0.min(shift).unsigned_abs();
-        let mut selected = (among.start.max(first_numbered)..among.end)
-            .filter(|slice| self.wanted.slices.contains(slice.saturating_add_signed(shift)));
+        let mut selected = (among.start.max(first_numbered)..among.end).filter(|slice| {
+            self.wanted
+                .slices
+                .contains(slice.saturating_add_signed(shift))
+        });
         if let Some(first) = selected.next() {
             return Some(first..selected.next_back().unwrap_or(first) + 1);
         }
@@ -233,7 +304,11 @@ impl Choice<'_> {
             format!("all slices in {plane} have negative numbers, because of the dataset's offset")
         } else {
             let number = |slice: u64| slice.saturating_add_signed(shift);
-            format!("the slices in {plane} are {} to {}", number(first_numbered), number(count - 1))
+            format!(
+                "the slices in {plane} are {} to {}",
+                number(first_numbered),
+                number(count - 1)
+            )
         };
         self.miss("slices", &known);
         None
@@ -242,9 +317,12 @@ impl Choice<'_> {
     fn source(&mut self, level: &LevelDescription, time: u64) -> usize {
         let source = &level.source;
         let sources = &mut self.chosen.sources;
-        *self.sources.entry((source.id.clone(), time / source.times.max(1))).or_insert_with(|| {
-            sources.push(source.into());
-            sources.len() - 1
-        })
+        *self
+            .sources
+            .entry((source.id.clone(), time / source.times.max(1)))
+            .or_insert_with(|| {
+                sources.push(source.into());
+                sources.len() - 1
+            })
     }
 }

@@ -1,7 +1,8 @@
 //! Estimates the bytes and time of a work from a few sample tiles.
 //!
-//! Tiles are sampled in pairs: for the first at a place nothing is decoded yet, for the next mostly everything. The
-//! difference is the cost of decoding, in proportion to the bytes; the rest is the cost of every tile.
+//! Tiles are sampled in pairs: for the first at a place nothing is decoded yet, for the next mostly
+//! everything. The difference is the cost of decoding, in proportion to the bytes; the rest is the
+//! cost of every tile.
 
 use std::time::Instant;
 
@@ -42,11 +43,21 @@ pub fn estimate(
     let (mut samples, mut bytes, mut inflated) = (0, 0, 0);
     // Seconds of those samples for which chunks were decoded, and of all others.
     let (mut decoding, mut decoded) = (Vec::new(), Vec::new());
-    let count_inflated = || producer.counters().map_or(0, |counters| counters.bytes_inflated);
+    let count_inflated = || {
+        producer
+            .counters()
+            .map_or(0, |counters| counters.bytes_inflated)
+    };
     let mut before = count_inflated();
-    for tile in work.samples(PLACES).iter().take_while(|_| !stop.is_requested()) {
+    for tile in work
+        .samples(PLACES)
+        .iter()
+        .take_while(|_| !stop.is_requested())
+    {
         let began = Instant::now();
-        let Outcome::Rendered(length) = producer.fill(tile, stop) else { continue };
+        let Outcome::Rendered(length) = producer.fill(tile, stop) else {
+            continue;
+        };
         let seconds = began.elapsed().as_secs_f64();
         let after = count_inflated();
         if after > before {
@@ -54,11 +65,18 @@ pub fn estimate(
         } else {
             decoded.push(seconds);
         }
-        (samples, bytes, inflated) = (samples + 1, bytes + length, inflated + after.saturating_sub(before));
+        (samples, bytes, inflated) = (
+            samples + 1,
+            bytes + length,
+            inflated + after.saturating_sub(before),
+        );
         before = after;
     }
     let per_tile = decoded.iter().sum::<f64>() / decoded.len().max(1) as f64;
-    let spent: f64 = decoding.iter().map(|seconds| (seconds - per_tile).max(0.0)).sum();
+    let spent: f64 = decoding
+        .iter()
+        .map(|seconds| (seconds - per_tile).max(0.0))
+        .sum();
     let seconds = spent / inflated.max(1) as f64 * bytes_inflated as f64
         + per_tile * tiles as f64 / threads.max(1) as f64;
     Estimate {

@@ -1,5 +1,5 @@
-//! Families of tiles: all selected tiles of one picture in one plane, at one level and time, and the sources
-//! that they are read from.
+//! Families of tiles: all selected tiles of one picture in one plane, at one level and time, and
+//! the sources that they are read from.
 //!
 //! A family is a grid of slices, rows and columns. Its tiles are never listed.
 
@@ -13,7 +13,11 @@ use crate::geometry::{Axis, Level, Plane, Ruler, TileAddress, Xyz};
 use crate::volume::Access;
 
 /// The axes, each in its own place.
-pub const AXES: Xyz<Axis> = Xyz { x: Axis::X, y: Axis::Y, z: Axis::Z };
+pub const AXES: Xyz<Axis> = Xyz {
+    x: Axis::X,
+    y: Axis::Y,
+    z: Axis::Z,
+};
 
 /// The picture that tiles show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +45,8 @@ pub struct Family {
     pub rulers: Xyz<Ruler>,
     /// Where its tiles lie: the indexes of slices, rows and columns, by axis. Never empty.
     pub tiles: Xyz<Range<u64>>,
-    /// The selected slices, by their numbers in URLs. The first and the last of `tiles` are among them.
+    /// The selected slices, by their numbers in URLs. The first and the last of `tiles` are among
+    /// them.
     pub slices: Numbers,
     /// The indexes of its sources.
     pub sources: Vec<usize>,
@@ -64,7 +69,10 @@ impl Family {
     /// The tiles that begin in a box of voxels; along some axes perhaps none.
     pub fn tiles_starting_in(&self, voxels: &Xyz<Range<u64>>) -> Xyz<Range<u64>> {
         AXES.map(|axis| {
-            let (found, own) = (self.rulers[axis].starting_in(&voxels[axis]), &self.tiles[axis]);
+            let (found, own) = (
+                self.rulers[axis].starting_in(&voxels[axis]),
+                &self.tiles[axis],
+            );
             let start = found.start.max(own.start);
             start..found.end.min(own.end).max(start)
         })
@@ -82,23 +90,38 @@ impl Family {
         self.slices.count(self.slice_numbers(tiles))
     }
 
-    /// The requests for those of these tiles that are selected: all slices at one place after the other.
+    /// The requests for those of these tiles that are selected: all slices at one place after the
+    /// other.
     pub fn requests<'a>(
         &'a self,
         subject: &'a Subject,
         tiles: &Xyz<Range<u64>>,
     ) -> impl Iterator<Item = TileRequest> + Send + use<'a> {
-        let (rows, columns) = (tiles[self.plane.row_axis()].clone(), tiles[self.plane.column_axis()].clone());
+        let (rows, columns) = (
+            tiles[self.plane.row_axis()].clone(),
+            tiles[self.plane.column_axis()].clone(),
+        );
         let slices = self.slice_numbers(tiles);
         let places = rows.flat_map(move |row| columns.clone().map(move |column| (row, column)));
         let addresses = places.flat_map(move |(row, column)| {
-            let address =
-                move |slice| TileAddress { plane: self.plane, level: self.level, slice, row, column };
+            let address = move |slice| TileAddress {
+                plane: self.plane,
+                level: self.level,
+                slice,
+                row,
+                column,
+            };
             self.slices.within(slices.clone()).map(address)
         });
         addresses.map(|address| {
             let Subject { token, channels } = subject.clone();
-            TileRequest { token: token.into(), channels, time: self.time, address, adjust: Vec::new() }
+            TileRequest {
+                token: token.into(),
+                channels,
+                time: self.time,
+                address,
+                adjust: Vec::new(),
+            }
         })
     }
 
@@ -114,11 +137,20 @@ impl Family {
     }
 }
 
-/// Where the tiles of a channel's level begin and end in a plane, along each axis: slices, rows and columns.
-pub fn rulers(channel: &ChannelDescription, level: &LevelDescription, plane: Plane) -> Option<Xyz<Ruler>> {
+/// Where the tiles of a channel's level begin and end in a plane, along each axis: slices, rows and
+/// columns.
+pub fn rulers(
+    channel: &ChannelDescription,
+    level: &LevelDescription,
+    plane: Plane,
+) -> Option<Xyz<Ruler>> {
     let (rows, columns, slices) = (plane.row_axis(), plane.column_axis(), plane.slice_axis());
     let (size, factor) = (Xyz::from(level.size), Xyz::from(level.factor));
-    let [width, height] = *Plane::ALL.iter().zip(&level.drawn).find(|(p, _)| **p == plane)?.1;
+    let [width, height] = *Plane::ALL
+        .iter()
+        .zip(&level.drawn)
+        .find(|(p, _)| **p == plane)?
+        .1;
     let mut rulers = Xyz::all(Ruler::of_slices(size[slices], factor[slices]));
     rulers[columns] = Ruler::of_tiles(width, factor[columns]);
     rulers[rows] = match channel.voxel_size.map(Xyz::from) {
@@ -133,7 +165,8 @@ pub fn rulers(channel: &ChannelDescription, level: &LevelDescription, plane: Pla
 
 impl From<&SourceDescription> for Source {
     fn from(source: &SourceDescription) -> Self {
-        let full = |extent: [u64; 3]| Xyz::from(extent).zip(Xyz::from(source.factor), u64::saturating_mul);
+        let full =
+            |extent: [u64; 3]| Xyz::from(extent).zip(Xyz::from(source.factor), u64::saturating_mul);
         Self {
             chunk: full(source.chunk).map(|extent| extent.max(1)),
             size: full(source.size),

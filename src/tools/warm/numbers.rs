@@ -25,12 +25,20 @@ impl Numbers {
 
     /// A single number.
     pub fn single(number: u64) -> Self {
-        Self(vec![Listed { first: number, last: number, step: 1 }])
+        Self(vec![Listed {
+            first: number,
+            last: number,
+            step: 1,
+        }])
     }
 
     /// A number and all above it.
     pub fn from_first(first: u64) -> Self {
-        Self(vec![Listed { first, last: u64::MAX, step: 1 }])
+        Self(vec![Listed {
+            first,
+            last: u64::MAX,
+            step: 1,
+        }])
     }
 
     /// Whether a number is listed.
@@ -50,8 +58,9 @@ impl Numbers {
     /// How many numbers in a range are listed.
     pub fn count(&self, range: Range<u64>) -> u64 {
         // Ranges can be endless, and are usually listed as a whole.
-        let holds_all =
-            |listed: &Listed| listed.step == 1 && listed.first <= range.start && range.end <= listed.last;
+        let holds_all = |listed: &Listed| {
+            listed.step == 1 && listed.first <= range.start && range.end <= listed.last
+        };
         match self.0.iter().any(holds_all) {
             true => range.end.saturating_sub(range.start),
             false => self.within(range).count() as u64,
@@ -63,7 +72,10 @@ impl FromStr for Numbers {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.split(',').map(|item| item.trim().parse()).collect::<Result<_, _>>().map(Numbers)
+        text.split(',')
+            .map(|item| item.trim().parse())
+            .collect::<Result<_, _>>()
+            .map(Numbers)
     }
 }
 
@@ -74,9 +86,15 @@ impl FromStr for Listed {
         let range = if item == "all" { "0-" } else { item };
         let (range, step) = range.split_once(':').unwrap_or((range, "1"));
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let last = if last.is_empty() { Some(u64::MAX) } else { digits(last) };
+        let last = if last.is_empty() {
+            Some(u64::MAX)
+        } else {
+            digits(last)
+        };
         match (digits(first), last, digits(step)) {
-            (Some(first), Some(last), Some(step @ 1..)) if first <= last => Ok(Self { first, last, step }),
+            (Some(first), Some(last), Some(step @ 1..)) if first <= last => {
+                Ok(Self { first, last, step })
+            }
             (Some(_), Some(_), Some(1..)) => Err(format!("{item:?} ends before it begins")),
             _ => Err(format!(
                 "{item:?} is not a number or range: expected 5, 0-99, 100- (to the end), 0-1000:10 (every tenth) or all, \
@@ -112,10 +130,27 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_numbers_is_an_error() {
-        for wrong in ["", "a", "-5", "5,,6", "1-2-3", "1:0", "+1", "1.5", "99999999999999999999", "0-5:"] {
+        for wrong in [
+            "",
+            "a",
+            "-5",
+            "5,,6",
+            "1-2-3",
+            "1:0",
+            "+1",
+            "1.5",
+            "99999999999999999999",
+            "0-5:",
+        ] {
             let error = wrong.parse::<Numbers>().unwrap_err();
-            assert!(error.contains("is not a number or range"), "{wrong:?}: {error}");
+            assert!(
+                error.contains("is not a number or range"),
+                "{wrong:?}: {error}"
+            );
         }
-        assert_eq!("9-3".parse::<Numbers>(), Err("\"9-3\" ends before it begins".to_owned()));
+        assert_eq!(
+            "9-3".parse::<Numbers>(),
+            Err("\"9-3\" ends before it begins".to_owned())
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Warming a running server: every tile is requested as by a viewer, and the response discarded.
 //!
-//! Requests carry `Sec-Purpose: prefetch`, as browsers send for content not yet visible: the server then
-//! prefetches no neighbours of them, and decodes chunks whole at once. A tile refused as busy is retried with
-//! growing pauses.
+//! Requests carry `Sec-Purpose: prefetch`, as browsers send for content not yet visible: the server
+//! then prefetches no neighbours of them, and decodes chunks whole at once. A tile refused as busy
+//! is retried with growing pauses.
 
 use std::time::Duration;
 
@@ -35,7 +35,11 @@ impl Server {
     /// The server at a URL; a tile refused as busy is retried this many times. Sends nothing yet.
     pub fn new(url: &str, retries: u32) -> Result<Self, String> {
         let client = Client::new(url)?;
-        Ok(Self { client, below: String::new(), retries })
+        Ok(Self {
+            client,
+            below: String::new(),
+            retries,
+        })
     }
 
     /// Requests the description.
@@ -65,14 +69,20 @@ impl Producer for Server {
                     Ok(outcome) => return outcome,
                     Err(refused) => refused,
                 },
-                Err(error) => Failure { why: error, retry_after: None, is_silent: true },
+                Err(error) => Failure {
+                    why: error,
+                    retry_after: None,
+                    is_silent: true,
+                },
             };
             if stop.is_requested() || retries < self.retries && stop.wait(failure.pause(retries)) {
                 return Outcome::Stopped;
             }
             if retries == self.retries {
                 return match self.client.get("/healthz").and_then(Answer::found) {
-                    Err(gone) if failure.is_silent => Outcome::Over(format!("the server is gone: {gone}")),
+                    Err(gone) if failure.is_silent => {
+                        Outcome::Over(format!("the server is gone: {gone}"))
+                    }
                     _ => Outcome::Failed(failure.why),
                 };
             }
@@ -83,7 +93,10 @@ impl Producer for Server {
     fn counters(&self) -> Option<Counters> {
         let counts = Counts::read(&self.client)?;
         let count = |name: &str| counts.get(name).map(|count| count as u64);
-        Some(Counters { evicted: count("tier_evicted")?, bytes_inflated: count("chunk_decoded_bytes")? })
+        Some(Counters {
+            evicted: count("tier_evicted")?,
+            bytes_inflated: count("chunk_decoded_bytes")?,
+        })
     }
 }
 
@@ -91,19 +104,30 @@ impl Producer for Server {
 fn read(answer: &Answer) -> Result<Outcome, Failure> {
     match answer.status {
         200 if answer.body.starts_with(PNG) => Ok(Outcome::Rendered(answer.body.len() as u64)),
-        200 => Ok(Outcome::Failed(answer.wrong(format!("its {} bytes are not a PNG", answer.body.len())))),
+        200 => Ok(Outcome::Failed(
+            answer.wrong(format!("its {} bytes are not a PNG", answer.body.len())),
+        )),
         408 | 429 | 502 | 503 | 504 => {
-            let retry_after = answer.header("retry-after").and_then(|value| value.trim().parse().ok());
-            Err(Failure { why: answer.problem(), retry_after, is_silent: false })
+            let retry_after = answer
+                .header("retry-after")
+                .and_then(|value| value.trim().parse().ok());
+            Err(Failure {
+                why: answer.problem(),
+                retry_after,
+                is_silent: false,
+            })
         }
         _ => Ok(Outcome::Failed(answer.problem())),
     }
 }
 
 impl Failure {
-    /// The pause before the next attempt, after this many retries: what the server says, or twice the previous one.
+    /// The pause before the next attempt, after this many retries: what the server says, or twice
+    /// the previous one.
     fn pause(&self, retries: u32) -> Duration {
         let own = SOON.saturating_mul(1 << retries.min(10)).min(LATE);
-        self.retry_after.map_or(own, |seconds| Duration::from_secs(seconds).clamp(own, MAX_PAUSE))
+        self.retry_after.map_or(own, |seconds| {
+            Duration::from_secs(seconds).clamp(own, MAX_PAUSE)
+        })
     }
 }

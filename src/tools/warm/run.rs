@@ -1,4 +1,5 @@
-//! Runs a work: threads take tile after tile in order, with a maximum rate and a way to stop at any time.
+//! Runs a work: threads take tile after tile in order, with a maximum rate and a way to stop at any
+//! time.
 
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -112,7 +113,9 @@ impl Stop {
     /// Waits for `time` or the signal; returns whether it was signalled.
     pub fn wait(&self, time: Duration) -> bool {
         let requested = lock(&self.is_requested);
-        let waited = self.changed.wait_timeout_while(requested, time, |requested| !*requested);
+        let waited = self
+            .changed
+            .wait_timeout_while(requested, time, |requested| !*requested);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -129,11 +132,16 @@ pub fn run(
     let (began, before) = (Instant::now(), producer.counters());
     progress.begin(work.total(), 0);
     let tiles = Mutex::new(work.tiles());
-    let report = Mutex::new(Report { tiles: work.total(), ..Report::default() });
+    let report = Mutex::new(Report {
+        tiles: work.total(),
+        ..Report::default()
+    });
     let turns = Turns::new(rate);
     let take_tiles = || {
         while !stop.is_requested() && turns.wait(stop) {
-            let Some(tile) = lock(&tiles).next() else { break };
+            let Some(tile) = lock(&tiles).next() else {
+                break;
+            };
             let outcome = producer.fill(&tile, stop);
             let failed = matches!(outcome, Outcome::Failed(_));
             if lock(&report).enter(&tile, outcome) {
@@ -149,10 +157,12 @@ pub fn run(
         report.ending = Ending::Stopped;
     }
     report.seconds = began.elapsed().as_secs_f64();
-    report.counters = before.zip(producer.counters()).map(|(before, after)| Counters {
-        evicted: after.evicted.saturating_sub(before.evicted),
-        bytes_inflated: after.bytes_inflated.saturating_sub(before.bytes_inflated),
-    });
+    report.counters = before
+        .zip(producer.counters())
+        .map(|(before, after)| Counters {
+            evicted: after.evicted.saturating_sub(before.evicted),
+            bytes_inflated: after.bytes_inflated.saturating_sub(before.bytes_inflated),
+        });
     report
 }
 
@@ -193,7 +203,10 @@ struct Turns {
 impl Turns {
     fn new(rate: Option<f64>) -> Self {
         let apart = rate.and_then(|rate| Duration::try_from_secs_f64(1.0 / rate).ok());
-        Self { apart, next: Mutex::new(Instant::now()) }
+        Self {
+            apart,
+            next: Mutex::new(Instant::now()),
+        }
     }
 
     /// Waits for the next turn; false if the work is stopping.

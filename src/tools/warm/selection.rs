@@ -28,7 +28,8 @@ pub struct Selection {
 }
 
 impl Default for Selection {
-    /// Every channel of every dataset separately, in xy, all levels and slices, at the first time point.
+    /// Every channel of every dataset separately, in xy, all levels and slices, at the first time
+    /// point.
     fn default() -> Self {
         Self {
             tokens: Vec::new(),
@@ -54,7 +55,14 @@ impl FromStr for Channels {
             let composite = ChannelChoice::composite(text).map_err(|e| e.to_string())?;
             return Ok(Self(vec![composite]));
         }
-        let channel = |name: &str| Name::new(name.trim()).map(ChannelChoice::One).map_err(|e| e.to_string());
-        text.split(',').map(channel).collect::<Result<_, _>>().map(Self)
+        let channel = |name: &str| {
+            Name::new(name.trim())
+                .map(ChannelChoice::One)
+                .map_err(|e| e.to_string())
+        };
+        text.split(',')
+            .map(channel)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }

@@ -34,14 +34,25 @@ const VOXEL: u64 = 2;
 impl Volume {
     fn plain(size: Xyz<u64>, chunk: Xyz<u64>) -> Self {
         let (stored, scaling, offset) = (vec![0], Scaling::Zslices, Xyz::all(0));
-        Self { size, chunk, stored, scaling, voxel: None, offset }
+        Self {
+            size,
+            chunk,
+            stored,
+            scaling,
+            voxel: None,
+            offset,
+        }
     }
 
     /// The stored levels: number, z factor, size.
     fn pyramid(&self) -> Vec<(Level, u64, Xyz<u64>)> {
         let stored = self.stored.iter().map(|number| {
             let level = Level::new(u64::from(*number)).unwrap();
-            let z = if self.scaling == Scaling::Isotropic { level.factor() } else { 1 };
+            let z = if self.scaling == Scaling::Isotropic {
+                level.factor()
+            } else {
+                1
+            };
             let factor = Xyz::new(level.factor(), level.factor(), z);
             (level, z, self.size.zip(factor, u64::div_ceil))
         });
@@ -66,7 +77,10 @@ impl Volume {
     }
 
     fn placement(&self) -> Placement {
-        Placement { slices: self.offset, ..Placement::default() }
+        Placement {
+            slices: self.offset,
+            ..Placement::default()
+        }
     }
 
     /// Its description, as a server gives it.
@@ -97,8 +111,8 @@ impl Volume {
     /// The boxes that a tile is read from: the stored level, and indexes in its grid.
     fn boxes(&self, tile: &TileRequest) -> Vec<(usize, Xyz<u64>)> {
         let view = self.views()[usize::from(tile.address.level.number())];
-        let patch =
-            patch(&tile.address, &view, self.placement(), self.orthogonal()).expect("the tile lies inside");
+        let patch = patch(&tile.address, &view, self.placement(), self.orthogonal())
+            .expect("the tile lies inside");
         let mut boxes = HashSet::new();
         for run in patch.runs() {
             let region = view.stored_region(&patch.region(run));
@@ -126,11 +140,20 @@ fn datasets(offset: Xyz<i64>, channels: &[Value]) -> Vec<DatasetDescription> {
 
 /// A work of `count` tiles: slices at one place.
 pub(super) fn slices(count: u64) -> Work {
-    work(&Volume::plain(Xyz::new(100, 90, count), Xyz::all(64)), &Selection::default(), 1 << 30).unwrap()
+    work(
+        &Volume::plain(Xyz::new(100, 90, count), Xyz::all(64)),
+        &Selection::default(),
+        1 << 30,
+    )
+    .unwrap()
 }
 
 fn work(volume: &Volume, selection: &Selection, chunks: u64) -> Result<Work, String> {
-    Work::new(selection, &datasets(volume.offset, &[volume.described("c")]), chunks)
+    Work::new(
+        selection,
+        &datasets(volume.offset, &[volume.described("c")]),
+        chunks,
+    )
 }
 
 /// What a cache of `bytes` decodes for these tiles: how many boxes, and how many distinct ones.
@@ -161,10 +184,15 @@ fn all_tiles(volume: &Volume, planes: &[Plane]) -> HashSet<String> {
             let factor = view.factor[plane.slice_axis()] as i64;
             let shift = volume.offset[plane.slice_axis()].div_euclid(factor);
             for slice in 0..view.size[plane.slice_axis()] {
-                let Some(slice) = slice.checked_add_signed(shift) else { continue };
+                let Some(slice) = slice.checked_add_signed(shift) else {
+                    continue;
+                };
                 for row in 0..drawn.1.div_ceil(512) {
                     for column in 0..drawn.0.div_ceil(512) {
-                        all.insert(format!("a/c/{plane}/{slice}/{row}_{column}_{}.png", view.level.number()));
+                        all.insert(format!(
+                            "a/c/{plane}/{slice}/{row}_{column}_{}.png",
+                            view.level.number()
+                        ));
                     }
                 }
             }
@@ -174,7 +202,10 @@ fn all_tiles(volume: &Volume, planes: &[Plane]) -> HashSet<String> {
 }
 
 fn selection(planes: &[Plane]) -> Selection {
-    Selection { planes: planes.to_vec(), ..Selection::default() }
+    Selection {
+        planes: planes.to_vec(),
+        ..Selection::default()
+    }
 }
 
 fn volumes() -> impl Strategy<Value = Volume> {
@@ -186,8 +217,15 @@ fn volumes() -> impl Strategy<Value = Volume> {
     let scaling = select(vec![Scaling::Zslices, Scaling::Isotropic]);
     let voxel = select(vec![None, None, Some(1.0), Some(5.0), Some(0.3), Some(3.7)]);
     let offset = (-3..9i64, -3..9i64, -3..9i64);
-    (size, (wide(), wide(), chunk()), stored, scaling, voxel, offset).prop_map(
-        |(size, chunk, stored, scaling, voxel, offset)| Volume {
+    (
+        size,
+        (wide(), wide(), chunk()),
+        stored,
+        scaling,
+        voxel,
+        offset,
+    )
+        .prop_map(|(size, chunk, stored, scaling, voxel, offset)| Volume {
             size: Xyz::new(size.0, size.1, size.2),
             chunk: Xyz::new(chunk.0, chunk.1, chunk.2),
             stored,
@@ -199,18 +237,26 @@ fn volumes() -> impl Strategy<Value = Volume> {
                 offset.1.max(1 - size.1 as i64),
                 offset.2.max(1 - size.2 as i64),
             ),
-        },
-    )
+        })
 }
 
 fn planes() -> impl Strategy<Value = Vec<Plane>> {
     let all = Plane::ALL.to_vec();
-    select(vec![vec![Plane::Xy], vec![Plane::Xz], vec![Plane::Yz], all, vec![Plane::Xz, Plane::Yz]])
+    select(vec![
+        vec![Plane::Xy],
+        vec![Plane::Xz],
+        vec![Plane::Yz],
+        all,
+        vec![Plane::Xz, Plane::Yz],
+    ])
 }
 
 /// `VOLTILE_CASES=2000` tries many more.
 fn cases() -> u32 {
-    std::env::var("VOLTILE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(32)
+    std::env::var("VOLTILE_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(32)
 }
 
 proptest! {
@@ -273,12 +319,25 @@ proptest! {
 #[test]
 fn samples_are_spread_over_all_tiles() {
     let work = slices(1000);
-    let sampled: Vec<u64> = work.samples(10).iter().map(|tile| tile.address.slice).collect();
+    let sampled: Vec<u64> = work
+        .samples(10)
+        .iter()
+        .map(|tile| tile.address.slice)
+        .collect();
     // A pair does not extend over two blocks.
     assert!((18..=20).contains(&sampled.len()), "{sampled:?}");
-    assert!(sampled.windows(3).all(|three| three[2] - three[0] < 200), "{sampled:?}");
-    assert!(sampled.first() < Some(&100) && sampled.last() > Some(&850), "{sampled:?}");
-    assert_eq!(slices(1).samples(10).first(), slices(1).tiles().next().as_ref());
+    assert!(
+        sampled.windows(3).all(|three| three[2] - three[0] < 200),
+        "{sampled:?}"
+    );
+    assert!(
+        sampled.first() < Some(&100) && sampled.last() > Some(&850),
+        "{sampled:?}"
+    );
+    assert_eq!(
+        slices(1).samples(10).first(),
+        slices(1).tiles().next().as_ref()
+    );
 }
 
 /// How often a work has every box decoded.
@@ -291,16 +350,32 @@ fn passes(volume: &Volume, planes: &[Plane], chunks: u64) -> f64 {
 #[test]
 fn boxes_are_decoded_once_where_they_fit() {
     let volume = |x, y, z, chunk| Volume::plain(Xyz::new(x, y, z), Xyz::all(chunk));
-    let stored = Volume { stored: vec![0, 1, 2], ..volume(2000, 1900, 100, 64) };
-    let gzipped = Volume { chunk: Xyz::new(2000, 1900, 1), ..volume(2000, 1900, 40, 1) };
-    for (volume, chunks) in [(volume(2000, 1900, 100, 64), 1 << 30), (stored, 128 << 20), (gzipped, 1 << 30)]
-    {
+    let stored = Volume {
+        stored: vec![0, 1, 2],
+        ..volume(2000, 1900, 100, 64)
+    };
+    let gzipped = Volume {
+        chunk: Xyz::new(2000, 1900, 1),
+        ..volume(2000, 1900, 40, 1)
+    };
+    for (volume, chunks) in [
+        (volume(2000, 1900, 100, 64), 1 << 30),
+        (stored, 128 << 20),
+        (gzipped, 1 << 30),
+    ] {
         for planes in [&[Plane::Xy][..], &[Plane::Xz], &[Plane::Yz]] {
-            assert_eq!(passes(&volume, planes, chunks), 1.0, "{volume:?} {planes:?}");
+            assert_eq!(
+                passes(&volume, planes, chunks),
+                1.0,
+                "{volume:?} {planes:?}"
+            );
         }
     }
     // All planes at once, since everything fits.
-    assert_eq!(passes(&volume(900, 800, 100, 64), &Plane::ALL, 1 << 30), 1.0);
+    assert_eq!(
+        passes(&volume(900, 800, 100, 64), &Plane::ALL, 1 << 30),
+        1.0
+    );
 }
 
 #[test]
@@ -320,18 +395,30 @@ fn boxes_that_tiles_cut_are_decoded_little_more_than_once() {
     let found = passes(&volume, &[Plane::Xz], 256 << 20);
     assert!(found < 1.05, "{found}");
     // The smaller the cache, the shorter the blocks.
-    let finest = Selection { levels: Numbers::single(0), ..Selection::default() };
+    let finest = Selection {
+        levels: Numbers::single(0),
+        ..Selection::default()
+    };
     let work = work(&volume, &finest, 48 << 20).unwrap();
     let (decodes, different) = decoded(&volume, work.tiles(), 48 << 20);
-    assert!(decodes as f64 <= 1.1 * different as f64, "{decodes} {different}");
+    assert!(
+        decodes as f64 <= 1.1 * different as f64,
+        "{decodes} {different}"
+    );
 }
 
 #[test]
 fn what_does_not_fit_is_remarked_with_what_helps() {
     let volume = Volume::plain(Xyz::new(8000, 8000, 64), Xyz::all(64));
-    let work =
-        work(&volume, &Selection { levels: "3-4".parse().unwrap(), ..Selection::default() }, 256 << 20)
-            .unwrap();
+    let work = work(
+        &volume,
+        &Selection {
+            levels: "3-4".parse().unwrap(),
+            ..Selection::default()
+        },
+        256 << 20,
+    )
+    .unwrap();
     let remark = work.remarks().first().expect("it is said");
     assert!(
         remark.contains("decoded again for every tile") && remark.contains("voltile pyramid"),
@@ -349,17 +436,30 @@ fn channels_in_colours_are_read_together() {
             .flat_map(|c| c.0)
             .collect(),
     );
-    let wanted = Selection { channels: composite.0, ..Selection::default() };
+    let wanted = Selection {
+        channels: composite.0,
+        ..Selection::default()
+    };
     let work = Work::new(&wanted, &datasets, 1 << 30).unwrap();
     let block = work.blocks().next().unwrap();
-    let kinds: HashSet<_> =
-        block.tiles().map(|tile| matches!(tile.channels, ChannelChoice::One(_))).collect();
+    let kinds: HashSet<_> = block
+        .tiles()
+        .map(|tile| matches!(tile.channels, ChannelChoice::One(_)))
+        .collect();
     assert_eq!(kinds.len(), 2, "a block has tiles of both");
     let first = work.tiles().next().unwrap();
-    let (one, both): (Vec<TileRequest>, _) =
-        work.tiles().partition(|t| matches!(t.channels, ChannelChoice::One(_)));
-    assert_eq!((one.len(), both.len()), (50 * (6 + 2 + 1), 50 * (6 + 2 + 1)));
-    assert!(both.iter().all(|tile| tile.to_string().starts_with("mcfc/a/a:R,b:M/xy/")), "{first}");
+    let (one, both): (Vec<TileRequest>, _) = work
+        .tiles()
+        .partition(|t| matches!(t.channels, ChannelChoice::One(_)));
+    assert_eq!(
+        (one.len(), both.len()),
+        (50 * (6 + 2 + 1), 50 * (6 + 2 + 1))
+    );
+    assert!(
+        both.iter()
+            .all(|tile| tile.to_string().starts_with("mcfc/a/a:R,b:M/xy/")),
+        "{first}"
+    );
 }
 
 /// The tiles of a selection, counted by level.
@@ -380,14 +480,37 @@ fn counted(wanted: &Selection) -> Result<Vec<u64>, String> {
 fn selections_choose_what_they_say() {
     let all = Selection::default;
     assert_eq!(counted(&all()).unwrap(), [200, 50]);
-    assert_eq!(counted(&Selection { levels: Numbers::single(1), ..all() }).unwrap(), [0, 50]);
+    assert_eq!(
+        counted(&Selection {
+            levels: Numbers::single(1),
+            ..all()
+        })
+        .unwrap(),
+        [0, 50]
+    );
     // Slices are numbered from the offset.
-    assert_eq!(counted(&Selection { slices: "0-11,59-".parse().unwrap(), ..all() }).unwrap(), [12, 3]);
-    let within = |text: &str| Selection { within: Some(text.parse().unwrap()), ..all() };
+    assert_eq!(
+        counted(&Selection {
+            slices: "0-11,59-".parse().unwrap(),
+            ..all()
+        })
+        .unwrap(),
+        [12, 3]
+    );
+    let within = |text: &str| Selection {
+        within: Some(text.parse().unwrap()),
+        ..all()
+    };
     assert_eq!(counted(&within("0-512,0-512,10-20")).unwrap(), [10, 10]);
     assert_eq!(counted(&within("511-513,*,10-11")).unwrap(), [4, 1]);
-    assert_eq!(counted(&within("0-5.12,0-10.24,0.2-0.3um")).unwrap(), [10, 5]);
-    let xz = Selection { planes: vec![Plane::Xz], ..within("0-512,8-10,*") };
+    assert_eq!(
+        counted(&within("0-5.12,0-10.24,0.2-0.3um")).unwrap(),
+        [10, 5]
+    );
+    let xz = Selection {
+        planes: vec![Plane::Xz],
+        ..within("0-512,8-10,*")
+    };
     assert_eq!(counted(&xz).unwrap(), [2, 1]);
     let (level, cutout) = Extent::cutout("1/0,300/0,512/10,12").unwrap();
     let cutout = Selection {
@@ -405,20 +528,57 @@ fn a_selection_of_nothing_is_an_error_that_lists_what_there_is() {
     let error = |wanted: Selection| counted(&wanted).unwrap_err();
     let all = Selection::default;
     let name = |text: &str| crate::base::name::Name::new(text).unwrap();
-    assert!(error(Selection { tokens: vec![name("b")], ..all() }).contains("the datasets are a"));
+    assert!(
+        error(Selection {
+            tokens: vec![name("b")],
+            ..all()
+        })
+        .contains("the datasets are a")
+    );
     let channels = vec![ChannelChoice::One(name("d"))];
     assert!(error(Selection { channels, ..all() }).contains("the channels are c"));
-    assert!(error(Selection { levels: Numbers::from_first(2), ..all() }).contains("levels 0 to 1"));
-    assert!(error(Selection { slices: "0-9,60".parse().unwrap(), ..all() }).contains("10 to 59"));
-    assert!(error(Selection { times: Numbers::single(1), ..all() }).contains("the time points are 0 to 0"));
-    assert!(error(Selection { within: "0-1,0-1,0-9".parse().ok(), ..all() }).contains("outside"));
+    assert!(
+        error(Selection {
+            levels: Numbers::from_first(2),
+            ..all()
+        })
+        .contains("levels 0 to 1")
+    );
+    assert!(
+        error(Selection {
+            slices: "0-9,60".parse().unwrap(),
+            ..all()
+        })
+        .contains("10 to 59")
+    );
+    assert!(
+        error(Selection {
+            times: Numbers::single(1),
+            ..all()
+        })
+        .contains("the time points are 0 to 0")
+    );
+    assert!(
+        error(Selection {
+            within: "0-1,0-1,0-9".parse().ok(),
+            ..all()
+        })
+        .contains("outside")
+    );
 }
 
 #[test]
 fn endless_volumes_are_walked_through_without_a_list() {
     let volume = Volume::plain(Xyz::new(1 << 40, 1 << 40, 1 << 30), Xyz::all(64));
-    let work =
-        work(&volume, &Selection { levels: Numbers::single(0), ..Selection::default() }, 1 << 30).unwrap();
+    let work = work(
+        &volume,
+        &Selection {
+            levels: Numbers::single(0),
+            ..Selection::default()
+        },
+        1 << 30,
+    )
+    .unwrap();
     assert_eq!(work.total(), u64::MAX);
     let mut tiles = work.tiles();
     let far = [(); 3].map(|()| tiles.next().unwrap());

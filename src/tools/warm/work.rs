@@ -14,7 +14,8 @@ use crate::base::units::bytes;
 use crate::geometry::{Axis, Xyz};
 use crate::volume::Access;
 
-/// The share of the chunk cache that is relied on; others use it too, and chunks being decoded take space.
+/// The share of the chunk cache that is relied on; others use it too, and chunks being decoded take
+/// space.
 const SHARE: (u64, u64) = (3, 4);
 
 /// Tiles, and the order in which they are drawn.
@@ -29,20 +30,33 @@ pub struct Work {
 
 impl Work {
     /// The selected part of the datasets, with a chunk cache of `chunks` bytes.
-    pub fn new(wanted: &Selection, datasets: &[DatasetDescription], chunks: u64) -> Result<Self, String> {
+    pub fn new(
+        wanted: &Selection,
+        datasets: &[DatasetDescription],
+        chunks: u64,
+    ) -> Result<Self, String> {
         let mut chosen = choose(wanted, datasets)?;
         let (share, whole) = SHARE;
         let groups = group(&chosen.families, &chosen.sources, chunks / whole * share);
         for group in groups.iter().filter(|group| !group.fits) {
-            let remark = |place: &usize| too_large(&chosen, group, &chosen.families[*place], chunks);
+            let remark =
+                |place: &usize| too_large(&chosen, group, &chosen.families[*place], chunks);
             let remarks: Vec<String> = group.families.iter().map(remark).collect();
             chosen.remarks.extend(remarks);
         }
         let mut seen = BTreeSet::new();
         chosen.remarks.retain(|remark| seen.insert(remark.clone()));
-        let counts = chosen.families.iter().map(|family| family.count(&family.tiles));
+        let counts = chosen
+            .families
+            .iter()
+            .map(|family| family.count(&family.tiles));
         let total = counts.fold(0, u64::saturating_add);
-        Ok(Self { chosen, groups, part: 0..usize::MAX, total })
+        Ok(Self {
+            chosen,
+            groups,
+            part: 0..usize::MAX,
+            total,
+        })
     }
 
     /// The part of a shard: whole blocks that follow one another.
@@ -50,7 +64,10 @@ impl Work {
     pub fn shard(mut self, shard: &Shard) -> Self {
         let counts: Vec<u64> = self.blocks().map(|block| block.count()).collect();
         self.part = shard.part(&counts);
-        self.total = counts[self.part.clone()].iter().copied().fold(0, u64::saturating_add);
+        self.total = counts[self.part.clone()]
+            .iter()
+            .copied()
+            .fold(0, u64::saturating_add);
         self
     }
 
@@ -64,12 +81,14 @@ impl Work {
         self.blocks().flat_map(|block| block.tiles())
     }
 
-    /// Pairs of tiles that follow each other in a block, at so many places that are spread over all tiles.
+    /// Pairs of tiles that follow each other in a block, at so many places that are spread over all
+    /// tiles.
     pub fn samples(&self, places: u64) -> Vec<TileRequest> {
         // Steps by irrational numbers do not align with any grid.
         let share = |place: f64| (place + (place * 0.618_033_988).fract()) / places as f64;
-        let mut numbers =
-            (0..places).map(|place| (share(place as f64) * self.total as f64) as u64).peekable();
+        let mut numbers = (0..places)
+            .map(|place| (share(place as f64) * self.total as f64) as u64)
+            .peekable();
         let (mut samples, mut before) = (Vec::new(), 0);
         for block in self.blocks() {
             let end = u64::saturating_add(before, block.count());
@@ -82,35 +101,51 @@ impl Work {
         samples
     }
 
-    /// The number of stored boxes that are read, in each block every box once, and the inflated bytes of those that are
-    /// compressed.
+    /// The number of stored boxes that are read, in each block every box once, and the inflated
+    /// bytes of those that are compressed.
     pub fn boxes(&self) -> (u64, u64) {
         let boxes = self.blocks().flat_map(|block| block.boxes());
         boxes.fold((0, 0), |(boxes, inflated), (count, source)| {
-            let bytes = if source.access == Access::Direct { 0 } else { count.saturating_mul(source.bytes) };
-            (u64::saturating_add(boxes, count), u64::saturating_add(inflated, bytes))
+            let bytes = if source.access == Access::Direct {
+                0
+            } else {
+                count.saturating_mul(source.bytes)
+            };
+            (
+                u64::saturating_add(boxes, count),
+                u64::saturating_add(inflated, bytes),
+            )
         })
     }
 
-    /// What the user should know before it starts: what is left out, and what costs more than necessary.
+    /// What the user should know before it starts: what is left out, and what costs more than
+    /// necessary.
     pub fn remarks(&self) -> &[String] {
         &self.chosen.remarks
     }
 
     /// The blocks of its part in which tiles begin, in order.
     pub(super) fn blocks(&self) -> impl Iterator<Item = Block<'_>> + Send {
-        let all = self.groups.iter().flat_map(|group| blocks(&self.chosen, group));
-        all.skip(self.part.start).take(self.part.end - self.part.start)
+        let all = self
+            .groups
+            .iter()
+            .flat_map(|group| blocks(&self.chosen, group));
+        all.skip(self.part.start)
+            .take(self.part.end - self.part.start)
     }
 }
 
 /// The blocks of a group in which tiles begin, in the order of its walk.
 fn blocks<'a>(chosen: &'a Chosen, group: &'a Group) -> impl Iterator<Item = Block<'a>> + Send + 'a {
     let numbers = |axis: Axis| {
-        let starts = group.families.iter().map(|place| &chosen.families[*place]).map(|family| {
-            let (ruler, tiles) = (&family.rulers[axis], &family.tiles[axis]);
-            (ruler.start(tiles.start), ruler.start(tiles.end - 1))
-        });
+        let starts = group
+            .families
+            .iter()
+            .map(|place| &chosen.families[*place])
+            .map(|family| {
+                let (ruler, tiles) = (&family.rulers[axis], &family.tiles[axis]);
+                (ruler.start(tiles.start), ruler.start(tiles.end - 1))
+            });
         let hull = |(first, last): (u64, u64), (a, b): (u64, u64)| (first.min(a), last.max(b));
         let (first, last) = starts.reduce(hull).unwrap_or_default();
         first / group.block[axis]..last / group.block[axis] + 1
@@ -122,7 +157,9 @@ fn blocks<'a>(chosen: &'a Chosen, group: &'a Group) -> impl Iterator<Item = Bloc
         Block {
             chosen,
             group,
-            voxels: start.zip(group.block, |start, extent| start..start.saturating_add(extent)),
+            voxels: start.zip(group.block, |start, extent| {
+                start..start.saturating_add(extent)
+            }),
         }
     };
     let blocks = outer_numbers.flat_map(move |o| {
@@ -157,21 +194,27 @@ impl<'a> Block<'a> {
 
     /// The number of tiles.
     pub fn count(&self) -> u64 {
-        self.parts().map(|(family, tiles)| family.count(&tiles)).fold(0, u64::saturating_add)
+        self.parts()
+            .map(|(family, tiles)| family.count(&tiles))
+            .fold(0, u64::saturating_add)
     }
 
     pub fn tiles(&self) -> impl Iterator<Item = TileRequest> + Send + use<'a> {
         let chosen = self.chosen;
-        self.parts()
-            .flat_map(move |(family, tiles)| family.requests(&chosen.subjects[family.subject], &tiles))
+        self.parts().flat_map(move |(family, tiles)| {
+            family.requests(&chosen.subjects[family.subject], &tiles)
+        })
     }
 
-    /// The number of boxes of each source that its tiles are read from: each box once, or if they do not fit into the
-    /// cache, once for each slice.
+    /// The number of boxes of each source that its tiles are read from: each box once, or if they
+    /// do not fit into the cache, once for each slice.
     pub fn boxes(&self) -> Vec<(u64, &'a Source)> {
         let mut read: BTreeMap<usize, Xyz<Range<u64>>> = BTreeMap::new();
         let mut times = 1;
-        for (family, mut tiles) in self.parts().filter(|(family, tiles)| family.count(tiles) > 0) {
+        for (family, mut tiles) in self
+            .parts()
+            .filter(|(family, tiles)| family.count(tiles) > 0)
+        {
             if !self.group.fits {
                 times = family.count_slices(&tiles);
                 let slices = &mut tiles[family.plane.slice_axis()];
@@ -179,7 +222,8 @@ impl<'a> Block<'a> {
             }
             for place in &family.sources {
                 let source = &self.chosen.sources[*place];
-                let boxes = AXES.map(|axis| source.boxes(axis, &family.rulers[axis].voxels(&tiles[axis])));
+                let boxes =
+                    AXES.map(|axis| source.boxes(axis, &family.rulers[axis].voxels(&tiles[axis])));
                 let hull = |a: Range<u64>, b: Range<u64>| a.start.min(b.start)..a.end.max(b.end);
                 read.entry(*place)
                     .and_modify(|known| *known = known.clone().zip(boxes.clone(), hull))
@@ -197,9 +241,19 @@ impl<'a> Block<'a> {
 /// Why a family's boxes are decoded repeatedly, and how to fix that.
 fn too_large(chosen: &Chosen, group: &Group, family: &Family, chunks: u64) -> String {
     let Subject { token, channels } = &chosen.subjects[family.subject];
-    let what = format!("{token}/{channels}, level {} in {}", family.level.number(), family.plane);
-    if family.sources.iter().any(|place| chosen.sources[*place].access == Access::Uncached) {
-        return format!("{what}: its source is decoded again for every tile; `voltile inspect` says why");
+    let what = format!(
+        "{token}/{channels}, level {} in {}",
+        family.level.number(),
+        family.plane
+    );
+    if family
+        .sources
+        .iter()
+        .any(|place| chosen.sources[*place].access == Access::Uncached)
+    {
+        return format!(
+            "{what}: its source is decoded again for every tile; `voltile inspect` says why"
+        );
     }
     let (share, whole) = SHARE;
     format!(

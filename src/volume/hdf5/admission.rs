@@ -1,9 +1,9 @@
-//! The allow-list of files that the HDF5 library may open on behalf of one file: the file itself, and those that its
-//! datasets refer to and that passed the audit.
+//! The allow-list of files that the HDF5 library may open on behalf of one file: the file itself,
+//! and those that its datasets refer to and that passed the audit.
 //!
-//! The library opens the sources of virtual datasets by name when they are first read. Our file driver
-//! ([`super::library`]) looks up every name here and opens exactly the file that was audited, or none: a file that
-//! replaces it later is not opened.
+//! The library opens the sources of virtual datasets by name when they are first read. Our file
+//! driver ([`super::library`]) looks up every name here and opens exactly the file that was
+//! audited, or none: a file that replaces it later is not opened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -34,7 +34,12 @@ impl Admission {
     pub fn new(own: Arc<FileBytes>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let admission = Arc::new(Self { number, own, others: Mutex::default(), failures: AtomicU64::new(0) });
+        let admission = Arc::new(Self {
+            number,
+            own,
+            others: Mutex::default(),
+            failures: AtomicU64::new(0),
+        });
         lock(&KNOWN).insert(number, Arc::downgrade(&admission));
         admission
     }
@@ -57,7 +62,8 @@ impl Admission {
         lock(&self.others).insert(name, identity);
     }
 
-    /// Opens a file by the name that the library uses; fails if it was not admitted or has changed since.
+    /// Opens a file by the name that the library uses; fails if it was not admitted or has changed
+    /// since.
     pub fn open(&self, name: &Path) -> io::Result<Arc<FileBytes>> {
         if name == self.own.identity().path() {
             return Ok(Arc::clone(&self.own));
@@ -72,8 +78,8 @@ impl Admission {
         opened
     }
 
-    /// How often an admitted file could not be opened. The library treats such a file as missing and returns the fill
-    /// value for its voxels.
+    /// How often an admitted file could not be opened. The library treats such a file as missing
+    /// and returns the fill value for its voxels.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }

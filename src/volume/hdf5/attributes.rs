@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hdf5::types::{FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode};
+use hdf5::types::{
+    FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode,
+};
 use hdf5::{Attribute, Container, Location};
 
 use super::links::Node;
@@ -23,7 +25,8 @@ const MAX_TEXT: usize = 2000;
 pub struct Attributes {
     /// `None` if the object cannot be opened.
     location: Option<Location>,
-    /// The names, listed once because looking up a missing one is expensive; `None` if they cannot be listed.
+    /// The names, listed once because looking up a missing one is expensive; `None` if they cannot
+    /// be listed.
     names: Option<Vec<String>>,
 }
 
@@ -37,14 +40,20 @@ impl Attributes {
 
     pub(super) fn from_location(location: Location) -> Self {
         let names = location.attr_names().ok();
-        Self { location: Some(location), names }
+        Self {
+            location: Some(location),
+            names,
+        }
     }
 
     /// Whether the object has an attribute of this name.
     pub fn has(&self, name: &str) -> bool {
         match &self.names {
             Some(names) => names.iter().any(|known| known == name),
-            None => self.location.as_ref().is_some_and(|location| location.attr(name).is_ok()),
+            None => self
+                .location
+                .as_ref()
+                .is_some_and(|location| location.attr(name).is_ok()),
         }
     }
 
@@ -76,7 +85,8 @@ impl Attributes {
         }
     }
 
-    /// The attribute as a truth value: an HDF5 boolean (an enumeration of FALSE and TRUE), or a number.
+    /// The attribute as a truth value: an HDF5 boolean (an enumeration of FALSE and TRUE), or a
+    /// number.
     pub fn flag(&self, name: &str) -> Option<bool> {
         let held = self.attribute(name)?;
         match held.dtype().ok()?.to_descriptor().ok()? {
@@ -89,10 +99,18 @@ impl Attributes {
     pub fn in_words(&self, most: usize) -> BTreeMap<String, String> {
         let words = |name: &String| {
             let text = self.words(name)?;
-            let cut = text.char_indices().nth(MAX_TEXT).map(|(end, _)| format!("{}…", &text[..end]));
+            let cut = text
+                .char_indices()
+                .nth(MAX_TEXT)
+                .map(|(end, _)| format!("{}…", &text[..end]));
             Some((name.clone(), cut.unwrap_or(text)))
         };
-        self.names.iter().flatten().take(most).filter_map(words).collect()
+        self.names
+            .iter()
+            .flatten()
+            .take(most)
+            .filter_map(words)
+            .collect()
     }
 
     fn words(&self, name: &str) -> Option<String> {
@@ -107,20 +125,34 @@ impl Attributes {
         let numbers = || Some(joined(&self.exact_numbers(name)?));
         let texts = || Some(joined(&self.texts(name)?));
         let flag = || Some(self.flag(name)?.to_string());
-        Some(numbers().or_else(texts).or_else(flag).unwrap_or_else(|| "a value of another type".to_owned()))
+        Some(
+            numbers()
+                .or_else(texts)
+                .or_else(flag)
+                .unwrap_or_else(|| "a value of another type".to_owned()),
+        )
     }
 
     fn attribute(&self, name: &str) -> Option<Attribute> {
-        self.has(name).then(|| self.location.as_ref()?.attr(name).ok()).flatten()
+        self.has(name)
+            .then(|| self.location.as_ref()?.attr(name).ok())
+            .flatten()
     }
 }
 
 fn joined<T: ToString>(values: &[T]) -> String {
-    values.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+    values
+        .iter()
+        .map(T::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn whole<T: Into<i128>>(numbers: Vec<T>) -> Vec<Number> {
-    numbers.into_iter().map(|number| Number::Whole(number.into())).collect()
+    numbers
+        .into_iter()
+        .map(|number| Number::Whole(number.into()))
+        .collect()
 }
 
 /// The strings of an attribute or dataset; `None` if it has another type or is too long.
@@ -129,19 +161,22 @@ pub(super) fn texts(held: &Container) -> Option<Vec<String>> {
         return None;
     }
     match held.dtype().ok()?.to_descriptor().ok()? {
-        TypeDescriptor::VarLenUnicode => {
-            Some(each(&held.read_raw::<VarLenUnicode>().ok()?, VarLenUnicode::as_bytes))
-        }
-        TypeDescriptor::VarLenAscii => {
-            Some(each(&held.read_raw::<VarLenAscii>().ok()?, VarLenAscii::as_bytes))
-        }
+        TypeDescriptor::VarLenUnicode => Some(each(
+            &held.read_raw::<VarLenUnicode>().ok()?,
+            VarLenUnicode::as_bytes,
+        )),
+        TypeDescriptor::VarLenAscii => Some(each(
+            &held.read_raw::<VarLenAscii>().ok()?,
+            VarLenAscii::as_bytes,
+        )),
         TypeDescriptor::FixedAscii(length) => fixed_ascii(held, length),
         TypeDescriptor::FixedUnicode(length) => fixed_unicode(held, length),
         _ => None,
     }
 }
 
-/// The numbers of an attribute or dataset, also of an enumeration; `None` if it has another type or is too long.
+/// The numbers of an attribute or dataset, also of an enumeration; `None` if it has another type or
+/// is too long.
 pub(super) fn numbers(held: &Container) -> Option<Vec<f64>> {
     at_most(MAX_VALUES, held)
 }
@@ -168,13 +203,17 @@ fn at_most(most: usize, held: &Container) -> Option<Vec<f64>> {
 fn each<T>(parts: &[T], bytes: impl Fn(&T) -> &[u8]) -> Vec<String> {
     let text = |part| {
         let bytes = bytes(part);
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let end = bytes
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
     parts.iter().map(text).collect()
 }
 
-/// Reads strings of fixed length. The length is a compile-time parameter, so they are read into the next larger type.
+/// Reads strings of fixed length. The length is a compile-time parameter, so they are read into the
+/// next larger type.
 macro_rules! fixed {
     ($name:ident, $type:ident) => {
         fn $name(held: &Container, length: usize) -> Option<Vec<String>> {
@@ -184,9 +223,10 @@ macro_rules! fixed {
                 65..=4096 if held.size() <= 256 => {
                     Some(each(&held.read_raw::<$type<4096>>().ok()?, $type::as_bytes))
                 }
-                4097..=65536 if held.size() == 1 => {
-                    Some(each(&held.read_raw::<$type<65536>>().ok()?, $type::as_bytes))
-                }
+                4097..=65536 if held.size() == 1 => Some(each(
+                    &held.read_raw::<$type<65536>>().ok()?,
+                    $type::as_bytes,
+                )),
                 _ => None,
             }
         }

@@ -1,5 +1,5 @@
-//! What the beginning of a file tells: whether it is an HDF5 file, where that ends by its superblock, and what a file is
-//! that is none.
+//! What the beginning of a file tells: whether it is an HDF5 file, where that ends by its
+//! superblock, and what a file is that is none.
 //!
 //! It is read without the library, which says only that it cannot open a file.
 
@@ -11,13 +11,16 @@ use std::path::Path;
 
 /// The first bytes of a superblock (HDF5 file format, section II.A).
 const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
-/// The length of what is read of a superblock. The end of the file is in the first 52 bytes of each version.
+/// The length of what is read of a superblock. The end of the file is in the first 52 bytes of each
+/// version.
 const SUPERBLOCK: usize = 52;
-/// The flag of a file that is being written in single-writer/multiple-readers mode, in superblocks of version 3.
+/// The flag of a file that is being written in single-writer/multiple-readers mode, in superblocks
+/// of version 3.
 const SWMR_WRITING: u8 = 4;
 /// The flag of a file that is open for writing, in superblocks of version 3.
 const WRITING: u8 = 1;
-/// How far the superblock is looked for in files that may be none. Only few files have longer user blocks.
+/// How far the superblock is looked for in files that may be none. Only few files have longer user
+/// blocks.
 const NEAR: u64 = 4097;
 /// How many bytes are compared with [`FORMATS`].
 const COMPARED: usize = 512;
@@ -40,14 +43,42 @@ const FORMATS: &[(usize, &[u8], &str)] = &[
     (344, b"n+1\0", "a NIfTI image"),
     (208, b"MAP ", "an MRC file"),
     (0, b"NRRD", "an NRRD file"),
-    (0, b"MATLAB 5.0", "a MATLAB file in an older format: save it with -v7.3"),
-    (0, b"CDF", "a netCDF-3 file: convert it with `nccopy -k nc4`"),
-    (0, b"\x0e\x03\x13\x01", "an HDF4 file: convert it with `h4toh5`"),
+    (
+        0,
+        b"MATLAB 5.0",
+        "a MATLAB file in an older format: save it with -v7.3",
+    ),
+    (
+        0,
+        b"CDF",
+        "a netCDF-3 file: convert it with `nccopy -k nc4`",
+    ),
+    (
+        0,
+        b"\x0e\x03\x13\x01",
+        "an HDF4 file: convert it with `h4toh5`",
+    ),
     (0, b"PK\x03\x04", "a ZIP archive: unpack it first"),
-    (0, b"\x1f\x8b", "a file compressed with gzip: decompress it first"),
-    (0, b"version https://git-lfs", "a pointer of Git LFS: fetch the file itself with `git lfs pull`"),
-    (0, b"<?xml", "XML: of BigDataViewer's two files, name the .h5"),
-    (0, &[0; COMPARED], "a file that begins with zeros, perhaps because it is still being copied"),
+    (
+        0,
+        b"\x1f\x8b",
+        "a file compressed with gzip: decompress it first",
+    ),
+    (
+        0,
+        b"version https://git-lfs",
+        "a pointer of Git LFS: fetch the file itself with `git lfs pull`",
+    ),
+    (
+        0,
+        b"<?xml",
+        "XML: of BigDataViewer's two files, name the .h5",
+    ),
+    (
+        0,
+        &[0; COMPARED],
+        "a file that begins with zeros, perhaps because it is still being copied",
+    ),
 ];
 
 /// The files that mark a folder as part of a tree of chunks.
@@ -65,11 +96,14 @@ pub fn is_hdf5(file: &File) -> io::Result<bool> {
 
 /// What a folder is if it is a tree of chunks in another format.
 pub fn tree_at(folder: &Path) -> Option<&'static str> {
-    let marked = TREES.iter().find(|(marker, _)| folder.join(marker).symlink_metadata().is_ok());
+    let marked = TREES
+        .iter()
+        .find(|(marker, _)| folder.join(marker).symlink_metadata().is_ok());
     marked.map(|(_, what)| *what)
 }
 
-/// The position of the superblock: 0, or behind a user block of 512 bytes or a larger power of two, but before `end`.
+/// The position of the superblock: 0, or behind a user block of 512 bytes or a larger power of two,
+/// but before `end`.
 fn superblock_at(read: ReadAt<'_>, end: u64) -> io::Result<Option<u64>> {
     let behind = iter::successors(Some(512_u64), |place| place.checked_mul(2));
     for place in iter::once(0).chain(behind).take_while(|place| *place < end) {
@@ -82,8 +116,8 @@ fn superblock_at(read: ReadAt<'_>, end: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// The end of an HDF5 file by its superblock; `None` if that is unknown, or need not be true, as while the file is being
-/// written in SWMR mode.
+/// The end of an HDF5 file by its superblock; `None` if that is unknown, or need not be true, as
+/// while the file is being written in SWMR mode.
 pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
     let place = superblock_at(read, length).ok()??;
     let mut bytes = [0; SUPERBLOCK];
@@ -98,15 +132,19 @@ pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
     let size = usize::from(size);
     let address = |at: usize| -> Option<u64> {
         let mut address = [0; 8];
-        address.get_mut(..size)?.copy_from_slice(bytes.get(at..at + size)?);
+        address
+            .get_mut(..size)?
+            .copy_from_slice(bytes.get(at..at + size)?);
         Some(u64::from_le_bytes(address))
     };
-    // Between them is one other address. The library takes the superblock's position for the base, as this does.
+    // Between them is one other address. The library takes the superblock's position for the base,
+    // as this does.
     let (base, end) = (address(base)?, address(base + 2 * size)?);
     end.checked_sub(base)?.checked_add(place)
 }
 
-/// Whether a file is being written in SWMR mode, by its superblock. A writer that crashed leaves this mark.
+/// Whether a file is being written in SWMR mode, by its superblock. A writer that crashed leaves
+/// this mark.
 pub(super) fn is_marked_as_written(read: ReadAt<'_>) -> io::Result<bool> {
     marks(read).map(|marks| marks & SWMR_WRITING != 0)
 }
@@ -118,7 +156,9 @@ pub(super) fn is_open_elsewhere(read: ReadAt<'_>) -> bool {
 
 /// What a superblock says of those who write the file; nothing in versions before 3.
 fn marks(read: ReadAt<'_>) -> io::Result<u8> {
-    let Some(place) = superblock_at(read, NEAR)? else { return Ok(0) };
+    let Some(place) = superblock_at(read, NEAR)? else {
+        return Ok(0);
+    };
     let mut bytes = [0; 12];
     read(&mut bytes, place)?;
     Ok(if bytes[8] == 3 { bytes[11] } else { 0 })
@@ -135,12 +175,17 @@ pub(super) fn why_foreign(read: ReadAt<'_>, length: u64) -> Option<String> {
     let mut bytes = [0; COMPARED];
     let known = read(&mut bytes, 0).ok()?;
     let what = format_of(bytes.get(..known)?);
-    Some(format!("it is not an HDF5 file{}", what.map(|what| format!(" but {what}")).unwrap_or_default()))
+    Some(format!(
+        "it is not an HDF5 file{}",
+        what.map(|what| format!(" but {what}")).unwrap_or_default()
+    ))
 }
 
 fn format_of(bytes: &[u8]) -> Option<&'static str> {
     let begins = |(position, magic, _): &&(usize, &[u8], &str)| {
-        bytes.get(*position..).is_some_and(|rest| rest.starts_with(magic))
+        bytes
+            .get(*position..)
+            .is_some_and(|rest| rest.starts_with(magic))
     };
     if let Some((_, _, what)) = FORMATS.iter().find(begins) {
         return Some(what);
@@ -149,7 +194,11 @@ fn format_of(bytes: &[u8]) -> Option<&'static str> {
     if !bytes.iter().all(is_text) {
         return None;
     }
-    let word = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start().to_ascii_lowercase();
+    let word = bytes
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(bytes)
+        .trim_ascii_start()
+        .to_ascii_lowercase();
     let is_page = word.starts_with(b"<!doctype html") || word.starts_with(b"<html");
     Some(if is_page {
         "a web page (HTML), perhaps to log in or about an error: download the file again"
@@ -176,12 +225,22 @@ mod tests {
     fn superblock(version: u8, size: u8, base: u64, end: u64) -> Vec<u8> {
         let address = |value: u64| value.to_le_bytes()[..usize::from(size)].to_vec();
         let head = match version {
-            0 | 1 => {
-                [&[version, 0, 0, 0, 0, size, 8][..], &vec![0; if version == 0 { 9 } else { 13 }]].concat()
-            }
+            0 | 1 => [
+                &[version, 0, 0, 0, 0, size, 8][..],
+                &vec![0; if version == 0 { 9 } else { 13 }],
+            ]
+            .concat(),
             _ => vec![version, size, 8, 0],
         };
-        [SIGNATURE.to_vec(), head, address(base), address(u64::MAX), address(end), vec![0; 16]].concat()
+        [
+            SIGNATURE.to_vec(),
+            head,
+            address(base),
+            address(u64::MAX),
+            address(end),
+            vec![0; 16],
+        ]
+        .concat()
     }
 
     #[test]
@@ -193,22 +252,41 @@ mod tests {
                 into.copy_from_slice(&bytes[position as usize..position as usize + into.len()]);
                 Ok(into.len())
             };
-            (is_marked_as_written(&read).unwrap(), is_open_elsewhere(&read))
+            (
+                is_marked_as_written(&read).unwrap(),
+                is_open_elsewhere(&read),
+            )
         };
         assert_eq!(
             (marked(3, 5), marked(3, 1), marked(3, 0)),
             ((true, false), (false, true), (false, false))
         );
-        assert_eq!((marked(2, 5), marked(0, 5)), ((false, false), (false, false)), "a reserved byte");
+        assert_eq!(
+            (marked(2, 5), marked(0, 5)),
+            ((false, false), (false, false)),
+            "a reserved byte"
+        );
     }
 
     #[test]
     fn the_end_is_told_by_superblocks_of_every_version() {
         for version in 0..=3 {
-            assert_eq!(end_of(&superblock(version, 8, 0, 0x1234_5678)), Some(0x1234_5678), "{version}");
-            assert_eq!(end_of(&superblock(version, 4, 0, 70_000)), Some(70_000), "{version}");
+            assert_eq!(
+                end_of(&superblock(version, 8, 0, 0x1234_5678)),
+                Some(0x1234_5678),
+                "{version}"
+            );
+            assert_eq!(
+                end_of(&superblock(version, 4, 0, 70_000)),
+                Some(70_000),
+                "{version}"
+            );
             let behind = [vec![0; 1024], superblock(version, 8, 1024, 9000)].concat();
-            assert_eq!(end_of(&behind), Some(9000), "{version}: behind a user block");
+            assert_eq!(
+                end_of(&behind),
+                Some(9000),
+                "{version}: behind a user block"
+            );
             // A user block that was put before the file afterwards moves everything.
             let moved = [vec![0; 512], superblock(version, 8, 0, 9000)].concat();
             assert_eq!(end_of(&moved), Some(9512), "{version}: moved");

@@ -1,8 +1,9 @@
 //! The bytes of one open file, readable only while the file is unchanged since it was opened.
 //!
-//! All reads go through here: voltile's threads fetch ranges ([`FileBytes::fetch`]) or copy from a mapping
-//! ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver ([`super::library`]). The bytes are those of
-//! a local file, or of an object in a store ([`crate::store`]), which is read by range and cannot be mapped.
+//! All reads go through here: voltile's threads fetch ranges ([`FileBytes::fetch`]) or copy from a
+//! mapping ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver
+//! ([`super::library`]). The bytes are those of a local file, or of an object in a store
+//! ([`crate::store`]), which is read by range and cannot be mapped.
 
 mod borrowed;
 mod cached;
@@ -31,8 +32,8 @@ use crate::flow::stalls::{self, BusyWith};
 use crate::store::{Gathering, Object, StoreError};
 use crate::volume::ReadError;
 
-/// Two writes within one tick of the kernel's clock leave the same modification time, so a file is opened only when
-/// its last change is older than a tick; the longest tick of Linux is 10 ms.
+/// Two writes within one tick of the kernel's clock leave the same modification time, so a file is
+/// opened only when its last change is older than a tick; the longest tick of Linux is 10 ms.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// The tick of file systems that store whole seconds, or every other second (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
@@ -48,7 +49,8 @@ pub(super) struct FileBytes {
     source: Source,
     path: Arc<Path>,
     identity: FileIdentity,
-    /// The greatest length seen of a growing file; `u64::MAX` once it was shorter than that, or found to be written anew.
+    /// The greatest length seen of a growing file; `u64::MAX` once it was shorter than that, or
+    /// found to be written anew.
     greatest_length: AtomicU64,
 }
 
@@ -66,49 +68,75 @@ enum Source {
 }
 
 impl FileBytes {
-    /// Opens the file at `resolved`, a path without symbolic links. If it is `growing`, it may become longer and its
-    /// modification time newer without counting as changed; if that is not given, it is growing if it is marked as being
-    /// written in SWMR mode.
+    /// Opens the file at `resolved`, a path without symbolic links. If it is `growing`, it may
+    /// become longer and its modification time newer without counting as changed; if that is not
+    /// given, it is growing if it is marked as being written in SWMR mode.
     ///
-    /// Fails if the path is not, or no longer, that of the opened file, for example because it was replaced by a
-    /// symbolic link.
+    /// Fails if the path is not, or no longer, that of the opened file, for example because it was
+    /// replaced by a symbolic link.
     pub fn open(resolved: &Path, growing: Option<bool>) -> io::Result<Self> {
         let path: Arc<Path> = resolved.into();
         let reading = || stalls::reading(&path, library_lock::is_held_here());
         let mut busy = reading();
         // Checked before it is opened: opening a FIFO or a device can block or have side effects.
         ensure_regular(&resolved.symlink_metadata()?, resolved)?;
-        let file =
-            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(resolved)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(resolved)?;
         let mut metadata = file.metadata()?;
         ensure_regular(&metadata, resolved)?;
         let is_marked = || beginning::is_marked_as_written(&|into, at| file.read_at(into, at));
         let mut is_growing = growing.map_or_else(is_marked, Ok)?;
-        // With the library's lock, under which others would wait, too, a file is opened only as one whose state is known.
+        // With the library's lock, under which others would wait, too, a file is opened only as one
+        // whose state is known.
         let has_time = growing != Some(true) && !library_lock::is_held_here();
         for _ in 0..if has_time { MAX_WAITS } else { 0 } {
-            let Some(rest) = rest_of_tick(&metadata) else { break };
+            let Some(rest) = rest_of_tick(&metadata) else {
+                break;
+            };
             drop(busy);
-            std::thread::sleep(if is_growing { rest.min(CLOCK_TICK) } else { rest });
+            std::thread::sleep(if is_growing {
+                rest.min(CLOCK_TICK)
+            } else {
+                rest
+            });
             busy = reading();
             metadata = file.metadata()?;
             // After the metadata: a writer that closes the file from now on changes them.
             is_growing = growing.map_or_else(is_marked, Ok)?;
         }
         let identity = FileIdentity::new(resolved, &metadata);
-        let identity = if is_growing { identity.growing() } else { identity };
+        let identity = if is_growing {
+            identity.growing()
+        } else {
+            identity
+        };
         let lies_there = identity.path().canonicalize()? == identity.path();
         let is_same = if is_growing {
-            identity.path().symlink_metadata().is_ok_and(|there| identity.is_of_grown(&there))
+            identity
+                .path()
+                .symlink_metadata()
+                .is_ok_and(|there| identity.is_of_grown(&there))
         } else {
             identity.is_current()
         };
         if !(lies_there && is_same) {
-            return Err(io::Error::other("it changed while it was being opened; try again"));
+            return Err(io::Error::other(
+                "it changed while it was being opened; try again",
+            ));
         }
         drop(busy);
         let greatest_length = identity.length().into();
-        Ok(Self { source: Source::File { file, mapped: Mapped::default() }, path, identity, greatest_length })
+        Ok(Self {
+            source: Source::File {
+                file,
+                mapped: Mapped::default(),
+            },
+            path,
+            identity,
+            greatest_length,
+        })
     }
 
     /// The bytes of an object.
@@ -117,7 +145,10 @@ impl FileBytes {
         Self {
             path: identity.path().into(),
             identity,
-            source: Source::Object { object, failure: Mutex::default() },
+            source: Source::Object {
+                object,
+                failure: Mutex::default(),
+            },
             greatest_length: AtomicU64::default(),
         }
     }
@@ -125,19 +156,36 @@ impl FileBytes {
     /// Opens the file with this identity; fails if there is another one at its path.
     pub fn open_as(identity: &FileIdentity, growing: bool) -> io::Result<Self> {
         let opened = Self::open(identity.path(), Some(growing))?;
-        let identity = if growing { identity.clone().growing() } else { identity.clone() };
-        let bytes = Self { greatest_length: identity.length().into(), identity, ..opened };
-        bytes.unchanged_length()?.map(|_| bytes).ok_or_else(changed_error)
+        let identity = if growing {
+            identity.clone().growing()
+        } else {
+            identity.clone()
+        };
+        let bytes = Self {
+            greatest_length: identity.length().into(),
+            identity,
+            ..opened
+        };
+        bytes
+            .unchanged_length()?
+            .map(|_| bytes)
+            .ok_or_else(changed_error)
     }
 
     /// This file with a digest of its contents in its identity.
     pub fn containing(self, content: ContentId) -> Self {
-        Self { identity: self.identity.containing(content), ..self }
+        Self {
+            identity: self.identity.containing(content),
+            ..self
+        }
     }
 
     /// This file, which has only grown since `before`, if that is known.
     pub fn continuing(self, before: Option<&FileIdentity>) -> Self {
-        Self { identity: self.identity.continuing(before), ..self }
+        Self {
+            identity: self.identity.continuing(before),
+            ..self
+        }
     }
 
     /// Notes that a growing file was written anew: from now on, it has changed.
@@ -171,7 +219,8 @@ impl FileBytes {
         self.identity.is_growing()
     }
 
-    /// The current length of the file; fails if it has changed since it was opened. `place` is for errors.
+    /// The current length of the file; fails if it has changed since it was opened. `place` is for
+    /// errors.
     pub fn length(&self, place: &str) -> Result<u64, ReadError> {
         match self.unchanged_length() {
             Ok(Some(length)) => Ok(length),
@@ -188,17 +237,26 @@ impl FileBytes {
     /// Fails if the file has changed, or is shorter than `needed` bytes.
     pub fn ensure_reaches(&self, needed: u64, place: &str) -> Result<(), ReadError> {
         let length = self.length(place)?;
-        if needed <= length { Ok(()) } else { Err(truncated(place, length, needed)) }
+        if needed <= length {
+            Ok(())
+        } else {
+            Err(truncated(place, length, needed))
+        }
     }
 
     /// Fills `into` from a position in the file; `place` is for errors.
-    pub fn read_exact_at(&self, into: &mut [u8], position: u64, place: &str) -> Result<(), ReadError> {
+    pub fn read_exact_at(
+        &self,
+        into: &mut [u8],
+        position: u64,
+        place: &str,
+    ) -> Result<(), ReadError> {
         stalls::ensure_answer([&*self.path])?;
         self.ensure_reaches(position.saturating_add(into.len() as u64), place)?;
         let read = match &self.source {
-            Source::File { file, .. } => {
-                self.read_in_pieces(file, into, position).map_err(|e| system(place, &e))
-            }
+            Source::File { file, .. } => self
+                .read_in_pieces(file, into, position)
+                .map_err(|e| system(place, &e)),
             Source::Object { object, .. } => {
                 let range = position..position + into.len() as u64;
                 let fetched = object.fetch(&range).map_err(|e| unread(place, e));
@@ -210,7 +268,8 @@ impl FileBytes {
         read
     }
 
-    /// A piece at a time, so that a long read from a slow disk does not count as one that does not return.
+    /// A piece at a time, so that a long read from a slow disk does not count as one that does not
+    /// return.
     fn read_in_pieces(&self, file: &File, into: &mut [u8], position: u64) -> io::Result<()> {
         for (number, piece) in into.chunks_mut(PIECE).enumerate() {
             let _reading = self.reading();
@@ -219,10 +278,11 @@ impl FileBytes {
         Ok(())
     }
 
-    /// Fills `into` from a position in the file, up to the end of the file, and returns the number of bytes read.
-    /// Fails if the file has changed since it was opened.
+    /// Fills `into` from a position in the file, up to the end of the file, and returns the number
+    /// of bytes read. Fails if the file has changed since it was opened.
     ///
-    /// This is how the library reads. What it reads of an object is kept, because it reads the same metadata often.
+    /// This is how the library reads. What it reads of an object is kept, because it reads the same
+    /// metadata often.
     pub fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
         let file = match &self.source {
             Source::File { file, .. } => file,
@@ -244,7 +304,9 @@ impl FileBytes {
                 Err(error) => return Err(error),
             }
         }
-        self.unchanged_length()?.map(|_| done).ok_or_else(changed_error)
+        self.unchanged_length()?
+            .map(|_| done)
+            .ok_or_else(changed_error)
     }
 
     /// Whether the bytes come from a store, so that each read is a request.
@@ -254,8 +316,13 @@ impl FileBytes {
 
     /// Why the last read by the library failed, if the store is the reason; `place` is for errors.
     pub fn failure(&self, place: &str) -> Option<ReadError> {
-        let Source::Object { failure, .. } = &self.source else { return None };
-        let failure = failure.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let Source::Object { failure, .. } = &self.source else {
+            return None;
+        };
+        let failure = failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()?;
         Some(unread(place, failure))
     }
 
@@ -267,7 +334,8 @@ impl FileBytes {
         }
     }
 
-    /// Forgets a range that cannot be decoded: a store, or what lies between, may have garbled it once.
+    /// Forgets a range that cannot be decoded: a store, or what lies between, may have garbled it
+    /// once.
     pub fn forget(&self, range: &Range<u64>) {
         if let Source::Object { object, .. } = &self.source {
             object.forget(range);
@@ -277,13 +345,17 @@ impl FileBytes {
     /// Pieces of metadata, read together; `place` is for errors.
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
         if let Source::Object { object, .. } = &self.source {
-            object.gather_metadata(ranges).map_err(|e| unread(place, e))?;
+            object
+                .gather_metadata(ranges)
+                .map_err(|e| unread(place, e))?;
         }
         let read = |range: &Range<u64>| {
             self.ensure_reaches(range.end, place)?;
-            let mut bytes = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0)];
+            let mut bytes =
+                vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0)];
             let read = self.read_at(&mut bytes, range.start);
-            let read = read.map_err(|e| self.failure(place).unwrap_or_else(|| system(place, &e)))?;
+            let read =
+                read.map_err(|e| self.failure(place).unwrap_or_else(|| system(place, &e)))?;
             if read < bytes.len() {
                 return Err(truncated(place, range.start + read as u64, range.end));
             }
@@ -319,7 +391,10 @@ impl FileBytes {
             return Ok(self.identity.is_of(&metadata).then_some(metadata.len()));
         }
         let is_same = metadata.len() >= greatest_before && self.identity.is_of_grown(&metadata);
-        self.greatest_length.fetch_max(if is_same { metadata.len() } else { u64::MAX }, Ordering::SeqCst);
+        self.greatest_length.fetch_max(
+            if is_same { metadata.len() } else { u64::MAX },
+            Ordering::SeqCst,
+        );
         Ok(is_same.then_some(metadata.len()))
     }
 }
@@ -328,16 +403,27 @@ fn ensure_regular(metadata: &std::fs::Metadata, path: &Path) -> io::Result<()> {
     if metadata.is_file() {
         return Ok(());
     }
-    let other =
-        if metadata.is_dir() { beginning::tree_at(path).unwrap_or("a folder") } else { "a device or pipe" };
-    Err(io::Error::other(format!("it is not a regular file but {other}; an HDF5 file is expected")))
+    let other = if metadata.is_dir() {
+        beginning::tree_at(path).unwrap_or("a folder")
+    } else {
+        "a device or pipe"
+    };
+    Err(io::Error::other(format!(
+        "it is not a regular file but {other}; an HDF5 file is expected"
+    )))
 }
 
 /// How long another write could leave the same modification time; `None` if it cannot any more.
 fn rest_of_tick(metadata: &std::fs::Metadata) -> Option<Duration> {
-    let tick = if metadata.mtime_nsec() == 0 { COARSE_TICK } else { CLOCK_TICK };
+    let tick = if metadata.mtime_nsec() == 0 {
+        COARSE_TICK
+    } else {
+        CLOCK_TICK
+    };
     // A modification time in the future does not count as recent.
-    let age = SystemTime::now().duration_since(metadata.modified().ok()?).ok()?;
+    let age = SystemTime::now()
+        .duration_since(metadata.modified().ok()?)
+        .ok()?;
     tick.checked_sub(age)
 }
 
@@ -346,11 +432,17 @@ fn changed_error() -> io::Error {
 }
 
 pub(super) fn changed(place: &str) -> ReadError {
-    ReadError::Changed { place: place.to_owned() }
+    ReadError::Changed {
+        place: place.to_owned(),
+    }
 }
 
 pub(super) fn truncated(place: &str, length: u64, needed: u64) -> ReadError {
-    ReadError::Truncated { place: place.to_owned(), length, needed }
+    ReadError::Truncated {
+        place: place.to_owned(),
+        length,
+        needed,
+    }
 }
 
 /// An error of a store, at a place in an object.
@@ -358,20 +450,36 @@ pub(crate) fn unread(place: &str, error: StoreError) -> ReadError {
     let place = place.to_owned();
     match error {
         StoreError::Changed | StoreError::Missing => ReadError::Changed { place },
-        StoreError::Unavailable { problem, retry_after } => {
-            ReadError::Unavailable { place, problem, retry_after }
-        }
-        // It was asked for several times; the store, what lies before it, or the credentials may be mended.
+        StoreError::Unavailable {
+            problem,
+            retry_after,
+        } => ReadError::Unavailable {
+            place,
+            problem,
+            retry_after,
+        },
+        // It was asked for several times; the store, what lies before it, or the credentials may be
+        // mended.
         error @ (StoreError::Invalid { .. } | StoreError::Denied { .. }) => {
-            ReadError::Unavailable { place, problem: error.to_string(), retry_after: Duration::from_secs(1) }
+            ReadError::Unavailable {
+                place,
+                problem: error.to_string(),
+                retry_after: Duration::from_secs(1),
+            }
         }
         StoreError::Abandoned(lost) => lost.into(),
-        other => ReadError::System { place, problem: other.to_string() },
+        other => ReadError::System {
+            place,
+            problem: other.to_string(),
+        },
     }
 }
 
 pub(super) fn system(place: &str, error: &io::Error) -> ReadError {
-    ReadError::System { place: place.to_owned(), problem: error.to_string() }
+    ReadError::System {
+        place: place.to_owned(),
+        problem: error.to_string(),
+    }
 }
 
 /// Whether there is a regular file at a path, after symbolic links; nothing else must be opened.
@@ -402,7 +510,11 @@ mod tests {
         assert_eq!(&into, b"6789");
         assert!(matches!(
             file.read_exact_at(&mut into, 7, "here"),
-            Err(ReadError::Truncated { length: 10, needed: 11, .. })
+            Err(ReadError::Truncated {
+                length: 10,
+                needed: 11,
+                ..
+            })
         ));
         assert_eq!(file.read_at(&mut into, 8).unwrap(), 2);
     }
@@ -412,7 +524,10 @@ mod tests {
         for _ in 0..20 {
             let (_place, path, file) = opened(b"0123456789");
             fs::write(&path, b"9876543210").unwrap();
-            assert!(matches!(file.read_exact_at(&mut [0; 4], 0, "here"), Err(ReadError::Changed { .. })));
+            assert!(matches!(
+                file.read_exact_at(&mut [0; 4], 0, "here"),
+                Err(ReadError::Changed { .. })
+            ));
             assert!(file.read_at(&mut [0; 4], 0).is_err());
         }
     }
@@ -421,9 +536,19 @@ mod tests {
     fn a_file_that_is_closed_while_it_is_opened_is_not_taken_for_one_that_is_written() {
         let place = tempfile::tempdir().unwrap();
         for number in 0..40 {
-            let path = place.path().canonicalize().unwrap().join(number.to_string());
-            let superblock =
-                |marks| [b"\x89HDF\r\n\x1a\n\x03\x08\x08".as_slice(), &[marks], &[0; 40]].concat();
+            let path = place
+                .path()
+                .canonicalize()
+                .unwrap()
+                .join(number.to_string());
+            let superblock = |marks| {
+                [
+                    b"\x89HDF\r\n\x1a\n\x03\x08\x08".as_slice(),
+                    &[marks],
+                    &[0; 40],
+                ]
+                .concat()
+            };
             fs::write(&path, superblock(5)).unwrap();
             let closing = thread::spawn({
                 let path = path.clone();
@@ -442,7 +567,8 @@ mod tests {
             // It is noticed that it has changed, if it was not closed when it was opened.
             assert!(
                 opened.is_err()
-                    || opened.is_ok_and(|file| !(file.is_growing() && file.identity().is_current()))
+                    || opened
+                        .is_ok_and(|file| !(file.is_growing() && file.identity().is_current()))
             );
         }
     }
@@ -455,7 +581,13 @@ mod tests {
         assert!(FileBytes::open(&link, None).is_err());
         assert!(FileBytes::open(Path::new("/dev/zero"), None).is_err());
         let fifo = place.path().join("fifo");
-        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&fifo)
+                .status()
+                .unwrap()
+                .success()
+        );
         assert!(FileBytes::open(&fifo, None).is_err());
     }
 
@@ -465,12 +597,22 @@ mod tests {
         let identity = file.identity().clone();
         // On a busy machine this thread may be slow, but not each time.
         let is_fast = (0..10).any(|_| {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            let now = SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .unwrap();
             let whole = SystemTime::UNIX_EPOCH + Duration::from_secs(now.as_secs());
-            fs::OpenOptions::new().write(true).open(&path).unwrap().set_modified(whole).unwrap();
+            fs::OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_modified(whole)
+                .unwrap();
             let _library = library_lock::lock().unwrap();
             let began = std::time::Instant::now();
-            assert!(FileBytes::open_as(&identity, false).is_err(), "it has changed");
+            assert!(
+                FileBytes::open_as(&identity, false).is_err(),
+                "it has changed"
+            );
             began.elapsed() < Duration::from_millis(500)
         });
         assert!(is_fast);

@@ -1,8 +1,9 @@
 //! The cache of decoded chunks, shared by all volumes, with one budget in bytes.
 //!
-//! Each chunk is decoded by one thread at a time; other threads that want it wait. [`finish`] decides how far a chunk
-//! is decoded, and when the rest is. Alternatives that were tried are in `benches/RESULTS.md`. A chunk that was never
-//! written, or whose voxels are all equal, is cached as one value.
+//! Each chunk is decoded by one thread at a time; other threads that want it wait. [`finish`]
+//! decides how far a chunk is decoded, and when the rest is. Alternatives that were tried are in
+//! `benches/RESULTS.md`. A chunk that was never written, or whose voxels are all equal, is cached
+//! as one value.
 
 mod finish;
 mod refused;
@@ -48,7 +49,14 @@ impl Chunk {
         let whole = samples.len() as u64 >= dims.iter().product();
         let constant = whole && is_constant(&samples);
         let samples = if constant { first_of(samples) } else { samples };
-        Self { dims, samples, constant, whole, made: Instant::now(), settled: AtomicBool::new(whole) }
+        Self {
+            dims,
+            samples,
+            constant,
+            whole,
+            made: Instant::now(),
+            settled: AtomicBool::new(whole),
+        }
     }
 
     /// A chunk that was never written; `fill` is one voxel, the fill value.
@@ -90,19 +98,22 @@ impl Drop for Chunk {
 /// Whether all voxels have the same bytes.
 fn is_constant(samples: &Samples) -> bool {
     let (bytes, voxel) = (samples.bytes(), samples.voxel_bytes());
-    // Each voxel equals the next one. The comparison ends at the first difference, which is usually near the start.
+    // Each voxel equals the next one. The comparison ends at the first difference, which is usually
+    // near the start.
     bytes.len() > voxel && bytes[voxel..] == bytes[..bytes.len() - voxel]
 }
 
 fn first_of(samples: Samples) -> Samples {
-    let first = with_samples!(&samples, voxels => crate::volume::Voxel::samples(voxels[..1].to_vec()));
+    let first =
+        with_samples!(&samples, voxels => crate::volume::Voxel::samples(voxels[..1].to_vec()));
     if let Samples::U8(buffer) = samples {
         reused_buffer::give(buffer);
     }
     first
 }
 
-/// The cache key: the id of what the chunk holds, its number, and the type that its voxels were decoded to.
+/// The cache key: the id of what the chunk holds, its number, and the type that its voxels were
+/// decoded to.
 type ChunkKey = (Fingerprint, u64, VoxelType);
 
 /// The cache of decoded chunks; clones share it.
@@ -120,7 +131,9 @@ pub struct ChunkStore {
 
 impl std::fmt::Debug for ChunkStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ChunkStore").field("largest", &self.largest).finish_non_exhaustive()
+        f.debug_struct("ChunkStore")
+            .field("largest", &self.largest)
+            .finish_non_exhaustive()
     }
 }
 
@@ -131,7 +144,16 @@ impl ChunkStore {
         let largest = budget / 4;
         let cache = Cache::new(budget, metrics.chunk_bytes.clone());
         let (at_once, unfinished, refused) = Default::default();
-        Self { cache, largest, metrics, activity, verify: Verify::default(), at_once, unfinished, refused }
+        Self {
+            cache,
+            largest,
+            metrics,
+            activity,
+            verify: Verify::default(),
+            at_once,
+            unfinished,
+            refused,
+        }
     }
 
     pub(super) fn clear(&self) {
@@ -147,7 +169,8 @@ impl ChunkStore {
         &self.activity
     }
 
-    /// Whether chunks of this dataset are cached: they are small enough, or the library lacks one of their filters.
+    /// Whether chunks of this dataset are cached: they are small enough, or the library lacks one
+    /// of their filters.
     pub(super) fn serves(&self, dataset: &StoredDataset) -> bool {
         let small = dataset.grid.voxels().saturating_mul(8) <= self.largest as u64;
         let needed = dataset.is_decoded_directly() && !dataset.suits_library();
@@ -156,18 +179,23 @@ impl ChunkStore {
 
     /// The chunk, if its wanted voxels are in the cache.
     pub(super) fn cached(&self, wanted: &ChunkRequest<'_>) -> Option<Arc<Chunk>> {
-        let chunk = self.cache.get(&wanted.key()).filter(|chunk| self.suffices(chunk, wanted))?;
+        let chunk = self
+            .cache
+            .get(&wanted.key())
+            .filter(|chunk| self.suffices(chunk, wanted))?;
         self.hit(&chunk, wanted);
         Some(chunk)
     }
 
     /// Whether the wanted voxels are in the cache; does not count as a use of them.
     pub(super) fn holds(&self, wanted: &ChunkRequest<'_>) -> bool {
-        self.cache.peek(&wanted.key()).is_some_and(|chunk| self.suffices(&chunk, wanted))
+        self.cache
+            .peek(&wanted.key())
+            .is_some_and(|chunk| self.suffices(&chunk, wanted))
     }
 
-    /// The chunk, with at least the wanted voxels: from the cache, from another thread that is decoding it, or from
-    /// `produce`, which decodes it to the given extent.
+    /// The chunk, with at least the wanted voxels: from the cache, from another thread that is
+    /// decoding it, or from `produce`, which decodes it to the given extent.
     pub(super) fn get(
         &self,
         wanted: &ChunkRequest<'_>,
@@ -181,7 +209,8 @@ impl ChunkStore {
                         Ok(chunk) if chunk.holds(wanted.voxels) => return Ok(chunk),
                         // The other thread decoded a shorter prefix: look again.
                         Ok(_) => {}
-                        // The other thread may have decoded further, and found damage beyond the voxels wanted here.
+                        // The other thread may have decoded further, and found damage beyond the
+                        // voxels wanted here.
                         Err(_) => return produce(self.extent(wanted, None)).map(Arc::new),
                     }
                 }
@@ -209,7 +238,12 @@ impl ChunkStore {
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
                 let chunk = produce(self.extent(wanted, begun)).map(Arc::new);
-                flight.land(chunk.as_ref().map(|c| (Arc::clone(c), c.weight())).map_err(Clone::clone));
+                flight.land(
+                    chunk
+                        .as_ref()
+                        .map(|c| (Arc::clone(c), c.weight()))
+                        .map_err(Clone::clone),
+                );
                 chunk.map(Found::Chunk)
             }
         }
@@ -268,7 +302,11 @@ impl ChunkRequest<'_> {
     }
 
     fn key(&self) -> ChunkKey {
-        (self.dataset.content_id(&self.at), self.dataset.grid.number(&self.at), self.voxel)
+        (
+            self.dataset.content_id(&self.at),
+            self.dataset.grid.number(&self.at),
+            self.voxel,
+        )
     }
 }
 

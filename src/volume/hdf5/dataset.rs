@@ -66,7 +66,8 @@ pub const MAX_IDS: usize = 1 << 27;
 const MAX_ROWS: u64 = 1 << 22;
 /// The number of bytes by which it is told whether an unfiltered chunk is as before.
 const COMPARED: u32 = 1 << 16;
-/// The maximum number of missing parts that are told of a box; what lies in further ones is drawn as it is read.
+/// The maximum number of missing parts that are told of a box; what lies in further ones is drawn
+/// as it is read.
 const MAX_GAPS: usize = 1 << 16;
 /// The NAME attribute of a netCDF dimension without coordinates begins with this.
 const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variable";
@@ -96,8 +97,8 @@ pub struct StoredDataset {
     pub(super) pipeline: Option<Pipeline>,
     /// Identifies its chunks in the cache; the same whenever this generation of it is opened.
     pub(super) id: Fingerprint,
-    /// Identifies it and its coding, from one generation to the next as long as its file only grows; `None` if that does not
-    /// grow.
+    /// Identifies it and its coding, from one generation to the next as long as its file only
+    /// grows; `None` if that does not grow.
     lasting: Option<Fingerprint>,
     /// Along which axes it grows, if its file does.
     grows: [bool; RANK],
@@ -110,8 +111,8 @@ pub struct StoredDataset {
     pub(super) raw: Vec<RawFile>,
     index: ChunkIndex,
     fill: OnceLock<Samples>,
-    /// The fill value that it declares, as one voxel of its stored type in native byte order; zero if it declares none,
-    /// `None` if it cannot be read.
+    /// The fill value that it declares, as one voxel of its stored type in native byte order; zero
+    /// if it declares none, `None` if it cannot be read.
     pub(super) declared_fill: Option<Vec<u8>>,
     /// The path in its file, along hard links.
     object: Arc<str>,
@@ -129,14 +130,23 @@ impl StoredDataset {
     ) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::object(&file.location, path, problem);
         let library = |e: hdf5::Error| wrong(e.to_string());
-        let shape: Vec<u64> = handle.get_shape().map_err(library)?.into_iter().map(|n| n as u64).collect();
+        let shape: Vec<u64> = handle
+            .get_shape()
+            .map_err(library)?
+            .into_iter()
+            .map(|n| n as u64)
+            .collect();
         if !(2..=5).contains(&shape.len()) {
             let what = format!("its shape is {shape:?}; a volume has 2 to 5 axes");
             return Err(OpenError::not_a_volume(&file.location, path, &shape, what));
         }
-        let bytes = shape.iter().try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
+        let bytes = shape
+            .iter()
+            .try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
         if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
-            return Err(wrong(format!("its shape {shape:?} is impossibly large; the file may be damaged")));
+            return Err(wrong(format!(
+                "its shape {shape:?} is impossibly large; the file may be damaged"
+            )));
         }
         let stored = library::stored_type(handle)
             .map_err(library)?
@@ -144,8 +154,10 @@ impl StoredDataset {
             .map_err(|what| OpenError::not_a_volume(&file.location, path, &shape, what))?;
         let is_complex = stored.complex.is_some();
         if is_complex && shape.len() == RANK {
-            let what =
-                format!("it has complex numbers along {RANK} axes; at most {} are supported", RANK - 1);
+            let what = format!(
+                "it has complex numbers along {RANK} axes; at most {} are supported",
+                RANK - 1
+            );
             return Err(OpenError::not_a_volume(&file.location, path, &shape, what));
         }
         let creation = handle.dcpl().map_err(library)?;
@@ -153,8 +165,14 @@ impl StoredDataset {
         let chunked = matches!(storage, Storage::Chunked { .. });
         let filters = library::filters(&creation).map_err(library)?;
         let pipeline = Pipeline::new(&filters);
-        let edges_are_plain = chunked && library::edge_chunks_are_plain(&creation).map_err(library)?;
-        let Audited { files, raw, missing, gaps } = audited;
+        let edges_are_plain =
+            chunked && library::edge_chunks_are_plain(&creation).map_err(library)?;
+        let Audited {
+            files,
+            raw,
+            missing,
+            gaps,
+        } = audited;
         let object: Arc<str> = handle.name().into();
         let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files, access)));
         let grows = growing_axes(&shape, &handle.space().map_err(library)?.maxdims());
@@ -164,17 +182,25 @@ impl StoredDataset {
         // The parts of complex numbers lie along a last axis that the library does not know.
         let numbers = |extents: &[u64]| [extents, if is_complex { &[2] } else { &[] }].concat();
         let pieces = match storage {
-            Storage::Contiguous { address: Some(address) } if file.bytes.is_remote() && stored.plain => {
-                Some(Pieces::new(address, &numbers(&shape), stored.voxel.stored_bytes() as u64))
-            }
+            Storage::Contiguous {
+                address: Some(address),
+            } if file.bytes.is_remote() && stored.plain => Some(Pieces::new(
+                address,
+                &numbers(&shape),
+                stored.voxel.stored_bytes() as u64,
+            )),
             _ => None,
         };
         let (elements, grid) = match (&storage, &pieces) {
-            (Storage::Chunked { chunk }, _) => {
-                (Grid::new(&shape, chunk), Grid::new(&numbers(&shape), &numbers(chunk)))
-            }
+            (Storage::Chunked { chunk }, _) => (
+                Grid::new(&shape, chunk),
+                Grid::new(&numbers(&shape), &numbers(chunk)),
+            ),
             (_, Some(pieces)) => (pieces.grid(), pieces.grid()),
-            _ => (Grid::new(&shape, &shape), Grid::new(&numbers(&shape), &numbers(&shape))),
+            _ => (
+                Grid::new(&shape, &shape),
+                Grid::new(&numbers(&shape), &numbers(&shape)),
+            ),
         };
         let coding = (&filters, stored.voxel, stored.big_endian, grid.chunk());
         let growth = file.identity().growth();
@@ -186,7 +212,10 @@ impl StoredDataset {
             file,
             files,
             missing,
-            gaps: gaps.iter().map(|gap| padded_gap(gap, parts as usize - 1)).collect(),
+            gaps: gaps
+                .iter()
+                .map(|gap| padded_gap(gap, parts as usize - 1))
+                .collect(),
             path,
             shape,
             stored,
@@ -223,8 +252,10 @@ impl StoredDataset {
                 }
                 let runs = stripes.within(stored.start[axis], stored.count[axis], room);
                 let mut cut = Vec::new();
-                for (part, (start, count)) in
-                    parts.iter().flat_map(|part| runs.iter().map(move |run| (part, run))).take(room)
+                for (part, (start, count)) in parts
+                    .iter()
+                    .flat_map(|part| runs.iter().map(move |run| (part, run)))
+                    .take(room)
                 {
                     let mut part = *part;
                     (part.start[axis], part.count[axis]) = (*start, *count);
@@ -242,7 +273,11 @@ impl StoredDataset {
         if self.is_decoded_directly() {
             return Vec::new();
         }
-        self.filters.iter().filter(|filter| !filter.available).map(filters::describe).collect()
+        self.filters
+            .iter()
+            .filter(|filter| !filter.available)
+            .map(filters::describe)
+            .collect()
     }
 
     /// Describes its storage, for people.
@@ -277,11 +312,15 @@ impl StoredDataset {
     }
 
     pub(super) fn damaged(&self, problem: &str) -> ReadError {
-        ReadError::Damaged { place: self.place(), problem: problem.to_owned() }
+        ReadError::Damaged {
+            place: self.place(),
+            problem: problem.to_owned(),
+        }
     }
 
-    /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data. Of contiguous data
-    /// in a store, it is a row, too, not a piece: samples and so windows must be those of the same file on disk.
+    /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data.
+    /// Of contiguous data in a store, it is a row, too, not a piece: samples and so windows must be
+    /// those of the same file on disk.
     pub(super) fn chunk_shape(&self) -> Position {
         match &self.storage {
             Storage::Chunked { .. } => *self.grid.chunk(),
@@ -310,7 +349,9 @@ impl StoredDataset {
         if let Some(pieces) = &self.pieces {
             return Ok(Some(pieces.entry(at)));
         }
-        self.index.entry(self.grid.number(at)).map_err(|error| self.without_index(error))
+        self.index
+            .entry(self.grid.number(at))
+            .map_err(|error| self.without_index(error))
     }
 
     /// The index entry of a chunk that was written, if the index has been read.
@@ -318,24 +359,41 @@ impl StoredDataset {
         self.index.known_entry(self.grid.number(at))
     }
 
-    /// Identifies what a chunk holds: together with the chunk's number, the same in each generation of a growing file, if the
-    /// chunk is not written again and its stored bytes are the same. Reads these bytes, and notes if they were others before.
+    /// Identifies what a chunk holds: together with the chunk's number, the same in each generation
+    /// of a growing file, if the chunk is not written again and its stored bytes are the same.
+    /// Reads these bytes, and notes if they were others before.
     pub(super) fn content_id(&self, at: &Position) -> Fingerprint {
-        let Some(lasting) = self.lasting else { return self.id };
-        let Some(entry) = self.final_entry(at).filter(|entry| self.is_possible(at, *entry)) else {
+        let Some(lasting) = self.lasting else {
+            return self.id;
+        };
+        let Some(entry) = self
+            .final_entry(at)
+            .filter(|entry| self.is_possible(at, *entry))
+        else {
             return self.id;
         };
         // Unfiltered chunks are in no cache, and may be long.
-        let length = if self.is_unfiltered() { entry.length.min(COMPARED) } else { entry.length };
-        let Some(digest) = self.file.bytes.digest(entry.address, length) else { return self.id };
+        let length = if self.is_unfiltered() {
+            entry.length.min(COMPARED)
+        } else {
+            entry.length
+        };
+        let Some(digest) = self.file.bytes.digest(entry.address, length) else {
+            return self.id;
+        };
         let chunk = (length, digest);
-        if *lock(&self.file.landmarks).entry(entry.address).or_insert(chunk) != chunk {
+        if *lock(&self.file.landmarks)
+            .entry(entry.address)
+            .or_insert(chunk)
+            != chunk
+        {
             self.file.bytes.note_rewritten();
         }
         Fingerprint::digest(&(lasting, entry.mask, digest))
     }
 
-    /// Fails if its growing file was written anew while voxels were read, of which the first are in the chunk `at`.
+    /// Fails if its growing file was written anew while voxels were read, of which the first are in
+    /// the chunk `at`.
     pub(super) fn ensure_only_grown(&self, at: &Position) -> Result<(), ReadError> {
         if self.lasting.is_none() {
             return Ok(());
@@ -344,8 +402,8 @@ impl StoredDataset {
         self.file.bytes.ensure_unchanged(&self.place())
     }
 
-    /// The index entry of a chunk that was written as a whole, if the index has been read. The last chunks that were written
-    /// along an axis along which the dataset grows may be written again.
+    /// The index entry of a chunk that was written as a whole, if the index has been read. The last
+    /// chunks that were written along an axis along which the dataset grows may be written again.
     fn final_entry(&self, at: &Position) -> Option<Entry> {
         let furthest = self.index.furthest()?;
         let may_change = (0..RANK).any(|axis| self.grows[axis] && at[axis] >= furthest[axis]);
@@ -357,7 +415,8 @@ impl StoredDataset {
         self.lasting.is_some() && self.final_entry(at).is_none()
     }
 
-    /// Whether no voxel of a box will change by what is appended to the file; false if that is not known. Does not block.
+    /// Whether no voxel of a box will change by what is appended to the file; false if that is not
+    /// known. Does not block.
     pub(super) fn is_final(&self, stored: &StoredBox) -> bool {
         let is_written = || self.grid.chunks_of(stored).all(|at| !self.may_change(&at));
         self.lasting.is_none() || (matches!(self.storage, Storage::Chunked { .. }) && is_written())
@@ -373,18 +432,22 @@ impl StoredDataset {
 
     /// The index entries of all written chunks.
     pub(super) fn entries(&self) -> Result<&[Entry], ReadError> {
-        self.index.entries().map_err(|error| self.without_index(error))
+        self.index
+            .entries()
+            .map_err(|error| self.without_index(error))
     }
 
-    /// The error if the chunk index cannot be read. The library does not report that the file has changed: checked
-    /// here.
+    /// The error if the chunk index cannot be read. The library does not report that the file has
+    /// changed: checked here.
     fn without_index(&self, error: IndexError) -> ReadError {
         let place = self.place();
         match error {
             IndexError::Read(error) => error,
             IndexError::Wrong(problem) => {
                 let changed = self.file.bytes.ensure_unchanged(&place).err();
-                changed.or_else(|| self.file.bytes.failure(&place)).unwrap_or_else(|| self.damaged(&problem))
+                changed
+                    .or_else(|| self.file.bytes.failure(&place))
+                    .unwrap_or_else(|| self.damaged(&problem))
             }
         }
     }
@@ -395,7 +458,8 @@ impl StoredDataset {
         self.read_unfiltered_box(stored, into)
     }
 
-    /// Like [`StoredDataset::read_box`], for a box that needs no filter because it is unfiltered or was never written.
+    /// Like [`StoredDataset::read_box`], for a box that needs no filter because it is unfiltered or
+    /// was never written.
     pub(super) fn read_unfiltered_box(
         &self,
         stored: &StoredBox,
@@ -406,53 +470,73 @@ impl StoredDataset {
         }
         let _library = library_lock::lock()?;
         self.ensure_in_file(stored)?;
-        // The library does not touch voxels that were never written and have no fill value; the buffer may still
-        // contain another tile's voxels.
+        // The library does not touch voxels that were never written and have no fill value; the
+        // buffer may still contain another tile's voxels.
         into.bytes_mut().fill(0);
         let own = self.own_axes();
         let (start, count) = (&stored.start[own.clone()], &stored.count[own]);
         let parts = stored.start[RANK - 1] as usize..;
-        let members = self.stored.complex.and_then(|names| names.get(parts)).unwrap_or_default();
-        let members: Vec<&str> = members.iter().take(stored.count[RANK - 1] as usize).copied().collect();
-        // The library opens the raw files of virtual sources by name: compared before and after the read.
+        let members = self
+            .stored
+            .complex
+            .and_then(|names| names.get(parts))
+            .unwrap_or_default();
+        let members: Vec<&str> = members
+            .iter()
+            .take(stored.count[RANK - 1] as usize)
+            .copied()
+            .collect();
+        // The library opens the raw files of virtual sources by name: compared before and after the
+        // read.
         self.ensure_unchanged()?;
         let failures = self.file.admission.failures();
         let voxel = self.stored.voxel;
-        let read = |handle| library::read_box(&handle, voxel, &members, start, count, into.bytes_mut());
+        let read =
+            |handle| library::read_box(&handle, voxel, &members, start, count, into.bytes_mut());
         let read = self.handle().and_then(read);
         // Checked before the library's error: it does not report that a file has changed.
         self.ensure_unchanged()?;
         if self.file.admission.failures() != failures {
             let problem = "a file that it refers to could not be opened, or has changed".to_owned();
-            return Err(ReadError::System { place: self.place(), problem });
+            return Err(ReadError::System {
+                place: self.place(),
+                problem,
+            });
         }
         read.map_err(|e| self.unreadable(&e))
     }
 
-    /// The error if the library cannot read a box. It does not report that a raw file of a virtual source is missing.
+    /// The error if the library cannot read a box. It does not report that a raw file of a virtual
+    /// source is missing.
     fn unreadable(&self, error: &hdf5::Error) -> ReadError {
         if let Some(failure) = self.file.bytes.failure(&self.place()) {
             return failure;
         }
         match self.missing.raw.first() {
-            Some(raw) => {
-                ReadError::Missing { place: self.place(), missing: format!("the raw file {}", raw.display()) }
-            }
+            Some(raw) => ReadError::Missing {
+                place: self.place(),
+                missing: format!("the raw file {}", raw.display()),
+            },
             None => self.damaged(&format!("the library cannot read it: {error}")),
         }
     }
 
-    /// Fails if one of its files has changed since it was opened. Takes a system call for each file.
+    /// Fails if one of its files has changed since it was opened. Takes a system call for each
+    /// file.
     fn ensure_unchanged(&self) -> Result<(), ReadError> {
         self.file.bytes.ensure_unchanged(&self.place())?;
-        // The data of virtual datasets is in other files. If the files may be growing they are not checked: appending
-        // changes their modification times.
+        // The data of virtual datasets is in other files. If the files may be growing they are not
+        // checked: appending changes their modification times.
         let others = if self.storage == Storage::Virtual && !self.file.bytes.is_growing() {
             self.files.as_slice()
         } else {
             &[]
         };
-        if others.iter().all(FileIdentity::is_current) { Ok(()) } else { Err(changed(&self.place())) }
+        if others.iter().all(FileIdentity::is_current) {
+            Ok(())
+        } else {
+            Err(changed(&self.place()))
+        }
     }
 
     /// Converts stored elements to voxels.
@@ -475,7 +559,8 @@ impl StoredDataset {
         in_order && self.stored.significant.is_none() && self.stored.voxel != VoxelType::F16
     }
 
-    /// The value of voxels that were never written; `at` is one of them. Read through the library once.
+    /// The value of voxels that were never written; `at` is one of them. Read through the library
+    /// once.
     pub(super) fn fill_value(&self, at: Position, voxel: VoxelType) -> Result<Samples, ReadError> {
         let one = |voxel| {
             let mut samples = Samples::default();
@@ -487,13 +572,20 @@ impl StoredDataset {
             fill.bytes_mut().copy_from_slice(known.bytes());
             return Ok(fill);
         }
-        self.read_unfiltered_box(&StoredBox { start: at, count: [1; RANK] }, &mut fill)?;
+        self.read_unfiltered_box(
+            &StoredBox {
+                start: at,
+                count: [1; RANK],
+            },
+            &mut fill,
+        )?;
         // Another thread may have been first, with the same value.
         let _ = self.fill.set(fill.clone());
         Ok(fill)
     }
 
-    /// Whether any element of a box is allocated in the file; if it is none, all have the fill value.
+    /// Whether any element of a box is allocated in the file; if it is none, all have the fill
+    /// value.
     pub(super) fn is_written(&self, stored: &StoredBox) -> Result<bool, ReadError> {
         if !matches!(self.storage, Storage::Chunked { .. }) {
             return Ok(self.storage != Storage::Contiguous { address: None });
@@ -508,11 +600,14 @@ impl StoredDataset {
 
     /// The attributes of the dataset.
     pub fn attributes(&self) -> Attributes {
-        self.handle()
-            .map_or_else(|_| Attributes::default(), |handle| Attributes::from_location((**handle).clone()))
+        self.handle().map_or_else(
+            |_| Attributes::default(),
+            |handle| Attributes::from_location((**handle).clone()),
+        )
     }
 
-    /// The DIMENSION_LABELS, one for each axis, empty if an axis has none; `None` if there are no labels.
+    /// The DIMENSION_LABELS, one for each axis, empty if an axis has none; `None` if there are no
+    /// labels.
     pub fn dimension_labels(&self) -> Option<Vec<String>> {
         let labels = attributes::texts(&*self.handle().ok()?.attr("DIMENSION_LABELS").ok()?)?;
         (labels.len() == self.shape.len()).then_some(labels)
@@ -526,22 +621,28 @@ impl StoredDataset {
             return None;
         }
         let references = list.read_raw::<VarLenArray<ObjectReference1>>().ok()?;
-        let scale = |references: &VarLenArray<ObjectReference1>| scale(&handle, references.first()?);
+        let scale =
+            |references: &VarLenArray<ObjectReference1>| scale(&handle, references.first()?);
         Some(references.iter().map(scale).collect())
     }
 
-    /// The path of the dataset that an attribute refers to by an object reference, the first if there are several.
+    /// The path of the dataset that an attribute refers to by an object reference, the first if
+    /// there are several.
     pub fn referenced(&self, attribute: &str) -> Option<String> {
         let handle = self.handle().ok()?;
-        let references = handle.attr(attribute).ok()?.read_raw::<ObjectReference1>().ok()?;
+        let references = handle
+            .attr(attribute)
+            .ok()?
+            .read_raw::<ObjectReference1>()
+            .ok()?;
         match handle.dereference(references.first()?) {
             Ok(ReferencedObject::Dataset(dataset)) => Some(dataset.name()),
             _ => None,
         }
     }
 
-    /// All its integers in storage order, as 64-bit ids (signed ones sign-extended); `None` if it has other elements, or is
-    /// too long.
+    /// All its integers in storage order, as 64-bit ids (signed ones sign-extended); `None` if it
+    /// has other elements, or is too long.
     pub fn ids(&self) -> Option<Vec<u64>> {
         let handle = self.handle().ok()?;
         if !self.stored.voxel.is_integer() || handle.size() > MAX_IDS || !is_own(&handle) {
@@ -549,7 +650,14 @@ impl StoredDataset {
         }
         match self.stored.voxel {
             VoxelType::U64 => handle.read_raw::<u64>().ok(),
-            _ => Some(handle.read_raw::<i64>().ok()?.into_iter().map(i64::cast_unsigned).collect()),
+            _ => Some(
+                handle
+                    .read_raw::<i64>()
+                    .ok()?
+                    .into_iter()
+                    .map(i64::cast_unsigned)
+                    .collect(),
+            ),
         }
     }
 
@@ -559,7 +667,10 @@ impl StoredDataset {
         if self.stored.voxel != VoxelType::U8 || rows > MAX_ROWS {
             return None;
         }
-        let column = StoredBox { start: padded(&[0, 0], 0), count: padded(&[rows, 1], 1) };
+        let column = StoredBox {
+            start: padded(&[0, 0], 0),
+            count: padded(&[rows, 1], 1),
+        };
         let mut bytes = Samples::default();
         bytes.reset(VoxelType::U8, rows as usize);
         self.read_box(&column, &mut bytes).ok()?;
@@ -583,27 +694,41 @@ impl StoredDataset {
 
     fn ensure_filters(&self) -> Result<(), ReadError> {
         match self.filters.iter().find(|filter| !filter.available) {
-            Some(filter) => {
-                Err(ReadError::MissingFilter { place: self.place(), filter: filters::describe(filter) })
-            }
+            Some(filter) => Err(ReadError::MissingFilter {
+                place: self.place(),
+                filter: filters::describe(filter),
+            }),
             None => Ok(()),
         }
     }
 
     /// Fails if the last voxel of a box of contiguous data lies beyond the end of the file.
     fn ensure_in_file(&self, stored: &StoredBox) -> Result<(), ReadError> {
-        let Storage::Contiguous { address: Some(address) } = self.storage else { return Ok(()) };
+        let Storage::Contiguous {
+            address: Some(address),
+        } = self.storage
+        else {
+            return Ok(());
+        };
         let last = linear(self.grid.shape(), &stored.last());
-        let end = last.saturating_add(1).saturating_mul(self.element_bytes).saturating_add(address);
+        let end = last
+            .saturating_add(1)
+            .saturating_mul(self.element_bytes)
+            .saturating_add(address);
         self.file.bytes.ensure_reaches(end, &self.place())
     }
 }
 
-/// The axes along which a dataset of this shape and these limits grows: those along which it may be extended; the slowest if it
-/// was created in its full shape.
+/// The axes along which a dataset of this shape and these limits grows: those along which it may be
+/// extended; the slowest if it was created in its full shape.
 fn growing_axes(shape: &[u64], most: &[Option<usize>]) -> [bool; RANK] {
-    let may_grow = |(extent, most): (&u64, &Option<usize>)| most.is_none_or(|most| most as u64 > *extent);
-    let mut axes: Vec<u64> = shape.iter().zip(most).map(|both| u64::from(may_grow(both))).collect();
+    let may_grow =
+        |(extent, most): (&u64, &Option<usize>)| most.is_none_or(|most| most as u64 > *extent);
+    let mut axes: Vec<u64> = shape
+        .iter()
+        .zip(most)
+        .map(|both| u64::from(may_grow(both)))
+        .collect();
     if axes.iter().all(|grows| *grows == 0) {
         axes.iter_mut().take(1).for_each(|slowest| *slowest = 1);
     }
@@ -612,20 +737,34 @@ fn growing_axes(shape: &[u64], most: &[Option<usize>]) -> [bool; RANK] {
 
 /// The scale that a dataset refers to.
 fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
-    let Ok(ReferencedObject::Dataset(scale)) = handle.dereference(reference) else { return None };
+    let Ok(ReferencedObject::Dataset(scale)) = handle.dereference(reference) else {
+        return None;
+    };
     let attributes = Attributes::from_location((**scale).clone());
     let given = attributes.text("NAME").unwrap_or_default();
     let has_values = is_own(&scale) && !given.starts_with(NO_COORDINATES);
-    let values = has_values.then(|| attributes::numbers(&scale)).flatten().unwrap_or_default();
+    let values = has_values
+        .then(|| attributes::numbers(&scale))
+        .flatten()
+        .unwrap_or_default();
     let path = scale.name();
-    Some(Scale { names: vec![given, last(&path).to_owned()], values, attributes })
+    Some(Scale {
+        names: vec![given, last(&path).to_owned()],
+        values,
+        attributes,
+    })
 }
 
-/// Whether a dataset's data is in its own file. Data in other files is not read for its description: they have not been
-/// audited.
+/// Whether a dataset's data is in its own file. Data in other files is not read for its
+/// description: they have not been audited.
 pub(super) fn is_own(dataset: &Dataset) -> bool {
-    let storage = dataset.dcpl().and_then(|creation| storage(dataset, &creation));
-    matches!(storage, Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact))
+    let storage = dataset
+        .dcpl()
+        .and_then(|creation| storage(dataset, &creation));
+    matches!(
+        storage,
+        Ok(Storage::Chunked { .. } | Storage::Contiguous { .. } | Storage::Compact)
+    )
 }
 
 fn last(path: &str) -> &str {
@@ -638,16 +777,25 @@ fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> 
         Layout::Virtual => Storage::Virtual,
         Layout::Chunked => {
             let chunk = creation.chunk().ok_or("its chunks have no shape")?;
-            Storage::Chunked { chunk: chunk.into_iter().map(|n| (n as u64).max(1)).collect() }
+            Storage::Chunked {
+                chunk: chunk.into_iter().map(|n| (n as u64).max(1)).collect(),
+            }
         }
         Layout::Contiguous if !library::raw_files(creation)?.is_empty() => Storage::External,
-        Layout::Contiguous => Storage::Contiguous { address: handle.offset() },
+        Layout::Contiguous => Storage::Contiguous {
+            address: handle.offset(),
+        },
     })
 }
 
-/// The place of a missing source along all axes of positions, of which the last `behind` are those of the parts of an element.
+/// The place of a missing source along all axes of positions, of which the last `behind` are those
+/// of the parts of an element.
 fn padded_gap(gap: &[Stripes], behind: usize) -> [Stripes; RANK] {
     let mut all = [Stripes::WHOLE; RANK];
-    all.iter_mut().rev().skip(behind).zip(gap.iter().rev()).for_each(|(place, stripes)| *place = *stripes);
+    all.iter_mut()
+        .rev()
+        .skip(behind)
+        .zip(gap.iter().rev())
+        .for_each(|(place, stripes)| *place = *stripes);
     all
 }

@@ -1,11 +1,14 @@
-//! Digests of whole files, for `files.identity = "content"`: computed once, and kept until the file changes.
+//! Digests of whole files, for `files.identity = "content"`: computed once, and kept until the file
+//! changes.
 //!
-//! The digest of `brain.h5` is kept in `.brain.h5.blake3` beside it, or else in the cache directory, with the length and
-//! the modification time that the file had. The record is locked while the file is read, so that processes that start
-//! together do not all read it; within a process, one file is read at a time.
+//! The digest of `brain.h5` is kept in `.brain.h5.blake3` beside it, or else in the cache
+//! directory, with the length and the modification time that the file had. The record is locked
+//! while the file is read, so that processes that start together do not all read it; within a
+//! process, one file is read at a time.
 //!
-//! Whoever writes a record decides which tiles are shown of a file. So a record is believed only if nobody but this user
-//! can have written it, and whoever may not read the file may not read its record.
+//! Whoever writes a record decides which tiles are shown of a file. So a record is believed only if
+//! nobody but this user can have written it, and whoever may not read the file may not read its
+//! record.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -57,7 +60,10 @@ type State = (u64, i64, i64);
 impl Digests {
     /// With a cache directory in which digests may be kept too.
     pub fn new(cache: Option<PathBuf>) -> Self {
-        Self { cache, known: Mutex::default() }
+        Self {
+            cache,
+            known: Mutex::default(),
+        }
     }
 
     /// What an open file contains. Reads all of it, unless its digest is known.
@@ -65,7 +71,10 @@ impl Digests {
         let identity = bytes.identity();
         let state = state_of(identity);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(identity.path()).filter(|known| known.state == state) {
+        if let Some(known) = known
+            .get(identity.path())
+            .filter(|known| known.state == state)
+        {
             return Ok(known.id());
         }
         let digest = self.kept_or_computed(bytes, state)?;
@@ -79,7 +88,10 @@ impl Digests {
         if let Some(digest) = places.iter().find_map(|place| kept(place, state)) {
             return Ok(digest);
         }
-        let Some((place, mut record)) = places.iter().find_map(|place| Some((place, opened(place)?))) else {
+        let Some((place, mut record)) = places
+            .iter()
+            .find_map(|place| Some((place, opened(place)?)))
+        else {
             tracing::warn!(
                 "the digest of {} can be kept neither beside it nor in cache.directory: it is computed at every start",
                 bytes.identity().path().display()
@@ -103,8 +115,11 @@ impl Digests {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = path.with_file_name(format!(".{name}{ENDING}"));
         let cache = self.cache.iter().filter(|cache| is_cache(cache));
-        let in_cache =
-            cache.map(|cache| cache.join(FOLDER).join(format!("{}{ENDING}", Fingerprint::digest(&path))));
+        let in_cache = cache.map(|cache| {
+            cache
+                .join(FOLDER)
+                .join(format!("{}{ENDING}", Fingerprint::digest(&path)))
+        });
         std::iter::once(beside).chain(in_cache).collect()
     }
 }
@@ -124,7 +139,9 @@ fn state_of(identity: &FileIdentity) -> State {
 fn is_cache(folder: &Path) -> bool {
     match fs::read_dir(folder) {
         Ok(mut entries) => {
-            folder.join("CACHEDIR.TAG").exists() || folder.join(FOLDER).exists() || entries.next().is_none()
+            folder.join("CACHEDIR.TAG").exists()
+                || folder.join(FOLDER).exists()
+                || entries.next().is_none()
         }
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
@@ -138,36 +155,58 @@ fn kept(place: &Path, state: State) -> Option<blake3::Hash> {
     read(&mut record, state)
 }
 
-/// Opens a record for writing, making it and its folder; `None` if that is not allowed, or what is there is not believed.
+/// Opens a record for writing, making it and its folder; `None` if that is not allowed, or what is
+/// there is not believed.
 fn opened(place: &Path) -> Option<File> {
-    if place.parent().is_some_and(|folder| folder.ends_with(FOLDER)) {
+    if place
+        .parent()
+        .is_some_and(|folder| folder.ends_with(FOLDER))
+    {
         fs::create_dir_all(place.parent()?).ok()?;
     }
-    options().read(true).write(true).create(true).truncate(false).open(place).ok().filter(is_own)
+    options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(place)
+        .ok()
+        .filter(is_own)
 }
 
 /// Whether a record belongs to this user, and nobody else can write it.
 fn is_own(record: &File) -> bool {
-    let is_own =
-        |about: Metadata| about.is_file() && about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0;
+    let is_own = |about: Metadata| {
+        about.is_file() && about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0
+    };
     record.metadata().is_ok_and(is_own)
 }
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).mode(0o600);
+    options
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .mode(0o600);
     options
 }
 
 fn read(record: &mut File, state: State) -> Option<blake3::Hash> {
     let mut text = String::new();
     record.rewind().ok()?;
-    Read::by_ref(record).take(LONGEST).read_to_string(&mut text).ok()?;
+    Read::by_ref(record)
+        .take(LONGEST)
+        .read_to_string(&mut text)
+        .ok()?;
     let line = text.strip_suffix('\n')?.strip_prefix(HEAD)?;
-    let [digest, length, seconds, nanoseconds] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+    let [digest, length, seconds, nanoseconds] = line.split_whitespace().collect::<Vec<_>>()[..]
+    else {
         return None;
     };
-    let of = (length.parse().ok()?, seconds.parse().ok()?, nanoseconds.parse().ok()?);
+    let of = (
+        length.parse().ok()?,
+        seconds.parse().ok()?,
+        nanoseconds.parse().ok()?,
+    );
     blake3::Hash::from_hex(digest).ok().filter(|_| of == state)
 }
 
@@ -211,13 +250,16 @@ mod tests {
     use std::time::SystemTime;
 
     fn id(digests: &Digests, path: &Path) -> ContentId {
-        digests.identify(&FileBytes::open(&path.canonicalize().unwrap(), None).unwrap()).unwrap()
+        digests
+            .identify(&FileBytes::open(&path.canonicalize().unwrap(), None).unwrap())
+            .unwrap()
     }
 
     fn written(path: &Path, text: &str, seconds: u64) {
         fs::write(path, text).unwrap();
         let file = OpenOptions::new().write(true).open(path).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(seconds, 7)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(seconds, 7))
+            .unwrap();
     }
 
     #[test]
@@ -243,11 +285,20 @@ mod tests {
         written(&path, "one", 1000);
         let first = id(&Digests::new(None), &path);
         written(&path, "two", 1000);
-        assert_eq!(id(&Digests::new(None), &path), first, "it is not read again");
+        assert_eq!(
+            id(&Digests::new(None), &path),
+            first,
+            "it is not read again"
+        );
         written(&path, "two", 1001);
         let second = id(&Digests::new(None), &path);
         assert_ne!(second, first);
-        for damaged in ["", "voltile digest 1", "voltile digest 1 00 3 1001 7\n", "dear diary\n"] {
+        for damaged in [
+            "",
+            "voltile digest 1",
+            "voltile digest 1 00 3 1001 7\n",
+            "dear diary\n",
+        ] {
             fs::write(place.path().join(".a.h5.blake3"), damaged).unwrap();
             assert_eq!(id(&Digests::new(None), &path), second);
         }
@@ -261,9 +312,10 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o460)).unwrap();
         let own = id(&Digests::new(None), &path);
         assert_eq!(fs::metadata(&record).unwrap().mode() & 0o777, 0o640);
-        let forged = fs::read_to_string(&record)
-            .unwrap()
-            .replace(&blake3::hash(b"one").to_string(), &blake3::hash(b"two").to_string());
+        let forged = fs::read_to_string(&record).unwrap().replace(
+            &blake3::hash(b"one").to_string(),
+            &blake3::hash(b"two").to_string(),
+        );
         fs::write(&record, forged).unwrap();
         assert_ne!(id(&Digests::new(None), &path), own, "it is this user's");
         for mode in [0o660, 0o602, 0o666] {
@@ -280,8 +332,11 @@ mod tests {
     #[test]
     fn where_the_folder_cannot_be_written_the_cache_directory_keeps_it_and_no_other_folder() {
         let place = tempfile::tempdir().unwrap();
-        let (data, cache, other) =
-            (place.path().join("data"), place.path().join("cache"), place.path().join("other"));
+        let (data, cache, other) = (
+            place.path().join("data"),
+            place.path().join("cache"),
+            place.path().join("other"),
+        );
         fs::create_dir_all(&data).unwrap();
         fs::create_dir_all(&other).unwrap();
         fs::write(other.join("diary"), "").unwrap();
@@ -294,6 +349,10 @@ mod tests {
         assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
         assert_eq!(id(&Digests::new(Some(cache.clone())), &path), first);
         written(&path, "two", 1000);
-        assert_eq!(id(&Digests::new(Some(cache)), &path), first, "it is not read again");
+        assert_eq!(
+            id(&Digests::new(Some(cache)), &path),
+            first,
+            "it is not read again"
+        );
     }
 }

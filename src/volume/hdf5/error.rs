@@ -26,7 +26,8 @@ pub enum OpenError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A dataset is intact and not a volume: it has too few axes or too many, or elements that are not numbers.
+    /// A dataset is intact and not a volume: it has too few axes or too many, or elements that are
+    /// not numbers.
     #[error("{object} in {file}: {what}")]
     NotAVolume {
         /// The file.
@@ -64,15 +65,30 @@ pub enum OpenError {
 
 impl OpenError {
     pub(super) fn missing(file: &Location, object: &str, name: &str) -> Self {
-        OpenError::Missing { file: file.clone(), object: object.to_owned(), name: name.to_owned() }
+        OpenError::Missing {
+            file: file.clone(),
+            object: object.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     pub(super) fn not_a_volume(file: &Location, object: &str, shape: &[u64], what: String) -> Self {
-        let elements = shape.iter().fold(1, |product: u64, extent| product.saturating_mul(*extent));
-        OpenError::NotAVolume { file: file.clone(), object: object.to_owned(), what, elements }
+        let elements = shape
+            .iter()
+            .fold(1, |product: u64, extent| product.saturating_mul(*extent));
+        OpenError::NotAVolume {
+            file: file.clone(),
+            object: object.to_owned(),
+            what,
+            elements,
+        }
     }
 
     pub(super) fn object(file: &Location, object: &str, problem: String) -> Self {
-        OpenError::Object { file: file.clone(), object: object.to_owned(), problem }
+        OpenError::Object {
+            file: file.clone(),
+            object: object.to_owned(),
+            problem,
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! Reads datasets stored in external raw files. The library is not used for this, because it opens them by name and
-//! would accept a file that has been replaced.
+//! Reads datasets stored in external raw files. The library is not used for this, because it opens
+//! them by name and would accept a file that has been replaced.
 //!
-//! The raw files of a dataset, concatenated, contain its elements in C order (HDF5 File Format Specification, message
-//! 0x0007, "Data Storage - External Data Files").
+//! The raw files of a dataset, concatenated, contain its elements in C order (HDF5 File Format
+//! Specification, message 0x0007, "Data Storage - External Data Files").
 
 use super::bytes::{FileBytes, changed, system};
 use super::dataset::StoredDataset;
@@ -16,17 +16,26 @@ const MAX_AT_ONCE: u64 = 1 << 20;
 
 impl StoredDataset {
     /// Reads a box in stored order into `into`, which already has the box's type and length.
-    pub(super) fn read_raw_files(&self, stored: &StoredBox, into: &mut Samples) -> Result<(), ReadError> {
+    pub(super) fn read_raw_files(
+        &self,
+        stored: &StoredBox,
+        into: &mut Samples,
+    ) -> Result<(), ReadError> {
         let mut elements = Vec::new();
-        let mut opened = Opened { dataset: self, files: Vec::new() };
+        let mut opened = Opened {
+            dataset: self,
+            files: Vec::new(),
+        };
         for outer in outer_positions(stored) {
             opened.read_rows(stored, &outer, self.element_bytes, &mut elements)?;
         }
         opened.ensure_unchanged()?;
         let _library = library_lock::lock()?;
-        let convert = |handle| library::convert(&handle, self.stored.voxel, &elements, into.bytes_mut());
+        let convert =
+            |handle| library::convert(&handle, self.stored.voxel, &elements, into.bytes_mut());
         let converted = self.handle().and_then(convert);
-        converted.map_err(|e| self.damaged(&format!("the library cannot convert its elements: {e}")))
+        converted
+            .map_err(|e| self.damaged(&format!("the library cannot convert its elements: {e}")))
     }
 }
 
@@ -60,8 +69,10 @@ impl Opened<'_> {
     ) -> Result<(), ReadError> {
         let shape = self.dataset.grid.shape();
         let (rows, row) = (stored.count[RANK - 2], stored.count[RANK - 1] * element);
-        let (first, pitch) =
-            (linear(shape, outer).saturating_mul(element), shape[RANK - 1].saturating_mul(element));
+        let (first, pitch) = (
+            linear(shape, outer).saturating_mul(element),
+            shape[RANK - 1].saturating_mul(element),
+        );
         let together = (MAX_AT_ONCE / pitch.max(1)).clamp(1, rows);
         let mut span = Vec::new();
         for start in (0..rows).step_by(together as usize) {
@@ -82,14 +93,22 @@ impl Opened<'_> {
         for (index, raw) in dataset.raw.iter().enumerate() {
             let ends = begins.saturating_add(raw.length);
             if position < ends && !into.is_empty() {
-                let here = usize::try_from(ends - position).unwrap_or(usize::MAX).min(into.len());
+                let here = usize::try_from(ends - position)
+                    .unwrap_or(usize::MAX)
+                    .min(into.len());
                 let (now, later) = into.split_at_mut(here);
-                let place = format!("{}, raw file {}", dataset.place(), raw.identity.path().display());
+                let place = format!(
+                    "{}, raw file {}",
+                    dataset.place(),
+                    raw.identity.path().display()
+                );
                 let from = raw.position.saturating_add(position - begins);
                 let file = self.file(index, raw, &place)?;
-                let read = file
-                    .read_at(now, from)
-                    .map_err(|e| file.ensure_unchanged(&place).err().unwrap_or_else(|| system(&place, &e)))?;
+                let read = file.read_at(now, from).map_err(|e| {
+                    file.ensure_unchanged(&place)
+                        .err()
+                        .unwrap_or_else(|| system(&place, &e))
+                })?;
                 // Bytes beyond the end of a raw file are 0, as in the library.
                 now[read..].fill(0);
                 (position, into) = (ends, later);
@@ -115,10 +134,14 @@ impl Opened<'_> {
         }
     }
 
-    /// Fails if one of the files changed while the box was read, because the box could mix two states.
+    /// Fails if one of the files changed while the box was read, because the box could mix two
+    /// states.
     fn ensure_unchanged(&self) -> Result<(), ReadError> {
         let place = self.dataset.place();
-        self.files.iter().flatten().try_for_each(|file| file.ensure_unchanged(&place))
+        self.files
+            .iter()
+            .flatten()
+            .try_for_each(|file| file.ensure_unchanged(&place))
     }
 }
 
@@ -126,6 +149,9 @@ fn open(raw: &RawFile, growing: bool, place: &str) -> Result<FileBytes, ReadErro
     FileBytes::open_as(&raw.identity, growing).map_err(|error| match raw.identity.is_current() {
         false => changed(place),
         true if raw.identity.exists() => system(place, &error),
-        true => ReadError::Missing { place: place.to_owned(), missing: "the file".to_owned() },
+        true => ReadError::Missing {
+            place: place.to_owned(),
+            missing: "the file".to_owned(),
+        },
     })
 }

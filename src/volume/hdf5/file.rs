@@ -31,7 +31,8 @@ pub struct StoredFile {
     pub(super) admission: Arc<Admission>,
     /// Its bytes, for direct reads and for the library's file driver.
     pub(super) bytes: Arc<FileBytes>,
-    /// Of a growing file, the chunks that are not written again and have been used: lengths and digests, by address.
+    /// Of a growing file, the chunks that are not written again and have been used: lengths and
+    /// digests, by address.
     pub(super) landmarks: Mutex<BTreeMap<u64, (u32, Fingerprint)>>,
 }
 
@@ -42,7 +43,10 @@ impl StoredFile {
         before: Option<&Self>,
         files: &Files,
     ) -> Result<Self, OpenError> {
-        let unreadable = |problem: String| OpenError::File { file: location.clone(), problem };
+        let unreadable = |problem: String| OpenError::File {
+            file: location.clone(),
+            problem,
+        };
         let bytes = files.identified(&location, growing);
         let bytes = bytes.map_err(|e| unreadable(e.to_string()))?;
         let before = before.filter(|before| bytes.is_growing() && before.has_grown_to(&bytes));
@@ -51,22 +55,35 @@ impl StoredFile {
         let admission = Admission::new(Arc::clone(&bytes));
         let handles = OnDemand::open(&admission, bytes.is_growing(), &files.last_used);
         let handles = handles.map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
-        Ok(Self { location, truncation: truncation(&bytes), handles, admission, bytes, landmarks })
+        Ok(Self {
+            location,
+            truncation: truncation(&bytes),
+            handles,
+            admission,
+            bytes,
+            landmarks,
+        })
     }
 
-    /// Whether `now` is this file and has only grown: it was never shorter, and its first and its last landmark are there. A
-    /// file that was written anew may have chunks of the same lengths at the same addresses, but not the same data.
+    /// Whether `now` is this file and has only grown: it was never shorter, and its first and its
+    /// last landmark are there. A file that was written anew may have chunks of the same lengths at
+    /// the same addresses, but not the same data.
     pub(super) fn has_grown_to(&self, now: &FileBytes) -> bool {
         let mut landmarks = self.outer_landmarks().into_iter();
         now.identity().has_grown_from(self.identity())
             && self.bytes.ensure_unchanged("").is_ok()
-            && landmarks.all(|(address, (length, digest))| now.digest(address, length) == Some(digest))
+            && landmarks
+                .all(|(address, (length, digest))| now.digest(address, length) == Some(digest))
     }
 
     fn outer_landmarks(&self) -> BTreeMap<u64, (u32, Fingerprint)> {
         let landmarks = lock(&self.landmarks);
         let outer = [landmarks.first_key_value(), landmarks.last_key_value()];
-        outer.into_iter().flatten().map(|(address, chunk)| (*address, *chunk)).collect()
+        outer
+            .into_iter()
+            .flatten()
+            .map(|(address, chunk)| (*address, *chunk))
+            .collect()
     }
 
     /// Whether it is an object in a store.
@@ -102,11 +119,16 @@ const OPEN_ELSEWHERE: &str = "it is being written by a program that does not let
     that program has closed it, or if it writes in SWMR mode. If no program writes it, the last one has crashed: remove the \
     mark with `h5clear -s`";
 
-/// How much is missing of a file that ends before its superblock says, in words. Nothing is missing while it grows.
+/// How much is missing of a file that ends before its superblock says, in words. Nothing is missing
+/// while it grows.
 ///
-/// The library would refuse such a file, but our file driver does not tell it the length ([`super::library`]).
+/// The library would refuse such a file, but our file driver does not tell it the length
+/// ([`super::library`]).
 fn truncation(bytes: &FileBytes) -> Option<String> {
-    let length = bytes.current_length().ok().filter(|_| !bytes.is_growing())?;
+    let length = bytes
+        .current_length()
+        .ok()
+        .filter(|_| !bytes.is_growing())?;
     let end = beginning::stated_end(&|into, at| bytes.read_at(into, at), length)?;
     let missing = end.checked_sub(length).filter(|missing| *missing > 0)?;
     Some(format!(
@@ -145,7 +167,15 @@ impl Files {
     /// No open files; objects will be read from this store.
     pub fn new(store: Store) -> Self {
         let (open, refused, last_used, kept) = Default::default();
-        Self { store, open, refused, most: usize::MAX, digests: None, last_used, kept }
+        Self {
+            store,
+            open,
+            refused,
+            most: usize::MAX,
+            digests: None,
+            last_used,
+            kept,
+        }
     }
 
     /// Keeps the metadata of objects in stores, as far as it was read, for the next start.
@@ -163,11 +193,12 @@ impl Files {
 
     /// Whether a file must not be opened.
     pub fn is_refused(&self, file: &Location) -> bool {
-        file.resolved().is_ok_and(|file| lock(&self.refused).contains_key(&file))
+        file.resolved()
+            .is_ok_and(|file| lock(&self.refused).contains_key(&file))
     }
 
-    /// Keeps all files open that are opened from now on, until the result is dropped: links may lead to the same file again
-    /// and again.
+    /// Keeps all files open that are opened from now on, until the result is dropped: links may
+    /// lead to the same file again and again.
     pub fn keep_open(&self) -> Arc<Kept> {
         let mut kept = lock(&self.kept);
         kept.upgrade().unwrap_or_else(|| {
@@ -182,9 +213,13 @@ impl Files {
         Self { most, ..self }
     }
 
-    /// Identifies the contents of files by their digests, so that keys do not depend on paths and times.
+    /// Identifies the contents of files by their digests, so that keys do not depend on paths and
+    /// times.
     pub fn identified_by(self, digests: Digests) -> Self {
-        Self { digests: Some(digests), ..self }
+        Self {
+            digests: Some(digests),
+            ..self
+        }
     }
 
     /// The store of the objects among them.
@@ -192,8 +227,8 @@ impl Files {
         &self.store
     }
 
-    /// Opens a file, and identifies its contents if keys are to be made from these. A growing file has no digest: all of
-    /// it would be read again whenever it has grown.
+    /// Opens a file, and identifies its contents if keys are to be made from these. A growing file
+    /// has no digest: all of it would be read again whenever it has grown.
     fn identified(&self, file: &Location, growing: Option<bool>) -> io::Result<FileBytes> {
         let bytes = match file {
             Location::Path(path) => FileBytes::open(path, growing)?,
@@ -202,8 +237,8 @@ impl Files {
             }
         };
         match self.digests.as_ref().filter(|_| !bytes.is_growing()) {
-            // A store tells its version, and the address is the same everywhere. Not every store's tags tell one object
-            // from another.
+            // A store tells its version, and the address is the same everywhere. Not every store's
+            // tags tell one object from another.
             Some(_) if bytes.is_remote() => {
                 let version = ContentId::digest(bytes.identity());
                 Ok(bytes.containing(version))
@@ -217,36 +252,53 @@ impl Files {
     }
 
     /// The identity of a file that the library does not open, at a path without symbolic links.
-    pub(super) fn identity(&self, resolved: &Path, growing: Option<bool>) -> io::Result<FileIdentity> {
+    pub(super) fn identity(
+        &self,
+        resolved: &Path,
+        growing: Option<bool>,
+    ) -> io::Result<FileIdentity> {
         if self.digests.is_none() {
             return FileIdentity::of_path(resolved);
         }
-        self.identified(&resolved.into(), growing).map(|bytes| bytes.identity().clone())
+        self.identified(&resolved.into(), growing)
+            .map(|bytes| bytes.identity().clone())
     }
 
-    /// What is missing at the end of a file that is open, in words; its location is without symbolic links.
+    /// What is missing at the end of a file that is open, in words; its location is without
+    /// symbolic links.
     pub fn truncation(&self, file: &Location) -> Option<String> {
         let open = lock(&self.open);
         let slots = [None, Some(false)].map(|growing| open.get(&(file.clone(), growing)).cloned());
         drop(open);
-        slots.into_iter().flatten().find_map(|slot| lock(&slot.0.file).upgrade()?.truncation.clone())
+        slots
+            .into_iter()
+            .flatten()
+            .find_map(|slot| lock(&slot.0.file).upgrade()?.truncation.clone())
     }
 
-    /// Opens a file, unless it is open in its current generation. It is `growing` if it may be appended to while it is open;
-    /// `None`: if it is marked so.
-    pub fn open(&self, file: &Location, growing: Option<bool>) -> Result<Arc<StoredFile>, OpenError> {
-        let resolved =
-            file.resolved().map_err(|e| OpenError::File { file: file.clone(), problem: e.to_string() })?;
+    /// Opens a file, unless it is open in its current generation. It is `growing` if it may be
+    /// appended to while it is open; `None`: if it is marked so.
+    pub fn open(
+        &self,
+        file: &Location,
+        growing: Option<bool>,
+    ) -> Result<Arc<StoredFile>, OpenError> {
+        let resolved = file.resolved().map_err(|e| OpenError::File {
+            file: file.clone(),
+            problem: e.to_string(),
+        })?;
         self.open_resolved(resolved, growing)
     }
 
-    /// Removes these files, changed or not, so that they are opened again when next needed: files that they refer to
-    /// may have changed. They are no longer refused.
+    /// Removes these files, changed or not, so that they are opened again when next needed: files
+    /// that they refer to may have changed. They are no longer refused.
     pub fn forget<'a>(&self, files: impl IntoIterator<Item = &'a Location>) {
         let files: HashSet<&Location> = files.into_iter().collect();
         lock(&self.refused).retain(|file, _| !files.contains(file));
         lock(&self.open).retain(|(file, _), slot| {
-            slot.0.is_forgotten.fetch_or(files.contains(file), Ordering::Relaxed);
+            slot.0
+                .is_forgotten
+                .fetch_or(files.contains(file), Ordering::Relaxed);
             slot.is_in_use()
         });
     }
@@ -258,17 +310,24 @@ impl Files {
         growing: Option<bool>,
     ) -> Result<Arc<StoredFile>, OpenError> {
         if let Some(problem) = lock(&self.refused).get(&resolved).cloned() {
-            return Err(OpenError::File { file: resolved, problem });
+            return Err(OpenError::File {
+                file: resolved,
+                problem,
+            });
         }
         stalls::ensure_answer([resolved.as_path()]).map_err(OpenError::Unresponsive)?;
         drop(library_lock::lock().map_err(OpenError::Unresponsive)?);
         let _working = stalls::working_on(&resolved.as_path().into());
         let slot = self.slot((resolved.clone(), growing))?;
-        // Held while the file is opened, which may take long; other files are opened in the meantime.
+        // Held while the file is opened, which may take long; other files are opened in the
+        // meantime.
         let mut file = lock(&slot.0.file);
         let before = file.upgrade();
         let is_forgotten = slot.0.is_forgotten.swap(false, Ordering::Relaxed);
-        if let Some(same) = before.as_ref().filter(|file| !is_forgotten && file.identity().is_current()) {
+        if let Some(same) = before
+            .as_ref()
+            .filter(|file| !is_forgotten && file.identity().is_current())
+        {
             return Ok(Arc::clone(same));
         }
         let opened = StoredFile::open(resolved, growing, before.as_deref(), self);
@@ -296,7 +355,10 @@ impl Files {
                 "{most} other files are open, which is the limit; raise the limit of open files (`ulimit -n`), or \
                  serve fewer files"
             );
-            return Err(OpenError::File { file: key.0, problem });
+            return Err(OpenError::File {
+                file: key.0,
+                problem,
+            });
         }
         Ok(open.entry(key).or_default().clone())
     }

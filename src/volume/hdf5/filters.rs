@@ -1,10 +1,11 @@
 //! Decodes filtered chunks without the library and outside its lock.
 //!
-//! A dataset's filters are parsed once into a [`Pipeline`]. If a filter or its parameters are not supported here, the
-//! dataset is read through the library. Each filter has its own module, whose `decode` gets the stored bytes and a
-//! limit for the decoded size: sizes stated in a chunk are checked against this limit before memory is allocated.
-//! Formats: the HDF5 File Format Specification, "Data Storage – Filter Pipeline Message", the library's own filters,
-//! and those registered with The HDF Group. The filter modules do not depend on HDF5.
+//! A dataset's filters are parsed once into a [`Pipeline`]. If a filter or its parameters are not
+//! supported here, the dataset is read through the library. Each filter has its own module, whose
+//! `decode` gets the stored bytes and a limit for the decoded size: sizes stated in a chunk are
+//! checked against this limit before memory is allocated. Formats: the HDF5 File Format
+//! Specification, "Data Storage – Filter Pipeline Message", the library's own filters, and those
+//! registered with The HDF Group. The filter modules do not depend on HDF5.
 
 mod bits;
 mod bitshuffle;
@@ -48,9 +49,16 @@ pub(super) enum DecodeError {
 }
 
 impl DecodeError {
-    /// Whether the stream is well-formed but its checksum or length is wrong: a prefix of the chunk cannot be trusted.
+    /// Whether the stream is well-formed but its checksum or length is wrong: a prefix of the chunk
+    /// cannot be trusted.
     pub(super) fn is_corrupt(&self) -> bool {
-        matches!(self, DecodeError::Broken { problem: Broken { corrupt: true, .. }, .. })
+        matches!(
+            self,
+            DecodeError::Broken {
+                problem: Broken { corrupt: true, .. },
+                ..
+            }
+        )
     }
 }
 
@@ -75,12 +83,16 @@ const FILTERS: &[Filter] = &[
     filter::<3>("fletcher32", |_| boxed(fletcher32::Fletcher32)),
     filter::<4>("szip", |values| boxed(szip::Parameters::new(values)?)),
     filter::<5>("nbit", |values| boxed(nbit::Parameters::new(values)?)),
-    filter::<6>("scaleoffset", |values| boxed(scaleoffset::Parameters::new(values)?)),
+    filter::<6>("scaleoffset", |values| {
+        boxed(scaleoffset::Parameters::new(values)?)
+    }),
     filter::<307>("bzip2", |_| boxed(Plain(bzip2::decode))),
     filter::<32000>("lzf", |_| boxed(Plain(lzf::decode))),
     filter::<32001>("blosc", |_| boxed(Plain(blosc::decode))),
     filter::<32004>("lz4", |_| boxed(Plain(lz4::decode))),
-    filter::<32008>("bitshuffle", |values| boxed(bitshuffle::Parameters::new(values)?)),
+    filter::<32008>("bitshuffle", |values| {
+        boxed(bitshuffle::Parameters::new(values)?)
+    }),
     filter::<32015>("zstd", |_| boxed(Plain(zstd::decode))),
     filter::<32022>("bitgroom", |_| boxed(Rounded)),
     filter::<32023>("granular_bitround", |_| boxed(Rounded)),
@@ -88,15 +100,24 @@ const FILTERS: &[Filter] = &[
 ];
 
 const fn filter<const ID: i32>(name: &'static str, parse: Parse) -> Filter {
-    Filter { id: ID, name, parse, register: library::register::<Numbered<ID>> }
+    Filter {
+        id: ID,
+        name,
+        parse,
+        register: library::register::<Numbered<ID>>,
+    }
 }
 
 /// The least number of a filter that is not the library's own.
 const FOREIGN: i32 = 256;
 
-/// Makes the library decode with these filters what it reads itself, as far as they are not its own.
+/// Makes the library decode with these filters what it reads itself, as far as they are not its
+/// own.
 pub(super) fn register() -> hdf5::Result<()> {
-    FILTERS.iter().filter(|filter| filter.id >= FOREIGN).try_for_each(|filter| (filter.register)())
+    FILTERS
+        .iter()
+        .filter(|filter| filter.id >= FOREIGN)
+        .try_for_each(|filter| (filter.register)())
 }
 
 /// The filter with this number, for the library.
@@ -105,8 +126,9 @@ struct Numbered<const ID: i32>;
 impl<const ID: i32> ForeignFilter for Numbered<ID> {
     const ID: i32 = ID;
 
-    /// The library does not say how long a chunk is: up to 64 MiB, or 16 times as long as it is stored, is decoded. At most
-    /// 1 GiB: decoders allocate what they may fill, and the process ends if it cannot have that.
+    /// The library does not say how long a chunk is: up to 64 MiB, or 16 times as long as it is
+    /// stored, is decoded. At most 1 GiB: decoders allocate what they may fill, and the process
+    /// ends if it cannot have that.
     fn decode(parameters: &[u32], stored: &[u8]) -> Option<Vec<u8>> {
         let filter = FILTERS.iter().find(|filter| filter.id == ID)?;
         let limit = stored.len().saturating_mul(16).clamp(64 << 20, 1 << 30);
@@ -116,7 +138,8 @@ impl<const ID: i32> ForeignFilter for Numbered<ID> {
 
 const DEFLATE: i32 = 1;
 
-/// Names for messages: of filters that are not decoded here, and one that users know by another name.
+/// Names for messages: of filters that are not decoded here, and one that users know by another
+/// name.
 const NAMES: &[(i32, &str)] = &[
     (DEFLATE, "deflate (gzip)"),
     (32013, "zfp"),
@@ -149,11 +172,21 @@ struct Rounded;
 
 impl Decoder for Rounded {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        self.decode_first(Cow::Borrowed(bytes), limit, limit).map(Cow::into_owned)
+        self.decode_first(Cow::Borrowed(bytes), limit, limit)
+            .map(Cow::into_owned)
     }
 
-    fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, _needed: usize) -> Result<Bytes<'a>, Broken> {
-        if bytes.len() > limit { Err("it is longer than a chunk".into()) } else { Ok(bytes) }
+    fn decode_first<'a>(
+        &self,
+        bytes: Bytes<'a>,
+        limit: usize,
+        _needed: usize,
+    ) -> Result<Bytes<'a>, Broken> {
+        if bytes.len() > limit {
+            Err("it is longer than a chunk".into())
+        } else {
+            Ok(bytes)
+        }
     }
 
     fn bound(&self, before: usize, _size: usize) -> usize {
@@ -167,7 +200,10 @@ impl Decoder for Rounded {
 
 /// The filter for messages: its name and its registered number.
 pub(super) fn describe(filter: &FilterSpec) -> String {
-    let known = NAMES.iter().copied().chain(FILTERS.iter().map(|known| (known.id, known.name)));
+    let known = NAMES
+        .iter()
+        .copied()
+        .chain(FILTERS.iter().map(|known| (known.id, known.name)));
     let name = match known.into_iter().find(|(id, _)| *id == filter.id) {
         Some((_, name)) => name,
         None if filter.name.is_empty() => "without a name",
@@ -180,14 +216,24 @@ pub(super) fn describe(filter: &FilterSpec) -> String {
 ///
 /// # Errors
 /// If a filter is not supported here, or the chunk is damaged.
-pub fn decode_chunk(filters: &[FilterSpec], stored: &[u8], size: usize) -> Result<Vec<u8>, ReadError> {
+pub fn decode_chunk(
+    filters: &[FilterSpec],
+    stored: &[u8],
+    size: usize,
+) -> Result<Vec<u8>, ReadError> {
     let place = || "a chunk in memory".to_owned();
     let pipeline = Pipeline::new(filters).ok_or_else(|| {
         let names: Vec<String> = filters.iter().map(describe).collect();
-        ReadError::MissingFilter { place: place(), filter: names.join(" with ") }
+        ReadError::MissingFilter {
+            place: place(),
+            filter: names.join(" with "),
+        }
     })?;
     let decoded = pipeline.decode(stored, 0, size, size);
-    decoded.map_err(|e| ReadError::Damaged { place: place(), problem: e.to_string() })
+    decoded.map_err(|e| ReadError::Damaged {
+        place: place(),
+        problem: e.to_string(),
+    })
 }
 
 /// The filters of a dataset in the order in which they were applied, all of them supported here.
@@ -201,7 +247,11 @@ impl Pipeline {
             let filter = FILTERS.iter().find(|filter| filter.id == spec.id)?;
             Some((filter, (filter.parse)(&spec.values)?))
         };
-        filters.iter().map(stage).collect::<Option<_>>().map(Pipeline)
+        filters
+            .iter()
+            .map(stage)
+            .collect::<Option<_>>()
+            .map(Pipeline)
     }
 
     /// Whether deflate is the only filter.
@@ -211,14 +261,17 @@ impl Pipeline {
 
     /// An upper bound for the stored length of a chunk of `size` decoded bytes.
     pub(super) fn most_stored(&self, size: usize) -> usize {
-        self.0.iter().fold(size, |before, (_, decoder)| decoder.bound(before, size))
+        self.0
+            .iter()
+            .fold(size, |before, (_, decoder)| decoder.bound(before, size))
     }
 
-    /// Decodes one stored chunk of `size` decoded bytes: whole, or at least the first `wanted` bytes if that is
-    /// cheaper.
+    /// Decodes one stored chunk of `size` decoded bytes: whole, or at least the first `wanted`
+    /// bytes if that is cheaper.
     ///
-    /// A set bit in `mask` means that the filter at that position was skipped for this chunk. If the result is shorter
-    /// than `size`, the checksums of the compressors (zlib's Adler-32) were not verified, only fletcher32.
+    /// A set bit in `mask` means that the filter at that position was skipped for this chunk. If
+    /// the result is shorter than `size`, the checksums of the compressors (zlib's Adler-32) were
+    /// not verified, only fletcher32.
     pub(super) fn decode(
         &self,
         stored: &[u8],
@@ -241,12 +294,18 @@ impl Pipeline {
         for (filter, decoder, limit, needed) in used.into_iter().rev() {
             bytes = decoder
                 .decode_first(bytes, limit, needed)
-                .map_err(|problem| DecodeError::Broken { filter: filter.name, problem })?;
+                .map_err(|problem| DecodeError::Broken {
+                    filter: filter.name,
+                    problem,
+                })?;
         }
         if bytes.len() == size || (enough..size).contains(&bytes.len()) {
             Ok(bytes.into_owned())
         } else {
-            Err(DecodeError::Length { found: bytes.len(), expected: size })
+            Err(DecodeError::Length {
+                found: bytes.len(),
+                expected: size,
+            })
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The chunk grid of a dataset: which chunks a box intersects, and which part of the box lies in each.
+//! The chunk grid of a dataset: which chunks a box intersects, and which part of the box lies in
+//! each.
 //!
-//! Pure arithmetic on positions of five numbers, slowest axis first. Datasets of lower rank are padded with leading
-//! axes of extent 1. Data that is not chunked counts as one chunk.
+//! Pure arithmetic on positions of five numbers, slowest axis first. Datasets of lower rank are
+//! padded with leading axes of extent 1. Data that is not chunked counts as one chunk.
 
 /// The highest supported rank.
 pub(super) const RANK: usize = 5;
@@ -12,16 +13,18 @@ pub(super) type Position = [u64; RANK];
 /// Pads to [`RANK`] axes: the last axes are `given`, the others are `before`.
 pub(super) fn padded(given: &[u64], before: u64) -> Position {
     let mut all = [before; RANK];
-    all.iter_mut().rev().zip(given.iter().rev()).for_each(|(place, value)| *place = *value);
+    all.iter_mut()
+        .rev()
+        .zip(given.iter().rev())
+        .for_each(|(place, value)| *place = *value);
     all
 }
 
 /// The index of a position in a dense array of this shape; saturates.
 pub(super) fn linear(shape: &Position, position: &Position) -> u64 {
-    shape
-        .iter()
-        .zip(position)
-        .fold(0, |index, (extent, at)| index.saturating_mul(*extent).saturating_add(*at))
+    shape.iter().zip(position).fold(0, |index, (extent, at)| {
+        index.saturating_mul(*extent).saturating_add(*at)
+    })
 }
 
 /// A non-empty box of a dataset, in stored axis order.
@@ -55,25 +58,45 @@ pub(super) struct Stripes {
 
 impl Stripes {
     /// All positions of an axis.
-    pub const WHOLE: Stripes = Stripes { start: 0, stride: 1, count: 1, block: u64::MAX };
+    pub const WHOLE: Stripes = Stripes {
+        start: 0,
+        stride: 1,
+        count: 1,
+        block: u64::MAX,
+    };
 
-    /// The blocks within a range, clipped to it: the first position and the length of each, of at most the first `most`.
+    /// The blocks within a range, clipped to it: the first position and the length of each, of at
+    /// most the first `most`.
     pub fn within(&self, first: u64, length: u64, most: usize) -> Vec<(u64, u64)> {
         let Self { start, count, .. } = *self;
         let stride = self.stride.max(1);
         // Blocks without gaps between them are one.
         let (count, block) = match self.block >= stride {
-            true => (count.min(1), stride.saturating_mul(count.saturating_sub(1)).saturating_add(self.block)),
+            true => (
+                count.min(1),
+                stride
+                    .saturating_mul(count.saturating_sub(1))
+                    .saturating_add(self.block),
+            ),
             false => (count, self.block),
         };
         let end = first.saturating_add(length);
-        let before = first.saturating_sub(start.saturating_add(block).saturating_sub(1)).div_ceil(stride);
-        let begins = (before..count).map(|number| start.saturating_add(number.saturating_mul(stride)));
+        let before = first
+            .saturating_sub(start.saturating_add(block).saturating_sub(1))
+            .div_ceil(stride);
+        let begins =
+            (before..count).map(|number| start.saturating_add(number.saturating_mul(stride)));
         let clipped = begins.take_while(|begin| *begin < end).map(|begin| {
             let from = begin.max(first);
-            (from, begin.saturating_add(block).min(end).saturating_sub(from))
+            (
+                from,
+                begin.saturating_add(block).min(end).saturating_sub(from),
+            )
         });
-        clipped.filter(|(_, length)| *length > 0).take(most).collect()
+        clipped
+            .filter(|(_, length)| *length > 0)
+            .take(most)
+            .collect()
     }
 }
 
@@ -105,7 +128,10 @@ pub(super) struct Grid {
 impl Grid {
     /// A chunk extent of 0 is treated as 1.
     pub fn new(shape: &[u64], chunk: &[u64]) -> Self {
-        Self { shape: padded(shape, 1), chunk: padded(chunk, 1).map(|extent| extent.max(1)) }
+        Self {
+            shape: padded(shape, 1),
+            chunk: padded(chunk, 1).map(|extent| extent.max(1)),
+        }
     }
 
     pub fn shape(&self) -> &Position {
@@ -119,7 +145,9 @@ impl Grid {
 
     /// The number of voxels in a whole chunk; saturates.
     pub fn voxels(&self) -> u64 {
-        self.chunk.iter().fold(1, |product, extent| product.saturating_mul(*extent))
+        self.chunk
+            .iter()
+            .fold(1, |product, extent| product.saturating_mul(*extent))
     }
 
     /// The number of chunks along each axis.
@@ -129,7 +157,9 @@ impl Grid {
 
     /// The total number of chunks; saturates.
     pub fn chunks(&self) -> u64 {
-        self.counts().iter().fold(1, |product, count| product.saturating_mul(*count))
+        self.counts()
+            .iter()
+            .fold(1, |product, count| product.saturating_mul(*count))
     }
 
     /// The number of a chunk, counted in stored order.
@@ -174,7 +204,8 @@ impl Grid {
     pub fn chunks_of(&self, stored: &StoredBox) -> impl Iterator<Item = Position> + use<> {
         let last = stored.last();
         let first: Position = std::array::from_fn(|axis| stored.start[axis] / self.chunk[axis]);
-        let counts: Position = std::array::from_fn(|axis| last[axis] / self.chunk[axis] - first[axis] + 1);
+        let counts: Position =
+            std::array::from_fn(|axis| last[axis] / self.chunk[axis] - first[axis] + 1);
         (0..counts.iter().product()).map(move |number: u64| {
             let mut at = first;
             let mut rest = number;
@@ -189,7 +220,8 @@ impl Grid {
     /// How many chunks a box intersects.
     pub fn chunk_count_of(&self, stored: &StoredBox) -> u64 {
         let last = stored.last();
-        let along = |axis: usize| last[axis] / self.chunk[axis] - stored.start[axis] / self.chunk[axis] + 1;
+        let along =
+            |axis: usize| last[axis] / self.chunk[axis] - stored.start[axis] / self.chunk[axis] + 1;
         (0..RANK).map(along).fold(1, u64::saturating_mul)
     }
 
@@ -197,7 +229,8 @@ impl Grid {
     pub fn touches(&self, stored: &StoredBox, at: &Position) -> bool {
         let last = stored.last();
         (0..RANK).all(|axis| {
-            (stored.start[axis] / self.chunk[axis]..=last[axis] / self.chunk[axis]).contains(&at[axis])
+            (stored.start[axis] / self.chunk[axis]..=last[axis] / self.chunk[axis])
+                .contains(&at[axis])
         })
     }
 
@@ -223,7 +256,10 @@ mod tests {
     }
 
     fn stored(start: [u64; 3], count: [u64; 3]) -> StoredBox {
-        StoredBox { start: padded(&start, 0), count: padded(&count, 1) }
+        StoredBox {
+            start: padded(&start, 0),
+            count: padded(&count, 1),
+        }
     }
 
     #[test]
@@ -231,10 +267,24 @@ mod tests {
         let wanted = stored([3, 7, 0], [2, 2, 17]);
         let chunks: Vec<Position> = grid().chunks_of(&wanted).collect();
         assert_eq!(chunks.len(), 8);
-        assert_eq!((chunks[0], chunks[1], chunks[7]), ([0; 5], [0, 0, 0, 0, 1], [0, 0, 1, 1, 1]));
-        assert_eq!(chunks.iter().map(|at| grid().number(at)).collect::<Vec<_>>(), [0, 1, 2, 3, 6, 7, 8, 9]);
+        assert_eq!(
+            (chunks[0], chunks[1], chunks[7]),
+            ([0; 5], [0, 0, 0, 0, 1], [0, 0, 1, 1, 1])
+        );
+        assert_eq!(
+            chunks
+                .iter()
+                .map(|at| grid().number(at))
+                .collect::<Vec<_>>(),
+            [0, 1, 2, 3, 6, 7, 8, 9]
+        );
         let parts = chunks.iter().map(|at| grid().part_of(at, &wanted));
-        assert_eq!(parts.map(|part| part.count.iter().product::<u64>()).sum::<u64>(), 2 * 2 * 17);
+        assert_eq!(
+            parts
+                .map(|part| part.count.iter().product::<u64>())
+                .sum::<u64>(),
+            2 * 2 * 17
+        );
     }
 
     #[test]
@@ -263,16 +313,26 @@ mod tests {
             (0, 2, 0, 1),
         ];
         for (start, stride, count, block) in all {
-            let stripes = Stripes { start, stride, count, block };
+            let stripes = Stripes {
+                start,
+                stride,
+                count,
+                block,
+            };
             let has = |at: u64| {
                 (0..count.min(40)).any(|number| {
                     let begin = start + number * stride;
                     (begin..begin.saturating_add(block)).contains(&at)
                 })
             };
-            for (first, length) in (0..20).flat_map(|first| (1..20).map(move |length| (first, length))) {
+            for (first, length) in
+                (0..20).flat_map(|first| (1..20).map(move |length| (first, length)))
+            {
                 let runs = stripes.within(first, length, usize::MAX);
-                let found: Vec<u64> = runs.iter().flat_map(|(start, count)| *start..start + count).collect();
+                let found: Vec<u64> = runs
+                    .iter()
+                    .flat_map(|(start, count)| *start..start + count)
+                    .collect();
                 let expected: Vec<u64> = (first..first + length).filter(|at| has(*at)).collect();
                 assert_eq!(found, expected, "{stripes:?} in {length} from {first}");
             }
@@ -283,7 +343,12 @@ mod tests {
     fn chunks_outside_are_told_from_those_within() {
         assert_eq!(grid().beginning_at(&[8, 16, 16]), [0, 0, 2, 2, 1]);
         assert!(grid().holds(&[0, 0, 2, 2, 1]));
-        for outside in [[0, 0, 3, 0, 0], [0, 0, 0, 0, 2], [1, 0, 0, 0, 0], [0, 0, 0, u64::MAX, 0]] {
+        for outside in [
+            [0, 0, 3, 0, 0],
+            [0, 0, 0, 0, 2],
+            [1, 0, 0, 0, 0],
+            [0, 0, 0, u64::MAX, 0],
+        ] {
             assert!(!grid().holds(&outside), "{outside:?}");
         }
     }
@@ -293,7 +358,10 @@ mod tests {
         assert_eq!(grid().chunks(), 3 * 3 * 2);
         for number in 0..grid().chunks() {
             let at = grid().numbered(number);
-            assert!(grid().holds(&at) && grid().number(&at) == number, "{number}: {at:?}");
+            assert!(
+                grid().holds(&at) && grid().number(&at) == number,
+                "{number}: {at:?}"
+            );
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Files that are open in libhdf5, and datasets in them.
 //!
-//! A file that is open in the library takes more than half a MiB, whatever its settings: the hash table of its metadata
-//! cache alone has 512 KiB. Once the datasets have been described and their chunk indexes read, hardly any request needs the
-//! library. So only the files used last stay open in it; another one is opened again when it is needed, from the
-//! descriptor that it was opened from first. A growing file stays open: it is served as of the time when it was opened.
+//! A file that is open in the library takes more than half a MiB, whatever its settings: the hash
+//! table of its metadata cache alone has 512 KiB. Once the datasets have been described and their
+//! chunk indexes read, hardly any request needs the library. So only the files used last stay open
+//! in it; another one is opened again when it is needed, from the descriptor that it was opened
+//! from first. A growing file stays open: it is served as of the time when it was opened.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -36,7 +37,11 @@ impl Handles {
         filters::register()?;
         let file = library::open_file(admission)?;
         let root = file.group("/")?;
-        Ok(Arc::new(Self { file, root, datasets: Mutex::new(LruCache::new(MAX_DATASETS)) }))
+        Ok(Arc::new(Self {
+            file,
+            root,
+            datasets: Mutex::new(LruCache::new(MAX_DATASETS)),
+        }))
     }
 
     /// A dataset of those that stay open, or opened now. The caller holds the library's lock.
@@ -78,7 +83,8 @@ impl LastUsed {
 
 /// The handles of one file, opened when they are needed.
 ///
-/// The library's lock comes before all locks here: some callers hold it already, and even a copy of a handle takes it.
+/// The library's lock comes before all locks here: some callers hold it already, and even a copy of
+/// a handle takes it.
 #[derive(Debug)]
 pub(super) struct OnDemand {
     admission: Arc<Admission>,
@@ -90,12 +96,21 @@ pub(super) struct OnDemand {
 
 impl OnDemand {
     /// Opens the file.
-    pub fn open(admission: &Arc<Admission>, growing: bool, last_used: &Arc<LastUsed>) -> Result<Self> {
+    pub fn open(
+        admission: &Arc<Admission>,
+        growing: bool,
+        last_used: &Arc<LastUsed>,
+    ) -> Result<Self> {
         let handles = Handles::open(admission)?;
         let open = Mutex::new(Arc::downgrade(&handles));
         last_used.note(&handles);
         let (admission, last_used) = (Arc::clone(admission), Arc::clone(last_used));
-        Ok(Self { admission, open, last_used, _always: growing.then_some(handles) })
+        Ok(Self {
+            admission,
+            open,
+            last_used,
+            _always: growing.then_some(handles),
+        })
     }
 
     /// The file, which stays open in the library until this is dropped.
@@ -153,7 +168,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.h5");
         let file = hdf5::File::create(&path).unwrap();
-        file.new_dataset::<u8>().shape((4, 4)).create("raw").unwrap();
+        file.new_dataset::<u8>()
+            .shape((4, 4))
+            .create("raw")
+            .unwrap();
         file.close().unwrap();
         let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
         let opener = Opener {

@@ -1,8 +1,9 @@
-//! Identifies a file or an object in its current state, to detect that it was replaced or modified; and what it contributes
-//! to keys.
+//! Identifies a file or an object in its current state, to detect that it was replaced or modified;
+//! and what it contributes to keys.
 //!
-//! Whether a file has changed is told by its path and state. Keys of tiles are made from the same, or from the file's
-//! contents if those have been identified ([`ContentId`]): then copies of a file have the same keys.
+//! Whether a file has changed is told by its path and state. Keys of tiles are made from the same,
+//! or from the file's contents if those have been identified ([`ContentId`]): then copies of a file
+//! have the same keys.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -22,14 +23,15 @@ use crate::store::{Location, Object, Store, Version};
 pub struct ContentId(Fingerprint);
 
 impl ContentId {
-    /// From what tells the contents: a digest of all bytes, or what a server says of an object, such as its ETag and
-    /// length.
+    /// From what tells the contents: a digest of all bytes, or what a server says of an object,
+    /// such as its ETag and length.
     pub fn digest(telling: &impl Hash) -> Self {
         Self(Fingerprint::digest(telling))
     }
 }
 
-/// What files contribute to a key, in any order, and the rules of access that protect what is made from them.
+/// What files contribute to a key, in any order, and the rules of access that protect what is made
+/// from them.
 #[derive(Debug)]
 pub struct KeyOf<'a> {
     files: Vec<&'a FileIdentity>,
@@ -38,14 +40,20 @@ pub struct KeyOf<'a> {
 
 impl<'a> KeyOf<'a> {
     /// Of these files under these rules; `None`: they are public.
-    pub fn files(files: impl IntoIterator<Item = &'a FileIdentity>, access: Option<Fingerprint>) -> Self {
-        Self { files: files.into_iter().collect(), access }
+    pub fn files(
+        files: impl IntoIterator<Item = &'a FileIdentity>,
+        access: Option<Fingerprint>,
+    ) -> Self {
+        Self {
+            files: files.into_iter().collect(),
+            access,
+        }
     }
 }
 
 impl Hash for KeyOf<'_> {
-    /// If contents are identified, only these count, and the names of missing files. Other identities are then those of
-    /// symbolic links that lead to these files.
+    /// If contents are identified, only these count, and the names of missing files. Other
+    /// identities are then those of symbolic links that lead to these files.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self { files, access } = self;
         // Keys of what is public are those of earlier versions.
@@ -60,16 +68,17 @@ impl Hash for KeyOf<'_> {
     }
 }
 
-/// A file in one state: location, device, inode, length and modification time. If any of these differs, the contents may
-/// have changed; an edit that preserves length and modification time is not detected.
+/// A file in one state: location, device, inode, length and modification time. If any of these
+/// differs, the contents may have changed; an edit that preserves length and modification time is
+/// not detected.
 ///
 /// A missing file has an identity too, which changes when the file appears.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIdentity {
     location: Location,
     state: State,
-    /// If it was opened as a file that is being written, which may grow while it is open: the same in all states of the file
-    /// in which it has only grown.
+    /// If it was opened as a file that is being written, which may grow while it is open: the same
+    /// in all states of the file in which it has only grown.
     growth: Option<Fingerprint>,
     /// `None`: unknown, or keys are not made from it.
     content: Option<ContentId>,
@@ -92,20 +101,26 @@ struct FileState {
 }
 
 impl FileIdentity {
-    /// The device and inode of a file; its length in bytes, and when it was modified, in milliseconds since 1970. `None` for
-    /// objects in stores, and if it is missing.
+    /// The device and inode of a file; its length in bytes, and when it was modified, in
+    /// milliseconds since 1970. `None` for objects in stores, and if it is missing.
     pub fn length_and_time(&self) -> Option<((u64, u64), (u64, i64))> {
-        let State::File(file) = self.state else { return None };
+        let State::File(file) = self.state else {
+            return None;
+        };
         let seconds = file.modified_seconds.saturating_mul(1000);
         let modified = seconds.saturating_add(file.modified_nanoseconds / 1_000_000);
         Some(((file.device, file.inode), (file.length, modified)))
     }
 
-    /// The file (of any type) or object at a location in its current state; symbolic links are resolved.
+    /// The file (of any type) or object at a location in its current state; symbolic links are
+    /// resolved.
     pub fn from_location(location: &Location, store: &Store) -> io::Result<Self> {
         match location {
             Location::Path(path) => Self::of_path(path),
-            Location::Object(address) => store.open(address).map(Self::of_object).map_err(io::Error::other),
+            Location::Object(address) => store
+                .open(address)
+                .map(Self::of_object)
+                .map_err(io::Error::other),
         }
     }
 
@@ -121,11 +136,12 @@ impl FileIdentity {
         Self::in_state(path.into(), State::File(FileState::from_metadata(metadata)))
     }
 
-    /// The file at a path whose symbolic links are kept, so that the identity changes when a link is redirected.
+    /// The file at a path whose symbolic links are kept, so that the identity changes when a link
+    /// is redirected.
     pub(super) fn unopened(path: &Path) -> Self {
-        let state = path
-            .metadata()
-            .map_or(State::Missing, |metadata| State::File(FileState::from_metadata(&metadata)));
+        let state = path.metadata().map_or(State::Missing, |metadata| {
+            State::File(FileState::from_metadata(&metadata))
+        });
         Self::in_state(path.into(), state)
     }
 
@@ -141,7 +157,12 @@ impl FileIdentity {
     }
 
     fn in_state(location: Location, state: State) -> Self {
-        Self { location, state, growth: None, content: None }
+        Self {
+            location,
+            state,
+            growth: None,
+            content: None,
+        }
     }
 
     /// This identity, of a file that may grow while it is open.
@@ -162,19 +183,27 @@ impl FileIdentity {
 
     /// This identity, of a file that has only grown since `before`, if that is known.
     pub(super) fn continuing(self, before: Option<&Self>) -> Self {
-        Self { growth: before.map_or(self.growth, |before| before.growth), ..self }
+        Self {
+            growth: before.map_or(self.growth, |before| before.growth),
+            ..self
+        }
     }
 
     /// Whether the file was modified within this time before now, as far as its clock says.
     pub fn was_modified_within(&self, time: Duration) -> bool {
         let (seconds, _) = self.modified();
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         seconds.saturating_add_unsigned(time.as_secs()) >= since.as_secs().cast_signed()
     }
 
     /// This identity with a digest of the contents, from which keys are then made.
     pub(super) fn containing(self, content: ContentId) -> Self {
-        Self { content: Some(content), ..self }
+        Self {
+            content: Some(content),
+            ..self
+        }
     }
 
     /// Where it is, with symbolic links resolved unless made by `at`.
@@ -222,7 +251,8 @@ impl FileIdentity {
         }
     }
 
-    /// Whether the file at this path is unchanged. Queries the file system; the state of an object is the one last seen.
+    /// Whether the file at this path is unchanged. Queries the file system; the state of an object
+    /// is the one last seen.
     pub fn is_current(&self) -> bool {
         if let State::Object(object) = &self.state {
             return object.is_current();
@@ -235,10 +265,15 @@ impl FileIdentity {
         }
     }
 
-    /// Whether it is a growing file in whose place is another one, or a shorter one. Queries the file system.
+    /// Whether it is a growing file in whose place is another one, or a shorter one. Queries the
+    /// file system.
     pub fn was_rewritten(&self) -> bool {
         let _reading = stalls::reading(&self.path().into(), library_lock::is_held_here());
-        self.is_growing() && !self.path().metadata().is_ok_and(|metadata| self.is_of_grown(&metadata))
+        self.is_growing()
+            && !self
+                .path()
+                .metadata()
+                .is_ok_and(|metadata| self.is_of_grown(&metadata))
     }
 
     /// Whether this metadata is that of the unchanged file.
@@ -248,13 +283,17 @@ impl FileIdentity {
 
     /// Whether this metadata is that of the same file, unchanged or grown.
     pub(super) fn is_of_grown(&self, metadata: &std::fs::Metadata) -> bool {
-        let State::File(then) = &self.state else { return false };
+        let State::File(then) = &self.state else {
+            return false;
+        };
         then.grows_to(&FileState::from_metadata(metadata))
     }
 
     /// Whether it is the same file as `before`, which has grown since, or not changed.
     pub(super) fn has_grown_from(&self, before: &Self) -> bool {
-        let (State::File(now), State::File(then)) = (&self.state, &before.state) else { return false };
+        let (State::File(now), State::File(then)) = (&self.state, &before.state) else {
+            return false;
+        };
         then.grows_to(now)
     }
 
@@ -287,8 +326,8 @@ impl FileState {
 }
 
 impl Hash for FileIdentity {
-    /// Omits the device number: it may differ after a reboot or on another machine that mounts the same disk, and the
-    /// cached tiles would be lost.
+    /// Omits the device number: it may differ after a reboot or on another machine that mounts the
+    /// same disk, and the cached tiles would be lost.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         if let Some(content) = self.content {
             return content.hash(hasher);
@@ -307,7 +346,12 @@ impl Hash for FileIdentity {
 
 #[cfg(target_os = "linux")]
 fn forget(file: &std::fs::File) -> io::Result<()> {
-    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+    Ok(rustix::fs::fadvise(
+        file,
+        0,
+        None,
+        rustix::fs::Advice::DontNeed,
+    )?)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -323,7 +367,8 @@ mod tests {
 
     fn touch(path: &Path, seconds: u64) {
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+            .unwrap();
     }
 
     #[test]
@@ -335,14 +380,18 @@ mod tests {
         let identity = FileIdentity::of_path(&path).unwrap();
         assert!(identity.is_current());
         assert_eq!(
-            FileIdentity::of_path(&place.path().join("../").join(place.path()).join("a.h5")).unwrap(),
+            FileIdentity::of_path(&place.path().join("../").join(place.path()).join("a.h5"))
+                .unwrap(),
             identity
         );
         // Edited in place, then the modification time is restored.
         fs::write(&path, "two").unwrap();
         assert!(!identity.is_current());
         touch(&path, 1000);
-        assert!(identity.is_current(), "an edit that keeps length and time cannot be seen");
+        assert!(
+            identity.is_current(),
+            "an edit that keeps length and time cannot be seen"
+        );
         // Replaced by a file of the same length and time.
         fs::write(&other, "ten").unwrap();
         touch(&other, 1000);
@@ -360,21 +409,41 @@ mod tests {
             FileIdentity::of_path(&place.path().join(name)).unwrap()
         };
         let (one, two) = (ContentId::digest(&1), ContentId::digest(&2));
-        let key = |files: &[&FileIdentity]| Fingerprint::digest(&KeyOf::files(files.iter().copied(), None));
-        let (a, b) = (file("a", "").containing(one), file("b", "longer").containing(one));
+        let key = |files: &[&FileIdentity]| {
+            Fingerprint::digest(&KeyOf::files(files.iter().copied(), None))
+        };
+        let (a, b) = (
+            file("a", "").containing(one),
+            file("b", "longer").containing(one),
+        );
         let other = file("c", "").containing(two);
-        assert_eq!((key(&[&a]), Fingerprint::digest(&a)), (key(&[&b]), Fingerprint::digest(&b)));
+        assert_eq!(
+            (key(&[&a]), Fingerprint::digest(&a)),
+            (key(&[&b]), Fingerprint::digest(&b))
+        );
         assert_ne!(key(&[&a]), key(&[&other]));
         assert_eq!(key(&[&a, &other]), key(&[&other, &b, &file("link", "")]));
-        let under = |rule: i32| Fingerprint::digest(&KeyOf::files([&a], Some(Fingerprint::digest(&rule))));
-        assert!(key(&[&a]) != under(1) && under(1) != under(2), "rules of access count, too");
+        let under =
+            |rule: i32| Fingerprint::digest(&KeyOf::files([&a], Some(Fingerprint::digest(&rule))));
+        assert!(
+            key(&[&a]) != under(1) && under(1) != under(2),
+            "rules of access count, too"
+        );
         let missing = |folder: &str| FileIdentity::missing(&Path::new(folder).join("gone.raw"));
         assert_eq!(key(&[&a, &missing("/x")]), key(&[&b, &missing("/y")]));
         assert_ne!(key(&[&a, &missing("/x")]), key(&[&a]));
         let (d, e) = (file("d", ""), file("e", ""));
-        assert_ne!(key(&[&d]), key(&[&e]), "paths count as long as contents are unknown");
+        assert_ne!(
+            key(&[&d]),
+            key(&[&e]),
+            "paths count as long as contents are unknown"
+        );
         let set = std::collections::BTreeSet::from([d.clone(), e.clone()]);
-        assert_eq!(key(&[&d, &e]), Fingerprint::digest(&set), "as in caches of earlier versions");
+        assert_eq!(
+            key(&[&d, &e]),
+            Fingerprint::digest(&set),
+            "as in caches of earlier versions"
+        );
     }
 
     #[test]
@@ -392,8 +461,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.h5");
         fs::write(&path, "now").unwrap();
-        let lately =
-            |path: &Path| FileIdentity::of_path(path).unwrap().was_modified_within(Duration::from_secs(60));
+        let lately = |path: &Path| {
+            FileIdentity::of_path(path)
+                .unwrap()
+                .was_modified_within(Duration::from_secs(60))
+        };
         assert!(lately(&path));
         touch(&path, 1000);
         assert!(!lately(&path));

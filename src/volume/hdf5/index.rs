@@ -1,11 +1,13 @@
-//! The chunk index of a dataset: the addresses of its chunks, read through the library once, on first use.
+//! The chunk index of a dataset: the addresses of its chunks, read through the library once, on
+//! first use.
 //!
-//! An index takes 24 bytes per chunk and is sorted by chunk number. While one thread reads it, others wait. The index
-//! has a grid and a path, but not its dataset; the dataset adds its name to errors. A known bug of the library
-//! is worked around ([`rotation`]), and a few entries of every index are checked ([`spot_check`]).
+//! An index takes 24 bytes per chunk and is sorted by chunk number. While one thread reads it,
+//! others wait. The index has a grid and a path, but not its dataset; the dataset adds its name to
+//! errors. A known bug of the library is worked around ([`rotation`]), and a few entries of every
+//! index are checked ([`spot_check`]).
 //!
-//! In remote files, version-1 B-trees are read without the library, in one round trip for each level ([`header`],
-//! [`btree`]).
+//! In remote files, version-1 B-trees are read without the library, in one round trip for each
+//! level ([`header`], [`btree`]).
 
 mod btree;
 mod entry;
@@ -44,14 +46,24 @@ pub(super) struct ChunkIndex {
 }
 
 fn find(entries: &[Entry], number: u64) -> Option<Entry> {
-    entries.binary_search_by_key(&number, |entry| entry.number).ok().map(|at| entries[at])
+    entries
+        .binary_search_by_key(&number, |entry| entry.number)
+        .ok()
+        .map(|at| entries[at])
 }
 
 impl ChunkIndex {
     /// Reads nothing yet.
     pub fn new(file: Arc<StoredFile>, object: Arc<str>, grid: Grid) -> Self {
         let (entries, furthest, filling) = Default::default();
-        Self { file, object, grid, entries, furthest, filling }
+        Self {
+            file,
+            object,
+            grid,
+            entries,
+            furthest,
+            filling,
+        }
     }
 
     /// The entry of a chunk; `None` if it was never written.
@@ -69,7 +81,9 @@ impl ChunkIndex {
         let entries = self.entries.get()?;
         Some(self.furthest.get_or_init(|| {
             let places = entries.iter().map(|entry| self.grid.numbered(entry.number));
-            places.fold([0; RANK], |most, at| std::array::from_fn(|axis| most[axis].max(at[axis])))
+            places.fold([0; RANK], |most, at| {
+                std::array::from_fn(|axis| most[axis].max(at[axis]))
+            })
         }))
     }
 
@@ -99,7 +113,11 @@ impl ChunkIndex {
             self.file.handles.dataset(&self.object)
         };
         let handle = &opened.map_err(unreadable)?;
-        let direct = if self.file.bytes.is_remote() { self.read_directly(handle, until)? } else { None };
+        let direct = if self.file.bytes.is_remote() {
+            self.read_directly(handle, until)?
+        } else {
+            None
+        };
         let mut entries = match direct {
             Some(entries) => entries,
             None => self.read_through_library(handle, until)?,
@@ -107,7 +125,12 @@ impl ChunkIndex {
         entries.sort_unstable_by_key(|entry| entry.number);
         entries.shrink_to_fit();
         let _library = library_lock::lock().map_err(ReadError::from)?;
-        SpotCheck { file: &self.file, handle, grid: &self.grid }.run(&entries)?;
+        SpotCheck {
+            file: &self.file,
+            handle,
+            grid: &self.grid,
+        }
+        .run(&entries)?;
         Ok(entries)
     }
 
@@ -128,7 +151,9 @@ impl ChunkIndex {
             read_many: &|ranges| bytes.read_many(ranges, &place),
         };
         match self.tree(handle, &metadata) {
-            Ok(tree) => tree.map(|tree| btree::entries(&metadata, &tree, &self.grid, until)).transpose(),
+            Ok(tree) => tree
+                .map(|tree| btree::entries(&metadata, &tree, &self.grid, until))
+                .transpose(),
             // The library has read this header, so it may be one that only we do not know.
             Err(IndexError::Wrong(problem)) => {
                 tracing::warn!(
@@ -160,13 +185,19 @@ impl ChunkIndex {
         let rotation = Rotation::detect(handle, grid).map_err(unreadable)?;
         let mut entries = Vec::new();
         let visited = handle.chunks_visit(|info| {
-            // HDF5 limits chunks to 4 GiB. An invalid length becomes an error when the chunk is read.
+            // HDF5 limits chunks to 4 GiB. An invalid length becomes an error when the chunk is
+            // read.
             let length = u32::try_from(info.size).unwrap_or(u32::MAX);
             let reported = grid.beginning_at(info.offset);
             let at = rotation.map_or(reported, |rotation| rotation.undone(&reported));
             if grid.holds(&at) {
                 let (number, mask) = (grid.number(&at), info.filter_mask);
-                entries.push(Entry { number, address: info.addr, length, mask });
+                entries.push(Entry {
+                    number,
+                    address: info.addr,
+                    length,
+                    mask,
+                });
             }
             i32::from(entries.len() > MAX_CHUNKS || is_late(until))
         });

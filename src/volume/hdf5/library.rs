@@ -1,8 +1,9 @@
-//! Calls into libhdf5 that the `hdf5` crate does not offer, or that it implements in a way that unusual files can
-//! break.
+//! Calls into libhdf5 that the `hdf5` crate does not offer, or that it implements in a way that
+//! unusual files can break.
 //!
-//! This module and `mapping` contain nearly all `unsafe` code of the project. Every function takes the library's lock,
-//! checks lengths before passing buffers to C, and returns failures as the crate's error.
+//! This module and `mapping` contain nearly all `unsafe` code of the project. Every function takes
+//! the library's lock, checks lengths before passing buffers to C, and returns failures as the
+//! crate's error.
 #![allow(unsafe_code, reason = "calls libhdf5")]
 
 mod address;
@@ -31,7 +32,8 @@ pub(super) use address::{Superblock, header_address, superblock};
 pub(super) use chunk::{RawChunk, is_extensible_array, is_version_1_btree, read_chunk};
 pub use creation::FilterSpec;
 pub(super) use creation::{
-    RawFileEntry, VirtualSource, edge_chunks_are_plain, fill_value, filters, raw_files, virtual_sources,
+    RawFileEntry, VirtualSource, edge_chunks_are_plain, fill_value, filters, raw_files,
+    virtual_sources,
 };
 pub use element::StoredType;
 pub(super) use element::stored_type;
@@ -43,16 +45,18 @@ use self::handle::{Id, c_name, native};
 use super::admission::Admission;
 use crate::volume::VoxelType;
 
-/// How often an SWMR reader reads metadata whose checksum is wrong, because it may be being written. The library waits for
-/// one nanosecond after the first attempt, and twice as long after each further one: 0.27 seconds in total. Its default of
-/// 100 attempts would block every other reader for longer than a lifetime.
+/// How often an SWMR reader reads metadata whose checksum is wrong, because it may be being
+/// written. The library waits for one nanosecond after the first attempt, and twice as long after
+/// each further one: 0.27 seconds in total. Its default of 100 attempts would block every other
+/// reader for longer than a lifetime.
 const SWMR_ATTEMPTS: c_uint = 28;
 
-/// Opens an admitted file for reading, without file locking and, because of our driver, even if it is truncated.
+/// Opens an admitted file for reading, without file locking and, because of our driver, even if it
+/// is truncated.
 ///
-/// Serving part of a file that is still being copied is more useful than refusing it; reads beyond its end fail. Locks
-/// fail on network file systems and would block writers. A file that is being written in single-writer/multiple-reader
-/// mode (SWMR) can only be opened as an SWMR reader.
+/// Serving part of a file that is still being copied is more useful than refusing it; reads beyond
+/// its end fail. Locks fail on network file systems and would block writers. A file that is being
+/// written in single-writer/multiple-reader mode (SWMR) can only be opened as an SWMR reader.
 pub(super) fn open_file(admission: &Admission) -> Result<File> {
     let name = CString::new(admission.own().identity().path().as_os_str().as_bytes())
         .map_err(|_| "its name holds a zero byte")?;
@@ -72,17 +76,20 @@ pub(super) fn open_file(admission: &Admission) -> Result<File> {
     })
 }
 
-/// The environment variable with the search path for raw files, and the value for the folder of the HDF5 file.
+/// The environment variable with the search path for raw files, and the value for the folder of the
+/// HDF5 file.
 const RAW_FILES: (&str, &str) = ("HDF5_EXTFILE_PREFIX", "${ORIGIN}");
 
-/// Makes the library look for raw files in the folder of the HDF5 file that refers to them, and removes the
-/// environment's search paths for virtual sources and external links.
+/// Makes the library look for raw files in the folder of the HDF5 file that refers to them, and
+/// removes the environment's search paths for virtual sources and external links.
 ///
-/// The equivalent dataset access property is not used for the sources of virtual datasets, whose raw files would be
-/// looked up in the working directory. Without this call, virtual datasets whose sources have raw files are refused.
+/// The equivalent dataset access property is not used for the sources of virtual datasets, whose
+/// raw files would be looked up in the working directory. Without this call, virtual datasets whose
+/// sources have raw files are refused.
 ///
 /// # Safety
-/// Changes the environment: call it while the process has one thread, and before the library is initialised.
+/// Changes the environment: call it while the process has one thread, and before the library is
+/// initialised.
 pub unsafe fn look_beside_files() {
     // SAFETY: the caller guarantees that no other thread reads the environment.
     unsafe {
@@ -97,8 +104,8 @@ pub(super) fn looks_beside_files() -> bool {
     std::env::var(RAW_FILES.0).is_ok_and(|value| value == RAW_FILES.1)
 }
 
-/// Opens the dataset that the hard link `name` points to. The library's chunk cache is disabled, because we have our
-/// own.
+/// Opens the dataset that the hard link `name` points to. The library's chunk cache is disabled,
+/// because we have our own.
 pub(super) fn open_dataset(group: &Group, name: &str) -> Result<Dataset> {
     let name = c_name(name)?;
     sync(|| {
@@ -106,12 +113,17 @@ pub(super) fn open_dataset(group: &Group, name: &str) -> Result<Dataset> {
         unsafe {
             let access = Id::new(p::H5Pcreate(*globals::H5P_DATASET_ACCESS))?;
             hdf5::h5check(p::H5Pset_chunk_cache(access.0, 1, 0, 0.0))?;
-            from_id(hdf5::h5check(H5Dopen2(group.id(), name.as_ptr(), access.0))?)
+            from_id(hdf5::h5check(H5Dopen2(
+                group.id(),
+                name.as_ptr(),
+                access.0,
+            ))?)
         }
     })
 }
 
-/// Whether the library finds the object at a path by itself: it follows all links, by its own rules.
+/// Whether the library finds the object at a path by itself: it follows all links, by its own
+/// rules.
 pub(super) fn finds(file: &File, path: &str) -> Result<bool> {
     let path = c_name(path)?;
     // SAFETY: plain call on an open identifier, with a zero-terminated name.
@@ -121,8 +133,9 @@ pub(super) fn finds(file: &File, path: &str) -> Result<bool> {
 
 /// Reads a box of a dataset in stored order, as `voxel` in native byte order.
 ///
-/// `start` and `count` have one number per stored axis. Of complex numbers, the members of these names are read, one after
-/// the other; no names are given for other elements. `into` must be exactly as long as the box.
+/// `start` and `count` have one number per stored axis. Of complex numbers, the members of these
+/// names are read, one after the other; no names are given for other elements. `into` must be
+/// exactly as long as the box.
 pub(super) fn read_box(
     dataset: &Dataset,
     voxel: VoxelType,
@@ -132,7 +145,11 @@ pub(super) fn read_box(
     into: &mut [u8],
 ) -> Result<()> {
     let number = native(voxel)?;
-    let memory = if members.is_empty() { number } else { compound(&number, members)? };
+    let memory = if members.is_empty() {
+        number
+    } else {
+        compound(&number, members)?
+    };
     read_as(dataset, &memory, start, count, into)
 }
 
@@ -146,10 +163,23 @@ pub(super) fn read_as(
 ) -> Result<()> {
     let needed = count.iter().product::<u64>() as usize * memory.size();
     if start.len() != dataset.ndim() || count.len() != dataset.ndim() || into.len() != needed {
-        return Err(format!("a box of {needed} bytes does not fit a buffer of {}", into.len()).into());
+        return Err(format!(
+            "a box of {needed} bytes does not fit a buffer of {}",
+            into.len()
+        )
+        .into());
     }
     // SAFETY: rank and buffer length were checked.
-    unsafe { read_into(dataset, memory, start, count, p::H5P_DEFAULT, into.as_mut_ptr().cast()) }
+    unsafe {
+        read_into(
+            dataset,
+            memory,
+            start,
+            count,
+            p::H5P_DEFAULT,
+            into.as_mut_ptr().cast(),
+        )
+    }
 }
 
 /// Reads a box of a dataset as elements of the type `memory`, with the property list `transfer`.
@@ -177,7 +207,11 @@ unsafe fn read_into(
                 count.as_ptr(),
                 std::ptr::null(),
             ))?;
-            let box_of = Id::new(s::H5Screate_simple(count.len() as i32, count.as_ptr(), std::ptr::null()))?;
+            let box_of = Id::new(s::H5Screate_simple(
+                count.len() as i32,
+                count.as_ptr(),
+                std::ptr::null(),
+            ))?;
             let (id, space) = (dataset.id(), space.id());
             hdf5::h5check(H5Dread(id, memory.id(), box_of.0, space, transfer, into)).map(|_| ())
         }
@@ -187,26 +221,44 @@ unsafe fn read_into(
 /// A type in memory with members of one type and these names, one after the other.
 fn compound(number: &Datatype, members: &[&str]) -> Result<Datatype> {
     sync(|| {
-        // SAFETY: plain calls on open types, with zero-terminated names; each member lies within the type.
+        // SAFETY: plain calls on open types, with zero-terminated names; each member lies within
+        // the type.
         unsafe {
             let size = number.size() * members.len();
-            let whole: Datatype = from_id(hdf5::h5check(t::H5Tcreate(t::H5T_class_t::H5T_COMPOUND, size))?)?;
+            let whole: Datatype = from_id(hdf5::h5check(t::H5Tcreate(
+                t::H5T_class_t::H5T_COMPOUND,
+                size,
+            ))?)?;
             for (place, member) in members.iter().enumerate() {
                 let name = c_name(member)?;
-                hdf5::h5check(t::H5Tinsert(whole.id(), name.as_ptr(), place * number.size(), number.id()))?;
+                hdf5::h5check(t::H5Tinsert(
+                    whole.id(),
+                    name.as_ptr(),
+                    place * number.size(),
+                    number.id(),
+                ))?;
             }
             Ok(whole)
         }
     })
 }
 
-/// Converts the stored elements in `stored` to as many voxels of type `voxel` in `into`, in native byte order.
-pub(super) fn convert(dataset: &Dataset, voxel: VoxelType, stored: &[u8], into: &mut [u8]) -> Result<()> {
+/// Converts the stored elements in `stored` to as many voxels of type `voxel` in `into`, in native
+/// byte order.
+pub(super) fn convert(
+    dataset: &Dataset,
+    voxel: VoxelType,
+    stored: &[u8],
+    into: &mut [u8],
+) -> Result<()> {
     let (from, to) = (dataset.dtype()?, native(voxel)?);
     let count = into.len() / to.size().max(1);
     if count * to.size() != into.len() || count.checked_mul(from.size()) != Some(stored.len()) {
         let (elements, voxels) = (stored.len(), into.len());
-        return Err(format!("{elements} bytes of elements do not convert to {voxels} bytes of voxels").into());
+        return Err(format!(
+            "{elements} bytes of elements do not convert to {voxels} bytes of voxels"
+        )
+        .into());
     }
     // H5Tconvert works in place; the buffer fits either form.
     let mut buffer = vec![0; stored.len().max(into.len())];
@@ -214,8 +266,16 @@ pub(super) fn convert(dataset: &Dataset, voxel: VoxelType, stored: &[u8], into: 
     let memory: *mut c_void = buffer.as_mut_ptr().cast();
     sync(|| {
         // SAFETY: the buffer is large enough for both forms; numbers need no background buffer.
-        let done =
-            unsafe { H5Tconvert(from.id(), to.id(), count, memory, std::ptr::null_mut(), p::H5P_DEFAULT) };
+        let done = unsafe {
+            H5Tconvert(
+                from.id(),
+                to.id(),
+                count,
+                memory,
+                std::ptr::null_mut(),
+                p::H5P_DEFAULT,
+            )
+        };
         hdf5::h5check(done)
     })?;
     into.copy_from_slice(&buffer[..into.len()]);
@@ -225,13 +285,26 @@ pub(super) fn convert(dataset: &Dataset, voxel: VoxelType, stored: &[u8], into: 
 /// Stores a chunk that is already filtered. `origin` has one number per stored axis.
 pub(super) fn write_chunk(dataset: &Dataset, origin: &[u64], packed: &[u8]) -> Result<()> {
     if origin.len() != dataset.ndim() {
-        return Err(format!("a chunk at {origin:?} does not fit a dataset of rank {}", dataset.ndim()).into());
+        return Err(format!(
+            "a chunk at {origin:?} does not fit a dataset of rank {}",
+            dataset.ndim()
+        )
+        .into());
     }
     sync(|| {
         let bytes: *const c_void = packed.as_ptr().cast();
-        // SAFETY: the rank was checked, and the length is that of the buffer; the library rejects an invalid origin.
-        let written =
-            unsafe { H5Dwrite_chunk(dataset.id(), p::H5P_DEFAULT, 0, origin.as_ptr(), packed.len(), bytes) };
+        // SAFETY: the rank was checked, and the length is that of the buffer; the library rejects
+        // an invalid origin.
+        let written = unsafe {
+            H5Dwrite_chunk(
+                dataset.id(),
+                p::H5P_DEFAULT,
+                0,
+                origin.as_ptr(),
+                packed.len(),
+                bytes,
+            )
+        };
         hdf5::h5check(written).map(|_| ())
     })
 }

@@ -7,7 +7,8 @@ use crate::flow::stalls::{Unresponsive, ensure_library_answers};
 /// The interval of checks whether the thread that holds the library's lock is stuck.
 const CHECKS: Duration = Duration::from_millis(250);
 
-/// Holds the library's lock until the result is dropped. Fails if it is held by a thread that reads a stuck file.
+/// Holds the library's lock until the result is dropped. Fails if it is held by a thread that reads
+/// a stuck file.
 pub(super) fn lock() -> Result<impl Sized, Unresponsive> {
     loop {
         if let Some(guard) = hdf5_sys::LOCK.try_lock_for(CHECKS) {

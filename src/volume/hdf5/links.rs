@@ -1,12 +1,13 @@
 //! Resolves paths in a file step by step, so that every link is checked before it is followed.
 //!
-//! A file can refer to other files: by external links, as raw files, and as sources of virtual datasets. The target,
-//! with symbolic links resolved, must lie below the folder of the referring file; otherwise an untrusted volume could
-//! expose any file that the server can read. `allow_external` disables this check. The library itself follows only
-//! hard links, except in the sources of virtual datasets, which it opens by name, also where the name leads through
-//! further links. Therefore these are audited before the dataset is read, sources that cannot be audited are refused,
-//! and our file driver opens only audited files ([`super::admission`]). A source that does not exist has the fill
-//! value.
+//! A file can refer to other files: by external links, as raw files, and as sources of virtual
+//! datasets. The target, with symbolic links resolved, must lie below the folder of the referring
+//! file; otherwise an untrusted volume could expose any file that the server can read.
+//! `allow_external` disables this check. The library itself follows only hard links, except in the
+//! sources of virtual datasets, which it opens by name, also where the name leads through further
+//! links. Therefore these are audited before the dataset is read, sources that cannot be audited
+//! are refused, and our file driver opens only audited files ([`super::admission`]). A source that
+//! does not exist has the fill value.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,8 @@ use super::raw_file::RawFile;
 use crate::store::address::Address;
 use crate::store::{Location, StoreError};
 
-/// The maximum number of soft and external links on a path, and the maximum nesting of virtual datasets.
+/// The maximum number of soft and external links on a path, and the maximum nesting of virtual
+/// datasets.
 const MAX_LINKS: usize = 32;
 /// The maximum number of virtual sources audited for one dataset.
 const MAX_PARTS: usize = 100_000;
@@ -55,7 +57,8 @@ pub(super) enum Node {
     Dataset(Dataset),
 }
 
-/// The end of a path: the last group, and the name of the final hard link in it; `None` if the path ends at the group.
+/// The end of a path: the last group, and the name of the final hard link in it; `None` if the path
+/// ends at the group.
 pub(super) struct End {
     pub file: Arc<StoredFile>,
     pub group: Group,
@@ -72,7 +75,8 @@ const NO_READERS: &str = ". While a file is being written in SWMR mode, the HDF5
 enum Leave<'a> {
     /// To files that the policy allows.
     Allowed,
-    /// To files that the policy allows and that pass an audit, because the library will follow the link by itself.
+    /// To files that the policy allows and that pass an audit, because the library will follow the
+    /// link by itself.
     Audited(&'a mut Audit),
 }
 
@@ -80,10 +84,11 @@ enum Leave<'a> {
 pub(super) struct Follower<'a> {
     pub files: &'a Files,
     pub policy: LinkPolicy,
-    /// Whether the files may be appended to while they are open; `None`: those that are marked as being written.
+    /// Whether the files may be appended to while they are open; `None`: those that are marked as
+    /// being written.
     pub growing: Option<bool>,
-    /// Whether references that the policy forbids are logged: a layout that only looks for an object treats any error as
-    /// absence.
+    /// Whether references that the policy forbids are logged: a layout that only looks for an
+    /// object treats any error as absence.
     pub logs_refusals: bool,
 }
 
@@ -105,7 +110,8 @@ pub(super) struct Audited {
 pub struct MissingFiles {
     /// Raw files: reading what they hold is an error.
     pub raw: BTreeSet<PathBuf>,
-    /// The sources of virtual datasets, or what is missing on the way to them: their voxels are missing.
+    /// The sources of virtual datasets, or what is missing on the way to them: their voxels are
+    /// missing.
     pub sources: BTreeSet<String>,
 }
 
@@ -124,14 +130,15 @@ struct Audit {
     linked: Vec<(Arc<StoredFile>, String)>,
     /// The files that the library may open, by the paths that it will use.
     admitted: Vec<(PathBuf, FileIdentity)>,
-    /// The folders of symbolic links by which a file is opened: the library resolves relative names in that file
-    /// against them too.
+    /// The folders of symbolic links by which a file is opened: the library resolves relative names
+    /// in that file against them too.
     link_folders: HashMap<Location, Vec<PathBuf>>,
 }
 
 impl Audit {
     fn finish(self, raw: Vec<RawFile>) -> Result<Audited, OpenError> {
-        // The library opens a source under the admission of the referring file or of the first file.
+        // The library opens a source under the admission of the referring file or of the first
+        // file.
         for holder in &self.holders {
             for (name, identity) in &self.admitted {
                 holder.admission.admit(name.clone(), identity.clone());
@@ -139,14 +146,21 @@ impl Audit {
         }
         // What the library does not find has the fill value, without an error.
         for (file, path) in &self.linked {
-            let is_found = file.handles.get().and_then(|handles| library::finds(&handles.file, path));
+            let is_found = file
+                .handles
+                .get()
+                .and_then(|handles| library::finds(&handles.file, path));
             if !is_found.is_ok_and(|is_found| is_found) {
-                let problem =
-                    "it is a source of a virtual dataset, and the library cannot follow the links to it";
+                let problem = "it is a source of a virtual dataset, and the library cannot follow the links to it";
                 return Err(OpenError::object(&file.location, path, problem.to_owned()));
             }
         }
-        Ok(Audited { files: self.files.into_iter().collect(), raw, missing: self.missing, gaps: self.gaps })
+        Ok(Audited {
+            files: self.files.into_iter().collect(),
+            raw,
+            missing: self.missing,
+            gaps: self.gaps,
+        })
     }
 }
 
@@ -180,16 +194,25 @@ impl Follower<'_> {
         self.walk_from(file, group, path, VecDeque::from([name]), Leave::Allowed)
     }
 
-    /// The files that the link at `path` could lead to, in their current state, whether or not they exist.
+    /// The files that the link at `path` could lead to, in their current state, whether or not they
+    /// exist.
     pub fn awaited(&self, file: &Arc<StoredFile>, path: &str) -> Vec<FileIdentity> {
-        let Some((group, name)) = path.rsplit_once('/') else { return Vec::new() };
-        let Ok(Found { file, object: Node::Group(group), .. }) = self.node(file, group) else {
+        let Some((group, name)) = path.rsplit_once('/') else {
+            return Vec::new();
+        };
+        let Ok(Found {
+            file,
+            object: Node::Group(group),
+            ..
+        }) = self.node(file, group)
+        else {
             return Vec::new();
         };
         match library::link(&group, name) {
-            Ok(Link::External { file: other, .. }) => {
-                places(&file, &other).iter().map(|place| FileIdentity::unopened(place)).collect()
-            }
+            Ok(Link::External { file: other, .. }) => places(&file, &other)
+                .iter()
+                .map(|place| FileIdentity::unopened(place))
+                .collect(),
             _ => Vec::new(),
         }
     }
@@ -200,9 +223,17 @@ impl Follower<'_> {
         path: &str,
         leave: Leave<'_>,
     ) -> Result<Found<Dataset>, OpenError> {
-        let Found { file, object, passed } = self.follow(file, path, leave)?;
+        let Found {
+            file,
+            object,
+            passed,
+        } = self.follow(file, path, leave)?;
         match object {
-            Node::Dataset(object) => Ok(Found { file, object, passed }),
+            Node::Dataset(object) => Ok(Found {
+                file,
+                object,
+                passed,
+            }),
             Node::Group(_) => Err(OpenError::object(
                 &file.location,
                 path,
@@ -213,22 +244,51 @@ impl Follower<'_> {
 
     /// The file that contains the object at `path`, without opening the object.
     pub fn file_of(&self, file: &Arc<StoredFile>, path: &str) -> Result<FileIdentity, OpenError> {
-        self.walk(file, path, Leave::Allowed).map(|end| end.file.identity().clone())
+        self.walk(file, path, Leave::Allowed)
+            .map(|end| end.file.identity().clone())
     }
 
-    fn follow(&self, file: &Arc<StoredFile>, path: &str, leave: Leave<'_>) -> Result<Found<Node>, OpenError> {
-        let End { file, group, name, passed } = self.walk(file, path, leave)?;
-        let Some(name) = name else { return Ok(Found { file, object: Node::Group(group), passed }) };
+    fn follow(
+        &self,
+        file: &Arc<StoredFile>,
+        path: &str,
+        leave: Leave<'_>,
+    ) -> Result<Found<Node>, OpenError> {
+        let End {
+            file,
+            group,
+            name,
+            passed,
+        } = self.walk(file, path, leave)?;
+        let Some(name) = name else {
+            return Ok(Found {
+                file,
+                object: Node::Group(group),
+                passed,
+            });
+        };
         let wrong = |what: &str, e: hdf5::Error| {
-            let known = if file.bytes.is_growing() { NO_READERS } else { "" };
-            OpenError::object(&file.location, path, format!("it cannot be opened as a {what} ({e}){known}"))
+            let known = if file.bytes.is_growing() {
+                NO_READERS
+            } else {
+                ""
+            };
+            OpenError::object(
+                &file.location,
+                path,
+                format!("it cannot be opened as a {what} ({e}){known}"),
+            )
         };
         let object = if is_dataset(&group, &name) {
             Node::Dataset(library::open_dataset(&group, &name).map_err(|e| wrong("dataset", e))?)
         } else {
             Node::Group(group.group(&name).map_err(|e| wrong("group", e))?)
         };
-        Ok(Found { file, object, passed })
+        Ok(Found {
+            file,
+            object,
+            passed,
+        })
     }
 
     /// Follows a path up to its last hard link.
@@ -245,7 +305,12 @@ impl Follower<'_> {
         mut ahead: VecDeque<String>,
         mut leave: Leave<'_>,
     ) -> Result<End, OpenError> {
-        let mut end = End { file: Arc::clone(file), group, name: None, passed: Vec::new() };
+        let mut end = End {
+            file: Arc::clone(file),
+            group,
+            name: None,
+            passed: Vec::new(),
+        };
         let mut links = 0;
         while let Some(name) = ahead.pop_front() {
             let wrong = |problem: String| OpenError::object(&end.file.location, path, problem);
@@ -254,8 +319,9 @@ impl Follower<'_> {
                 Link::Hard if ahead.is_empty() => end.name = Some(name),
                 Link::Hard => {
                     let group = end.group.group(&name);
-                    end.group =
-                        group.map_err(|e| wrong(format!("{name:?} cannot be opened as a group ({e})")))?;
+                    end.group = group.map_err(|e| {
+                        wrong(format!("{name:?} cannot be opened as a group ({e})"))
+                    })?;
                 }
                 Link::Soft(target) => {
                     if target.starts_with('/') {
@@ -264,7 +330,10 @@ impl Follower<'_> {
                     prepend(&mut ahead, &target);
                     links += 1;
                 }
-                Link::External { file: other, path: target } => {
+                Link::External {
+                    file: other,
+                    path: target,
+                } => {
                     end.passed.push(end.file.identity().clone());
                     end.file = match &mut leave {
                         Leave::Allowed => {
@@ -274,7 +343,9 @@ impl Follower<'_> {
                         }
                         Leave::Audited(audit) => {
                             let next = self.part_file(&end.file, &other, audit)?;
-                            next.ok_or_else(|| OpenError::missing(&end.file.location, path, &other))?
+                            next.ok_or_else(|| {
+                                OpenError::missing(&end.file.location, path, &other)
+                            })?
                         }
                     };
                     end.group = root(&end.file)?;
@@ -303,10 +374,17 @@ impl Follower<'_> {
             return Ok((self.object_beside(from, address, path, name)?, None));
         }
         let missing = || OpenError::missing(&from.location, path, name);
-        let target = places(from, name).into_iter().find(|place| place.exists()).ok_or_else(missing)?;
+        let target = places(from, name)
+            .into_iter()
+            .find(|place| place.exists())
+            .ok_or_else(missing)?;
         let resolved = self.allowed(from, name, &target)?.ok_or_else(missing)?;
         let alias = (target != resolved).then(|| FileIdentity::unopened(&target));
-        Ok((self.files.open_resolved(Location::Path(resolved), self.growing)?, alias))
+        Ok((
+            self.files
+                .open_resolved(Location::Path(resolved), self.growing)?,
+            alias,
+        ))
     }
 
     /// The object to which another one refers. An object refers to none but those beside it.
@@ -318,7 +396,9 @@ impl Follower<'_> {
         name: &str,
     ) -> Result<Arc<StoredFile>, OpenError> {
         let missing = || OpenError::missing(&from.location, path, name);
-        let target = address.beside(last_component(name)).map_err(|_| missing())?;
+        let target = address
+            .beside(last_component(name))
+            .map_err(|_| missing())?;
         // An object that must not be read is not asked for.
         if !target.is_beside(address) {
             self.ensure_anywhere(from, name)?;
@@ -326,12 +406,14 @@ impl Follower<'_> {
         // One that cannot be reached may be there.
         match self.files.store().open(&target) {
             Err(StoreError::Missing) => Err(missing()),
-            _ => self.files.open_resolved(Location::Object(target), self.growing),
+            _ => self
+                .files
+                .open_resolved(Location::Object(target), self.growing),
         }
     }
 
-    /// Checks and collects, recursively, all files that reading the dataset would open; returns its raw files, and whether it
-    /// is a virtual dataset all of whose sources are missing.
+    /// Checks and collects, recursively, all files that reading the dataset would open; returns its
+    /// raw files, and whether it is a virtual dataset all of whose sources are missing.
     fn audit(
         &self,
         found: &Found<Dataset>,
@@ -341,12 +423,16 @@ impl Follower<'_> {
         let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
         if depth > MAX_LINKS {
-            return Err(wrong("virtual datasets are nested too deeply; is there a loop?".to_owned()));
+            return Err(wrong(
+                "virtual datasets are nested too deeply; is there a loop?".to_owned(),
+            ));
         }
         audit.files.insert(found.file.identity().clone());
         let creation = found.object.dcpl().map_err(|e| wrong(e.to_string()))?;
         if found.file.bytes.is_remote() {
-            let refused = refuse_parts(&creation).map(|()| (Vec::new(), false)).map_err(wrong);
+            let refused = refuse_parts(&creation)
+                .map(|()| (Vec::new(), false))
+                .map_err(wrong);
             if let (Err(error), true) = (&refused, self.logs_refusals) {
                 tracing::warn!("{error}");
             }
@@ -358,10 +444,20 @@ impl Follower<'_> {
                 "its raw files cannot be located (look_beside_files was not called)".to_owned(),
             ));
         }
-        audit.files.extend(raw.iter().map(|raw| raw.identity.clone()));
-        let missing = raw.iter().map(|raw| &raw.identity).filter(|raw| !raw.exists());
-        audit.missing.raw.extend(missing.map(|raw| raw.path().to_owned()));
-        audit.files.extend(raw.iter().filter_map(|raw| raw.alias.clone()));
+        audit
+            .files
+            .extend(raw.iter().map(|raw| raw.identity.clone()));
+        let missing = raw
+            .iter()
+            .map(|raw| &raw.identity)
+            .filter(|raw| !raw.exists());
+        audit
+            .missing
+            .raw
+            .extend(missing.map(|raw| raw.path().to_owned()));
+        audit
+            .files
+            .extend(raw.iter().filter_map(|raw| raw.alias.clone()));
         if creation.layout() != Layout::Virtual {
             return Ok((raw, false));
         }
@@ -370,7 +466,8 @@ impl Follower<'_> {
         let mut is_lost = !sources.is_empty();
         for source in sources {
             let is_missing = match self.audit_mapping(found, &source, audit, depth) {
-                // If all files are allowed, a source that cannot be audited is left to fail when it is read.
+                // If all files are allowed, a source that cannot be audited is left to fail when it
+                // is read.
                 Err(_) if self.policy == LinkPolicy::Anywhere => false,
                 checked => checked?,
             };
@@ -383,7 +480,11 @@ impl Follower<'_> {
     }
 
     /// The raw files of a dataset. Missing ones are included; reading them is an error.
-    fn raw_files(&self, found: &Found<Dataset>, creation: &DatasetCreate) -> Result<Vec<RawFile>, OpenError> {
+    fn raw_files(
+        &self,
+        found: &Found<Dataset>,
+        creation: &DatasetCreate,
+    ) -> Result<Vec<RawFile>, OpenError> {
         let name = found.object.name();
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
         let raw_files = library::raw_files(creation).map_err(|e| wrong(e.to_string()))?;
@@ -392,22 +493,33 @@ impl Follower<'_> {
             let target_path = target.clone();
             let identity = match self.allowed(&found.file, &raw.name, &target)? {
                 Some(resolved) if !is_regular(&resolved) => {
-                    return Err(wrong(format!("its raw file {:?} is not a regular file", raw.name)));
+                    return Err(wrong(format!(
+                        "its raw file {:?} is not a regular file",
+                        raw.name
+                    )));
                 }
-                Some(resolved) => self
-                    .files
-                    .identity(&resolved, self.growing)
-                    .map_err(|e| wrong(format!("its raw file {:?} cannot be inspected: {e}", raw.name)))?,
+                Some(resolved) => self.files.identity(&resolved, self.growing).map_err(|e| {
+                    wrong(format!(
+                        "its raw file {:?} cannot be inspected: {e}",
+                        raw.name
+                    ))
+                })?,
                 None => FileIdentity::missing(&target),
             };
-            let alias = (target_path != identity.path()).then(|| FileIdentity::unopened(&target_path));
-            Ok(RawFile { identity, alias, position: raw.offset, length: raw.size })
+            let alias =
+                (target_path != identity.path()).then(|| FileIdentity::unopened(&target_path));
+            Ok(RawFile {
+                identity,
+                alias,
+                position: raw.offset,
+                length: raw.size,
+            })
         };
         raw_files.into_iter().map(raw_file).collect()
     }
 
-    /// Checks one mapping of a virtual dataset; returns whether its source is missing. Names with `%b` denote a numbered
-    /// series of files or datasets, which ends before the first missing one.
+    /// Checks one mapping of a virtual dataset; returns whether its source is missing. Names with
+    /// `%b` denote a numbered series of files or datasets, which ends before the first missing one.
     fn audit_mapping(
         &self,
         found: &Found<Dataset>,
@@ -420,7 +532,10 @@ impl Follower<'_> {
             let (file, dataset) = (numbered(file, number), numbered(dataset, number));
             let missing = self.audit_part(found, &file, &dataset, audit, depth)?;
             let is_missing = missing.is_some();
-            audit.missing.sources.extend(missing.filter(|_| number == 0));
+            audit
+                .missing
+                .sources
+                .extend(missing.filter(|_| number == 0));
             if is_missing || !is_series {
                 return Ok(is_missing && number == 0);
             }
@@ -428,8 +543,8 @@ impl Follower<'_> {
         Ok(false)
     }
 
-    /// Checks one source. If it does not exist, or holds nothing but what does not, which is not an error because it reads
-    /// as the fill value, returns what is missing.
+    /// Checks one source. If it does not exist, or holds nothing but what does not, which is not an
+    /// error because it reads as the fill value, returns what is missing.
     fn audit_part(
         &self,
         found: &Found<Dataset>,
@@ -449,12 +564,21 @@ impl Follower<'_> {
         audit.seen.insert(key.clone(), None);
         if audit.seen.len() > MAX_PARTS {
             let problem = format!("it has more than {MAX_PARTS} sources, too many to check");
-            return Err(OpenError::object(&found.file.location, &found.object.name(), problem));
+            return Err(OpenError::object(
+                &found.file.location,
+                &found.object.name(),
+                problem,
+            ));
         }
         let missing = match self.unaudited_dataset(&source, dataset, Leave::Audited(audit)) {
             Ok(part) => {
-                let name =
-                    source.location.as_path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let name = source
+                    .location
+                    .as_path()
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
                 if !part.passed.is_empty() {
                     audit.holders.push(Arc::clone(&source));
                     audit.linked.push((source, dataset.to_owned()));
@@ -469,7 +593,8 @@ impl Follower<'_> {
         Ok(missing)
     }
 
-    /// The file from which the library would read a source: the first that exists of the paths that it tries.
+    /// The file from which the library would read a source: the first that exists of the paths that
+    /// it tries.
     fn part_file(
         &self,
         from: &Arc<StoredFile>,
@@ -484,20 +609,31 @@ impl Follower<'_> {
         let found = tried.iter().find(|place| place.exists());
         let found = found.map(|target| Ok(self.allowed(from, name, target)?.zip(Some(target))));
         let Some((resolved, target)) = found.transpose()?.flatten() else {
-            audit.files.extend(tried.iter().map(|place| FileIdentity::missing(place)));
+            audit
+                .files
+                .extend(tried.iter().map(|place| FileIdentity::missing(place)));
             return Ok(None);
         };
-        // If one of the paths before it appears, or a symbolic link is redirected, the library would read another file.
-        let before =
-            tried.iter().take_while(|place| *place != target).map(|place| FileIdentity::missing(place));
+        // If one of the paths before it appears, or a symbolic link is redirected, the library
+        // would read another file.
+        let before = tried
+            .iter()
+            .take_while(|place| *place != target)
+            .map(|place| FileIdentity::missing(place));
         audit.files.extend(before);
         if *target != resolved {
             audit.files.insert(FileIdentity::unopened(target));
-            let folders = audit.link_folders.entry(Location::Path(resolved.clone())).or_default();
+            let folders = audit
+                .link_folders
+                .entry(Location::Path(resolved.clone()))
+                .or_default();
             folders.extend(target.parent().map(Path::to_owned));
         }
-        let opened = self.files.open_resolved(Location::Path(resolved.clone()), self.growing);
-        // A file that cannot be opened is admitted nevertheless, so that reading it is an error and not the fill value.
+        let opened = self
+            .files
+            .open_resolved(Location::Path(resolved.clone()), self.growing);
+        // A file that cannot be opened is admitted nevertheless, so that reading it is an error and
+        // not the fill value.
         let identity = match &opened {
             Ok(file) => Some(file.identity().clone()),
             Err(_) => FileIdentity::of_path(&resolved).ok(),
@@ -505,16 +641,23 @@ impl Follower<'_> {
         if let Some(identity) = identity {
             audit.files.insert(identity.clone());
             for folder in audit.link_folders.get(&from.location).into_iter().flatten() {
-                audit.admitted.push((folder.join(last_component(name)), identity.clone()));
+                audit
+                    .admitted
+                    .push((folder.join(last_component(name)), identity.clone()));
             }
             audit.admitted.push((target.clone(), identity));
         }
         opened.map(Some)
     }
 
-    /// Resolves the symbolic links of `target`, to which `from` refers by `name`; `None` if it does not exist. Fails
-    /// if the policy forbids it because it lies outside the folder of `from`.
-    fn allowed(&self, from: &StoredFile, name: &str, target: &Path) -> Result<Option<PathBuf>, OpenError> {
+    /// Resolves the symbolic links of `target`, to which `from` refers by `name`; `None` if it does
+    /// not exist. Fails if the policy forbids it because it lies outside the folder of `from`.
+    fn allowed(
+        &self,
+        from: &StoredFile,
+        name: &str,
+        target: &Path,
+    ) -> Result<Option<PathBuf>, OpenError> {
         let resolved = target.canonicalize().ok();
         let inside = match &resolved {
             Some(resolved) => resolved.starts_with(from.folder()),
@@ -533,7 +676,11 @@ impl Follower<'_> {
             return Ok(());
         }
         let why = "which is not below its own folder";
-        let refused = OpenError::Refused { file: from.location.clone(), name: name.to_owned(), why };
+        let refused = OpenError::Refused {
+            file: from.location.clone(),
+            name: name.to_owned(),
+            why,
+        };
         if self.logs_refusals {
             tracing::warn!("{refused}");
         }
@@ -542,15 +689,21 @@ impl Follower<'_> {
 }
 
 fn root(file: &StoredFile) -> Result<Group, OpenError> {
-    file.handles.root().map_err(|e| OpenError::object(&file.location, "/", e.to_string()))
+    file.handles
+        .root()
+        .map_err(|e| OpenError::object(&file.location, "/", e.to_string()))
 }
 
 fn is_dataset(group: &Group, name: &str) -> bool {
-    group.loc_type_by_name(name).is_ok_and(|kind| kind == LocationType::Dataset)
+    group
+        .loc_type_by_name(name)
+        .is_ok_and(|kind| kind == LocationType::Dataset)
 }
 
 fn components(path: &str) -> impl DoubleEndedIterator<Item = String> + '_ {
-    path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_owned)
+    path.split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+        .map(str::to_owned)
 }
 
 fn prepend(ahead: &mut VecDeque<String>, target: &str) {
@@ -559,11 +712,17 @@ fn prepend(ahead: &mut VecDeque<String>, target: &str) {
     }
 }
 
-/// Fails if the data of a dataset in a store lies elsewhere: in raw files, or in the sources of a virtual dataset.
+/// Fails if the data of a dataset in a store lies elsewhere: in raw files, or in the sources of a
+/// virtual dataset.
 fn refuse_parts(creation: &DatasetCreate) -> Result<(), String> {
     let what = match creation.layout() {
         Layout::Virtual => "it is a virtual dataset",
-        _ if library::raw_files(creation).map_err(|e| e.to_string())?.is_empty() => return Ok(()),
+        _ if library::raw_files(creation)
+            .map_err(|e| e.to_string())?
+            .is_empty() =>
+        {
+            return Ok(());
+        }
         _ => "its data is in external raw files",
     };
     Err(format!(
@@ -571,22 +730,34 @@ fn refuse_parts(creation: &DatasetCreate) -> Result<(), String> {
     ))
 }
 
-/// The paths that the library tries for a file reference: first the name itself if it is absolute, then the name in the
-/// folder of the referring file.
+/// The paths that the library tries for a file reference: first the name itself if it is absolute,
+/// then the name in the folder of the referring file.
 fn places(from: &StoredFile, name: &str) -> Vec<PathBuf> {
     let beside = from.folder().join(last_component(name));
-    if Path::new(name).is_absolute() { vec![PathBuf::from(name), beside] } else { vec![beside] }
+    if Path::new(name).is_absolute() {
+        vec![PathBuf::from(name), beside]
+    } else {
+        vec![beside]
+    }
 }
 
 /// The last component of an absolute name; a relative name as it is.
 fn last_component(name: &str) -> &str {
-    if name.starts_with('/') { name.rsplit('/').next().unwrap_or(name) } else { name }
+    if name.starts_with('/') {
+        name.rsplit('/').next().unwrap_or(name)
+    } else {
+        name
+    }
 }
 
 /// Whether a path as written, without resolving links, leads out of the folder.
 fn climbs(folder: &Path, target: &Path) -> bool {
-    let Ok(inside) = target.strip_prefix(folder) else { return true };
-    inside.components().any(|part| part == std::path::Component::ParentDir)
+    let Ok(inside) = target.strip_prefix(folder) else {
+        return true;
+    };
+    inside
+        .components()
+        .any(|part| part == std::path::Component::ParentDir)
 }
 
 /// Whether a name is a pattern for a numbered series.
@@ -596,7 +767,10 @@ fn is_numbered(pattern: &str) -> bool {
 
 /// Expands a pattern: `%b` is the number, `%%` a percent sign.
 fn numbered(pattern: &str, number: u64) -> String {
-    pattern.replace("%%", "\0").replace("%b", &number.to_string()).replace('\0', "%")
+    pattern
+        .replace("%%", "\0")
+        .replace("%b", &number.to_string())
+        .replace('\0', "%")
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Lists the datasets of a file: along hard links, and along those external links that may be followed. Each object is
-//! visited once, and the numbers of objects and of followed links are limited. Soft links are followed only in linked
-//! files: of the file itself all objects are found along hard links, of a linked one only those below the link's target.
+//! Lists the datasets of a file: along hard links, and along those external links that may be
+//! followed. Each object is visited once, and the numbers of objects and of followed links are
+//! limited. Soft links are followed only in linked files: of the file itself all objects are found
+//! along hard links, of a linked one only those below the link's target.
 //!
-//! The limits exist because groups may contain themselves, files may link to each other, and files may have millions of
-//! objects.
+//! The limits exist because groups may contain themselves, files may link to each other, and files
+//! may have millions of objects.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -64,9 +65,16 @@ impl UnfollowedLink {
 
 /// Lists the datasets that can be reached from a file.
 pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Listing, OpenError> {
-    let root = file.handles.root().map_err(|e| OpenError::object(&file.location, "/", e.to_string()))?;
+    let root = file
+        .handles
+        .root()
+        .map_err(|e| OpenError::object(&file.location, "/", e.to_string()))?;
     let mut walk = Walk::new(follower, file);
-    let place = Place { path: String::new(), file: Arc::clone(file), depth: 0 };
+    let place = Place {
+        path: String::new(),
+        file: Arc::clone(file),
+        depth: 0,
+    };
     walk.enter(place, root)?;
     walk.run();
     Ok(walk.finish())
@@ -83,7 +91,11 @@ struct Place {
 
 impl Place {
     fn below(&self, name: &str) -> Self {
-        Place { path: format!("{}/{name}", self.path), file: Arc::clone(&self.file), depth: self.depth + 1 }
+        Place {
+            path: format!("{}/{name}", self.path),
+            file: Arc::clone(&self.file),
+            depth: self.depth + 1,
+        }
     }
 }
 
@@ -131,8 +143,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Visits all groups. External links wait until there are no groups left, so that an object's path leads through as
-    /// few of them as possible.
+    /// Visits all groups. External links wait until there are no groups left, so that an object's
+    /// path leads through as few of them as possible.
     fn run(&mut self) {
         loop {
             if let Some((place, group)) = self.groups.pop_front() {
@@ -148,7 +160,11 @@ impl<'a> Walk<'a> {
     fn finish(mut self) -> Listing {
         self.datasets.sort();
         let datasets = self.datasets.into_iter().map(|(_, path)| path).collect();
-        Listing { datasets, unfollowed: self.unfollowed, aliases: self.aliases }
+        Listing {
+            datasets,
+            unfollowed: self.unfollowed,
+            aliases: self.aliases,
+        }
     }
 
     /// Whether an object is visited for the first time; `false` too if it is one too many.
@@ -180,21 +196,35 @@ impl<'a> Walk<'a> {
             match kind {
                 LinkType::Hard => self.visit(below, group, &name),
                 LinkType::External => {
-                    self.links.push_back(Ahead { is_soft: false, place: below, group: group.clone(), name });
+                    self.links.push_back(Ahead {
+                        is_soft: false,
+                        place: below,
+                        group: group.clone(),
+                        name,
+                    });
                 }
                 LinkType::Soft if below.file.location == self.first => {
-                    self.aliases.extend(soft_target(group, &name, &place.path).map(|to| (below.path, to)));
+                    self.aliases
+                        .extend(soft_target(group, &name, &place.path).map(|to| (below.path, to)));
                 }
                 LinkType::Soft => {
-                    self.links.push_back(Ahead { is_soft: true, place: below, group: group.clone(), name });
+                    self.links.push_back(Ahead {
+                        is_soft: true,
+                        place: below,
+                        group: group.clone(),
+                        name,
+                    });
                 }
             }
         }
     }
 
-    /// Visits the object that a hard link leads to. One that cannot be opened is left out; the rest may be intact.
+    /// Visits the object that a hard link leads to. One that cannot be opened is left out; the rest
+    /// may be intact.
     fn visit(&mut self, place: Place, group: &Group, name: &str) {
-        let Ok(info) = group.loc_info_by_name(name) else { return };
+        let Ok(info) = group.loc_info_by_name(name) else {
+            return;
+        };
         match info.loc_type {
             LocationType::Dataset if self.is_new(&place.file, info.token) => {
                 self.datasets.push((place.depth, place.path));
@@ -202,9 +232,12 @@ impl<'a> Walk<'a> {
             LocationType::Group => {
                 let (path, file) = (place.path.clone(), place.file.location.clone());
                 let opened = group.group(name).map_err(|e| e.to_string());
-                let entered = opened.and_then(|child| self.enter(place, child).map_err(|e| e.to_string()));
+                let entered =
+                    opened.and_then(|child| self.enter(place, child).map_err(|e| e.to_string()));
                 if let Err(error) = entered {
-                    tracing::warn!("the group {path} in {file} cannot be opened, and is left out: {error}");
+                    tracing::warn!(
+                        "the group {path} in {file} cannot be opened, and is left out: {error}"
+                    );
                 }
             }
             _ => {}
@@ -212,13 +245,28 @@ impl<'a> Walk<'a> {
     }
 
     /// Visits the object that a link leads to.
-    fn follow(&mut self, Ahead { is_soft, place, group, name }: Ahead) {
+    fn follow(
+        &mut self,
+        Ahead {
+            is_soft,
+            place,
+            group,
+            name,
+        }: Ahead,
+    ) {
         let (path, target) = (place.path.clone(), target(&group, &name));
         match self.followed(place, &group, &name) {
             Ok(()) => {}
-            // Soft links to nothing are common, and so are those that lead through links which are reported themselves.
-            Err(reason) if is_soft => tracing::debug!("the soft link {path} was not followed: {reason}"),
-            Err(reason) => self.unfollowed.push(UnfollowedLink { path, target, reason }),
+            // Soft links to nothing are common, and so are those that lead through links which are
+            // reported themselves.
+            Err(reason) if is_soft => {
+                tracing::debug!("the soft link {path} was not followed: {reason}")
+            }
+            Err(reason) => self.unfollowed.push(UnfollowedLink {
+                path,
+                target,
+                reason,
+            }),
         }
     }
 
@@ -226,17 +274,26 @@ impl<'a> Walk<'a> {
         self.followed += 1;
         if self.followed > MAX_FOLLOWED {
             let problem = format!("{MAX_FOLLOWED} other links were followed, which is the limit");
-            return Err(OpenError::object(&place.file.location, &place.path, problem));
+            return Err(OpenError::object(
+                &place.file.location,
+                &place.path,
+                problem,
+            ));
         }
         let Place { path, file, depth } = place;
-        let end = self.follower.member(&file, group.clone(), &path, name.to_owned())?;
-        let End { file, group, name, .. } = end;
+        let end = self
+            .follower
+            .member(&file, group.clone(), &path, name.to_owned())?;
+        let End {
+            file, group, name, ..
+        } = end;
         let place = Place { path, file, depth };
         match name {
             Some(name) => {
                 // Only to report that there is no such object, which `visit` leaves out silently.
-                let wrong =
-                    |e: hdf5::Error| OpenError::object(&place.file.location, &place.path, e.to_string());
+                let wrong = |e: hdf5::Error| {
+                    OpenError::object(&place.file.location, &place.path, e.to_string())
+                };
                 group.loc_info_by_name(&name).map_err(wrong)?;
                 self.visit(place, &group, &name);
                 Ok(())
@@ -246,7 +303,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The file that an external link leads to, by its name in the link; empty if the link cannot be read.
+/// The file that an external link leads to, by its name in the link; empty if the link cannot be
+/// read.
 fn target(group: &Group, name: &str) -> String {
     match library::link(group, name) {
         Ok(Link::External { file, .. }) => file,
@@ -285,7 +343,10 @@ fn links(group: &Group) -> Vec<(String, LinkType)> {
         Ok(())
     });
     if let Err(e) = listed {
-        tracing::warn!(group = group.name(), "the group is listed only in part: {e}");
+        tracing::warn!(
+            group = group.name(),
+            "the group is listed only in part: {e}"
+        );
     }
     links
 }

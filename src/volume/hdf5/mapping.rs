@@ -1,12 +1,13 @@
-//! A memory-mapped file from which bytes are copied. If the file shrinks during a copy, the result is an error, not a
-//! crash.
+//! A memory-mapped file from which bytes are copied. If the file shrinks during a copy, the result
+//! is an error, not a crash.
 //!
-//! A slice across contiguous data needs a few bytes from each of many rows: with a mapping, each costs a cache line;
-//! with `pread`, a system call (`benches/RESULTS.md` has both). But accessing a page beyond the end of the file, or
-//! one that the disk fails to read, raises SIGBUS. The signal handler here marks the mapping as broken and maps a
-//! page of zeros in place of the missing one; the copy continues and its result is discarded. Each thread registers
-//! the range that it copies from, so that the handler ignores other faults. Display servers use the same technique
-//! for memory shared by clients.
+//! A slice across contiguous data needs a few bytes from each of many rows: with a mapping, each
+//! costs a cache line; with `pread`, a system call (`benches/RESULTS.md` has both). But accessing a
+//! page beyond the end of the file, or one that the disk fails to read, raises SIGBUS. The signal
+//! handler here marks the mapping as broken and maps a page of zeros in place of the missing one;
+//! the copy continues and its result is discarded. Each thread registers the range that it copies
+//! from, so that the handler ignores other faults. Display servers use the same technique for
+//! memory shared by clients.
 #![allow(unsafe_code, reason = "maps memory and handles a signal")]
 
 use std::cell::Cell;
@@ -43,12 +44,21 @@ impl Mapping {
         let length = usize::try_from(length).map_err(io::Error::other)?;
         // SAFETY: a new mapping at an address of the system's choice touches no memory of ours.
         let start = unsafe {
-            libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
+            libc::mmap(
+                ptr::null_mut(),
+                length,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
         };
         match NonNull::new(start.cast()) {
-            Some(start) if !ptr::eq(start.as_ptr(), libc::MAP_FAILED.cast()) => {
-                Ok(Self { start, length, broken: AtomicBool::new(false) })
-            }
+            Some(start) if !ptr::eq(start.as_ptr(), libc::MAP_FAILED.cast()) => Ok(Self {
+                start,
+                length,
+                broken: AtomicBool::new(false),
+            }),
             _ => Err(io::Error::last_os_error()),
         }
     }
@@ -58,11 +68,13 @@ impl Mapping {
         self.length as u64
     }
 
-    /// Starts reading a range into the page cache (MADV_WILLNEED); it may extend beyond the mapping.
+    /// Starts reading a range into the page cache (MADV_WILLNEED); it may extend beyond the
+    /// mapping.
     pub fn announce(&self, range: &Range<usize>) {
         let start = page_of(range.start.min(self.length));
         let end = range.end.min(self.length);
-        // SAFETY: the range lies within the mapping; the advice changes no memory. Failures can be ignored.
+        // SAFETY: the range lies within the mapping; the advice changes no memory. Failures can be
+        // ignored.
         unsafe {
             libc::madvise(
                 self.start.as_ptr().add(start).cast(),
@@ -72,25 +84,36 @@ impl Mapping {
         }
     }
 
-    /// Calls `work` with a range of the file, from which it copies. Its result is discarded if bytes were missing.
-    /// `work` must not wait for other threads.
+    /// Calls `work` with a range of the file, from which it copies. Its result is discarded if
+    /// bytes were missing. `work` must not wait for other threads.
     pub fn lend<T>(&self, range: Range<usize>, work: impl FnOnce(&[u8]) -> T) -> Result<T, Gone> {
         if range.start > range.end || range.end > self.length {
             return Err(Gone);
         }
-        // SAFETY: the range lies within the mapping, which lives as long as `self`, and the handler replaces missing
-        // pages. Strictly, the bytes of a shared slice must not change, but other processes may write to the file.
-        // `work` only copies elements, each read once; no decision depends on two reads being equal, any byte value
-        // is valid, and the copy is discarded if the file has changed. The copy loops take slices instead of raw
-        // pointers because they are shared with chunks in memory.
-        let bytes = unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len()) };
-        let watch =
-            Watch { start: bytes.as_ptr() as usize, length: bytes.len(), broken: &raw const self.broken };
+        // SAFETY: the range lies within the mapping, which lives as long as `self`, and the handler
+        // replaces missing pages. Strictly, the bytes of a shared slice must not change, but other
+        // processes may write to the file. `work` only copies elements, each read once; no decision
+        // depends on two reads being equal, any byte value is valid, and the copy is discarded if
+        // the file has changed. The copy loops take slices instead of raw pointers because they are
+        // shared with chunks in memory.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len())
+        };
+        let watch = Watch {
+            start: bytes.as_ptr() as usize,
+            length: bytes.len(),
+            broken: &raw const self.broken,
+        };
         let watching = Watching(WATCHED.replace(Some(watch)));
         let result = work(bytes);
         drop(watching);
-        // Set before the page of zeros becomes visible, so threads that received no signal themselves see it too.
-        if self.broken.load(Ordering::SeqCst) { Err(Gone) } else { Ok(result) }
+        // Set before the page of zeros becomes visible, so threads that received no signal
+        // themselves see it too.
+        if self.broken.load(Ordering::SeqCst) {
+            Err(Gone)
+        } else {
+            Ok(result)
+        }
     }
 }
 
@@ -109,7 +132,8 @@ struct Watch {
     broken: *const AtomicBool,
 }
 
-/// Restores the thread's previous watch on drop, even if `work` panics: the handler writes through its pointer.
+/// Restores the thread's previous watch on drop, even if `work` panics: the handler writes through
+/// its pointer.
 struct Watching(Option<Watch>);
 
 impl Drop for Watching {
@@ -119,7 +143,8 @@ impl Drop for Watching {
 }
 
 thread_local! {
-    // Constant-initialised and without destructor, so that reading it in a signal handler does not allocate.
+    // Constant-initialised and without destructor, so that reading it in a signal handler does not
+    // allocate.
     static WATCHED: Cell<Option<Watch>> = const { Cell::new(None) };
 }
 
@@ -140,7 +165,10 @@ fn install() -> io::Result<()> {
     let error = *INSTALLED.get_or_init(|| {
         // SAFETY: queries a system constant.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        PAGE.store(usize::try_from(page).unwrap_or(4096).next_power_of_two(), Ordering::Relaxed);
+        PAGE.store(
+            usize::try_from(page).unwrap_or(4096).next_power_of_two(),
+            Ordering::Relaxed,
+        );
         // SAFETY: an all-zero sigaction is valid; the pointers are valid for the calls.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
@@ -152,14 +180,21 @@ fn install() -> io::Result<()> {
             libc::sigemptyset(&raw mut ours.sa_mask);
             match libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) {
                 0 => 0,
-                _ => io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL),
+                _ => io::Error::last_os_error()
+                    .raw_os_error()
+                    .unwrap_or(libc::EINVAL),
             }
         }
     });
-    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+    if error == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(error))
+    }
 }
 
-/// Replaces a missing page of the watched range by zeros; any other SIGBUS is passed to the previous handler.
+/// Replaces a missing page of the watched range by zeros; any other SIGBUS is passed to the
+/// previous handler.
 ///
 /// Uses only what is async-signal-safe: atomics, a constant thread-local, and system calls.
 extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -169,7 +204,9 @@ extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mu
         // A vector load may start before the range, within the same page.
         (page_of(watch.start)..watch.start + watch.length).contains(&address)
     });
-    let Some(watch) = watched else { return pass_on(signal, info, context) };
+    let Some(watch) = watched else {
+        return pass_on(signal, info, context);
+    };
     // SAFETY: this thread's `errno`, which must be preserved for the interrupted code.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the flag belongs to the mapping in `lend`, which lives until the watch is removed.
@@ -205,7 +242,8 @@ fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
             unsafe { std::mem::transmute(before.sa_sigaction) };
         return handler(signal, info, context);
     }
-    // SAFETY: the action was returned by the system. The faulting instruction is retried and raises the signal again.
+    // SAFETY: the action was returned by the system. The faulting instruction is retried and raises
+    // the signal again.
     unsafe {
         match before {
             Some(before) => _ = libc::sigaction(signal, before, ptr::null_mut()),
@@ -253,7 +291,12 @@ mod tests {
         // The zeros that replaced missing pages are never returned, even when the file grows again.
         file.set_len(1 << 20).unwrap();
         assert_eq!(mapping.lend(0..4096, <[u8]>::to_vec), Err(Gone));
-        assert_eq!(Mapping::new(&file, 1 << 20).unwrap().lend(0..8, <[u8]>::to_vec), Ok(vec![7; 8]));
+        assert_eq!(
+            Mapping::new(&file, 1 << 20)
+                .unwrap()
+                .lend(0..8, <[u8]>::to_vec),
+            Ok(vec![7; 8])
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Contiguous data of an object in a store, read as if it were stored in chunks.
 //!
-//! A local file is mapped, and any voxel of it costs the same. Each read from a store is a request, so contiguous data
-//! is read in pieces that are contiguous themselves: whole rows, or whole slices if they are small. They are cached as
-//! chunks are.
+//! A local file is mapped, and any voxel of it costs the same. Each read from a store is a request,
+//! so contiguous data is read in pieces that are contiguous themselves: whole rows, or whole slices
+//! if they are small. They are cached as chunks are.
 
 use super::grid::{Grid, Position, linear};
 use super::index::Entry;
@@ -32,7 +32,11 @@ impl Pieces {
             }
             room /= *extent;
         }
-        Self { address, voxel, grid: Grid::new(shape, &piece) }
+        Self {
+            address,
+            voxel,
+            grid: Grid::new(shape, &piece),
+        }
     }
 
     pub fn grid(&self) -> Grid {
@@ -42,7 +46,8 @@ impl Pieces {
     /// The extents of a piece, which is smaller at the end of the dataset.
     pub fn extents(&self, at: &Position) -> Position {
         let origin = self.grid.origin(at);
-        let extent = |axis: usize| (self.grid.shape()[axis] - origin[axis]).min(self.grid.chunk()[axis]);
+        let extent =
+            |axis: usize| (self.grid.shape()[axis] - origin[axis]).min(self.grid.chunk()[axis]);
         std::array::from_fn(extent)
     }
 
@@ -51,7 +56,9 @@ impl Pieces {
         let first = linear(self.grid.shape(), &self.grid.origin(at));
         let voxels: u64 = self.extents(at).iter().product();
         let length = u32::try_from(voxels.saturating_mul(self.voxel)).unwrap_or(u32::MAX);
-        let address = self.address.saturating_add(first.saturating_mul(self.voxel));
+        let address = self
+            .address
+            .saturating_add(first.saturating_mul(self.voxel));
         Entry::unfiltered(self.grid.number(at), address, length)
     }
 }
@@ -63,14 +70,22 @@ mod tests {
 
     #[test]
     fn pieces_are_contiguous_and_cover_the_data_once() {
-        for shape in [vec![9, 100, 700], vec![40, 50, 60], vec![3, 2, 5, 300, 1000], vec![2, 1 << 20]] {
+        for shape in [
+            vec![9, 100, 700],
+            vec![40, 50, 60],
+            vec![3, 2, 5, 300, 1000],
+            vec![2, 1 << 20],
+        ] {
             let pieces = Pieces::new(1000, &shape, 2);
             let grid = pieces.grid();
             let mut end = 1000;
             for number in 0..grid.chunks() {
                 let at = grid.numbered(number);
                 let entry = pieces.entry(&at);
-                assert_eq!(entry.address, end, "{shape:?}: pieces follow each other in stored order");
+                assert_eq!(
+                    entry.address, end,
+                    "{shape:?}: pieces follow each other in stored order"
+                );
                 assert!(u64::from(entry.length) <= PIECE && entry.length > 0);
                 end = entry.end();
             }

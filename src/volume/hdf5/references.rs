@@ -1,4 +1,5 @@
-//! Where the chunks of a dataset lie, for [`Volume::references`](crate::volume::Volume::references) of a volume that shows it.
+//! Where the chunks of a dataset lie, for [`Volume::references`](crate::volume::Volume::references)
+//! of a volume that shows it.
 //!
 //! Contiguous data is referred to section by section: the last two axes are the chunk.
 
@@ -12,7 +13,8 @@ use super::library::FilterSpec;
 use crate::store::Location;
 use crate::volume::NoReferences;
 
-/// Chunks in one file: for each its number in the grid, its offset in the file and its length in bytes.
+/// Chunks in one file: for each its number in the grid, its offset in the file and its length in
+/// bytes.
 type ChunksOf<'a> = (&'a Location, Box<dyn Iterator<Item = (u64, u64, u64)> + 'a>);
 
 impl StoredDataset {
@@ -25,7 +27,15 @@ impl StoredDataset {
             Storage::Virtual => return Err("its voxels are those of other datasets".to_owned()),
         };
         let extent = |(axis, extent): (usize, &u64)| if axis < whole_before { 1 } else { *extent };
-        Ok(Grid::new(&self.shape, &self.shape.iter().enumerate().map(extent).collect::<Vec<_>>()))
+        Ok(Grid::new(
+            &self.shape,
+            &self
+                .shape
+                .iter()
+                .enumerate()
+                .map(extent)
+                .collect::<Vec<_>>(),
+        ))
     }
 
     /// Its filters as numcodecs configures them; otherwise why it has no such filters.
@@ -35,10 +45,14 @@ impl StoredDataset {
         }
         let known = |filter| codec(filter).ok_or_else(|| filters::describe(filter));
         // Bits that these two have rounded stay as they are.
-        let filters = self.filters.iter().filter(|filter| !matches!(filter.id, 32022 | 32023));
+        let filters = self
+            .filters
+            .iter()
+            .filter(|filter| !matches!(filter.id, 32022 | 32023));
         let codecs: Result<_, String> = filters.map(known).collect();
-        codecs
-            .map_err(|filter| format!("it is stored with the filter {filter}, which numcodecs does not have"))
+        codecs.map_err(|filter| {
+            format!("it is stored with the filter {filter}, which numcodecs does not have")
+        })
     }
 
     /// Its stored chunks, by the files in which they lie. Reads the chunk index.
@@ -47,26 +61,39 @@ impl StoredDataset {
         let section = grid.voxels().saturating_mul(self.stored_bytes() as u64);
         let whole = grid.chunks().saturating_mul(section);
         let found: Vec<ChunksOf<'_>> = match &self.storage {
-            Storage::Contiguous { address: Some(address) } => {
-                self.file.bytes.ensure_reaches(address.saturating_add(whole), &place)?;
-                vec![(&self.file.location, Box::new(sections(section, 0, whole, *address)))]
+            Storage::Contiguous {
+                address: Some(address),
+            } => {
+                self.file
+                    .bytes
+                    .ensure_reaches(address.saturating_add(whole), &place)?;
+                vec![(
+                    &self.file.location,
+                    Box::new(sections(section, 0, whole, *address)),
+                )]
             }
             Storage::External => self.sections_of_raw_files(section, whole).ok_or_else(|| {
-                let problem = "a raw file is missing or too short, or a section of it lies in two raw files";
+                let problem =
+                    "a raw file is missing or too short, or a section of it lies in two raw files";
                 NoReferences::unmapped(&self.path, problem)
             })?,
             Storage::Chunked { .. } => {
                 let entries = self.entries()?;
-                let mut coded = entries.iter().map(|entry| (self.grid.numbered(entry.number), *entry));
+                let mut coded = entries
+                    .iter()
+                    .map(|entry| (self.grid.numbered(entry.number), *entry));
                 if let Some((at, _)) = coded.find(|(at, entry)| !self.is_coded_alike(at, *entry)) {
-                    let problem =
-                        format!("its chunk {} is not coded as all its filters say", self.chunk_name(&at));
+                    let problem = format!(
+                        "its chunk {} is not coded as all its filters say",
+                        self.chunk_name(&at)
+                    );
                     return Err(NoReferences::unmapped(&self.path, problem));
                 }
                 let end = entries.iter().map(Entry::end).max().unwrap_or(0);
                 self.file.bytes.ensure_reaches(end, &place)?;
-                let chunk =
-                    entries.iter().map(|entry| (entry.number, entry.address, u64::from(entry.length)));
+                let chunk = entries
+                    .iter()
+                    .map(|entry| (entry.number, entry.address, u64::from(entry.length)));
                 vec![(&self.file.location, Box::new(chunk))]
             }
             _ => vec![(&self.file.location, Box::new(std::iter::empty()))],
@@ -84,24 +111,43 @@ impl StoredDataset {
             let is_there = raw.position.saturating_add(end - first) <= raw.identity.length();
             let is_whole = is_there && end.is_multiple_of(section.max(1));
             is_whole.then(|| {
-                (raw.identity.location(), Box::new(sections(section, first, end, raw.position)) as _)
+                (
+                    raw.identity.location(),
+                    Box::new(sections(section, first, end, raw.position)) as _,
+                )
             })
         });
-        sections.collect::<Option<Vec<_>>>().filter(|_| begin == whole)
+        sections
+            .collect::<Option<Vec<_>>>()
+            .filter(|_| begin == whole)
     }
 }
 
-/// The sections from byte `begin` to byte `end` of contiguous data, of which the first lies at `offset` of the file.
-fn sections(section: u64, begin: u64, end: u64, offset: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+/// The sections from byte `begin` to byte `end` of contiguous data, of which the first lies at
+/// `offset` of the file.
+fn sections(
+    section: u64,
+    begin: u64,
+    end: u64,
+    offset: u64,
+) -> impl Iterator<Item = (u64, u64, u64)> {
     let section = section.max(1);
-    (begin / section..end / section).map(move |number| (number, offset + number * section - begin, section))
+    (begin / section..end / section)
+        .map(move |number| (number, offset + number * section - begin, section))
 }
 
-/// Numcodecs' configuration of a filter, by its registered number; `None` if numcodecs does not read the same bytes.
+/// Numcodecs' configuration of a filter, by its registered number; `None` if numcodecs does not
+/// read the same bytes.
 fn codec(filter: &FilterSpec) -> Option<Value> {
     /// The compressors of Blosc by number. Numcodecs is built without snappy.
-    const COMPRESSORS: [Option<&str>; 6] =
-        [Some("blosclz"), Some("lz4"), Some("lz4hc"), None, Some("zlib"), Some("zstd")];
+    const COMPRESSORS: [Option<&str>; 6] = [
+        Some("blosclz"),
+        Some("lz4"),
+        Some("lz4hc"),
+        None,
+        Some("zlib"),
+        Some("zstd"),
+    ];
     let value = |place: usize| filter.values.get(place).copied().unwrap_or(0).cast_signed();
     Some(match filter.id {
         1 => json!({"id": "zlib", "level": value(0)}),

@@ -1,13 +1,15 @@
 //! Reuses the buffer of an evicted chunk for the next chunk that this thread decodes.
 //!
-//! The thread that inserts a chunk into the cache also drops the chunks that are evicted for it. Without reuse, their
-//! buffers would be returned to the malloc arenas of the threads that allocated them, and this thread would allocate
-//! and clear a new one in its own arena: the arenas then grow to one and a half times the size of the cached data.
+//! The thread that inserts a chunk into the cache also drops the chunks that are evicted for it.
+//! Without reuse, their buffers would be returned to the malloc arenas of the threads that
+//! allocated them, and this thread would allocate and clear a new one in its own arena: the arenas
+//! then grow to one and a half times the size of the cached data.
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
-/// The sizes in bytes of buffers that are kept: smaller ones are cheap to allocate, larger ones too large to keep.
+/// The sizes in bytes of buffers that are kept: smaller ones are cheap to allocate, larger ones too
+/// large to keep.
 const KEPT: RangeInclusive<usize> = 32 << 10..=2 << 20;
 
 thread_local! {
@@ -40,7 +42,10 @@ mod tests {
     #[test]
     fn a_buffer_of_the_same_length_is_taken_again_and_once() {
         give(vec![7; 1 << 16]);
-        assert_eq!((take(1 << 16), take(1 << 16)), (vec![7; 1 << 16], vec![0; 1 << 16]));
+        assert_eq!(
+            (take(1 << 16), take(1 << 16)),
+            (vec![7; 1 << 16], vec![0; 1 << 16])
+        );
         give(vec![7; 1 << 16]);
         assert_eq!(take(1 << 15), vec![0; 1 << 15]);
         assert_eq!(take(1 << 16), vec![7; 1 << 16]);

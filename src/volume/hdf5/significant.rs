@@ -12,7 +12,8 @@ pub struct SignificantBits {
 }
 
 impl SignificantBits {
-    /// Shifts and sign-extends integers of `width` bytes (at most 8) in place, so that all bits are significant.
+    /// Shifts and sign-extends integers of `width` bytes (at most 8) in place, so that all bits are
+    /// significant.
     pub(super) fn widen(self, bytes: &mut [u8], width: usize, big_endian: bool) {
         for element in bytes.chunks_exact_mut(width.clamp(1, 8)) {
             if big_endian {
@@ -30,7 +31,11 @@ impl SignificantBits {
 
     fn value(self, bits: u64) -> u64 {
         let above = 64u32.saturating_sub(self.precision);
-        let high = bits.checked_shr(self.offset).unwrap_or(0).checked_shl(above).unwrap_or(0);
+        let high = bits
+            .checked_shr(self.offset)
+            .unwrap_or(0)
+            .checked_shl(above)
+            .unwrap_or(0);
         if self.signed {
             (high as i64).checked_shr(above).unwrap_or(0) as u64
         } else {
@@ -46,14 +51,28 @@ mod tests {
     #[test]
     fn padding_goes_and_signs_spread() {
         let mut bytes = [0x3f, 0xf2, 0x1f, 0x70];
-        let bits = SignificantBits { precision: 12, offset: 4, signed: false };
+        let bits = SignificantBits {
+            precision: 12,
+            offset: 4,
+            signed: false,
+        };
         bits.widen(&mut bytes, 2, false);
         assert_eq!(bytes, [0x23, 0x0f, 0x01, 0x07]);
         let mut bytes = [0xf8, 0x01, 0x07, 0xff];
-        SignificantBits { precision: 12, offset: 0, signed: true }.widen(&mut bytes, 2, true);
+        SignificantBits {
+            precision: 12,
+            offset: 0,
+            signed: true,
+        }
+        .widen(&mut bytes, 2, true);
         assert_eq!(bytes, [0xf8, 0x01, 0x07, 0xff]);
         let mut bytes = [0x01, 0x08];
-        SignificantBits { precision: 12, offset: 0, signed: true }.widen(&mut bytes, 2, false);
+        SignificantBits {
+            precision: 12,
+            offset: 0,
+            signed: true,
+        }
+        .widen(&mut bytes, 2, false);
         assert_eq!(bytes, [0x01, 0xf8]);
     }
 
@@ -61,7 +80,12 @@ mod tests {
     fn no_number_of_bits_is_too_odd() {
         for (precision, offset) in [(0, 0), (64, 0), (64, 64), (99, 99), (1, 63)] {
             for signed in [false, true] {
-                SignificantBits { precision, offset, signed }.widen(&mut [7; 16], 8, false);
+                SignificantBits {
+                    precision,
+                    offset,
+                    signed,
+                }
+                .widen(&mut [7; 16], 8, false);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Locates, fetches and decodes one stored chunk of a dataset.
 //!
-//! Chunks whose filters voltile supports are fetched and decoded by the calling thread; others are read by the
-//! library in one step.
+//! Chunks whose filters voltile supports are fetched and decoded by the calling thread; others are
+//! read by the library in one step.
 
 use std::ops::Range;
 use std::thread;
@@ -20,7 +20,8 @@ use crate::metrics::Meter;
 use crate::store::Gathering;
 use crate::volume::{ChunkCoding, ReadError, Samples, VoxelType};
 
-/// How often a chunk is read again that cannot be decoded and may be being written, and the pause before.
+/// How often a chunk is read again that cannot be decoded and may be being written, and the pause
+/// before.
 const MAX_AGAIN: usize = 5;
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -62,7 +63,10 @@ impl StoredDataset {
 
     /// Finds a chunk in the index. Reads from the file only until the index is loaded.
     pub(super) fn locate(&self, at: Position) -> Result<Located, ReadError> {
-        Ok(Located { at, entry: self.entry(&at)? })
+        Ok(Located {
+            at,
+            entry: self.entry(&at)?,
+        })
     }
 
     /// Where a chunk lies in the file; `None` if it was never written.
@@ -78,11 +82,14 @@ impl StoredDataset {
         if !self.file.bytes.is_remote() {
             return Ok(Gathering::none());
         }
-        let Some(pipeline) = self.direct_pipeline() else { return Ok(Gathering::none()) };
+        let Some(pipeline) = self.direct_pipeline() else {
+            return Ok(Gathering::none());
+        };
         let range = |chunk: &Located| {
             // Damaged entries are reported when the chunk is read.
-            let entry =
-                chunk.entry.filter(|entry| self.ensure_possible(&chunk.at, *entry, pipeline).is_ok())?;
+            let entry = chunk
+                .entry
+                .filter(|entry| self.ensure_possible(&chunk.at, *entry, pipeline).is_ok())?;
             (entry.end() <= self.file.identity().length()).then_some(entry.address..entry.end())
         };
         let ranges: Vec<Range<u64>> = chunks.into_iter().filter_map(range).collect();
@@ -104,19 +111,25 @@ impl StoredDataset {
 
     /// Reads the stored bytes of a chunk.
     pub(super) fn fetch(&self, chunk: &Located, meter: Meter<'_>) -> Result<Stored<'_>, ReadError> {
-        let Some(entry) = chunk.entry else { return Ok(Stored::Nothing) };
+        let Some(entry) = chunk.entry else {
+            return Ok(Stored::Nothing);
+        };
         let Some(pipeline) = self.direct_pipeline() else {
             self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
             return Ok(Stored::InLibrary);
         };
         self.ensure_possible(&chunk.at, entry, pipeline)?;
         let began = Instant::now();
-        let fetched = self.file.bytes.fetch(entry.address, entry.length as usize, &self.place())?;
+        let fetched = self
+            .file
+            .bytes
+            .fetch(entry.address, entry.length as usize, &self.place())?;
         meter.read_chunk(u64::from(entry.length), began.elapsed());
         Ok(Stored::Bytes(entry, fetched, pipeline))
     }
 
-    /// The coding of its chunks, if programs that know nothing of HDF5 can decode them; otherwise why not.
+    /// The coding of its chunks, if programs that know nothing of HDF5 can decode them; otherwise
+    /// why not.
     pub(super) fn chunk_coding(&self) -> Result<ChunkCoding, String> {
         if !matches!(self.storage, Storage::Chunked { .. }) {
             return Err("it is not stored in chunks".to_owned());
@@ -130,11 +143,19 @@ impl StoredDataset {
             let names = names.join(", ");
             return Err(format!("its filters are {names}, not deflate alone"));
         }
-        let (voxel, is_big_endian) = (self.stored.voxel, self.stored.big_endian && self.stored_bytes() > 1);
-        Ok(ChunkCoding { is_zlib, voxel, is_big_endian })
+        let (voxel, is_big_endian) = (
+            self.stored.voxel,
+            self.stored.big_endian && self.stored_bytes() > 1,
+        );
+        Ok(ChunkCoding {
+            is_zlib,
+            voxel,
+            is_big_endian,
+        })
     }
 
-    /// The bytes of a chunk as they are in the file; `None` if it was never written, or is not coded as all others.
+    /// The bytes of a chunk as they are in the file; `None` if it was never written, or is not
+    /// coded as all others.
     pub(super) fn bytes_as_stored(
         &self,
         at: Position,
@@ -149,23 +170,36 @@ impl StoredDataset {
         self.ensure_possible(&at, entry, pipeline)?;
         let mut bytes = vec![0; entry.length as usize];
         let began = Instant::now();
-        self.file.bytes.read_exact_at(&mut bytes, entry.address, &self.place())?;
+        self.file
+            .bytes
+            .read_exact_at(&mut bytes, entry.address, &self.place())?;
         meter.read_chunk(u64::from(entry.length), began.elapsed());
         Ok(Some(bytes))
     }
 
-    /// The same bytes if that takes no waiting: the chunk index has been read, and the bytes are in the page cache.
-    pub(super) fn cached_bytes_as_stored(&self, at: Position, stored_bytes: &Counter) -> Option<Bytes> {
+    /// The same bytes if that takes no waiting: the chunk index has been read, and the bytes are in
+    /// the page cache.
+    pub(super) fn cached_bytes_as_stored(
+        &self,
+        at: Position,
+        stored_bytes: &Counter,
+    ) -> Option<Bytes> {
         let (entry, pipeline) = (self.known_entry(&at)?, self.direct_pipeline()?);
-        let is_usual = self.is_coded_alike(&at, entry) && self.ensure_possible(&at, entry, pipeline).is_ok();
-        let bytes = is_usual.then(|| self.file.bytes.read_cached(entry.address, entry.length as usize))??;
+        let is_usual =
+            self.is_coded_alike(&at, entry) && self.ensure_possible(&at, entry, pipeline).is_ok();
+        let bytes = is_usual.then(|| {
+            self.file
+                .bytes
+                .read_cached(entry.address, entry.length as usize)
+        })??;
         stored_bytes.inc_by(u64::from(entry.length));
         Some(bytes)
     }
 
     /// Whether a chunk is decoded here, and no longer than its filters can produce.
     pub(super) fn is_possible(&self, at: &Position, entry: Entry) -> bool {
-        self.direct_pipeline().is_some_and(|pipeline| self.ensure_possible(at, entry, pipeline).is_ok())
+        self.direct_pipeline()
+            .is_some_and(|pipeline| self.ensure_possible(at, entry, pipeline).is_ok())
     }
 
     /// Whether a chunk went through all filters.
@@ -178,14 +212,22 @@ impl StoredDataset {
         }
     }
 
-    /// Fails if a chunk is longer than anything its filters can produce, as a damaged file may say. Checked before memory
-    /// is allocated.
-    fn ensure_possible(&self, at: &Position, entry: Entry, pipeline: &Pipeline) -> Result<(), ReadError> {
+    /// Fails if a chunk is longer than anything its filters can produce, as a damaged file may say.
+    /// Checked before memory is allocated.
+    fn ensure_possible(
+        &self,
+        at: &Position,
+        entry: Entry,
+        pipeline: &Pipeline,
+    ) -> Result<(), ReadError> {
         if entry.length as usize <= pipeline.most_stored(self.decoded_bytes()) {
             return Ok(());
         }
-        let problem =
-            format!("chunk {} has an impossible stored size, {} bytes", self.chunk_name(at), entry.length);
+        let problem = format!(
+            "chunk {} has an impossible stored size, {} bytes",
+            self.chunk_name(at),
+            entry.length
+        );
         Err(self.damaged(&problem))
     }
 
@@ -200,7 +242,9 @@ impl StoredDataset {
     ) -> Result<Chunk, ReadError> {
         match stored {
             // Each part of complex numbers has a fill value of its own.
-            Stored::Nothing if self.stored.complex.is_some() => self.read_whole(&chunk.at, voxel, false),
+            Stored::Nothing if self.stored.complex.is_some() => {
+                self.read_whole(&chunk.at, voxel, false)
+            }
             Stored::Nothing => Ok(Chunk::never_written(
                 *self.grid.chunk(),
                 self.fill_value(self.grid.origin(&chunk.at), voxel)?,
@@ -209,18 +253,27 @@ impl StoredDataset {
                 let began = Instant::now();
                 let edge_is_plain = self.edges_are_plain && self.grid.is_cut(&chunk.at);
                 let mask = if edge_is_plain { u32::MAX } else { entry.mask };
-                let wanted =
-                    usize::try_from(wanted).unwrap_or(usize::MAX).saturating_mul(self.stored_bytes());
+                let wanted = usize::try_from(wanted)
+                    .unwrap_or(usize::MAX)
+                    .saturating_mul(self.stored_bytes());
                 let dims = self.extents(&chunk.at);
                 let whole = dims.iter().product::<u64>() as usize * self.stored_bytes();
                 let mut decoded = pipeline.decode(bytes, mask, whole, wanted);
                 // A chunk that is written again where it lies may be read while that happens.
-                for _ in 0..if self.may_change(&chunk.at) { MAX_AGAIN } else { 0 } {
+                for _ in 0..if self.may_change(&chunk.at) {
+                    MAX_AGAIN
+                } else {
+                    0
+                } {
                     if decoded.is_ok() {
                         break;
                     }
                     thread::sleep(AGAIN);
-                    let again = self.file.bytes.fetch(entry.address, entry.length as usize, &self.place())?;
+                    let again = self.file.bytes.fetch(
+                        entry.address,
+                        entry.length as usize,
+                        &self.place(),
+                    )?;
                     decoded = pipeline.decode(&again, mask, whole, wanted);
                 }
                 let decoded = decoded.map_err(|error| {
@@ -241,7 +294,12 @@ impl StoredDataset {
     }
 
     /// Reads a chunk through the library; one that was never written needs no filters.
-    fn read_whole(&self, at: &Position, voxel: VoxelType, is_written: bool) -> Result<Chunk, ReadError> {
+    fn read_whole(
+        &self,
+        at: &Position,
+        voxel: VoxelType,
+        is_written: bool,
+    ) -> Result<Chunk, ReadError> {
         let start = self.grid.origin(at);
         let room = |axis: usize| self.grid.shape()[axis] - start[axis];
         let count: Position = std::array::from_fn(|axis| room(axis).min(self.grid.chunk()[axis]));
@@ -254,9 +312,12 @@ impl StoredDataset {
         Ok(Chunk::new(count, samples))
     }
 
-    /// The extents of a chunk as it is stored: pieces are cut at the end of the dataset, chunks are not.
+    /// The extents of a chunk as it is stored: pieces are cut at the end of the dataset, chunks are
+    /// not.
     fn extents(&self, at: &Position) -> Position {
-        self.pieces.as_ref().map_or(*self.grid.chunk(), |pieces| pieces.extents(at))
+        self.pieces
+            .as_ref()
+            .map_or(*self.grid.chunk(), |pieces| pieces.extents(at))
     }
 
     /// The size of a whole decoded chunk, in bytes.

@@ -1,4 +1,5 @@
-//! Tables: the fields of a compound dataset, or the datasets of a group, all of one axis. They are read in blocks of rows.
+//! Tables: the fields of a compound dataset, or the datasets of a group, all of one axis. They are
+//! read in blocks of rows.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -50,20 +51,32 @@ pub(super) fn columns(
         let fields = of_dataset(&found.file, &found.object);
         return fields.map_err(|error| OpenError::object(&file.location, path, error.to_string()));
     };
-    let named = listing::names(&group).into_iter().take(MAX_DATASETS).filter_map(|name| {
-        let (found, _) = follower.dataset(file, &format!("{path}/{name}")).ok()?;
-        let column = of_dataset(&found.file, &found.object).ok()?.pop().filter(|column| !column.is_field)?;
-        Some(StoredColumn { name, ..column })
-    });
+    let named = listing::names(&group)
+        .into_iter()
+        .take(MAX_DATASETS)
+        .filter_map(|name| {
+            let (found, _) = follower.dataset(file, &format!("{path}/{name}")).ok()?;
+            let column = of_dataset(&found.file, &found.object)
+                .ok()?
+                .pop()
+                .filter(|column| !column.is_field)?;
+            Some(StoredColumn { name, ..column })
+        });
     Ok(named.collect())
 }
 
 /// The columns of one dataset: its fields, or itself.
 fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<StoredColumn>> {
-    let [rows] = *dataset.shape() else { return Err("it has not one axis".into()) };
+    let [rows] = *dataset.shape() else {
+        return Err("it has not one axis".into());
+    };
     let stored = dataset.dtype()?;
-    let (bytes, chunk) =
-        (stored.size().max(1), dataset.chunk().map_or(1, |chunk| chunk.iter().product::<usize>().max(1)));
+    let (bytes, chunk) = (
+        stored.size().max(1),
+        dataset
+            .chunk()
+            .map_or(1, |chunk| chunk.iter().product::<usize>().max(1)),
+    );
     if !dataset::is_own(dataset) || bytes.saturating_mul(chunk) > MAX_BYTES {
         return Err("its data is in other files, or its chunks are too large".into());
     }
@@ -77,14 +90,26 @@ fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<Sto
             Type::Integer(_) | Type::Boolean | Type::Enum(_) => (Type::Integer(IntSize::U8), false),
             Type::Unsigned(_) => (Type::Unsigned(IntSize::U8), false),
             Type::Float(FloatSize::U4 | FloatSize::U8) => (ty, false),
-            Type::FixedAscii(_) | Type::FixedUnicode(_) | Type::VarLenAscii | Type::VarLenUnicode => {
-                (ty, true)
-            }
+            Type::FixedAscii(_)
+            | Type::FixedUnicode(_)
+            | Type::VarLenAscii
+            | Type::VarLenUnicode => (ty, true),
             _ => return None,
         };
-        let block = (BLOCK / bytes.max(cell.size())).next_multiple_of(chunk).max(chunk);
+        let block = (BLOCK / bytes.max(cell.size()))
+            .next_multiple_of(chunk)
+            .max(chunk);
         let (file, dataset) = (Arc::clone(file), dataset.clone());
-        Some(StoredColumn { name, rows: rows as u64, is_text, file, dataset, cell, is_field, block })
+        Some(StoredColumn {
+            name,
+            rows: rows as u64,
+            is_text,
+            file,
+            dataset,
+            cell,
+            is_field,
+            block,
+        })
     };
     Ok(fields.into_iter().filter_map(column).collect())
 }
@@ -98,9 +123,13 @@ impl StoredColumn {
             let stuck = stalls::ensure_answer([&**self.file.bytes.path()]);
             stuck.map_err(|error| wrong(error.to_string()))?;
             let _working = stalls::working_on(self.file.bytes.path());
-            let cells =
-                self.cells(start, count).map_err(|error| wrong(format!("it cannot be read: {error}")))?;
-            self.file.bytes.ensure_unchanged(&self.name).map_err(|error| error.public())?;
+            let cells = self
+                .cells(start, count)
+                .map_err(|error| wrong(format!("it cannot be read: {error}")))?;
+            self.file
+                .bytes
+                .ensure_unchanged(&self.name)
+                .map_err(|error| error.public())?;
             self.write(&cells, take)?;
         }
         Ok(())
@@ -113,7 +142,10 @@ impl StoredColumn {
         let whole = TypeDescriptor::Compound(CompoundType { fields, size });
         let _library = library_lock::lock().map_err(|error| error.to_string())?;
         let memory = Datatype::from_descriptor(if self.is_field { &whole } else { cell })?;
-        if matches!(cell, TypeDescriptor::VarLenAscii | TypeDescriptor::VarLenUnicode) {
+        if matches!(
+            cell,
+            TypeDescriptor::VarLenAscii | TypeDescriptor::VarLenUnicode
+        ) {
             return library::read_strings(&self.dataset, &memory, start, count, MAX_BYTES)
                 .map(Cells::Strings);
         }
@@ -130,14 +162,32 @@ impl StoredColumn {
         let mut text = String::new();
         for cell in bytes {
             text.clear();
-            let written = match (&self.cell, <[u8; 8]>::try_from(cell), <[u8; 4]>::try_from(cell)) {
-                (TypeDescriptor::Integer(_), Ok(word), _) => write!(text, "{}", i64::from_ne_bytes(word)),
-                (TypeDescriptor::Unsigned(_), Ok(word), _) => write!(text, "{}", u64::from_ne_bytes(word)),
-                (TypeDescriptor::Float(_), Ok(word), _) => write!(text, "{}", f64::from_ne_bytes(word)),
-                (TypeDescriptor::Float(_), _, Ok(word)) => write!(text, "{}", f32::from_ne_bytes(word)),
+            let written = match (
+                &self.cell,
+                <[u8; 8]>::try_from(cell),
+                <[u8; 4]>::try_from(cell),
+            ) {
+                (TypeDescriptor::Integer(_), Ok(word), _) => {
+                    write!(text, "{}", i64::from_ne_bytes(word))
+                }
+                (TypeDescriptor::Unsigned(_), Ok(word), _) => {
+                    write!(text, "{}", u64::from_ne_bytes(word))
+                }
+                (TypeDescriptor::Float(_), Ok(word), _) => {
+                    write!(text, "{}", f64::from_ne_bytes(word))
+                }
+                (TypeDescriptor::Float(_), _, Ok(word)) => {
+                    write!(text, "{}", f32::from_ne_bytes(word))
+                }
                 _ => {
-                    // A string of fixed length ends at the first zero byte, and may be padded with spaces.
-                    take(cell.split(|byte| *byte == 0).next().unwrap_or_default().trim_ascii_end())?;
+                    // A string of fixed length ends at the first zero byte, and may be padded with
+                    // spaces.
+                    take(
+                        cell.split(|byte| *byte == 0)
+                            .next()
+                            .unwrap_or_default()
+                            .trim_ascii_end(),
+                    )?;
                     continue;
                 }
             };
@@ -164,13 +214,23 @@ mod tests {
     fn strings_take_no_more_memory_than_allowed() {
         let place = tempfile::tempdir().unwrap();
         let file = hdf5::File::create(place.path().join("a.h5")).unwrap();
-        let texts =
-            ["short", "", "much longer than the rest"].map(|text| text.parse::<VarLenUnicode>().unwrap());
-        let stored = file.new_dataset_builder().with_data(&texts).create("texts").unwrap();
+        let texts = ["short", "", "much longer than the rest"]
+            .map(|text| text.parse::<VarLenUnicode>().unwrap());
+        let stored = file
+            .new_dataset_builder()
+            .with_data(&texts)
+            .create("texts")
+            .unwrap();
         let memory = stored.dtype().unwrap();
         let read = |most| library::read_strings(&stored, &memory, 0, 3, most);
-        assert_eq!(read(1000).unwrap(), texts.map(|text| text.as_bytes().to_vec()));
+        assert_eq!(
+            read(1000).unwrap(),
+            texts.map(|text| text.as_bytes().to_vec())
+        );
         assert!(read(40).is_err());
-        assert!(library::read_strings(&stored, &memory, 1, 3, 1000).is_err(), "it ends after three");
+        assert!(
+            library::read_strings(&stored, &memory, 1, 3, 1000).is_err(),
+            "it ends after three"
+        );
     }
 }

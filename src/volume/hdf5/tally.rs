@@ -1,7 +1,8 @@
 //! The stored size of a dataset, and the cost of reading part of it.
 //!
-//! Both are computed from the chunk index and the grid; see [`crate::volume::ReadCost`] for what is counted. The wanted
-//! voxels are given as runs of positions along each stored axis, so the number of chunks is a product over the axes.
+//! Both are computed from the chunk index and the grid; see [`crate::volume::ReadCost`] for what is
+//! counted. The wanted voxels are given as runs of positions along each stored axis, so the number
+//! of chunks is a product over the axes.
 
 use std::ops::Range;
 
@@ -10,8 +11,8 @@ use super::filters;
 use super::grid::RANK;
 use crate::volume::{ReadCost, ReadError, Tally};
 
-/// The library decodes whole chunks, so datasets with more voxels per chunk are not read just to test whether they can
-/// be.
+/// The library decodes whole chunks, so datasets with more voxels per chunk are not read just to
+/// test whether they can be.
 const LIGHT_CHUNK: u64 = 1 << 23;
 /// The smallest unit that the system reads from a disk, in bytes.
 const PAGE: u64 = 4096;
@@ -27,19 +28,30 @@ impl StoredDataset {
 
     pub(super) fn tally(&self) -> Result<Tally, ReadError> {
         let all = product(self.grid.shape()).saturating_mul(self.element_bytes);
-        let one = Tally { datasets: 1, ..Tally::default() };
+        let one = Tally {
+            datasets: 1,
+            ..Tally::default()
+        };
         Ok(match &self.storage {
             Storage::Chunked { .. } => {
                 let entries = self.entries()?;
                 let chunks_written = entries.len() as u64;
                 let stored_bytes = entries.iter().map(|entry| u64::from(entry.length)).sum();
                 let raw_bytes = chunks_written.saturating_mul(self.chunk_bytes());
-                Tally { chunks: self.grid.chunks(), chunks_written, stored_bytes, raw_bytes, ..one }
+                Tally {
+                    chunks: self.grid.chunks(),
+                    chunks_written,
+                    stored_bytes,
+                    raw_bytes,
+                    ..one
+                }
             }
             Storage::Contiguous { address: None } | Storage::Virtual => one,
-            Storage::Contiguous { .. } | Storage::Compact | Storage::External => {
-                Tally { stored_bytes: all, raw_bytes: all, ..one }
-            }
+            Storage::Contiguous { .. } | Storage::Compact | Storage::External => Tally {
+                stored_bytes: all,
+                raw_bytes: all,
+                ..one
+            },
         })
     }
 
@@ -73,14 +85,16 @@ impl StoredDataset {
         self.grid.voxels().saturating_mul(self.element_bytes)
     }
 
-    /// The cost of reading these positions along each stored axis; `None` for virtual datasets, where it depends on the
-    /// sources.
+    /// The cost of reading these positions along each stored axis; `None` for virtual datasets,
+    /// where it depends on the sources.
     pub(super) fn cost(&self, wanted: &[Vec<Range<u64>>; RANK], tally: &Tally) -> Option<ReadCost> {
         match &self.storage {
             Storage::Chunked { .. } if tally.chunks_written == 0 => Some(ReadCost::default()),
             Storage::Chunked { .. } if !self.filters.is_empty() || !self.stored.plain => {
                 let counts = wanted.iter().zip(self.grid.chunk());
-                let counts: Vec<u64> = counts.map(|(runs, edge)| chunks_touched(runs, *edge)).collect();
+                let counts: Vec<u64> = counts
+                    .map(|(runs, edge)| chunks_touched(runs, *edge))
+                    .collect();
                 let one = ReadCost {
                     reads: 1,
                     bytes_read: tally.stored_bytes / tally.chunks_written,
@@ -88,9 +102,13 @@ impl StoredDataset {
                 };
                 Some(one.times(product(&counts)))
             }
-            Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) } | Storage::External => {
-                Some(unfiltered_cost(self.grid.chunk(), wanted, self.element_bytes))
-            }
+            Storage::Chunked { .. }
+            | Storage::Contiguous { address: Some(_) }
+            | Storage::External => Some(unfiltered_cost(
+                self.grid.chunk(),
+                wanted,
+                self.element_bytes,
+            )),
             Storage::Contiguous { address: None } | Storage::Compact => Some(ReadCost::default()),
             Storage::Virtual => None,
         }
@@ -98,7 +116,9 @@ impl StoredDataset {
 }
 
 fn product(extents: &[u64]) -> u64 {
-    extents.iter().fold(1, |product, n| product.saturating_mul(*n))
+    extents
+        .iter()
+        .fold(1, |product, n| product.saturating_mul(*n))
 }
 
 /// The number of chunks that ascending runs intersect along an axis, each counted once.
@@ -113,16 +133,19 @@ fn chunks_touched(runs: &[Range<u64>], edge: u64) -> u64 {
     count
 }
 
-/// The cost of unfiltered voxels: the pages of each chunk that contain wanted voxels. Assumes that the wanted parts
-/// of all chunks have the same extents.
+/// The cost of unfiltered voxels: the pages of each chunk that contain wanted voxels. Assumes that
+/// the wanted parts of all chunks have the same extents.
 fn unfiltered_cost(chunk: &[u64], wanted: &[Vec<Range<u64>>], element: u64) -> ReadCost {
     let parts: Vec<u64> = wanted
         .iter()
         .zip(chunk)
         .map(|(runs, edge)| runs.iter().map(|run| pieces(run, *edge)).sum())
         .collect();
-    let extents: Vec<u64> =
-        wanted.iter().zip(&parts).map(|(runs, parts)| length(runs).div_ceil((*parts).max(1))).collect();
+    let extents: Vec<u64> = wanted
+        .iter()
+        .zip(&parts)
+        .map(|(runs, parts)| length(runs).div_ceil((*parts).max(1)))
+        .collect();
     pages(chunk, &extents, element).times(product(&parts))
 }
 
@@ -132,7 +155,11 @@ fn length(runs: &[Range<u64>]) -> u64 {
 
 /// The number of chunks that a run intersects along an axis.
 fn pieces(run: &Range<u64>, edge: u64) -> u64 {
-    if run.is_empty() { 0 } else { (run.end - 1) / edge - run.start / edge + 1 }
+    if run.is_empty() {
+        0
+    } else {
+        (run.end - 1) / edge - run.start / edge + 1
+    }
 }
 
 /// The pages that contain a box of a dense array. Runs less than a page apart count as one.
@@ -140,14 +167,21 @@ fn pages(shape: &[u64], extents: &[u64], element: u64) -> ReadCost {
     let (mut stride, mut run, mut reads) = (element, element, 1u64);
     for (extent, wanted) in shape.iter().zip(extents).rev() {
         if stride <= run.saturating_add(PAGE) {
-            run = wanted.saturating_sub(1).saturating_mul(stride).saturating_add(run);
+            run = wanted
+                .saturating_sub(1)
+                .saturating_mul(stride)
+                .saturating_add(run);
         } else {
             reads = reads.saturating_mul(*wanted);
         }
         stride = stride.saturating_mul(*extent);
     }
     let bytes_read = reads.saturating_mul(run.div_ceil(PAGE).saturating_mul(PAGE));
-    ReadCost { reads, bytes_read, bytes_inflated: 0 }
+    ReadCost {
+        reads,
+        bytes_read,
+        bytes_inflated: 0,
+    }
 }
 
 #[cfg(test)]
@@ -162,7 +196,10 @@ mod tests {
     fn a_chunk_is_counted_once_however_many_runs_touch_it() {
         assert_eq!(chunks_touched(&one(0..512), 64), 8);
         assert_eq!(chunks_touched(&one(63..65), 64), 2);
-        assert_eq!(chunks_touched(&[0..1, 5..6, 63..64, 64..65, 300..301], 64), 3);
+        assert_eq!(
+            chunks_touched(&[0..1, 5..6, 63..64, 64..65, 300..301], 64),
+            3
+        );
     }
 
     #[test]
@@ -177,7 +214,10 @@ mod tests {
         assert_eq!((yz.reads, yz.bytes_read), (100 * 512, 100 * 512 * PAGE));
         // Rows are shorter than a page, so everything between the first and the last voxel is read.
         let narrow = unfiltered_cost(&[100, 512, 512], &[one(0..100), one(0..512), one(7..8)], 1);
-        assert_eq!((narrow.reads, narrow.bytes_read), (1, (100 * 512 * 512u64 - 511).div_ceil(PAGE) * PAGE));
+        assert_eq!(
+            (narrow.reads, narrow.bytes_read),
+            (1, (100 * 512 * 512u64 - 511).div_ceil(PAGE) * PAGE)
+        );
     }
 
     #[test]
@@ -186,6 +226,9 @@ mod tests {
         let plane = unfiltered_cost(&chunk, &[one(9..10), one(0..512), one(0..512)], 1);
         assert_eq!((plane.reads, plane.bytes_read), (64, 64 * PAGE));
         let across = unfiltered_cost(&chunk, &[one(0..64), one(9..10), one(0..128)], 1);
-        assert_eq!((across.reads, across.bytes_read), (2, 2 * (63 * 4096 + 64u64).div_ceil(PAGE) * PAGE));
+        assert_eq!(
+            (across.reads, across.bytes_read),
+            (2, 2 * (63 * 4096 + 64u64).div_ceil(PAGE) * PAGE)
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Unfiltered voxels, contiguous or chunked, copied from the memory-mapped file.
 //!
-//! Only the pages that contain wanted voxels are touched. The voxels are not cached: the system caches the file's
-//! pages, and copying from them costs no more than copying from a cache. Contiguous data counts as one chunk.
+//! Only the pages that contain wanted voxels are touched. The voxels are not cached: the system
+//! caches the file's pages, and copying from them costs no more than copying from a cache.
+//! Contiguous data counts as one chunk.
 
 use super::bytes::Borrowed;
 use super::dataset::{Storage, StoredDataset};
@@ -24,26 +25,40 @@ pub(super) struct UnfilteredBytes<'a> {
 }
 
 impl StoredDataset {
-    /// Whether its voxels can be copied from the mapped file: they are unfiltered, and the file can be mapped.
+    /// Whether its voxels can be copied from the mapped file: they are unfiltered, and the file can
+    /// be mapped.
     pub(super) fn is_unfiltered(&self) -> bool {
-        let placed =
-            matches!(self.storage, Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) });
+        let placed = matches!(
+            self.storage,
+            Storage::Chunked { .. } | Storage::Contiguous { address: Some(_) }
+        );
         placed && self.filters.is_empty() && self.stored.plain && self.file.bytes.can_be_mapped()
     }
 
-    /// The file's bytes. What is copied from them is valid only if [`UnfilteredBytes::ensure_still_there`] succeeds
-    /// afterwards.
+    /// The file's bytes. What is copied from them is valid only if
+    /// [`UnfilteredBytes::ensure_still_there`] succeeds afterwards.
     pub(super) fn unfiltered_bytes(&self) -> Result<UnfilteredBytes<'_>, ReadError> {
-        Ok(UnfilteredBytes { dataset: self, bytes: self.file.bytes.borrow(self.place())? })
+        Ok(UnfilteredBytes {
+            dataset: self,
+            bytes: self.file.bytes.borrow(self.place())?,
+        })
     }
 
     /// The chunk at a position in the grid; `None` if it was never written.
-    pub(super) fn unfiltered_chunk(&self, at: &Position) -> Result<Option<UnfilteredChunk>, ReadError> {
+    pub(super) fn unfiltered_chunk(
+        &self,
+        at: &Position,
+    ) -> Result<Option<UnfilteredChunk>, ReadError> {
         if let Storage::Contiguous { address } = self.storage {
             return Ok(address.map(|address| UnfilteredChunk { address }));
         }
-        let Some(entry) = self.entry(at)? else { return Ok(None) };
-        let expected = self.grid.voxels().saturating_mul(self.stored_bytes() as u64);
+        let Some(entry) = self.entry(at)? else {
+            return Ok(None);
+        };
+        let expected = self
+            .grid
+            .voxels()
+            .saturating_mul(self.stored_bytes() as u64);
         if u64::from(entry.length) < expected {
             let problem = format!(
                 "chunk {} is stored in {} bytes; expected {expected}",
@@ -52,12 +67,15 @@ impl StoredDataset {
             );
             return Err(self.damaged(&problem));
         }
-        Ok(Some(UnfilteredChunk { address: entry.address }))
+        Ok(Some(UnfilteredChunk {
+            address: entry.address,
+        }))
     }
 }
 
 impl UnfilteredBytes<'_> {
-    /// Copies `count` voxels from a place in the chunk to `into`, which contains voxels of type `voxel`.
+    /// Copies `count` voxels from a place in the chunk to `into`, which contains voxels of type
+    /// `voxel`.
     pub fn copy(
         &self,
         chunk: UnfilteredChunk,
@@ -70,15 +88,20 @@ impl UnfilteredBytes<'_> {
             self.lend(chunk, from, |bytes, from| into.copy_bytes(bytes, from))?
         } else {
             // Elements that need conversion are gathered first, and converted together.
-            let bytes = self.lend(chunk, from, |bytes, from| match self.dataset.stored_bytes() {
-                1 => gathered::<1>(bytes, from),
-                2 => gathered::<2>(bytes, from),
-                4 => gathered::<4>(bytes, from),
-                _ => gathered::<8>(bytes, from),
+            let bytes = self.lend(chunk, from, |bytes, from| {
+                match self.dataset.stored_bytes() {
+                    1 => gathered::<1>(bytes, from),
+                    2 => gathered::<2>(bytes, from),
+                    4 => gathered::<4>(bytes, from),
+                    _ => gathered::<8>(bytes, from),
+                }
             })?;
             into.copy(&self.dataset.samples(bytes, voxel), Strided::dense(count))
         };
-        let wrong = || self.dataset.damaged("its voxels were decoded to the wrong type");
+        let wrong = || {
+            self.dataset
+                .damaged("its voxels were decoded to the wrong type")
+        };
         is_copied.then_some(()).ok_or_else(wrong)
     }
 
@@ -92,9 +115,12 @@ impl UnfilteredBytes<'_> {
         let width = self.dataset.stored_bytes();
         let span = at.span() * width;
         let start = chunk.address.saturating_add((at.start * width) as u64);
-        // If at least a quarter of the bytes in the span are wanted, the whole span is announced to the system.
+        // If at least a quarter of the bytes in the span are wanted, the whole span is announced to
+        // the system.
         let dense = span <= 4 * width * at.size.iter().product::<usize>();
-        self.bytes.lend(start, span, dense, |bytes| work(bytes, Strided { start: 0, ..at }))
+        self.bytes.lend(start, span, dense, |bytes| {
+            work(bytes, Strided { start: 0, ..at })
+        })
     }
 
     /// Fails if the file has changed, or ends before what was copied from it.

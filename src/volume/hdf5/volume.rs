@@ -2,9 +2,10 @@
 //!
 //! [`Volume::read`] reads in one of three ways:
 //! - `read_unfiltered` copies voxels from the mapped file ([`super::unfiltered`]).
-//! - `read_filtered` locates, fetches and decodes chunks ([`super::stored_chunk`]) through the chunk store
-//!   ([`super::chunks`]), then copies from them.
-//! - `read_via_libhdf5` reads everything else, and chunks too large for the chunk store, through the library.
+//! - `read_filtered` locates, fetches and decodes chunks ([`super::stored_chunk`]) through the
+//!   chunk store ([`super::chunks`]), then copies from them.
+//! - `read_via_libhdf5` reads everything else, and chunks too large for the chunk store, through
+//!   the library.
 
 mod cached;
 
@@ -31,9 +32,9 @@ use crate::metrics::Meter;
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
-    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, ComplexPart, Decode, NoReferences, Positions,
-    ReadCost, ReadError, ReadRequest, Samples, StoredArray, StoredChunk, StoredPart, TakePart, Tally, Tzyx,
-    Values, Volume, VolumeShape, VoxelType, Yields,
+    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, ComplexPart, Decode, NoReferences,
+    Positions, ReadCost, ReadError, ReadRequest, Samples, StoredArray, StoredChunk, StoredPart,
+    TakePart, Tally, Tzyx, Values, Volume, VolumeShape, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
@@ -43,22 +44,27 @@ pub struct View {
     pub axes: Axes,
     /// Axes of which only one position is read, and that position.
     pub fixed: Vec<(AxisName, u64)>,
-    /// The type of the voxels, if it differs from the stored one (unsigned integers stored as signed ones, bool as `u8`).
+    /// The type of the voxels, if it differs from the stored one (unsigned integers stored as
+    /// signed ones, bool as `u8`).
     pub means: Option<VoxelType>,
     /// The extent of the data, if the dataset is padded.
     pub size: Option<Xyz<u64>>,
-    /// What the stored values stand for, if not for themselves. Applied by the catalogue, on top of the dataset's volume.
+    /// What the stored values stand for, if not for themselves. Applied by the catalogue, on top of
+    /// the dataset's volume.
     pub values: Option<Values>,
-    /// What of complex numbers is shown; `None` for other elements. Magnitude and phase are computed by the catalogue.
+    /// What of complex numbers is shown; `None` for other elements. Magnitude and phase are
+    /// computed by the catalogue.
     pub part: Option<ComplexPart>,
-    /// How often each voxel is repeated along each axis, so that it fills the voxels of a finer volume. Applied last.
+    /// How often each voxel is repeated along each axis, so that it fills the voxels of a finer
+    /// volume. Applied last.
     pub repeat: Xyz<u64>,
 }
 
 impl Hash for View {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.axes, &self.fixed, self.means, self.size, &self.values).hash(state);
-        // The keys of all other volumes are as they were before voxels could be repeated, and complex.
+        // The keys of all other volumes are as they were before voxels could be repeated, and
+        // complex.
         if self.repeat != Xyz::all(1) {
             self.repeat.hash(state);
         }
@@ -85,14 +91,15 @@ pub struct Hdf5Volume {
     chunks: ChunkStore,
 }
 
-/// The approximate size in bytes of the chunks that are decoded in parallel for one box: small compared with the cache,
-/// and enough to occupy all threads.
+/// The approximate size in bytes of the chunks that are decoded in parallel for one box: small
+/// compared with the cache, and enough to occupy all threads.
 const TOGETHER: u64 = 4 << 20;
 
 /// How many stored bytes are fetched for a box before the first of its chunks is decoded.
 const MAX_GATHERED: u64 = 48 << 20;
 
-/// The most chunks of a box that are listed at once, about 300 bytes each. A tile rarely has as many.
+/// The most chunks of a box that are listed at once, about 300 bytes each. A tile rarely has as
+/// many.
 const MAX_LISTED: usize = 1 << 12;
 
 impl Hdf5Volume {
@@ -101,30 +108,53 @@ impl Hdf5Volume {
         view: &View,
         chunks: ChunkStore,
     ) -> Result<Self, OpenError> {
-        let wrong = |problem: String| OpenError::object(&dataset.file.location, &dataset.path, problem);
+        let wrong =
+            |problem: String| OpenError::object(&dataset.file.location, &dataset.path, problem);
         if view.axes.rank() != dataset.shape.len() {
             let (axes, shape) = (&view.axes, &dataset.shape);
-            return Err(wrong(format!("its shape {shape:?} and the axes \"{axes}\" differ in rank")));
+            return Err(wrong(format!(
+                "its shape {shape:?} and the axes \"{axes}\" differ in rank"
+            )));
         }
         let mut roles = [Role::Fixed(0); RANK];
-        let mut own = view.axes.iter().map(|axis| role(axis, &view.fixed)).collect::<Vec<_>>();
+        let mut own = view
+            .axes
+            .iter()
+            .map(|axis| role(axis, &view.fixed))
+            .collect::<Vec<_>>();
         if dataset.stored.complex.is_some() {
-            let part = view.part.ok_or_else(|| wrong(ComplexPart::EXPECTED.to_owned()))?;
+            let part = view
+                .part
+                .ok_or_else(|| wrong(ComplexPart::EXPECTED.to_owned()))?;
             own.push(Role::Fixed(u64::from(part == ComplexPart::Imaginary)));
         }
-        roles.iter_mut().rev().zip(own.iter().rev()).for_each(|(place, role)| *place = *role);
+        roles
+            .iter_mut()
+            .rev()
+            .zip(own.iter().rev())
+            .for_each(|(place, role)| *place = *role);
         for ((axis, role), extent) in view.axes.iter().zip(&own).zip(&dataset.shape) {
             if let Role::Fixed(index) = role
                 && index >= extent
             {
-                return Err(wrong(format!("the axis {axis} has {extent} positions; there is no {index}")));
+                return Err(wrong(format!(
+                    "the axis {axis} has {extent} positions; there is no {index}"
+                )));
             }
         }
         let shape = volume_shape(&dataset, &roles, view, &chunks);
         if shape.size.volume() == 0 || shape.times == 0 {
-            return Err(wrong(format!("its shape {:?} holds no voxels", dataset.shape)));
+            return Err(wrong(format!(
+                "its shape {:?} holds no voxels",
+                dataset.shape
+            )));
         }
-        Ok(Self { dataset, roles, shape, chunks })
+        Ok(Self {
+            dataset,
+            roles,
+            shape,
+            chunks,
+        })
     }
 
     /// The dataset it reads.
@@ -139,10 +169,14 @@ impl Hdf5Volume {
             Role::Time => (time, 1),
             Role::Fixed(index) => (index, 1),
         };
-        StoredBox { start: self.roles.map(|role| along(role).0), count: self.roles.map(|role| along(role).1) }
+        StoredBox {
+            start: self.roles.map(|role| along(role).0),
+            count: self.roles.map(|role| along(role).1),
+        }
     }
 
-    /// The place of the wanted voxels of a part in a contiguous buffer of shape `dims` (stored order).
+    /// The place of the wanted voxels of a part in a contiguous buffer of shape `dims` (stored
+    /// order).
     fn place(&self, dims: &Position, wanted: &Wanted, step: Xyz<u64>) -> Strided {
         let (mut strides, mut stride) = (Xyz::all(0), 1);
         for (role, extent) in self.roles.iter().zip(dims).rev() {
@@ -152,10 +186,17 @@ impl Hdf5Volume {
             stride *= *extent as usize;
         }
         let Sieve { offset, count, .. } = wanted.sieve;
-        Strided::picked(linear(dims, &wanted.part.within) as usize, strides, offset, step, count)
+        Strided::picked(
+            linear(dims, &wanted.part.within) as usize,
+            strides,
+            offset,
+            step,
+            count,
+        )
     }
 
-    /// The x, y and z components of a position in stored order; `missing` for axes that are not stored.
+    /// The x, y and z components of a position in stored order; `missing` for axes that are not
+    /// stored.
     fn spatial(&self, stored: &Position, missing: u64) -> Xyz<u64> {
         let mut xyz = Xyz::all(missing);
         for (role, value) in self.roles.iter().zip(stored) {
@@ -166,14 +207,22 @@ impl Hdf5Volume {
         xyz
     }
 
-    /// The chunks that contain wanted voxels, in stored order; chunks that the step skips are left out.
+    /// The chunks that contain wanted voxels, in stored order; chunks that the step skips are left
+    /// out.
     fn wanted<'a>(&'a self, reading: &'a Reading<'_>) -> impl Iterator<Item = Wanted> + 'a {
         let grid = &self.dataset.grid;
         let (region, step) = (&reading.request.region, reading.request.step);
         grid.chunks_of(&reading.stored).filter_map(move |at| {
             let part = grid.part_of(&at, &reading.stored);
-            let within = Region { start: self.spatial(&part.start, 0), size: self.spatial(&part.count, 1) };
-            Some(Wanted { sieve: Sieve::new(&within, region, step)?, at, part })
+            let within = Region {
+                start: self.spatial(&part.start, 0),
+                size: self.spatial(&part.count, 1),
+            };
+            Some(Wanted {
+                sieve: Sieve::new(&within, region, step)?,
+                at,
+                part,
+            })
         })
     }
 
@@ -192,13 +241,19 @@ impl Hdf5Volume {
         Meter::new(self.chunks.metrics(), reading.trace())
     }
 
-    /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the mapped file.
-    fn read_unfiltered(&self, reading: &Reading<'_>, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
+    /// Reads a box of unfiltered voxels: locates its chunks, then copies the wanted voxels from the
+    /// mapped file.
+    fn read_unfiltered(
+        &self,
+        reading: &Reading<'_>,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
         let bytes = self.dataset.unfiltered_bytes()?;
         let mut wanted = self.wanted(reading).peekable();
         while wanted.peek().is_some() {
             let located = wanted.by_ref().take(MAX_LISTED);
-            let located = located.map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
+            let located =
+                located.map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
             for (chunk, wanted) in located.collect::<Result<Vec<_>, ReadError>>()? {
                 self.end_early(reading)?;
                 let (step, Sieve { place, count, .. }) = (reading.request.step, wanted.sieve);
@@ -210,7 +265,9 @@ impl Hdf5Volume {
                     let from = self.place(self.dataset.grid.chunk(), &wanted, step);
                     bytes.copy(chunk, from, into, count, self.shape.voxel)?;
                 } else {
-                    let fill = self.dataset.fill_value(wanted.part.start, self.shape.voxel)?;
+                    let fill = self
+                        .dataset
+                        .fill_value(wanted.part.start, self.shape.voxel)?;
                     self.ensure_types_match(into.fill(&fill))?;
                 }
             }
@@ -227,8 +284,8 @@ impl Hdf5Volume {
         Ok(())
     }
 
-    /// Copies from cached chunks first. The others are all located before the first is fetched; then each is fetched,
-    /// decoded and copied from.
+    /// Copies from cached chunks first. The others are all located before the first is fetched;
+    /// then each is fetched, decoded and copied from.
     fn read_chunks(
         &self,
         wanted: impl Iterator<Item = Wanted>,
@@ -237,7 +294,9 @@ impl Hdf5Volume {
     ) -> Result<(), ReadError> {
         let dataset = &self.dataset;
         let missing = self.copy_cached(wanted, reading, into)?;
-        let located = missing.into_iter().map(|wanted| Ok((dataset.locate(wanted.at)?, wanted)));
+        let located = missing
+            .into_iter()
+            .map(|wanted| Ok((dataset.locate(wanted.at)?, wanted)));
         let mut located = located.collect::<Result<Vec<_>, ReadError>>()?;
         while let Some(few) = taken(&mut located, dataset.file.is_remote()) {
             self.read_located(few, reading, into)?;
@@ -266,7 +325,13 @@ impl Hdf5Volume {
                     store.get(&request, |extent| produce(located, &request, extent))
                 };
                 self.end_early(reading)?;
-                let decoded = || group.par_iter().with_max_len(1).map(chunk).collect::<Result<Vec<_>, _>>();
+                let decoded = || {
+                    group
+                        .par_iter()
+                        .with_max_len(1)
+                        .map(chunk)
+                        .collect::<Result<Vec<_>, _>>()
+                };
                 let chunks = meter.fetch(decoded)?;
                 for ((_, wanted), chunk) in group.iter().zip(chunks) {
                     self.copy(&chunk, wanted, reading, into)?;
@@ -275,17 +340,23 @@ impl Hdf5Volume {
             Ok(())
         };
         // Several threads take part only if no other tile is being rendered.
-        let read = if located.len() > 1 { store.activity().split(together) } else { None };
+        let read = if located.len() > 1 {
+            store.activity().split(together)
+        } else {
+            None
+        };
         if let Some(read) = read {
             return read;
         }
-        // Chunks that another thread is decoding come last: threads that want the same chunks then decode different
-        // ones in parallel, instead of all waiting for the same one.
+        // Chunks that another thread is decoding come last: threads that want the same chunks then
+        // decode different ones in parallel, instead of all waiting for the same one.
         let mut in_flight = Vec::new();
         for (located, wanted) in located {
             self.end_early(reading)?;
             let request = self.chunk_request(&wanted, reading);
-            match meter.fetch(|| store.find(&request, |extent| produce(&located, &request, extent)))? {
+            match meter
+                .fetch(|| store.find(&request, |extent| produce(&located, &request, extent)))?
+            {
                 Found::Chunk(chunk) => self.copy(&chunk, &wanted, reading, into)?,
                 Found::InFlight(_) => in_flight.push((located, wanted)),
             }
@@ -293,7 +364,8 @@ impl Hdf5Volume {
         for (located, wanted) in in_flight {
             self.end_early(reading)?;
             let request = self.chunk_request(&wanted, reading);
-            let chunk = meter.fetch(|| store.get(&request, |extent| produce(&located, &request, extent)))?;
+            let chunk = meter
+                .fetch(|| store.get(&request, |extent| produce(&located, &request, extent)))?;
             self.copy(&chunk, &wanted, reading, into)?;
         }
         Ok(())
@@ -333,21 +405,32 @@ impl Hdf5Volume {
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         for (chunk, wanted) in chunks {
-            touch_box(&chunk.samples, self.place(&chunk.dims, wanted, reading.request.step));
+            touch_box(
+                &chunk.samples,
+                self.place(&chunk.dims, wanted, reading.request.step),
+            );
         }
-        chunks.iter().try_for_each(|(chunk, wanted)| self.copy(chunk, wanted, reading, into))
+        chunks
+            .iter()
+            .try_for_each(|(chunk, wanted)| self.copy(chunk, wanted, reading, into))
     }
 
     /// How many chunks are decoded in parallel before they are copied from.
     fn most_together(&self) -> usize {
-        let chunk_bytes = self.dataset.grid.voxels().saturating_mul(self.dataset.stored_bytes() as u64);
+        let chunk_bytes = self
+            .dataset
+            .grid
+            .voxels()
+            .saturating_mul(self.dataset.stored_bytes() as u64);
         (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize
     }
 
     fn chunk_request<'a>(&'a self, wanted: &Wanted, reading: &'a Reading<'_>) -> ChunkRequest<'a> {
         let voxels = match reading.request.policy.decode {
             Decode::Whole => u64::MAX,
-            Decode::AsNeeded => linear(self.dataset.grid.chunk(), &wanted.part.last()).saturating_add(1),
+            Decode::AsNeeded => {
+                linear(self.dataset.grid.chunk(), &wanted.part.last()).saturating_add(1)
+            }
         };
         ChunkRequest {
             dataset: &self.dataset,
@@ -370,16 +453,29 @@ impl Hdf5Volume {
         self.ensure_types_match(if chunk.constant {
             into.fill(&chunk.samples)
         } else {
-            into.copy(&chunk.samples, self.place(&chunk.dims, wanted, reading.request.step))
+            into.copy(
+                &chunk.samples,
+                self.place(&chunk.dims, wanted, reading.request.step),
+            )
         })
     }
 
     fn ensure_types_match(&self, is_done: bool) -> Result<(), ReadError> {
-        if is_done { Ok(()) } else { Err(self.dataset.damaged("its voxels were decoded to the wrong type")) }
+        if is_done {
+            Ok(())
+        } else {
+            Err(self
+                .dataset
+                .damaged("its voxels were decoded to the wrong type"))
+        }
     }
 
     /// Reads through the library: in one call, or block by block if the box is large or thinned.
-    fn read_via_libhdf5(&self, reading: &Reading<'_>, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
+    fn read_via_libhdf5(
+        &self,
+        reading: &Reading<'_>,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
         let ReadRequest { region, step, .. } = reading.request;
         let most = BLOCK_BYTES / self.shape.voxel.samples().voxel_bytes() as u64;
         let mut block = Samples::default();
@@ -393,8 +489,8 @@ impl Hdf5Volume {
         Ok(())
     }
 
-    /// Reads the wanted voxels of a part of the box through the library. Fails for chunks beyond the end of the file, for
-    /// which the library returns zeros.
+    /// Reads the wanted voxels of a part of the box through the library. Fails for chunks beyond
+    /// the end of the file, for which the library returns zeros.
     fn read_in_one_call(
         &self,
         reading: &Reading<'_>,
@@ -402,27 +498,46 @@ impl Hdf5Volume {
         block: &mut Samples,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        let ReadRequest { time, region, step, .. } = reading.request;
-        let Some(sieve) = Sieve::new(part, region, *step) else { return Ok(()) };
+        let ReadRequest {
+            time, region, step, ..
+        } = reading.request;
+        let Some(sieve) = Sieve::new(part, region, *step) else {
+            return Ok(());
+        };
         self.end_early(reading)?;
         let stored = self.stored_box(*time, part);
-        self.meter(reading).read_at_once(&self.chunks.metrics().library, || {
-            block.reset(self.shape.voxel, part.voxels() as usize);
-            self.dataset.ensure_chunks_in_file(&stored)?;
-            self.dataset.read_box(&stored, block)
-        })?;
+        self.meter(reading)
+            .read_at_once(&self.chunks.metrics().library, || {
+                block.reset(self.shape.voxel, part.voxels() as usize);
+                self.dataset.ensure_chunks_in_file(&stored)?;
+                self.dataset.read_box(&stored, block)
+            })?;
         let StoredBox { start, count } = stored;
-        let wanted = Wanted { at: [0; RANK], part: Part { start, within: [0; RANK], count }, sieve };
+        let wanted = Wanted {
+            at: [0; RANK],
+            part: Part {
+                start,
+                within: [0; RANK],
+                count,
+            },
+            sieve,
+        };
         let from = self.place(&count, &wanted, *step);
         self.ensure_types_match(into.part(sieve.place, sieve.count).copy(block, from))
     }
 
-    /// How the chunks of a grid of its dataset are shaped and coded; otherwise why Zarr has no such chunks.
+    /// How the chunks of a grid of its dataset are shaped and coded; otherwise why Zarr has no such
+    /// chunks.
     fn stored_array(&self, grid: &Grid) -> Result<StoredArray, String> {
         let dataset = &self.dataset;
         let codecs = dataset.codecs()?;
         let (mut chunk, mut long) = ([1; 4], Vec::new());
-        for (role, extent) in self.roles.iter().zip(grid.chunk()).filter(|(_, extent)| **extent > 1) {
+        for (role, extent) in self
+            .roles
+            .iter()
+            .zip(grid.chunk())
+            .filter(|(_, extent)| **extent > 1)
+        {
             let axis = rank(*role).ok_or("its chunks hold several channels")?;
             chunk[axis] = *extent;
             long.push(axis);
@@ -430,32 +545,53 @@ impl Hdf5Volume {
         let is_reversed = !long.is_sorted();
         if is_reversed && !long.iter().rev().is_sorted() {
             return Err(
-                "in its chunks the order of the axes is neither t, z, y, x nor its reverse".to_owned()
+                "in its chunks the order of the axes is neither t, z, y, x nor its reverse"
+                    .to_owned(),
             );
         }
-        let fill = self.shape.fill.clone().ok_or("its fill value cannot be read")?;
+        let fill = self
+            .shape
+            .fill
+            .clone()
+            .ok_or("its fill value cannot be read")?;
         let is_big_endian = dataset.stored.big_endian && dataset.stored_bytes() > 1;
-        Ok(StoredArray { voxel: self.shape.voxel, is_big_endian, chunk, is_reversed, codecs, fill })
+        Ok(StoredArray {
+            voxel: self.shape.voxel,
+            is_big_endian,
+            chunk,
+            is_reversed,
+            codecs,
+            fill,
+        })
     }
 
-    /// The place in the volume's grid of a chunk of the dataset's grid; `None` if the volume does not show it.
+    /// The place in the volume's grid of a chunk of the dataset's grid; `None` if the volume does
+    /// not show it.
     fn in_volume(&self, at: &Position) -> Option<Tzyx> {
         let mut roles = self.roles.iter().zip(at);
-        let is_shown = roles.clone().all(|(role, at)| !matches!(role, Role::Fixed(own) if own != at));
+        let is_shown = roles
+            .clone()
+            .all(|(role, at)| !matches!(role, Role::Fixed(own) if own != at));
         let t = roles.find_map(|(role, at)| (*role == Role::Time).then_some(*at));
         let Xyz { x, y, z } = self.spatial(at, 0);
         is_shown.then_some([t.unwrap_or(0), z, y, x])
     }
 
-    /// The position in the file of the chunk at `place` in the grid; `None` beyond the volume, if chunks have no common
-    /// coding, and if the chunk is known to be corrupt.
+    /// The position in the file of the chunk at `place` in the grid; `None` beyond the volume, if
+    /// chunks have no common coding, and if the chunk is known to be corrupt.
     fn uniform_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Position> {
         let start = place.zip(self.shape.chunk, u64::saturating_mul);
         let is_within = start.zip(self.shape.size, |start, size| start < size) == Xyz::all(true);
         if !is_within || self.shape.coding.is_err() {
             return None;
         }
-        let first = self.stored_box(time, &Region { start, size: Xyz::all(1) });
+        let first = self.stored_box(
+            time,
+            &Region {
+                start,
+                size: Xyz::all(1),
+            },
+        );
         let is_refused = self.chunks.touches_refused(&self.dataset, &first);
         (!is_refused).then(|| self.dataset.grid.beginning_at(&first.start))
     }
@@ -468,31 +604,47 @@ impl Volume for Hdf5Volume {
 
     fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         let _working = self.dataset.work()?;
-        let reading = Reading { request, stored: self.stored_box(request.time, &request.region) };
+        let reading = Reading {
+            request,
+            stored: self.stored_box(request.time, &request.region),
+        };
         match self.shape.access {
             Access::Uncached => self.read_via_libhdf5(&reading, &mut into)?,
             Access::Direct => {
                 let clock = &self.chunks.metrics().copying;
-                self.meter(&reading).read_at_once(clock, || self.read_unfiltered(&reading, &mut into))?;
+                self.meter(&reading)
+                    .read_at_once(clock, || self.read_unfiltered(&reading, &mut into))?;
             }
             Access::Cached => self.read_filtered(&reading, &mut into)?,
         }
         let mut chunks = self.dataset.grid.chunks_of(&reading.stored);
-        chunks.next().map_or(Ok(()), |first| self.dataset.ensure_only_grown(&first))
+        chunks
+            .next()
+            .map_or(Ok(()), |first| self.dataset.ensure_only_grown(&first))
     }
 
     fn gaps(&self, time: u64, region: &Region) -> Vec<Region> {
-        let gaps = self.dataset.gaps_in(&self.stored_box(time, region)).into_iter();
-        gaps.map(|gap| Region { start: self.spatial(&gap.start, 0), size: self.spatial(&gap.count, 1) })
-            .collect()
+        let gaps = self
+            .dataset
+            .gaps_in(&self.stored_box(time, region))
+            .into_iter();
+        gaps.map(|gap| Region {
+            start: self.spatial(&gap.start, 0),
+            size: self.spatial(&gap.count, 1),
+        })
+        .collect()
     }
 
     fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
-        Some(self.chunks.unverified(&self.dataset, &self.stored_box(time, region)))
+        Some(
+            self.chunks
+                .unverified(&self.dataset, &self.stored_box(time, region)),
+        )
     }
 
     fn may_be_refused(&self, time: u64, region: &Region) -> bool {
-        self.chunks.touches_refused(&self.dataset, &self.stored_box(time, region))
+        self.chunks
+            .touches_refused(&self.dataset, &self.stored_box(time, region))
     }
 
     fn is_final(&self, time: u64, region: &Region) -> bool {
@@ -509,12 +661,19 @@ impl Volume for Hdf5Volume {
         for at in dataset.grid.chunks_of(&stored) {
             let part = dataset.grid.part_of(&at, &stored);
             let voxels = linear(dataset.grid.chunk(), &part.last()).saturating_add(1);
-            if self.chunks.holds(&ChunkRequest { dataset, at, voxels, voxel: self.shape.voxel, trace: None })
-            {
+            if self.chunks.holds(&ChunkRequest {
+                dataset,
+                at,
+                voxels,
+                voxel: self.shape.voxel,
+                trace: None,
+            }) {
                 continue;
             }
             let chunk = dataset.locate(at)?;
-            let Some(rest) = room.checked_sub(chunk.stored_bytes()) else { break };
+            let Some(rest) = room.checked_sub(chunk.stored_bytes()) else {
+                break;
+            };
             room = rest;
             located.push(chunk);
         }
@@ -529,14 +688,17 @@ impl Volume for Hdf5Volume {
     ) -> Result<Option<Vec<u8>>, ReadError> {
         let _working = self.dataset.work()?;
         match self.uniform_chunk(time, place) {
-            Some(at) => self.dataset.bytes_as_stored(at, Meter::new(self.chunks.metrics(), trace)),
+            Some(at) => self
+                .dataset
+                .bytes_as_stored(at, Meter::new(self.chunks.metrics(), trace)),
             None => Ok(None),
         }
     }
 
     fn cached_stored_chunk(&self, time: u64, place: Xyz<u64>) -> Option<Bytes> {
         let stored_bytes = &self.chunks.metrics().chunk_stored_bytes;
-        self.dataset.cached_bytes_as_stored(self.uniform_chunk(time, place)?, stored_bytes)
+        self.dataset
+            .cached_bytes_as_stored(self.uniform_chunk(time, place)?, stored_bytes)
     }
 
     fn is_written(&self, time: u64, region: &Region) -> Result<bool, ReadError> {
@@ -559,7 +721,11 @@ impl Volume for Hdf5Volume {
             let chunk = |(number, offset, length)| {
                 let place = self.in_volume(&grid.numbered(number))?;
                 let is_within = (0..4).all(|axis| place[axis] * array.chunk[axis] < beyond[axis]);
-                is_within.then_some(StoredChunk { place, offset, length })
+                is_within.then_some(StoredChunk {
+                    place,
+                    offset,
+                    length,
+                })
             };
             take(StoredPart {
                 dataset: &dataset.path,
@@ -573,7 +739,10 @@ impl Volume for Hdf5Volume {
 
     fn rehearse(&self, until: Instant) {
         self.dataset.rehearse_index(until);
-        let first = Region { start: Xyz::all(0), size: Xyz::all(1) };
+        let first = Region {
+            start: Xyz::all(0),
+            size: Xyz::all(1),
+        };
         if self.dataset.is_light() {
             // Errors are reported when voxels are read for a tile.
             let _ = self.read(&ReadRequest::new(0, first), &mut Samples::default());
@@ -586,7 +755,10 @@ impl Volume for Hdf5Volume {
 
     fn forget_pages(&self) -> std::io::Result<()> {
         self.dataset.file.bytes.unmap();
-        self.dataset.files.iter().try_for_each(FileIdentity::forget_pages)
+        self.dataset
+            .files
+            .iter()
+            .try_for_each(FileIdentity::forget_pages)
     }
 
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {
@@ -599,7 +771,10 @@ impl Volume for Hdf5Volume {
             return None;
         }
         let chunks = dataset.grid.chunks_of(&self.stored_box(time, region));
-        chunks.filter_map(|at| dataset.located_range(at).transpose()).collect::<Result<_, _>>().ok()
+        chunks
+            .filter_map(|at| dataset.located_range(at).transpose())
+            .collect::<Result<_, _>>()
+            .ok()
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
@@ -624,14 +799,19 @@ impl Reading<'_> {
     }
 }
 
-/// Takes the chunks to read next: all of a local file; of an object in a store, as many as are fetched at once.
+/// Takes the chunks to read next: all of a local file; of an object in a store, as many as are
+/// fetched at once.
 fn taken(located: &mut Vec<(Located, Wanted)>, is_remote: bool) -> Option<Vec<(Located, Wanted)>> {
     let mut bytes = 0;
     let is_beyond = |(chunk, _): &(Located, Wanted)| {
         bytes += chunk.stored_bytes();
         is_remote && bytes > MAX_GATHERED
     };
-    let count = located.iter().position(is_beyond).unwrap_or(located.len()).max(1);
+    let count = located
+        .iter()
+        .position(is_beyond)
+        .unwrap_or(located.len())
+        .max(1);
     if located.is_empty() {
         return None;
     }
@@ -674,7 +854,11 @@ fn volume_shape(
     chunks: &ChunkStore,
 ) -> VolumeShape {
     let (mut size, mut chunk, mut times) = (Xyz::all(1), Xyz::all(1), 1);
-    for ((role, extent), natural) in roles.iter().zip(dataset.grid.shape()).zip(dataset.chunk_shape()) {
+    for ((role, extent), natural) in roles
+        .iter()
+        .zip(dataset.grid.shape())
+        .zip(dataset.chunk_shape())
+    {
         match *role {
             Role::Space(axis) => (size[axis], chunk[axis]) = (*extent, natural),
             Role::Time => times = *extent,
@@ -692,7 +876,17 @@ fn volume_shape(
     };
     let (access, is_remote) = (access(dataset, chunks), dataset.file.is_remote());
     let (coding, fill) = (chunk_coding(dataset, roles, voxel), fill(dataset, voxel));
-    VolumeShape { voxel, size, times, present: None, chunk, access, is_remote, coding, fill }
+    VolumeShape {
+        voxel,
+        size,
+        times,
+        present: None,
+        chunk,
+        access,
+        is_remote,
+        coding,
+        fill,
+    }
 }
 
 fn chunk_coding(
@@ -706,7 +900,10 @@ fn chunk_coding(
     }
     // Axes that are not in space must not lie within a chunk.
     let others = roles.iter().zip(dataset.grid.chunk());
-    if others.filter(|(role, _)| !matches!(role, Role::Space(_))).any(|(_, extent)| *extent > 1) {
+    if others
+        .filter(|(role, _)| !matches!(role, Role::Space(_)))
+        .any(|(_, extent)| *extent > 1)
+    {
         return Err("its chunks hold several time points or channels".to_owned());
     }
     Ok(ChunkCoding { voxel, ..coding })
@@ -714,7 +911,11 @@ fn chunk_coding(
 
 /// Whether the stored axes are in the order z, y, x.
 fn is_in_order(roles: &[Role; RANK]) -> bool {
-    roles.iter().filter(|role| matches!(role, Role::Space(_))).filter_map(|role| rank(*role)).is_sorted()
+    roles
+        .iter()
+        .filter(|role| matches!(role, Role::Space(_)))
+        .filter_map(|role| rank(*role))
+        .is_sorted()
 }
 
 /// The place of an axis among t, z, y and x.

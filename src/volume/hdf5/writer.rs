@@ -1,17 +1,18 @@
 //! Writes HDF5 files from chunks that are already compressed.
 //!
-//! [`pack`] compresses a chunk on any thread, without the library: deflate at the lowest level. A [`Writer`] only stores
-//! such chunks, so the library's global lock is held hardly longer than the disk takes. Chunks that are all 0, the fill
-//! value, need not be written.
+//! [`pack`] compresses a chunk on any thread, without the library: deflate at the lowest level. A
+//! [`Writer`] only stores such chunks, so the library's global lock is held hardly longer than the
+//! disk takes. Chunks that are all 0, the fill value, need not be written.
 //!
-//! Bytes are not shuffled first, so that chunks can be passed through to clients of Neuroglancer's and Zarr's formats.
-//! Of twelve real volumes of 16 and 32 bits in chunks of 64³ voxels, shuffling makes four larger (by up to 70 %) and
-//! eight smaller (by up to 32 %); the median is 12 % smaller.
+//! Bytes are not shuffled first, so that chunks can be passed through to clients of Neuroglancer's
+//! and Zarr's formats. Of twelve real volumes of 16 and 32 bits in chunks of 64³ voxels, shuffling
+//! makes four larger (by up to 70 %) and eight smaller (by up to 32 %); the median is 12 % smaller.
 //!
-//! Deflate rather than zstd, because every program that reads HDF5 can decode it without a plugin. Measured on chunks
-//! of 64³ voxels, one core: compression ratios (deflate, zstd at level 1) are similar for images (electron
-//! micrographs 1.14 and 1.13, stains 17.0 and 17.5), but not for labels (37 and 53). Deflate compresses 96 to 300
-//! MB/s and decompresses 225 to 2640; zstd compresses 208 to 1549 and decompresses 719 to 2961.
+//! Deflate rather than zstd, because every program that reads HDF5 can decode it without a plugin.
+//! Measured on chunks of 64³ voxels, one core: compression ratios (deflate, zstd at level 1) are
+//! similar for images (electron micrographs 1.14 and 1.13, stains 17.0 and 17.5), but not for
+//! labels (37 and 53). Deflate compresses 96 to 300 MB/s and decompresses 225 to 2640; zstd
+//! compresses 208 to 1549 and decompresses 719 to 2961.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -37,7 +38,8 @@ pub struct WriteError {
     pub problem: String,
 }
 
-/// Voxels could not be compressed: a bug, because the output buffer has the maximum compressed size.
+/// Voxels could not be compressed: a bug, because the output buffer has the maximum compressed
+/// size.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{bytes} bytes of voxels could not be compressed: {problem}")]
 pub struct PackError {
@@ -53,11 +55,16 @@ pub fn pack(voxels: &Samples) -> Result<Option<Vec<u8>>, PackError> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
-    let wrong = |problem: String| PackError { bytes: bytes.len(), problem };
+    let wrong = |problem: String| PackError {
+        bytes: bytes.len(),
+        problem,
+    };
     let level = CompressionLvl::new(i32::from(LEVEL)).map_err(|e| wrong(format!("{e:?}")))?;
     let mut compressor = Compressor::new(level);
     let mut packed = vec![0; compressor.zlib_compress_bound(bytes.len())];
-    let length = compressor.zlib_compress(bytes, &mut packed).map_err(|e| wrong(e.to_string()))?;
+    let length = compressor
+        .zlib_compress(bytes, &mut packed)
+        .map_err(|e| wrong(e.to_string()))?;
     packed.truncate(length);
     Ok(Some(packed))
 }
@@ -70,20 +77,34 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates an empty file, replacing any existing one. With a page size, metadata is stored in pages of this many
-    /// bytes that hold nothing else (`H5F_FSPACE_STRATEGY_PAGE`); such a file needs HDF5 1.10.
+    /// Creates an empty file, replacing any existing one. With a page size, metadata is stored in
+    /// pages of this many bytes that hold nothing else (`H5F_FSPACE_STRATEGY_PAGE`); such a file
+    /// needs HDF5 1.10.
     pub fn create(path: &Path, page_size: Option<u64>) -> Result<Self, WriteError> {
         let mut options = File::with_options();
         if let Some(size) = page_size {
-            let strategy = FileSpaceStrategy::FreeSpaceManager { paged: true, persist: false, threshold: 1 };
-            options.with_fcpl(|creation| creation.file_space_strategy(strategy).file_space_page_size(size));
+            let strategy = FileSpaceStrategy::FreeSpaceManager {
+                paged: true,
+                persist: false,
+                threshold: 1,
+            };
+            options.with_fcpl(|creation| {
+                creation
+                    .file_space_strategy(strategy)
+                    .file_space_page_size(size)
+            });
         }
-        let file = options.create(path).map_err(|e| failed(&path.display().to_string(), &e))?;
-        Ok(Self { file, datasets: HashMap::new() })
+        let file = options
+            .create(path)
+            .map_err(|e| failed(&path.display().to_string(), &e))?;
+        Ok(Self {
+            file,
+            datasets: HashMap::new(),
+        })
     }
 
-    /// Creates an empty chunked dataset with the element type of `typed`, and its parent groups. `shape` and `chunk`
-    /// are in stored axis order.
+    /// Creates an empty chunked dataset with the element type of `typed`, and its parent groups.
+    /// `shape` and `chunk` are in stored axis order.
     pub fn dataset(
         &mut self,
         path: &str,
@@ -91,8 +112,10 @@ impl Writer {
         shape: &[u64],
         chunk: &[u64],
     ) -> Result<(), WriteError> {
-        let dataset = with_samples!(typed, voxels => create(&self.file, path, voxels, shape, chunk));
-        self.datasets.insert(path.to_owned(), dataset.map_err(|e| failed(path, &e))?);
+        let dataset =
+            with_samples!(typed, voxels => create(&self.file, path, voxels, shape, chunk));
+        self.datasets
+            .insert(path.to_owned(), dataset.map_err(|e| failed(path, &e))?);
         Ok(())
     }
 
@@ -104,7 +127,11 @@ impl Writer {
 
     /// Adds a numeric array attribute to a dataset.
     pub fn numbers(&self, path: &str, name: &str, values: &[f64]) -> Result<(), WriteError> {
-        let written = self.known(path)?.new_attr_builder().with_data(values).create(name);
+        let written = self
+            .known(path)?
+            .new_attr_builder()
+            .with_data(values)
+            .create(name);
         written.map(|_| ()).map_err(|e| failed(path, &e))
     }
 
@@ -118,7 +145,9 @@ impl Writer {
         let root = || -> hdf5::Result<Group> { self.file.group("/") };
         let written = root().and_then(|root| {
             let value = unicode(value)?;
-            root.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&value)
+            root.new_attr::<VarLenUnicode>()
+                .create(name)?
+                .write_scalar(&value)
         });
         written.map_err(|e| failed(name, &e))
     }
@@ -129,11 +158,15 @@ impl Writer {
         self.file.flush().map_err(|e| failed(&e))?;
         drop(self.datasets);
         self.file.close().map_err(|e| failed(&e))?;
-        std::fs::File::open(path).and_then(|file| file.sync_all()).map_err(|e| failed(&e))
+        std::fs::File::open(path)
+            .and_then(|file| file.sync_all())
+            .map_err(|e| failed(&e))
     }
 
     fn known(&self, path: &str) -> Result<&Dataset, WriteError> {
-        self.datasets.get(path).ok_or_else(|| failed(path, &"there is no such dataset"))
+        self.datasets
+            .get(path)
+            .ok_or_else(|| failed(path, &"there is no such dataset"))
     }
 }
 
@@ -147,19 +180,32 @@ fn create<T: H5Type>(
     let extents = |of: &[u64]| of.iter().map(|extent| *extent as usize).collect::<Vec<_>>();
     let mut builder = file.new_dataset_builder();
     // Timestamps would make two files of the same volume differ.
-    builder = builder.obj_track_times(false).chunk(extents(chunk)).deflate(LEVEL);
+    builder = builder
+        .obj_track_times(false)
+        .chunk(extents(chunk))
+        .deflate(LEVEL);
     builder.empty::<T>().shape(extents(shape)).create(path)
 }
 
 fn texts(at: &Location, name: &str, values: &[&str]) -> hdf5::Result<()> {
-    let values = values.iter().map(|value| unicode(value)).collect::<hdf5::Result<Vec<_>>>()?;
-    at.new_attr_builder().with_data(&values).create(name).map(|_| ())
+    let values = values
+        .iter()
+        .map(|value| unicode(value))
+        .collect::<hdf5::Result<Vec<_>>>()?;
+    at.new_attr_builder()
+        .with_data(&values)
+        .create(name)
+        .map(|_| ())
 }
 
 fn unicode(text: &str) -> hdf5::Result<VarLenUnicode> {
-    text.parse().map_err(|_| format!("{text:?} holds a zero byte").into())
+    text.parse()
+        .map_err(|_| format!("{text:?} holds a zero byte").into())
 }
 
 fn failed(object: &str, problem: &dyn std::fmt::Display) -> WriteError {
-    WriteError { object: object.to_owned(), problem: problem.to_string() }
+    WriteError {
+        object: object.to_owned(),
+        problem: problem.to_string(),
+    }
 }

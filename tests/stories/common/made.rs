@@ -22,7 +22,8 @@ pub const CORNER: ([u64; 3], f64) = ([6, 4, 1], 146.0);
 /// Its size in x, y, z order.
 pub const SIZE: [u64; 3] = [7, 5, 2];
 
-/// Creates a file. One that exists is removed and not overwritten: a process that still has it open may hold its lock.
+/// Creates a file. One that exists is removed and not overwritten: a process that still has it open
+/// may hold its lock.
 pub fn create(path: &Path) -> hdf5::File {
     if path.exists() {
         std::fs::remove_file(path).unwrap();
@@ -39,7 +40,9 @@ pub fn file(path: &Path, write: impl FnOnce(&hdf5::File)) {
 
 /// A volume of sections, rows and columns, whose values show their position.
 pub fn cube([z, y, x]: [usize; 3]) -> ArrayD<u8> {
-    ArrayD::from_shape_fn(IxDyn(&[z, y, x]), |at| (100 * at[0] + 10 * at[1] + at[2]) as u8)
+    ArrayD::from_shape_fn(IxDyn(&[z, y, x]), |at| {
+        (100 * at[0] + 10 * at[1] + at[2]) as u8
+    })
 }
 
 /// Zeros.
@@ -49,39 +52,64 @@ pub fn zeros<T: Default + Clone>(shape: &[usize]) -> ArrayD<T> {
 
 /// Writes a dataset and the groups of its path.
 pub fn put<T: H5Type>(group: &Group, path: &str, data: &ArrayD<T>) -> Dataset {
-    group.new_dataset_builder().with_data(data).create(path).unwrap()
+    group
+        .new_dataset_builder()
+        .with_data(data)
+        .create(path)
+        .unwrap()
 }
 
 /// Writes a dataset of one string.
 pub fn put_text(group: &Group, path: &str, value: &str) {
     let value: VarLenUnicode = value.parse().unwrap();
-    group.new_dataset_builder().with_data(&[value]).create(path).unwrap();
+    group
+        .new_dataset_builder()
+        .with_data(&[value])
+        .create(path)
+        .unwrap();
 }
 
 /// Writes a string attribute.
 pub fn text(at: &Location, name: &str, value: &str) {
     let value: VarLenUnicode = value.parse().unwrap();
-    at.new_attr_builder().with_data(&[value]).create(name).unwrap();
+    at.new_attr_builder()
+        .with_data(&[value])
+        .create(name)
+        .unwrap();
 }
 
 /// Writes a string attribute as Imaris does: an array of single characters.
 pub fn characters(at: &Location, name: &str, value: &str) {
-    let value: Vec<FixedAscii<1>> =
-        value.bytes().map(|byte| FixedAscii::from_ascii(&[byte]).unwrap()).collect();
-    at.new_attr_builder().with_data(&value).create(name).unwrap();
+    let value: Vec<FixedAscii<1>> = value
+        .bytes()
+        .map(|byte| FixedAscii::from_ascii(&[byte]).unwrap())
+        .collect();
+    at.new_attr_builder()
+        .with_data(&value)
+        .create(name)
+        .unwrap();
 }
 
 /// Writes an attribute of numbers.
 pub fn numbers<T: H5Type>(at: &Location, name: &str, values: &[T]) {
-    at.new_attr_builder().with_data(values).create(name).unwrap();
+    at.new_attr_builder()
+        .with_data(values)
+        .create(name)
+        .unwrap();
 }
 
 /// Opens a file as the catalogue does.
 pub fn open(path: &Path) -> OpenFile {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing: None, access: None }
-        .open(&path.into())
-        .unwrap()
+    Opener {
+        files: Arc::default(),
+        chunks,
+        policy: LinkPolicy::BelowTheFile,
+        growing: None,
+        access: None,
+    }
+    .open(&path.into())
+    .unwrap()
 }
 
 /// What is discovered in a file.
@@ -98,13 +126,21 @@ pub fn only(path: &Path) -> FoundChannel {
 
 /// The names of the channels.
 pub fn names(found: &Discovery) -> Vec<&str> {
-    found.channels.iter().map(|channel| channel.name.as_str()).collect()
+    found
+        .channels
+        .iter()
+        .map(|channel| channel.name.as_str())
+        .collect()
 }
 
 /// The first path and the factor (x, y, z) of each level.
 pub fn levels(channel: &FoundChannel) -> Vec<(&str, Option<[u64; 3]>)> {
     let level = |level: &'_ layout::FoundLevel| level.factor.map(|f| [f.x, f.y, f.z]);
-    channel.levels.iter().map(|found| (found.paths.first().unwrap(), level(found))).collect()
+    channel
+        .levels
+        .iter()
+        .map(|found| (found.paths.first().unwrap(), level(found)))
+        .collect()
 }
 
 /// The axes of the finest level.
@@ -134,8 +170,13 @@ pub fn size(path: &Path, channel: &FoundChannel) -> [u64; 3] {
 /// The same, and the value at a position.
 pub fn value(path: &Path, channel: &FoundChannel, [x, y, z]: [u64; 3]) -> ([u64; 3], f64) {
     let mut read = Samples::default();
-    let region = Region { start: Xyz::new(x, y, z), size: Xyz::all(1) };
-    finest(path, channel).read(&ReadRequest::new(0, region), &mut read).unwrap();
+    let region = Region {
+        start: Xyz::new(x, y, z),
+        size: Xyz::all(1),
+    };
+    finest(path, channel)
+        .read(&ReadRequest::new(0, region), &mut read)
+        .unwrap();
     let value = match &read {
         Samples::U8(voxels) => f64::from(voxels[0]),
         Samples::U16(voxels) => f64::from(voxels[0]),
@@ -146,5 +187,7 @@ pub fn value(path: &Path, channel: &FoundChannel, [x, y, z]: [u64; 3]) -> ([u64;
 
 fn finest(path: &Path, channel: &FoundChannel) -> Hdf5Volume {
     let level = &channel.levels[0];
-    open(path).volume(level.paths.first().unwrap(), &level.view).unwrap()
+    open(path)
+        .volume(level.paths.first().unwrap(), &level.view)
+        .unwrap()
 }

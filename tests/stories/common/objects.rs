@@ -1,8 +1,9 @@
-//! A web server with faults: it serves the files of a folder by range, one state of each at a time, and misbehaves as it
-//! is told, for all paths or for one.
+//! A web server with faults: it serves the files of a folder by range, one state of each at a time,
+//! and misbehaves as it is told, for all paths or for one.
 //!
-//! Every request is kept, so that a story can tell what was asked for, how often, and how many requests had to wait for
-//! one another. The port is held while the server is down: nobody else gets it, and connections to it are refused.
+//! Every request is kept, so that a story can tell what was asked for, how often, and how many
+//! requests had to wait for one another. The port is held while the server is down: nobody else
+//! gets it, and connections to it are refused.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -48,7 +49,8 @@ pub enum Fault {
     Cut,
     /// The body is sent twice, and `Content-Length` says so. `Content-Range` is that of one.
     Twice,
-    /// The first half of the body is sent twice, in place of the second: a repeated request went wrong.
+    /// The first half of the body is sent twice, in place of the second: a repeated request went
+    /// wrong.
     Stutter,
     /// `Content-Range` says that the bytes are from elsewhere.
     Elsewhere,
@@ -145,7 +147,9 @@ impl ObjectServer {
     /// Serves the files of a folder.
     pub fn of(folder: PathBuf) -> Self {
         let held = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let address = TcpListener::from(held.try_clone().unwrap()).local_addr().unwrap();
+        let address = TcpListener::from(held.try_clone().unwrap())
+            .local_addr()
+            .unwrap();
         let shared = Shared {
             folder,
             manners: Mutex::default(),
@@ -155,7 +159,11 @@ impl ObjectServer {
             is_down: AtomicBool::new(true),
             waiting: AtomicUsize::new(0),
         };
-        let server = Self { address, shared: Arc::new(shared), _held: held };
+        let server = Self {
+            address,
+            shared: Arc::new(shared),
+            _held: held,
+        };
         server.come_back();
         server
     }
@@ -167,12 +175,22 @@ impl ObjectServer {
 
     /// How requests for a path are answered from now on; for "", those for all others.
     pub fn answer(&self, path: &str, manner: Manner) {
-        self.shared.manners.lock().unwrap().insert(path.to_owned(), manner);
+        self.shared
+            .manners
+            .lock()
+            .unwrap()
+            .insert(path.to_owned(), manner);
     }
 
     /// The next requests for a path go wrong, after those that are being answered.
     pub fn fail(&self, path: &str, fault: Fault, times: usize) {
-        self.answer(path, Manner { fault: Some((fault, times)), ..Manner::default() });
+        self.answer(
+            path,
+            Manner {
+                fault: Some((fault, times)),
+                ..Manner::default()
+            },
+        );
     }
 
     /// The same until [`ObjectServer::mend`].
@@ -234,7 +252,8 @@ impl Drop for ObjectServer {
     }
 }
 
-/// The most requests of which each began when the one before had ended: how many had to wait for one another, at most.
+/// The most requests of which each began when the one before had ended: how many had to wait for
+/// one another, at most.
 pub fn longest_chain(asked: &[Asked]) -> usize {
     let mut by_end: Vec<&Asked> = asked.iter().collect();
     by_end.sort_by_key(|asked| asked.ended);
@@ -251,8 +270,9 @@ pub fn longest_chain(asked: &[Asked]) -> usize {
 /// The bytes that were sent more than once, of each path.
 pub fn sent_twice(asked: &[Asked]) -> Vec<(String, Range<u64>)> {
     let whole = asked.iter().filter(|asked| asked.status == 206);
-    let mut ranges: Vec<(String, Range<u64>)> =
-        whole.filter_map(|asked| Some((asked.path.clone(), asked.range.clone()?))).collect();
+    let mut ranges: Vec<(String, Range<u64>)> = whole
+        .filter_map(|asked| Some((asked.path.clone(), asked.range.clone()?)))
+        .collect();
     ranges.sort_by_key(|(path, range)| (path.clone(), range.start, range.end));
     let both = |pair: &[(String, Range<u64>)]| {
         let ((path, one), (other_path, other)) = (&pair[0], &pair[1]);
@@ -265,7 +285,9 @@ pub fn sent_twice(asked: &[Asked]) -> Vec<(String, Range<u64>)> {
 impl Shared {
     fn serve(&self, connection: TcpStream) {
         // It fails if the connection has ended.
-        let Ok(known) = connection.try_clone() else { return };
+        let Ok(known) = connection.try_clone() else {
+            return;
+        };
         self.connections.lock().unwrap().push(known);
         if self.is_down.load(Ordering::SeqCst) {
             let _ = connection.shutdown(Shutdown::Both);
@@ -283,9 +305,14 @@ impl Shared {
     fn manner(&self, path: &str) -> Manner {
         let mut manners = self.manners.lock().unwrap();
         let key = if manners.contains_key(path) { path } else { "" };
-        let Some(manner) = manners.get_mut(key) else { return Manner::default() };
+        let Some(manner) = manners.get_mut(key) else {
+            return Manner::default();
+        };
         let now = manner.clone();
-        manner.fault = manner.fault.take().and_then(|(fault, times)| Some((fault, times.checked_sub(1)?)));
+        manner.fault = manner
+            .fault
+            .take()
+            .and_then(|(fault, times)| Some((fault, times.checked_sub(1)?)));
         manner.fault = manner.fault.take().filter(|(_, times)| *times > 0);
         now
     }
@@ -295,7 +322,11 @@ impl Shared {
         let began = Instant::now();
         let manner = self.manner(&request.path);
         let fault = manner.fault.as_ref().map(|(fault, _)| fault);
-        let waits = if fault == Some(&Fault::Silence) { Duration::MAX } else { manner.delay };
+        let waits = if fault == Some(&Fault::Silence) {
+            Duration::MAX
+        } else {
+            manner.delay
+        };
         let mut asked = Asked {
             method: request.method.clone(),
             path: request.path.clone(),
@@ -310,8 +341,11 @@ impl Shared {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let is_there = is_there_after(waits, connection.get_mut());
         self.waiting.fetch_sub(1, Ordering::SeqCst);
-        let reply =
-            if is_there { self.reply(request, &manner) } else { Err(io::ErrorKind::BrokenPipe.into()) };
+        let reply = if is_there {
+            self.reply(request, &manner)
+        } else {
+            Err(io::ErrorKind::BrokenPipe.into())
+        };
         if let Ok(reply) = &reply {
             asked.status = reply.status;
             asked.sent = reply.closes_after.unwrap_or(reply.body.len()) as u64;
@@ -333,21 +367,32 @@ impl Shared {
         if request.method != "HEAD" {
             stream.write_all(&reply.body[..reply.closes_after.unwrap_or(reply.body.len())])?;
         }
-        if reply.closes_after.is_some() { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
+        if reply.closes_after.is_some() {
+            Err(io::ErrorKind::ConnectionAborted.into())
+        } else {
+            Ok(())
+        }
     }
 
     fn reply(&self, request: &Request, manner: &Manner) -> io::Result<Reply> {
         let fault = manner.fault.as_ref().map(|(fault, _)| fault);
         match fault {
             Some(Fault::Status(status, line)) => {
-                let line = if line.is_empty() { String::new() } else { format!("{line}\r\n") };
+                let line = if line.is_empty() {
+                    String::new()
+                } else {
+                    format!("{line}\r\n")
+                };
                 return Ok(Reply::new(*status, &line, b"no\n".to_vec()));
             }
             Some(Fault::ReadOnly) if !matches!(request.method.as_str(), "GET" | "HEAD") => {
                 return Ok(Reply::new(403, "", b"no\n".to_vec()));
             }
             Some(Fault::Unless(key))
-                if !request.headers.get("authorization").is_some_and(|sent| sent.contains(key)) =>
+                if !request
+                    .headers
+                    .get("authorization")
+                    .is_some_and(|sent| sent.contains(key)) =>
             {
                 return Ok(Reply::new(403, "", b"no\n".to_vec()));
             }
@@ -374,7 +419,13 @@ impl Shared {
         if !state.is_file() {
             return Ok(Reply::new(403, "", b"a folder\n".to_vec()));
         }
-        let etag = format!("\"{}-{}-{}-{}\"", state.ino(), state.len(), state.mtime(), state.mtime_nsec());
+        let etag = format!(
+            "\"{}-{}-{}-{}\"",
+            state.ino(),
+            state.len(),
+            state.mtime(),
+            state.mtime_nsec()
+        );
         let asked = request.headers.get("if-match");
         if asked.is_some_and(|asked| *asked != etag) && !manner.ignores_match {
             return Ok(Reply::new(412, "", Vec::new()));
@@ -393,7 +444,11 @@ impl Shared {
             return Ok(Reply::new(200, &tags, all));
         };
         if wanted.start >= state.len() {
-            return Ok(Reply::new(416, &format!("Content-Range: bytes */{}\r\n", state.len()), Vec::new()));
+            return Ok(Reply::new(
+                416,
+                &format!("Content-Range: bytes */{}\r\n", state.len()),
+                Vec::new(),
+            ));
         }
         let end = wanted.end.min(state.len());
         let mut body = vec![0; usize::try_from(end - wanted.start).unwrap()];
@@ -410,7 +465,10 @@ impl Shared {
             _ => {}
         }
         let range = format!("{tags}Content-Range: bytes {first}-{}/{total}\r\n", end - 1);
-        Ok(Reply { closes_after, ..Reply::new(206, &range, body) })
+        Ok(Reply {
+            closes_after,
+            ..Reply::new(206, &range, body)
+        })
     }
 }
 
@@ -428,14 +486,21 @@ impl Shared {
     /// Removes the objects that S3's request for several names.
     fn delete(&self, request: &Request) -> io::Result<Reply> {
         let body = String::from_utf8_lossy(&request.body);
-        let keys = body.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next());
+        let keys = body
+            .split("<Key>")
+            .skip(1)
+            .filter_map(|rest| rest.split("</Key>").next());
         let mut deleted = String::new();
         for key in keys {
             fs::remove_file(self.folder.join(&request.path).join(key))?;
             deleted += &format!("<Deleted><Key>{key}</Key></Deleted>");
         }
         let result = format!("<?xml version=\"1.0\"?><DeleteResult>{deleted}</DeleteResult>");
-        Ok(Reply::new(200, "Content-Type: application/xml\r\n", result.into_bytes()))
+        Ok(Reply::new(
+            200,
+            "Content-Type: application/xml\r\n",
+            result.into_bytes(),
+        ))
     }
 }
 
@@ -445,7 +510,12 @@ impl Reply {
         let head = format!(
             "HTTP/1.1 {status} {status}\r\nContent-Length: {length}\r\nAccept-Ranges: bytes\r\n{lines}\r\n"
         );
-        Self { status, head, body, closes_after: None }
+        Self {
+            status,
+            head,
+            body,
+            closes_after: None,
+        }
     }
 }
 
@@ -453,36 +523,60 @@ impl Request {
     /// The next request; `None` at the end of the connection.
     fn read(connection: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut lines = connection.by_ref().lines();
-        let Some(first) = lines.next().transpose()? else { return Ok(None) };
+        let Some(first) = lines.next().transpose()? else {
+            return Ok(None);
+        };
         let mut words = first.split(' ');
-        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let (method, target) = (
+            words.next().unwrap_or_default(),
+            words.next().unwrap_or_default(),
+        );
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let path = percent_decode_str(path.trim_start_matches('/')).decode_utf8_lossy().into_owned();
+        let path = percent_decode_str(path.trim_start_matches('/'))
+            .decode_utf8_lossy()
+            .into_owned();
         let mut headers = HashMap::new();
         for line in lines {
             let line = line?;
-            let Some((name, value)) = line.split_once(':') else { break };
+            let Some((name, value)) = line.split_once(':') else {
+                break;
+            };
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
-        let length = headers.get("content-length").and_then(|length: &String| length.parse().ok());
+        let length = headers
+            .get("content-length")
+            .and_then(|length: &String| length.parse().ok());
         let mut body = vec![0; length.unwrap_or(0)];
         connection.read_exact(&mut body)?;
-        Ok(Some(Self { method: method.to_owned(), path, query: query.to_owned(), headers, body }))
+        Ok(Some(Self {
+            method: method.to_owned(),
+            path,
+            query: query.to_owned(),
+            headers,
+            body,
+        }))
     }
 
     fn range(&self) -> Option<Range<u64>> {
-        let (first, last) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        let (first, last) = self
+            .headers
+            .get("range")?
+            .strip_prefix("bytes=")?
+            .split_once('-')?;
         Some(first.parse().ok()?..last.parse::<u64>().ok()? + 1)
     }
 }
 
-/// Whether the client is still connected after a while. It sends nothing before it has been answered.
+/// Whether the client is still connected after a while. It sends nothing before it has been
+/// answered.
 fn is_there_after(time: Duration, connection: &mut TcpStream) -> bool {
     if time.is_zero() {
         return true;
     }
     let limit = (time != Duration::MAX).then_some(time);
-    let read = connection.set_read_timeout(limit).and_then(|()| connection.read(&mut [0]));
+    let read = connection
+        .set_read_timeout(limit)
+        .and_then(|()| connection.read(&mut [0]));
     let is_there = matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
     is_there && connection.set_read_timeout(None).is_ok()
 }

@@ -25,8 +25,12 @@ impl Picture {
             [8, 2] => "RGB",
             _ => panic!("bit depth and colour type are {header:?}"),
         };
-        let decoded = image::load_from_memory_with_format(png, ImageFormat::Png).expect("it can be decoded");
-        assert_eq!((decoded.width() as usize, decoded.height() as usize), (TILE, TILE));
+        let decoded =
+            image::load_from_memory_with_format(png, ImageFormat::Png).expect("it can be decoded");
+        assert_eq!(
+            (decoded.width() as usize, decoded.height() as usize),
+            (TILE, TILE)
+        );
         let pixels = match decoded {
             DynamicImage::ImageLuma8(grey) => grey.into_raw(),
             DynamicImage::ImageRgb8(rgb) => rgb.into_raw(),
@@ -46,7 +50,10 @@ impl Picture {
 
     /// The SHA-256 of the pixels, in hexadecimal.
     pub fn sha256(&self) -> String {
-        Sha256::digest(&self.pixels).iter().map(|byte| format!("{byte:02x}")).collect()
+        Sha256::digest(&self.pixels)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Volumes for stories: some of which it is known which bytes of the file hold each plane, and some that are slow to render.
+//! Volumes for stories: some of which it is known which bytes of the file hold each plane, and some
+//! that are slow to render.
 
 use std::fs::{self, OpenOptions};
 use std::ops::Range;
@@ -19,7 +20,8 @@ pub enum Stored {
     Flat,
     /// A chunk for each, deflated; decoded by voltile.
     Gzip,
-    /// A chunk for each, with nbit and a checksum; decoded by libhdf5 in a server with the [`Stored::settings`].
+    /// A chunk for each, with nbit and a checksum; decoded by libhdf5 in a server with the
+    /// [`Stored::settings`].
     Packed,
 }
 
@@ -52,7 +54,9 @@ pub fn planes(path: &Path, count: usize, seed: usize, stored: Stored) -> Vec<Ran
 
 /// The same in the oldest format, whose metadata has no checksums.
 pub fn planes_of_old(path: &Path, count: usize, seed: usize, stored: Stored) -> Vec<Range<u64>> {
-    let oldest = hdf5::File::with_options().with_fapl(|access| access.libver_earliest()).clone();
+    let oldest = hdf5::File::with_options()
+        .with_fapl(|access| access.libver_earliest())
+        .clone();
     planes_in(&oldest.create(path).unwrap(), count, seed, stored)
 }
 
@@ -69,7 +73,9 @@ fn planes_in(file: &hdf5::File, count: usize, seed: usize, stored: Stored) -> Ve
     file.flush().unwrap();
     let size = (EDGE * EDGE) as u64;
     match raw.offset() {
-        Some(first) => (0..count as u64).map(|z| first + z * size..first + (z + 1) * size).collect(),
+        Some(first) => (0..count as u64)
+            .map(|z| first + z * size..first + (z + 1) * size)
+            .collect(),
         None => (0..count)
             .map(|z| raw.chunk_info(z).unwrap())
             .map(|info| info.addr..info.addr + info.size)
@@ -79,7 +85,11 @@ fn planes_in(file: &hdf5::File, count: usize, seed: usize, stored: Stored) -> Ve
 
 /// Inverts some bytes of a file in place; a second time, restores them.
 pub fn invert(path: &Path, bytes: &Range<u64>) {
-    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
     let mut held = vec![0; (bytes.end - bytes.start) as usize];
     file.read_exact_at(&mut held, bytes.start).unwrap();
     held.iter_mut().for_each(|byte| *byte = !*byte);
@@ -88,7 +98,12 @@ pub fn invert(path: &Path, bytes: &Range<u64>) {
 
 /// Truncates a file.
 pub fn truncate(path: &Path, length: u64) {
-    OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
+    OpenOptions::new()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_len(length)
+        .unwrap();
     assert_eq!(fs::metadata(path).unwrap().len(), length);
 }
 
@@ -97,7 +112,8 @@ pub const SLOW_LEVEL: usize = 6;
 /// A level whose first tile is made from the whole plane of [`endless`], which takes minutes.
 pub const ENDLESS_LEVEL: usize = 9;
 
-/// Writes `/raw` with `count` planes, which are slow to render at [`SLOW_LEVEL`] and fast at level 0.
+/// Writes `/raw` with `count` planes, which are slow to render at [`SLOW_LEVEL`] and fast at level
+/// 0.
 pub fn slow(path: &Path, count: usize) {
     unwritten(path, (count, 1 << 14, 1 << 15));
 }
@@ -111,11 +127,15 @@ pub fn endless(path: &Path) {
 fn unwritten(path: &Path, shape: (usize, usize, usize)) {
     let file = hdf5::File::create(path).unwrap();
     let builder = file.new_dataset_builder().empty::<f64>().shape(shape);
-    builder.chunk((1, 256, 256)).fill_value(100.0).create("raw").unwrap();
+    builder
+        .chunk((1, 256, 256))
+        .fill_value(100.0)
+        .create("raw")
+        .unwrap();
 }
 
-/// Writes a file that crashes libhdf5 when it looks for `/a/raw`: two groups share one heap of names, which the library
-/// loads with the first group and expects to load again with the second.
+/// Writes a file that crashes libhdf5 when it looks for `/a/raw`: two groups share one heap of
+/// names, which the library loads with the first group and expects to load again with the second.
 pub fn crashing(path: &Path) {
     let mut bytes = of_two_groups(path);
     let heaps = heaps(&bytes);
@@ -131,13 +151,18 @@ pub fn crashing(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Writes a file with the datasets `/raw` and `/a/raw` in the oldest format, and returns its bytes. Newer formats have no
-/// heaps with the names of groups.
+/// Writes a file with the datasets `/raw` and `/a/raw` in the oldest format, and returns its bytes.
+/// Newer formats have no heaps with the names of groups.
 fn of_two_groups(path: &Path) -> Vec<u8> {
-    let oldest = hdf5::File::with_options().with_fapl(|access| access.libver_earliest()).clone();
+    let oldest = hdf5::File::with_options()
+        .with_fapl(|access| access.libver_earliest())
+        .clone();
     let file = oldest.create(path).unwrap();
     for name in ["raw", "a/raw"] {
-        file.new_dataset_builder().with_data(&Array3::<u8>::zeros((4, 8, 8))).create(name).unwrap();
+        file.new_dataset_builder()
+            .with_data(&Array3::<u8>::zeros((4, 8, 8)))
+            .create(name)
+            .unwrap();
     }
     file.close().unwrap();
     fs::read(path).unwrap()
@@ -145,24 +170,33 @@ fn of_two_groups(path: &Path) -> Vec<u8> {
 
 /// Where the heaps of the first two groups are.
 fn heaps(bytes: &[u8]) -> Vec<usize> {
-    (0..bytes.len() - 4).filter(|at| &bytes[*at..*at + 4] == b"HEAP").take(2).collect()
+    (0..bytes.len() - 4)
+        .filter(|at| &bytes[*at..*at + 4] == b"HEAP")
+        .take(2)
+        .collect()
 }
 
 fn number(bytes: &[u8], at: usize) -> usize {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize
 }
 
-/// Writes a sparse file that can be read, but in which the names of a group are said to take a GiB: the library reads all
-/// of it into memory, twice.
+/// Writes a sparse file that can be read, but in which the names of a group are said to take a GiB:
+/// the library reads all of it into memory, twice.
 pub fn greedy(path: &Path) {
     const NAMES: u64 = 1 << 30;
     let mut bytes = of_two_groups(path);
     let heap = heaps(&bytes)[1];
     let end = number(&bytes, heap + 24) as u64 + NAMES;
-    // The length of the names, and no free space among them. The superblock holds the end of the file.
+    // The length of the names, and no free space among them. The superblock holds the end of the
+    // file.
     for (at, value) in [(heap + 8, NAMES), (heap + 16, 1), (40, end)] {
         bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
     fs::write(path, bytes).unwrap();
-    fs::OpenOptions::new().write(true).open(path).unwrap().set_len(end).unwrap();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_len(end)
+        .unwrap();
 }

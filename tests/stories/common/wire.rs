@@ -1,6 +1,7 @@
 //! A small HTTP/1.1 client that is stricter than a browser.
 //!
-//! A body must have a `Content-Length`, because some viewers drop other responses. Targets are sent as written.
+//! A body must have a `Content-Length`, because some viewers drop other responses. Targets are sent
+//! as written.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -23,7 +24,11 @@ pub struct Answer {
 impl Answer {
     /// The value of a header, which must not occur twice.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let mut values = self.headers.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let mut values = self
+            .headers
+            .iter()
+            .filter(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str());
         let first = values.next();
         assert_eq!(values.next(), None, "{name} occurs twice");
         first
@@ -39,7 +44,11 @@ impl Answer {
 
     /// The body as JSON.
     pub fn json(&self) -> serde_json::Value {
-        assert_eq!((self.status, self.header("content-type")), (200, Some("application/json")), "{self:?}");
+        assert_eq!(
+            (self.status, self.header("content-type")),
+            (200, Some("application/json")),
+            "{self:?}"
+        );
         serde_json::from_slice(&self.body).expect("it is JSON")
     }
 
@@ -51,10 +60,17 @@ impl Answer {
 
     /// The detail of a problem document (RFC 9457).
     pub fn problem(&self) -> String {
-        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json"),
+            "{self:?}"
+        );
         let body: serde_json::Value = serde_json::from_slice(&self.body).expect("it is JSON");
         assert_eq!(body["status"], self.status);
-        assert!(body["title"].is_string() && body["type"].is_string(), "{body}");
+        assert!(
+            body["title"].is_string() && body["type"].is_string(),
+            "{body}"
+        );
         let detail = body["detail"].as_str().expect("it has a detail");
         assert!(!detail.is_empty());
         detail.to_owned()
@@ -67,7 +83,10 @@ impl Answer {
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let body: String = String::from_utf8_lossy(&self.body).chars().take(400).collect();
+        let body: String = String::from_utf8_lossy(&self.body)
+            .chars()
+            .take(400)
+            .collect();
         write!(f, "{} {:?} {body:?}", self.status, self.headers)
     }
 }
@@ -82,13 +101,20 @@ pub struct Connection<S: Read = TcpStream> {
 
 /// The head of a request.
 fn head(method: &str, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     format!("{method} {target} HTTP/1.1\r\nHost: voltile.test\r\n{headers}\r\n").into_bytes()
 }
 
 impl<S: Read + Write> Connection<S> {
     pub fn over(stream: S) -> Self {
-        Self { address: None, stream: BufReader::new(stream), has_answered: false }
+        Self {
+            address: None,
+            stream: BufReader::new(stream),
+            has_answered: false,
+        }
     }
 
     /// Sends a request without waiting for its answer.
@@ -107,18 +133,29 @@ impl<S: Read + Write> Connection<S> {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         let status = self.line()?;
-        let status = status.strip_prefix("HTTP/1.1 ").or(status.strip_prefix("HTTP/1.0 "));
+        let status = status
+            .strip_prefix("HTTP/1.1 ")
+            .or(status.strip_prefix("HTTP/1.0 "));
         let status = status.expect("it is HTTP/1.1, or 1.0 if that was requested");
-        let mut answer =
-            Answer { status: status[..3].parse().unwrap(), headers: Vec::new(), body: Vec::new() };
+        let mut answer = Answer {
+            status: status[..3].parse().unwrap(),
+            headers: Vec::new(),
+            body: Vec::new(),
+        };
         loop {
             let line = self.line()?;
-            let Some((name, value)) = line.split_once(':') else { break };
-            answer.headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+            let Some((name, value)) = line.split_once(':') else {
+                break;
+            };
+            answer
+                .headers
+                .push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         assert_eq!(answer.header("transfer-encoding"), None, "{answer:?}");
         if answer.has_body(method) {
-            let length = answer.header("content-length").expect("a body has a Content-Length");
+            let length = answer
+                .header("content-length")
+                .expect("a body has a Content-Length");
             answer.body = vec![0; length.parse().unwrap()];
             self.stream.read_exact(&mut answer.body)?;
         }
@@ -130,7 +167,12 @@ impl<S: Read + Write> Connection<S> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         let whole = line.strip_suffix("\r\n").map(str::to_owned);
-        whole.ok_or_else(|| io::Error::new(ErrorKind::UnexpectedEof, format!("the answer ended at {line:?}")))
+        whole.ok_or_else(|| {
+            io::Error::new(
+                ErrorKind::UnexpectedEof,
+                format!("the answer ended at {line:?}"),
+            )
+        })
     }
 
     fn attempt(&mut self, method: &str, request: &[u8]) -> io::Result<Answer> {
@@ -144,11 +186,17 @@ impl<S: Read + Write> Connection<S> {
     }
 
     /// The same with another method, or with headers.
-    pub fn try_ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) -> io::Result<Answer> {
+    pub fn try_ask(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> io::Result<Answer> {
         self.attempt(method, &head(method, target, headers))
     }
 
-    /// Waits for the end of the connection; whether the server has closed it without sending another byte.
+    /// Waits for the end of the connection; whether the server has closed it without sending
+    /// another byte.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]), Ok(0))
     }
@@ -174,15 +222,20 @@ impl Connection {
     fn over_tcp(stream: TcpStream, address: SocketAddr) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { address: Some(address), ..Self::over(stream) }
+        Self {
+            address: Some(address),
+            ..Self::over(stream)
+        }
     }
 
-    /// Sends a request and waits for the answer. If the server has closed the connection because it was idle, this opens a
-    /// new one, as browsers do.
+    /// Sends a request and waits for the answer. If the server has closed the connection because it
+    /// was idle, this opens a new one, as browsers do.
     pub fn ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
         let request = head(method, target, headers);
         let mut answer = self.attempt(method, &request);
-        let is_closed = answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::ConnectionAborted);
+        let is_closed = answer
+            .as_ref()
+            .is_err_and(|e| e.kind() == ErrorKind::ConnectionAborted);
         if self.has_answered && is_closed {
             *self = Self::open(self.address.unwrap());
             answer = self.attempt(method, &request);
@@ -211,7 +264,10 @@ impl Connection {
 
 /// Connects from another address of this machine.
 pub fn stream_from(source: IpAddr, address: SocketAddr) -> TcpStream {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .unwrap();
     let stream = runtime.block_on(async {
         let socket = tokio::net::TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(source, 0))?;

@@ -21,32 +21,46 @@ pub struct Library {
 impl Library {
     pub fn of(config: &Path) -> Self {
         let text = std::fs::read_to_string(config).unwrap();
-        Self { folder: config.parent().unwrap().to_owned(), config: text.parse().unwrap() }
+        Self {
+            folder: config.parent().unwrap().to_owned(),
+            config: text.parse().unwrap(),
+        }
     }
 
-    /// All voxels of a level; `None` if the library cannot read them, if they are too many, or if they are means of reals, which depend on the order
-    /// of the sum.
+    /// All voxels of a level; `None` if the library cannot read them, if they are too many, or if
+    /// they are means of reals, which depend on the order of the sum.
     pub fn level(&self, token: &str, channel: &Value, level: &Value, time: usize) -> Option<Block> {
         let dtype = channel["dtype"].as_str().unwrap().to_owned();
         let levels = channel["levels"].as_array().unwrap();
-        let is_stored =
-            |other: &&Value| !other["path"].is_null() && other["level"].as_u64() <= level["level"].as_u64();
+        let is_stored = |other: &&Value| {
+            !other["path"].is_null() && other["level"].as_u64() <= level["level"].as_u64()
+        };
         let stored = levels.iter().rfind(is_stored)?;
         let voxels = self.stored(token, channel, stored["path"].as_str().unwrap(), time)?;
         if stored == level {
-            return Some(Block { dtype, bytes: voxels });
+            return Some(Block {
+                dtype,
+                bytes: voxels,
+            });
         }
-        let factor =
-            |axis: usize| level["factor"][axis].as_f64().unwrap() / stored["factor"][axis].as_f64().unwrap();
+        let factor = |axis: usize| {
+            level["factor"][axis].as_f64().unwrap() / stored["factor"][axis].as_f64().unwrap()
+        };
         let steps = [2, 1, 0].map(|axis| factor(axis).round() as usize);
         if channel["kind"] == "labels" {
             let firsts = voxels.slice_each_axis(|of| match of.axis.index() {
                 axis @ 1..4 => Slice::new(0, None, steps[axis - 1] as isize),
                 _ => Slice::from(..),
             });
-            return Some(Block { dtype, bytes: firsts.to_owned() });
+            return Some(Block {
+                dtype,
+                bytes: firsts.to_owned(),
+            });
         }
-        (!dtype.starts_with("float")).then(|| Block { bytes: means(&voxels, steps, &dtype), dtype })
+        (!dtype.starts_with("float")).then(|| Block {
+            bytes: means(&voxels, steps, &dtype),
+            dtype,
+        })
     }
 
     /// The voxels of a dataset at a time point.
@@ -61,12 +75,20 @@ impl Library {
         }
         let mut bytes = read(&dataset, channel["dtype"].as_str()?)?;
         let mut left = String::new();
-        for axis in own.get("axes").map_or("zyx", |axes| axes.as_str().unwrap()).chars() {
+        for axis in own
+            .get("axes")
+            .map_or("zyx", |axes| axes.as_str().unwrap())
+            .chars()
+        {
             let place = Axis(left.len());
-            let index = own.get("index").and_then(|index| index.get(axis.to_string()));
+            let index = own
+                .get("index")
+                .and_then(|index| index.get(axis.to_string()));
             match (axis, index) {
                 ('t', _) => bytes = bytes.index_axis_move(place, time),
-                (_, Some(index)) => bytes = bytes.index_axis_move(place, index.as_integer()? as usize),
+                (_, Some(index)) => {
+                    bytes = bytes.index_axis_move(place, index.as_integer()? as usize)
+                }
                 ('c', None) if channel["kind"] != "rgb" => bytes = bytes.index_axis_move(place, 0),
                 ('c', None) => {
                     bytes.slice_axis_inplace(place, Slice::from(..3));
@@ -81,7 +103,10 @@ impl Library {
 
 /// The voxels of a dataset, with a last axis of their little-endian bytes.
 fn read(dataset: &hdf5::Dataset, dtype: &str) -> Option<ArrayD<u8>> {
-    fn of<T: H5Type, const N: usize>(dataset: &hdf5::Dataset, bytes: fn(T) -> [u8; N]) -> Option<ArrayD<u8>> {
+    fn of<T: H5Type, const N: usize>(
+        dataset: &hdf5::Dataset,
+        bytes: fn(T) -> [u8; N],
+    ) -> Option<ArrayD<u8>> {
         let voxels = dataset.read_raw::<T>().ok()?;
         let shape = [dataset.shape(), vec![N]].concat();
         ArrayD::from_shape_vec(shape, voxels.into_iter().flat_map(bytes).collect()).ok()
@@ -117,18 +142,24 @@ fn integer(bytes: &[u8], dtype: &str) -> i128 {
 
 /// The means of boxes, rounded half up.
 fn means(voxels: &ArrayD<u8>, steps: [usize; 3], dtype: &str) -> ArrayD<u8> {
-    let &[colours, depth, rows, columns, width] = voxels.shape() else { panic!("five axes") };
+    let &[colours, depth, rows, columns, width] = voxels.shape() else {
+        panic!("five axes")
+    };
     let extents = [depth, rows, columns];
-    let values = indices((colours, depth, rows, columns)).into_iter().map(|(c, z, y, x)| {
-        let voxel: Vec<u8> = (0..width).map(|byte| voxels[[c, z, y, x, byte]]).collect();
-        integer(&voxel, dtype)
-    });
-    let values = ArrayD::from_shape_vec(vec![colours, depth, rows, columns], values.collect()).unwrap();
+    let values = indices((colours, depth, rows, columns))
+        .into_iter()
+        .map(|(c, z, y, x)| {
+            let voxel: Vec<u8> = (0..width).map(|byte| voxels[[c, z, y, x, byte]]).collect();
+            integer(&voxel, dtype)
+        });
+    let values =
+        ArrayD::from_shape_vec(vec![colours, depth, rows, columns], values.collect()).unwrap();
     let values = values.into_dimensionality::<Ix4>().unwrap();
     let [depth, rows, columns] = [0, 1, 2].map(|axis| extents[axis].div_ceil(steps[axis]));
     let mut all = Vec::new();
     for (c, z, y, x) in indices((colours, depth, rows, columns)) {
-        let along = |axis: usize, at: usize| at * steps[axis]..((at + 1) * steps[axis]).min(extents[axis]);
+        let along =
+            |axis: usize, at: usize| at * steps[axis]..((at + 1) * steps[axis]).min(extents[axis]);
         let own = values.slice(ndarray::s![c, along(0, z), along(1, y), along(2, x)]);
         let count = own.len() as i128;
         all.extend(&(2 * own.sum() + count).div_euclid(2 * count).to_le_bytes()[..width]);
@@ -144,10 +175,17 @@ pub fn converted(block: &Block, to: &str) -> ArrayD<u8> {
     }
     let shape = block.bytes.shape();
     let bytes = block.bytes.as_standard_layout();
-    let all = bytes.as_slice().unwrap().chunks_exact(from).flat_map(|voxel| match to {
-        "float32" => f16::from_le_bytes([voxel[0], voxel[1]]).to_f32().to_le_bytes().to_vec(),
-        _ => integer(voxel, &block.dtype).to_le_bytes()[..wide].to_vec(),
-    });
+    let all = bytes
+        .as_slice()
+        .unwrap()
+        .chunks_exact(from)
+        .flat_map(|voxel| match to {
+            "float32" => f16::from_le_bytes([voxel[0], voxel[1]])
+                .to_f32()
+                .to_le_bytes()
+                .to_vec(),
+            _ => integer(voxel, &block.dtype).to_le_bytes()[..wide].to_vec(),
+        });
     ArrayD::from_shape_vec([&shape[..shape.len() - 1], &[wide]].concat(), all.collect()).unwrap()
 }
 
@@ -163,6 +201,8 @@ pub fn are_equal(one: &ArrayD<u8>, other: &ArrayD<u8>, dtype: &str) -> bool {
         return false;
     }
     let [one, other] = [one, other].map(|bytes| bytes.iter().copied().collect::<Vec<u8>>());
-    let mut pairs = one.chunks_exact(width(dtype)).zip(other.chunks_exact(width(dtype)));
+    let mut pairs = one
+        .chunks_exact(width(dtype))
+        .zip(other.chunks_exact(width(dtype)));
     pairs.all(|(one, other)| one == other || (nan(one) && nan(other)))
 }

@@ -1,5 +1,5 @@
-//! Volumes of noise, with their configuration: every type as an image and as labels, every storage, derived levels, time points,
-//! colours, and chunks that were never written.
+//! Volumes of noise, with their configuration: every type as an image and as labels, every storage,
+//! derived levels, time points, colours, and chunks that were never written.
 
 use std::fmt::Write;
 
@@ -25,7 +25,11 @@ fn data<T>(shape: &[usize], voxel: impl Fn(u64) -> T) -> ArrayD<T> {
 fn configure(text: &mut String, token: &str, keys: &str, channels: &[(&str, &str, &str)]) {
     write!(text, "[datasets.{token}]\nfile = \"{token}.h5\"\n{keys}\n").unwrap();
     for (name, path, keys) in channels {
-        write!(text, "[datasets.{token}.channels.{name}]\npath = \"/{path}\"\n{keys}\n").unwrap();
+        write!(
+            text,
+            "[datasets.{token}.channels.{name}]\npath = \"/{path}\"\n{keys}\n"
+        )
+        .unwrap();
     }
 }
 
@@ -43,7 +47,10 @@ fn types(place: &Place, text: &mut String) {
     fn put<T: H5Type>(file: &File, name: &str, voxel: impl Fn(u64) -> T) {
         // In runs of eight, as labels have them.
         let data = Array3::from_shape_fn((19, 70, 45), |(z, y, x)| voxel(noise(&[z, y, x / 8])));
-        let builder = file.new_dataset_builder().with_data(&data).chunk((16, 16, 16));
+        let builder = file
+            .new_dataset_builder()
+            .with_data(&data)
+            .chunk((16, 16, 16));
         builder.shuffle().deflate(3).create(name).unwrap();
     }
     made::file(&place.path("types.h5"), |file| {
@@ -59,11 +66,16 @@ fn types(place: &Place, text: &mut String) {
         put(file, "f64", |value| value as f64 - 1e12);
         put(file, "bool", |value| value % 2 == 0);
     });
-    let reals = [("f32", "f32", "kind = \"image\""), ("f64", "f64", "kind = \"image\"")];
+    let reals = [
+        ("f32", "f32", "kind = \"image\""),
+        ("f64", "f64", "kind = \"image\""),
+    ];
     let integers = ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "bool"];
     let names = integers.map(|path| (format!("l{path}"), path));
     let images = integers.map(|path| (path, path, "kind = \"image\""));
-    let labels = names.each_ref().map(|(name, path)| (&**name, *path, "kind = \"labels\""));
+    let labels = names
+        .each_ref()
+        .map(|(name, path)| (&**name, *path, "kind = \"labels\""));
     configure(text, "types", "", &[&images[..], &labels, &reals].concat());
 }
 
@@ -71,31 +83,84 @@ fn storages(place: &Place, text: &mut String) {
     made::file(&place.path("storages.h5"), |file| {
         let builder = file.new_dataset_builder();
         let bytes = data(&[70, 64, 96], |value| value as u8);
-        builder.with_data(&bytes).chunk((32, 32, 32)).deflate(6).create("gzip").unwrap();
+        builder
+            .with_data(&bytes)
+            .chunk((32, 32, 32))
+            .deflate(6)
+            .create("gzip")
+            .unwrap();
         let words = data(&[40, 50, 60], |value| value as u16);
         let builder = || file.new_dataset_builder().with_data(&words);
         builder().create("contiguous").unwrap();
         builder().chunk((32, 32, 32)).create("plain").unwrap();
-        builder().chunk((32, 32, 32)).shuffle().deflate(1).fletcher32().create("shuffled").unwrap();
-        builder().chunk((1, 50, 60)).shuffle().deflate(4).create("flat").unwrap();
-        let holes = file.new_dataset_builder().empty::<i16>().shape((64, 64, 64)).chunk((32, 32, 32));
-        let holes = holes.shuffle().deflate(1).fill_value(-777i16).create("holes").unwrap();
+        builder()
+            .chunk((32, 32, 32))
+            .shuffle()
+            .deflate(1)
+            .fletcher32()
+            .create("shuffled")
+            .unwrap();
+        builder()
+            .chunk((1, 50, 60))
+            .shuffle()
+            .deflate(4)
+            .create("flat")
+            .unwrap();
+        let holes = file
+            .new_dataset_builder()
+            .empty::<i16>()
+            .shape((64, 64, 64))
+            .chunk((32, 32, 32));
+        let holes = holes
+            .shuffle()
+            .deflate(1)
+            .fill_value(-777i16)
+            .create("holes")
+            .unwrap();
         let part = data(&[32, 32, 32], |value| value as i16);
-        holes.write_slice(&part, ndarray::s![0..32, 32..64, 0..32]).unwrap();
-        let never = file.new_dataset_builder().empty::<u8>().shape((20, 30, 40)).chunk((16, 16, 16));
+        holes
+            .write_slice(&part, ndarray::s![0..32, 32..64, 0..32])
+            .unwrap();
+        let never = file
+            .new_dataset_builder()
+            .empty::<u8>()
+            .shape((20, 30, 40))
+            .chunk((16, 16, 16));
         never.fill_value(7u8).create("never").unwrap();
         let turned = data(&[60, 50, 40], |value| value as u16);
-        file.new_dataset_builder().with_data(&turned).chunk((16, 8, 2)).create("turned").unwrap();
+        file.new_dataset_builder()
+            .with_data(&turned)
+            .chunk((16, 8, 2))
+            .create("turned")
+            .unwrap();
     });
-    let names = ["gzip", "contiguous", "plain", "shuffled", "flat", "holes", "never"];
+    let names = [
+        "gzip",
+        "contiguous",
+        "plain",
+        "shuffled",
+        "flat",
+        "holes",
+        "never",
+    ];
     let channels = names.map(|name| (name, name, ""));
-    configure(text, STORAGES, "", &[&channels[..], &[("turned", "turned", "axes = \"xyz\"")]].concat());
+    configure(
+        text,
+        STORAGES,
+        "",
+        &[&channels[..], &[("turned", "turned", "axes = \"xyz\"")]].concat(),
+    );
 }
 
 fn levels(place: &Place, text: &mut String) {
     made::file(&place.path("isotropic.h5"), |file| {
         let bytes = data(&[9, 301, 1201], |value| value as u8);
-        file.new_dataset_builder().with_data(&bytes).chunk((8, 64, 64)).deflate(1).create("raw").unwrap();
+        file.new_dataset_builder()
+            .with_data(&bytes)
+            .chunk((8, 64, 64))
+            .deflate(1)
+            .create("raw")
+            .unwrap();
     });
     let keys = "voxel_size = [4.5, 4.5, 40]\noffset = [7, -70, 13]\nscaling = \"isotropic\"";
     configure(text, "isotropic", keys, &[("raw", "raw", "")]);
@@ -103,13 +168,21 @@ fn levels(place: &Place, text: &mut String) {
         made::put(file, "raw", &data(&[3, 700, 1100], |value| value as i16));
         made::put(file, "ids", &data(&[3, 700, 1100], |value| value as u32));
     });
-    configure(text, "wide", "", &[("raw", "raw", ""), ("ids", "ids", "kind = \"labels\"")]);
+    configure(
+        text,
+        "wide",
+        "",
+        &[("raw", "raw", ""), ("ids", "ids", "kind = \"labels\"")],
+    );
 }
 
 fn axes(place: &Place, text: &mut String) {
     made::file(&place.path("series.h5"), |file| {
         let movie = data(&[3, 2, 5, 40, 50], |value| value as u16);
-        let builder = file.new_dataset_builder().with_data(&movie).chunk((1, 1, 5, 32, 32));
+        let builder = file
+            .new_dataset_builder()
+            .with_data(&movie)
+            .chunk((1, 1, 5, 32, 32));
         builder.deflate(4).create("movie").unwrap();
         made::put(file, "bytes", &data(&[3, 5, 40, 50], |value| value as u8));
         let cells = data(&[3, 5, 40, 50], |value| value);
@@ -138,5 +211,10 @@ fn axes(place: &Place, text: &mut String) {
     made::file(&place.path("rgb.h5"), |file| {
         made::put(file, "raw", &data(&[5, 20, 30, 3], |value| value as u8));
     });
-    configure(text, "rgb", "", &[("raw", "raw", "axes = \"zyxc\"\nkind = \"rgb\"")]);
+    configure(
+        text,
+        "rgb",
+        "",
+        &[("raw", "raw", "axes = \"zyxc\"\nkind = \"rgb\"")],
+    );
 }

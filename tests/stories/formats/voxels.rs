@@ -13,7 +13,10 @@ pub fn npy(answer: &Answer) -> (String, Vec<usize>, Vec<u8>) {
     let end = 10 + usize::from(u16::from_le_bytes([body[8], body[9]]));
     assert_eq!(end % 64, 0, "the data is aligned");
     let header = std::str::from_utf8(&body[10..end]).unwrap();
-    assert!(header.ends_with('\n') && header.contains("'fortran_order': False"), "{header}");
+    assert!(
+        header.ends_with('\n') && header.contains("'fortran_order': False"),
+        "{header}"
+    );
     let after = |key: &str| header.split_once(key).unwrap().1;
     let descr = after("'descr': '").split('\'').next().unwrap().to_owned();
     let shape = after("'shape': (").split(')').next().unwrap();
@@ -21,7 +24,10 @@ pub fn npy(answer: &Answer) -> (String, Vec<usize>, Vec<u8>) {
 }
 
 fn numbers(list: &str) -> Vec<usize> {
-    list.split(',').filter(|part| !part.trim().is_empty()).map(|part| part.trim().parse().unwrap()).collect()
+    list.split(',')
+        .filter(|part| !part.trim().is_empty())
+        .map(|part| part.trim().parse().unwrap())
+        .collect()
 }
 
 /// The pages of a TIFF file as bytes of the data, and its description and resolutions.
@@ -40,8 +46,10 @@ pub fn pages(answer: &Answer) -> (Vec<Vec<u8>>, String, Vec<f64>) {
         Some(tiff::decoder::ifd::Value::Rational(n, d)) => Some(f64::from(n) / f64::from(d)),
         _ => None,
     };
-    let resolutions: Vec<f64> =
-        [Tag::XResolution, Tag::YResolution].into_iter().filter_map(resolution).collect();
+    let resolutions: Vec<f64> = [Tag::XResolution, Tag::YResolution]
+        .into_iter()
+        .filter_map(resolution)
+        .collect();
     let mut pages = Vec::new();
     loop {
         pages.push(match file.read_image().unwrap() {
@@ -67,31 +75,61 @@ impl Format for Voxels {
 
     fn read(&self, connection: &mut Connection, case: &Case<'_>) -> Vec<Block> {
         let [z, y, x] = case.region.clone();
-        let part = format!("{}-{}_{}-{}_{}-{}", x.start, x.end, y.start, y.end, z.start, z.end);
-        let time = if case.has_times() { format!("?time={}", case.time) } else { String::new() };
+        let part = format!(
+            "{}-{}_{}-{}_{}-{}",
+            x.start, x.end, y.start, y.end, z.start, z.end
+        );
+        let time = if case.has_times() {
+            format!("?time={}", case.time)
+        } else {
+            String::new()
+        };
         let channel = format!("{}/{}", escaped(case.token), escaped(case.name()));
-        let answer = connection.get(&format!("/voxels/{channel}/{}/{part}.{}{time}", case.number(), self.0));
+        let answer = connection.get(&format!(
+            "/voxels/{channel}/{}/{part}.{}{time}",
+            case.number(),
+            self.0
+        ));
         if answer.status != 200 {
             return Vec::new();
         }
         let (dtype, shape, bytes) = match self.0 {
             "npy" => {
                 let (descr, shape, bytes) = npy(&answer);
-                (dtype(descr.chars().nth(1).unwrap(), descr[2..].parse().unwrap()), shape, bytes)
+                (
+                    dtype(descr.chars().nth(1).unwrap(), descr[2..].parse().unwrap()),
+                    shape,
+                    bytes,
+                )
             }
             "raw" => {
                 let header = |name: &str| answer.header(name).unwrap().to_owned();
-                (header("x-voltile-type"), numbers(&header("x-voltile-shape")), answer.body.clone())
+                (
+                    header("x-voltile-type"),
+                    numbers(&header("x-voltile-shape")),
+                    answer.body.clone(),
+                )
             }
             _ => {
-                let mut shape = case.region.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
+                let mut shape = case
+                    .region
+                    .iter()
+                    .map(ExactSizeIterator::len)
+                    .collect::<Vec<_>>();
                 shape.extend((case.components() > 1).then_some(case.components()));
-                (case.channel["dtype"].as_str().unwrap().to_owned(), shape, pages(&answer).0.concat())
+                (
+                    case.channel["dtype"].as_str().unwrap().to_owned(),
+                    shape,
+                    pages(&answer).0.concat(),
+                )
             }
         };
         let axes = if shape.len() > 3 { "zyxc" } else { "zyx" };
         let shape = [shape, vec![width(&dtype)]].concat();
-        vec![Block { bytes: arranged(ArrayD::from_shape_vec(shape, bytes).unwrap(), axes), dtype }]
+        vec![Block {
+            bytes: arranged(ArrayD::from_shape_vec(shape, bytes).unwrap(), axes),
+            dtype,
+        }]
     }
 }
 

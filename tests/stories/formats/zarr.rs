@@ -34,11 +34,15 @@ impl Array {
         let described = document["dtype"].as_str().unwrap();
         assert_eq!(document["zarr_format"], 2);
         let filters = document["filters"].as_array().cloned().unwrap_or_default();
-        let compressor = (!document["compressor"].is_null()).then(|| document["compressor"].clone());
+        let compressor =
+            (!document["compressor"].is_null()).then(|| document["compressor"].clone());
         Self {
             shape: numbers(&document["shape"]),
             chunks: numbers(&document["chunks"]),
-            dtype: dtype(described.chars().nth(1).unwrap(), described[2..].parse().unwrap()),
+            dtype: dtype(
+                described.chars().nth(1).unwrap(),
+                described[2..].parse().unwrap(),
+            ),
             is_big_endian: described.starts_with('>'),
             is_fortran: document["order"] == "F",
             codecs: filters.into_iter().chain(compressor).collect(),
@@ -47,8 +51,14 @@ impl Array {
     }
 
     fn v3(document: &Value) -> Self {
-        assert_eq!((&document["zarr_format"], &document["node_type"]), (&json!(3), &json!("array")));
-        assert_eq!(document["codecs"][0], json!({"name": "bytes", "configuration": {"endian": "little"}}));
+        assert_eq!(
+            (&document["zarr_format"], &document["node_type"]),
+            (&json!(3), &json!("array"))
+        );
+        assert_eq!(
+            document["codecs"][0],
+            json!({"name": "bytes", "configuration": {"endian": "little"}})
+        );
         let named = |codec: &Value| json!({"id": codec["name"]});
         Self {
             shape: numbers(&document["shape"]),
@@ -56,20 +66,27 @@ impl Array {
             dtype: document["data_type"].as_str().unwrap().to_owned(),
             is_big_endian: false,
             is_fortran: false,
-            codecs: document["codecs"].as_array().unwrap()[1..].iter().map(named).collect(),
+            codecs: document["codecs"].as_array().unwrap()[1..]
+                .iter()
+                .map(named)
+                .collect(),
             fill: document["fill_value"].clone(),
         }
     }
 
     /// The name of the last codec.
     pub fn codec(&self) -> Option<&str> {
-        self.codecs.last().map(|codec| codec["id"].as_str().unwrap())
+        self.codecs
+            .last()
+            .map(|codec| codec["id"].as_str().unwrap())
     }
 
     /// Whether this test can decode its chunks.
     pub fn is_readable(&self) -> bool {
         let known = ["zlib", "zstd", "shuffle", "fletcher32"];
-        self.codecs.iter().all(|codec| known.contains(&codec["id"].as_str().unwrap()))
+        self.codecs
+            .iter()
+            .all(|codec| known.contains(&codec["id"].as_str().unwrap()))
     }
 
     /// A chunk with a last axis of the little-endian bytes of a voxel.
@@ -79,7 +96,9 @@ impl Array {
             bytes = match codec["id"].as_str().unwrap() {
                 "zlib" => {
                     let mut inflated = Vec::new();
-                    flate2::read::ZlibDecoder::new(&*bytes).read_to_end(&mut inflated).unwrap();
+                    flate2::read::ZlibDecoder::new(&*bytes)
+                        .read_to_end(&mut inflated)
+                        .unwrap();
                     inflated
                 }
                 "zstd" => zstd::stream::decode_all(&*bytes).unwrap(),
@@ -94,7 +113,9 @@ impl Array {
             };
         }
         if self.is_big_endian {
-            bytes.chunks_exact_mut(width(&self.dtype)).for_each(<[u8]>::reverse);
+            bytes
+                .chunks_exact_mut(width(&self.dtype))
+                .for_each(<[u8]>::reverse);
         }
         let mut shape = self.chunks.clone();
         let mut order: Vec<usize> = (0..=shape.len()).collect();
@@ -103,7 +124,9 @@ impl Array {
             shape.reverse();
         }
         shape.push(width(&self.dtype));
-        ArrayD::from_shape_vec(shape, bytes).expect("chunks are full size").permuted_axes(order)
+        ArrayD::from_shape_vec(shape, bytes)
+            .expect("chunks are full size")
+            .permuted_axes(order)
     }
 
     /// The voxel of chunks that were never written.
@@ -129,7 +152,11 @@ impl Array {
 }
 
 pub fn numbers(list: &Value) -> Vec<usize> {
-    list.as_array().unwrap().iter().map(|number| number.as_u64().unwrap() as usize).collect()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_u64().unwrap() as usize)
+        .collect()
 }
 
 /// The metadata of an array.
@@ -137,25 +164,45 @@ pub fn document(connection: &mut Connection, version: &str, path: &str) -> Array
     match version {
         "0.4" => {
             let document = connection.get(&format!("/zarr/0.4/{path}/.zarray")).json();
-            assert_eq!((&document["order"], &document["filters"]), (&json!("C"), &Value::Null));
+            assert_eq!(
+                (&document["order"], &document["filters"]),
+                (&json!("C"), &Value::Null)
+            );
             assert_eq!(document["dimension_separator"], "/");
             Array::v2(&document)
         }
-        _ => Array::v3(&connection.get(&format!("/zarr/0.5/{path}/zarr.json")).json()),
+        _ => Array::v3(
+            &connection
+                .get(&format!("/zarr/0.5/{path}/zarr.json"))
+                .json(),
+        ),
     }
 }
 
 /// What OME-Zarr says of a group, if there is one.
 fn group(connection: &mut Connection, version: &str, path: &str) -> Option<Value> {
-    let file = if version == "0.4" { ".zattrs" } else { "zarr.json" };
+    let file = if version == "0.4" {
+        ".zattrs"
+    } else {
+        "zarr.json"
+    };
     let answer = connection.get(&format!("/zarr/{version}/{path}/{file}"));
-    let pointer = if version == "0.4" { "" } else { "/attributes/ome" };
+    let pointer = if version == "0.4" {
+        ""
+    } else {
+        "/attributes/ome"
+    };
     (answer.status == 200).then(|| answer.json().pointer(pointer).unwrap().clone())
 }
 
-/// The time point and the box of an array with these axes; `colours` are the places along its axis of channels. What does not vary
-/// has the extent 1.
-pub fn region(case: &Case<'_>, axes: &str, shape: &[usize], colours: Range<usize>) -> Vec<Range<usize>> {
+/// The time point and the box of an array with these axes; `colours` are the places along its axis
+/// of channels. What does not vary has the extent 1.
+pub fn region(
+    case: &Case<'_>,
+    axes: &str,
+    shape: &[usize],
+    colours: Range<usize>,
+) -> Vec<Range<usize>> {
     let [z, y, x] = case.region.clone();
     let along = |(axis, extent): (char, &usize)| match axis {
         't' => case.time.min(extent - 1)..case.time.min(extent - 1) + 1,
@@ -169,7 +216,12 @@ pub fn region(case: &Case<'_>, axes: &str, shape: &[usize], colours: Range<usize
 
 /// The axes of an image.
 pub fn axes(image: &Value) -> String {
-    image["axes"].as_array().unwrap().iter().map(|axis| axis["name"].as_str().unwrap()).collect()
+    image["axes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|axis| axis["name"].as_str().unwrap())
+        .collect()
 }
 
 /// A block of the region of an array.
@@ -177,57 +229,106 @@ pub fn block(mut bytes: ArrayD<u8>, axes: &str, dtype: String) -> Block {
     if let Some(time) = axes.find('t') {
         bytes = bytes.index_axis_move(Axis(time), 0);
     }
-    Block { bytes: arranged(bytes, &axes.replace('t', "")), dtype }
+    Block {
+        bytes: arranged(bytes, &axes.replace('t', "")),
+        dtype,
+    }
 }
 
-/// A version, of the image of one channel or of that which holds the channels that are alike, with labels below it.
+/// A version, of the image of one channel or of that which holds the channels that are alike, with
+/// labels below it.
 pub struct Zarr {
     version: (&'static str, &'static str),
     is_whole: bool,
 }
 
 pub const FORMATS: [Zarr; 4] = [
-    Zarr { version: VERSIONS[0], is_whole: false },
-    Zarr { version: VERSIONS[1], is_whole: false },
-    Zarr { version: VERSIONS[0], is_whole: true },
-    Zarr { version: VERSIONS[1], is_whole: true },
+    Zarr {
+        version: VERSIONS[0],
+        is_whole: false,
+    },
+    Zarr {
+        version: VERSIONS[1],
+        is_whole: false,
+    },
+    Zarr {
+        version: VERSIONS[0],
+        is_whole: true,
+    },
+    Zarr {
+        version: VERSIONS[1],
+        is_whole: true,
+    },
 ];
 
 impl Zarr {
     /// The path of the image that holds a channel, and its places along the axis of channels.
-    fn image(&self, connection: &mut Connection, case: &Case<'_>) -> Option<(String, Range<usize>)> {
+    fn image(
+        &self,
+        connection: &mut Connection,
+        case: &Case<'_>,
+    ) -> Option<(String, Range<usize>)> {
         let token = escaped(case.token);
         if !self.is_whole {
-            return Some((format!("{token}/{}.ome.zarr", escaped(case.name())), 0..case.components()));
+            return Some((
+                format!("{token}/{}.ome.zarr", escaped(case.name())),
+                0..case.components(),
+            ));
         }
         let whole = format!("{token}.ome.zarr");
         let channels = group(connection, self.version.0, &whole)?["omero"]["channels"].clone();
-        let labels: Vec<&Value> = channels.as_array()?.iter().map(|channel| &channel["label"]).collect();
+        let labels: Vec<&Value> = channels
+            .as_array()?
+            .iter()
+            .map(|channel| &channel["label"])
+            .collect();
         if let Some(place) = labels.iter().position(|label| **label == case.name()) {
             return Some((whole, place..place + case.components()));
         }
-        let below = group(connection, self.version.0, &format!("{whole}/labels"))?["labels"].clone();
-        let is_below = below.as_array().unwrap().iter().any(|name| name == case.name());
+        let below =
+            group(connection, self.version.0, &format!("{whole}/labels"))?["labels"].clone();
+        let is_below = below
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|name| name == case.name());
         is_below.then(|| (format!("{whole}/labels/{}", escaped(case.name())), 0..1))
     }
 }
 
 impl Format for Zarr {
     fn name(&self) -> String {
-        format!("zarr {}{}", self.version.0, if self.is_whole { ", all channels" } else { "" })
+        format!(
+            "zarr {}{}",
+            self.version.0,
+            if self.is_whole { ", all channels" } else { "" }
+        )
     }
 
     fn read(&self, connection: &mut Connection, case: &Case<'_>) -> Vec<Block> {
         let (version, prefix) = self.version;
-        let Some((path, colours)) = self.image(connection, case) else { return Vec::new() };
-        let Some(group) = group(connection, version, &path) else { return Vec::new() };
+        let Some((path, colours)) = self.image(connection, case) else {
+            return Vec::new();
+        };
+        let Some(group) = group(connection, version, &path) else {
+            return Vec::new();
+        };
         let image = &group["multiscales"][0];
         let number = case.number().to_string();
-        if !image["datasets"].as_array().unwrap().iter().any(|level| level["path"] == *number) {
+        if !image["datasets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|level| level["path"] == *number)
+        {
             return Vec::new();
         }
         let array = document(connection, version, &format!("{path}/{number}"));
-        let counts = array.shape.iter().zip(&array.chunks).map(|(extent, edge)| extent.div_ceil(*edge));
+        let counts = array
+            .shape
+            .iter()
+            .zip(&array.chunks)
+            .map(|(extent, edge)| extent.div_ceil(*edge));
         if counts.product::<usize>() > MAX_CHUNKS {
             return Vec::new();
         }
@@ -235,10 +336,15 @@ impl Format for Zarr {
         let region = region(case, &axes, &array.shape, colours);
         let all = assembled(&array.chunks, &region, &array.filled(), |place| {
             let key: Vec<String> = place.iter().map(usize::to_string).collect();
-            let answer =
-                connection.get(&format!("/zarr/{version}/{path}/{number}/{prefix}{}", key.join("/")));
+            let answer = connection.get(&format!(
+                "/zarr/{version}/{path}/{number}/{prefix}{}",
+                key.join("/")
+            ));
             if answer.status == 404 {
-                assert!(answer.problem().contains("never written"), "{path}: {answer:?}");
+                assert!(
+                    answer.problem().contains("never written"),
+                    "{path}: {answer:?}"
+                );
                 return None;
             }
             assert_eq!(answer.status, 200, "{path}/{key:?}: {answer:?}");

@@ -56,10 +56,17 @@ fn a_configured_address_is_served_beside_a_passed_socket_unless_it_is_the_same()
     let arguments = ["--bind", "127.0.0.2:0", "--bind", &address];
     let server = place.start(passing(&place, listener, &arguments));
     let endpoints = endpoints(&server);
-    assert!(endpoints.len() == 2 && endpoints[0].starts_with("http://127.0.0.2:"), "{endpoints:?}");
+    assert!(
+        endpoints.len() == 2 && endpoints[0].starts_with("http://127.0.0.2:"),
+        "{endpoints:?}"
+    );
     for endpoint in endpoints {
         let address = endpoint.strip_prefix("http://").unwrap().parse().unwrap();
-        assert_eq!(Connection::open(address).get(TILE).status, 200, "{endpoint}");
+        assert_eq!(
+            Connection::open(address).get(TILE).status,
+            200,
+            "{endpoint}"
+        );
     }
 }
 
@@ -72,7 +79,11 @@ fn a_passed_socket_that_does_not_listen_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connection = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let failed = outcome(&mut passing(&place, connection, &[]));
-    assert!(failed.code == 2 && failed.err.contains("Accept=no"), "{}", failed.err);
+    assert!(
+        failed.code == 2 && failed.err.contains("Accept=no"),
+        "{}",
+        failed.err
+    );
 }
 
 #[test]
@@ -93,7 +104,10 @@ fn the_service_manager_is_told_when_the_server_is_ready_and_when_it_stops() {
     // What systemctl reload sends, with Type=notify-reload.
     server.signal(Signal::HUP);
     let reloading = told();
-    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    assert!(
+        reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="),
+        "{reloading}"
+    );
     assert_eq!(told(), ready);
     server.stop();
     assert!(told().starts_with("STOPPING=1\n"));

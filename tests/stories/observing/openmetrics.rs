@@ -1,5 +1,5 @@
-//! `/metrics` is well-formed OpenMetrics, the manual's tables name exactly its metrics, and the dashboard and
-//! the alerts use only these.
+//! `/metrics` is well-formed OpenMetrics, the manual's tables name exactly its metrics, and the
+//! dashboard and the alerts use only these.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,41 +22,79 @@ fn parsed(text: &str) -> Families {
     for line in text.trim_end_matches("# EOF\n").lines() {
         if let Some(declared) = line.strip_prefix("# TYPE ") {
             let (name, kind) = declared.split_once(' ').expect("a name and a type");
-            assert!(families.insert(name.to_owned(), kind.to_owned()).is_none(), "{name} is declared once");
+            assert!(
+                families.insert(name.to_owned(), kind.to_owned()).is_none(),
+                "{name} is declared once"
+            );
             current = name.to_owned();
         } else if let Some(described) = line.strip_prefix("# HELP ") {
-            assert!(described.split_once(' ').is_some_and(|(_, text)| text.ends_with('.')), "{line}");
+            assert!(
+                described
+                    .split_once(' ')
+                    .is_some_and(|(_, text)| text.ends_with('.')),
+                "{line}"
+            );
         } else {
             let (series, value) = line.rsplit_once(' ').expect("a series and a value");
             assert!(seen.insert(series.to_owned()), "{series} is there once");
             let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
             let labels = labels.strip_suffix('}').expect("the labels end");
-            let is_pair =
-                |label: &str| label.split_once("=\"").is_some_and(|(_, value)| value.ends_with('"'));
-            assert!(labels.is_empty() || labels.split(',').all(is_pair), "{line}");
-            let suffix =
-                name.strip_prefix(current.as_str()).expect("samples follow their family's declaration");
+            let is_pair = |label: &str| {
+                label
+                    .split_once("=\"")
+                    .is_some_and(|(_, value)| value.ends_with('"'))
+            };
+            assert!(
+                labels.is_empty() || labels.split(',').all(is_pair),
+                "{line}"
+            );
+            let suffix = name
+                .strip_prefix(current.as_str())
+                .expect("samples follow their family's declaration");
             let number: f64 = value.parse().expect("a number");
             match (families[&current].as_str(), suffix) {
-                ("counter", "_total") | ("histogram", "_count" | "_sum") => assert!(number >= 0.0, "{line}"),
+                ("counter", "_total") | ("histogram", "_count" | "_sum") => {
+                    assert!(number >= 0.0, "{line}")
+                }
                 ("gauge", "") => {}
                 ("histogram", "_bucket") => {
-                    let (limits, others): (Vec<_>, Vec<_>) =
-                        labels.split(',').partition(|label| label.starts_with("le=\""));
+                    let (limits, others): (Vec<_>, Vec<_>) = labels
+                        .split(',')
+                        .partition(|label| label.starts_with("le=\""));
                     let limit = limits.first().expect("a bucket has a limit");
-                    let (limit, others) = (limit["le=\"".len()..].trim_end_matches('"'), others.join(","));
-                    let limit =
-                        if limit == "+Inf" { f64::INFINITY } else { limit.parse().expect("a number") };
-                    buckets.entry(format!("{current} {others}")).or_default().push((limit, number as u64));
+                    let (limit, others) = (
+                        limit["le=\"".len()..].trim_end_matches('"'),
+                        others.join(","),
+                    );
+                    let limit = if limit == "+Inf" {
+                        f64::INFINITY
+                    } else {
+                        limit.parse().expect("a number")
+                    };
+                    buckets
+                        .entry(format!("{current} {others}"))
+                        .or_default()
+                        .push((limit, number as u64));
                 }
                 other => panic!("{line}: {other:?}"),
             }
         }
     }
     for (series, buckets) in buckets {
-        assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{series}: {buckets:?}");
-        assert_eq!(buckets.last().map(|bucket| bucket.0), Some(f64::INFINITY), "{series}");
-        assert_eq!((buckets[0].0, buckets[buckets.len() - 2].0), (0.0001, 30.0), "{series}");
+        assert!(
+            buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1),
+            "{series}: {buckets:?}"
+        );
+        assert_eq!(
+            buckets.last().map(|bucket| bucket.0),
+            Some(f64::INFINITY),
+            "{series}"
+        );
+        assert_eq!(
+            (buckets[0].0, buckets[buckets.len() - 2].0),
+            (0.0001, 30.0),
+            "{series}"
+        );
     }
     families
 }
@@ -65,7 +103,9 @@ fn parsed(text: &str) -> Families {
 fn samples(name: &str, kind: &str) -> Vec<String> {
     match kind {
         "counter" => vec![format!("{name}_total")],
-        "histogram" => ["bucket", "sum", "count"].map(|suffix| format!("{name}_{suffix}")).to_vec(),
+        "histogram" => ["bucket", "sum", "count"]
+            .map(|suffix| format!("{name}_{suffix}"))
+            .to_vec(),
         _ => vec![name.to_owned()],
     }
 }
@@ -74,12 +114,19 @@ fn samples(name: &str, kind: &str) -> Vec<String> {
 fn scraped() -> Families {
     let place = Place::new();
     let server = served(&place, "");
-    for path in [TILE, BLACK, "planes/raw/xy/1/small.png", "unknown/raw/xy/1/0_0_0.png"] {
+    for path in [
+        TILE,
+        BLACK,
+        "planes/raw/xy/1/small.png",
+        "unknown/raw/xy/1/0_0_0.png",
+    ] {
         server.tile(path);
     }
     let answer = server.get("/metrics");
     assert!(
-        answer.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text"))
+        answer
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("application/openmetrics-text"))
     );
     parsed(&answer.text())
 }
@@ -101,14 +148,26 @@ fn names(text: &str) -> BTreeSet<String> {
 fn the_tables_of_the_manual_name_every_metric_and_no_other() {
     let exist: BTreeSet<String> = scraped()
         .iter()
-        .map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.clone() })
+        .map(|(name, kind)| {
+            if kind == "counter" {
+                format!("{name}_total")
+            } else {
+                name.clone()
+            }
+        })
         .collect();
     let mut told = BTreeSet::new();
-    let manuals = ["docs/monitoring.md", "docs/disk-cache.md", "docs/replicas.md", "docs/object-storage.md"];
+    let manuals = [
+        "docs/monitoring.md",
+        "docs/disk-cache.md",
+        "docs/replicas.md",
+        "docs/object-storage.md",
+    ];
     for manual in manuals {
         let text = in_repository(manual);
-        let rows =
-            text.lines().filter(|line| line.starts_with("| `voltile_") || line.starts_with("| `process_"));
+        let rows = text
+            .lines()
+            .filter(|line| line.starts_with("| `voltile_") || line.starts_with("| `process_"));
         told.extend(rows.flat_map(|row| names(row.split('|').nth(1).expect("a first column"))));
     }
     assert_eq!(told, exist);
@@ -120,7 +179,9 @@ fn the_dashboard_and_the_alerts_use_only_metrics_that_exist() {
         match value {
             Value::Object(fields) => {
                 all.extend(
-                    ["expr", "query"].iter().filter_map(|name| Some(fields.get(*name)?.as_str()?.to_owned())),
+                    ["expr", "query"]
+                        .iter()
+                        .filter_map(|name| Some(fields.get(*name)?.as_str()?.to_owned())),
                 );
                 fields.values().for_each(|value| queries(value, all));
             }
@@ -128,19 +189,29 @@ fn the_dashboard_and_the_alerts_use_only_metrics_that_exist() {
             _ => {}
         }
     }
-    let exist: BTreeSet<String> = scraped().iter().flat_map(|(name, kind)| samples(name, kind)).collect();
+    let exist: BTreeSet<String> = scraped()
+        .iter()
+        .flat_map(|(name, kind)| samples(name, kind))
+        .collect();
     let dashboard: Value =
         serde_json::from_str(&in_repository("packaging/grafana/voltile.json")).expect("it is JSON");
     let panels = dashboard["panels"].as_array().expect("it has panels");
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {
         let mut all = Vec::new();
         queries(panel, &mut all);
-        assert!(all.iter().any(|query| !names(query).is_empty()), "{} shows something", panel["title"]);
+        assert!(
+            all.iter().any(|query| !names(query).is_empty()),
+            "{} shows something",
+            panel["title"]
+        );
     }
     let mut all = Vec::new();
     queries(&dashboard, &mut all);
     all.push(in_repository("packaging/prometheus/voltile.rules.yml"));
-    let unknown: Vec<String> =
-        all.iter().flat_map(|query| names(query)).filter(|name| !exist.contains(name)).collect();
+    let unknown: Vec<String> = all
+        .iter()
+        .flat_map(|query| names(query))
+        .filter(|name| !exist.contains(name))
+        .collect();
     assert_eq!(unknown, [""; 0]);
 }

@@ -1,4 +1,5 @@
-//! Objects that are replaced while they are served: each tile is of one generation, whatever the store says of its objects.
+//! Objects that are replaced while they are served: each tile is of one generation, whatever the
+//! store says of its objects.
 
 use std::fs::{self, File};
 use std::thread;
@@ -22,10 +23,15 @@ fn shown(answer: &Answer, z: usize) -> Option<usize> {
         return None;
     }
     let picture = answer.picture();
-    Some((1..4).find(|seed| picture == volumes::plane(*seed, z)).expect("it is of one generation"))
+    Some(
+        (1..4)
+            .find(|seed| picture == volumes::plane(*seed, z))
+            .expect("it is of one generation"),
+    )
 }
 
-/// Asks for all planes until all are of a generation; meanwhile, each is of one, and none goes back.
+/// Asks for all planes until all are of a generation; meanwhile, each is of one, and none goes
+/// back.
 fn wait_for_generation(server: &Server, seed: usize, story: &str) {
     let mut latest = [None; PLANES];
     wait_until(&format!("generation {seed} is served ({story})"), || {
@@ -48,7 +54,14 @@ fn a_replaced_object_is_a_new_generation_with_other_tags_whatever_tells_them_apa
         for ignores_match in [false, true] {
             let story = format!("{tags:?}, ignores If-Match: {ignores_match}");
             let remote = Remote::with_scattered_planes();
-            remote.objects.answer("", Manner { tags, ignores_match, ..Manner::default() });
+            remote.objects.answer(
+                "",
+                Manner {
+                    tags,
+                    ignores_match,
+                    ..Manner::default()
+                },
+            );
             let old = fs::read(remote.path("planes.h5")).unwrap();
             let server = remote.serve_planes();
             server.allow_error("a tile could not be rendered");
@@ -58,8 +71,12 @@ fn a_replaced_object_is_a_new_generation_with_other_tags_whatever_tells_them_apa
             assert!(new != old);
             fs::write(remote.place.path("next"), &new).unwrap();
             // The times of web servers have a resolution of a second.
-            let file = File::options().write(true).open(remote.place.path("next")).unwrap();
-            file.set_modified(SystemTime::now() + Duration::from_secs(5)).unwrap();
+            let file = File::options()
+                .write(true)
+                .open(remote.place.path("next"))
+                .unwrap();
+            file.set_modified(SystemTime::now() + Duration::from_secs(5))
+                .unwrap();
             fs::rename(remote.place.path("next"), remote.path("planes.h5")).unwrap();
             wait_for_generation(&server, 2, &story);
             assert_ne!(server.get(&tile(0)).etag(), first.etag(), "{story}");
@@ -75,7 +92,13 @@ fn a_replaced_object_is_a_new_generation_with_other_tags_whatever_tells_them_apa
 #[test]
 fn without_tags_and_times_the_length_tells_generations_apart() {
     let remote = Remote::with_scattered_planes();
-    remote.objects.answer("", Manner { tags: Tags::None, ..Manner::default() });
+    remote.objects.answer(
+        "",
+        Manner {
+            tags: Tags::None,
+            ..Manner::default()
+        },
+    );
     let server = remote.serve_planes();
     server.allow_error("a tile could not be rendered");
     assert!(shows(&server, 1, 0));
@@ -97,7 +120,8 @@ fn a_change_of_an_object_whose_tiles_are_all_cached_is_noticed() {
 #[test]
 fn no_tile_is_made_from_two_generations_of_an_object() {
     let remote = Remote::with_scattered_planes();
-    // Each row of an xz tile is of another chunk. Chunks take a while, so that some come before a change and some after.
+    // Each row of an xz tile is of another chunk. Chunks take a while, so that some come before a
+    // change and some after.
     let path = format!("{MOUNT}/planes/raw/xz/7/0_0_0.png");
     let generations = [generation(&remote, 1), generation(&remote, 2)];
     let expected: Vec<Picture> = (0..2)
@@ -113,7 +137,14 @@ fn no_tile_is_made_from_two_generations_of_an_object() {
     assert!(expected[0] != expected[1]);
     for ignores_match in [false, true] {
         let delay = Duration::from_millis(10);
-        remote.objects.answer("", Manner { delay, ignores_match, ..Manner::default() });
+        remote.objects.answer(
+            "",
+            Manner {
+                delay,
+                ignores_match,
+                ..Manner::default()
+            },
+        );
         let server = remote.serve_planes();
         server.allow_error("a tile could not be rendered");
         for round in 0..30 {
@@ -164,20 +195,31 @@ fn metadata_kept_of_another_generation_is_not_used() {
     for (z, other) in [(0, 1), (1, 0)] {
         let answer = server.get(&tile(z));
         // The sizes of the chunks are those of the other planes.
-        assert!(answer.status == 500 || answer.picture() == volumes::plane(2, other), "{answer:?}");
+        assert!(
+            answer.status == 500 || answer.picture() == volumes::plane(2, other),
+            "{answer:?}"
+        );
     }
 }
 
 #[test]
 fn a_server_that_always_says_that_an_object_has_changed_harms_nobody_else() {
     let remote = Remote::with_scattered_planes();
-    volumes::planes(&remote.place.path("local.h5"), PLANES, 2, volumes::Stored::Gzip);
+    volumes::planes(
+        &remote.place.path("local.h5"),
+        PLANES,
+        2,
+        volumes::Stored::Gzip,
+    );
     let server = remote.serve(&["planes.h5"], &[&["local.h5"][..], &super::PLAIN].concat());
     server.allow_error("a tile could not be rendered");
     remote.objects.answer(
         "planes.h5",
         Manner {
-            fault: Some((crate::common::objects::Fault::Status(412, String::new()), usize::MAX)),
+            fault: Some((
+                crate::common::objects::Fault::Status(412, String::new()),
+                usize::MAX,
+            )),
             ..Manner::default()
         },
     );
@@ -187,5 +229,7 @@ fn a_server_that_always_says_that_an_object_has_changed_harms_nobody_else() {
         assert_eq!(local.picture(), volumes::plane(2, z));
     }
     remote.objects.mend();
-    wait_until("it is served again", || (0..PLANES).all(|z| shows(&server, 1, z)));
+    wait_until("it is served again", || {
+        (0..PLANES).all(|z| shows(&server, 1, z))
+    });
 }

@@ -1,5 +1,6 @@
-//! Stores that fail: requests are repeated; while a store does not answer, its own datasets are 503 with `Retry-After`,
-//! `/readyz`, `/metrics` and the log say so, and all others are served. Service resumes by itself.
+//! Stores that fail: requests are repeated; while a store does not answer, its own datasets are 503
+//! with `Retry-After`, `/readyz`, `/metrics` and the log say so, and all others are served. Service
+//! resumes by itself.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -46,10 +47,17 @@ fn local_is_shown(server: &Server, z: usize) -> bool {
 /// That an answer is 503, says when to come back, and nothing of where the data is.
 fn assert_unavailable(answer: &Answer, story: &str) {
     assert_eq!(answer.status, 503, "{story}: {answer:?}");
-    let seconds: u64 = answer.header("retry-after").expect("it says when to come back").parse().unwrap();
+    let seconds: u64 = answer
+        .header("retry-after")
+        .expect("it says when to come back")
+        .parse()
+        .unwrap();
     assert!((1..=60).contains(&seconds), "{story}: {answer:?}");
     let problem = answer.problem();
-    assert!(!problem.contains("127.0.0.1") && !problem.contains("planes.h5"), "{story}: {problem}");
+    assert!(
+        !problem.contains("127.0.0.1") && !problem.contains("planes.h5"),
+        "{story}: {problem}"
+    );
     assert_eq!(answer.header("etag"), None, "{story}");
 }
 
@@ -90,10 +98,21 @@ fn a_server_starts_without_a_store_and_serves_its_datasets_once_it_answers() {
     ] {
         assert_unavailable(&server.get(path), path);
     }
-    assert!(problems(&server).contains("\"planes\""), "{}", problems(&server));
-    assert_eq!(server.get(&tile(1).replace("planes", "unknown")).status, 404);
+    assert!(
+        problems(&server).contains("\"planes\""),
+        "{}",
+        problems(&server)
+    );
+    assert_eq!(
+        server.get(&tile(1).replace("planes", "unknown")).status,
+        404
+    );
     let checked = remote.place.run(["check", &remote.url("planes.h5")]);
-    assert!(checked.code == 1 && checked.err.contains("unavailable"), "{}", checked.err);
+    assert!(
+        checked.code == 1 && checked.err.contains("unavailable"),
+        "{}",
+        checked.err
+    );
     remote.objects.come_back();
     wait_until("it is opened", || shows(&server, 1, 3));
     wait_until("nothing is wrong any more", || problems(&server) == "[]");
@@ -114,15 +133,25 @@ fn a_store_that_fails_makes_its_datasets_unavailable_until_it_recovers() {
         }
         assert!(shows(&server, 1, 0), "{story}: what is cached is served");
         let ready = server.get("/readyz");
-        assert_eq!(ready.status, 200, "{story}: the other dataset can be served");
+        assert_eq!(
+            ready.status, 200,
+            "{story}: the other dataset can be served"
+        );
         let name = format!("http://{} is unavailable", remote.objects.address);
-        assert!(problems(&server).contains(&name) && problems(&server).contains("\"store\""), "{story}");
+        assert!(
+            problems(&server).contains(&name) && problems(&server).contains("\"store\""),
+            "{story}"
+        );
         assert_eq!(server.count(UNREACHABLE), 1, "{story}");
         assert!(server.log().contains(&name), "{story}");
         remote.objects.mend();
         wait_until("it is served again", || shows(&server, 1, 1));
         assert!((0..PLANES).all(|z| shows(&server, 1, z)), "{story}");
-        assert_eq!((server.count(UNREACHABLE), problems(&server).as_str()), (0, "[]"), "{story}");
+        assert_eq!(
+            (server.count(UNREACHABLE), problems(&server).as_str()),
+            (0, "[]"),
+            "{story}"
+        );
         assert!(server.log().contains("answers again"), "{story}");
     }
 }
@@ -140,7 +169,9 @@ fn a_store_that_is_down_is_asked_now_and_then_only_and_used_again_when_it_is_bac
     assert!(metrics["voltile_store_failures_total"] < 30, "{metrics:?}");
     assert!((0..PLANES).all(|z| local_is_shown(&server, z)));
     remote.objects.come_back();
-    wait_until("it is served again", || (0..PLANES).all(|z| shows(&server, 1, z)));
+    wait_until("it is served again", || {
+        (0..PLANES).all(|z| shows(&server, 1, z))
+    });
     assert_eq!(server.count(UNREACHABLE), 0);
 }
 
@@ -176,7 +207,9 @@ fn a_store_that_does_not_answer_delays_nobody_else() {
         assert_unavailable(&connection.receive("GET").unwrap(), "silent");
     }
     remote.objects.mend();
-    wait_until("it is served again", || (0..PLANES).all(|z| shows(&server, 1, z)));
+    wait_until("it is served again", || {
+        (0..PLANES).all(|z| shows(&server, 1, z))
+    });
 }
 
 #[test]
@@ -190,11 +223,19 @@ fn an_object_that_is_gone_is_an_error_until_it_is_back() {
         assert!([404, 500].contains(&answer.status), "{answer:?}");
         assert!(local_is_shown(&server, z));
     }
-    wait_until("it is reported", || problems(&server).contains("\"planes\""));
+    wait_until("it is reported", || {
+        problems(&server).contains("\"planes\"")
+    });
     assert_eq!(server.count(UNREACHABLE), 0, "the store answers");
-    assert_eq!(server.count("voltile_store_failures_total"), 0, "and has not failed");
+    assert_eq!(
+        server.count("voltile_store_failures_total"),
+        0,
+        "and has not failed"
+    );
     remote.replace("planes.h5", &whole);
-    wait_until("it is served again", || (0..PLANES).all(|z| shows(&server, 1, z)));
+    wait_until("it is served again", || {
+        (0..PLANES).all(|z| shows(&server, 1, z))
+    });
     wait_until("nothing is reported", || problems(&server) == "[]");
 }
 
@@ -203,19 +244,35 @@ fn refused_access_makes_a_dataset_unavailable_until_it_is_granted() {
     let remote = Remote::with_scattered_planes();
     let server = with_local(&remote);
     for status in [401, 403] {
-        remote.objects.break_down("planes.h5", Fault::Status(status, String::new()));
+        remote
+            .objects
+            .break_down("planes.h5", Fault::Status(status, String::new()));
         assert_unavailable(&server.get(&tile(usize::from(status) % 7)), "refused");
-        assert!(problems(&server).contains("the store refuses access"), "{}", problems(&server));
+        assert!(
+            problems(&server).contains("the store refuses access"),
+            "{}",
+            problems(&server)
+        );
         assert!(local_is_shown(&server, 1));
         remote.objects.mend();
-        wait_until("it is served again", || shows(&server, 1, usize::from(status) % 7));
+        wait_until("it is served again", || {
+            shows(&server, 1, usize::from(status) % 7)
+        });
         assert_eq!(problems(&server), "[]");
     }
     assert_eq!(server.count(UNREACHABLE), 0);
-    assert!(server.log().contains("the store refuses access"), "{}", server.log());
-    wait_until("all is served again", || (0..PLANES).all(|z| shows(&server, 1, z)));
+    assert!(
+        server.log().contains("the store refuses access"),
+        "{}",
+        server.log()
+    );
+    wait_until("all is served again", || {
+        (0..PLANES).all(|z| shows(&server, 1, z))
+    });
     let refused = Remote::with_scattered_planes();
-    refused.objects.break_down("planes.h5", Fault::Status(403, String::new()));
+    refused
+        .objects
+        .break_down("planes.h5", Fault::Status(403, String::new()));
     let outcome = refused.place.run(["check", &refused.url("planes.h5")]);
     assert_eq!(outcome.code, 1);
     assert!(
@@ -228,17 +285,36 @@ fn refused_access_makes_a_dataset_unavailable_until_it_is_granted() {
 #[test]
 fn a_configured_dataset_that_is_refused_waits_and_a_file_of_the_command_line_does_not() {
     let remote = Remote::with_scattered_planes();
-    remote.objects.break_down("planes.h5", Fault::Status(403, String::new()));
+    remote
+        .objects
+        .break_down("planes.h5", Fault::Status(403, String::new()));
     let url = remote.url("planes.h5");
     let outcome = remote.place.run(["serve", "--bind", "127.0.0.1:0", &url]);
     assert_eq!(outcome.code, 1, "{}", outcome.err);
     let says = ["the store refuses access", "credentials", "planes.h5"];
-    assert!(says.iter().all(|word| outcome.err.contains(word)), "{}", outcome.err);
-    assert!(!outcome.err.contains("AWS_"), "it is a web server: {}", outcome.err);
-    remote.place.write("voltile.toml", &format!("[datasets.planes]\nfile = \"{url}\"\n"));
-    let server = remote.place.serve(["--config", "voltile.toml", PLAIN[0], PLAIN[1]]);
+    assert!(
+        says.iter().all(|word| outcome.err.contains(word)),
+        "{}",
+        outcome.err
+    );
+    assert!(
+        !outcome.err.contains("AWS_"),
+        "it is a web server: {}",
+        outcome.err
+    );
+    remote.place.write(
+        "voltile.toml",
+        &format!("[datasets.planes]\nfile = \"{url}\"\n"),
+    );
+    let server = remote
+        .place
+        .serve(["--config", "voltile.toml", PLAIN[0], PLAIN[1]]);
     assert_unavailable(&server.get(&tile(3)), "refused at the start");
-    assert!(problems(&server).contains("the store refuses access"), "{}", problems(&server));
+    assert!(
+        problems(&server).contains("the store refuses access"),
+        "{}",
+        problems(&server)
+    );
     remote.objects.mend();
     wait_until("it is opened", || shows(&server, 1, 3));
     wait_until("nothing is wrong any more", || problems(&server) == "[]");
@@ -260,18 +336,37 @@ fn a_server_that_ignores_ranges_is_refused_by_name() {
     let remote = Remote::with_scattered_planes();
     remote.objects.break_down("", Fault::Whole);
     let url = remote.url("planes.h5");
-    for command in [&["check"][..], &["inspect"], &["serve", "--bind", "127.0.0.1:0"]] {
-        let outcome = remote.place.run(command.iter().copied().chain([url.as_str()]));
+    for command in [
+        &["check"][..],
+        &["inspect"],
+        &["serve", "--bind", "127.0.0.1:0"],
+    ] {
+        let outcome = remote
+            .place
+            .run(command.iter().copied().chain([url.as_str()]));
         assert_ne!(outcome.code, 0);
         let says = "the server ignores range requests";
-        assert!(outcome.err.contains(says) && outcome.err.contains("planes.h5"), "{}", outcome.err);
+        assert!(
+            outcome.err.contains(says) && outcome.err.contains("planes.h5"),
+            "{}",
+            outcome.err
+        );
     }
-    let most = remote.objects.asked().iter().map(|asked| asked.sent).max().unwrap();
+    let most = remote
+        .objects
+        .asked()
+        .iter()
+        .map(|asked| asked.sent)
+        .max()
+        .unwrap();
     assert!(most > 1 << 20, "the server would have sent everything");
     // It is no harm if all of the object is wanted at once.
     volumes::planes(&remote.path("small.h5"), PLANES, 3, Stored::Gzip);
     let server = remote.serve(&["small.h5"], &[]);
-    assert_eq!(server.tile("small/raw/xy/2/0_0_0.png").picture(), volumes::plane(3, 2));
+    assert_eq!(
+        server.tile("small/raw/xy/2/0_0_0.png").picture(),
+        volumes::plane(3, 2)
+    );
 }
 
 #[test]
@@ -283,7 +378,9 @@ fn a_server_that_begins_to_ignore_ranges_gives_errors_until_it_heeds_them() {
     assert_eq!(server.get(&tile(2)).status, 500);
     assert!(local_is_shown(&server, 2));
     remote.objects.mend();
-    wait_until("it is served again", || (0..PLANES).all(|z| shows(&server, 1, z)));
+    wait_until("it is served again", || {
+        (0..PLANES).all(|z| shows(&server, 1, z))
+    });
 }
 
 #[test]
@@ -291,23 +388,46 @@ fn redirects_are_followed_a_few_times_and_without_the_password() {
     let remote = Remote::with_scattered_planes();
     let other = ObjectServer::of(remote.path(""));
     let to = |url: String| Fault::Status(302, format!("Location: {url}"));
-    remote.objects.break_down("here.h5", to("/planes.h5".to_owned()));
-    remote.objects.break_down("there.h5", to(other.url("planes.h5")));
-    remote.objects.break_down("round.h5", to("/round.h5".to_owned()));
+    remote
+        .objects
+        .break_down("here.h5", to("/planes.h5".to_owned()));
+    remote
+        .objects
+        .break_down("there.h5", to(other.url("planes.h5")));
+    remote
+        .objects
+        .break_down("round.h5", to("/round.h5".to_owned()));
     let with_password = |name: &str| remote.url(name).replace("://", "://me:hunter2@");
-    let server = remote.place.serve([with_password("here.h5"), with_password("there.h5")]);
+    let server = remote
+        .place
+        .serve([with_password("here.h5"), with_password("there.h5")]);
     for token in ["here", "there"] {
         let shown = server.get(&format!("{MOUNT}/{token}/raw/xy/3/0_0_0.png"));
         assert_eq!(shown.picture(), volumes::plane(1, 3), "{token}");
     }
-    assert!(remote.objects.asked().iter().all(|asked| asked.headers.contains_key("authorization")));
+    assert!(
+        remote
+            .objects
+            .asked()
+            .iter()
+            .all(|asked| asked.headers.contains_key("authorization"))
+    );
     let elsewhere = other.asked();
     assert!(!elsewhere.is_empty());
-    assert!(elsewhere.iter().all(|asked| !asked.headers.contains_key("authorization")), "{elsewhere:?}");
+    assert!(
+        elsewhere
+            .iter()
+            .all(|asked| !asked.headers.contains_key("authorization")),
+        "{elsewhere:?}"
+    );
     remote.objects.take_asked();
     let outcome = remote.place.run(["check", &remote.url("round.h5")]);
     assert_eq!(outcome.code, 1);
-    assert!(outcome.err.contains("redirects too often"), "{}", outcome.err);
+    assert!(
+        outcome.err.contains("redirects too often"),
+        "{}",
+        outcome.err
+    );
     assert!(remote.objects.asked().len() < 40);
 }
 
@@ -317,10 +437,19 @@ fn a_server_that_drips_is_waited_for_once_and_not_by_each_that_opens_the_object(
     let remote = Remote::with_scattered_planes();
     remote.objects.break_down("planes.h5", Fault::Drip);
     let outcome = remote.place.run(["check", &remote.url("planes.h5")]);
-    assert!(outcome.code == 1 && outcome.err.contains("does not answer in time"), "{}", outcome.err);
-    // The trial opens it twice, and so does the program. What one has waited for, the next need not wait for, unless this
-    // machine is so slow that a second passes between them.
-    let asked = remote.objects.asked().iter().filter(|asked| asked.path == "planes.h5").count();
+    assert!(
+        outcome.code == 1 && outcome.err.contains("does not answer in time"),
+        "{}",
+        outcome.err
+    );
+    // The trial opens it twice, and so does the program. What one has waited for, the next need not
+    // wait for, unless this machine is so slow that a second passes between them.
+    let asked = remote
+        .objects
+        .asked()
+        .iter()
+        .filter(|asked| asked.path == "planes.h5")
+        .count();
     assert!(asked <= 2, "{asked} requests");
 }
 
@@ -337,25 +466,62 @@ fn no_redirect_leads_to_another_host_without_tls_or_from_the_internet_into_this_
     let remote = Remote::with_scattered_planes();
     let (listener, port) = untouched();
     let proxy = format!("http://{}", remote.objects.address);
-    // The proxy stands for the internet: it is asked for the whole address, and names it does not have are not resolved.
+    // The proxy stands for the internet: it is asked for the whole address, and names it does not
+    // have are not resolved.
     let public = "http://data.example.org/planes.h5";
     for (to, says) in [
-        (format!("https://127.0.0.1:{port}/planes.h5"), "from a public address to a private one"),
-        (format!("https://[::1]:{port}/planes.h5"), "from a public address to a private one"),
-        (format!("https://localhost:{port}/planes.h5"), "from a public address to a private one"),
-        (format!("http://localhost:{port}/planes.h5"), "another host, and not over https"),
+        (
+            format!("https://127.0.0.1:{port}/planes.h5"),
+            "from a public address to a private one",
+        ),
+        (
+            format!("https://[::1]:{port}/planes.h5"),
+            "from a public address to a private one",
+        ),
+        (
+            format!("https://localhost:{port}/planes.h5"),
+            "from a public address to a private one",
+        ),
+        (
+            format!("http://localhost:{port}/planes.h5"),
+            "another host, and not over https",
+        ),
         ("file:///etc/passwd".to_owned(), "neither http nor https"),
     ] {
-        remote.objects.break_down(public, Fault::Status(302, format!("Location: {to}")));
+        remote
+            .objects
+            .break_down(public, Fault::Status(302, format!("Location: {to}")));
         let mut command = remote.place.voltile(["check", public]);
-        let outcome = outcome(command.env("HTTP_PROXY", &proxy).env("NO_PROXY", "localhost"));
-        assert!(outcome.code == 1 && outcome.err.contains(says), "{to}: {}", outcome.err);
+        let outcome = outcome(
+            command
+                .env("HTTP_PROXY", &proxy)
+                .env("NO_PROXY", "localhost"),
+        );
+        assert!(
+            outcome.code == 1 && outcome.err.contains(says),
+            "{to}: {}",
+            outcome.err
+        );
     }
-    assert!(remote.objects.asked().iter().any(|asked| asked.path == public), "{:?}", remote.objects.asked());
+    assert!(
+        remote
+            .objects
+            .asked()
+            .iter()
+            .any(|asked| asked.path == public),
+        "{:?}",
+        remote.objects.asked()
+    );
     let location = format!("Location: http://localhost:{port}/planes.h5");
-    remote.objects.break_down("there.h5", Fault::Status(302, location));
+    remote
+        .objects
+        .break_down("there.h5", Fault::Status(302, location));
     let outcome = remote.place.run(["check", &remote.url("there.h5")]);
-    assert!(outcome.code == 1 && outcome.err.contains("another host, and not over https"), "{}", outcome.err);
+    assert!(
+        outcome.code == 1 && outcome.err.contains("another host, and not over https"),
+        "{}",
+        outcome.err
+    );
     assert!(listener.accept().is_err(), "nobody came");
 }
 
@@ -378,7 +544,11 @@ fn lengths_that_no_object_can_have_are_refused() {
         remote.objects.break_down("planes.h5", Fault::Total(total));
         let outcome = remote.place.run(["check", &remote.url("planes.h5")]);
         assert_eq!(outcome.code, 1, "{total}: {}", outcome.err);
-        assert!(outcome.err.contains("planes.h5"), "{total}: {}", outcome.err);
+        assert!(
+            outcome.err.contains("planes.h5"),
+            "{total}: {}",
+            outcome.err
+        );
         remote.objects.mend();
         let server = with_local(&remote);
         server.allow_error("");
@@ -393,7 +563,13 @@ fn lengths_that_no_object_can_have_are_refused() {
 fn slow_answers_are_waited_for() {
     let remote = Remote::with_scattered_planes();
     let server = remote.serve_planes();
-    remote.objects.answer("planes.h5", Manner { delay: Duration::from_millis(700), ..Manner::default() });
+    remote.objects.answer(
+        "planes.h5",
+        Manner {
+            delay: Duration::from_millis(700),
+            ..Manner::default()
+        },
+    );
     assert!((0..PLANES).all(|z| shows(&server, 1, z)));
     assert_eq!(server.count("voltile_store_failures_total"), 0);
 }

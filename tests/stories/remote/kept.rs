@@ -23,17 +23,25 @@ fn what_is_no_kept_metadata_is_not_used_and_neither_blocks_nor_takes_memory() {
     assert!(shows(&first, 1, 1));
     let usual = first.peak_memory();
     first.stop();
-    let kept: Vec<_> = fs::read_dir(remote.place.path("cache/objects")).unwrap().collect();
-    let [kept] = &kept[..] else { panic!("{kept:?}") };
+    let kept: Vec<_> = fs::read_dir(remote.place.path("cache/objects"))
+        .unwrap()
+        .collect();
+    let [kept] = &kept[..] else {
+        panic!("{kept:?}")
+    };
     let kept = kept.as_ref().unwrap().path();
     let bytes = fs::read(&kept).unwrap();
     let line = &bytes[32..];
     let line =
-        String::from_utf8_lossy(&line[..line.iter().position(|byte| *byte == b'\n').unwrap()]).into_owned();
+        String::from_utf8_lossy(&line[..line.iter().position(|byte| *byte == b'\n').unwrap()])
+            .into_owned();
     let with_pages = |pages: &str| {
         let (before, rest) = line.split_once("\"pages\":").unwrap();
         sealed(
-            &format!("{before}\"pages\":{pages},\"notes\"{}", rest.split_once("\"notes\"").unwrap().1),
+            &format!(
+                "{before}\"pages\":{pages},\"notes\"{}",
+                rest.split_once("\"notes\"").unwrap().1
+            ),
             &[7; 4096],
         )
     };
@@ -53,17 +61,34 @@ fn what_is_no_kept_metadata_is_not_used_and_neither_blocks_nor_takes_memory() {
         let taken = server.peak_memory().saturating_sub(usual) >> 20;
         assert!(taken < 200, "{number}: {taken} MiB");
         server.stop();
-        assert!(!server.log().contains("panicked"), "{number}: {}", server.log());
-        assert!(fs::symlink_metadata(&kept).unwrap().is_file(), "{number}: it is replaced");
+        assert!(
+            !server.log().contains("panicked"),
+            "{number}: {}",
+            server.log()
+        );
+        assert!(
+            fs::symlink_metadata(&kept).unwrap().is_file(),
+            "{number}: it is replaced"
+        );
     }
 }
 
 #[test]
 fn nothing_is_kept_of_an_object_whose_server_does_not_tell_its_states_apart() {
     let remote = Remote::new();
-    remote.objects.answer("", Manner { tags: Tags::None, ..Manner::default() });
+    remote.objects.answer(
+        "",
+        Manner {
+            tags: Tags::None,
+            ..Manner::default()
+        },
+    );
     let settings = ["cache.directory=cache", "cache.blocks=10 MiB"];
-    let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).chain(PLAIN).collect();
+    let settings: Vec<&str> = settings
+        .iter()
+        .flat_map(|setting| ["--set", setting])
+        .chain(PLAIN)
+        .collect();
     let mut length = None;
     for seed in [1, 2] {
         let next = remote.place.path("written.h5");
@@ -76,7 +101,9 @@ fn nothing_is_kept_of_an_object_whose_server_does_not_tell_its_states_apart() {
         for z in 0..3 {
             assert!(shows(&server, seed, z), "{seed} {z}");
         }
-        wait_until("tiles are written", || server.count("voltile_tier_writes_total") == 3);
+        wait_until("tiles are written", || {
+            server.count("voltile_tier_writes_total") == 3
+        });
         server.stop();
     }
 }

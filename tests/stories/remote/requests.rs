@@ -22,7 +22,11 @@ fn voxel(z: usize, y: usize, x: usize) -> u8 {
 fn many(path: &Path) {
     made::file(path, |file| {
         let data = Array3::from_shape_fn(SHAPE, |(z, y, x)| voxel(z, y, x));
-        file.new_dataset_builder().with_data(&data).chunk((8, 8, 8)).create("raw").unwrap();
+        file.new_dataset_builder()
+            .with_data(&data)
+            .chunk((8, 8, 8))
+            .create("raw")
+            .unwrap();
     });
 }
 
@@ -32,7 +36,11 @@ fn two_channels(path: &Path, scale: u16) {
         for (name, step) in [("one", 3), ("two", 5)] {
             let value = |z, y, x| scale * (u16::from(voxel(z, y, x)) + step * x as u16);
             let data = Array3::from_shape_fn((160, 128, 128), |(z, y, x)| value(z, y, x));
-            file.new_dataset_builder().with_data(&data).chunk((32, 32, 32)).create(name).unwrap();
+            file.new_dataset_builder()
+                .with_data(&data)
+                .chunk((32, 32, 32))
+                .create(name)
+                .unwrap();
         }
     });
 }
@@ -41,22 +49,44 @@ fn two_channels(path: &Path, scale: u16) {
 fn samples_of_all_channels_are_fetched_at_once_and_their_windows_are_kept_for_the_next_start() {
     let remote = Remote::new();
     two_channels(&remote.path("planes.h5"), 1);
-    remote.objects.answer("", Manner { delay: Duration::from_millis(50), ..Manner::default() });
-    let settings = ["--set", "cache.directory=cache", "--set", "render.neighbours=0"];
-    let of_both = |z: usize| format!("{}/mcfc/planes/one:C,two:M/xy/{z}/0_0_0.png", crate::common::MOUNT);
+    remote.objects.answer(
+        "",
+        Manner {
+            delay: Duration::from_millis(50),
+            ..Manner::default()
+        },
+    );
+    let settings = [
+        "--set",
+        "cache.directory=cache",
+        "--set",
+        "render.neighbours=0",
+    ];
+    let of_both = |z: usize| {
+        format!(
+            "{}/mcfc/planes/one:C,two:M/xy/{z}/0_0_0.png",
+            crate::common::MOUNT
+        )
+    };
     let started = |z: usize| {
         remote.objects.take_asked();
         let mut server = remote.serve(&["planes.h5"], &settings);
         let shown = server.get(&of_both(z)).picture();
         let asked = reads(&remote.objects.take_asked());
         let windows = server.json("/datasets/planes.json")["channels"].clone();
-        let windows: Vec<_> = (0..2).map(|channel| windows[channel]["window"].clone()).collect();
+        let windows: Vec<_> = (0..2)
+            .map(|channel| windows[channel]["window"].clone())
+            .collect();
         server.stop();
         (shown, windows, asked)
     };
     let (shown, windows, asked) = started(40);
     // Each channel has 27 samples. Before them come the first bytes and the index of each channel.
-    assert!(asked.len() > 27 && longest_chain(&asked) <= 16, "{}: {asked:?}", longest_chain(&asked));
+    assert!(
+        asked.len() > 27 && longest_chain(&asked) <= 16,
+        "{}: {asked:?}",
+        longest_chain(&asked)
+    );
     let (again, known, asked) = started(40);
     assert_eq!(
         (again, &known, asked.len()),
@@ -68,22 +98,40 @@ fn samples_of_all_channels_are_fetched_at_once_and_their_windows_are_kept_for_th
     two_channels(&remote.path("next.h5"), 2);
     remote.replace("planes.h5", &std::fs::read(remote.path("next.h5")).unwrap());
     let (_, others, _) = started(40);
-    assert!(others[0] != windows[0] && others[1] != windows[1], "{others:?}");
+    assert!(
+        others[0] != windows[0] && others[1] != windows[1],
+        "{others:?}"
+    );
 }
 
 #[test]
 fn metadata_and_chunks_are_kept_although_no_tiles_are() {
     let remote = Remote::with_scattered_planes();
-    let settings = ["cache.directory=cache", "cache.disk=0", "cache.blocks=10 MiB"];
-    let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).chain(PLAIN).collect();
+    let settings = [
+        "cache.directory=cache",
+        "cache.disk=0",
+        "cache.blocks=10 MiB",
+    ];
+    let settings: Vec<&str> = settings
+        .iter()
+        .flat_map(|setting| ["--set", setting])
+        .chain(PLAIN)
+        .collect();
     let mut server = remote.serve(&["planes.h5"], &settings);
     assert!(shows(&server, 1, 3));
-    wait_until("the chunk is kept", || server.count("voltile_store_block_bytes") > 0);
+    wait_until("the chunk is kept", || {
+        server.count("voltile_store_block_bytes") > 0
+    });
     server.stop();
     remote.objects.take_asked();
     let server = remote.serve(&["planes.h5"], &settings);
     assert!(shows(&server, 1, 3));
-    assert_eq!(reads(&remote.objects.asked()).len(), 1, "{:?}", remote.objects.asked());
+    assert_eq!(
+        reads(&remote.objects.asked()).len(),
+        1,
+        "{:?}",
+        remote.objects.asked()
+    );
 }
 
 /// Requests for the object itself, but for those that only look whether it has changed.
@@ -98,9 +146,12 @@ fn plane_range(z: usize) -> usize {
 
 /// The planes of which the chunk was asked for.
 fn planes(asked: &[Asked]) -> Vec<usize> {
-    let starts = asked.iter().filter_map(|asked| Some(asked.range.clone()?.start as usize));
-    let mut planes: Vec<usize> =
-        starts.filter_map(|start| (0..PLANES).find(|z| plane_range(*z) / 4096 == start / 4096)).collect();
+    let starts = asked
+        .iter()
+        .filter_map(|asked| Some(asked.range.clone()?.start as usize));
+    let mut planes: Vec<usize> = starts
+        .filter_map(|start| (0..PLANES).find(|z| plane_range(*z) / 4096 == start / 4096))
+        .collect();
     planes.sort_unstable();
     planes
 }
@@ -111,7 +162,13 @@ fn a_second_start_confirms_the_object_with_one_request_and_fetches_chunks_with_t
     many(&remote.path("planes.h5"));
     let settings = [&PLAIN[..], &["--set", "cache.directory=cache"]].concat();
     let delay = Duration::from_millis(50);
-    remote.objects.answer("", Manner { delay, ..Manner::default() });
+    remote.objects.answer(
+        "",
+        Manner {
+            delay,
+            ..Manner::default()
+        },
+    );
     let shown = |z: usize| {
         let server = remote.serve(&["planes.h5"], &settings);
         let expected = Picture::of_plane(SHAPE.1, SHAPE.2, |y, x| voxel(z, y, x));
@@ -121,9 +178,20 @@ fn a_second_start_confirms_the_object_with_one_request_and_fetches_chunks_with_t
     let first = reads(&remote.objects.take_asked());
     shown(40);
     let second = reads(&remote.objects.take_asked());
-    assert!(first.len() > second.len(), "{} and {} requests", first.len(), second.len());
-    let unconditional = second.iter().filter(|asked| !asked.headers.contains_key("if-match")).count();
-    assert_eq!(unconditional, 1, "one confirms that it is the same object: {second:?}");
+    assert!(
+        first.len() > second.len(),
+        "{} and {} requests",
+        first.len(),
+        second.len()
+    );
+    let unconditional = second
+        .iter()
+        .filter(|asked| !asked.headers.contains_key("if-match"))
+        .count();
+    assert_eq!(
+        unconditional, 1,
+        "one confirms that it is the same object: {second:?}"
+    );
     // The chunks may lie in what was kept with the metadata.
     assert!(longest_chain(&second) <= 2, "{second:?}");
 }
@@ -133,15 +201,27 @@ fn a_stored_chunk_is_passed_on_when_it_arrives_without_a_render() {
     let remote = Remote::new();
     made::file(&remote.path("planes.h5"), |file| {
         let data = Array3::from_shape_fn((32, 64, 64), |(z, y, x)| voxel(z, y, x));
-        file.new_dataset_builder().with_data(&data).chunk((32, 32, 32)).deflate(4).create("raw").unwrap();
+        file.new_dataset_builder()
+            .with_data(&data)
+            .chunk((32, 32, 32))
+            .deflate(4)
+            .create("raw")
+            .unwrap();
     });
     let server = remote.serve(&["planes.h5"], &PLAIN[..2]);
     for key in ["0/0/0", "0/1/1"] {
         let chunk = server.get(&format!("/zarr/0.4/planes/raw.ome.zarr/0/{key}"));
         let passed = (200, Some("cache;desc=\"passed\""));
-        assert_eq!((chunk.status, chunk.header("server-timing")), passed, "{key}");
+        assert_eq!(
+            (chunk.status, chunk.header("server-timing")),
+            passed,
+            "{key}"
+        );
     }
-    let counts = ["voltile_chunks_passed_through_total", "voltile_renders_total"];
+    let counts = [
+        "voltile_chunks_passed_through_total",
+        "voltile_renders_total",
+    ];
     assert_eq!(counts.map(|name| server.count(name)), [2, 0]);
 }
 
@@ -152,10 +232,20 @@ fn every_range_names_the_version_that_it_must_be_of() {
     assert!((0..PLANES).all(|z| shows(&server, 1, z)));
     let asked = reads(&remote.objects.asked());
     let (first, others) = asked.split_first().unwrap();
-    assert_eq!((first.range.clone(), first.headers.get("if-match")), (Some(0..65536), None));
-    assert!(others.iter().all(|asked| asked.headers.contains_key("if-match")), "{others:?}");
+    assert_eq!(
+        (first.range.clone(), first.headers.get("if-match")),
+        (Some(0..65536), None)
+    );
     assert!(
-        asked.iter().all(|asked| asked.method == "GET" && asked.headers["accept-encoding"] == "identity")
+        others
+            .iter()
+            .all(|asked| asked.headers.contains_key("if-match")),
+        "{others:?}"
+    );
+    assert!(
+        asked
+            .iter()
+            .all(|asked| asked.method == "GET" && asked.headers["accept-encoding"] == "identity")
     );
 }
 
@@ -173,7 +263,9 @@ fn a_scroll_reads_ahead_and_no_byte_twice() {
     for z in 1..PLANES {
         assert!(shows(&server, 1, z), "plane {z}");
     }
-    wait_until("all has arrived", || planes(&reads(&remote.objects.asked())).len() >= PLANES - 1);
+    wait_until("all has arrived", || {
+        planes(&reads(&remote.objects.asked())).len() >= PLANES - 1
+    });
     let asked = reads(&remote.objects.asked());
     assert_eq!(sent_twice(&asked), [], "{asked:?}");
     assert_eq!(planes(&asked), (1..PLANES).collect::<Vec<_>>());
@@ -189,10 +281,17 @@ fn all_planes_and_all_chunks_take_no_byte_twice() {
         assert_eq!(server.get(&tile(z)).picture(), expected, "plane {z}");
     }
     let asked = reads(&remote.objects.asked());
-    let twice: u64 = sent_twice(&asked).iter().map(|(_, range)| range.end - range.start).sum();
+    let twice: u64 = sent_twice(&asked)
+        .iter()
+        .map(|(_, range)| range.end - range.start)
+        .sum();
     let sent: u64 = asked.iter().map(|asked| asked.sent).sum();
     // Gaps between chunks are read along, and may hold metadata or chunks that were read before.
-    assert!(twice * 8 <= sent, "{twice} of {sent} bytes in {} requests", asked.len());
+    assert!(
+        twice * 8 <= sent,
+        "{twice} of {sent} bytes in {} requests",
+        asked.len()
+    );
 }
 
 #[test]
@@ -200,7 +299,13 @@ fn fetching_is_given_up_when_the_client_is_gone() {
     let remote = Remote::with_scattered_planes();
     let server = remote.serve_planes();
     remote.objects.take_asked();
-    remote.objects.answer("planes.h5", Manner { delay: Duration::from_secs(600), ..Manner::default() });
+    remote.objects.answer(
+        "planes.h5",
+        Manner {
+            delay: Duration::from_secs(600),
+            ..Manner::default()
+        },
+    );
     let mut connection = server.connect();
     connection.send("GET", &tile(3), &[]);
     wait_until("the request is in flight", || is_asked(&remote));
@@ -208,7 +313,11 @@ fn fetching_is_given_up_when_the_client_is_gone() {
     wait_until("it is given up", || !remote.objects.asked().is_empty());
     let asked = remote.objects.asked();
     assert_eq!((asked[0].status, planes(&asked)), (0, vec![3]), "{asked:?}");
-    assert_eq!(server.count("voltile_store_failures_total"), 0, "it was given up, and did not fail");
+    assert_eq!(
+        server.count("voltile_store_failures_total"),
+        0,
+        "it was given up, and did not fail"
+    );
     // Whoever asks next is not affected.
     remote.objects.mend();
     assert!(shows(&server, 1, 3));
@@ -224,12 +333,23 @@ fn two_clients_of_one_tile_cause_one_request_and_one_may_leave() {
     let remote = Remote::with_scattered_planes();
     let server = remote.serve_planes();
     remote.objects.take_asked();
-    remote.objects.answer("planes.h5", Manner { delay: Duration::from_millis(300), ..Manner::default() });
+    remote.objects.answer(
+        "planes.h5",
+        Manner {
+            delay: Duration::from_millis(300),
+            ..Manner::default()
+        },
+    );
     let (mut one, mut other) = (server.connect(), server.connect());
     one.send("GET", &tile(3), &[]);
     other.send("GET", &tile(3), &[]);
-    wait_until("the request is in flight", || is_asked(&remote) || !remote.objects.asked().is_empty());
+    wait_until("the request is in flight", || {
+        is_asked(&remote) || !remote.objects.asked().is_empty()
+    });
     one.hang_up();
-    assert_eq!(other.receive("GET").unwrap().picture(), volumes::plane(1, 3));
+    assert_eq!(
+        other.receive("GET").unwrap().picture(),
+        volumes::plane(1, 3)
+    );
     assert_eq!(planes(&reads(&remote.objects.asked())), [3]);
 }

@@ -1,6 +1,6 @@
-//! The least that an HTTP server can do: one answer, from memory, with one `writev`, on as many threads as there are
-//! cores. It reads requests only as far as the blank line that ends each, so it is the limit for answers from a cache,
-//! not a server. `writev PORT FILE.png`.
+//! The least that an HTTP server can do: one answer, from memory, with one `writev`, on as many
+//! threads as there are cores. It reads requests only as far as the blank line that ends each, so
+//! it is the limit for answers from a cache, not a server. `writev PORT FILE.png`.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;

@@ -18,10 +18,30 @@ fn numbered(number: u64) -> Level {
 fn a_path_names_a_document_of_a_group_or_an_array() {
     let label = || Some(name("cells"));
     for (path, channel, node, document) in [
-        ("0.4/a.ome.zarr/.zgroup", None, ZarrNode::Image, ZarrDocument::Group),
-        ("0.4/a/b.ome.zarr/.zattrs", Some(name("b")), ZarrNode::Image, ZarrDocument::Attributes),
-        ("0.4/a.ome.zarr/3/.zarray", None, ZarrNode::Array(None, numbered(3)), ZarrDocument::Array),
-        ("0.4/a.ome.zarr/labels/.zattrs", None, ZarrNode::Labels, ZarrDocument::Attributes),
+        (
+            "0.4/a.ome.zarr/.zgroup",
+            None,
+            ZarrNode::Image,
+            ZarrDocument::Group,
+        ),
+        (
+            "0.4/a/b.ome.zarr/.zattrs",
+            Some(name("b")),
+            ZarrNode::Image,
+            ZarrDocument::Attributes,
+        ),
+        (
+            "0.4/a.ome.zarr/3/.zarray",
+            None,
+            ZarrNode::Array(None, numbered(3)),
+            ZarrDocument::Array,
+        ),
+        (
+            "0.4/a.ome.zarr/labels/.zattrs",
+            None,
+            ZarrNode::Labels,
+            ZarrDocument::Attributes,
+        ),
         (
             "0.5/a.ome.zarr/labels/cells/zarr.json",
             None,
@@ -36,7 +56,11 @@ fn a_path_names_a_document_of_a_group_or_an_array() {
         ),
     ] {
         let request = parsed(path);
-        assert_eq!((request.token, request.channel), (name("a").into(), channel), "{path}");
+        assert_eq!(
+            (request.token, request.channel),
+            (name("a").into(), channel),
+            "{path}"
+        );
         assert_eq!(request.part, ZarrPart::Document(node, document), "{path}");
     }
 }
@@ -44,12 +68,22 @@ fn a_path_names_a_document_of_a_group_or_an_array() {
 #[test]
 fn a_path_names_a_chunk_of_an_array() {
     let chunk = |label: Option<&str>, level, place: &[u64]| {
-        ZarrPart::Chunk(ZarrChunk { label: label.map(name), level: numbered(level), place: place.to_vec() })
+        ZarrPart::Chunk(ZarrChunk {
+            label: label.map(name),
+            level: numbered(level),
+            place: place.to_vec(),
+        })
     };
     let of = |path: &str| parsed(path).part;
     assert_eq!(of("0.4/a.ome.zarr/2/0/17/5"), chunk(None, 2, &[0, 17, 5]));
-    assert_eq!(of("/0.5/a.ome.zarr/2/c/0/17/5/9/10"), chunk(None, 2, &[0, 17, 5, 9, 10]));
-    assert_eq!(of("0.4/a/b.ome.zarr/labels/cells/0/1/1"), chunk(Some("cells"), 0, &[1, 1]));
+    assert_eq!(
+        of("/0.5/a.ome.zarr/2/c/0/17/5/9/10"),
+        chunk(None, 2, &[0, 17, 5, 9, 10])
+    );
+    assert_eq!(
+        of("0.4/a/b.ome.zarr/labels/cells/0/1/1"),
+        chunk(Some("cells"), 0, &[1, 1])
+    );
 }
 
 #[test]
@@ -63,16 +97,35 @@ fn a_version_may_follow_the_token() {
 fn names_may_end_like_images() {
     let of = |path: &str| {
         let request = parsed(path);
-        (request.token.to_string(), request.channel.map(|channel| channel.to_string()))
+        (
+            request.token.to_string(),
+            request.channel.map(|channel| channel.to_string()),
+        )
     };
-    assert_eq!(of("0.4/a.ome.zarr.ome.zarr/.zgroup"), ("a.ome.zarr".to_owned(), None));
-    assert_eq!(of("0.4/a.ome.zarr/b.ome.zarr/.zgroup"), ("a.ome.zarr".to_owned(), Some("b".to_owned())));
-    assert_eq!(of("0.4/a.ome.zarr/labels/b.ome.zarr/.zgroup"), ("a".to_owned(), None));
+    assert_eq!(
+        of("0.4/a.ome.zarr.ome.zarr/.zgroup"),
+        ("a.ome.zarr".to_owned(), None)
+    );
+    assert_eq!(
+        of("0.4/a.ome.zarr/b.ome.zarr/.zgroup"),
+        ("a.ome.zarr".to_owned(), Some("b".to_owned()))
+    );
+    assert_eq!(
+        of("0.4/a.ome.zarr/labels/b.ome.zarr/.zgroup"),
+        ("a".to_owned(), None)
+    );
 }
 
 #[test]
 fn other_keys_are_errors() {
-    for path in ["", "0.4", "0.3/a.ome.zarr/.zgroup", "0.4/a/.zgroup", "0.4/a", "a.ome.zarr/.zgroup"] {
+    for path in [
+        "",
+        "0.4",
+        "0.3/a.ome.zarr/.zgroup",
+        "0.4/a/.zgroup",
+        "0.4/a",
+        "a.ome.zarr/.zgroup",
+    ] {
         let error = ZarrRequest::parse(path).unwrap_err();
         assert_eq!(error, Malformed::ZarrShape, "{path}");
     }
@@ -97,7 +150,10 @@ fn other_keys_are_errors() {
         "0.4/a.ome.zarr/0/ 1/0/0",
     ] {
         let parsed = ZarrRequest::parse(key);
-        assert!(matches!(parsed, Err(Malformed::ZarrKey { .. })), "{key}: {parsed:?}");
+        assert!(
+            matches!(parsed, Err(Malformed::ZarrKey { .. })),
+            "{key}: {parsed:?}"
+        );
     }
     let not_a_name = ZarrRequest::parse("0.4/a%20b.ome.zarr/.zgroup");
     assert!(matches!(not_a_name, Err(Malformed::Name(_))));

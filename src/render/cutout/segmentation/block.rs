@@ -1,9 +1,11 @@
-//! The labels of one block: a table in order of first appearance, and the index of each voxel's label in it.
+//! The labels of one block: a table in order of first appearance, and the index of each voxel's
+//! label in it.
 //!
-//! Blocks have few distinct labels: 1 to 3 on average in segmentations of cells, 12 where neurites are split into
-//! supervoxels. So all voxels are compared with one label after the other, many at a time and without branches. What is
-//! compared are keys of 16 bits: the low bits of labels that differ in no others, or else hashes, checked afterwards.
-//! Only blocks of many labels are looked up voxel by voxel, in a hash table.
+//! Blocks have few distinct labels: 1 to 3 on average in segmentations of cells, 12 where neurites
+//! are split into supervoxels. So all voxels are compared with one label after the other, many at a
+//! time and without branches. What is compared are keys of 16 bits: the low bits of labels that
+//! differ in no others, or else hashes, checked afterwards. Only blocks of many labels are looked
+//! up voxel by voxel, in a hash table.
 
 use bytemuck::Pod;
 
@@ -70,7 +72,12 @@ pub(super) struct Block<L> {
 impl<L: Label> Block<L> {
     pub(super) fn new() -> Self {
         let (table, indices, high) = (Vec::with_capacity(VOXELS), [0; VOXELS], [0; VOXELS]);
-        Self { table, indices, high, slots: Box::new([0; SLOTS]) }
+        Self {
+            table,
+            indices,
+            high,
+            slots: Box::new([0; SLOTS]),
+        }
     }
 
     /// The distinct labels.
@@ -95,7 +102,8 @@ impl<L: Label> Block<L> {
         }
     }
 
-    /// Compares the keys of all voxels with that of one label after the other. Returns whether these were all.
+    /// Compares the keys of all voxels with that of one label after the other. Returns whether
+    /// these were all.
     fn compare(&mut self, labels: &[L; VOXELS], keys: &[u16; VOXELS]) -> bool {
         self.indices.fill(NONE);
         let mut first = 0;
@@ -112,7 +120,10 @@ impl<L: Label> Block<L> {
 
     /// Whether the indices lead to the labels: two labels may have the same hash.
     fn is_right(&self, labels: &[L; VOXELS]) -> bool {
-        labels.iter().zip(&self.indices).all(|(label, index)| self.table[usize::from(*index)] == *label)
+        labels
+            .iter()
+            .zip(&self.indices)
+            .all(|(label, index)| self.table[usize::from(*index)] == *label)
     }
 
     /// Looks up the label of each voxel that differs from the one before.
@@ -161,7 +172,12 @@ impl<L: Label> Block<L> {
             2 => pack::<2>(&self.indices, file),
             4 => pack::<4>(&self.indices, file),
             8 => file.extend_from_slice(&self.indices),
-            _ => file.extend(self.indices.iter().zip(&self.high).flat_map(|(low, high)| [*low, *high])),
+            _ => file.extend(
+                self.indices
+                    .iter()
+                    .zip(&self.high)
+                    .flat_map(|(low, high)| [*low, *high]),
+            ),
         }
     }
 }
@@ -193,7 +209,9 @@ multiversion! {
 #[inline(always)]
 pub(super) fn short_hash(label: u64) -> u16 {
     let (low, high) = (label as u32, (label >> 32) as u32);
-    (low.wrapping_mul(0x9E37_79B1).wrapping_add(high.wrapping_mul(0x85EB_CA77)) >> 16) as u16
+    (low.wrapping_mul(0x9E37_79B1)
+        .wrapping_add(high.wrapping_mul(0x85EB_CA77))
+        >> 16) as u16
 }
 
 multiversion! {
@@ -210,7 +228,8 @@ pub(super) fn hash(value: u64) -> u64 {
     value.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
 }
 
-/// Packs indices below 2^`BITS`, eight at a time: neighbouring lanes of a 64-bit word are merged until one is left.
+/// Packs indices below 2^`BITS`, eight at a time: neighbouring lanes of a 64-bit word are merged
+/// until one is left.
 fn pack<const BITS: usize>(indices: &[u8; VOXELS], file: &mut Vec<u8>) {
     let mut bits = [0; VOXELS / 2];
     let mut length = 0;

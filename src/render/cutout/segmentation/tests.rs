@@ -2,10 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Decodes as Neuroglancer does (`decodeChannel` in its `compressed_segmentation/decode_uint64.ts`).
+/// Decodes as Neuroglancer does (`decodeChannel` in its
+/// `compressed_segmentation/decode_uint64.ts`).
 fn decoded<L: Label>(file: &[u8], size: Xyz<u64>) -> Vec<u64> {
-    let words: Vec<u32> =
-        file.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+    let words: Vec<u32> = file
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+        .collect();
     assert_eq!((file.len() % 4, words[0]), (0, 1));
     let (channel, size) = (&words[1..], size.map(|extent| extent as usize));
     let (columns, rows) = (size.x.div_ceil(8), size.y.div_ceil(8));
@@ -24,7 +27,12 @@ fn decoded<L: Label>(file: &[u8], size: Xyz<u64>) -> Vec<u64> {
                 };
                 let width = L::BYTES / 4;
                 let label = &channel[table + index * width..][..width];
-                all.push(label.iter().rev().fold(0, |sum, word| sum << 32 | u64::from(*word)));
+                all.push(
+                    label
+                        .iter()
+                        .rev()
+                        .fold(0, |sum, word| sum << 32 | u64::from(*word)),
+                );
             }
         }
     }
@@ -33,19 +41,33 @@ fn decoded<L: Label>(file: &[u8], size: Xyz<u64>) -> Vec<u64> {
 
 fn check(labels: &[u64], size: Xyz<u64>) -> usize {
     assert_eq!(labels.len() as u64, size.volume());
-    let wide: Vec<u8> = labels.iter().flat_map(|label| label.to_le_bytes()).collect();
+    let wide: Vec<u8> = labels
+        .iter()
+        .flat_map(|label| label.to_le_bytes())
+        .collect();
     let file = encoded::<u64>(&wide, size).unwrap();
     assert!(decoded::<u64>(&file, size) == labels, "{size}");
     let narrow: Vec<u64> = labels.iter().map(|label| label & 0xffff_ffff).collect();
-    let bytes: Vec<u8> = narrow.iter().flat_map(|label| (*label as u32).to_le_bytes()).collect();
-    assert!(decoded::<u32>(&encoded::<u32>(&bytes, size).unwrap(), size) == narrow, "{size}");
+    let bytes: Vec<u8> = narrow
+        .iter()
+        .flat_map(|label| (*label as u32).to_le_bytes())
+        .collect();
+    assert!(
+        decoded::<u32>(&encoded::<u32>(&bytes, size).unwrap(), size) == narrow,
+        "{size}"
+    );
     file.len()
 }
 
 #[test]
 fn labels_come_back_with_every_number_of_distinct_ones() {
     for distinct in [1, 2, 3, 4, 5, 16, 17, 31, 32, 33, 255, 256, 257, 512] {
-        for size in [Xyz::all(8), Xyz::new(17, 8, 9), Xyz::new(64, 3, 1), Xyz::new(1, 9, 23)] {
+        for size in [
+            Xyz::all(8),
+            Xyz::new(17, 8, 9),
+            Xyz::new(64, 3, 1),
+            Xyz::new(1, 9, 23),
+        ] {
             let label = |at: u64| {
                 (at.wrapping_mul(0x9E37_79B9) >> 3) % distinct * 0x1_0000_0001 + u64::from(u32::MAX)
             };
@@ -64,9 +86,15 @@ fn labels_that_hash_alike_are_told_apart() {
 
 #[test]
 fn few_labels_that_hash_alike_are_told_apart() {
-    let wide = (0u64..).map(|at| at * 0x12345).filter(|label| block::short_hash(*label) == 0).take(4);
+    let wide = (0u64..)
+        .map(|at| at * 0x12345)
+        .filter(|label| block::short_hash(*label) == 0)
+        .take(4);
     let palette: Vec<u64> = wide.collect();
-    check(&(0..512).map(|at| palette[at % 4]).collect::<Vec<_>>(), Xyz::all(8));
+    check(
+        &(0..512).map(|at| palette[at % 4]).collect::<Vec<_>>(),
+        Xyz::all(8),
+    );
 }
 
 #[test]

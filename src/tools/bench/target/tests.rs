@@ -8,8 +8,8 @@ fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// A dataset with channels of these names and kinds, each with a level of 1000 × 700 × 30 voxels in all planes, and one of half
-/// that.
+/// A dataset with channels of these names and kinds, each with a level of 1000 × 700 × 30 voxels in
+/// all planes, and one of half that.
 fn dataset(token: &str, channels: &[(&str, &str)], offset: [i64; 3]) -> DatasetDescription {
     let level = |level: u8, [x, y, z]: [u64; 3], factor: [u64; 3]| {
         json!({
@@ -42,41 +42,88 @@ fn all() -> Vec<DatasetDescription> {
 }
 
 fn everything() -> Selection {
-    Selection { planes: Plane::ALL.to_vec(), ..Selection::default() }
+    Selection {
+        planes: Plane::ALL.to_vec(),
+        ..Selection::default()
+    }
 }
 
 /// The channel `raw` of `a`, in all planes.
 pub fn target() -> Target {
-    Choice::new(all(), &everything(), &Bounds::default()).unwrap().targets.remove(0)
+    Choice::new(all(), &everything(), &Bounds::default())
+        .unwrap()
+        .targets
+        .remove(0)
 }
 
 fn names(selection: &Selection) -> Vec<String> {
     let choice = Choice::new(all(), selection, &Bounds::default()).unwrap();
-    choice.targets.iter().map(|target| target.channel.to_string()).collect()
+    choice
+        .targets
+        .iter()
+        .map(|target| target.channel.to_string())
+        .collect()
 }
 
 #[test]
 fn the_first_image_of_each_dataset_is_measured_unless_others_are_named() {
     assert_eq!(names(&everything()), ["raw", "stain"]);
-    assert_eq!(Choice::new(all(), &everything(), &Bounds::default()).unwrap().left_out, ["a/labels"]);
+    assert_eq!(
+        Choice::new(all(), &everything(), &Bounds::default())
+            .unwrap()
+            .left_out,
+        ["a/labels"]
+    );
     let labels = vec![ChannelChoice::One(name("labels"))];
-    assert_eq!(names(&Selection { channels: labels, ..everything() }), ["labels"]);
-    assert_eq!(names(&Selection { tokens: vec![name("b")], ..everything() }), ["stain"]);
+    assert_eq!(
+        names(&Selection {
+            channels: labels,
+            ..everything()
+        }),
+        ["labels"]
+    );
+    assert_eq!(
+        names(&Selection {
+            tokens: vec![name("b")],
+            ..everything()
+        }),
+        ["stain"]
+    );
     let only = vec![dataset("c", &[("ids", "labels")], [0; 3])];
     let choice = Choice::new(only, &everything(), &Bounds::default()).unwrap();
-    assert_eq!((choice.targets[0].channel.as_str(), choice.left_out.len()), ("ids", 0));
+    assert_eq!(
+        (choice.targets[0].channel.as_str(), choice.left_out.len()),
+        ("ids", 0)
+    );
 }
 
 #[test]
 fn bounds_cut_slices_rows_and_columns() {
-    let bounds = Bounds { slices: Some(10..1000), rows: None, columns: Some(1..9) };
-    let selection = Selection { levels: "0".parse().unwrap(), ..Selection::default() };
+    let bounds = Bounds {
+        slices: Some(10..1000),
+        rows: None,
+        columns: Some(1..9),
+    };
+    let selection = Selection {
+        levels: "0".parse().unwrap(),
+        ..Selection::default()
+    };
     let choice = Choice::new(all(), &selection, &bounds).unwrap();
     let space = &choice.targets[0].spaces[0];
-    assert_eq!((&space.slices, &space.rows, &space.columns), (&(10..30), &(0..2), &(1..2)));
+    assert_eq!(
+        (&space.slices, &space.rows, &space.columns),
+        (&(10..30), &(0..2), &(1..2))
+    );
     assert_eq!(space.count(), 20 * 2);
-    let beyond = Bounds { slices: Some(5000..6000), ..Bounds::default() };
-    assert!(Choice::new(all(), &selection, &beyond).unwrap_err().contains("nothing is left"));
+    let beyond = Bounds {
+        slices: Some(5000..6000),
+        ..Bounds::default()
+    };
+    assert!(
+        Choice::new(all(), &selection, &beyond)
+            .unwrap_err()
+            .contains("nothing is left")
+    );
 }
 
 #[test]
@@ -97,14 +144,30 @@ fn a_voxel_lies_in_one_tile_of_each_plane() {
         let address = target.spaces[number].around(Xyz::new(999, 600, 29));
         (address.slice, address.row, address.column)
     };
-    assert_eq!((around(0), around(1), around(2)), ((29, 1, 1), (600, 0, 1), (999, 0, 1)));
-    assert_eq!(target.request(target.spaces[1].around(Xyz::all(5))).to_string(), "a/raw/xz/5/0_0_0.png");
+    assert_eq!(
+        (around(0), around(1), around(2)),
+        ((29, 1, 1), (600, 0, 1), (999, 0, 1))
+    );
+    assert_eq!(
+        target
+            .request(target.spaces[1].around(Xyz::all(5)))
+            .to_string(),
+        "a/raw/xz/5/0_0_0.png"
+    );
 }
 
 #[test]
 fn a_channel_nobody_has_described_is_what_was_named() {
-    let bounds = Bounds { slices: Some(1..3), rows: Some(0..2), columns: Some(0..4) };
-    let choose = |bounds: &Bounds| Choice::undescribed(name("k"), name("image"), Level::FULL, bounds);
-    assert_eq!(choose(&bounds).unwrap().targets[0].spaces[0].count(), 2 * 2 * 4);
+    let bounds = Bounds {
+        slices: Some(1..3),
+        rows: Some(0..2),
+        columns: Some(0..4),
+    };
+    let choose =
+        |bounds: &Bounds| Choice::undescribed(name("k"), name("image"), Level::FULL, bounds);
+    assert_eq!(
+        choose(&bounds).unwrap().targets[0].spaces[0].count(),
+        2 * 2 * 4
+    );
     assert_eq!(choose(&Bounds::default()), None);
 }

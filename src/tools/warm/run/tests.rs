@@ -14,8 +14,13 @@ struct Scripted {
 
 impl Scripted {
     fn new(instead: &[(u64, Outcome)]) -> Self {
-        let named = instead.iter().map(|(slice, outcome)| (path(*slice), outcome.clone()));
-        Self { filled: Mutex::default(), instead: named.collect() }
+        let named = instead
+            .iter()
+            .map(|(slice, outcome)| (path(*slice), outcome.clone()));
+        Self {
+            filled: Mutex::default(),
+            instead: named.collect(),
+        }
     }
 
     fn filled(&self) -> Vec<String> {
@@ -27,12 +32,18 @@ impl Producer for Scripted {
     fn fill(&self, tile: &TileRequest, _stop: &Stop) -> Outcome {
         let tile = tile.to_string();
         lock(&self.filled).push(tile.clone());
-        self.instead.get(&tile).cloned().unwrap_or(Outcome::Rendered(10))
+        self.instead
+            .get(&tile)
+            .cloned()
+            .unwrap_or(Outcome::Rendered(10))
     }
 
     fn counters(&self) -> Option<Counters> {
         let filled = lock(&self.filled).len() as u64;
-        Some(Counters { evicted: 0, bytes_inflated: 3 * filled })
+        Some(Counters {
+            evicted: 0,
+            bytes_inflated: 3 * filled,
+        })
     }
 }
 
@@ -40,12 +51,16 @@ fn path(slice: u64) -> String {
     format!("a/c/xy/{slice}/0_0_0.png")
 }
 
-/// Runs a work; also returns how many tiles progress was reported for, and how many of these failed.
+/// Runs a work; also returns how many tiles progress was reported for, and how many of these
+/// failed.
 fn done(work: &Work, producer: &dyn Producer, threads: usize) -> (Report, (u64, u64)) {
     let progress = Progress::new("a test".to_owned(), "tiles");
     let threads = NonZeroUsize::new(threads).unwrap();
     let report = run(work, producer, threads, None, &Stop::default(), &progress);
-    (report, (progress.bar.position(), progress.failed.into_inner()))
+    (
+        report,
+        (progress.bar.position(), progress.failed.into_inner()),
+    )
 }
 
 #[test]
@@ -53,19 +68,37 @@ fn every_tile_is_filled_once_by_many_threads() {
     let work = slices(500);
     let producer = Scripted::new(&[(7, Outcome::Stored), (8, Outcome::Empty)]);
     let (report, tried) = done(&work, &producer, 8);
-    assert_eq!((report.rendered, report.stored, report.empty, report.bytes), (498, 1, 1, 4980));
+    assert_eq!(
+        (report.rendered, report.stored, report.empty, report.bytes),
+        (498, 1, 1, 4980)
+    );
     assert_eq!((report.ending, report.failed), (Ending::Finished, 0));
-    assert_eq!(report.counters, Some(Counters { evicted: 0, bytes_inflated: 1500 }));
+    assert_eq!(
+        report.counters,
+        Some(Counters {
+            evicted: 0,
+            bytes_inflated: 1500
+        })
+    );
     let filled: BTreeSet<String> = producer.filled().into_iter().collect();
-    assert_eq!((producer.filled().len(), filled.len(), tried), (500, 500, (500, 0)));
+    assert_eq!(
+        (producer.filled().len(), filled.len(), tried),
+        (500, 500, (500, 0))
+    );
 }
 
 #[test]
 fn a_failed_tile_is_listed_and_the_work_ends_where_no_tile_can_succeed() {
     let work = slices(100);
-    let over = Scripted::new(&[(9, Outcome::Failed("broken".into())), (59, Outcome::Over("gone".into()))]);
+    let over = Scripted::new(&[
+        (9, Outcome::Failed("broken".into())),
+        (59, Outcome::Over("gone".into())),
+    ]);
     let (report, tried) = done(&work, &over, 1);
-    assert_eq!((report.ending, report.rendered, report.failed), (Ending::Over("gone".into()), 58, 1));
+    assert_eq!(
+        (report.ending, report.rendered, report.failed),
+        (Ending::Over("gone".into()), 58, 1)
+    );
     assert_eq!(report.failures, [format!("{}: broken", path(9))]);
     assert_eq!(tried, (59, 1));
     let stopped = Scripted::new(&[(79, Outcome::Stopped)]);
@@ -78,7 +111,16 @@ fn turns_are_no_closer_than_the_rate_and_end_with_the_work() {
     let (work, stop) = (slices(11), Stop::default());
     let threads = NonZeroUsize::new(4).unwrap();
     let progress = Progress::new("a test".to_owned(), "tiles");
-    let run = |rate| run(&work, &Scripted::default(), threads, Some(rate), &stop, &progress);
+    let run = |rate| {
+        run(
+            &work,
+            &Scripted::default(),
+            threads,
+            Some(rate),
+            &stop,
+            &progress,
+        )
+    };
     let report = run(200.0);
     assert!(report.rendered == 11 && report.seconds >= 0.05);
     stop.request();

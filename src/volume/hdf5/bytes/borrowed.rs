@@ -32,7 +32,12 @@ impl FileBytes {
     /// The file is checked now and at the end, not for every range: a tile may need 64.
     pub fn borrow(&self, place: String) -> Result<Borrowed<'_>, ReadError> {
         let length = self.length(&place)?;
-        Ok(Borrowed { bytes: self, length, reached: Cell::new(0), place })
+        Ok(Borrowed {
+            bytes: self,
+            length,
+            reached: Cell::new(0),
+            place,
+        })
     }
 
     /// Drops the mapping; it is made again when needed.
@@ -55,8 +60,9 @@ impl Borrowed<'_> {
     /// Ranges longer than this are announced to the system, because its own read-ahead is shorter.
     const ANNOUNCED: usize = 64 << 10;
 
-    /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `whole` if it copies most of
-    /// them. Fails and discards the result of `work` if bytes turn out to be missing.
+    /// Lends `length` bytes at an offset in the file to `work`, which copies from them; `whole` if
+    /// it copies most of them. Fails and discards the result of `work` if bytes turn out to be
+    /// missing.
     pub fn lend<T>(
         &self,
         address: u64,
@@ -86,8 +92,9 @@ impl Borrowed<'_> {
         })
     }
 
-    /// Fails if the file has changed, or ends before the end of the ranges lent. Must be called last: the rest of the
-    /// last page of a file that was truncated during the borrow reads as zeros, without a signal.
+    /// Fails if the file has changed, or ends before the end of the ranges lent. Must be called
+    /// last: the rest of the last page of a file that was truncated during the borrow reads as
+    /// zeros, without a signal.
     pub fn ensure_still_there(&self) -> Result<(), ReadError> {
         self.bytes.ensure_reaches(self.reached.get(), &self.place)
     }

@@ -43,8 +43,9 @@ impl Drop for Reused {
 }
 
 impl FileBytes {
-    /// Some bytes of the file, if all of them are in the page cache and the file is unchanged; otherwise `None`, also on
-    /// file systems that cannot tell. Of an object, what has just been fetched.
+    /// Some bytes of the file, if all of them are in the page cache and the file is unchanged;
+    /// otherwise `None`, also on file systems that cannot tell. Of an object, what has just been
+    /// fetched.
     pub fn read_cached(&self, position: u64, length: usize) -> Option<Bytes> {
         let file = match &self.source {
             Source::File { file, .. } => file,
@@ -53,7 +54,9 @@ impl FileBytes {
                 return self.unchanged_length().ok()?.map(|_| bytes);
             }
         };
-        let buffer = BUFFERS.with(|kept| kept.borrow_mut().pop()).unwrap_or_default();
+        let buffer = BUFFERS
+            .with(|kept| kept.borrow_mut().pop())
+            .unwrap_or_default();
         let mut read = Reused { buffer, length };
         if read.buffer.len() < length {
             read.buffer.resize(length, 0);

@@ -23,7 +23,10 @@ pub(in super::super) struct Fetched {
 impl FileBytes {
     /// Reads `length` bytes at an offset in the file; `place` is for errors.
     pub fn fetch(&self, address: u64, length: usize, place: &str) -> Result<Fetched, ReadError> {
-        let mut fetched = Fetched { buffer: BUFFER.take(), length };
+        let mut fetched = Fetched {
+            buffer: BUFFER.take(),
+            length,
+        };
         if fetched.buffer.len() < length {
             fetched.buffer.resize(length, 0);
         }

@@ -15,7 +15,11 @@ pub(super) struct Mapped {
 
 impl Mapped {
     /// The mapping, if it reaches at least to `end`; otherwise the one that `map` makes.
-    pub fn reaching(&self, end: u64, map: impl FnOnce() -> io::Result<Mapping>) -> io::Result<Arc<Mapping>> {
+    pub fn reaching(
+        &self,
+        end: u64,
+        map: impl FnOnce() -> io::Result<Mapping>,
+    ) -> io::Result<Arc<Mapping>> {
         let mut mapping = lock(&self.mapping);
         if let Some(mapping) = mapping.as_ref().filter(|mapping| mapping.length() >= end) {
             return Ok(Arc::clone(mapping));

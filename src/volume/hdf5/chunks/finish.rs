@@ -1,9 +1,10 @@
 //! Decides how far chunks are decoded, and finishes prefix-decoded chunks while threads are idle.
 //!
-//! If its filters allow it, a chunk is decoded only up to the last voxel wanted: a random tile needs half of each
-//! chunk on average. If more of it is wanted later, all of its slices probably are, and it is decoded whole. But if
-//! requests have paused lately, a person is looking at the tiles: decoding a screen full of chunks whole would take
-//! too long, and they are finished in the next pauses.
+//! If its filters allow it, a chunk is decoded only up to the last voxel wanted: a random tile
+//! needs half of each chunk on average. If more of it is wanted later, all of its slices probably
+//! are, and it is decoded whole. But if requests have paused lately, a person is looking at the
+//! tiles: decoding a screen full of chunks whole would take too long, and they are finished in the
+//! next pauses.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,17 +36,24 @@ impl ChunkStore {
         Self { verify, ..self }
     }
 
-    /// From now on, decodes chunks whole even under `render.verify = "idle"`: there will be no idle time.
+    /// From now on, decodes chunks whole even under `render.verify = "idle"`: there will be no idle
+    /// time.
     pub fn verify_at_once(&self) {
-        self.at_once.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.at_once
+            .store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
     fn verify(&self) -> Verify {
         let at_once = self.at_once.load(std::sync::atomic::Ordering::Relaxed);
-        if at_once && self.verify == Verify::Idle { Verify::Always } else { self.verify }
+        if at_once && self.verify == Verify::Idle {
+            Verify::Always
+        } else {
+            self.verify
+        }
     }
 
-    /// How far to decode a chunk. `begun` is when a shorter prefix of it was decoded that is in the cache.
+    /// How far to decode a chunk. `begun` is when a shorter prefix of it was decoded that is in the
+    /// cache.
     pub(super) fn extent(&self, wanted: &ChunkRequest<'_>, begun: Option<Instant>) -> Extent {
         let verify = self.verify();
         if verify == Verify::Always
@@ -63,7 +71,8 @@ impl ChunkStore {
             Some(begun) if interactive && self.activity.last_pause() > begun => {
                 Extent::Prefix(wanted.voxels + wanted.voxels / 10)
             }
-            // The next slice came without a pause. A short prefix delays it least; doubling bounds what is decoded again.
+            // The next slice came without a pause. A short prefix delays it least; doubling bounds
+            // what is decoded again.
             Some(_) if interactive && wanted.voxels <= wanted.dataset.grid.voxels() / 8 => {
                 Extent::Prefix(2 * wanted.voxels)
             }
@@ -71,28 +80,36 @@ impl ChunkStore {
         }
     }
 
-    /// Whether the first slice of a chunk is wanted and the previous chunk along the slowest axis is cached whole: a
-    /// client is scrolling, and will want every slice. A constant chunk does not count, since it is cached whole in
-    /// any case.
+    /// Whether the first slice of a chunk is wanted and the previous chunk along the slowest axis
+    /// is cached whole: a client is scrolling, and will want every slice. A constant chunk does not
+    /// count, since it is cached whole in any case.
     ///
-    /// The slice must be at most a sixteenth of the chunk: if the cache is too small for the scroll, decoding chunks
-    /// whole each time would cost twice as much.
+    /// The slice must be at most a sixteenth of the chunk: if the cache is too small for the
+    /// scroll, decoding chunks whole each time would cost twice as much.
     fn follows_a_whole_one(&self, wanted: &ChunkRequest<'_>) -> bool {
         let (dataset, at) = (wanted.dataset, &wanted.at);
         let chunk = dataset.grid.chunk();
-        let Some(axis) = chunk.iter().position(|extent| *extent > 1) else { return false };
-        let Some(before) = at[axis].checked_sub(1) else { return false };
+        let Some(axis) = chunk.iter().position(|extent| *extent > 1) else {
+            return false;
+        };
+        let Some(before) = at[axis].checked_sub(1) else {
+            return false;
+        };
         if chunk[axis] < 16 || wanted.voxels > dataset.grid.voxels() / chunk[axis] {
             return false;
         }
         let mut place = *at;
         place[axis] = before;
-        let previous =
-            self.cache.peek(&(dataset.content_id(&place), dataset.grid.number(&place), wanted.voxel));
+        let previous = self.cache.peek(&(
+            dataset.content_id(&place),
+            dataset.grid.number(&place),
+            wanted.voxel,
+        ));
         previous.is_some_and(|chunk| chunk.whole && !chunk.constant)
     }
 
-    /// Decodes a chunk to the given extent. If its stream breaks off after the wanted voxels, decodes only these.
+    /// Decodes a chunk to the given extent. If its stream breaks off after the wanted voxels,
+    /// decodes only these.
     pub(in super::super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
@@ -100,9 +117,16 @@ impl ChunkStore {
         stored: &Stored<'_>,
         extent: Extent,
     ) -> Result<Chunk, ReadError> {
-        let decode =
-            |voxels| wanted.dataset.decode(located, stored, voxels, wanted.voxel, self.meter(wanted));
-        let voxels = if let Extent::Prefix(voxels) = extent { voxels } else { u64::MAX };
+        let decode = |voxels| {
+            wanted
+                .dataset
+                .decode(located, stored, voxels, wanted.voxel, self.meter(wanted))
+        };
+        let voxels = if let Extent::Prefix(voxels) = extent {
+            voxels
+        } else {
+            u64::MAX
+        };
         let no_less = voxels == wanted.voxels || wanted.voxels >= wanted.dataset.grid.voxels();
         let chunk = match decode(voxels) {
             Ok(chunk) => chunk,
@@ -116,12 +140,15 @@ impl ChunkStore {
                 chunk
             }
         };
-        self.metrics.chunk_decoded_bytes.inc_by(chunk.samples.bytes().len() as u64);
+        self.metrics
+            .chunk_decoded_bytes
+            .inc_by(chunk.samples.bytes().len() as u64);
         self.note(&chunk, wanted);
         Ok(chunk)
     }
 
-    /// Whether a prefix of a chunk that could not be decoded further may be shown. Refuses the chunk if it is corrupt.
+    /// Whether a prefix of a chunk that could not be decoded further may be shown. Refuses the
+    /// chunk if it is corrupt.
     fn may_show_prefix(&self, error: &ReadError, wanted: &ChunkRequest<'_>) -> bool {
         if self.verify == Verify::Never {
             return true;
@@ -132,15 +159,22 @@ impl ChunkStore {
         !self.refused.has(&wanted.id())
     }
 
-    /// Adds a prefix-decoded chunk to the list of chunks to be finished, or removes a whole one from it.
+    /// Adds a prefix-decoded chunk to the list of chunks to be finished, or removes a whole one
+    /// from it.
     pub(super) fn note(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
         if chunk.whole {
             self.unfinished.remove(&wanted.id());
         } else if self.verify() == Verify::Idle && !chunk.is_settled() {
-            let ChunkRequest { dataset, at, voxel, .. } = *wanted;
+            let ChunkRequest {
+                dataset, at, voxel, ..
+            } = *wanted;
             let request = || wanted.request().cloned();
-            let unfinished =
-                || Unfinished { dataset: Arc::downgrade(dataset), at, voxel, request: request() };
+            let unfinished = || Unfinished {
+                dataset: Arc::downgrade(dataset),
+                at,
+                voxel,
+                request: request(),
+            };
             self.unfinished.add(wanted.id(), unfinished);
         }
     }
@@ -152,10 +186,19 @@ impl ChunkStore {
 
     /// Finishes one prefix-decoded chunk; false if there is none.
     pub fn finish_one(&self) -> bool {
-        let Some((work, chunk)) = self.unfinished.take() else { return false };
-        let Unfinished { dataset, at, voxel, request } = chunk;
+        let Some((work, chunk)) = self.unfinished.take() else {
+            return false;
+        };
+        let Unfinished {
+            dataset,
+            at,
+            voxel,
+            request,
+        } = chunk;
         // The file is closed: the chunk is given up.
-        let Some(dataset) = dataset.upgrade() else { return true };
+        let Some(dataset) = dataset.upgrade() else {
+            return true;
+        };
         let key = (dataset.content_id(&at), work.id.number, voxel);
         let meter = Meter::new(&self.metrics, None);
         let whole = dataset.locate(at).and_then(|located| {
@@ -165,9 +208,12 @@ impl ChunkStore {
         match whole {
             Ok(chunk) => {
                 self.metrics.chunks_finished.inc();
-                self.metrics.chunk_decoded_bytes.inc_by(chunk.samples.bytes().len() as u64);
+                self.metrics
+                    .chunk_decoded_bytes
+                    .inc_by(chunk.samples.bytes().len() as u64);
                 let weight = chunk.weight();
-                self.cache.replace_if(&key, Arc::new(chunk), weight, |kept| !kept.whole);
+                self.cache
+                    .replace_if(&key, Arc::new(chunk), weight, |kept| !kept.whole);
             }
             Err(error @ ReadError::Corrupt { .. }) => {
                 self.refuse(&error, work.id, request.as_ref());
@@ -208,17 +254,29 @@ impl ChunkStore {
     }
 
     /// Whether a box of a dataset intersects a chunk that is known to be corrupt.
-    pub(in super::super) fn touches_refused(&self, dataset: &StoredDataset, stored: &StoredBox) -> bool {
+    pub(in super::super) fn touches_refused(
+        &self,
+        dataset: &StoredDataset,
+        stored: &StoredBox,
+    ) -> bool {
         self.refused.touches(dataset.id, &dataset.grid, stored)
     }
 
     /// The chunks that a box of a dataset intersects and that are unverified or corrupt.
-    pub(in super::super) fn unverified(&self, dataset: &StoredDataset, stored: &StoredBox) -> Vec<ChunkId> {
+    pub(in super::super) fn unverified(
+        &self,
+        dataset: &StoredDataset,
+        stored: &StoredBox,
+    ) -> Vec<ChunkId> {
         if self.unfinished.is_empty() && self.refused.is_empty() {
             return Vec::new();
         }
-        let all = dataset.grid.chunks_of(stored).map(|at| dataset.chunk_id(&at));
-        all.filter(|id| self.unfinished.has(id) || self.refused.has(id)).collect()
+        let all = dataset
+            .grid
+            .chunks_of(stored)
+            .map(|at| dataset.chunk_id(&at));
+        all.filter(|id| self.unfinished.has(id) || self.refused.has(id))
+            .collect()
     }
 
     /// The current standing of chunks that were unverified.
@@ -246,6 +304,9 @@ fn warn_of(damage: &ReadError, request: Option<&RequestId>) {
 
 impl StoredDataset {
     pub(super) fn chunk_id(&self, at: &Position) -> ChunkId {
-        ChunkId { dataset: self.id, number: self.grid.number(at) }
+        ChunkId {
+            dataset: self.id,
+            number: self.grid.number(at),
+        }
     }
 }

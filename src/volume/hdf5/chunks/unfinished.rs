@@ -1,8 +1,8 @@
 //! Chunks that were prefix-decoded and are still to be finished, which verifies their checksums.
 //!
-//! The newest chunks are finished first, because the viewer is likely to need more of them soon. The list is bounded.
-//! Chunks that are evicted from the list, or can no longer be read, are counted as given up, so that they do not count as
-//! verified.
+//! The newest chunks are finished first, because the viewer is likely to need more of them soon.
+//! The list is bounded. Chunks that are evicted from the list, or can no longer be read, are
+//! counted as given up, so that they do not count as verified.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -15,7 +15,8 @@ use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
 use crate::volume::{ChunkId, VoxelType};
 
-/// The maximum number of waiting chunks, about 200 bytes each: enough for a thousand tiles from 64³ chunks.
+/// The maximum number of waiting chunks, about 200 bytes each: enough for a thousand tiles from 64³
+/// chunks.
 const MAX_WAITING: usize = 1 << 16;
 
 /// A chunk to be finished. It does not keep its file open.
@@ -46,7 +47,10 @@ struct State {
 
 impl Default for List {
     fn default() -> Self {
-        let state = State { waiting: LruCache::unbounded(), running: Vec::new() };
+        let state = State {
+            waiting: LruCache::unbounded(),
+            running: Vec::new(),
+        };
         Self(Arc::new(Shared {
             state: Mutex::new(state),
             count: AtomicUsize::new(0),
@@ -88,7 +92,14 @@ impl List {
         let (id, chunk) = state.waiting.pop_mru()?;
         state.running.push(id);
         self.count(&state);
-        Some((Work { list: self.clone(), id, is_done: false }, chunk))
+        Some((
+            Work {
+                list: self.clone(),
+                id,
+                is_done: false,
+            },
+            chunk,
+        ))
     }
 
     /// Whether no chunk waits or is being finished.
@@ -115,11 +126,14 @@ impl List {
     }
 
     fn count(&self, state: &State) {
-        self.0.count.store(state.waiting.len() + state.running.len(), Ordering::Release);
+        self.0
+            .count
+            .store(state.waiting.len() + state.running.len(), Ordering::Release);
     }
 }
 
-/// A chunk that is being finished. The chunk is given up if this value is dropped before [`Work::done`].
+/// A chunk that is being finished. The chunk is given up if this value is dropped before
+/// [`Work::done`].
 pub(super) struct Work {
     list: List,
     pub id: ChunkId,
@@ -150,12 +164,20 @@ mod tests {
     use crate::base::tile::Fingerprint;
 
     fn id(number: u64) -> ChunkId {
-        ChunkId { dataset: Fingerprint::digest(&"dataset"), number }
+        ChunkId {
+            dataset: Fingerprint::digest(&"dataset"),
+            number,
+        }
     }
 
     fn add(list: &List, number: u64) {
         let (dataset, at, voxel) = (Weak::new(), [0; 5], VoxelType::U8);
-        list.add(id(number), || Unfinished { dataset, at, voxel, request: None });
+        list.add(id(number), || Unfinished {
+            dataset,
+            at,
+            voxel,
+            request: None,
+        });
     }
 
     #[test]
@@ -181,6 +203,9 @@ mod tests {
     fn the_oldest_is_given_up_where_there_are_too_many() {
         let list = List::default();
         (0..=MAX_WAITING as u64).for_each(|number| add(&list, number));
-        assert_eq!((list.given_up(), list.has(&id(0)), list.has(&id(1))), (1, false, true));
+        assert_eq!(
+            (list.given_up(), list.has(&id(0)), list.has(&id(1))),
+            (1, false, true)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Bit streams, most significant bit first: read sequentially, or unpacked as numbers of equal width.
+//! Bit streams, most significant bit first: read sequentially, or unpacked as numbers of equal
+//! width.
 
 use super::Broken;
 
@@ -6,14 +7,19 @@ use super::Broken;
 #[derive(Debug)]
 pub(super) struct BitReader<'a> {
     rest: &'a [u8],
-    /// Buffered bits, from the top; the bits below the first `held` may already contain some of the next ones.
+    /// Buffered bits, from the top; the bits below the first `held` may already contain some of the
+    /// next ones.
     window: u64,
     held: u32,
 }
 
 impl<'a> BitReader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, window: 0, held: 0 }
+        Self {
+            rest: bytes,
+            window: 0,
+            held: 0,
+        }
     }
 
     /// The next `count` bits (at most 32) as a number; `None` if fewer are left.
@@ -97,12 +103,19 @@ impl Elements {
     /// From filter parameters: order 0 is little-endian, 1 big-endian.
     pub fn new(count: u32, width: u32, order: u32) -> Option<Self> {
         let (count, width) = (count as usize, width as usize);
-        (matches!(width, 1 | 2 | 4 | 8) && order < 2).then_some(Self { count, width, big_endian: order == 1 })
+        (matches!(width, 1 | 2 | 4 | 8) && order < 2).then_some(Self {
+            count,
+            width,
+            big_endian: order == 1,
+        })
     }
 
     /// The size of all elements in bytes; fails if it exceeds `limit`.
     pub fn bytes(&self, limit: usize) -> Result<usize, Broken> {
-        let bytes = self.count.checked_mul(self.width).filter(|bytes| *bytes <= limit);
+        let bytes = self
+            .count
+            .checked_mul(self.width)
+            .filter(|bytes| *bytes <= limit);
         bytes.ok_or_else(|| "it is longer than a chunk".into())
     }
 
@@ -127,7 +140,12 @@ impl Elements {
     }
 }
 
-fn fill<const N: usize>(out: &mut [u8], packed: Packed<'_>, big_endian: bool, value: impl Fn(u64) -> u64) {
+fn fill<const N: usize>(
+    out: &mut [u8],
+    packed: Packed<'_>,
+    big_endian: bool,
+    value: impl Fn(u64) -> u64,
+) {
     let put = |number: u64, target: &mut [u8; N]| {
         target.copy_from_slice(&value(number).to_le_bytes()[..N]);
         if big_endian {
@@ -141,8 +159,8 @@ fn fill<const N: usize>(out: &mut [u8], packed: Packed<'_>, big_endian: bool, va
     }
 }
 
-/// Unpacks groups of eight numbers and returns how many it unpacked: a third of the time of one by one. Does
-/// nothing for numbers of more than 16 bits.
+/// Unpacks groups of eight numbers and returns how many it unpacked: a third of the time of one by
+/// one. Does nothing for numbers of more than 16 bits.
 fn by_eights<const N: usize>(
     packed: Packed<'_>,
     targets: &mut [[u8; N]],
@@ -183,7 +201,9 @@ impl Packed<'_> {
         match self.bits {
             0 => 0,
             1..=57 => self.part(position, self.bits),
-            bits => self.part(position, bits - 32) << 32 | self.part(position + bits as usize - 32, 32),
+            bits => {
+                self.part(position, bits - 32) << 32 | self.part(position + bits as usize - 32, 32)
+            }
         }
     }
 
@@ -207,9 +227,15 @@ mod tests {
     #[test]
     fn bits_are_read_across_bytes_until_they_end() {
         let mut reader = BitReader::new(&[0b1010_0110, 0xff, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!((reader.read(3), reader.read(0), reader.read(9)), (Some(5), Some(0), Some(0b0_0110_1111)));
+        assert_eq!(
+            (reader.read(3), reader.read(0), reader.read(9)),
+            (Some(5), Some(0), Some(0b0_0110_1111))
+        );
         assert_eq!(reader.read(4), Some(0b1111));
-        assert_eq!((reader.read(32), reader.read(32)), (Some(0x0001_0203), Some(0x0405_0607)));
+        assert_eq!(
+            (reader.read(32), reader.read(32)),
+            (Some(0x0001_0203), Some(0x0405_0607))
+        );
         assert_eq!((reader.read(8), reader.read(1)), (Some(8), None));
     }
 
@@ -219,7 +245,12 @@ mod tests {
         bytes.extend([0b0001_0110, 0]);
         let mut reader = BitReader::new(&bytes);
         assert_eq!(
-            (reader.unary(), reader.unary(), reader.unary(), reader.unary()),
+            (
+                reader.unary(),
+                reader.unary(),
+                reader.unary(),
+                reader.unary()
+            ),
             (Some(163), Some(1), Some(0), None)
         );
     }
@@ -227,36 +258,71 @@ mod tests {
     #[test]
     fn numbers_of_any_width_are_unpacked_in_either_byte_order() {
         for bits in 0..=64 {
-            let numbers: Vec<u64> = (1..30u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+            let numbers: Vec<u64> = (1..30u64)
+                .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+                .collect();
             let cut = |number: u64| number.checked_shr(64 - bits).unwrap_or(0);
-            let text: String =
-                numbers.iter().map(|n| format!("{n:064b}")[..bits as usize].to_owned()).collect();
+            let text: String = numbers
+                .iter()
+                .map(|n| format!("{n:064b}")[..bits as usize].to_owned())
+                .collect();
             let bytes: Vec<u8> = text
                 .as_bytes()
                 .chunks(8)
                 .map(|eight| {
-                    eight.iter().chain(&[b'0'; 8]).take(8).fold(0, |byte, bit| byte << 1 | (bit - b'0'))
+                    eight
+                        .iter()
+                        .chain(&[b'0'; 8])
+                        .take(8)
+                        .fold(0, |byte, bit| byte << 1 | (bit - b'0'))
                 })
                 .collect();
-            let elements = Elements { count: numbers.len(), width: 8, big_endian: bits % 2 == 1 };
-            let packed = Packed { bytes: &bytes, bits };
+            let elements = Elements {
+                count: numbers.len(),
+                width: 8,
+                big_endian: bits % 2 == 1,
+            };
+            let packed = Packed {
+                bytes: &bytes,
+                bits,
+            };
             let expected: Vec<u8> = numbers
                 .iter()
-                .flat_map(|n| if bits % 2 == 1 { cut(*n).to_be_bytes() } else { cut(*n).to_le_bytes() })
+                .flat_map(|n| {
+                    if bits % 2 == 1 {
+                        cut(*n).to_be_bytes()
+                    } else {
+                        cut(*n).to_le_bytes()
+                    }
+                })
                 .collect();
-            assert_eq!(elements.unpack(packed, expected.len(), |n| n), Ok(expected), "{bits} bits");
+            assert_eq!(
+                elements.unpack(packed, expected.len(), |n| n),
+                Ok(expected),
+                "{bits} bits"
+            );
         }
     }
 
     #[test]
     fn too_few_bits_and_too_many_elements_are_refused() {
-        let elements = Elements { count: 3, width: 2, big_endian: false };
+        let elements = Elements {
+            count: 3,
+            width: 2,
+            big_endian: false,
+        };
         let packed = |bytes| Packed { bytes, bits: 12 };
         assert_eq!(
-            elements.unpack(packed(&[0x12, 0x3a, 0xbc, 0xde, 0xf0]), 6, |n| n + 1).unwrap()[..2],
+            elements
+                .unpack(packed(&[0x12, 0x3a, 0xbc, 0xde, 0xf0]), 6, |n| n + 1)
+                .unwrap()[..2],
             [0x24, 1]
         );
-        assert!(elements.unpack(packed(&[0x12, 0x3a, 0xbc, 0xde]), 6, |n| n).is_err());
+        assert!(
+            elements
+                .unpack(packed(&[0x12, 0x3a, 0xbc, 0xde]), 6, |n| n)
+                .is_err()
+        );
         assert!(elements.unpack(packed(&[0; 9]), 5, |n| n).is_err());
     }
 }

@@ -1,9 +1,10 @@
-//! bitshuffle (filter 32008): the first bits of all elements, then all second bits, …; then LZ4, zstd or
-//! nothing.
+//! bitshuffle (filter 32008): the first bits of all elements, then all second bits, …; then LZ4,
+//! zstd or nothing.
 //!
-//! Works in blocks whose element count is a multiple of eight; up to seven elements at the end are stored as
-//! is. Compressed blocks follow the same header as in lz4, but are never stored uncompressed. See K. Masui et
-//! al., "A compression scheme for radio data in high performance computing" (2015).
+//! Works in blocks whose element count is a multiple of eight; up to seven elements at the end are
+//! stored as is. Compressed blocks follow the same header as in lz4, but are never stored
+//! uncompressed. See K. Masui et al., "A compression scheme for radio data in high performance
+//! computing" (2015).
 
 use super::cursor::Cursor;
 use super::{Broken, Decoder, compressed, lz4, shuffle, zstd};
@@ -27,7 +28,9 @@ enum Inner {
 impl Parameters {
     /// Parses the filter's parameters; `None` if they are invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
-        let [_major, _minor, element, options @ ..] = values else { return None };
+        let [_major, _minor, element, options @ ..] = values else {
+            return None;
+        };
         let inner = match options.get(1).copied().unwrap_or(0) {
             0 => Inner::None,
             2 => Inner::Lz4,
@@ -39,7 +42,11 @@ impl Parameters {
             None | Some(0) => default_block(element)?,
             Some(block) => *block as usize,
         };
-        (element > 0 && block.is_multiple_of(8)).then_some(Self { element, block, inner })
+        (element > 0 && block.is_multiple_of(8)).then_some(Self {
+            element,
+            block,
+            inner,
+        })
     }
 }
 
@@ -51,7 +58,11 @@ fn default_block(element: usize) -> Option<usize> {
 
 impl Decoder for Parameters {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        let Parameters { element, block, inner } = *self;
+        let Parameters {
+            element,
+            block,
+            inner,
+        } = *self;
         let mut input = Cursor(bytes);
         let (size, block) = match inner {
             Inner::None => (bytes.len(), block * element),
@@ -61,7 +72,10 @@ impl Decoder for Parameters {
             return Err("it is longer than a chunk".into());
         }
         if size % element != 0 || block == 0 || block % (8 * element) != 0 {
-            return Err(format!("{size} bytes in blocks of {block} cannot be elements of {element}").into());
+            return Err(format!(
+                "{size} bytes in blocks of {block} cannot be elements of {element}"
+            )
+            .into());
         }
         let mut out = vec![0; size];
         let (shuffled, tail) = out.split_at_mut(size - size % (8 * element));
@@ -78,11 +92,19 @@ impl Decoder for Parameters {
     }
 
     fn bound(&self, before: usize, size: usize) -> usize {
-        if self.inner == Inner::None { before } else { compressed(size) }
+        if self.inner == Inner::None {
+            before
+        } else {
+            compressed(size)
+        }
     }
 }
 
-fn inflated<'a>(input: &mut Cursor<'_>, inner: Inner, scratch: &'a mut [u8]) -> Result<&'a [u8], Broken> {
+fn inflated<'a>(
+    input: &mut Cursor<'_>,
+    inner: Inner,
+    scratch: &'a mut [u8],
+) -> Result<&'a [u8], Broken> {
     let length = input.size_be()?;
     let stored = input.take(length)?;
     match inner {
@@ -94,15 +116,16 @@ fn inflated<'a>(input: &mut Cursor<'_>, inner: Inner, scratch: &'a mut [u8]) -> 
 
 /// Reassembles the bits of each element.
 ///
-/// `planes` has one row of bits for each bit of an element, least significant byte first, with one bit per
-/// element. Both slices have the same length; the number of elements must be a multiple of eight.
+/// `planes` has one row of bits for each bit of an element, least significant byte first, with one
+/// bit per element. Both slices have the same length; the number of elements must be a multiple of
+/// eight.
 pub(super) fn untranspose(planes: &[u8], target: &mut [u8], element: usize) {
     let row = target.len() / element.max(1) / 8;
     if row == 0 {
         return;
     }
-    // Eight elements share a byte of a row. After the transpose each of eight rows belongs to one of them;
-    // then whole bytes are shuffled.
+    // Eight elements share a byte of a row. After the transpose each of eight rows belongs to one
+    // of them; then whole bytes are shuffled.
     let mut turned = vec![0; target.len()];
     for (byte, rows) in planes.chunks_exact(8 * row).take(element).enumerate() {
         let mut rows = rows.chunks_exact(row);
@@ -123,14 +146,19 @@ fn turn(rows: [&[u8]; 8], places: [&mut [u8]; 8]) {
     let [p0, p1, p2, p3, p4, p5, p6, p7] = places.map(|place| place.as_chunks_mut());
     let turned = |at: usize| squares(words.map(|row| row[at]));
     for at in 0..whole {
-        [p0.0[at], p1.0[at], p2.0[at], p3.0[at], p4.0[at], p5.0[at], p6.0[at], p7.0[at]] = turned(at);
+        [
+            p0.0[at], p1.0[at], p2.0[at], p3.0[at], p4.0[at], p5.0[at], p6.0[at], p7.0[at],
+        ] = turned(at);
     }
     let last = squares(tails.map(|tail| {
         let mut word = [0; 8];
         word[..tail.len()].copy_from_slice(tail);
         word
     }));
-    for (tail, word) in [p0.1, p1.1, p2.1, p3.1, p4.1, p5.1, p6.1, p7.1].into_iter().zip(last) {
+    for (tail, word) in [p0.1, p1.1, p2.1, p3.1, p4.1, p5.1, p6.1, p7.1]
+        .into_iter()
+        .zip(last)
+    {
         tail.copy_from_slice(&word[..tail.len()]);
     }
 }
@@ -161,8 +189,18 @@ mod tests {
 
     #[test]
     fn bits_come_together_for_any_element_and_any_number_of_eights() {
-        for (element, count) in [(1, 8), (1, 72), (2, 128), (3, 24), (4, 8), (8, 200), (16, 16)] {
-            let elements: Vec<u8> = (0..element * count).map(|i| (i * i / 3 + i) as u8).collect();
+        for (element, count) in [
+            (1, 8),
+            (1, 72),
+            (2, 128),
+            (3, 24),
+            (4, 8),
+            (8, 200),
+            (16, 16),
+        ] {
+            let elements: Vec<u8> = (0..element * count)
+                .map(|i| (i * i / 3 + i) as u8)
+                .collect();
             let mut planes = vec![0; elements.len()];
             for bit in 0..8 * element {
                 for at in 0..count {
@@ -178,7 +216,10 @@ mod tests {
 
     #[test]
     fn the_default_block_is_the_one_that_writers_use() {
-        assert_eq!([1, 2, 3, 8, 100].map(default_block), [8192, 4096, 2728, 1024, 128].map(Some));
+        assert_eq!(
+            [1, 2, 3, 8, 100].map(default_block),
+            [8192, 4096, 2728, 1024, 128].map(Some)
+        );
         assert_eq!(default_block(0), None);
     }
 

@@ -1,8 +1,9 @@
 //! blosc (filter 32001), and the chunks of blosc2, which extend its format.
 //!
-//! A header, the offset of each block, then the blocks: each in one or several streams of one codec, with up
-//! to six of blosc's own filters over the whole block. blosc2 extends the header by a list of filters and has
-//! short forms for streams and chunks of a single value. See `README_CHUNK_FORMAT.rst` of c-blosc2.
+//! A header, the offset of each block, then the blocks: each in one or several streams of one
+//! codec, with up to six of blosc's own filters over the whole block. blosc2 extends the header by
+//! a list of filters and has short forms for streams and chunks of a single value. See
+//! `README_CHUNK_FORMAT.rst` of c-blosc2.
 
 mod blosclz;
 mod codec;
@@ -38,11 +39,15 @@ struct Buffers(Vec<u8>, Vec<u8>);
 
 impl Chunk<'_> {
     fn blocks(&self) -> usize {
-        if self.size == 0 { 0 } else { self.size.div_ceil(self.block) }
+        if self.size == 0 {
+            0
+        } else {
+            self.size.div_ceil(self.block)
+        }
     }
 
-    /// Decodes a block into `target`, which has the block's size. `first` is block 0, or empty when decoding
-    /// that.
+    /// Decodes a block into `target`, which has the block's size. `first` is block 0, or empty when
+    /// decoding that.
     fn block(
         &self,
         number: usize,
@@ -63,7 +68,11 @@ impl Chunk<'_> {
             Content::Blocks => {
                 let mut positions = Cursor(self.body.get(4 * number..).unwrap_or_default());
                 let position = positions.size_le()?;
-                let input = Cursor(self.bytes.get(position..).ok_or("a block's offset is out of range")?);
+                let input = Cursor(
+                    self.bytes
+                        .get(position..)
+                        .ok_or("a block's offset is out of range")?,
+                );
                 self.compressed_block(input, first, buffers, target)?;
             }
         }
@@ -77,7 +86,11 @@ impl Chunk<'_> {
         buffers: &mut Buffers,
         target: &mut [u8],
     ) -> Result<(), Broken> {
-        let streams = if self.split && target.len() == self.block { self.element } else { 1 };
+        let streams = if self.split && target.len() == self.block {
+            self.element
+        } else {
+            1
+        };
         let Some((last, others)) = self.filters.split_first() else {
             return self.streams(&mut input, streams, target);
         };
@@ -93,12 +106,19 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    fn streams(&self, input: &mut Cursor<'_>, count: usize, target: &mut [u8]) -> Result<(), Broken> {
+    fn streams(
+        &self,
+        input: &mut Cursor<'_>,
+        count: usize,
+        target: &mut [u8],
+    ) -> Result<(), Broken> {
         let length = target.len() / count;
         if length == 0 || !target.len().is_multiple_of(count) {
             return Err(format!("a block of {} bytes has no {count} streams", target.len()).into());
         }
-        target.chunks_exact_mut(length).try_for_each(|part| self.stream(input, part))
+        target
+            .chunks_exact_mut(length)
+            .try_for_each(|part| self.stream(input, part))
     }
 
     fn stream(&self, input: &mut Cursor<'_>, target: &mut [u8]) -> Result<(), Broken> {

@@ -27,7 +27,9 @@ mod tests {
         let text = b"voxels and more voxels, ".repeat(500);
         let mut stored = Vec::new();
         let level = bzip2::Compression::new(1);
-        bzip2::read::BzEncoder::new(text.as_slice(), level).read_to_end(&mut stored).unwrap();
+        bzip2::read::BzEncoder::new(text.as_slice(), level)
+            .read_to_end(&mut stored)
+            .unwrap();
         assert_eq!(decode(&stored, text.len()).as_ref(), Ok(&text));
         assert_eq!(decode(&stored, text.len() + 5).as_ref(), Ok(&text));
         assert!(decode(&stored, text.len() - 1).is_err());

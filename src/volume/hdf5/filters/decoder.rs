@@ -8,26 +8,35 @@ use std::fmt;
 #[error("{problem}")]
 pub(in super::super) struct Broken {
     problem: Cow<'static, str>,
-    /// Whether the stream is well-formed but its checksum or length is wrong, so that a prefix would decode to wrong
-    /// voxels without an error.
+    /// Whether the stream is well-formed but its checksum or length is wrong, so that a prefix
+    /// would decode to wrong voxels without an error.
     pub(super) corrupt: bool,
 }
 
 impl Broken {
     pub(super) fn corrupt(problem: &'static str) -> Self {
-        Broken { problem: Cow::Borrowed(problem), corrupt: true }
+        Broken {
+            problem: Cow::Borrowed(problem),
+            corrupt: true,
+        }
     }
 }
 
 impl From<&'static str> for Broken {
     fn from(problem: &'static str) -> Self {
-        Broken { problem: Cow::Borrowed(problem), corrupt: false }
+        Broken {
+            problem: Cow::Borrowed(problem),
+            corrupt: false,
+        }
     }
 }
 
 impl From<String> for Broken {
     fn from(problem: String) -> Self {
-        Broken { problem: Cow::Owned(problem), corrupt: false }
+        Broken {
+            problem: Cow::Owned(problem),
+            corrupt: false,
+        }
     }
 }
 
@@ -40,25 +49,30 @@ pub(super) trait Decoder: fmt::Debug + Send + Sync {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken>;
 
     /// Decodes at least the first `needed` bytes, for filters that then save work.
-    fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, _needed: usize) -> Result<Bytes<'a>, Broken> {
+    fn decode_first<'a>(
+        &self,
+        bytes: Bytes<'a>,
+        limit: usize,
+        _needed: usize,
+    ) -> Result<Bytes<'a>, Broken> {
         self.decode(&bytes, limit).map(Cow::Owned)
     }
 
-    /// An upper bound for the filter's output, given `before` bytes of input from a chunk of `size` bytes: the limit
-    /// for decoding the next filter.
+    /// An upper bound for the filter's output, given `before` bytes of input from a chunk of `size`
+    /// bytes: the limit for decoding the next filter.
     fn bound(&self, _before: usize, size: usize) -> usize {
         compressed(size)
     }
 
-    /// How many stored bytes are needed to decode the first `needed` of `size` bytes: all, unless the filter's last
-    /// bytes are not needed.
+    /// How many stored bytes are needed to decode the first `needed` of `size` bytes: all, unless
+    /// the filter's last bytes are not needed.
     fn needed_for(&self, _needed: usize, _size: usize) -> usize {
         usize::MAX
     }
 }
 
-/// The most that a compressor stores for `size` bytes: it expands incompressible data far less than twofold, and small
-/// blocks have headers.
+/// The most that a compressor stores for `size` bytes: it expands incompressible data far less than
+/// twofold, and small blocks have headers.
 pub(super) fn compressed(size: usize) -> usize {
     size.saturating_mul(2).saturating_add(64 * 1024)
 }

@@ -1,9 +1,10 @@
 //! deflate (filter 1): a zlib stream, decoded by libdeflate, either whole or as a prefix.
 //!
-//! libdeflate has no streaming interface. To decode a prefix, we pass an output buffer that is too small: libdeflate
-//! writes it front to back and returns "insufficient space" when the next symbol does not fit. This is undocumented
-//! behaviour, and the amount written is not reported. Therefore the exact version is pinned in `Cargo.toml`, a marker
-//! in the buffer shows whether enough was written, and the tests compare prefixes of many streams with the whole.
+//! libdeflate has no streaming interface. To decode a prefix, we pass an output buffer that is too
+//! small: libdeflate writes it front to back and returns "insufficient space" when the next symbol
+//! does not fit. This is undocumented behaviour, and the amount written is not reported. Therefore
+//! the exact version is pinned in `Cargo.toml`, a marker in the buffer shows whether enough was
+//! written, and the tests compare prefixes of many streams with the whole.
 
 #[cfg(test)]
 mod tests;
@@ -15,11 +16,12 @@ use libdeflater::{DecompressionError, Decompressor};
 use super::super::reused_buffer;
 use super::{Broken, Bytes, Decoder};
 
-/// Extra space after the needed bytes. libdeflate stops at the first symbol that does not fit, so at most one match of
-/// 258 bytes is missing at the end of the buffer, except before a stored block, which is copied as a whole.
+/// Extra space after the needed bytes. libdeflate stops at the first symbol that does not fit, so
+/// at most one match of 258 bytes is missing at the end of the buffer, except before a stored
+/// block, which is copied as a whole.
 const ROOM: usize = 512;
-/// The offset of the marker in the extra space: farther than libdeflate writes beyond the end of a match (39 bytes on
-/// 64-bit machines), and more than 258 bytes before the end of the buffer.
+/// The offset of the marker in the extra space: farther than libdeflate writes beyond the end of a
+/// match (39 bytes on 64-bit machines), and more than 258 bytes before the end of the buffer.
 const AHEAD: usize = 128;
 const MARK: [u8; 8] = [0xA5, 0x3C, 0x96, 0x0F, 0x69, 0xC3, 0x5A, 0xF1];
 
@@ -35,10 +37,21 @@ impl Decoder for Deflate {
     }
 
     /// A prefix only if that is much shorter. The checksum is verified only for a whole stream.
-    fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, needed: usize) -> Result<Bytes<'a>, Broken> {
+    fn decode_first<'a>(
+        &self,
+        bytes: Bytes<'a>,
+        limit: usize,
+        needed: usize,
+    ) -> Result<Bytes<'a>, Broken> {
         let is_short = needed < limit - limit / 8 && limit - needed > ROOM;
-        let prefix = if is_short { prefix(&bytes, needed)? } else { None };
-        prefix.map_or_else(|| self.decode(&bytes, limit), Ok).map(Cow::Owned)
+        let prefix = if is_short {
+            prefix(&bytes, needed)?
+        } else {
+            None
+        };
+        prefix
+            .map_or_else(|| self.decode(&bytes, limit), Ok)
+            .map(Cow::Owned)
     }
 }
 
@@ -58,7 +71,8 @@ fn prefix(bytes: &[u8], needed: usize) -> Result<Option<Vec<u8>>, Broken> {
 
 const INVALID: &str = "its zlib stream is invalid";
 
-/// Decodes a whole stream into the front of `target` and verifies its checksum; returns the decoded length.
+/// Decodes a whole stream into the front of `target` and verifies its checksum; returns the decoded
+/// length.
 pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, Broken> {
     let inflated = Decompressor::new().zlib_decompress(bytes, target);
     inflated.map_err(|error| match error {
@@ -66,11 +80,15 @@ pub(super) fn inflate(bytes: &[u8], target: &mut [u8]) -> Result<usize, Broken> 
             Broken::corrupt("the checksum of its zlib stream differs from that of its data")
         }
         DecompressionError::BadData => INVALID.into(),
-        DecompressionError::InsufficientSpace => Broken::corrupt("its zlib stream is longer than a chunk"),
+        DecompressionError::InsufficientSpace => {
+            Broken::corrupt("its zlib stream is longer than a chunk")
+        }
     })
 }
 
 /// Whether the deflate data after the two-byte zlib header can be decoded, ignoring the checksum.
 fn ends_well(bytes: &[u8], target: &mut [u8]) -> bool {
-    bytes.get(2..).is_some_and(|data| Decompressor::new().deflate_decompress(data, target).is_ok())
+    bytes
+        .get(2..)
+        .is_some_and(|data| Decompressor::new().deflate_decompress(data, target).is_ok())
 }

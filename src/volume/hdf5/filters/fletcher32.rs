@@ -12,15 +12,23 @@ pub(super) struct Fletcher32;
 
 impl Decoder for Fletcher32 {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        self.decode_first(bytes.into(), limit, limit).map(Cow::into_owned)
+        self.decode_first(bytes.into(), limit, limit)
+            .map(Cow::into_owned)
     }
 
     /// Checks and removes the checksum at the end; copies nothing.
     ///
-    /// Old versions of the library wrote the two halves with their bytes swapped; both forms are accepted, as in
-    /// the library.
-    fn decode_first<'a>(&self, bytes: Bytes<'a>, _limit: usize, _needed: usize) -> Result<Bytes<'a>, Broken> {
-        let (data, stored) = bytes.split_last_chunk::<BYTES>().ok_or("it is too short for a checksum")?;
+    /// Old versions of the library wrote the two halves with their bytes swapped; both forms are
+    /// accepted, as in the library.
+    fn decode_first<'a>(
+        &self,
+        bytes: Bytes<'a>,
+        _limit: usize,
+        _needed: usize,
+    ) -> Result<Bytes<'a>, Broken> {
+        let (data, stored) = bytes
+            .split_last_chunk::<BYTES>()
+            .ok_or("it is too short for a checksum")?;
         let (sum, length) = (checksum(data), data.len());
         let [a, b, c, d] = *stored;
         if sum != u32::from_le_bytes(*stored) && sum != u32::from_le_bytes([b, a, d, c]) {
@@ -40,11 +48,11 @@ impl Decoder for Fletcher32 {
     }
 }
 
-/// The library's variant of Fletcher's checksum: over big-endian 16-bit words, an odd last byte as a high
-/// half.
+/// The library's variant of Fletcher's checksum: over big-endian 16-bit words, an odd last byte as
+/// a high half.
 ///
-/// The second sum adds the first sum after every word, so each word counts as often as there are words from
-/// it to the end. With these weights, words do not depend on each other.
+/// The second sum adds the first sum after every word, so each word counts as often as there are
+/// words from it to the end. With these weights, words do not depend on each other.
 fn checksum(bytes: &[u8]) -> u32 {
     let (mut first, mut second) = (0, 0);
     let (words, odd) = bytes.as_chunks();
@@ -60,7 +68,8 @@ fn checksum(bytes: &[u8]) -> u32 {
     (second << 16 | first) as u32
 }
 
-/// Words summed at a time: their weighted sum, at most 65,535 · 256 · 257 / 2, does not overflow 32 bits.
+/// Words summed at a time: their weighted sum, at most 65,535 · 256 · 257 / 2, does not overflow 32
+/// bits.
 const BLOCK: usize = 256;
 
 multiversion! {
@@ -103,10 +112,18 @@ mod tests {
     fn words_can_be_added_in_any_order() {
         let bytes: Vec<u8> = (0..5000u32).map(|i| ((i * i) >> 3) as u8).collect();
         for length in [0, 1, 2, 3, 511, 512, 513, 719, 720, 721, 1024, 4999, 5000] {
-            assert_eq!(checksum(&bytes[..length]), slowly(&bytes[..length]), "{length}");
+            assert_eq!(
+                checksum(&bytes[..length]),
+                slowly(&bytes[..length]),
+                "{length}"
+            );
         }
         for flat in [0, 1, 0xfe, 0xff] {
-            assert_eq!(checksum(&vec![flat; 4001]), slowly(&vec![flat; 4001]), "{flat}");
+            assert_eq!(
+                checksum(&vec![flat; 4001]),
+                slowly(&vec![flat; 4001]),
+                "{flat}"
+            );
         }
     }
 

@@ -1,8 +1,9 @@
 //! Fuzz targets: each decoder, and several filters in a row.
 //!
-//! An input is the size of the chunk, the length of the wanted prefix, the filter's parameters, and the stored bytes. Besides
-//! not panicking, a decoder must return exactly a chunk, its prefixes must agree with the whole, and its result with that of
-//! a [`reference`](mod@reference) if there is one.
+//! An input is the size of the chunk, the length of the wanted prefix, the filter's parameters, and
+//! the stored bytes. Besides not panicking, a decoder must return exactly a chunk, its prefixes
+//! must agree with the whole, and its result with that of a [`reference`](mod@reference) if there
+//! is one.
 
 mod input;
 mod reference;
@@ -22,12 +23,32 @@ fn parameters(filter: &Filter, input: &mut Input<'_>) -> Vec<u32> {
         "szip" => vec![input.byte(), input.byte(), input.byte(), input.short()],
         "nbit" => {
             let (idle, count, width) = (input.byte() & 1, input.short(), input.byte());
-            vec![8, idle, count, 1, width, input.byte() & 1, input.byte(), input.byte()]
+            vec![
+                8,
+                idle,
+                count,
+                1,
+                width,
+                input.byte() & 1,
+                input.byte(),
+                input.byte(),
+            ]
         }
         "scaleoffset" => {
             let (factor, count, width) = (input.byte(), input.short(), input.byte());
             let (order, filled) = (input.byte() & 1, input.byte() & 1);
-            vec![2, factor, count, 0, width, 0, order, filled, input.short(), input.short()]
+            vec![
+                2,
+                factor,
+                count,
+                0,
+                width,
+                0,
+                order,
+                filled,
+                input.short(),
+                input.short(),
+            ]
         }
         "bitshuffle" => vec![0, 4, input.byte(), input.short(), input.byte() & 3],
         _ => Vec::new(),
@@ -57,7 +78,12 @@ fn sizes(input: &mut Input<'_>) -> (usize, usize) {
 
 fn spec(filter: &Filter, input: &mut Input<'_>) -> FilterSpec {
     let values = parameters(filter, input);
-    FilterSpec { id: filter.id, name: String::new(), values, available: false }
+    FilterSpec {
+        id: filter.id,
+        name: String::new(),
+        values,
+        available: false,
+    }
 }
 
 /// The decoded chunk, if the input has one.
@@ -74,8 +100,19 @@ pub(super) fn one(filter: &Filter, data: &[u8]) -> Option<Vec<u8>> {
         }
         Reference::Encode(encode) => {
             if let Some(stored) = encode(&spec.values, input.0) {
-                let decoded = checked(&pipeline, &stored, 0, input.0.len(), wanted.min(input.0.len()));
-                assert_eq!(decoded.as_deref(), Some(input.0), "{name} with {:?}", spec.values);
+                let decoded = checked(
+                    &pipeline,
+                    &stored,
+                    0,
+                    input.0.len(),
+                    wanted.min(input.0.len()),
+                );
+                assert_eq!(
+                    decoded.as_deref(),
+                    Some(input.0),
+                    "{name} with {:?}",
+                    spec.values
+                );
             }
         }
         Reference::Zlib => deflate_like_zlib(input.0, size, wanted),
@@ -100,27 +137,51 @@ fn several(data: &[u8]) {
 }
 
 /// Decodes a chunk, whole and in part, and checks that the results agree.
-fn checked(pipeline: &Pipeline, stored: &[u8], mask: u32, size: usize, wanted: usize) -> Option<Vec<u8>> {
+fn checked(
+    pipeline: &Pipeline,
+    stored: &[u8],
+    mask: u32,
+    size: usize,
+    wanted: usize,
+) -> Option<Vec<u8>> {
     let whole = pipeline.decode(stored, mask, size, size);
     let prefix = pipeline.decode(stored, mask, size, wanted);
     if let Ok(prefix) = &prefix {
-        assert!((wanted..=size).contains(&prefix.len()), "{} of {wanted} to {size} bytes", prefix.len());
+        assert!(
+            (wanted..=size).contains(&prefix.len()),
+            "{} of {wanted} to {size} bytes",
+            prefix.len()
+        );
     }
     if let Ok(whole) = &whole {
         assert_eq!(whole.len(), size);
         let prefix = prefix.as_deref().unwrap_or_default();
-        assert!(prefix.len() >= wanted && whole.starts_with(prefix), "the prefix of {wanted} bytes differs");
+        assert!(
+            prefix.len() >= wanted && whole.starts_with(prefix),
+            "the prefix of {wanted} bytes differs"
+        );
     }
     whole.ok()
 }
 
 /// Compares with zlib: as few inputs have a correct checksum, this adds one.
 fn deflate_like_zlib(bytes: &[u8], size: usize, wanted: usize) {
-    let Some((stream, expected)) = reference::zlib_stream(bytes, MAX_BYTES) else { return };
+    let Some((stream, expected)) = reference::zlib_stream(bytes, MAX_BYTES) else {
+        return;
+    };
     let limit = expected.len().max(size);
     let whole = Deflate.decode(&stream, limit);
-    assert_eq!(whole.as_deref(), Ok(expected.as_slice()), "zlib decodes it otherwise");
+    assert_eq!(
+        whole.as_deref(),
+        Ok(expected.as_slice()),
+        "zlib decodes it otherwise"
+    );
     let wanted = wanted.min(expected.len());
-    let prefix = Deflate.decode_first(stream.into(), limit, wanted).unwrap_or_default();
-    assert!(prefix.len() >= wanted && expected.starts_with(&prefix), "the prefix of {wanted} bytes differs");
+    let prefix = Deflate
+        .decode_first(stream.into(), limit, wanted)
+        .unwrap_or_default();
+    assert!(
+        prefix.len() >= wanted && expected.starts_with(&prefix),
+        "the prefix of {wanted} bytes differs"
+    );
 }

@@ -1,8 +1,8 @@
 //! lz4 (filter 32004): blocks of LZ4 after a header, with big-endian numbers.
 //!
-//! The header is the decoded size (8 bytes) and the block size (4); each block is preceded by its stored size
-//! (4), and the last one may be shorter. A block with a stored size equal to its decoded size is
-//! uncompressed.
+//! The header is the decoded size (8 bytes) and the block size (4); each block is preceded by its
+//! stored size (4), and the last one may be shorter. A block with a stored size equal to its
+//! decoded size is uncompressed.
 
 use super::Broken;
 use super::cursor::Cursor;
@@ -48,7 +48,9 @@ mod tests {
         // Sixteen bytes in blocks of fourteen: a run as LZ4, then two incompressible bytes.
         let stored = [
             &[0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 14][..],
-            &[0, 0, 0, 10, 0x14, b'a', 1, 0, 0x50, b'a', b'a', b'a', b'a', b'a'],
+            &[
+                0, 0, 0, 10, 0x14, b'a', 1, 0, 0x50, b'a', b'a', b'a', b'a', b'a',
+            ],
             &[0, 0, 0, 2, b'x', b'y'],
         ]
         .concat();

@@ -3,12 +3,17 @@
 use super::Broken;
 use super::cursor::Cursor;
 
-/// Copies are of at least this many bytes: a constant length halves the time. No run of literals is longer.
+/// Copies are of at least this many bytes: a constant length halves the time. No run of literals is
+/// longer.
 const PIECE: usize = 32;
 
 /// Decodes to at most `limit` bytes; the format does not state the decoded size.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-    let mut out = Output { bytes: vec![0; limit.saturating_add(PIECE)], length: 0, limit };
+    let mut out = Output {
+        bytes: vec![0; limit.saturating_add(PIECE)],
+        length: 0,
+        limit,
+    };
     let mut input = Cursor(bytes);
     while let Ok(control) = input.byte() {
         if control < 32 {
@@ -44,7 +49,8 @@ impl Output {
         }
     }
 
-    /// Appends a run. `piece` starts with it, and is `None` if the input has fewer bytes left than a piece.
+    /// Appends a run. `piece` starts with it, and is `None` if the input has fewer bytes left than
+    /// a piece.
     fn append(&mut self, run: &[u8], piece: Option<&[u8; PIECE]>) -> Result<(), Broken> {
         let end = self.end(run.len())?;
         match piece {
@@ -57,11 +63,15 @@ impl Output {
 
     /// Appends `length` bytes from `distance` bytes back; the ranges may overlap.
     fn repeat(&mut self, distance: usize, length: usize) -> Result<(), Broken> {
-        let from = self.length.checked_sub(distance).ok_or("a match refers to data before the start")?;
+        let from = self
+            .length
+            .checked_sub(distance)
+            .ok_or("a match refers to data before the start")?;
         let (start, end) = (self.length, self.end(length)?);
         if distance >= PIECE {
             (0..length).step_by(PIECE).for_each(|done| {
-                self.bytes.copy_within(from + done..from + done + PIECE, start + done);
+                self.bytes
+                    .copy_within(from + done..from + done + PIECE, start + done);
             });
         } else {
             (0..length).for_each(|done| self.bytes[start + done] = self.bytes[from + done]);
@@ -72,8 +82,16 @@ impl Output {
 }
 
 /// Appends `length` bytes from `distance` bytes back; the ranges may overlap.
-pub(super) fn repeat(out: &mut Vec<u8>, distance: usize, length: usize, limit: usize) -> Result<(), Broken> {
-    let from = out.len().checked_sub(distance).ok_or("a match refers to data before the start")?;
+pub(super) fn repeat(
+    out: &mut Vec<u8>,
+    distance: usize,
+    length: usize,
+    limit: usize,
+) -> Result<(), Broken> {
+    let from = out
+        .len()
+        .checked_sub(distance)
+        .ok_or("a match refers to data before the start")?;
     if length > limit - out.len() {
         return Err("it is longer than a chunk".into());
     }
@@ -96,7 +114,10 @@ mod tests {
 
     #[test]
     fn literals_and_references_are_decoded() {
-        assert_eq!(decode(&[2, b'a', b'b', b'c', 0x20, 2], 6), Ok(b"abcabc".to_vec()));
+        assert_eq!(
+            decode(&[2, b'a', b'b', b'c', 0x20, 2], 6),
+            Ok(b"abcabc".to_vec())
+        );
         assert_eq!(decode(&[0, b'x', 0xe0, 3, 0], 13), Ok(vec![b'x'; 13]));
         assert_eq!(decode(&[], 6), Ok(Vec::new()));
     }
@@ -140,9 +161,13 @@ mod tests {
 
     #[test]
     fn nothing_is_read_or_written_outside() {
-        for broken in
-            [&[2, b'a'][..], &[0x20, 0], &[0, b'x', 0x20, 1], &[0, b'x', 0xe0], &[0, b'x', 0xe0, 200, 0]]
-        {
+        for broken in [
+            &[2, b'a'][..],
+            &[0x20, 0],
+            &[0, b'x', 0x20, 1],
+            &[0, b'x', 0xe0],
+            &[0, b'x', 0xe0, 200, 0],
+        ] {
             assert!(decode(broken, 12).is_err(), "{broken:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! nbit (filter 5) of atomic numbers: only their significant bits, packed.
 //!
-//! Decoding puts the bits where the type has them, padded with zeros. Compounds and arrays are not voxels,
-//! and are not decoded.
+//! Decoding puts the bits where the type has them, padded with zeros. Compounds and arrays are not
+//! voxels, and are not decoded.
 
 use super::bits::{Elements, Packed};
 use super::{Broken, Decoder};
@@ -12,21 +12,34 @@ pub(super) enum Parameters {
     /// All bits are significant, and the filter does nothing.
     Idle,
     /// Numbers of `precision` bits, `offset` bits above the lowest.
-    Packed { elements: Elements, precision: u32, offset: u32 },
+    Packed {
+        elements: Elements,
+        precision: u32,
+        offset: u32,
+    },
 }
 
 impl Parameters {
     /// Parses the filter's parameters; `None` if they are not of atomic numbers, or invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
         const ATOMIC: u32 = 1;
-        let &[_length, idle, count, class, width, ref rest @ ..] = values else { return None };
+        let &[_length, idle, count, class, width, ref rest @ ..] = values else {
+            return None;
+        };
         if idle != 0 {
             return Some(Parameters::Idle);
         }
-        let (ATOMIC, &[order, precision, offset]) = (class, rest) else { return None };
+        let (ATOMIC, &[order, precision, offset]) = (class, rest) else {
+            return None;
+        };
         let elements = Elements::new(count, width, order)?;
-        let fits = precision > 0 && u64::from(precision) + u64::from(offset) <= u64::from(8 * width);
-        fits.then_some(Parameters::Packed { elements, precision, offset })
+        let fits =
+            precision > 0 && u64::from(precision) + u64::from(offset) <= u64::from(8 * width);
+        fits.then_some(Parameters::Packed {
+            elements,
+            precision,
+            offset,
+        })
     }
 }
 
@@ -34,9 +47,18 @@ impl Decoder for Parameters {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
         match *self {
             Parameters::Idle => Ok(bytes.to_vec()),
-            Parameters::Packed { elements, precision, offset } => {
-                elements.unpack(Packed { bytes, bits: precision }, limit, |number| number << offset)
-            }
+            Parameters::Packed {
+                elements,
+                precision,
+                offset,
+            } => elements.unpack(
+                Packed {
+                    bytes,
+                    bits: precision,
+                },
+                limit,
+                |number| number << offset,
+            ),
         }
     }
 
@@ -52,19 +74,36 @@ mod tests {
     #[test]
     fn packed_numbers_go_where_their_bits_belong() {
         let twelve = Parameters::new(&[8, 0, 2, 1, 2, 0, 12, 0]).unwrap();
-        assert_eq!(twelve.decode(&[0x12, 0x3a, 0xbc], 4), Ok(vec![0x23, 0x01, 0xbc, 0x0a]));
+        assert_eq!(
+            twelve.decode(&[0x12, 0x3a, 0xbc], 4),
+            Ok(vec![0x23, 0x01, 0xbc, 0x0a])
+        );
         let upper = Parameters::new(&[8, 0, 2, 1, 2, 1, 12, 4]).unwrap();
-        assert_eq!(upper.decode(&[0x12, 0x3a, 0xbc], 4), Ok(vec![0x12, 0x30, 0xab, 0xc0]));
+        assert_eq!(
+            upper.decode(&[0x12, 0x3a, 0xbc], 4),
+            Ok(vec![0x12, 0x30, 0xab, 0xc0])
+        );
         assert!(twelve.decode(&[0x12, 0x3a], 4).is_err());
         assert!(twelve.decode(&[0x12, 0x3a, 0xbc], 3).is_err());
     }
 
     #[test]
     fn other_kinds_are_not_decoded() {
-        assert_eq!(Parameters::new(&[8, 1, 2, 1, 2, 0, 16, 0]), Some(Parameters::Idle));
-        assert_eq!(Parameters::new(&[8, 0, 2, 1, 2, 0, 12, 8]), None, "bits outside");
+        assert_eq!(
+            Parameters::new(&[8, 1, 2, 1, 2, 0, 16, 0]),
+            Some(Parameters::Idle)
+        );
+        assert_eq!(
+            Parameters::new(&[8, 0, 2, 1, 2, 0, 12, 8]),
+            None,
+            "bits outside"
+        );
         assert_eq!(Parameters::new(&[5, 0, 2, 4, 2]), None, "no number");
-        assert_eq!(Parameters::new(&[8, 0, 2, 1, 3, 0, 12, 0]), None, "three bytes");
+        assert_eq!(
+            Parameters::new(&[8, 0, 2, 1, 3, 0, 12, 0]),
+            None,
+            "three bytes"
+        );
         assert_eq!(Parameters::new(&[1]), None);
     }
 }

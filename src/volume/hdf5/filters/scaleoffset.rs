@@ -1,9 +1,10 @@
-//! scaleoffset (filter 6) of integers: differences from the minimum, packed into as few bits as the largest
-//! needs.
+//! scaleoffset (filter 6) of integers: differences from the minimum, packed into as few bits as the
+//! largest needs.
 //!
-//! A chunk starts with a header of 21 bytes: the number of bits (4 bytes), the length of the minimum (1) and
-//! the minimum. If the dataset has a fill value, all bits set stand for it. Floats, for which this filter is
-//! lossy, are left to the library. BigDataViewer writes all integers with this filter.
+//! A chunk starts with a header of 21 bytes: the number of bits (4 bytes), the length of the
+//! minimum (1) and the minimum. If the dataset has a fill value, all bits set stand for it. Floats,
+//! for which this filter is lossy, are left to the library. BigDataViewer writes all integers with
+//! this filter.
 
 use super::bits::{Elements, Packed};
 use super::cursor::Cursor;
@@ -26,27 +27,53 @@ impl Parameters {
     pub fn new(values: &[u32]) -> Option<Self> {
         const INTEGER_SCALE: u32 = 2;
         const INTEGER_CLASS: u32 = 0;
-        let [INTEGER_SCALE, factor, count, INTEGER_CLASS, width, _signed, order, filled, low, high, ..] =
-            *values
+        let [
+            INTEGER_SCALE,
+            factor,
+            count,
+            INTEGER_CLASS,
+            width,
+            _signed,
+            order,
+            filled,
+            low,
+            high,
+            ..,
+        ] = *values
         else {
             return None;
         };
         let elements = Elements::new(count, width, order)?;
         let fill = (filled == 1).then_some(u64::from(high) << 32 | u64::from(low));
-        Some(Self { elements, fill, idle: factor == 8 * width })
+        Some(Self {
+            elements,
+            fill,
+            idle: factor == 8 * width,
+        })
     }
 }
 
 impl Decoder for Parameters {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        let Parameters { elements, fill, idle } = *self;
+        let Parameters {
+            elements,
+            fill,
+            idle,
+        } = *self;
         if idle {
             return Ok(bytes.to_vec());
         }
         let (bits, least) = header(bytes)?;
-        let packed = Packed { bytes: bytes.get(HEADER..).unwrap_or_default(), bits };
+        let packed = Packed {
+            bytes: bytes.get(HEADER..).unwrap_or_default(),
+            bits,
+        };
         match (8 * elements.width as u32).checked_sub(bits) {
-            None => Err(format!("numbers of {bits} bits do not fit in {} bytes", elements.width).into()),
+            None => Err(format!(
+                "numbers of {bits} bits do not fit in {} bytes",
+                elements.width
+            )
+            .into()),
             Some(0) => whole(packed.bytes, elements, limit),
             Some(_) => elements.unpack(packed, limit, |distance| match fill {
                 Some(fill) if distance == (1 << bits) - 1 => fill,
@@ -60,11 +87,13 @@ impl Decoder for Parameters {
     }
 }
 
-/// Numbers that need all bits are stored unchanged, in the byte order of the machine that wrote them.
+/// Numbers that need all bits are stored unchanged, in the byte order of the machine that wrote
+/// them.
 fn whole(bytes: &[u8], elements: Elements, limit: usize) -> Result<Vec<u8>, Broken> {
     let mut out = Cursor(bytes).take(elements.bytes(limit)?)?.to_vec();
     if elements.big_endian {
-        out.chunks_exact_mut(elements.width).for_each(<[u8]>::reverse);
+        out.chunks_exact_mut(elements.width)
+            .for_each(<[u8]>::reverse);
     }
     Ok(out)
 }
@@ -84,11 +113,20 @@ mod tests {
     use super::*;
 
     fn stored(bits: u32, least: i64, packed: &[u8]) -> Vec<u8> {
-        [&bits.to_le_bytes()[..], &[8], &least.to_le_bytes(), &[0; 8], packed].concat()
+        [
+            &bits.to_le_bytes()[..],
+            &[8],
+            &least.to_le_bytes(),
+            &[0; 8],
+            packed,
+        ]
+        .concat()
     }
 
     fn parameters(count: u32, element: u32, order: u32, fill: Option<u32>) -> Parameters {
-        let mut values = [2, 0, count, 0, element, 1, order, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut values = [
+            2, 0, count, 0, element, 1, order, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
         (values[7], values[8]) = (u32::from(fill.is_some()), fill.unwrap_or(0));
         Parameters::new(&values).unwrap()
     }
@@ -96,25 +134,59 @@ mod tests {
     #[test]
     fn distances_are_added_to_the_least_value() {
         let bytes = stored(4, -3, &[0x07, 0xf0]);
-        assert_eq!(parameters(3, 1, 0, None).decode(&bytes, 3), Ok(vec![253, 4, 12]));
-        assert_eq!(parameters(3, 2, 1, None).decode(&bytes, 6), Ok(vec![0xff, 0xfd, 0, 4, 0, 12]));
-        assert_eq!(parameters(3, 1, 0, Some(99)).decode(&bytes, 3), Ok(vec![253, 4, 99]));
+        assert_eq!(
+            parameters(3, 1, 0, None).decode(&bytes, 3),
+            Ok(vec![253, 4, 12])
+        );
+        assert_eq!(
+            parameters(3, 2, 1, None).decode(&bytes, 6),
+            Ok(vec![0xff, 0xfd, 0, 4, 0, 12])
+        );
+        assert_eq!(
+            parameters(3, 1, 0, Some(99)).decode(&bytes, 3),
+            Ok(vec![253, 4, 99])
+        );
     }
 
     #[test]
     fn the_odd_widths_are_none_and_all() {
-        assert_eq!(parameters(3, 1, 0, None).decode(&stored(0, 7, &[0]), 3), Ok(vec![7; 3]));
+        assert_eq!(
+            parameters(3, 1, 0, None).decode(&stored(0, 7, &[0]), 3),
+            Ok(vec![7; 3])
+        );
         let whole = stored(16, 1, &[1, 2, 3, 4]);
-        assert_eq!(parameters(2, 2, 0, None).decode(&whole, 4), Ok(vec![1, 2, 3, 4]));
-        assert_eq!(parameters(2, 2, 1, None).decode(&whole, 4), Ok(vec![2, 1, 4, 3]));
+        assert_eq!(
+            parameters(2, 2, 0, None).decode(&whole, 4),
+            Ok(vec![1, 2, 3, 4])
+        );
+        assert_eq!(
+            parameters(2, 2, 1, None).decode(&whole, 4),
+            Ok(vec![2, 1, 4, 3])
+        );
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        assert!(parameters(3, 1, 0, None).decode(&stored(9, 0, &[0; 9]), 3).is_err());
-        assert!(parameters(3, 1, 0, None).decode(&stored(4, 0, &[0]), 3).is_err());
-        assert!(parameters(4, 1, 0, None).decode(&stored(4, 0, &[0; 9]), 3).is_err());
+        assert!(
+            parameters(3, 1, 0, None)
+                .decode(&stored(9, 0, &[0; 9]), 3)
+                .is_err()
+        );
+        assert!(
+            parameters(3, 1, 0, None)
+                .decode(&stored(4, 0, &[0]), 3)
+                .is_err()
+        );
+        assert!(
+            parameters(4, 1, 0, None)
+                .decode(&stored(4, 0, &[0; 9]), 3)
+                .is_err()
+        );
         assert!(parameters(3, 1, 0, None).decode(&[1, 0, 0, 0], 3).is_err());
-        assert_eq!(Parameters::new(&[0, 3, 9, 1, 4, 0, 0, 0, 0, 0]), None, "floats");
+        assert_eq!(
+            Parameters::new(&[0, 3, 9, 1, 4, 0, 0, 0, 0, 0]),
+            None,
+            "floats"
+        );
     }
 }

@@ -20,7 +20,12 @@ impl Decoder for Shuffle {
         Ok(decode(bytes, self.0))
     }
 
-    fn decode_first<'a>(&self, bytes: Bytes<'a>, limit: usize, needed: usize) -> Result<Bytes<'a>, Broken> {
+    fn decode_first<'a>(
+        &self,
+        bytes: Bytes<'a>,
+        limit: usize,
+        needed: usize,
+    ) -> Result<Bytes<'a>, Broken> {
         if bytes.len() >= limit || needed >= limit {
             return self.decode(&bytes, limit).map(Cow::Owned);
         }
@@ -31,8 +36,10 @@ impl Decoder for Shuffle {
             return Ok(Cow::Owned(bytes[..needed].to_vec()));
         }
         let planes = bytes.chunks((limit / self.0).max(1)).take(self.0);
-        let begun: Vec<u8> =
-            planes.flat_map(|plane| plane.iter().take(needed.div_ceil(self.0))).copied().collect();
+        let begun: Vec<u8> = planes
+            .flat_map(|plane| plane.iter().take(needed.div_ceil(self.0)))
+            .copied()
+            .collect();
         Ok(Cow::Owned(decode(&begun, self.0)))
     }
 
@@ -76,18 +83,28 @@ pub(super) fn unshuffle(bytes: &[u8], target: &mut [u8], element: usize) {
         return triples(planes, elements);
     }
     for (byte, plane) in planes.chunks_exact(count).enumerate() {
-        for (value, place) in plane.iter().zip(elements[byte..].iter_mut().step_by(element)) {
+        for (value, place) in plane
+            .iter()
+            .zip(elements[byte..].iter_mut().step_by(element))
+        {
             *place = *value;
         }
     }
 }
 
-/// For element sizes that are a power of two: `rounds` of merging two halves byte by byte, which is far
-/// faster.
+/// For element sizes that are a power of two: `rounds` of merging two halves byte by byte, which is
+/// far faster.
 fn interleave(planes: &[u8], elements: &mut [u8], rounds: u32) {
-    let mut other = if rounds > 1 { vec![0; planes.len()] } else { Vec::new() };
-    let (mut from, mut to): (&mut [u8], &mut [u8]) =
-        if rounds.is_multiple_of(2) { (elements, &mut other) } else { (&mut other, elements) };
+    let mut other = if rounds > 1 {
+        vec![0; planes.len()]
+    } else {
+        Vec::new()
+    };
+    let (mut from, mut to): (&mut [u8], &mut [u8]) = if rounds.is_multiple_of(2) {
+        (elements, &mut other)
+    } else {
+        (&mut other, elements)
+    };
     merge(planes, to);
     for _ in 1..rounds {
         std::mem::swap(&mut from, &mut to);
@@ -110,8 +127,8 @@ multiversion! {
 multiversion! {
     /// The first bytes of both halves, then their second bytes, and so on.
     ///
-    /// Not inlined, because the compiler could then no longer see that the slices do not overlap, and would not
-    /// vectorise.
+    /// Not inlined, because the compiler could then no longer see that the slices do not overlap,
+    /// and would not vectorise.
     #[inline(never)]
     fn merge(halves: &[u8], merged: &mut [u8]) {
         let (first, second) = halves.split_at(halves.len() / 2);
@@ -134,10 +151,15 @@ mod tests {
             for needed in 1..size {
                 let enough = shuffle.needed_for(needed, size);
                 if enough < size {
-                    let some = |length: usize| shuffle.decode_first(shuffled[..length].into(), size, needed);
+                    let some = |length: usize| {
+                        shuffle.decode_first(shuffled[..length].into(), size, needed)
+                    };
                     assert!(some(enough - 1).is_err());
                     let some = some(enough).unwrap();
-                    assert!(some.len() >= needed && *some == whole[..some.len()], "{element} {needed}");
+                    assert!(
+                        some.len() >= needed && *some == whole[..some.len()],
+                        "{element} {needed}"
+                    );
                 }
             }
         }

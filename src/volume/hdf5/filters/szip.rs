@@ -1,8 +1,8 @@
-//! szip (filter 4): the entropy coder of CCSDS 121.0-B over lines of numbers, after the decoded size (4
-//! bytes).
+//! szip (filter 4): the entropy coder of CCSDS 121.0-B over lines of numbers, after the decoded
+//! size (4 bytes).
 //!
-//! The coder works in intervals of one line each; lines are padded to a multiple of the block size. Numbers
-//! of 32 and 64 bits are too long for it: they are shuffled first and coded byte by byte.
+//! The coder works in intervals of one line each; lines are padded to a multiple of the block size.
+//! Numbers of 32 and 64 bits are too long for it: they are shuffled first and coded byte by byte.
 
 mod aec;
 
@@ -28,7 +28,9 @@ impl Parameters {
     pub fn new(values: &[u32]) -> Option<Self> {
         const BIG_ENDIAN: u32 = 16;
         const NEAREST_NEIGHBOUR: u32 = 32;
-        let &[options, block, bits, line] = values else { return None };
+        let &[options, block, bits, line] = values else {
+            return None;
+        };
         let sane = matches!(block, 2..=64)
             && block.is_multiple_of(2)
             && matches!(bits, 1..=24 | 32 | 64)
@@ -45,33 +47,65 @@ impl Parameters {
 
 impl Decoder for Parameters {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        let Parameters { bits, line, block, predicted, big_endian } = *self;
+        let Parameters {
+            bits,
+            line,
+            block,
+            predicted,
+            big_endian,
+        } = *self;
         let mut input = Cursor(bytes);
         let size = input.size_le()?;
         if size > limit {
             return Err("it is longer than a chunk".into());
         }
-        let (bits, planes) = if bits < 32 { (bits, 1) } else { (8, bits as usize / 8) };
+        let (bits, planes) = if bits < 32 {
+            (bits, 1)
+        } else {
+            (8, bits as usize / 8)
+        };
         let width = (bits as usize).div_ceil(8).next_power_of_two();
         if size % (width * planes) != 0 {
             return Err(format!("{size} bytes cannot be numbers of {}", width * planes).into());
         }
         let (interval, numbers) = (line.div_ceil(block), size / width);
-        let coding = Coding { bits, block, interval, predicted };
+        let coding = Coding {
+            bits,
+            block,
+            interval,
+            predicted,
+        };
         let count = numbers / line * (interval * block) + numbers % line;
         let mut out = Vec::with_capacity(size);
         aec::decode(input.0, coding, count, |filled_up| {
-            put(&mut out, &filled_up[..line.min(filled_up.len())], width, big_endian);
+            put(
+                &mut out,
+                &filled_up[..line.min(filled_up.len())],
+                width,
+                big_endian,
+            );
         })?;
-        Ok(if planes > 1 { shuffle::decode(&out, planes) } else { out })
+        Ok(if planes > 1 {
+            shuffle::decode(&out, planes)
+        } else {
+            out
+        })
     }
 }
 
 fn put(out: &mut Vec<u8>, numbers: &[u32], width: usize, big_endian: bool) {
     match (width, big_endian) {
         (1, _) => out.extend(numbers.iter().map(|number| *number as u8)),
-        (2, false) => out.extend(numbers.iter().flat_map(|number| (*number as u16).to_le_bytes())),
-        (2, true) => out.extend(numbers.iter().flat_map(|number| (*number as u16).to_be_bytes())),
+        (2, false) => out.extend(
+            numbers
+                .iter()
+                .flat_map(|number| (*number as u16).to_le_bytes()),
+        ),
+        (2, true) => out.extend(
+            numbers
+                .iter()
+                .flat_map(|number| (*number as u16).to_be_bytes()),
+        ),
         (_, false) => out.extend(numbers.iter().flat_map(|number| number.to_le_bytes())),
         (_, true) => out.extend(numbers.iter().flat_map(|number| number.to_be_bytes())),
     }
@@ -83,10 +117,14 @@ mod tests {
 
     #[test]
     fn raw_lines_are_cut_where_they_were_filled_up() {
-        // Lines of three in blocks of two, no prediction; the blocks are stored raw (their id is 111).
+        // Lines of three in blocks of two, no prediction; the blocks are stored raw (their id is
+        // 111).
         let parameters = Parameters::new(&[4, 2, 8, 3]).unwrap();
         let blocks = [[1, 2], [3, 0], [4, 5], [6, 0]];
-        let text: String = blocks.iter().map(|[a, b]| format!("111{a:08b}{b:08b}")).collect();
+        let text: String = blocks
+            .iter()
+            .map(|[a, b]| format!("111{a:08b}{b:08b}"))
+            .collect();
         let mut stored = vec![5, 0, 0, 0];
         stored.extend(text.as_bytes().chunks(8).map(|bits| {
             let bits = bits.iter().chain(&[b'0'; 8]).take(8);
@@ -99,7 +137,14 @@ mod tests {
 
     #[test]
     fn parameters_that_cannot_be_are_refused() {
-        for broken in [[4, 0, 8, 3], [4, 3, 8, 3], [4, 66, 8, 3], [4, 8, 0, 3], [4, 8, 25, 3], [4, 8, 8, 0]] {
+        for broken in [
+            [4, 0, 8, 3],
+            [4, 3, 8, 3],
+            [4, 66, 8, 3],
+            [4, 8, 0, 3],
+            [4, 8, 25, 3],
+            [4, 8, 8, 0],
+        ] {
             assert_eq!(Parameters::new(&broken), None, "{broken:?}");
         }
         assert_eq!(Parameters::new(&[4, 8, 8]), None);

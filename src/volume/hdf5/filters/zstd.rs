@@ -21,11 +21,17 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
 /// Decodes frames that must fill `target`.
 pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
     let length = with_decoder(|decoder| decoder.decompress_to_buffer(bytes, target))?;
-    if length == target.len() { Ok(()) } else { Err("a zstd frame is too short".into()) }
+    if length == target.len() {
+        Ok(())
+    } else {
+        Err("a zstd frame is too short".into())
+    }
 }
 
 /// Lends the thread's decoder: creating one for each small block would cost more than decoding it.
-fn with_decoder<T>(work: impl FnOnce(&mut Decompressor<'static>) -> io::Result<T>) -> Result<T, Broken> {
+fn with_decoder<T>(
+    work: impl FnOnce(&mut Decompressor<'static>) -> io::Result<T>,
+) -> Result<T, Broken> {
     thread_local! {
         static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
     }
@@ -49,7 +55,10 @@ mod tests {
         let mut writer = zstd::stream::Encoder::new(&mut stored, 3).unwrap();
         std::io::Write::write_all(&mut writer, &text).unwrap();
         writer.finish().unwrap();
-        assert!(matches!(zstd::zstd_safe::get_frame_content_size(&stored), Ok(None)));
+        assert!(matches!(
+            zstd::zstd_safe::get_frame_content_size(&stored),
+            Ok(None)
+        ));
         assert_eq!(decode(&stored, text.len()).as_ref(), Ok(&text));
         assert_eq!(decode(&stored, 2 * text.len()).as_ref(), Ok(&text));
         assert!(decode(&stored, text.len() - 1).is_err());

@@ -1,10 +1,11 @@
 //! Reads a version-1 B-tree of chunks, a whole level at a time.
 //!
-//! This is the index of h5py's default format. Its nodes lie between the chunks, and the library reads one after the
-//! other: over a network, each costs a round trip.
+//! This is the index of h5py's default format. Its nodes lie between the chunks, and the library
+//! reads one after the other: over a network, each costs a round trip.
 //!
-//! A node of level 0 has the chunks as its children, one of a higher level has nodes of the level below. Each child has a
-//! key: the size and the filter mask of a chunk, and the offsets of its first voxel.
+//! A node of level 0 has the chunks as its children, one of a higher level has nodes of the level
+//! below. Each child has a key: the size and the filter mask of a chunk, and the offsets of its
+//! first voxel.
 
 use std::time::Instant;
 
@@ -15,20 +16,32 @@ use crate::volume::hdf5::grid::{Grid, RANK};
 
 /// The type of nodes of chunks; that of groups is 0.
 const CHUNKS: u8 = 1;
-/// The maximum number of bytes that one call reads: 20,000 nodes of a volume of three axes, for a million chunks.
+/// The maximum number of bytes that one call reads: 20,000 nodes of a volume of three axes, for a
+/// million chunks.
 const MAX_AT_ONCE: u64 = 64 << 20;
 
-/// All chunks of a tree, not sorted; an error if they are not complete by `until`. Chunks outside the grid are left out.
+/// All chunks of a tree, not sorted; an error if they are not complete by `until`. Chunks outside
+/// the grid are left out.
 pub(super) fn entries(
     metadata: &Metadata<'_>,
     tree: &Tree,
     grid: &Grid,
     until: Option<Instant>,
 ) -> Result<Vec<Entry>, IndexError> {
-    let mut reading =
-        Reading { metadata, grid, tree, level: None, children: Vec::new(), entries: Vec::new() };
+    let mut reading = Reading {
+        metadata,
+        grid,
+        tree,
+        level: None,
+        children: Vec::new(),
+        entries: Vec::new(),
+    };
     // The positions of the nodes of one level.
-    let mut nodes: Vec<u64> = tree.root.map(|root| metadata.position(root)).into_iter().collect();
+    let mut nodes: Vec<u64> = tree
+        .root
+        .map(|root| metadata.position(root))
+        .into_iter()
+        .collect();
     while !nodes.is_empty() {
         for batch in nodes.chunks((MAX_AT_ONCE / reading.node_size()).max(1) as usize) {
             ensure_in_time(until)?;
@@ -99,22 +112,41 @@ impl Reading<'_> {
         let position = fields.position();
         let signature = fields.take(4)?;
         if signature != b"TREE" {
-            return Err(unexpected(position, &shown(signature), "the signature \"TREE\" of a B-tree node"));
+            return Err(unexpected(
+                position,
+                &shown(signature),
+                "the signature \"TREE\" of a B-tree node",
+            ));
         }
         let kind = fields.byte()?;
         if kind != CHUNKS {
-            return Err(unexpected(position + 4, &kind, "1, the type of B-tree nodes of chunks,"));
+            return Err(unexpected(
+                position + 4,
+                &kind,
+                "1, the type of B-tree nodes of chunks,",
+            ));
         }
         let level = fields.byte()?;
         if let Some(wanted) = self.level.filter(|wanted| *wanted != level) {
             let expected = format!("a B-tree node of level {wanted}");
-            return Err(unexpected(position + 5, &format!("one of level {level}"), &expected));
+            return Err(unexpected(
+                position + 5,
+                &format!("one of level {level}"),
+                &expected,
+            ));
         }
         self.level = Some(level);
         let count = fields.u16()?;
         if u64::from(count) > self.most_children() {
-            let expected = format!("a B-tree node with at most {} children", self.most_children());
-            return Err(unexpected(position + 6, &format!("one with {count}"), &expected));
+            let expected = format!(
+                "a B-tree node with at most {} children",
+                self.most_children()
+            );
+            return Err(unexpected(
+                position + 6,
+                &format!("one with {count}"),
+                &expected,
+            ));
         }
         // The addresses of the siblings.
         fields.address()?;
@@ -134,10 +166,19 @@ impl Reading<'_> {
         let at = self.grid.beginning_at(&offsets);
         if (0..RANK).any(|axis| offsets[axis] % self.grid.chunk()[axis] != 0) {
             let found = format!("the offset {:?}", &offsets[own..]);
-            return Err(unexpected(position, &found, "the key of a chunk, a multiple of the chunk shape,"));
+            return Err(unexpected(
+                position,
+                &found,
+                "the key of a chunk, a multiple of the chunk shape,",
+            ));
         }
         if self.grid.holds(&at) {
-            self.entries.push(Entry { number: self.grid.number(&at), address, length, mask });
+            self.entries.push(Entry {
+                number: self.grid.number(&at),
+                address,
+                length,
+                mask,
+            });
         }
         Ok(())
     }
@@ -148,7 +189,11 @@ impl Reading<'_> {
         nodes.sort_unstable();
         if let Some(twice) = nodes.windows(2).find(|pair| pair[0] == pair[1]) {
             let found = "one that is the child of two nodes";
-            return Err(unexpected(twice[0], &found, "a B-tree node with one parent"));
+            return Err(unexpected(
+                twice[0],
+                &found,
+                "a B-tree node with one parent",
+            ));
         }
         // Levels count down to 0, from at most 255: a node cannot be its own descendant.
         self.level = self.level.and_then(|level| level.checked_sub(1));

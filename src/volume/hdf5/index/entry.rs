@@ -7,7 +7,8 @@ use crate::volume::ReadError;
 /// Where one chunk is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Entry {
-    /// The chunk's number in stored order ([`Grid::number`](crate::volume::hdf5::grid::Grid::number)).
+    /// The chunk's number in stored order
+    /// ([`Grid::number`](crate::volume::hdf5::grid::Grid::number)).
     pub number: u64,
     /// The byte offset in the file.
     pub address: u64,
@@ -20,7 +21,12 @@ pub(in super::super) struct Entry {
 impl Entry {
     /// Of a chunk whose stored bytes are its voxels.
     pub fn unfiltered(number: u64, address: u64, length: u32) -> Self {
-        Self { number, address, length, mask: 0 }
+        Self {
+            number,
+            address,
+            length,
+            mask: 0,
+        }
     }
 
     /// The byte offset just after the chunk; saturates.
@@ -69,5 +75,9 @@ pub(super) fn ensure_in_time(until: Option<Instant>) -> Result<(), IndexError> {
     if !is_late(until) {
         return Ok(());
     }
-    Err("the list of its chunks could not be read within the time limit".to_owned().into())
+    Err(
+        "the list of its chunks could not be read within the time limit"
+            .to_owned()
+            .into(),
+    )
 }

@@ -1,14 +1,15 @@
 //! Finds the version-1 B-tree of a chunked dataset in its object header.
 //!
-//! The library has read and checked the header when it opened the dataset, so checksums are not compared again. It does
-//! not tell the address of the tree.
+//! The library has read and checked the header when it opened the dataset, so checksums are not
+//! compared again. It does not tell the address of the tree.
 
 use std::collections::HashSet;
 
 use super::entry::IndexError;
 use super::metadata::{Block, Fields, Metadata, shown, unexpected};
 
-/// The number of bytes read first: longer than the usual header. One with a few attributes takes less than 1 KiB.
+/// The number of bytes read first: longer than the usual header. One with a few attributes takes
+/// less than 1 KiB.
 const FIRST_READ: u64 = 2048;
 /// The maximum size of all blocks of a header. Attributes of up to 64 KiB each can lie in it.
 const MAX_BYTES: u64 = 16 << 20;
@@ -47,15 +48,22 @@ struct Piece {
     length: u64,
 }
 
-/// The tree of the dataset of `rank` axes whose object header has this address; `None` if its chunks are indexed in
-/// another way, or it is not chunked.
-pub(super) fn tree(metadata: &Metadata<'_>, address: u64, rank: usize) -> Result<Option<Tree>, IndexError> {
+/// The tree of the dataset of `rank` axes whose object header has this address; `None` if its
+/// chunks are indexed in another way, or it is not chunked.
+pub(super) fn tree(
+    metadata: &Metadata<'_>,
+    address: u64,
+    rank: usize,
+) -> Result<Option<Tree>, IndexError> {
     let tree = found(metadata, address)?;
     if let Some(tree) = tree.filter(|tree| tree.dimensions != rank + 1) {
         return Err(unexpected(
             metadata.position(address),
             &format!("one with chunks of {} dimensions", tree.dimensions),
-            &format!("the object header of a dataset with chunks of {} dimensions", rank + 1),
+            &format!(
+                "the object header of a dataset with chunks of {} dimensions",
+                rank + 1
+            ),
         ));
     }
     Ok(tree)
@@ -72,7 +80,9 @@ fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<Tree>, IndexErr
         first = only(metadata.blocks(&[position], whole)?)?;
     }
     let mut pieces = Vec::new();
-    let messages = metadata.fields(&first, start as usize).part(length as usize)?;
+    let messages = metadata
+        .fields(&first, start as usize)
+        .part(length as usize)?;
     if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
         return Ok(layout.0);
     }
@@ -82,11 +92,17 @@ fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<Tree>, IndexErr
             spend(&mut left, piece.length, piece.position)?;
             if !seen.insert(piece.position) {
                 let again = "a block that the object header has already referred to";
-                return Err(unexpected(piece.position, &again, "the next block of an object header"));
+                return Err(unexpected(
+                    piece.position,
+                    &again,
+                    "the next block of an object header",
+                ));
             }
         }
-        let wanted: Vec<(u64, u64)> =
-            std::mem::take(&mut pieces).iter().map(|piece| (piece.position, piece.length)).collect();
+        let wanted: Vec<(u64, u64)> = std::mem::take(&mut pieces)
+            .iter()
+            .map(|piece| (piece.position, piece.length))
+            .collect();
         for block in metadata.blocks_of(&wanted)? {
             let messages = continued(metadata.fields(&block, 0), form)?;
             if let Some(layout) = layout(messages, form, metadata, &mut pieces)? {
@@ -94,22 +110,34 @@ fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<Tree>, IndexErr
             }
         }
     }
-    Err(unexpected(position, &"one without it", "an object header with a data layout message"))
+    Err(unexpected(
+        position,
+        &"one without it",
+        "an object header with a data layout message",
+    ))
 }
 
 fn only(blocks: Vec<Block>) -> Result<Block, IndexError> {
-    blocks.into_iter().next().ok_or_else(|| IndexError::Wrong("its object header was not read".to_owned()))
+    blocks
+        .into_iter()
+        .next()
+        .ok_or_else(|| IndexError::Wrong("its object header was not read".to_owned()))
 }
 
 fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
     *left = left.checked_sub(bytes).ok_or_else(|| {
         let found = format!("a block of {bytes} bytes");
-        unexpected(position, &found, &format!("an object header of at most {MAX_BYTES} bytes"))
+        unexpected(
+            position,
+            &found,
+            &format!("an object header of at most {MAX_BYTES} bytes"),
+        )
     })?;
     Ok(())
 }
 
-/// Reads the beginning of a header: how its messages are stored, where they begin, and their total length in this block.
+/// Reads the beginning of a header: how its messages are stored, where they begin, and their total
+/// length in this block.
 fn prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError> {
     let begins = *fields;
     let signature = fields.take(4)?;
@@ -129,7 +157,11 @@ fn second_prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError
     let position = fields.position();
     let (version, flags) = (fields.byte()?, fields.byte()?);
     if version != 2 {
-        return Err(unexpected(position, &version, "version 2 of an object header"));
+        return Err(unexpected(
+            position,
+            &version,
+            "version 2 of an object header",
+        ));
     }
     let times = if flags & 0x20 == 0 { 0 } else { 16 };
     let limits = if flags & 0x10 == 0 { 0 } else { 4 };
@@ -137,7 +169,13 @@ fn second_prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError
     let size = 1 << (flags & 0x03);
     let length = fields.number(size)?;
     let start = 6 + times + limits + size;
-    Ok((Form::Two { indexed: flags & 0x04 != 0 }, start as u64, length))
+    Ok((
+        Form::Two {
+            indexed: flags & 0x04 != 0,
+        },
+        start as u64,
+        length,
+    ))
 }
 
 /// The messages of a further block.
@@ -148,7 +186,11 @@ fn continued(mut fields: Fields<'_>, form: Form) -> Result<Fields<'_>, IndexErro
     let position = fields.position();
     let signature = fields.take(4)?;
     if signature != b"OCHK" {
-        return Err(unexpected(position, &shown(signature), "the signature \"OCHK\""));
+        return Err(unexpected(
+            position,
+            &shown(signature),
+            "the signature \"OCHK\"",
+        ));
     }
     // A checksum comes last.
     let length = fields.left().saturating_sub(4);
@@ -172,7 +214,11 @@ fn layout(
     // Fewer bytes are a gap.
     while fields.left() >= prefix {
         let mut head = fields.part(prefix)?;
-        let kind = if matches!(form, Form::One) { head.u16()? } else { u16::from(head.byte()?) };
+        let kind = if matches!(form, Form::One) {
+            head.u16()?
+        } else {
+            u16::from(head.byte()?)
+        };
         let (length, flags) = (head.u16()?, head.byte()?);
         let mut body = fields.part(usize::from(length))?;
         match kind {
@@ -184,9 +230,16 @@ fn layout(
             CONTINUATION => {
                 let position = body.position();
                 let Some(address) = body.address()? else {
-                    return Err(unexpected(position, &"an undefined one", "the address of a block"));
+                    return Err(unexpected(
+                        position,
+                        &"an undefined one",
+                        "the address of a block",
+                    ));
                 };
-                pieces.push(Piece { position: metadata.position(address), length: body.length()? });
+                pieces.push(Piece {
+                    position: metadata.position(address),
+                    length: body.length()?,
+                });
             }
             _ => {}
         }
@@ -211,15 +264,26 @@ fn layout_message(body: &mut Fields<'_>) -> Result<Option<Tree>, IndexError> {
         },
         // These versions have other indexes.
         4 | 5 => Ok(None),
-        version => Err(unexpected(position, &version, "version 1 to 5 of a data layout message")),
+        version => Err(unexpected(
+            position,
+            &version,
+            "version 1 to 5 of a data layout message",
+        )),
     }
 }
 
-fn tree_of(class: u8, dimensions: usize, body: &mut Fields<'_>) -> Result<Option<Tree>, IndexError> {
+fn tree_of(
+    class: u8,
+    dimensions: usize,
+    body: &mut Fields<'_>,
+) -> Result<Option<Tree>, IndexError> {
     if class != CHUNKED {
         return Ok(None);
     }
-    Ok(Some(Tree { root: body.address()?, dimensions }))
+    Ok(Some(Tree {
+        root: body.address()?,
+        dimensions,
+    }))
 }
 
 #[cfg(test)]

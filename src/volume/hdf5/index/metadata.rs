@@ -1,4 +1,5 @@
-//! Reads metadata of a file without the library: many ranges at once, instead of one after the other.
+//! Reads metadata of a file without the library: many ranges at once, instead of one after the
+//! other.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -38,26 +39,40 @@ impl Metadata<'_> {
         self.blocks_of(&wanted)
     }
 
-    /// Reads the given number of bytes from each position, all in one call; less at the end of the file.
+    /// Reads the given number of bytes from each position, all in one call; less at the end of the
+    /// file.
     pub fn blocks_of(&self, wanted: &[(u64, u64)]) -> Result<Vec<Block>, IndexError> {
-        let range = |(position, most): &(u64, u64)| match position.saturating_add(*most).min(self.length) {
-            end if *position < end => Ok(*position..end),
-            _ => Err(IndexError::Wrong(format!(
-                "its metadata refers to byte {position}, but the file ends at byte {}",
-                self.length
-            ))),
-        };
+        let range =
+            |(position, most): &(u64, u64)| match position.saturating_add(*most).min(self.length) {
+                end if *position < end => Ok(*position..end),
+                _ => Err(IndexError::Wrong(format!(
+                    "its metadata refers to byte {position}, but the file ends at byte {}",
+                    self.length
+                ))),
+            };
         let ranges: Vec<Range<u64>> = wanted.iter().map(range).collect::<Result<_, _>>()?;
         let read = (self.read_many)(&ranges)?;
-        let block = |(range, bytes): (&Range<u64>, Bytes)| Block { position: range.start, bytes };
+        let block = |(range, bytes): (&Range<u64>, Bytes)| Block {
+            position: range.start,
+            bytes,
+        };
         Ok(ranges.iter().zip(read).map(block).collect())
     }
 
     /// The fields of a block, from its byte `start`.
     pub fn fields<'b>(&self, block: &'b Block, start: usize) -> Fields<'b> {
-        let Superblock { address_size, length_size, .. } = self.superblock;
+        let Superblock {
+            address_size,
+            length_size,
+            ..
+        } = self.superblock;
         let bytes = block.bytes.get(start..).unwrap_or_default();
-        Fields { position: block.position + start as u64, bytes, address_size, length_size }
+        Fields {
+            position: block.position + start as u64,
+            bytes,
+            address_size,
+            length_size,
+        }
     }
 }
 
@@ -95,7 +110,11 @@ impl<'b> Fields<'b> {
     /// Fields that consist of the next `length` bytes.
     pub fn part(&mut self, length: usize) -> Result<Self, IndexError> {
         let position = self.position;
-        Ok(Self { bytes: self.take(length)?, position, ..*self })
+        Ok(Self {
+            bytes: self.take(length)?,
+            position,
+            ..*self
+        })
     }
 
     pub fn skip(&mut self, length: usize) -> Result<(), IndexError> {
@@ -108,8 +127,15 @@ impl<'b> Fields<'b> {
             let bytes = self.take(size)?;
             bytes.split_at(bytes.len().min(8))
         };
-        let number = low.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        Ok(if high.iter().all(|byte| *byte == 0) { number } else { u64::MAX })
+        let number = low
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte));
+        Ok(if high.iter().all(|byte| *byte == 0) {
+            number
+        } else {
+            u64::MAX
+        })
     }
 
     pub fn byte(&mut self) -> Result<u8, IndexError> {
@@ -131,7 +157,10 @@ impl<'b> Fields<'b> {
     /// An address relative to the base address; `None` if it is undefined (all bits set).
     pub fn address(&mut self) -> Result<Option<u64>, IndexError> {
         let mut bytes = *self;
-        let undefined = bytes.take(self.address_size)?.iter().all(|byte| *byte == u8::MAX);
+        let undefined = bytes
+            .take(self.address_size)?
+            .iter()
+            .all(|byte| *byte == u8::MAX);
         let address = self.number(self.address_size)?;
         Ok((!undefined).then_some(address))
     }
@@ -142,7 +171,11 @@ impl<'b> Fields<'b> {
 }
 
 /// An error that names what was found at which byte of the file.
-pub(super) fn unexpected(position: u64, found: &dyn std::fmt::Display, expected: &str) -> IndexError {
+pub(super) fn unexpected(
+    position: u64,
+    found: &dyn std::fmt::Display,
+    expected: &str,
+) -> IndexError {
     IndexError::Wrong(format!(
         "its metadata is damaged: {expected} is expected at byte {position} of the file, but {found} is there"
     ))

@@ -1,18 +1,20 @@
-//! Works around wrong chunk coordinates that libhdf5 reports for datasets indexed by an extensible array.
+//! Works around wrong chunk coordinates that libhdf5 reports for datasets indexed by an extensible
+//! array.
 //!
-//! An extensible array has one element for each chunk of the dataset's *maximum* shape. So that it can grow at its
-//! end, its one unlimited axis must vary slowest: libhdf5 moves that axis to the front before it computes the element
-//! of a chunk (`H5VM_swizzle_coords` and `swizzled_max_down_chunks` in `H5D__earray_idx_get_addr`, H5Dearray.c). The
-//! iteration over all elements does not undo this: `H5D__earray_idx_iterate_cb` counts coordinates up in the
-//! unchanged order of the axes, over `max_chunks`, where the unlimited axis never wraps. `H5Dchunk_iter`,
-//! `H5Dget_chunk_info` and `H5Dget_chunk_info_by_coord` all report these coordinates. They are right only if no axis
-//! before the unlimited one has more than one chunk. (Observed in 2.2.0. If a later version fixes this, the spot
-//! check of every index will fail.)
+//! An extensible array has one element for each chunk of the dataset's *maximum* shape. So that it
+//! can grow at its end, its one unlimited axis must vary slowest: libhdf5 moves that axis to the
+//! front before it computes the element of a chunk (`H5VM_swizzle_coords` and
+//! `swizzled_max_down_chunks` in `H5D__earray_idx_get_addr`, H5Dearray.c). The iteration over all
+//! elements does not undo this: `H5D__earray_idx_iterate_cb` counts coordinates up in the unchanged
+//! order of the axes, over `max_chunks`, where the unlimited axis never wraps. `H5Dchunk_iter`,
+//! `H5Dget_chunk_info` and `H5Dget_chunk_info_by_coord` all report these coordinates. They are
+//! right only if no axis before the unlimited one has more than one chunk. (Observed in 2.2.0. If a
+//! later version fixes this, the spot check of every index will fail.)
 //!
-//! The iteration order is invertible: the reported coordinates give the element number, and that gives the true
-//! coordinates. No other index needs this: fixed arrays and the implicit index number the chunks of the maximum shape
-//! in axis order, both in lookups and in iterations; B-trees of either version store coordinates; the single chunk
-//! index has only one chunk.
+//! The iteration order is invertible: the reported coordinates give the element number, and that
+//! gives the true coordinates. No other index needs this: fixed arrays and the implicit index
+//! number the chunks of the maximum shape in axis order, both in lookups and in iterations; B-trees
+//! of either version store coordinates; the single chunk index has only one chunk.
 
 use hdf5::Dataset;
 
@@ -34,8 +36,12 @@ impl Rotation {
         if !library::is_extensible_array(handle)? {
             return Ok(None);
         }
-        let shape: Vec<u64> =
-            handle.space()?.maxdims().iter().map(|most| most.map_or(u64::MAX, |most| most as u64)).collect();
+        let shape: Vec<u64> = handle
+            .space()?
+            .maxdims()
+            .iter()
+            .map(|most| most.map_or(u64::MAX, |most| most as u64))
+            .collect();
         Ok(Self::new(&shape, grid.chunk()))
     }
 
@@ -47,7 +53,10 @@ impl Rotation {
             u64::MAX => u64::MAX,
             most => most.div_ceil(chunk[axis]).max(1),
         };
-        Some(Self { unlimited, most: std::array::from_fn(count) })
+        Some(Self {
+            unlimited,
+            most: std::array::from_fn(count),
+        })
     }
 
     /// The true grid position of a chunk, given the reported one.
@@ -102,7 +111,11 @@ mod tests {
             for number in 0..grid.chunks() {
                 let at = grid.numbered(number);
                 let element = element(&at, &rotation.most, unlimited);
-                assert_eq!(rotation.undone(&reported(element, &rotation.most)), at, "axis {unlimited}");
+                assert_eq!(
+                    rotation.undone(&reported(element, &rotation.most)),
+                    at,
+                    "axis {unlimited}"
+                );
             }
         }
     }

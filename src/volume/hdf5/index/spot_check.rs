@@ -1,10 +1,10 @@
 //! Checks a chunk index against single lookups: a few listed chunks, and a few that are not listed.
 //!
-//! The library has different code for iterating over all chunks and for looking up one chunk; its own reads use only
-//! the lookup. If the two disagree, tiles would silently show voxels from the wrong place. Therefore, after reading
-//! an index, some listed and some unlisted chunks are looked up, and the stored bytes are compared. Damage to a
-//! single chunk (such as an address beyond the end of the file) is not an error here; it is reported when that chunk
-//! is read.
+//! The library has different code for iterating over all chunks and for looking up one chunk; its
+//! own reads use only the lookup. If the two disagree, tiles would silently show voxels from the
+//! wrong place. Therefore, after reading an index, some listed and some unlisted chunks are looked
+//! up, and the stored bytes are compared. Damage to a single chunk (such as an address beyond the
+//! end of the file) is not an error here; it is reported when that chunk is read.
 
 use hdf5::Dataset;
 
@@ -26,15 +26,23 @@ pub(super) struct SpotCheck<'a> {
 impl SpotCheck<'_> {
     /// Compares entries, sorted by number, with lookups. The error names the chunk that differs.
     pub fn run(&self, entries: &[Entry]) -> Result<(), String> {
-        if let Some(twice) = entries.windows(2).find(|pair| pair[0].number == pair[1].number) {
-            return Err(disagreement(&self.origin(twice[0].number), "is listed twice"));
+        if let Some(twice) = entries
+            .windows(2)
+            .find(|pair| pair[0].number == pair[1].number)
+        {
+            return Err(disagreement(
+                &self.origin(twice[0].number),
+                "is listed twice",
+            ));
         }
         let mut budget = MAX_COMPARED;
         for place in spread(entries.len() as u64) {
             self.check_listed(&entries[place as usize], &mut budget)?;
         }
         let missing = self.grid.chunks().saturating_sub(entries.len() as u64);
-        spread(missing).into_iter().try_for_each(|place| self.check_unlisted(unlisted(entries, place)))
+        spread(missing)
+            .into_iter()
+            .try_for_each(|place| self.check_unlisted(unlisted(entries, place)))
     }
 
     fn check_listed(&self, entry: &Entry, budget: &mut u64) -> Result<(), String> {
@@ -65,10 +73,13 @@ impl SpotCheck<'_> {
         Ok(())
     }
 
-    /// Whether the bytes at the listed address can be read but differ from those that the lookup returns.
+    /// Whether the bytes at the listed address can be read but differ from those that the lookup
+    /// returns.
     fn holds_other_bytes(&self, entry: &Entry, origin: &[u64]) -> bool {
         let length = entry.length as usize;
-        let Ok(listed) = self.file.bytes.fetch(entry.address, length, "") else { return false };
+        let Ok(listed) = self.file.bytes.fetch(entry.address, length, "") else {
+            return false;
+        };
         let mut found = vec![0; length];
         library::read_chunk(self.handle, origin, &mut found).is_ok() && found != *listed
     }
@@ -76,7 +87,10 @@ impl SpotCheck<'_> {
     fn check_unlisted(&self, number: u64) -> Result<(), String> {
         let origin = self.origin(number);
         match library::read_chunk(self.handle, &origin, &mut []) {
-            Ok(_) => Err(disagreement(&origin, "is not listed, but a lookup finds it")),
+            Ok(_) => Err(disagreement(
+                &origin,
+                "is not listed, but a lookup finds it",
+            )),
             Err(_) => Ok(()),
         }
     }
@@ -101,10 +115,12 @@ fn disagreement(origin: &[u64], problem: &str) -> String {
     )
 }
 
-/// Up to four of the indices below `count`, spread out. The first comes last, because it is the least likely to be
-/// wrong.
+/// Up to four of the indices below `count`, spread out. The first comes last, because it is the
+/// least likely to be wrong.
 fn spread(count: u64) -> Vec<u64> {
-    let Some(last) = count.checked_sub(1) else { return Vec::new() };
+    let Some(last) = count.checked_sub(1) else {
+        return Vec::new();
+    };
     let mut places = Vec::with_capacity(4);
     for place in [count / 3, last - count / 3, last, 0] {
         if !places.contains(&place) {

@@ -1,4 +1,5 @@
-//! What is needed to read metadata without the library: the address of an object header, and what the superblock says.
+//! What is needed to read metadata without the library: the address of an object header, and what
+//! the superblock says.
 
 use std::mem::MaybeUninit;
 
@@ -9,21 +10,22 @@ use hdf5_sys::h5o::{H5O_INFO_BASIC, H5O_info2_t, H5O_token_t, H5Oget_info3};
 
 unsafe extern "C" {
     /// Of H5VLnative.h, which is missing from the bindings.
-    fn H5VLnative_token_to_addr(object: hid_t, token: H5O_token_t, address: *mut haddr_t) -> herr_t;
+    fn H5VLnative_token_to_addr(object: hid_t, token: H5O_token_t, address: *mut haddr_t)
+    -> herr_t;
 }
 
 /// What the superblock of a file says, as the library read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::volume::hdf5) struct Superblock {
-    /// The byte offset of the superblock in the file; addresses are relative to it. The library does not use the base
-    /// address that the superblock itself gives.
+    /// The byte offset of the superblock in the file; addresses are relative to it. The library
+    /// does not use the base address that the superblock itself gives.
     pub base: u64,
     /// The size of an address in bytes ("size of offsets").
     pub address_size: usize,
     /// The size of a length in bytes ("size of lengths").
     pub length_size: usize,
-    /// Half the maximum number of children of a node in version-1 B-trees of chunks ("indexed storage internal node
-    /// K").
+    /// Half the maximum number of children of a node in version-1 B-trees of chunks ("indexed
+    /// storage internal node K").
     pub chunk_tree_k: u32,
 }
 
@@ -43,10 +45,14 @@ pub(in crate::volume::hdf5) fn superblock(file: &File) -> Result<Superblock> {
 pub(in crate::volume::hdf5) fn header_address(dataset: &Dataset) -> Result<u64> {
     sync(|| {
         let (mut info, mut address) = (MaybeUninit::<H5O_info2_t>::uninit(), 0);
-        // SAFETY: the dataset is open. If the first call succeeds, it has filled all of `info`, and the token is one of
-        // this file.
+        // SAFETY: the dataset is open. If the first call succeeds, it has filled all of `info`, and
+        // the token is one of this file.
         unsafe {
-            hdf5::h5check(H5Oget_info3(dataset.id(), info.as_mut_ptr(), H5O_INFO_BASIC))?;
+            hdf5::h5check(H5Oget_info3(
+                dataset.id(),
+                info.as_mut_ptr(),
+                H5O_INFO_BASIC,
+            ))?;
             let token = (*info.as_ptr()).token;
             hdf5::h5check(H5VLnative_token_to_addr(dataset.id(), token, &mut address))?;
         }

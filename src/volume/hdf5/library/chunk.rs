@@ -1,7 +1,9 @@
 //! Lookup of single stored chunks, and the type of a dataset's chunk index.
 
 use hdf5::{Dataset, Result, sync::sync};
-use hdf5_sys::h5d::{H5D_CHUNK_IDX_BTREE, H5D_chunk_index_t, H5Dget_chunk_index_type, H5Dread_chunk2};
+use hdf5_sys::h5d::{
+    H5D_CHUNK_IDX_BTREE, H5D_chunk_index_t, H5Dget_chunk_index_type, H5Dread_chunk2,
+};
 use hdf5_sys::h5p as p;
 
 /// `H5D_CHUNK_IDX_EARRAY` of H5Dpublic.h, which is missing from the bindings.
@@ -28,32 +30,47 @@ pub(in crate::volume::hdf5) fn is_version_1_btree(dataset: &Dataset) -> Result<b
 
 fn index_type(dataset: &Dataset) -> Result<H5D_chunk_index_t> {
     let mut index = 0;
-    // SAFETY: the dataset is open, and `index` is ours; the library rejects datasets that are not chunked.
+    // SAFETY: the dataset is open, and `index` is ours; the library rejects datasets that are not
+    // chunked.
     sync(|| hdf5::h5check(unsafe { H5Dget_chunk_index_type(dataset.id(), &mut index) }))?;
     Ok(index)
 }
 
-/// Looks up the chunk that begins at `origin`, and reads its stored bytes if they fit into `into`; otherwise `into` is
-/// left unchanged. A chunk that was never written is an error.
+/// Looks up the chunk that begins at `origin`, and reads its stored bytes if they fit into `into`;
+/// otherwise `into` is left unchanged. A chunk that was never written is an error.
 ///
-/// This is the lookup that the library's own reads use, not the iteration over all chunks. With an empty `into` only
-/// the length and the mask are returned.
+/// This is the lookup that the library's own reads use, not the iteration over all chunks. With an
+/// empty `into` only the length and the mask are returned.
 pub(in crate::volume::hdf5) fn read_chunk(
     dataset: &Dataset,
     origin: &[u64],
     into: &mut [u8],
 ) -> Result<RawChunk> {
     if origin.len() != dataset.ndim() {
-        return Err(format!("a chunk at {origin:?} does not fit a dataset of rank {}", dataset.ndim()).into());
+        return Err(format!(
+            "a chunk at {origin:?} does not fit a dataset of rank {}",
+            dataset.ndim()
+        )
+        .into());
     }
     let (mut length, mut mask) = (into.len(), 0);
     sync(|| {
         let bytes = into.as_mut_ptr().cast();
         // SAFETY: the rank was checked; the library writes at most `length` bytes.
         let read = unsafe {
-            H5Dread_chunk2(dataset.id(), p::H5P_DEFAULT, origin.as_ptr(), &mut mask, bytes, &mut length)
+            H5Dread_chunk2(
+                dataset.id(),
+                p::H5P_DEFAULT,
+                origin.as_ptr(),
+                &mut mask,
+                bytes,
+                &mut length,
+            )
         };
         hdf5::h5check(read)
     })?;
-    Ok(RawChunk { length: length as u64, mask })
+    Ok(RawChunk {
+        length: length as u64,
+        mask,
+    })
 }

@@ -1,5 +1,6 @@
-//! Reads a dataset's creation properties: its filters, raw files and virtual sources. The library makes the list of them
-//! anew whenever it is asked for, which takes long: each opening asks once or twice.
+//! Reads a dataset's creation properties: its filters, raw files and virtual sources. The library
+//! makes the list of them anew whenever it is asked for, which takes long: each opening asks once
+//! or twice.
 
 use std::ffi::{CStr, c_char};
 
@@ -36,15 +37,17 @@ pub(in crate::volume::hdf5) fn filters(creation: &DatasetCreate) -> Result<Vec<F
     sync(|| {
         // SAFETY: plain call on an open identifier.
         let count = unsafe { hdf5::h5check(p::H5Pget_nfilters(creation.id()))? };
-        (0..count as u32).map(|index| filter(creation, index)).collect()
+        (0..count as u32)
+            .map(|index| filter(creation, index))
+            .collect()
     })
 }
 
 fn filter(creation: &DatasetCreate, index: u32) -> Result<FilterSpec> {
     let (mut values, mut name) = ([0u32; 64], [0 as c_char; 128]);
     let (mut count, mut flags, mut config) = (values.len(), 0, 0);
-    // SAFETY: the lengths are those of the buffers; the library may report a larger count but does not write beyond
-    // them.
+    // SAFETY: the lengths are those of the buffers; the library may report a larger count but does
+    // not write beyond them.
     unsafe {
         let id = hdf5::h5check(p::H5Pget_filter2(
             creation.id(),
@@ -76,15 +79,19 @@ pub(in crate::volume::hdf5) fn edge_chunks_are_plain(creation: &DatasetCreate) -
     Ok(options & DONT_FILTER_PARTIAL_CHUNKS != 0)
 }
 
-/// The value of elements that were never written, as one voxel of type `voxel` in native byte order. Zero if the dataset
-/// has none, or is never filled: the same as voltile shows.
-pub(in crate::volume::hdf5) fn fill_value(creation: &DatasetCreate, voxel: VoxelType) -> Result<Vec<u8>> {
+/// The value of elements that were never written, as one voxel of type `voxel` in native byte
+/// order. Zero if the dataset has none, or is never filled: the same as voltile shows.
+pub(in crate::volume::hdf5) fn fill_value(
+    creation: &DatasetCreate,
+    voxel: VoxelType,
+) -> Result<Vec<u8>> {
     let memory_type = native(voxel)?;
     let mut value = vec![0; memory_type.size()];
     let mut status = H5D_fill_value_t::H5D_FILL_VALUE_ERROR;
     let mut time = H5D_fill_time_t::H5D_FILL_TIME_ERROR;
     sync(|| {
-        // SAFETY: the buffer has the size of one element of the requested type; the others are ours.
+        // SAFETY: the buffer has the size of one element of the requested type; the others are
+        // ours.
         unsafe {
             hdf5::h5check(p::H5Pfill_value_defined(creation.id(), &mut status))?;
             hdf5::h5check(p::H5Pget_fill_time(creation.id(), &mut time))?;
@@ -114,7 +121,9 @@ pub(in crate::volume::hdf5) fn raw_files(creation: &DatasetCreate) -> Result<Vec
     sync(|| {
         // SAFETY: plain call on an open identifier.
         let count = unsafe { hdf5::h5check(p::H5Pget_external_count(creation.id()))? };
-        (0..count as u32).map(|index| raw_file(creation, index)).collect()
+        (0..count as u32)
+            .map(|index| raw_file(creation, index))
+            .collect()
     })
 }
 
@@ -154,7 +163,9 @@ pub(in crate::volume::hdf5) struct VirtualSource {
 }
 
 /// The sources of a virtual dataset.
-pub(in crate::volume::hdf5) fn virtual_sources(creation: &DatasetCreate) -> Result<Vec<VirtualSource>> {
+pub(in crate::volume::hdf5) fn virtual_sources(
+    creation: &DatasetCreate,
+) -> Result<Vec<VirtualSource>> {
     sync(|| {
         let mut count = 0;
         // SAFETY: `count` is ours; only called for virtual datasets.
@@ -172,7 +183,8 @@ pub(in crate::volume::hdf5) fn virtual_sources(creation: &DatasetCreate) -> Resu
 
 /// The part of a virtual dataset that its source of this number holds.
 fn virtual_place(creation: &DatasetCreate, index: usize) -> Result<Option<Vec<Stripes>>> {
-    // SAFETY: plain call; only called for virtual datasets, with the number of one of their sources.
+    // SAFETY: plain call; only called for virtual datasets, with the number of one of their
+    // sources.
     let space = Id::new(unsafe { p::H5Pget_virtual_vspace(creation.id(), index) })?;
     let mut start = [0; MAX_RANK];
     let mut stride = [0; MAX_RANK];
@@ -207,7 +219,8 @@ fn virtual_place(creation: &DatasetCreate, index: usize) -> Result<Option<Vec<St
 type VirtualName = unsafe extern "C" fn(hid_t, usize, *mut c_char, usize) -> isize;
 
 fn virtual_name(creation: &DatasetCreate, index: usize, get: VirtualName) -> Result<String> {
-    // SAFETY: the first call returns the length; the buffer has one more byte, for the terminating zero.
+    // SAFETY: the first call returns the length; the buffer has one more byte, for the terminating
+    // zero.
     unsafe {
         let length = hdf5::h5check(get(creation.id(), index, std::ptr::null_mut(), 0))? as usize;
         if length > LONGEST_NAME {

@@ -1,11 +1,14 @@
-//! A virtual file driver (VFD) for libhdf5, through which the library reads files and opens only admitted ones.
+//! A virtual file driver (VFD) for libhdf5, through which the library reads files and opens only
+//! admitted ones.
 //!
-//! The library's default driver opens files by name, shares cached metadata between opens of one inode even if its
-//! contents have changed, and returns zeros beyond the end of a file. This one reads through [`FileBytes`], which fails
-//! if the file has changed since it was opened; opens only files admitted by an [`Admission`]; treats two states of a
-//! file as two files; and fails if voxels lie beyond the end.
+//! The library's default driver opens files by name, shares cached metadata between opens of one
+//! inode even if its contents have changed, and returns zeros beyond the end of a file. This one
+//! reads through [`FileBytes`], which fails if the file has changed since it was opened; opens only
+//! files admitted by an [`Admission`]; treats two states of a file as two files; and fails if
+//! voxels lie beyond the end.
 //!
-//! `H5FD_class_t` is declared here as in `H5FDdevelop.h` of HDF5 2.2, because `hdf5-metno-sys` has an older version.
+//! `H5FD_class_t` is declared here as in `H5FDdevelop.h` of HDF5 2.2, because `hdf5-metno-sys` has
+//! an older version.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -35,8 +38,9 @@ const UNDEFINED: haddr_t = haddr_t::MAX;
 const CLOSE_WEAK: c_int = 1;
 /// `H5FD_MEM_DRAW`: voxels, as opposed to metadata.
 const RAW_DATA: c_int = 3;
-/// `H5FD_FEAT_AGGREGATE_METADATA`, `ACCUMULATE_METADATA`, `SUPPORTS_SWMR_IO` and `DEFAULT_VFD_COMPATIBLE`. Without
-/// `DATA_SIEVE`, which reads more than requested, possibly beyond the end of a truncated file.
+/// `H5FD_FEAT_AGGREGATE_METADATA`, `ACCUMULATE_METADATA`, `SUPPORTS_SWMR_IO` and
+/// `DEFAULT_VFD_COMPATIBLE`. Without `DATA_SIEVE`, which reads more than requested, possibly beyond
+/// the end of a truncated file.
 const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x1000 | 0x8000;
 /// `H5FD_FLMAP_DICHOTOMY`.
 const FREE_LISTS: [c_int; 7] = [1, 1, 1, 3, 3, 1, 1];
@@ -71,7 +75,8 @@ struct DriverFile {
 /// A callback that this driver does not implement.
 type Absent = Option<extern "C" fn()>;
 
-/// `H5FD_class_t`. Absent callbacks have an arbitrary type, because all function pointers have the same size.
+/// `H5FD_class_t`. Absent callbacks have an arbitrary type, because all function pointers have the
+/// same size.
 #[repr(C)]
 struct Class {
     version: c_uint,
@@ -101,9 +106,19 @@ struct Class {
     set_eoa: Option<unsafe extern "C" fn(*mut PublicFile, c_int, haddr_t) -> herr_t>,
     get_eof: Option<unsafe extern "C" fn(*const PublicFile, c_int) -> haddr_t>,
     get_handle: Absent,
-    read: Option<unsafe extern "C" fn(*mut PublicFile, c_int, hid_t, haddr_t, usize, *mut c_void) -> herr_t>,
-    write:
-        Option<unsafe extern "C" fn(*mut PublicFile, c_int, hid_t, haddr_t, usize, *const c_void) -> herr_t>,
+    read: Option<
+        unsafe extern "C" fn(*mut PublicFile, c_int, hid_t, haddr_t, usize, *mut c_void) -> herr_t,
+    >,
+    write: Option<
+        unsafe extern "C" fn(
+            *mut PublicFile,
+            c_int,
+            hid_t,
+            haddr_t,
+            usize,
+            *const c_void,
+        ) -> herr_t,
+    >,
     read_vector: Absent,
     write_vector: Absent,
     read_selection: Absent,
@@ -122,17 +137,22 @@ unsafe extern "C" {
     fn H5FDregister(class: *const Class) -> hid_t;
 }
 
-/// Sets our driver and an admission in a file access property list. The caller holds the library's lock.
+/// Sets our driver and an admission in a file access property list. The caller holds the library's
+/// lock.
 pub(super) fn use_for(access: &Id, admission: &Admission) -> Result<()> {
     let (driver, number) = (driver()?, admission.number());
     // SAFETY: the library copies `fapl_size` bytes, the size of the number.
-    hdf5::h5check(unsafe { H5Pset_driver(access.0, driver, ptr::from_ref(&number).cast()) }).map(|_| ())
+    hdf5::h5check(unsafe { H5Pset_driver(access.0, driver, ptr::from_ref(&number).cast()) })
+        .map(|_| ())
 }
 
 /// The driver's identifier; registered on first use and never unregistered.
 fn driver() -> Result<hid_t> {
     static DRIVER: OnceLock<std::result::Result<hid_t, String>> = OnceLock::new();
-    DRIVER.get_or_init(|| register().map_err(|e| e.to_string())).clone().map_err(Into::into)
+    DRIVER
+        .get_or_init(|| register().map_err(|e| e.to_string()))
+        .clone()
+        .map_err(Into::into)
 }
 
 fn register() -> Result<hid_t> {
@@ -194,7 +214,10 @@ fn register() -> Result<hid_t> {
 
 /// Runs the body of a callback; a panic must not unwind into C.
 fn guarded<T>(failed: T, work: impl FnOnce() -> Option<T>) -> T {
-    catch_unwind(AssertUnwindSafe(work)).ok().flatten().unwrap_or(failed)
+    catch_unwind(AssertUnwindSafe(work))
+        .ok()
+        .flatten()
+        .unwrap_or(failed)
 }
 
 /// # Safety
@@ -204,7 +227,8 @@ unsafe fn file_of<'a>(file: *const PublicFile) -> &'a DriverFile {
     unsafe { &*file.cast::<DriverFile>() }
 }
 
-/// The driver information with which the library opens further files: the admission's number, in memory that it frees.
+/// The driver information with which the library opens further files: the admission's number, in
+/// memory that it frees.
 unsafe extern "C" fn fapl_get(file: *mut PublicFile) -> *mut c_void {
     // SAFETY: the library passes an open file of this driver.
     let number = unsafe { file_of(file) }.admission;
@@ -217,17 +241,25 @@ unsafe extern "C" fn fapl_get(file: *mut PublicFile) -> *mut c_void {
     memory
 }
 
-unsafe extern "C" fn open(name: *const c_char, flags: c_uint, fapl: hid_t, _: haddr_t) -> *mut PublicFile {
+unsafe extern "C" fn open(
+    name: *const c_char,
+    flags: c_uint,
+    fapl: hid_t,
+    _: haddr_t,
+) -> *mut PublicFile {
     const WRITING: c_uint = 0x1 | 0x2 | 0x4 | 0x10; // H5F_ACC_RDWR, TRUNC, EXCL, CREAT
     guarded(ptr::null_mut(), || {
         if flags & WRITING != 0 {
             return None;
         }
-        // SAFETY: the property list has our driver, whose information is the number of an admission.
+        // SAFETY: the property list has our driver, whose information is the number of an
+        // admission.
         let number = unsafe { H5Pget_driver_info(fapl).cast::<u64>().as_ref() }?;
         // SAFETY: the library passes a zero-terminated name.
         let name = unsafe { CStr::from_ptr(name) };
-        let bytes = Admission::numbered(*number)?.open(Path::new(OsStr::from_bytes(name.to_bytes()))).ok()?;
+        let bytes = Admission::numbered(*number)?
+            .open(Path::new(OsStr::from_bytes(name.to_bytes())))
+            .ok()?;
         let public = PublicFile {
             driver_id: 0,
             class: ptr::null(),
@@ -240,7 +272,12 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, fapl: hid_t, _: ha
             alignment: 0,
             paged_aggregation: false,
         };
-        let file = DriverFile { public, admission: *number, bytes, end_of_allocation: 0 };
+        let file = DriverFile {
+            public,
+            admission: *number,
+            bytes,
+            end_of_allocation: 0,
+        };
         Some(Box::into_raw(Box::new(file)).cast())
     })
 }
@@ -251,8 +288,8 @@ unsafe extern "C" fn close(file: *mut PublicFile) -> herr_t {
     0
 }
 
-/// Orders files. The library shares metadata between equal ones: the same state of the same file, opened under the same
-/// admission. So a virtual dataset whose sources have changed is not shared.
+/// Orders files. The library shares metadata between equal ones: the same state of the same file,
+/// opened under the same admission. So a virtual dataset whose sources have changed is not shared.
 unsafe extern "C" fn compare(one: *const PublicFile, other: *const PublicFile) -> c_int {
     // SAFETY: the library passes open files of this driver.
     let (one, other) = unsafe { (file_of(one), file_of(other)) };
@@ -279,8 +316,9 @@ unsafe extern "C" fn set_eoa(file: *mut PublicFile, _: c_int, address: haddr_t) 
     0
 }
 
-/// The library asks for the end of the file with the kind `H5FD_MEM_DEFAULT` only to refuse a file that is shorter than
-/// its superblock says. Such a file is served as far as it reaches; `read` fails beyond its end.
+/// The library asks for the end of the file with the kind `H5FD_MEM_DEFAULT` only to refuse a file
+/// that is shorter than its superblock says. Such a file is served as far as it reaches; `read`
+/// fails beyond its end.
 unsafe extern "C" fn get_eof(file: *const PublicFile, kind: c_int) -> haddr_t {
     const DEFAULT: c_int = 0; // H5FD_MEM_DEFAULT
     if kind == DEFAULT {
@@ -302,13 +340,20 @@ unsafe extern "C" fn read(
     if size == 0 {
         return 0;
     }
-    if address == UNDEFINED || address.checked_add(size as u64).is_none_or(|end| end > MAX_ADDRESS) {
+    if address == UNDEFINED
+        || address
+            .checked_add(size as u64)
+            .is_none_or(|end| end > MAX_ADDRESS)
+    {
         return FAIL;
     }
     // SAFETY: the library passes an open file of this driver, and a buffer of `size` bytes.
     let (bytes, into) = unsafe {
         ptr::write_bytes(into.cast::<u8>(), 0, size);
-        (&file_of(file).bytes, std::slice::from_raw_parts_mut(into.cast::<u8>(), size))
+        (
+            &file_of(file).bytes,
+            std::slice::from_raw_parts_mut(into.cast::<u8>(), size),
+        )
     };
     guarded(FAIL, || {
         let read = bytes.read_at(into, address).ok()?;
@@ -328,8 +373,8 @@ unsafe extern "C" fn write(
     FAIL
 }
 
-/// Does nothing, but must exist: the library checks the superblock's write-access flags only for drivers with a lock
-/// callback. Without it, it would open a file whose metadata is being written.
+/// Does nothing, but must exist: the library checks the superblock's write-access flags only for
+/// drivers with a lock callback. Without it, it would open a file whose metadata is being written.
 unsafe extern "C" fn lock(_: *mut PublicFile, _: bool) -> herr_t {
     0
 }

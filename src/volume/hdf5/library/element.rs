@@ -14,13 +14,15 @@ use crate::volume::hdf5::significant::SignificantBits;
 pub struct StoredType {
     /// The voxel type as which the elements are read.
     pub voxel: VoxelType,
-    /// Whether elements can be converted without the library: sizes of 1, 2, 4 or 8 bytes, IEEE floats.
+    /// Whether elements can be converted without the library: sizes of 1, 2, 4 or 8 bytes, IEEE
+    /// floats.
     pub plain: bool,
     /// The significant bits of an integer, if not all are.
     pub significant: Option<SignificantBits>,
     /// Whether the byte order is big-endian.
     pub big_endian: bool,
-    /// The names of the real and the imaginary part of complex numbers, which are two floats of the type `voxel`.
+    /// The names of the real and the imaginary part of complex numbers, which are two floats of the
+    /// type `voxel`.
     pub complex: Option<&'static [&'static str; 2]>,
 }
 
@@ -47,9 +49,10 @@ pub(in crate::volume::hdf5) fn stored_type(dataset: &Dataset) -> Result<Option<S
                 let base = Id::new(unsafe { t::H5Tget_super(own.0) })?;
                 let bool_like = is_bool(&own);
                 Ok(integer_type(&base).map(|stored| match stored.voxel {
-                    VoxelType::I8 | VoxelType::U8 if bool_like => {
-                        StoredType { voxel: VoxelType::Bool, ..stored }
-                    }
+                    VoxelType::I8 | VoxelType::U8 if bool_like => StoredType {
+                        voxel: VoxelType::Bool,
+                        ..stored
+                    },
                     _ => stored,
                 }))
             }
@@ -59,13 +62,18 @@ pub(in crate::volume::hdf5) fn stored_type(dataset: &Dataset) -> Result<Option<S
     })
 }
 
-/// The type of a compound of two floats, one after the other, whose names are those of a complex number.
+/// The type of a compound of two floats, one after the other, whose names are those of a complex
+/// number.
 fn complex_type(own: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain calls on an open compound type.
     let (count, size) = unsafe { (t::H5Tget_nmembers(own.0), t::H5Tget_size(own.0)) };
     let names = [member_name(own, 0), member_name(own, 1)];
-    let known = COMPLEX.iter().find(|known| names.iter().flatten().eq(*known));
-    let Some(known) = known.filter(|_| count == 2) else { return Ok(None) };
+    let known = COMPLEX
+        .iter()
+        .find(|known| names.iter().flatten().eq(*known));
+    let Some(known) = known.filter(|_| count == 2) else {
+        return Ok(None);
+    };
     // SAFETY: as above; there are two members.
     let (parts, second) = unsafe {
         let part = |index| Id::new(t::H5Tget_member_type(own.0, index));
@@ -82,7 +90,10 @@ fn complex_type(own: &Id) -> Result<Option<StoredType>> {
         real.plain && real.voxel != VoxelType::F16 && (second, size) == (width, 2 * width)
     };
     let stored = real.filter(|real| imaginary == Some(*real) && is_packed(real));
-    Ok(stored.map(|real| StoredType { complex: Some(known), ..real }))
+    Ok(stored.map(|real| StoredType {
+        complex: Some(known),
+        ..real
+    }))
 }
 
 /// The layout of a number: (size in bytes, significant bits if not all are, whether big-endian).
@@ -90,11 +101,24 @@ fn number_layout(own: &Id, signed: bool) -> (usize, Option<SignificantBits>, boo
     // SAFETY: plain calls on an open atomic type.
     let (size, precision, offset, order) = unsafe {
         let (size, precision) = (t::H5Tget_size(own.0), t::H5Tget_precision(own.0));
-        (size, precision, t::H5Tget_offset(own.0), t::H5Tget_order(own.0))
+        (
+            size,
+            precision,
+            t::H5Tget_offset(own.0),
+            t::H5Tget_order(own.0),
+        )
     };
     let part = precision != size * 8 || offset != 0;
-    let bits = SignificantBits { precision: precision as u32, offset: offset as u32, signed };
-    (size, part.then_some(bits), order == t::H5T_order_t::H5T_ORDER_BE)
+    let bits = SignificantBits {
+        precision: precision as u32,
+        offset: offset as u32,
+        signed,
+    };
+    (
+        size,
+        part.then_some(bits),
+        order == t::H5T_order_t::H5T_ORDER_BE,
+    )
 }
 
 fn integer_type(own: &Id) -> Option<StoredType> {
@@ -113,12 +137,19 @@ fn integer_type(own: &Id) -> Option<StoredType> {
         _ => return None,
     };
     let plain = matches!(size, 1 | 2 | 4 | 8);
-    Some(StoredType { voxel, plain, significant, big_endian, complex: None })
+    Some(StoredType {
+        voxel,
+        plain,
+        significant,
+        big_endian,
+        complex: None,
+    })
 }
 
 fn float_type(own: &Id) -> Option<StoredType> {
     let (size, part, big_endian) = number_layout(own, true);
-    let (mut sign, mut exponent, mut exponent_bits, mut mantissa, mut mantissa_bits) = (0, 0, 0, 0, 0);
+    let (mut sign, mut exponent, mut exponent_bits, mut mantissa, mut mantissa_bits) =
+        (0, 0, 0, 0, 0);
     // SAFETY: plain calls on an open floating point type.
     let (fields, bias) = unsafe {
         t::H5Tget_fields(
@@ -129,7 +160,10 @@ fn float_type(own: &Id) -> Option<StoredType> {
             &mut mantissa,
             &mut mantissa_bits,
         );
-        ((sign, exponent, exponent_bits, mantissa, mantissa_bits), t::H5Tget_ebias(own.0))
+        (
+            (sign, exponent, exponent_bits, mantissa, mantissa_bits),
+            t::H5Tget_ebias(own.0),
+        )
     };
     let (voxel, ieee) = match size {
         2 => (VoxelType::F16, ((15, 10, 5, 0, 10), 15)),
@@ -139,8 +173,18 @@ fn float_type(own: &Id) -> Option<StoredType> {
     };
     let plain = part.is_none() && (fields, bias) == ieee;
     // The library converts other 16-bit float formats to 32 bits.
-    let voxel = if voxel == VoxelType::F16 && !plain { VoxelType::F32 } else { voxel };
-    Some(StoredType { voxel, plain, significant: None, big_endian, complex: None })
+    let voxel = if voxel == VoxelType::F16 && !plain {
+        VoxelType::F32
+    } else {
+        voxel
+    };
+    Some(StoredType {
+        voxel,
+        plain,
+        significant: None,
+        big_endian,
+        complex: None,
+    })
 }
 
 /// Whether an enumeration is a boolean as stored by h5py and the `hdf5` crate: FALSE and TRUE.
@@ -153,7 +197,8 @@ fn is_bool(own: &Id) -> bool {
 
 /// The name of a member of an enumeration or a compound.
 fn member_name(own: &Id, index: u32) -> Option<String> {
-    // SAFETY: the library allocates the zero-terminated name, which is checked for null and freed by the library.
+    // SAFETY: the library allocates the zero-terminated name, which is checked for null and freed
+    // by the library.
     unsafe {
         let name = t::H5Tget_member_name(own.0, index);
         if name.is_null() {

@@ -1,5 +1,5 @@
-//! Lets the library decode chunks with filters that it does not have: it reads virtual datasets, and chunks too large for the
-//! chunk cache, by itself.
+//! Lets the library decode chunks with filters that it does not have: it reads virtual datasets,
+//! and chunks too large for the chunk cache, by itself.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::panic::catch_unwind;
@@ -34,12 +34,13 @@ pub(in super::super) fn register<F: ForeignFilter>() -> Result<()> {
     sync(|| unsafe { hdf5::h5check(H5Zregister((&raw const class).cast())) }).map(drop)
 }
 
-/// A filter function as the library calls it, with its lock held: replaces the stored bytes in `buffer` with the decoded ones.
-/// Returns their number, or 0 if they cannot be decoded.
+/// A filter function as the library calls it, with its lock held: replaces the stored bytes in
+/// `buffer` with the decoded ones. Returns their number, or 0 if they cannot be decoded.
 ///
 /// # Safety
 ///
-/// `parameters` has `count` elements, `buffer` was allocated by the library and has `length` bytes, and `size` can be written.
+/// `parameters` has `count` elements, `buffer` was allocated by the library and has `length` bytes,
+/// and `size` can be written.
 unsafe extern "C" fn call<F: ForeignFilter>(
     flags: c_uint,
     count: usize,
@@ -59,8 +60,11 @@ unsafe extern "C" fn call<F: ForeignFilter>(
     // SAFETY: guaranteed by the caller; the slice is not used after the buffer is freed.
     let stored = unsafe { slice::from_raw_parts((*buffer).cast::<u8>(), length) };
     // The library's own frames cannot be unwound.
-    let Ok(Some(decoded)) = catch_unwind(|| F::decode(parameters, stored)) else { return 0 };
-    // SAFETY: the new memory is as long as what is copied into it, and the library owns and frees it from now on.
+    let Ok(Some(decoded)) = catch_unwind(|| F::decode(parameters, stored)) else {
+        return 0;
+    };
+    // SAFETY: the new memory is as long as what is copied into it, and the library owns and frees
+    // it from now on.
     unsafe {
         let own = H5allocate_memory(decoded.len(), 0);
         if own.is_null() {

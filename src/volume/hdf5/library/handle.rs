@@ -30,16 +30,19 @@ pub(super) fn c_name(name: &str) -> Result<CString> {
     CString::new(name).map_err(|_| format!("the name {name:?} holds a zero byte").into())
 }
 
-/// Copies the name of a file or object. Invalid UTF-8 is an error: a lossy conversion could name another file than the
-/// library would open.
+/// Copies the name of a file or object. Invalid UTF-8 is an error: a lossy conversion could name
+/// another file than the library would open.
 ///
 /// # Safety
 ///
-/// The pointer is not null and points to a zero-terminated string, which is not changed or freed during the call.
+/// The pointer is not null and points to a zero-terminated string, which is not changed or freed
+/// during the call.
 pub(super) unsafe fn text(pointer: *const c_char) -> Result<String> {
     // SAFETY: guaranteed by the caller.
     let name = unsafe { CStr::from_ptr(pointer) };
-    name.to_str().map(str::to_owned).map_err(|_| format!("the name {name:?} is not UTF-8").into())
+    name.to_str()
+        .map(str::to_owned)
+        .map_err(|_| format!("the name {name:?} is not UTF-8").into())
 }
 
 /// The library's type for voxels in memory.

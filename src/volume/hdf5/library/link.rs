@@ -3,7 +3,9 @@
 use std::ffi::CStr;
 
 use hdf5::{Group, Result, sync::sync};
-use hdf5_sys::h5l::{H5L_info2_t, H5L_type_t, H5Lexists, H5Lget_info2, H5Lget_val, H5Lunpack_elink_val};
+use hdf5_sys::h5l::{
+    H5L_info2_t, H5L_type_t, H5Lexists, H5Lget_info2, H5Lget_val, H5Lunpack_elink_val,
+};
 use hdf5_sys::h5p as p;
 
 use super::handle::{LONGEST_NAME, c_name, text};
@@ -38,9 +40,16 @@ pub(in crate::volume::hdf5) fn link(group: &Group, name: &str) -> Result<Link> {
             return Ok(Link::Missing);
         }
         // SAFETY: as above.
-        unsafe { hdf5::h5check(H5Lget_info2(group.id(), c.as_ptr(), &mut info, p::H5P_DEFAULT))? };
-        // Read as a number, because files may contain user-defined link types that the Rust enum lacks.
-        // SAFETY: the enum has the size of the number that the library wrote.
+        unsafe {
+            hdf5::h5check(H5Lget_info2(
+                group.id(),
+                c.as_ptr(),
+                &mut info,
+                p::H5P_DEFAULT,
+            ))?
+        };
+        // Read as a number, because files may contain user-defined link types that the Rust enum
+        // lacks. SAFETY: the enum has the size of the number that the library wrote.
         let kind = unsafe { std::ptr::addr_of!(info.type_).cast::<i32>().read() };
         match kind {
             HARD => Ok(Link::Hard),
@@ -60,26 +69,46 @@ fn link_value(group: &Group, name: &CStr, mut info: H5L_info2_t) -> Result<Vec<u
     let mut value = vec![0u8; size + 1];
     // SAFETY: the buffer has room for `size` bytes and a terminating zero.
     unsafe {
-        hdf5::h5check(H5Lget_val(group.id(), name.as_ptr(), value.as_mut_ptr().cast(), size, p::H5P_DEFAULT))?
+        hdf5::h5check(H5Lget_val(
+            group.id(),
+            name.as_ptr(),
+            value.as_mut_ptr().cast(),
+            size,
+            p::H5P_DEFAULT,
+        ))?
     };
     Ok(value)
 }
 
 fn until_zero(bytes: &[u8]) -> Result<String> {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
     let name = str::from_utf8(&bytes[..end]);
-    name.map(str::to_owned).map_err(|_| "the target of a soft link is not UTF-8".into())
+    name.map(str::to_owned)
+        .map_err(|_| "the target of a soft link is not UTF-8".into())
 }
 
 fn external(value: &[u8]) -> Result<Link> {
     let (mut flags, mut file, mut path) = (0, std::ptr::null(), std::ptr::null());
-    // SAFETY: the value is zero-terminated and outlives the call; the returned pointers are checked, and point into it.
+    // SAFETY: the value is zero-terminated and outlives the call; the returned pointers are
+    // checked, and point into it.
     unsafe {
         let size = value.len() - 1;
-        hdf5::h5check(H5Lunpack_elink_val(value.as_ptr().cast(), size, &mut flags, &mut file, &mut path))?;
+        hdf5::h5check(H5Lunpack_elink_val(
+            value.as_ptr().cast(),
+            size,
+            &mut flags,
+            &mut file,
+            &mut path,
+        ))?;
         if file.is_null() || path.is_null() {
             return Err("an external link without a target".into());
         }
-        Ok(Link::External { file: text(file)?, path: text(path)? })
+        Ok(Link::External {
+            file: text(file)?,
+            path: text(path)?,
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! Strings of variable length: the library allocates them while it reads, from memory that is limited here.
+//! Strings of variable length: the library allocates them while it reads, from memory that is
+//! limited here.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -16,8 +17,8 @@ struct Arena {
     strings: Vec<Box<[u8]>>,
 }
 
-/// Reads the strings of `count` elements of a dataset of one axis, which take at most `most` bytes, as elements of the type
-/// `memory`.
+/// Reads the strings of `count` elements of a dataset of one axis, which take at most `most` bytes,
+/// as elements of the type `memory`.
 pub(in crate::volume::hdf5) fn read_strings(
     dataset: &Dataset,
     memory: &Datatype,
@@ -28,15 +29,32 @@ pub(in crate::volume::hdf5) fn read_strings(
     if memory.size() != size_of::<*const c_char>() || dataset.ndim() != 1 {
         return Err("it is not a list of strings".into());
     }
-    let mut arena = Arena { left: most, strings: Vec::new() };
+    let mut arena = Arena {
+        left: most,
+        strings: Vec::new(),
+    };
     let mut pointers: Vec<*const c_char> = vec![ptr::null(); count as usize];
     sync(|| {
-        // SAFETY: the arena outlives the read and is used by `allocate` only; there is a pointer for each element.
+        // SAFETY: the arena outlives the read and is used by `allocate` only; there is a pointer
+        // for each element.
         unsafe {
             let transfer = Id::new(p::H5Pcreate(*globals::H5P_DATASET_XFER))?;
             let info: *mut c_void = (&raw mut arena).cast();
-            hdf5::h5check(p::H5Pset_vlen_mem_manager(transfer.0, Some(allocate), info, Some(release), info))?;
-            read_into(dataset, memory, &[start], &[count], transfer.0, pointers.as_mut_ptr().cast())
+            hdf5::h5check(p::H5Pset_vlen_mem_manager(
+                transfer.0,
+                Some(allocate),
+                info,
+                Some(release),
+                info,
+            ))?;
+            read_into(
+                dataset,
+                memory,
+                &[start],
+                &[count],
+                transfer.0,
+                pointers.as_mut_ptr().cast(),
+            )
         }
     })
     .map_err(|error| format!("{error} (texts may take {} MiB at once)", most >> 20))?;
@@ -59,7 +77,9 @@ unsafe extern "C" fn allocate(size: usize, arena: *mut c_void) -> *mut c_void {
     // SAFETY: guaranteed by the caller.
     let arena = unsafe { &mut *arena.cast::<Arena>() };
     let taken = size.saturating_add(size_of::<Box<[u8]>>());
-    let Some(left) = arena.left.checked_sub(taken) else { return ptr::null_mut() };
+    let Some(left) = arena.left.checked_sub(taken) else {
+        return ptr::null_mut();
+    };
     arena.left = left;
     let mut string = vec![0; size + 1].into_boxed_slice();
     let start = string.as_mut_ptr();

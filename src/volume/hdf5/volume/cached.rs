@@ -1,9 +1,9 @@
 //! Collects cached chunks, so that voxels are copied from several at a time.
 //!
-//! A cached chunk is usually no longer in the processor's caches, nor its pages in the TLB, and copying from chunks
-//! one by one waits for each miss. Reading the start of every wanted row of several chunks first, with no other work
-//! in between, overlaps the misses. If many rows of a chunk are wanted it is copied from at once: it may just have
-//! been decoded.
+//! A cached chunk is usually no longer in the processor's caches, nor its pages in the TLB, and
+//! copying from chunks one by one waits for each miss. Reading the start of every wanted row of
+//! several chunks first, with no other work in between, overlaps the misses. If many rows of a
+//! chunk are wanted it is copied from at once: it may just have been decoded.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use crate::volume::hdf5::chunks::Chunk;
 use crate::volume::hdf5::grid::{Part, Position};
 use crate::volume::scatter::Sieve;
 
-/// Chunks are collected until they exceed this size in bytes, then copied from. They stay in memory until then, even if
-/// the cache evicts them.
+/// Chunks are collected until they exceed this size in bytes, then copied from. They stay in memory
+/// until then, even if the cache evicts them.
 const MAX_BYTES: usize = 2 << 20;
-/// With more wanted rows in a chunk than this, the copy takes so long that touching them first gains nothing.
+/// With more wanted rows in a chunk than this, the copy takes so long that touching them first
+/// gains nothing.
 const MAX_ROWS: u64 = 128;
 
 /// A chunk that contains wanted voxels.

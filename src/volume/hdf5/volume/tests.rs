@@ -10,7 +10,11 @@ use super::*;
 use crate::metrics::Metrics;
 use crate::volume::hdf5::{LinkPolicy, Opener};
 
-const SIZE: Xyz<u64> = Xyz { x: 41, y: 33, z: 19 };
+const SIZE: Xyz<u64> = Xyz {
+    x: 41,
+    y: 33,
+    z: 19,
+};
 
 fn value(at: Xyz<u64>) -> u16 {
     (at.x + 50 * at.y + 2000 * at.z) as u16
@@ -25,12 +29,27 @@ fn write(path: &Path) {
     new().create("contiguous").unwrap();
     new().chunk((4, 8, 16)).create("unfiltered").unwrap();
     new().chunk((4, 8, 16)).deflate(1).create("gzip").unwrap();
-    new().chunk((19, 33, 41)).deflate(1).create("large").unwrap();
+    new()
+        .chunk((19, 33, 41))
+        .deflate(1)
+        .create("large")
+        .unwrap();
     // One with axes z, x, y; and one that was never written.
-    let turned = data.permuted_axes([0, 2, 1]).as_standard_layout().to_owned();
-    let turned = file.new_dataset_builder().chunk((4, 16, 8)).with_data(&turned);
+    let turned = data
+        .permuted_axes([0, 2, 1])
+        .as_standard_layout()
+        .to_owned();
+    let turned = file
+        .new_dataset_builder()
+        .chunk((4, 16, 8))
+        .with_data(&turned);
     turned.deflate(1).create("turned").unwrap();
-    file.new_dataset::<u16>().shape(shape).chunk((4, 8, 16)).deflate(1).create("never").unwrap();
+    file.new_dataset::<u16>()
+        .shape(shape)
+        .chunk((4, 8, 16))
+        .deflate(1)
+        .create("never")
+        .unwrap();
 }
 
 fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
@@ -38,8 +57,18 @@ fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
 }
 
 fn opener(budget: usize, growing: Option<bool>) -> Opener {
-    let chunks = ChunkStore::new(budget, Metrics::default(), crate::flow::activity::Activity::default());
-    Opener { files: Arc::default(), chunks, policy: LinkPolicy::BelowTheFile, growing, access: None }
+    let chunks = ChunkStore::new(
+        budget,
+        Metrics::default(),
+        crate::flow::activity::Activity::default(),
+    );
+    Opener {
+        files: Arc::default(),
+        chunks,
+        policy: LinkPolicy::BelowTheFile,
+        growing,
+        access: None,
+    }
 }
 
 fn volume_of(opener: &Opener, path: &Path, name: &str) -> Hdf5Volume {
@@ -53,7 +82,11 @@ fn volume_of(opener: &Opener, path: &Path, name: &str) -> Hdf5Volume {
         part: None,
         repeat: Xyz::all(1),
     };
-    opener.open(&path.into()).unwrap().volume(name, &view).unwrap()
+    opener
+        .open(&path.into())
+        .unwrap()
+        .volume(name, &view)
+        .unwrap()
 }
 
 /// The values at every `step`-th position of a region.
@@ -62,7 +95,9 @@ fn picked(region: &Region, step: Xyz<u64>, value: impl Fn(Xyz<u64>) -> u16) -> S
     let mut all = Vec::new();
     for z in along(region.start.z, region.size.z, step.z) {
         for y in along(region.start.y, region.size.y, step.y) {
-            all.extend(along(region.start.x, region.size.x, step.x).map(|x| value(Xyz::new(x, y, z))));
+            all.extend(
+                along(region.start.x, region.size.x, step.x).map(|x| value(Xyz::new(x, y, z))),
+            );
         }
     }
     Samples::U16(all)
@@ -107,7 +142,10 @@ proptest! {
 
 /// A plane of a volume whose voxels should be `value`; `None` if the file has changed.
 fn plane_is(volume: &Hdf5Volume, z: u64, value: u16) -> Option<bool> {
-    let region = Region { start: Xyz { z, ..Xyz::all(0) }, size: Xyz { z: 1, ..SIZE } };
+    let region = Region {
+        start: Xyz { z, ..Xyz::all(0) },
+        size: Xyz { z: 1, ..SIZE },
+    };
     let mut into = Samples::default();
     match volume.read(&ReadRequest::new(0, region), &mut into) {
         Ok(()) => Some(into == Samples::U16(vec![value; (SIZE.x * SIZE.y) as usize])),
@@ -120,7 +158,8 @@ fn plane_is(volume: &Hdf5Volume, z: u64, value: u16) -> Option<bool> {
 fn write_anew(path: &Path, bytes: &[u8], seconds: u64) {
     std::fs::write(path, bytes).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+        .unwrap();
 }
 
 /// A file of planes of equal voxels: all the same but for two in the middle.
@@ -128,10 +167,17 @@ fn planes(folder: &Path, outer: u16, inner: u16) -> Vec<u8> {
     let path = folder.join("planes.h5");
     let file = hdf5::File::create(&path).unwrap();
     let shape = (SIZE.z as usize, SIZE.y as usize, SIZE.x as usize);
-    let data = Array3::from_shape_fn(shape, |(z, _, _)| if z == 5 || z == 6 { inner } else { outer });
+    let data = Array3::from_shape_fn(
+        shape,
+        |(z, _, _)| if z == 5 || z == 6 { inner } else { outer },
+    );
     let new = || file.new_dataset_builder().with_data(&data);
     new().chunk((1, 33, 41)).create("unfiltered").unwrap();
-    new().chunk((1, 33, 41)).shuffle().create("shuffle").unwrap();
+    new()
+        .chunk((1, 33, 41))
+        .shuffle()
+        .create("shuffle")
+        .unwrap();
     new().chunk((1, 33, 41)).shuffle().create("large").unwrap();
     file.close().unwrap();
     std::fs::read(path).unwrap()
@@ -139,7 +185,11 @@ fn planes(folder: &Path, outer: u16, inner: u16) -> Vec<u8> {
 
 #[test]
 fn a_growing_file_that_is_written_anew_has_changed_and_remains_so() {
-    for (name, budget) in [("unfiltered", 1 << 20), ("shuffle", 1 << 20), ("large", 1 << 12)] {
+    for (name, budget) in [
+        ("unfiltered", 1 << 20),
+        ("shuffle", 1 << 20),
+        ("large", 1 << 12),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("volume.h5");
         write_anew(&path, &planes(folder.path(), 1, 2), 1);
@@ -162,7 +212,8 @@ fn a_growing_file_that_is_written_anew_has_changed_and_remains_so() {
 }
 
 #[test]
-fn a_chunk_of_a_growing_file_is_decoded_again_if_its_bytes_are_others_although_the_landmarks_are_alike() {
+fn a_chunk_of_a_growing_file_is_decoded_again_if_its_bytes_are_others_although_the_landmarks_are_alike()
+ {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume.h5");
     write_anew(&path, &planes(folder.path(), 1, 2), 1);

@@ -29,7 +29,11 @@ pub(super) fn decode(bytes: &[u8], size: usize) -> Result<Vec<u8>, Broken> {
             Err(_) => break,
         }
     }
-    if out.len() == size { Ok(out) } else { Err("a blosclz stream is too short".into()) }
+    if out.len() == size {
+        Ok(out)
+    } else {
+        Err("a blosclz stream is too short".into())
+    }
 }
 
 /// The distance and length of a match.
@@ -58,15 +62,28 @@ mod tests {
 
     #[test]
     fn literals_and_references_are_decoded() {
-        assert_eq!(decode(&[2, b'a', b'b', b'c', 0x20, 2], 6), Ok(b"abcabc".to_vec()));
-        assert_eq!(decode(&[0, b'x', 0xe0, 255, 3, 0], 268), Ok(vec![b'x'; 268]));
-        assert_eq!(decode(&[0x60, b'x'], 1), Ok(vec![b'x']), "the upper bits of the first byte");
+        assert_eq!(
+            decode(&[2, b'a', b'b', b'c', 0x20, 2], 6),
+            Ok(b"abcabc".to_vec())
+        );
+        assert_eq!(
+            decode(&[0, b'x', 0xe0, 255, 3, 0], 268),
+            Ok(vec![b'x'; 268])
+        );
+        assert_eq!(
+            decode(&[0x60, b'x'], 1),
+            Ok(vec![b'x']),
+            "the upper bits of the first byte"
+        );
     }
 
     #[test]
     fn a_far_reference_has_its_distance_behind_it() {
         let literals: Vec<u8> = (0..8704u32).map(|i| (i * i / 7) as u8).collect();
-        let mut stored: Vec<u8> = literals.chunks(32).flat_map(|run| [&[31], run].concat()).collect();
+        let mut stored: Vec<u8> = literals
+            .chunks(32)
+            .flat_map(|run| [&[31], run].concat())
+            .collect();
         stored.extend([0x3f, 255, 1, 0]);
         let expected = [literals.as_slice(), &literals[8704 - 8192 - 256..][..3]].concat();
         assert_eq!(decode(&stored, expected.len()), Ok(expected));
@@ -74,7 +91,13 @@ mod tests {
 
     #[test]
     fn nothing_is_read_or_written_outside() {
-        for broken in [&[][..], &[2, b'a'], &[0, b'x', 0x20], &[0, b'x', 0x20, 1], &[0, b'x', 0xe0, 200, 0]] {
+        for broken in [
+            &[][..],
+            &[2, b'a'],
+            &[0, b'x', 0x20],
+            &[0, b'x', 0x20, 1],
+            &[0, b'x', 0xe0, 200, 0],
+        ] {
             assert!(decode(broken, 12).is_err(), "{broken:?}");
         }
     }

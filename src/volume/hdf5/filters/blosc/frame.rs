@@ -1,8 +1,9 @@
 //! blosc2 (filter 32026): a frame around one blosc2 chunk, often with multidimensional blocks.
 //!
-//! The frame starts with numbers at fixed offsets and a list of "metalayers"; the one named `b2nd` gives the
-//! shape of the data and of its blocks. Then come the chunk and an index, itself a chunk, with the chunk's
-//! offset. See `README_CFRAME_FORMAT.rst` and `README_B2ND_METALAYER.rst` of c-blosc2. Frames are big-endian.
+//! The frame starts with numbers at fixed offsets and a list of "metalayers"; the one named `b2nd`
+//! gives the shape of the data and of its blocks. Then come the chunk and an index, itself a chunk,
+//! with the chunk's offset. See `README_CFRAME_FORMAT.rst` and `README_B2ND_METALAYER.rst` of
+//! c-blosc2. Frames are big-endian.
 
 use super::super::cursor::Cursor;
 use super::super::{Broken, Decoder, compressed};
@@ -35,14 +36,18 @@ impl Decoder for Frame {
             return Err("its frame is not contiguous".into());
         }
         let header_length = cursor(bytes, place::HEADER_LENGTH)?.size_be()?;
-        let header = bytes.get(..header_length).ok_or("its header ends too early")?;
+        let header = bytes
+            .get(..header_length)
+            .ok_or("its header ends too early")?;
         let element = cursor(header, place::ELEMENT)?.size_be()?;
         let blocks = Blocks::find(header, element)?;
         let size = match &blocks {
             Some(blocks) => blocks.bytes(),
             None => Some(cursor(header, place::SIZE)?.long_size_be()?),
         };
-        let size = size.filter(|size| *size <= limit).ok_or("it is longer than a chunk")?;
+        let size = size
+            .filter(|size| *size <= limit)
+            .ok_or("it is longer than a chunk")?;
         match (chunk(bytes, header_length)?, blocks) {
             (None, _) => Ok(vec![0; size]),
             (Some(chunk), None) => super::decode(chunk, size),
@@ -51,26 +56,33 @@ impl Decoder for Frame {
     }
 
     fn bound(&self, _before: usize, size: usize) -> usize {
-        // Padding of edge blocks can double a chunk along each of five dimensions: to 32 times its size, of which
-        // `compressed` allows for two.
+        // Padding of edge blocks can double a chunk along each of five dimensions: to 32 times its
+        // size, of which `compressed` allows for two.
         compressed(size.saturating_mul(16))
     }
 }
 
 fn cursor(bytes: &[u8], position: usize) -> Result<Cursor<'_>, Broken> {
-    bytes.get(position..).map(Cursor).ok_or_else(|| "its header ends too early".into())
+    bytes
+        .get(position..)
+        .map(Cursor)
+        .ok_or_else(|| "its header ends too early".into())
 }
 
 /// The only chunk in the frame; `None` if all of it is zero.
 fn chunk(bytes: &[u8], header_length: usize) -> Result<Option<&[u8]>, Broken> {
     const ONE_OFFSET: usize = 8;
     let stored = cursor(bytes, place::STORED_SIZE)?.long_size_be()?;
-    let index = super::decode(cursor(bytes, header_length.saturating_add(stored))?.0, ONE_OFFSET)?;
+    let index = super::decode(
+        cursor(bytes, header_length.saturating_add(stored))?.0,
+        ONE_OFFSET,
+    )?;
     let offset = i64::from_le_bytes(index.try_into().map_err(|_| "its frame holds no chunk")?);
     if let Ok(offset) = usize::try_from(offset) {
         return Ok(Some(cursor(bytes, header_length.saturating_add(offset))?.0));
     }
-    // Special values instead of an offset: the whole chunk is zero (1) or was never initialised (4).
+    // Special values instead of an offset: the whole chunk is zero (1) or was never initialised
+    // (4).
     match (offset as u64 >> 56) & 0x7f {
         1 | 4 => Ok(None),
         _ => Err("the offset of its chunk is invalid".into()),
@@ -89,7 +101,10 @@ struct Blocks {
 impl Blocks {
     /// From the frame's list of metalayers; `None` if none describes blocks.
     fn find(header: &[u8], element: usize) -> Result<Option<Self>, Broken> {
-        let Some(list) = header.get(place::METALAYERS..).filter(|list| !list.is_empty()) else {
+        let Some(list) = header
+            .get(place::METALAYERS..)
+            .filter(|list| !list.is_empty())
+        else {
             return Ok(None);
         };
         let mut list = Cursor(list);
@@ -120,17 +135,29 @@ impl Blocks {
         })?;
         let chunk = extents(&mut content, dimensions, int32)?;
         let block = extents(&mut content, dimensions, int32)?;
-        let whole = block.iter().zip(&chunk).all(|(block, chunk)| (1..=*chunk).contains(block));
+        let whole = block
+            .iter()
+            .zip(&chunk)
+            .all(|(block, chunk)| (1..=*chunk).contains(block));
         if whole && shape == chunk && element > 0 {
-            Ok(Self { shape, block, element })
+            Ok(Self {
+                shape,
+                block,
+                element,
+            })
         } else {
-            Err(format!("blocks {block:?} of chunks {chunk:?} of {shape:?} are not supported").into())
+            Err(
+                format!("blocks {block:?} of chunks {chunk:?} of {shape:?} are not supported")
+                    .into(),
+            )
         }
     }
 
     /// The size of the data without padding.
     fn bytes(&self) -> Option<usize> {
-        self.shape.iter().try_fold(self.element, |bytes, extent| bytes.checked_mul(*extent))
+        self.shape
+            .iter()
+            .try_fold(self.element, |bytes, extent| bytes.checked_mul(*extent))
     }
 
     /// Decodes all blocks into `size` bytes, which must equal [`Self::bytes`].
@@ -139,7 +166,9 @@ impl Blocks {
         let blocks: usize = self.grid().product();
         if chunk.block != block || chunk.size != block * blocks {
             let (found, of) = (chunk.size, chunk.block);
-            return Err(format!("{found} bytes in blocks of {of} are not {blocks} of {block}").into());
+            return Err(
+                format!("{found} bytes in blocks of {of} are not {blocks} of {block}").into(),
+            );
         }
         let (mut out, mut buffers) = (vec![0; size], Buffers::default());
         let (mut first, mut decoded) = (Vec::new(), vec![0; block]);
@@ -155,7 +184,10 @@ impl Blocks {
 
     /// The number of blocks along each dimension.
     fn grid(&self) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
-        self.shape.iter().zip(&self.block).map(|(extent, block)| extent.div_ceil(*block))
+        self.shape
+            .iter()
+            .zip(&self.block)
+            .map(|(extent, block)| extent.div_ceil(*block))
     }
 
     /// Copies the rows of a block to their place in the output, without padding.
@@ -173,7 +205,8 @@ impl Blocks {
         let length = (width - start).min(*block_width) * self.element;
         for (at, row) in decoded.chunks_exact(block_width * self.element).enumerate() {
             if let Some(index) = self.row(at, &origin) {
-                out[(index * width + start) * self.element..][..length].copy_from_slice(&row[..length]);
+                out[(index * width + start) * self.element..][..length]
+                    .copy_from_slice(&row[..length]);
             }
         }
     }
@@ -216,7 +249,11 @@ mod tests {
     #[test]
     fn rows_of_blocks_find_their_places() {
         // Three rows of five in blocks of two by two, padded with 99.
-        let blocks = Blocks { shape: vec![3, 5], block: vec![2, 2], element: 1 };
+        let blocks = Blocks {
+            shape: vec![3, 5],
+            block: vec![2, 2],
+            element: 1,
+        };
         let data = [
             [0, 1, 5, 6],
             [2, 3, 7, 8],
@@ -230,7 +267,10 @@ mod tests {
             blocks.place(number, block, &mut out);
         }
         assert_eq!(out, (0..15).collect::<Vec<u8>>());
-        assert_eq!((blocks.bytes(), blocks.grid().collect()), (Some(15), vec![2, 3]));
+        assert_eq!(
+            (blocks.bytes(), blocks.grid().collect()),
+            (Some(15), vec![2, 3])
+        );
     }
 
     #[test]

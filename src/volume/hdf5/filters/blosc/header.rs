@@ -86,16 +86,31 @@ impl<'a> Chunk<'a> {
         }
         let block = if is_second { block.min(size) } else { block };
         let codec = Codec::new(flags >> 5);
-        let split =
-            flags & ONE_STREAM == 0 && (is_second || (element <= 16 && block / element.max(1) >= 128));
+        let split = flags & ONE_STREAM == 0
+            && (is_second || (element <= 16 && block / element.max(1) >= 128));
         let body = input.0;
-        Ok(Self { bytes, body, content, is_second, codec, filters, split, element, size, block })
+        Ok(Self {
+            bytes,
+            body,
+            content,
+            is_second,
+            codec,
+            filters,
+            split,
+            element,
+            size,
+            block,
+        })
     }
 }
 
 /// The filters encoded in the flags of blosc1.
 fn first_filters(flags: u8, element: usize) -> Result<Vec<Filter>, Broken> {
-    match (flags & DELTA != 0, flags & SHUFFLED != 0, flags & BITSHUFFLED != 0) {
+    match (
+        flags & DELTA != 0,
+        flags & SHUFFLED != 0,
+        flags & BITSHUFFLED != 0,
+    ) {
         (true, ..) => Err("its delta filter is not decoded here".into()),
         (_, true, _) => Ok(vec![Filter::Shuffle(element)]),
         (_, _, true) => Ok(vec![Filter::Bitshuffle]),

@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use super::*;
 
 fn decode(bytes: &[u8], limit: usize, needed: usize) -> Result<Vec<u8>, Broken> {
-    Deflate.decode_first(bytes.into(), limit, needed).map(Cow::into_owned)
+    Deflate
+        .decode_first(bytes.into(), limit, needed)
+        .map(Cow::into_owned)
 }
 
 /// A zlib stream by miniz_oxide (0), flate2 (1) or libdeflate (2).
@@ -23,7 +25,8 @@ fn deflated(bytes: &[u8], compressor: u8, level: u8) -> Vec<u8> {
             encoder.finish().unwrap()
         }
         _ => {
-            let mut compressor = Compressor::new(CompressionLvl::new(i32::from(level % 13)).unwrap());
+            let mut compressor =
+                Compressor::new(CompressionLvl::new(i32::from(level % 13)).unwrap());
             let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
             let length = compressor.zlib_compress(bytes, &mut out).unwrap();
             out.truncate(length);
@@ -37,28 +40,55 @@ const EDGE: usize = 48;
 /// The voxels of a cube in z, y, x order.
 fn cube(voxel: impl Fn(usize, usize, usize) -> u8) -> Vec<u8> {
     let all = 0..EDGE * EDGE * EDGE;
-    all.map(|i| voxel(i / EDGE / EDGE, i / EDGE % EDGE, i % EDGE)).collect()
+    all.map(|i| voxel(i / EDGE / EDGE, i / EDGE % EDGE, i % EDGE))
+        .collect()
 }
 
-/// Cubes similar to real volumes, which compress to different mixes of literals, matches and distances.
+/// Cubes similar to real volumes, which compress to different mixes of literals, matches and
+/// distances.
 fn kinds() -> Vec<(&'static str, Vec<u8>)> {
     let mut random = fastrand::Rng::with_seed(7);
-    let noise: Vec<u8> = (0..EDGE * EDGE * EDGE).map(|_| (0..4).map(|_| random.u8(..8)).sum()).collect();
+    let noise: Vec<u8> = (0..EDGE * EDGE * EDGE)
+        .map(|_| (0..4).map(|_| random.u8(..8)).sum())
+        .collect();
     let rough = |z: usize, y: usize, x: usize| noise[(z * EDGE + y) * EDGE + x];
     let wave = |z: usize, y: usize, x: usize| {
         (100.0 + 60.0 * ((x as f64 / 9.0).sin() + (y as f64 / 7.0 + z as f64 / 5.0).cos())) as u8
     };
     let wide: Vec<u8> = cube(|z, y, x| wave(z, y, x) / 2 + rough(z, y, x));
     // 16 bits per voxel, shuffled: all low bytes, then all high bytes.
-    let words = wide.iter().zip(&noise).map(|(value, low)| u16::from(*value) * 16 + u16::from(*low));
+    let words = wide
+        .iter()
+        .zip(&noise)
+        .map(|(value, low)| u16::from(*value) * 16 + u16::from(*low));
     let (low, high): (Vec<u8>, Vec<u8>) = words.map(|word| (word as u8, (word >> 8) as u8)).unzip();
     vec![
         ("electron micrographs", wide.clone()),
         ("smooth", cube(wave)),
-        ("few photons", cube(|z, y, x| if rough(z, y, x) > 22 { rough(z, y, x) - 22 } else { 0 })),
-        ("noise of all bits", std::iter::repeat_with(|| random.u8(..)).take(noise.len()).collect()),
-        ("labels", cube(|z, y, x| ((z / 16) * 7 + (y / 12) * 3 + (x + y / 5) / 11) as u8)),
-        ("padding around data", cube(|z, y, x| if z > 30 && y > 9 { wave(z, y, x) } else { 0 })),
+        (
+            "few photons",
+            cube(|z, y, x| {
+                if rough(z, y, x) > 22 {
+                    rough(z, y, x) - 22
+                } else {
+                    0
+                }
+            }),
+        ),
+        (
+            "noise of all bits",
+            std::iter::repeat_with(|| random.u8(..))
+                .take(noise.len())
+                .collect(),
+        ),
+        (
+            "labels",
+            cube(|z, y, x| ((z / 16) * 7 + (y / 12) * 3 + (x + y / 5) / 11) as u8),
+        ),
+        (
+            "padding around data",
+            cube(|z, y, x| if z > 30 && y > 9 { wave(z, y, x) } else { 0 }),
+        ),
         ("nothing", vec![0; noise.len()]),
         ("16 bits, shuffled", [low, high].concat()),
     ]
@@ -71,14 +101,19 @@ fn a_prefix_is_the_beginning_of_the_whole_at_every_cut() {
         for compressor in 0..3 {
             for level in [1, 4, 6, 9] {
                 let stream = deflated(&bytes, compressor, level);
-                assert_eq!(decode(&stream, bytes.len(), bytes.len()).as_ref(), Ok(&bytes));
+                assert_eq!(
+                    decode(&stream, bytes.len(), bytes.len()).as_ref(),
+                    Ok(&bytes)
+                );
                 let slices = (1..EDGE).map(|slice| slice * EDGE * EDGE);
                 let odd = (0..60).map(|i| 1 + i * 1777 % (bytes.len() - ROOM));
                 for needed in slices.chain(odd) {
-                    let story = format!("{kind}, compressor {compressor}, level {level}, {needed} bytes");
+                    let story =
+                        format!("{kind}, compressor {compressor}, level {level}, {needed} bytes");
                     let got = decode(&stream, bytes.len(), needed).unwrap();
                     assert!(got.len() >= needed && got == bytes[..got.len()], "{story}");
-                    // Only stored blocks prevent a prefix, and only noise in all bits produces them.
+                    // Only stored blocks prevent a prefix, and only noise in all bits produces
+                    // them.
                     assert!(
                         prefix(&stream, needed).unwrap().is_some() || kind == "noise of all bits",
                         "{story}"
@@ -105,10 +140,13 @@ fn data() -> impl Strategy<Value = Vec<u8>> {
                     let to = bytes.len().min(from + length);
                     bytes.extend_from_within(from..to);
                 }
-                // A sum of two has a triangular distribution, which gives Huffman codes of many lengths.
+                // A sum of two has a triangular distribution, which gives Huffman codes of many
+                // lengths.
                 3 => {
-                    bytes
-                        .extend((0..length).map(|_| (random.u8(..) & mask) / 2 + (random.u8(..) & mask) / 2));
+                    bytes.extend(
+                        (0..length)
+                            .map(|_| (random.u8(..) & mask) / 2 + (random.u8(..) & mask) / 2),
+                    );
                 }
                 _ => bytes.extend((0..length).map(|_| random.u8(..) & mask)),
             }
@@ -148,9 +186,21 @@ fn a_buffer_that_is_used_again_shows_nothing_of_what_it_held() {
 
 #[test]
 fn a_beginning_is_no_longer_than_it_need_be_unless_a_stored_block_is_in_the_way() {
-    let bytes: Vec<u8> = (0..200_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 28) as u8).collect();
-    assert_eq!(decode(&deflated(&bytes, 0, 6), bytes.len(), 1000).unwrap().len(), 1000);
-    assert_eq!(decode(&deflated(&bytes, 0, 0), bytes.len(), 1000).unwrap().len(), bytes.len());
+    let bytes: Vec<u8> = (0..200_000u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 28) as u8)
+        .collect();
+    assert_eq!(
+        decode(&deflated(&bytes, 0, 6), bytes.len(), 1000)
+            .unwrap()
+            .len(),
+        1000
+    );
+    assert_eq!(
+        decode(&deflated(&bytes, 0, 0), bytes.len(), 1000)
+            .unwrap()
+            .len(),
+        bytes.len()
+    );
 }
 
 #[test]
@@ -165,7 +215,9 @@ fn a_mark_that_the_data_happens_to_hold_costs_time_alone() {
 #[test]
 fn a_stream_is_inflated_and_no_further_than_allowed() {
     // zlib.compress(b"abc")
-    let stored = [0x78, 0x9c, 0x4b, 0x4c, 0x4a, 0x06, 0x00, 0x02, 0x4d, 0x01, 0x27];
+    let stored = [
+        0x78, 0x9c, 0x4b, 0x4c, 0x4a, 0x06, 0x00, 0x02, 0x4d, 0x01, 0x27,
+    ];
     assert_eq!(decode(&stored, 3, 3), Ok(b"abc".to_vec()));
     assert_eq!(decode(&stored, 9, 9), Ok(b"abc".to_vec()));
     assert!(decode(&stored, 2, 2).is_err());
@@ -175,14 +227,24 @@ fn a_stream_is_inflated_and_no_further_than_allowed() {
 
 #[test]
 fn a_wrong_checksum_is_told_from_a_stream_that_breaks_off() {
-    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 27) as u8).collect();
+    let bytes: Vec<u8> = (0..100_000u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 27) as u8)
+        .collect();
     let stream = deflated(&bytes, 0, 6);
-    let is_corrupt = |stream: &[u8], limit: usize| decode(stream, limit, limit).unwrap_err().corrupt;
+    let is_corrupt =
+        |stream: &[u8], limit: usize| decode(stream, limit, limit).unwrap_err().corrupt;
     let mut wrong = stream.clone();
     *wrong.last_mut().unwrap() ^= 1;
     assert!(is_corrupt(&wrong, bytes.len()));
-    assert_eq!(decode(&wrong, bytes.len(), 1000).as_deref(), Ok(&bytes[..1000]), "a prefix has no checksum");
-    assert!(is_corrupt(&stream, bytes.len() - 1), "it is longer than a chunk");
+    assert_eq!(
+        decode(&wrong, bytes.len(), 1000).as_deref(),
+        Ok(&bytes[..1000]),
+        "a prefix has no checksum"
+    );
+    assert!(
+        is_corrupt(&stream, bytes.len() - 1),
+        "it is longer than a chunk"
+    );
     for length in [1, 100, stream.len() / 2] {
         assert!(!is_corrupt(&stream[..length], bytes.len()), "{length}");
     }

@@ -1,10 +1,13 @@
-//! Decoders and encoders to compare with: those of other crates, and others that are written to be obviously right.
+//! Decoders and encoders to compare with: those of other crates, and others that are written to be
+//! obviously right.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Decodes stored bytes to at most as many bytes, given the filter's parameters; `None` if it cannot.
+/// Decodes stored bytes to at most as many bytes, given the filter's parameters; `None` if it
+/// cannot.
 type Decode = fn(&[u32], &[u8], usize) -> Option<Vec<u8>>;
-/// Makes stored bytes of a chunk, given the filter's parameters; `None` if such chunks do not exist.
+/// Makes stored bytes of a chunk, given the filter's parameters; `None` if such chunks do not
+/// exist.
 type Encode = fn(&[u32], &[u8]) -> Option<Vec<u8>>;
 
 /// What a filter is compared with.
@@ -34,10 +37,13 @@ impl Reference {
     }
 }
 
-/// A zlib stream of raw deflate data and what zlib decodes it to; `None` if that is invalid or more than `most` bytes.
+/// A zlib stream of raw deflate data and what zlib decodes it to; `None` if that is invalid or more
+/// than `most` bytes.
 pub(super) fn zlib_stream(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>)> {
     let (mut decompressor, mut out) = (Decompress::new(false), vec![0; most]);
-    let status = decompressor.decompress(bytes, &mut out, FlushDecompress::Finish).ok()?;
+    let status = decompressor
+        .decompress(bytes, &mut out, FlushDecompress::Finish)
+        .ok()?;
     if status != Status::StreamEnd {
         return None;
     }
@@ -95,7 +101,9 @@ fn in_order(number: u64, width: usize, is_big_endian: bool) -> Vec<u8> {
 }
 
 fn nbit(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let &[_, idle, count, _, width, order, precision, offset] = values else { return None };
+    let &[_, idle, count, _, width, order, precision, offset] = values else {
+        return None;
+    };
     if idle == 1 {
         return Some(stored.to_vec());
     }
@@ -109,7 +117,9 @@ fn nbit(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
 }
 
 fn scaleoffset(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let &[_, factor, count, _, width, _, order, filled, low, high] = values else { return None };
+    let &[_, factor, count, _, width, _, order, filled, low, high] = values else {
+        return None;
+    };
     if factor == 8 * width {
         return Some(stored.to_vec());
     }
@@ -124,15 +134,24 @@ fn scaleoffset(values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
     }
     if digits == 8 * width {
         let whole = packed.get(..count * width)?.chunks(width);
-        let turned =
-            whole.map(|one| if order == 1 { one.iter().rev().copied().collect() } else { one.to_vec() });
+        let turned = whole.map(|one| {
+            if order == 1 {
+                one.iter().rev().copied().collect()
+            } else {
+                one.to_vec()
+            }
+        });
         return Some(turned.collect::<Vec<_>>().concat());
     }
     let number = |index| {
         let distance = bits(packed, index * digits, digits)?;
         let is_fill = filled == 1 && distance == (1 << digits) - 1;
         let fill = u64::from(high) << 32 | u64::from(low);
-        Some(if is_fill { fill } else { u64::from_le_bytes(least).wrapping_add(distance) })
+        Some(if is_fill {
+            fill
+        } else {
+            u64::from_le_bytes(least).wrapping_add(distance)
+        })
     };
     let numbers = (0..count).map(|index| Some(in_order(number(index)?, width, order == 1)));
     Some(numbers.collect::<Option<Vec<_>>>()?.concat())
@@ -159,16 +178,26 @@ fn lzf(_values: &[u32], stored: &[u8], limit: usize) -> Option<Vec<u8>> {
 fn bzip2(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     let mut stored = Vec::with_capacity(2 * chunk.len() + 1024);
     let mut compressor = bzip2::Compress::new(bzip2::Compression::fast(), 0);
-    compressor.compress_vec(chunk, &mut stored, bzip2::Action::Finish).ok()?;
+    compressor
+        .compress_vec(chunk, &mut stored, bzip2::Action::Finish)
+        .ok()?;
     Some(stored)
 }
 
 fn lz4(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
     const BLOCK: usize = 100;
-    let mut stored = [&(chunk.len() as u64).to_be_bytes()[..], &(BLOCK as u32).to_be_bytes()].concat();
+    let mut stored = [
+        &(chunk.len() as u64).to_be_bytes()[..],
+        &(BLOCK as u32).to_be_bytes(),
+    ]
+    .concat();
     for block in chunk.chunks(BLOCK) {
         let packed = lz4_flex::block::compress(block);
-        let packed = if packed.len() < block.len() { &packed } else { block };
+        let packed = if packed.len() < block.len() {
+            &packed
+        } else {
+            block
+        };
         stored.extend((packed.len() as u32).to_be_bytes());
         stored.extend(packed);
     }
@@ -180,9 +209,15 @@ fn zstd(_values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn bitshuffle(values: &[u32], chunk: &[u8]) -> Option<Vec<u8>> {
-    let &[_, _, element, block, inner] = values else { return None };
+    let &[_, _, element, block, inner] = values else {
+        return None;
+    };
     let (element, inner) = (element as usize, inner as usize);
-    let elements = if block == 0 { (8192 / element - 8192 / element % 8).max(128) } else { block as usize };
+    let elements = if block == 0 {
+        (8192 / element - 8192 / element % 8).max(128)
+    } else {
+        block as usize
+    };
     if !chunk.len().is_multiple_of(element) {
         return None;
     }

@@ -1,8 +1,8 @@
 //! The decoder of CCSDS 121.0-B, "Lossless Data Compression", for unsigned numbers.
 //!
-//! Numbers come in blocks, each with whichever coding was shortest. A fixed number of blocks forms an
-//! interval; with prediction, it starts with one raw number, and the others are stored as differences from
-//! their predecessor.
+//! Numbers come in blocks, each with whichever coding was shortest. A fixed number of blocks forms
+//! an interval; with prediction, it starts with one raw number, and the others are stored as
+//! differences from their predecessor.
 
 use super::super::Broken;
 use super::super::bits::BitReader;
@@ -29,7 +29,11 @@ pub(super) fn decode(
     count: usize,
     mut put: impl FnMut(&[u32]),
 ) -> Result<(), Broken> {
-    let mut decoder = Decoder { coding, bits: BitReader::new(bytes), numbers: Vec::new() };
+    let mut decoder = Decoder {
+        coding,
+        bits: BitReader::new(bytes),
+        numbers: Vec::new(),
+    };
     let mut missing = count;
     while missing > 0 {
         decoder.interval(missing)?;
@@ -99,7 +103,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Pairs of small numbers, each coded as one; the first number of the first pair may be known already.
+    /// Pairs of small numbers, each coded as one; the first number of the first pair may be known
+    /// already.
     fn pairs(&mut self, first: usize) -> Result<(), Broken> {
         const LARGEST: u32 = 90;
         for pair in 0..self.coding.block / 2 {
@@ -121,10 +126,13 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// A run of zero blocks; five means all up to the end of the interval or of a segment of 64 blocks.
+    /// A run of zero blocks; five means all up to the end of the interval or of a segment of 64
+    /// blocks.
     fn zeros(&mut self, first: usize, whole: usize) -> Result<(), Broken> {
         const REST_OF_SEGMENT: usize = 5;
-        let Coding { block, interval, .. } = self.coding;
+        let Coding {
+            block, interval, ..
+        } = self.coding;
         let run = self.unary()? as usize + 1;
         let before = self.numbers.len() / block;
         let blocks = match run {
@@ -140,12 +148,14 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Adds each difference to the previous number. Differences are folded: even ones up, odd ones down, and
-    /// those that fit on one side only continue from there.
+    /// Adds each difference to the previous number. Differences are folded: even ones up, odd ones
+    /// down, and those that fit on one side only continue from there.
     fn add_distances(&mut self) {
         let top = u32::MAX >> (32 - self.coding.bits);
         let middle = top / 2 + 1;
-        let Some((first, distances)) = self.numbers.split_first_mut() else { return };
+        let Some((first, distances)) = self.numbers.split_first_mut() else {
+            return;
+        };
         let mut number = *first;
         for place in distances {
             let distance = *place;

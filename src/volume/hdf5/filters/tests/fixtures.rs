@@ -113,7 +113,13 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
     Fixture {
         name: "scaleoffset and deflate",
-        filters: &[(6, &[2, 0, 189, 0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), (1, &[4])],
+        filters: &[
+            (
+                6,
+                &[2, 0, 189, 0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            ),
+            (1, &[4]),
+        ],
         count: 189,
         width: 2,
         stored: "785e63676060e078c1cc801d4818241c6c66e39130809009075b3a85543c262ab974426524452a3e3e3ede2f6753f1c9\

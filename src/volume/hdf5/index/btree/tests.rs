@@ -1,4 +1,5 @@
-//! Trees that are read without the library have the same chunks as the library lists, and damaged ones are errors.
+//! Trees that are read without the library have the same chunks as the library lists, and damaged
+//! ones are errors.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -15,7 +16,9 @@ use super::*;
 use crate::flow::activity::Activity;
 use crate::metrics::Metrics;
 use crate::volume::hdf5::index::ChunkIndex;
-use crate::volume::hdf5::{ChunkStore, LinkPolicy, OpenFile, Opener, Storage, StoredDataset, library};
+use crate::volume::hdf5::{
+    ChunkStore, LinkPolicy, OpenFile, Opener, Storage, StoredDataset, library,
+};
 
 fn open(path: &Path) -> Option<OpenFile> {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
@@ -34,7 +37,11 @@ fn dataset(path: &Path, name: &str) -> StoredDataset {
 }
 
 fn index(dataset: &StoredDataset) -> ChunkIndex {
-    ChunkIndex::new(Arc::clone(&dataset.file), dataset.handle().unwrap().name().into(), grid(dataset))
+    ChunkIndex::new(
+        Arc::clone(&dataset.file),
+        dataset.handle().unwrap().name().into(),
+        grid(dataset),
+    )
 }
 
 fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
@@ -52,7 +59,11 @@ struct InMemory {
 impl InMemory {
     fn read(dataset: &StoredDataset) -> Self {
         let bytes = RefCell::new(fs::read(dataset.file.location.as_path()).unwrap());
-        Self { bytes, calls: Cell::new(0), reads: RefCell::default() }
+        Self {
+            bytes,
+            calls: Cell::new(0),
+            reads: RefCell::default(),
+        }
     }
 
     fn with<T>(&self, dataset: &StoredDataset, work: impl FnOnce(&Metadata<'_>) -> T) -> T {
@@ -60,22 +71,31 @@ impl InMemory {
             self.calls.set(self.calls.get() + 1);
             self.reads.borrow_mut().extend_from_slice(ranges);
             let bytes = self.bytes.borrow();
-            let read =
-                |range: &Range<u64>| Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize]);
+            let read = |range: &Range<u64>| {
+                Bytes::copy_from_slice(&bytes[range.start as usize..range.end as usize])
+            };
             Ok(ranges.iter().map(read).collect())
         };
         let superblock = index(dataset).superblock().unwrap();
         let length = self.bytes.borrow().len() as u64;
-        work(&Metadata { superblock, length, read_many: &read_many })
+        work(&Metadata {
+            superblock,
+            length,
+            read_many: &read_many,
+        })
     }
 
     fn tree(&self, dataset: &StoredDataset) -> Result<Option<Tree>, IndexError> {
-        self.with(dataset, |metadata| index(dataset).tree(&dataset.handle().unwrap(), metadata))
+        self.with(dataset, |metadata| {
+            index(dataset).tree(&dataset.handle().unwrap(), metadata)
+        })
     }
 
     fn entries(&self, dataset: &StoredDataset) -> Result<Vec<Entry>, IndexError> {
         let tree = self.tree(dataset)?.unwrap();
-        self.with(dataset, |metadata| entries(metadata, &tree, &grid(dataset), None))
+        self.with(dataset, |metadata| {
+            entries(metadata, &tree, &grid(dataset), None)
+        })
     }
 
     /// The byte of the file that the root begins at.
@@ -100,7 +120,9 @@ impl InMemory {
 
 /// The grid of its elements, as the library knows it.
 fn grid(dataset: &StoredDataset) -> Grid {
-    let Storage::Chunked { chunk } = &dataset.storage else { panic!("it has chunks") };
+    let Storage::Chunked { chunk } = &dataset.storage else {
+        panic!("it has chunks")
+    };
     Grid::new(&dataset.shape, chunk)
 }
 
@@ -108,7 +130,9 @@ fn grid(dataset: &StoredDataset) -> Grid {
 fn assert_equal(dataset: &StoredDataset) -> bool {
     let (name, index) = (dataset.place(), index(dataset));
     let handle = &dataset.handle().unwrap();
-    let direct = index.read_directly(handle, None).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let direct = index
+        .read_directly(handle, None)
+        .unwrap_or_else(|e| panic!("{name}: {e:?}"));
     let is_tree = library::is_version_1_btree(handle).unwrap();
     assert_eq!(direct.is_some(), is_tree, "{name}");
     let Some(direct) = direct else {
@@ -121,19 +145,31 @@ fn assert_equal(dataset: &StoredDataset) -> bool {
     assert!(sorted(direct) == sorted(listed), "{name}");
     let file = InMemory::read(dataset);
     let root = file.tree(dataset).unwrap().unwrap().root;
-    let levels = if root.is_some() { file.levels(dataset) } else { 0 };
+    let levels = if root.is_some() {
+        file.levels(dataset)
+    } else {
+        0
+    };
     file.calls.set(0);
     file.entries(dataset).unwrap();
-    assert!(file.calls.get() <= levels + 3, "{name}: {} calls for {levels} levels", file.calls.get());
+    assert!(
+        file.calls.get() <= levels + 3,
+        "{name}: {} calls for {levels} levels",
+        file.calls.get()
+    );
     true
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let Ok(listed) = fs::read_dir(folder) else { return Vec::new() };
+    let Ok(listed) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
     let mut files = Vec::new();
     for path in listed.map(|entry| entry.unwrap().path()) {
         // Files that are known to crash the library are not opened.
-        let is_damaged = path.file_name().is_some_and(|name| name == "bad" || name == "fuzz");
+        let is_damaged = path
+            .file_name()
+            .is_some_and(|name| name == "bad" || name == "fuzz");
         match path.is_dir() {
             true if !is_damaged => files.extend(files_below(&path)),
             true => {}
@@ -149,7 +185,10 @@ fn trees_below(folder: &Path) -> usize {
     let is_chunked = |dataset: &StoredDataset| matches!(dataset.storage, Storage::Chunked { .. });
     let mut trees = 0;
     for file in files_below(folder).iter().filter_map(|path| open(path)) {
-        let datasets = file.datasets().map(|listing| listing.datasets).unwrap_or_default();
+        let datasets = file
+            .datasets()
+            .map(|listing| listing.datasets)
+            .unwrap_or_default();
         let datasets = datasets.iter().filter_map(|path| file.dataset(path).ok());
         trees += datasets.filter(is_chunked).filter(assert_equal).count();
     }
@@ -176,15 +215,27 @@ struct Make {
     k: u32,
 }
 
-const USUAL: Make =
-    Make { versions: (LibraryVersion::Earliest, LibraryVersion::latest()), user_block: 0, sizes: 8, k: 32 };
+const USUAL: Make = Make {
+    versions: (LibraryVersion::Earliest, LibraryVersion::latest()),
+    user_block: 0,
+    sizes: 8,
+    k: 32,
+};
 
 fn make(path: &Path, made: &Make) -> hdf5::File {
     let mut builder = hdf5::File::with_options();
     builder.with_fapl(|access| access.libver_bounds(made.versions.0, made.versions.1));
     let sizes = made.sizes.try_into().unwrap();
-    let sizes = hdf5::plist::file_create::SizeofInfo { sizeof_addr: sizes, sizeof_size: sizes };
-    builder.with_fcpl(|creation| creation.userblock(made.user_block).istore_k(made.k).sizes(sizes));
+    let sizes = hdf5::plist::file_create::SizeofInfo {
+        sizeof_addr: sizes,
+        sizeof_size: sizes,
+    };
+    builder.with_fcpl(|creation| {
+        creation
+            .userblock(made.user_block)
+            .istore_k(made.k)
+            .sizes(sizes)
+    });
     builder.create(path).unwrap()
 }
 
@@ -197,19 +248,47 @@ fn voxels<T: Clone>(shape: &[usize], voxel: impl Fn(u64) -> T) -> ArrayD<T> {
     ArrayD::from_shape_fn(IxDyn(shape), |at| voxel(mixed(at)))
 }
 
-/// Writes a dataset that can grow along every axis, except for the chunks of its second row of chunks.
-fn write<T: H5Type + Clone>(file: &hdf5::File, name: &str, data: &ArrayD<T>, chunk: &[usize], gzip: bool) {
-    let extents = data.shape().iter().map(|extent| Extent::new(*extent, None)).collect();
-    let builder = file.new_dataset::<T>().shape(SimpleExtents::from_vec(extents)).chunk(chunk);
-    let builder = if gzip { builder.shuffle().deflate(1).fletcher32() } else { builder };
+/// Writes a dataset that can grow along every axis, except for the chunks of its second row of
+/// chunks.
+fn write<T: H5Type + Clone>(
+    file: &hdf5::File,
+    name: &str,
+    data: &ArrayD<T>,
+    chunk: &[usize],
+    gzip: bool,
+) {
+    let extents = data
+        .shape()
+        .iter()
+        .map(|extent| Extent::new(*extent, None))
+        .collect();
+    let builder = file
+        .new_dataset::<T>()
+        .shape(SimpleExtents::from_vec(extents))
+        .chunk(chunk);
+    let builder = if gzip {
+        builder.shuffle().deflate(1).fletcher32()
+    } else {
+        builder
+    };
     let dataset = builder.create(name).unwrap();
     let rows = data.shape()[0];
-    for rows in [0..chunk[0].min(rows), (2 * chunk[0]).min(rows)..rows].into_iter().filter(|r| !r.is_empty())
+    for rows in [0..chunk[0].min(rows), (2 * chunk[0]).min(rows)..rows]
+        .into_iter()
+        .filter(|r| !r.is_empty())
     {
-        let part = data.slice_axis(ndarray::Axis(0), (rows.clone()).into()).to_owned();
+        let part = data
+            .slice_axis(ndarray::Axis(0), (rows.clone()).into())
+            .to_owned();
         let mut slab = vec![hdf5::SliceOrIndex::from(rows)];
-        slab.extend(data.shape()[1..].iter().map(|extent| hdf5::SliceOrIndex::from(0..*extent)));
-        dataset.write_slice(&part, hdf5::Hyperslab::from(slab)).unwrap();
+        slab.extend(
+            data.shape()[1..]
+                .iter()
+                .map(|extent| hdf5::SliceOrIndex::from(0..*extent)),
+        );
+        dataset
+            .write_slice(&part, hdf5::Hyperslab::from(slab))
+            .unwrap();
     }
 }
 
@@ -225,22 +304,57 @@ const SHAPES: [(&[usize], &[usize]); 4] = [
 fn trees_of_every_rank_and_format_are_read_as_the_library_reads_them() {
     let folder = tempfile::tempdir().unwrap();
     let (oldest, newest) = (LibraryVersion::Earliest, LibraryVersion::latest());
-    let formats =
-        [(oldest, newest), (oldest, LibraryVersion::V18), (LibraryVersion::V18, LibraryVersion::V18)];
+    let formats = [
+        (oldest, newest),
+        (oldest, LibraryVersion::V18),
+        (LibraryVersion::V18, LibraryVersion::V18),
+    ];
     for (number, versions) in formats.into_iter().chain([(newest, newest)]).enumerate() {
         for (user_block, sizes, k) in [(0, 8, 32), (512, 8, 1), (2048, 4, 3), (0, 4, 32)] {
-            let path = folder.path().join(format!("{number}_{user_block}_{sizes}.h5"));
-            let file = make(&path, &Make { versions, user_block, sizes, k });
+            let path = folder
+                .path()
+                .join(format!("{number}_{user_block}_{sizes}.h5"));
+            let file = make(
+                &path,
+                &Make {
+                    versions,
+                    user_block,
+                    sizes,
+                    k,
+                },
+            );
             for (shape, chunk) in SHAPES {
                 let rank = shape.len();
-                write(&file, &format!("u16_{rank}"), &voxels(shape, |n| n as u16), chunk, false);
-                write(&file, &format!("f64_{rank}"), &voxels(shape, |n| n as f64), chunk, true);
+                write(
+                    &file,
+                    &format!("u16_{rank}"),
+                    &voxels(shape, |n| n as u16),
+                    chunk,
+                    false,
+                );
+                write(
+                    &file,
+                    &format!("f64_{rank}"),
+                    &voxels(shape, |n| n as f64),
+                    chunk,
+                    true,
+                );
             }
-            let empty = file.new_dataset::<u8>().shape((30, 20)).chunk((3, 2)).create("empty").unwrap();
-            // Attributes make the header longer than the first read, and longer than its first block.
+            let empty = file
+                .new_dataset::<u8>()
+                .shape((30, 20))
+                .chunk((3, 2))
+                .create("empty")
+                .unwrap();
+            // Attributes make the header longer than the first read, and longer than its first
+            // block.
             for attribute in 0..100 {
                 let text = [attribute as u8; 60];
-                empty.new_attr_builder().with_data(&text).create(format!("a{attribute}").as_str()).unwrap();
+                empty
+                    .new_attr_builder()
+                    .with_data(&text)
+                    .create(format!("a{attribute}").as_str())
+                    .unwrap();
             }
             drop(empty);
             file.close().unwrap();
@@ -264,7 +378,13 @@ fn a_tree_in_a_file_that_was_moved_behind_a_user_block_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.h5");
     let file = make(&path, &USUAL);
-    write(&file, "raw", &voxels(&[13, 17, 9], |n| n as u16), &[4, 3, 2], true);
+    write(
+        &file,
+        "raw",
+        &voxels(&[13, 17, 9], |n| n as u16),
+        &[4, 3, 2],
+        true,
+    );
     file.close().unwrap();
     // The superblock still gives the base address 0.
     let moved = [vec![7; 1024], fs::read(&path).unwrap()].concat();
@@ -296,7 +416,13 @@ fn a_large_tree_takes_one_call_for_each_level() {
 fn small(folder: &Path) -> StoredDataset {
     let path = folder.join("small.h5");
     let file = make(&path, &Make { k: 2, ..USUAL });
-    write(&file, "raw", &voxels(&[12, 6, 8], |n| n as u16), &[4, 3, 2], true);
+    write(
+        &file,
+        "raw",
+        &voxels(&[12, 6, 8], |n| n as u16),
+        &[4, 3, 2],
+        true,
+    );
     file.close().unwrap();
     dataset(&path, "raw")
 }
@@ -323,13 +449,32 @@ fn a_damaged_tree_is_an_error_that_names_the_byte() {
                 "\"TREE\" of a B-tree node is expected at byte {root} of the file, but \"SNOD\" is there"
             ),
         ),
-        (root + 4, vec![0], format!("is expected at byte {} of the file, but 0 is there", root + 4)),
-        (root + 5, vec![77], "a B-tree node of level 76 is expected at byte".to_owned()),
-        (root + 6, vec![9, 1], "at most 4 children is expected".to_owned()),
+        (
+            root + 4,
+            vec![0],
+            format!(
+                "is expected at byte {} of the file, but 0 is there",
+                root + 4
+            ),
+        ),
+        (
+            root + 5,
+            vec![77],
+            "a B-tree node of level 76 is expected at byte".to_owned(),
+        ),
+        (
+            root + 6,
+            vec![9, 1],
+            "at most 4 children is expected".to_owned(),
+        ),
         (
             child + 5,
             vec![0],
-            format!("a B-tree node of level {} is expected at byte {}", levels - 2, child + 5),
+            format!(
+                "a B-tree node of level {} is expected at byte {}",
+                levels - 2,
+                child + 5
+            ),
         ),
         // The root is its own child.
         (
@@ -337,7 +482,11 @@ fn a_damaged_tree_is_an_error_that_names_the_byte() {
             (root as u64).to_le_bytes().to_vec(),
             format!("of level {} is expected at byte {}", levels - 2, root + 5),
         ),
-        (second, address(first), "one that is the child of two nodes is there".to_owned()),
+        (
+            second,
+            address(first),
+            "one that is the child of two nodes is there".to_owned(),
+        ),
         (
             first,
             vec![0xFF; 8],
@@ -346,14 +495,21 @@ fn a_damaged_tree_is_an_error_that_names_the_byte() {
         (
             first,
             beyond,
-            format!("refers to byte {}, but the file ends at byte {}", intact.len() + 5, intact.len()),
+            format!(
+                "refers to byte {}, but the file ends at byte {}",
+                intact.len() + 5,
+                intact.len()
+            ),
         ),
     ];
     for (at, damage, wanted) in cases {
         *file.bytes.borrow_mut() = intact.clone();
         file.bytes.borrow_mut()[at..at + damage.len()].copy_from_slice(&damage);
         let problem = file.problem(&dataset);
-        assert!(problem.contains(&wanted), "{problem:?} instead of {wanted:?}");
+        assert!(
+            problem.contains(&wanted),
+            "{problem:?} instead of {wanted:?}"
+        );
     }
     *file.bytes.borrow_mut() = intact[..root + 30].to_vec();
     assert!(file.entries(&dataset).is_err());
@@ -369,7 +525,10 @@ fn no_change_of_a_byte_makes_the_reader_fail_otherwise() {
     reads.sort_by_key(|range| range.start);
     reads.dedup();
     let (mut errors, mut others) = (0, 0);
-    for at in reads.into_iter().flat_map(|range| range.start as usize..range.end as usize) {
+    for at in reads
+        .into_iter()
+        .flat_map(|range| range.start as usize..range.end as usize)
+    {
         let intact = file.bytes.borrow()[at];
         for damage in [1, 0x80, 0xFF] {
             file.bytes.borrow_mut()[at] = intact ^ damage;
@@ -385,7 +544,11 @@ fn no_change_of_a_byte_makes_the_reader_fail_otherwise() {
                 Ok(false) => others += 1,
                 Err(_) => errors += 1,
             }
-            assert!(file.calls.get() <= 64, "{at} ^ {damage}: {} calls", file.calls.get());
+            assert!(
+                file.calls.get() <= 64,
+                "{at} ^ {damage}: {} calls",
+                file.calls.get()
+            );
         }
         file.bytes.borrow_mut()[at] = intact;
     }
@@ -398,5 +561,7 @@ fn a_tree_is_given_up_when_its_time_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = small(folder.path());
     let late = index(&dataset).read_directly(&dataset.handle().unwrap(), Some(Instant::now()));
-    assert!(matches!(late, Err(IndexError::Wrong(problem)) if problem.contains("within the time limit")));
+    assert!(
+        matches!(late, Err(IndexError::Wrong(problem)) if problem.contains("within the time limit"))
+    );
 }

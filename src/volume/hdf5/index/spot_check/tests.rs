@@ -13,8 +13,13 @@ use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, StoredDataset};
 /// A dataset of 4 × 4 × 4 chunks, of which the second half along z is not written.
 fn dataset(path: &Path, gzip: bool) -> StoredDataset {
     let file = hdf5::File::create(path).unwrap();
-    let builder = file.new_dataset::<u16>().shape((16, 16, 16)).chunk((4, 4, 4));
-    let raw = if gzip { builder.deflate(1) } else { builder }.create("raw").unwrap();
+    let builder = file
+        .new_dataset::<u16>()
+        .shape((16, 16, 16))
+        .chunk((4, 4, 4));
+    let raw = if gzip { builder.deflate(1) } else { builder }
+        .create("raw")
+        .unwrap();
     let data = Array3::from_shape_fn((8, 16, 16), |(z, y, x)| (z * 7919 + y * 131 + x * x) as u16);
     raw.write_slice(&data, s![..8, .., ..]).unwrap();
     // An open dataset would keep the file locked.
@@ -33,7 +38,12 @@ fn dataset(path: &Path, gzip: bool) -> StoredDataset {
 
 fn check(dataset: &StoredDataset, entries: &[Entry]) -> Result<(), String> {
     let handle = &dataset.handle().unwrap();
-    SpotCheck { file: &dataset.file, handle, grid: &dataset.grid }.run(entries)
+    SpotCheck {
+        file: &dataset.file,
+        handle,
+        grid: &dataset.grid,
+    }
+    .run(entries)
 }
 
 /// The error for a changed list of the dataset's chunks.
@@ -51,21 +61,36 @@ fn a_list_that_disagrees_with_the_library_is_told() {
         assert_eq!(dataset.entries().unwrap().len(), 32);
         check(&dataset, dataset.entries().unwrap()).unwrap();
         let turned = wrong(&dataset, |entries| {
-            let addresses: Vec<(u64, u32)> =
-                entries.iter().map(|entry| (entry.address, entry.length)).collect();
+            let addresses: Vec<(u64, u32)> = entries
+                .iter()
+                .map(|entry| (entry.address, entry.length))
+                .collect();
             let entries = entries.iter_mut().zip(addresses.into_iter().rev());
             entries.for_each(|(entry, there)| (entry.address, entry.length) = there);
         });
-        assert!(turned.contains("not the ones stored") || turned.contains("is listed with"), "{turned}");
-        let moved = wrong(&dataset, |entries| entries.iter_mut().for_each(|entry| entry.address += 1));
+        assert!(
+            turned.contains("not the ones stored") || turned.contains("is listed with"),
+            "{turned}"
+        );
+        let moved = wrong(&dataset, |entries| {
+            entries.iter_mut().for_each(|entry| entry.address += 1)
+        });
         assert!(moved.contains("not the ones stored there"), "{moved}");
-        let masked = wrong(&dataset, |entries| entries.iter_mut().for_each(|entry| entry.mask = 1));
+        let masked = wrong(&dataset, |entries| {
+            entries.iter_mut().for_each(|entry| entry.mask = 1)
+        });
         assert!(masked.contains("filter mask 0x1"), "{masked}");
         let short = wrong(&dataset, |entries| entries.truncate(8));
-        assert!(short.contains("is not listed, but a lookup finds it"), "{short}");
-        let beyond = wrong(&dataset, |entries| entries.iter_mut().for_each(|entry| entry.number += 32));
         assert!(
-            beyond.contains("at [8, ") && beyond.contains("is listed, but a lookup does not find it"),
+            short.contains("is not listed, but a lookup finds it"),
+            "{short}"
+        );
+        let beyond = wrong(&dataset, |entries| {
+            entries.iter_mut().for_each(|entry| entry.number += 32)
+        });
+        assert!(
+            beyond.contains("at [8, ")
+                && beyond.contains("is listed, but a lookup does not find it"),
             "{beyond}"
         );
         let twice = wrong(&dataset, |entries| entries[5].number = 6);
@@ -82,14 +107,24 @@ fn a_chunk_behind_the_end_of_the_file_is_damage_of_that_chunk() {
         let entries = dataset.entries().unwrap();
         let ends = entries.iter().map(Entry::end);
         let middle = ends.clone().min().unwrap().midpoint(ends.max().unwrap());
-        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(middle).unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(middle)
+            .unwrap();
         check(&dataset, entries).unwrap();
     }
 }
 
 #[test]
 fn unlisted_chunks_are_counted_past_those_that_are_listed() {
-    let entry = |number| Entry { number, address: 0, length: 0, mask: 0 };
+    let entry = |number| Entry {
+        number,
+        address: 0,
+        length: 0,
+        mask: 0,
+    };
     let entries: Vec<Entry> = [0, 1, 4, 7, 8].map(entry).to_vec();
     let missing: Vec<u64> = (0..6).map(|place| unlisted(&entries, place)).collect();
     assert_eq!(missing, [2, 3, 5, 6, 9, 10]);
