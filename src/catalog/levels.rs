@@ -129,7 +129,7 @@ fn incompleteness(level: &FoundLevel, missing: &MissingFiles) -> impl Iterator<I
             raw,
         ),
         (
-            "sources do not exist; boxes and simple tiles show the fill value there",
+            "sources are missing; boxes and simple tiles show the fill value there",
             sources,
         ),
     ];

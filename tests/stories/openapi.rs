@@ -136,8 +136,8 @@ fn every_documented_path_answers_as_documented() {
         }
     }
     assert_eq!(
-        checked, 21,
-        "the list, a dataset, what is said of its file, labels, a range, projects, info, three of the precomputed format, eight of OME-Zarr, references, two of health"
+        checked, 20,
+        "the list, a dataset, what is said of its file, labels, a range, projects, info, three of the precomputed format, seven of OME-Zarr, references, two of health"
     );
 }
 
