@@ -65,7 +65,7 @@ fn segmentation(criterion: &mut Criterion) {
     let (read, encode): (fn(_) -> _, fn(_) -> _) = (|_| VOXELS, |encoding| encoding);
     for (name, of) in [("read", read), ("read and encode", encode)] {
         group.bench_function(name, |bencher| {
-            bencher.iter_custom(|times| (0..times).map(|_| all(of)).sum())
+            bencher.iter_custom(|times| (0..times).map(|_| all(of)).sum());
         });
     }
     // Alternately, so that both times are of the same moment.

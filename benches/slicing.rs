@@ -129,12 +129,12 @@ fn slices(criterion: &mut Criterion) {
                 let step = &mut || {
                     volume
                         .read(&ReadRequest::new(0, slice(plane, dice.roll())), &mut into)
-                        .unwrap()
+                        .unwrap();
                 };
                 // With the large budget, all chunks are cached before measuring.
                 (0..if budget > 64 << 20 { 300 } else { 1 }).for_each(|_| step());
                 group.bench_function(BenchmarkId::new(*name, plane), |bencher| {
-                    bencher.iter(&mut *step)
+                    bencher.iter(&mut *step);
                 });
             }
         }
@@ -284,7 +284,7 @@ fn policies(criterion: &mut Criterion) {
     let (mut out, mut dice) = (Vec::new(), Dice(9));
     let mut random = move || (dice.roll() as usize % CHUNK + 1) * plane;
     group.bench_function("random, whole", |b| {
-        b.iter(|| whole(black_box(&stored), size, &mut out))
+        b.iter(|| whole(black_box(&stored), size, &mut out));
     });
     group.bench_function("random, beginning", |b| {
         b.iter(|| {
@@ -339,7 +339,7 @@ fn limits(criterion: &mut Criterion) {
     let tile = vec![7u8; SIDE * SIDE];
     let mut copy = vec![0; SIDE * SIDE];
     group.bench_function("copy a tile", |b| {
-        b.iter(|| copy.copy_from_slice(black_box(&tile)))
+        b.iter(|| copy.copy_from_slice(black_box(&tile)));
     });
     group.finish();
 }

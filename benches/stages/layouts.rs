@@ -62,13 +62,13 @@ type Layout = (&'static str, fn(&Path));
 /// Every layout and kind of storage.
 const LAYOUTS: [Layout; 6] = [
     ("64³ gzip", |path| {
-        plain(path, |builder| builder.chunk((64, 64, 64)).deflate(4))
+        plain(path, |builder| builder.chunk((64, 64, 64)).deflate(4));
     }),
     ("64³", |path| {
-        plain(path, |builder| builder.chunk((64, 64, 64)))
+        plain(path, |builder| builder.chunk((64, 64, 64)));
     }),
     ("(1,512,512) gzip", |path| {
-        plain(path, |builder| builder.chunk((1, SIDE, SIDE)).deflate(4))
+        plain(path, |builder| builder.chunk((1, SIDE, SIDE)).deflate(4));
     }),
     ("contiguous", |path| plain(path, |builder| builder)),
     ("BigDataViewer", big_data_viewer),

@@ -56,7 +56,7 @@ pub fn requests(criterion: &mut Criterion) {
     for (name, path) in [("simple", SIMPLE), ("three colours", COLOURED)] {
         let asked = request(path);
         group.bench_function(format!("{name}: parse the path"), |b| {
-            b.iter(|| request(black_box(path)))
+            b.iter(|| request(black_box(path)));
         });
         group.bench_function(format!("{name}: resolve"), |b| {
             b.iter(|| catalog.resolve(black_box(&asked)).unwrap().is_black());
@@ -84,7 +84,7 @@ pub fn requests(criterion: &mut Criterion) {
         std::thread::yield_now();
     }
     group.bench_function("a tile from the cache", |b| {
-        b.iter(|| poll_tile(&service, black_box(&asked)))
+        b.iter(|| poll_tile(&service, black_box(&asked)));
     });
     group.finish();
 }

@@ -1021,7 +1021,7 @@ fn is_in_the_manual(keys: &[Key], heading: &str) {
         match &key.shape {
             Shape::List(below) => is_in_the_manual(below, &format!("[[{inner}.{}]]", key.name)),
             Shape::Named(_, below) => {
-                is_in_the_manual(below, &format!("[{inner}.{}.CHANNEL]", key.name))
+                is_in_the_manual(below, &format!("[{inner}.{}.CHANNEL]", key.name));
             }
             _ => {}
         }

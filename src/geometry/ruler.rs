@@ -141,9 +141,9 @@ impl Ruler {
         while low < high {
             let middle = low + (high - low) / 2;
             if holds(middle) {
-                high = middle
+                high = middle;
             } else {
-                low = middle + 1
+                low = middle + 1;
             }
         }
         low

@@ -182,7 +182,7 @@ fn over_time(images: &[Image<'_>]) -> Vec<FoundChannel> {
         series
             .entry(image.channel.unwrap_or(0))
             .or_default()
-            .push(image)
+            .push(image);
     });
     let channel = |(number, images): (u64, Vec<&Image<'_>>)| {
         let first = images.iter().min_by_key(|image| image.time())?;

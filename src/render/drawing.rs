@@ -188,7 +188,7 @@ impl Drawing {
         } else {
             self.clear(PixelKind::Grey);
             self.shade(layer, policy, |shades, _, patch, pixels| {
-                composite::grey(shades, patch, pixels)
+                composite::grey(shades, patch, pixels);
             })?;
             &self.pixels
         };

@@ -181,7 +181,7 @@ fn written(stream: &Stream<'_>, kind: PixelKind, size: (usize, usize)) -> Vec<u8
 /// Wraps a finished zlib stream in a PNG file.
 fn copied(stream: &[u8], kind: PixelKind, size: (usize, usize)) -> Vec<u8> {
     contained(stream.len(), kind, size, |room| {
-        room[..stream.len()].copy_from_slice(stream)
+        room[..stream.len()].copy_from_slice(stream);
     })
 }
 

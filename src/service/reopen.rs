@@ -357,7 +357,7 @@ impl Reopening {
             (None, _) => tracing::info!("the dataset {token} was opened: its store answers"),
             (Some(before), true) if before.live => {}
             (Some(_), true) => {
-                tracing::info!("the dataset {token} is live: its file is being written")
+                tracing::info!("the dataset {token} is live: its file is being written");
             }
             (Some(before), false) if before.live => {
                 tracing::info!(

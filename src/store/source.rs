@@ -148,7 +148,7 @@ impl Source {
                 Ok(part) => known.seen = Some((part.version, Instant::now())),
                 Err(StoreError::Missing) => known.seen = None,
                 Err(error @ StoreError::Denied { .. }) => {
-                    known.failed = Some((error, Instant::now()))
+                    known.failed = Some((error, Instant::now()));
                 }
                 Err(error) => tracing::debug!(
                     "{} could not be checked for changes: {error}",

@@ -260,7 +260,7 @@ fn mark_used(entry: &Entry) {
         .unwrap_or_else(|ahead| ahead.duration());
     if apart > USED_LATELY {
         file.set_modified(now).unwrap_or_else(|error| {
-            tracing::trace!("modification time of a tile not set: {error}")
+            tracing::trace!("modification time of a tile not set: {error}");
         });
     }
 }

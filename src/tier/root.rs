@@ -89,7 +89,7 @@ impl Root {
         match (before, state) {
             (_, Err(error)) => tracing::error!("cache.directory: {error}"),
             (Err(_), Ok(_)) => {
-                tracing::info!("cache.directory: {} is used again", self.path.display())
+                tracing::info!("cache.directory: {} is used again", self.path.display());
             }
             (Ok(_), Ok(_)) => {}
         }

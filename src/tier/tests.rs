@@ -186,7 +186,7 @@ fn a_damaged_tile_is_removed_and_can_be_stored_again() {
                 .open(&path)
                 .unwrap()
                 .set_len(1000)
-                .unwrap()
+                .unwrap();
         }),
         ("empty", &|| fs::write(&path, "").unwrap()),
         ("a flipped bit", &|| {
@@ -202,10 +202,10 @@ fn a_damaged_tile_is_removed_and_can_be_stored_again() {
         }),
         ("another file", &|| fs::write(&path, "dear diary").unwrap()),
         ("a huge file", &|| {
-            fs::File::create(&path).unwrap().set_len(1 << 40).unwrap()
+            fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
         }),
         ("a link to an endless device", &|| {
-            replaced_by_link("/dev/zero".as_ref(), &path)
+            replaced_by_link("/dev/zero".as_ref(), &path);
         }),
         ("a link to another tile", &|| {
             directory.put(&token, &other.key, &other.bytes).unwrap();

@@ -123,7 +123,7 @@ impl Tiers {
         let until = Instant::now() + within;
         self.0.iter().for_each(|tier| {
             tier.0
-                .finish(until.saturating_duration_since(Instant::now()))
+                .finish(until.saturating_duration_since(Instant::now()));
         });
     }
 }

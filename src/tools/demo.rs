@@ -82,7 +82,7 @@ fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
         Some(VERSION) => return Ok(()),
         Some(0) => tracing::warn!("the demo volume is damaged and is written again"),
         Some(other) => {
-            tracing::info!("version {other} of the demo volume is replaced by version {VERSION}")
+            tracing::info!("version {other} of the demo volume is replaced by version {VERSION}");
         }
         None => tracing::info!("the demo volume is written, which takes some seconds"),
     }

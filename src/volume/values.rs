@@ -130,7 +130,7 @@ impl Values {
                 write(stored, into, |voxel| looked_up(&table, voxel));
             }
             (Map::Component(table), BoxMut::U8(into)) => {
-                write(stored, into, |voxel| looked_up(table, voxel))
+                write(stored, into, |voxel| looked_up(table, voxel));
             }
             (Map::Ids(ids), BoxMut::U64(into)) => write(stored, into, ids.looked_up()),
             (Map::Scaling(scaling), BoxMut::F32(into)) => scaling.apply(stored, request, into),

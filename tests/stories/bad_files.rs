@@ -498,7 +498,7 @@ fn a_truncated_file_behind_a_link_is_told_by_its_own_name() {
     let place = Place::new();
     formatted(&place.path("part.h5"), false, 0);
     made::file(&place.path("main.h5"), |file| {
-        file.link_external("part.h5", "/raw", "raw").unwrap()
+        file.link_external("part.h5", "/raw", "raw").unwrap();
     });
     assert_eq!(place.run(["check", "main.h5"]).code, 0);
     let length = fs::metadata(place.path("part.h5")).unwrap().len();

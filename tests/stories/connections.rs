@@ -37,7 +37,7 @@ fn large(place: &Place, server: &str) -> Server {
     let mut random = fastrand::Rng::with_seed(7);
     let noise = ArrayD::from_shape_simple_fn(vec![2, 512, 512], || random.u8(..));
     made::file(&place.path("noise.h5"), |file| {
-        drop(made::put(file, "raw", &noise))
+        drop(made::put(file, "raw", &noise));
     });
     place.write(
         "voltile.toml",

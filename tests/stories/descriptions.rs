@@ -255,7 +255,7 @@ fn requests_for_a_long_list_do_not_delay_other_clients() {
     let place = Place::new();
     made::file(&place.path("many.h5"), |file| {
         (0..CHANNELS).for_each(|number| {
-            _ = made::put(file, &format!("c{number}"), &made::cube([2, 16, 16]))
+            _ = made::put(file, &format!("c{number}"), &made::cube([2, 16, 16]));
         });
     });
     let server = place.serve(["many.h5"]);

@@ -332,7 +332,7 @@ fn large_tiles_arrive_complete_and_in_order_if_the_client_reads_late() {
     let noise = ArrayD::from_shape_simple_fn(vec![SLICES, 512, 512], || random.u8(..));
     let place = Place::new();
     made::file(&place.path("noise.h5"), |file| {
-        drop(made::put(file, "raw", &noise))
+        drop(made::put(file, "raw", &noise));
     });
     let server = place.serve(["noise.h5", "--set", "render.neighbours=0"]);
     // Far more than both sockets buffer: the server has to wait in the middle of a body.

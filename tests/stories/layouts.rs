@@ -301,7 +301,7 @@ fn imaris_with_a_file_for_each_channel() {
         let image = main.create_group("DataSetInfo/Image").unwrap();
         let hints = [("Sample", "0.1"), ("Line", "0.1"), ("Plane", "0.3")];
         hints.into_iter().for_each(|(name, size)| {
-            characters(&image, &format!("RecordingEntry{name}Spacing"), size)
+            characters(&image, &format!("RecordingEntry{name}Spacing"), size);
         });
     });
     let whole = only(&path);

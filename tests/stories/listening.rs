@@ -30,7 +30,7 @@ fn noise(place: &Place) -> &'static str {
     let mut random = fastrand::Rng::with_seed(7);
     let noise = ArrayD::from_shape_simple_fn(vec![1, 512, 512], || random.u8(..));
     made::file(&place.path("noise.h5"), |file| {
-        drop(made::put(file, "raw", &noise))
+        drop(made::put(file, "raw", &noise));
     });
     "/ndtilecache/tilecache/noise/raw/xy/0/0_0_0.png"
 }
@@ -113,7 +113,7 @@ fn of_many_files_five_tiles_of_images_are_printed_and_the_page_last() {
                 file,
                 name,
                 &made::cube(made::SMALL).mapv(u32::from),
-            ))
+            ));
         }
     });
     for number in 0..4 {

@@ -64,7 +64,7 @@ fn ask_for_all(server: &Server) {
         assert_eq!(
             server.tile(&plane_path(z)).picture(),
             volumes::plane(SEED, z)
-        )
+        );
     });
 }
 
@@ -107,7 +107,7 @@ fn a_tile_that_one_replica_has_rendered_is_not_rendered_by_another() {
         is_shared.then(|| {
             wait_until("it is on disk", || {
                 three.count("voltile_tier_writes_total") == 1
-            })
+            });
         })
     });
 }

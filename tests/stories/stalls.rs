@@ -200,7 +200,7 @@ fn a_file_whose_reads_hang_delays_no_other_file() {
         });
         assert!(shows(&server, "stuck", 0), "what is cached is served");
         ask_for_stuck(&server, 1..21, || {
-            assert!((1..12).all(|z| shows(&server, "other", z)))
+            assert!((1..12).all(|z| shows(&server, "other", z)));
         });
         let told = problems(&server);
         assert!(
@@ -362,7 +362,7 @@ fn a_file_that_hangs_while_it_is_sampled_delays_no_other_file() {
     assert!(shows(&server, "sound", 0));
     hanging.hang();
     ask_for_stuck(&server, 0..20, || {
-        assert!((1..12).all(|z| shows(&server, "sound", z)))
+        assert!((1..12).all(|z| shows(&server, "sound", z)));
     });
     let described = server.json("/datasets/stuck.json").to_string();
     assert!(
@@ -383,7 +383,7 @@ fn a_file_that_hangs_inside_libhdf5_delays_only_what_needs_the_library() {
     hanging.hang();
     // The list of chunks is read by the library, which then holds its lock.
     ask_for_stuck(&server, 0..20, || {
-        assert!((1..12).all(|z| shows(&server, "sound", z)))
+        assert!((1..12).all(|z| shows(&server, "sound", z)));
     });
     is_unavailable(&server.get(&tile("other", 0)));
     assert!(

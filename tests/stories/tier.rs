@@ -467,7 +467,7 @@ fn two_servers_share_one_directory() {
         for server in [&one, &two] {
             scope.spawn(move || {
                 both.iter()
-                    .for_each(|path| drop(server.tile(path).picture()))
+                    .for_each(|path| drop(server.tile(path).picture()));
             });
         }
     });
@@ -668,7 +668,7 @@ fn two_tokens() -> Place {
                 server
                     .tile(&format!("{token}/raw/xy/{z}/0_0_0.png"))
                     .picture(),
-            )
+            );
         });
     }
     server.stop();

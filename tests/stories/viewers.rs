@@ -231,10 +231,10 @@ fn catmaids_stacks_have_the_dimensions_and_position_of_the_volume() {
 fn catmaids_zy_stacks_are_cut_out_of_precomputed_chunks() {
     let place = Place::new();
     made::file(&place.path("em.h5"), |file| {
-        drop(made::put(file, "raw", &made::cube([70, 80, 90])))
+        drop(made::put(file, "raw", &made::cube([70, 80, 90])));
     });
     made::file(&place.path("flat.h5"), |file| {
-        drop(made::put(file, "raw", &made::cube([7, 80, 90])))
+        drop(made::put(file, "raw", &made::cube([7, 80, 90])));
     });
     place.write(
         "voltile.toml",

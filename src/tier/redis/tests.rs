@@ -378,7 +378,7 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
         match (answer, expected) {
             (Ok(redis::Value::BulkString(bytes)), None) => assert_eq!(bytes.len() as u64, longest),
             (Err(failure), Some(why)) => {
-                assert!(failure.to_string().contains(why), "{shown}: {failure}")
+                assert!(failure.to_string().contains(why), "{shown}: {failure}");
             }
             (other, _) => panic!("{shown}: {}", other.is_ok()),
         }

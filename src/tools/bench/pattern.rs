@@ -184,9 +184,9 @@ fn scroll(space: &Space, most: usize, rng: &mut Rng) -> Vec<TileAddress> {
             ..place
         });
         if rng.bool() {
-            tiles.extend(run)
+            tiles.extend(run);
         } else {
-            tiles.extend(run.rev())
+            tiles.extend(run.rev());
         }
     }
     tiles.truncate(most);

@@ -118,7 +118,7 @@ impl Choice {
             if space.cut(bounds) {
                 match targets.last_mut() {
                     Some(last) if (&last.token, &last.channel) == (token, channel) => {
-                        last.spaces.push(space)
+                        last.spaces.push(space);
                     }
                     _ => targets.push(Target {
                         token: token.clone(),

@@ -289,7 +289,7 @@ impl Folder {
                 // Another process has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 removed => {
-                    removed.map_err(|e| PyramidError::file("clear the folder", &self.path, e))?
+                    removed.map_err(|e| PyramidError::file("clear the folder", &self.path, e))?;
                 }
             }
         }

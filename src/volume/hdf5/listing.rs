@@ -260,7 +260,7 @@ impl<'a> Walk<'a> {
             // Soft links to nothing are common, and so are those that lead through links which are
             // reported themselves.
             Err(reason) if is_soft => {
-                tracing::debug!("the soft link {path} was not followed: {reason}")
+                tracing::debug!("the soft link {path} was not followed: {reason}");
             }
             Err(reason) => self.unfollowed.push(UnfollowedLink {
                 path,

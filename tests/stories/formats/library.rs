@@ -87,7 +87,7 @@ impl Library {
             match (axis, index) {
                 ('t', _) => bytes = bytes.index_axis_move(place, time),
                 (_, Some(index)) => {
-                    bytes = bytes.index_axis_move(place, index.as_integer()? as usize)
+                    bytes = bytes.index_axis_move(place, index.as_integer()? as usize);
                 }
                 ('c', None) if channel["kind"] != "rgb" => bytes = bytes.index_axis_move(place, 0),
                 ('c', None) => {

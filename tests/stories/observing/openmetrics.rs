@@ -54,7 +54,7 @@ fn parsed(text: &str) -> Families {
             let number: f64 = value.parse().expect("a number");
             match (families[&current].as_str(), suffix) {
                 ("counter", "_total") | ("histogram", "_count" | "_sum") => {
-                    assert!(number >= 0.0, "{line}")
+                    assert!(number >= 0.0, "{line}");
                 }
                 ("gauge", "") => {}
                 ("histogram", "_bucket") => {

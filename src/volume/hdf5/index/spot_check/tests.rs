@@ -73,11 +73,11 @@ fn a_list_that_disagrees_with_the_library_is_told() {
             "{turned}"
         );
         let moved = wrong(&dataset, |entries| {
-            entries.iter_mut().for_each(|entry| entry.address += 1)
+            entries.iter_mut().for_each(|entry| entry.address += 1);
         });
         assert!(moved.contains("not the ones stored there"), "{moved}");
         let masked = wrong(&dataset, |entries| {
-            entries.iter_mut().for_each(|entry| entry.mask = 1)
+            entries.iter_mut().for_each(|entry| entry.mask = 1);
         });
         assert!(masked.contains("filter mask 0x1"), "{masked}");
         let short = wrong(&dataset, |entries| entries.truncate(8));
@@ -86,7 +86,7 @@ fn a_list_that_disagrees_with_the_library_is_told() {
             "{short}"
         );
         let beyond = wrong(&dataset, |entries| {
-            entries.iter_mut().for_each(|entry| entry.number += 32)
+            entries.iter_mut().for_each(|entry| entry.number += 32);
         });
         assert!(
             beyond.contains("at [8, ")
