@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -11,14 +10,12 @@ from checks.report import Report
 from checks.runner import ROOT
 from checks.servers import Voltile, datasets, find, run
 
-from .deb import Chroot, built, glibc, system
+from .deb import built, glibc
 
 # The exposure that `systemd-analyze security` may find at most, in tenths: 10 is "safe", 100 "unsafe".
 EXPOSURE = 20
 TILE = "/ndtilecache/tilecache/wide/raw/xy/1/0_0_0.png"
 VOLUME = ROOT / "fixtures" / "wide.h5"
-# The oldest Debian that the mirrors have.
-OLD = "bullseye"
 
 
 def unit(report: Report, place: Path, args) -> None:
@@ -82,24 +79,3 @@ def compatible(report: Report, place: Path, package: Path, is_release: bool) -> 
     report.add("auditwheel agrees", named is not None and named[0] in done.stdout, done.stdout)
     if is_release and importlib.util.find_spec("ziglang"):
         report.add("it needs no newer glibc than RHEL 8 has", needed <= (2, 28))
-        old_system(report, place, package)
-
-
-def old_system(report: Report, place: Path, package: Path) -> None:
-    """Installed by pip in a chroot of the oldest Debian that the mirrors have, its program and its package work."""
-    chroot, (release, sources) = Chroot(place / "old"), system()
-    mirrors = [re.search(r"(?m)^(?:URIs:|deb(?: \[.*\])?) (http\S+/debian)\b", file.read_text()) for file in sources]
-    mirror = next((found[1] for found in mirrors if found), None)
-    if release.get("ID") != "debian" or not mirror:
-        return report.skip(f"the wheel in Debian {OLD}", "this system does not name a mirror of Debian")
-    if why := chroot.make(OLD, ["python3-pip", "python3-numpy"], f"deb {mirror} {OLD} main"):
-        return report.skip(f"the wheel in Debian {OLD}", why)
-    for file in (package, VOLUME):
-        shutil.copyfile(file, chroot.path / "root" / file.name)
-    install = ("python3", "-m", "pip", "install", "--quiet", "--no-index", f"/root/{package.name}")
-    report.ran(f"pip installs the wheel in Debian {OLD}", chroot.run(*install))
-    chroot.run("voltile", "render", TILE, "-o", "/root/tile.png", "/root/wide.h5")
-    drawn = chroot.path / "root" / "tile.png"
-    report.add("its program draws", drawn.is_file() and drawn.read_bytes() == (place / "own.png").read_bytes())
-    said = chroot.run("python3", "-c", "import voltile; print(voltile.serve('/root/wide.h5')['raw'][1:].shape)").stdout
-    report.add("its package reads", said == "(2, 530, 700)\n", said)

@@ -162,7 +162,7 @@ def passed(bench: Bench, name: str, turn: int, token: str, form: str) -> Sample:
 def replicated(bench: Bench, name: str, turn: int) -> Sample:
     """Renders of three replicas with a Redis behind nginx, of which one is killed, for each distinct tile."""
     counted = bench.setting.work / "replicas.json"
-    command = [sys.executable, ROOT / "scripts" / "soak-replicas", "--voltile", bench.setting.binary(name)]
+    command = [sys.executable, ROOT / "scripts" / "extra" / "soak-replicas", "--voltile", bench.setting.binary(name)]
     command += ["--minutes", 2 * KILL_AFTER / 60, "--every", KILL_AFTER, "--faults", "replica", "--json", counted]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode:

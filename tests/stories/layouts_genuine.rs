@@ -3,7 +3,7 @@
 //! The expectations are in `layouts_genuine.txt`: a line for each file with its layout, and below
 //! it one for each channel: name, label in the file, kind, axes, size (x, y, z), factors of the
 //! levels along x, time points, voxel size, display range, colour; `-` for none.
-//! `scripts/real-files` compares pixels.
+//! `scripts/extra/real-files` compares pixels.
 
 use std::path::Path;
 
