@@ -284,8 +284,8 @@ pub enum PngProfile {
     Small,
 }
 
-/// How boxes of voxels are encoded. [`BOX_FILES`] has what addresses, headers and the documentation
-/// say of each format, and `render::cutout` its encoder.
+/// How boxes of voxels are encoded. [`BOX_FILES`] has what addresses and headers say of each
+/// format, and `render::cutout` its encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the rows say what they are")]
 pub enum BoxFormat {
@@ -305,8 +305,6 @@ pub struct BoxFile {
     pub content_type: &'static str,
     /// Whether headers tell the shape and the type of the voxels, because the file does not.
     pub is_bare: bool,
-    /// What it is, for the documentation.
-    pub description: &'static str,
 }
 
 /// The file of each format.
@@ -316,21 +314,18 @@ pub static BOX_FILES: [BoxFile; 3] = [
         suffix: ".npy",
         content_type: "application/octet-stream",
         is_bare: false,
-        description: "NumPy's format, in C order z, y, x, and colours last",
     },
     BoxFile {
         format: BoxFormat::Raw,
         suffix: ".raw",
         content_type: "application/octet-stream",
         is_bare: true,
-        description: "the same voxels without a header, little-endian",
     },
     BoxFile {
         format: BoxFormat::Tiff,
         suffix: ".tif",
         content_type: "image/tiff",
         is_bare: false,
-        description: "a hyperstack of ImageJ with the voxel size, of uint8, int16, uint16 or float32, or of colours",
     },
 ];
 

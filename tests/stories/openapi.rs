@@ -27,6 +27,14 @@ fn document(server: &Server) -> Value {
     server.json("/openapi.json")
 }
 
+/// A value itself, or the one that it refers to.
+fn resolved<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
+    match value["$ref"].as_str() {
+        Some(address) => document.pointer(address.trim_start_matches('#')).unwrap(),
+        None => value,
+    }
+}
+
 /// A path with valid values for its parameters.
 fn filled(path: &str) -> String {
     let has_names = path.ends_with("/labels.json") || path.contains("/segment_properties/");
@@ -109,7 +117,8 @@ fn every_documented_path_answers_as_documented() {
         let responses = &item["get"]["responses"];
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         let kind = answer.header("content-type").unwrap();
-        let Some(content) = responses["200"].get("content") else {
+        let success = resolved(&document, &responses["200"]);
+        let Some(content) = success.get("content") else {
             assert_eq!((path.as_str(), kind), ("/openapi.json", "application/json"));
             continue;
         };
@@ -124,7 +133,7 @@ fn every_documented_path_answers_as_documented() {
             );
             checked += 1;
         }
-        for header in responses["200"]["headers"]
+        for header in success["headers"]
             .as_object()
             .into_iter()
             .flat_map(|headers| headers.keys())
@@ -193,8 +202,8 @@ fn problems_match_the_schema() {
     let server = served(&place);
     let document = document(&server);
     for (path, item) in document["paths"].as_object().unwrap() {
-        let described =
-            &item["get"]["responses"]["404"]["content"]["application/problem+json"]["schema"];
+        let missing = resolved(&document, &item["get"]["responses"]["404"]);
+        let described = &missing["content"]["application/problem+json"]["schema"];
         if described.is_null() {
             continue;
         }
@@ -215,7 +224,8 @@ fn problems_match_the_schema() {
 #[test]
 fn documented_parameters_are_those_of_the_path() {
     let place = Place::new();
-    for (path, item) in document(&served(&place))["paths"].as_object().unwrap() {
+    let document = document(&served(&place));
+    for (path, item) in document["paths"].as_object().unwrap() {
         let in_path: BTreeSet<&str> = path
             .split('{')
             .skip(1)
@@ -223,8 +233,9 @@ fn documented_parameters_are_those_of_the_path() {
             .collect();
         let parameters = item["get"]["parameters"].as_array().into_iter().flatten();
         let described: BTreeSet<&str> = parameters
-            .filter(|p| p["in"] == "path")
-            .map(|p| p["name"].as_str().unwrap())
+            .map(|parameter| resolved(&document, parameter))
+            .filter(|parameter| parameter["in"] == "path")
+            .map(|parameter| parameter["name"].as_str().unwrap())
             .collect();
         assert_eq!(in_path, described, "{path}");
     }
