@@ -9,7 +9,6 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 
 use super::body::Pieces;
-use crate::base::request::digits;
 use crate::service::Held;
 
 /// The requested part of a body.
@@ -59,30 +58,15 @@ pub(super) fn respond(
 
 /// The part that a `Range` header asks for.
 fn part(range: &str, length: u64) -> Part {
-    parsed(range, length).map_or(Part::Whole, |range| {
-        let range = range.start..range.end.min(length);
-        if range.is_empty() {
-            Part::Unsatisfiable
-        } else {
-            Part::Bytes(range)
-        }
-    })
-}
-
-/// One range: `bytes=FIRST-LAST`, `bytes=FIRST-` or `bytes=-LENGTH`.
-fn parsed(range: &str, length: u64) -> Option<Range<u64>> {
-    let (unit, range) = range.trim().split_once('=')?;
-    let (first, last) = range.trim().split_once('-')?;
-    if !unit.trim().eq_ignore_ascii_case("bytes") {
-        return None;
-    }
-    match (first, last) {
-        ("", suffix) => Some(length.saturating_sub(digits(suffix)?)..length),
-        (first, "") => Some(digits(first)?..length),
-        (first, last) => {
-            let (first, last) = (digits(first)?, digits(last)?);
-            (first <= last).then(|| first..last.saturating_add(1))
-        }
+    let Ok(header::Range::Bytes(ranges)) = range.trim().parse() else {
+        return Part::Whole;
+    };
+    let [range] = ranges.as_slice() else {
+        return Part::Whole;
+    };
+    match range.to_satisfiable_range(length) {
+        Some((first, last)) => Part::Bytes(first..last + 1),
+        None => Part::Unsatisfiable,
     }
 }
 
