@@ -106,16 +106,20 @@ async fn below_base(
     }
 }
 
-/// Answers a request for a render or a document if it is done in time. Otherwise it is given up,
+/// Records what is requested, and answers it if that is done in time. Otherwise it is given up,
 /// unless another request waits for it.
 ///
-/// Not an `async fn`, whose future would have room for the answer's future twice.
+/// Not an `async fn`, whose future would have room for the answer's future twice. The future is on
+/// the heap: up to 1 KiB, the allocator takes the future of a request from what its thread has
+/// freed; for more, it takes a lock that all threads share.
 fn in_time(
     context: &Context<'_>,
+    form: Form,
     answer: impl Future<Output = HttpResponse>,
 ) -> impl Future<Output = HttpResponse> {
-    let Context { site, .. } = context;
-    tokio::time::timeout(site.deadline, answer).map(|answered| {
+    let Context { site, record, .. } = context;
+    record.set_form(form);
+    let answered = tokio::time::timeout(site.deadline, answer).map(|answered| {
         answered.unwrap_or_else(|_| {
             site.service.metrics().overdue.inc();
             problem::busy(&format!(
@@ -123,118 +127,96 @@ fn in_time(
                 humantime::format_duration(site.deadline)
             ))
         })
-    })
+    });
+    Box::pin(answered)
 }
 
+/// The beginning of the addresses of descriptions of single datasets.
+const DATASETS: &str = "datasets";
+
 async fn found(context: &Context<'_>) -> HttpResponse {
-    // The raw path: a router would decode percent-escapes before the path is split.
-    let path = context.path;
-    let record = context.record;
     if let Some(answer) = page::answer(context) {
-        record.set_form(Form::Page);
+        context.record.set_form(Form::Page);
         return answer;
     }
     if page::is_simple(context) {
-        record.set_form(Form::Page);
-        return Box::pin(in_time(context, page::simple(context))).await;
+        return in_time(context, Form::Page, page::simple(context)).await;
     }
-    // Each on the heap, like that of a tile: up to 1 KiB, the allocator takes the future of a
-    // request from what its thread has freed; for more, it takes a lock that all threads share.
-    match first_segment(path) {
-        (VOXELS, rest) => {
-            record.set_form(Form::Box);
-            return Box::pin(in_time(context, voxels::answer(context, rest))).await;
+    // The raw path: a router would decode percent-escapes before the path is split.
+    match context.path {
+        "/datasets.json" => in_time(context, Form::Description, descriptions::all(context)).await,
+        "/events" => {
+            context.record.set_form(Form::Description);
+            events::answer(context)
         }
-        (VIEW, rest) if context.site.description.adjust => {
-            record.set_form(Form::View);
-            return Box::pin(in_time(context, view::answer(context, rest))).await;
+        "/metrics" => {
+            context.record.set_form(Form::Health);
+            metrics(context)
         }
-        (NEUROGLANCER, rest) => {
-            record.set_form(Form::Precomputed);
-            return Box::pin(in_time(context, neuroglancer::answer(context, rest))).await;
-        }
-        (REFERENCES, rest) => {
-            record.set_form(Form::Description);
-            return Box::pin(in_time(context, references::answer(context, rest))).await;
-        }
-        (ZARR, rest) => {
-            record.set_form(Form::Zarr);
-            return Box::pin(in_time(context, zarr::answer(context, rest))).await;
-        }
-        _ => {}
-    }
-    record.set_form(form_of(path));
-    match path {
-        "/datasets.json" => Box::pin(in_time(context, descriptions::all(context))).await,
-        "/events" => events::answer(context),
-        "/metrics" => metrics(context),
-        "/openapi.json" => Box::pin(in_time(context, openapi::document(context))).await,
-        "/projects.json" => Box::pin(in_time(context, viewers::projects(context))).await,
-        _ => {
-            let labels = path.strip_prefix(DATASETS).and_then(labels::requested);
-            match (
-                described(path, ".json"),
-                described(path, "/about.json"),
-                labels,
-            ) {
-                (Some(token), _, _) => {
-                    Box::pin(in_time(context, descriptions::one(context, token))).await
-                }
-                (None, Some(token), _) => {
-                    Box::pin(in_time(context, descriptions::about(context, token))).await
-                }
-                (None, None, Some((token, channel))) => {
-                    Box::pin(in_time(context, labels::page(context, token, channel))).await
-                }
-                (None, None, None) => below_mounts(context).await,
+        "/openapi.json" => in_time(context, Form::Description, openapi::document(context)).await,
+        "/projects.json" => in_time(context, Form::Viewer, viewers::projects(context)).await,
+        path => match first_segment(path) {
+            (VOXELS, rest) => in_time(context, Form::Box, voxels::answer(context, rest)).await,
+            (VIEW, rest) if context.site.description.adjust => {
+                in_time(context, Form::View, view::answer(context, rest)).await
             }
-        }
+            (NEUROGLANCER, rest) => {
+                in_time(
+                    context,
+                    Form::Precomputed,
+                    neuroglancer::answer(context, rest),
+                )
+                .await
+            }
+            (REFERENCES, rest) => {
+                in_time(
+                    context,
+                    Form::Description,
+                    references::answer(context, rest),
+                )
+                .await
+            }
+            (ZARR, rest) => in_time(context, Form::Zarr, zarr::answer(context, rest)).await,
+            (DATASETS, rest) => {
+                in_time(context, Form::Description, below_datasets(context, rest)).await
+            }
+            _ => below_mounts(context).await,
+        },
     }
 }
 
-/// What an address outside of all mounts stands for.
-fn form_of(path: &str) -> Form {
-    match path {
-        "/metrics" => Form::Health,
-        "/projects.json" => Form::Viewer,
-        "/datasets.json" | "/events" | "/openapi.json" => Form::Description,
-        path if path.starts_with(DATASETS) => Form::Description,
-        _ => Form::Other,
+/// Answers paths below `/datasets/`.
+async fn below_datasets(context: &Context<'_>, path: &str) -> HttpResponse {
+    let segments: Vec<&str> = path.split('/').collect();
+    match (segments.as_slice(), path.strip_suffix(".json")) {
+        ([token, "about.json"], _) => descriptions::about(context, token).await,
+        ([token, channel, "labels.json"], _) => labels::page(context, token, channel).await,
+        ([_], Some(token)) => descriptions::one(context, token).await,
+        _ => problem::not_found(&context.site.nothing_here()),
     }
 }
 
 /// Answers paths below a mount: metadata files of viewers, and tiles.
 async fn below_mounts(context: &Context<'_>) -> HttpResponse {
     if let Some(file) = viewers::requested(context) {
-        context.record.set_form(Form::Viewer);
-        return Box::pin(in_time(context, viewers::answer(context, file))).await;
+        return in_time(context, Form::Viewer, viewers::answer(context, file)).await;
     }
     let site = context.site;
     match TilePath::split(context.path) {
         Some(Ok(path)) => match site.mount(&path) {
             Some(mount) => {
-                context.record.set_form(if path.is_overview() {
+                let form = if path.is_overview() {
                     Form::Overview
                 } else {
                     Form::Tile
-                });
-                Box::pin(in_time(context, tiles::answer(context, mount, &path))).await
+                };
+                in_time(context, form, tiles::answer(context, mount, &path)).await
             }
             None => problem::not_found(&site.unknown_mount(path.tile_service)),
         },
         Some(Err(malformed)) => problem::not_found(&malformed.to_string()),
         None => problem::not_found(&site.nothing_here()),
     }
-}
-
-/// The beginning of the addresses of descriptions of single datasets.
-const DATASETS: &str = "/datasets/";
-
-/// The token in `/datasets/TOKEN.json`, or before another end.
-fn described<'p>(path: &'p str, end: &str) -> Option<&'p str> {
-    path.strip_prefix(DATASETS)?
-        .strip_suffix(end)
-        .filter(|token| !token.contains('/'))
 }
 
 /// The metrics; protected datasets are named only to requests that may see them.

@@ -27,12 +27,6 @@ const MAX_COUNT: u64 = 1000;
 /// The most tags.
 const MAX_TAGS: usize = 1024;
 
-/// The token and the channel in `TOKEN/CHANNEL/labels.json`.
-pub(super) fn requested(path: &str) -> Option<(&str, &str)> {
-    let (token, channel) = path.strip_suffix("/labels.json")?.split_once('/')?;
-    (!channel.contains('/')).then_some((token, channel))
-}
-
 /// The response with a page of the labels of a channel.
 pub(super) async fn page(context: &Context<'_>, token: &str, channel: &str) -> HttpResponse {
     match descriptions::named(context, token) {
