@@ -9,7 +9,6 @@ mod cache;
 mod check;
 mod choices;
 mod completions;
-mod confinement;
 mod failure;
 mod folders;
 mod inspect;
@@ -122,7 +121,7 @@ pub fn run() -> ExitCode {
     };
     // Starts the second thread: everything above must come before it.
     match command {
-        // They confine themselves first. Until then, lines are queued.
+        // It changes the environment first. Until then, lines are queued.
         Command::Serve(_) => {}
         Command::Probe => log.discard(),
         _ => log.start_writing(),

@@ -24,7 +24,8 @@
 //! 5   volume    trait Volume; hdf5: files, links, chunks, filters; an in-memory volume for tests
 //! 5   tier      encoded tiles outside of memory, backends in order: a directory kept to a budget (the disk cache) · Redis ·
 //!               object storage
-//! 5   confine   gives up what this process does not need; the only module that names `landlock` and `seccompiler`
+//! 5   confine   the child process that tries files gives up what it does not need; the only module that names `landlock`
+//!               and `seccompiler`
 //! 4   config    as typed → as meant: settings, or every fault at once
 //! 3   store     objects in object storage and on web servers: their addresses, and their bytes by range, of one version; the
 //!               only module that names `hyper_util`, `object_store` and `reqwest`

@@ -38,7 +38,7 @@ mod version;
 mod web;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -276,38 +276,4 @@ impl Store {
             bytes,
         })
     }
-}
-
-/// The folders with what connections and credentials take: names of hosts, certificates, and the
-/// clouds' own files.
-pub fn files() -> Vec<PathBuf> {
-    let system = [
-        "/etc",
-        "/usr/share/ca-certificates",
-        "/usr/local/share/ca-certificates",
-        "/run/systemd/resolve",
-    ];
-    let named = [
-        "AWS_SHARED_CREDENTIALS_FILE",
-        "AWS_CONFIG_FILE",
-        "AWS_WEB_IDENTITY_TOKEN_FILE",
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "AZURE_FEDERATED_TOKEN_FILE",
-        "SSL_CERT_FILE",
-    ];
-    let folder = |name: &str| {
-        PathBuf::from(std::env::var_os(name)?)
-            .parent()
-            .map(Path::to_owned)
-    };
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let of_home = home
-        .iter()
-        .flat_map(|home| [".aws", ".config/gcloud", ".azure"].map(|name| home.join(name)));
-    system
-        .into_iter()
-        .map(PathBuf::from)
-        .chain(named.into_iter().filter_map(folder))
-        .chain(of_home)
-        .collect()
 }

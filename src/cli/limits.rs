@@ -1,4 +1,4 @@
-//! Resource limits of this process: files, memory, CPU time.
+//! Rights and resource limits of this process: files, memory, CPU time.
 //!
 //! A limit that cannot be set is left as it is: the limits guard against damage, and nothing else
 //! depends on these limits.
@@ -83,6 +83,20 @@ pub(super) fn physical_memory() -> Option<u64> {
     u64::try_from(pages)
         .ok()?
         .checked_mul(u64::try_from(page).ok()?)
+}
+
+/// Whether this process has all rights of the machine's superuser. The superuser of a user
+/// namespace, such as that of a rootless container, has not.
+pub(super) fn is_superuser() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        return false;
+    }
+    // Each line has the first user in the namespace, the first one outside of it, and how many.
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let mut numbers = map.split_whitespace();
+    let is_mapped = numbers.next().is_some_and(|inside| inside != "0")
+        || numbers.next().is_some_and(|outside| outside != "0");
+    !is_mapped
 }
 
 /// Makes allocations fail beyond `bytes` of memory; mapped files do not count.

@@ -38,7 +38,7 @@ use super::failure::Failure;
 use super::limits;
 use crate::catalog::Trial;
 use crate::config::{Files, Settings};
-use crate::confine::{self, AllowedFolders, Bounds};
+use crate::confine::{self, Bounds};
 use crate::flow::lock;
 use crate::metrics::StoreMetrics;
 use crate::service;
@@ -184,17 +184,12 @@ pub(super) fn refused(settings: &Settings, store: &Store) -> Vec<(Location, Stri
     refused_by(&own_program, store, settings.files, &Trial::all(settings))
 }
 
-/// The trials of a confined server, which also refuses files that it cannot read.
-pub(super) fn within(allowed: AllowedFolders, store: Store) -> service::Trial {
+/// The trials of files that a server opens again.
+pub(super) fn while_serving(store: Store) -> service::Trial {
     Box::new(move |settings, note| {
-        let trials = Trial::all(settings);
-        for Trial { file, .. } in &trials {
-            if let Some(lack) = allowed.lacks_file(file) {
-                note(file.clone(), Some(lack.to_string()));
-            }
-        }
         if settings.files.trial {
             let ended = |_, file, why| note(file, why);
+            let trials = Trial::all(settings);
             try_each(&own_program, &store, settings.files, &trials, &ended);
         }
     })
@@ -234,7 +229,7 @@ fn try_each(
     let paths = trials
         .iter()
         .filter_map(|trial| Some((trial.file.path()?, trial.allow_external)));
-    let bounds = Bounds::of(files.confinement, memory, paths);
+    let bounds = Bounds::of(memory, paths);
     let next = AtomicUsize::new(0);
     let work = || {
         let start = || TrialChild::start(&program()?, store, &bounds);
@@ -536,8 +531,7 @@ fn log_lacking(lacking: &str) {
 }
 
 /// The path by which to run this program again: `/proc/self/exe` if it exists, because the
-/// program's file may have been replaced since the start, and a confined process may execute only
-/// itself.
+/// program's file may have been replaced since the start.
 fn own_program() -> io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() {

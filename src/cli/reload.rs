@@ -15,7 +15,6 @@ use super::sources::search;
 use crate::base::name::Name;
 use crate::catalog::{Catalog, Closed};
 use crate::config::{self, Layers, Settings};
-use crate::confine::AllowedFolders;
 use crate::http::systemd;
 use crate::http::{Certificates, LiveSite};
 use crate::service::{Part, Reloaded, TileService};
@@ -35,7 +34,6 @@ pub(super) struct Reloader {
     pub directory: Option<Directory>,
     pub layers: Layers,
     pub folders: Folders,
-    pub allowed: AllowedFolders,
     pub service: Arc<TileService>,
     pub site: Arc<LiveSite>,
     /// If TLS is on.
@@ -150,9 +148,6 @@ impl Reloader {
         }
         self.remember(&settings);
         let kept = config::keep_fixed(&self.started, &mut settings);
-        if let Some(lack) = self.allowed.lacks(&settings) {
-            return Err(vec![lack.to_string()]);
-        }
         if is_ordered {
             warnings
                 .iter()

@@ -19,7 +19,7 @@ use super::log::Log;
 use super::reload::{self, Reloader};
 use super::signals::ServerSignals;
 use super::sources::{Sources, search};
-use super::{confinement, limits, output, probe, signals, tiers};
+use super::{limits, output, probe, signals, tiers};
 use crate::base::paint::Kind;
 use crate::base::simd;
 use crate::base::units;
@@ -43,6 +43,8 @@ const MAX_SAMPLES: usize = 5;
 /// Of the files found in folders, so many are opened before the server listens; the others after
 /// it, or when one is asked for.
 const MAX_FOUND: usize = 32;
+const SUPERUSER: &str = "voltile runs as root, which it never needs: run it as a user who may only read the data files and \
+     write the cache directory, such as with User= in a systemd unit or --user of the container";
 /// Tiles of `/view/` take this part of the memory for tiles.
 const VIEWS: usize = 8;
 
@@ -75,17 +77,14 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
             .push(demo::default_path(std::env::var_os)?.into());
         layers.config = arguments.sources.configured.config;
     }
-    // Before the first thread.
     choose_log_format(log, &config::load(&layers));
+    log.start_writing();
+    if limits::is_superuser() {
+        tracing::warn!("{SUPERUSER}");
+    }
     search(&mut folders, &mut layers)?;
     let mut read = config::load(&layers);
     read.faults.extend(read.shortage.take());
-    let allowed = confinement::of_server(
-        &read.settings,
-        layers.config.iter().chain(folders.paths()),
-        arguments.demo,
-    )?;
-    log.start_writing();
     let signals = ServerSignals::listen(log)?;
     if arguments.stop_with_input {
         signals.stop_with_input()?;
@@ -137,7 +136,7 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
         .with_views(views)
         .with_tiers(tiers)
         .with_boxes(settings.render.boxes)
-        .with_reopening(settings.clone(), probe::within(allowed.clone(), store))?;
+        .with_reopening(settings.clone(), probe::while_serving(store))?;
     let service = Arc::new(service);
     service.health().set(Part::Files, &folders.problems());
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
@@ -147,7 +146,6 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
         directory,
         layers,
         folders,
-        allowed,
         service: Arc::clone(&service),
         site: Arc::clone(&site),
         certificates,

@@ -373,7 +373,18 @@ fn by_name(table: Option<&Map<String, Value>>) -> Vec<(&str, &Value)> {
     entries
 }
 
+/// Keys that earlier versions had, with what replaces them.
+const REMOVED: [(&str, &str); 1] = [(
+    "files.confinement",
+    "the child process that tries files is always confined, and the service manager or the \
+     container restricts the server; delete this key",
+)];
+
 fn unknown(path: &str, name: &str, value: &Value, keys: &[Key]) -> String {
+    let full = child(path, name);
+    if let Some((_, instead)) = REMOVED.iter().find(|(removed, _)| *removed == full) {
+        return format!("there is no such key any more: {instead}");
+    }
     let distances = keys
         .iter()
         .map(|key| (distance(&name.to_lowercase(), key.name), key.name));

@@ -345,12 +345,6 @@ pub(super) fn files() -> Vec<Setting<Files>> {
         default("trial", "\"on\"")
             .doc("Open each file in a child process first, because some crash the HDF5 library; or \"off\".")
             .sets(values::choice([("on", true), ("off", false)]), |s| &mut s.trial),
-        default("confinement", "\"on\"")
-            .doc(
-                "Give up the right to read other folders than those of the files, where the kernel has \
-                 Landlock; or \"off\".",
-            )
-            .sets_at_start(values::choice([("on", true), ("off", false)]), |s| &mut s.confinement),
         default("watch", "false")
             .doc(
                 "An interval, such as \"30s\", at which configuration and files are read again if they have \

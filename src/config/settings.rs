@@ -325,9 +325,6 @@ pub struct Files {
     pub trial: bool,
     /// The memory of all child processes together that open files, in bytes; no key sets it.
     pub trial_memory: u64,
-    /// Whether a server and its trial children give up what they do not need, as far as the kernel
-    /// lets them.
-    pub confinement: bool,
     /// The interval at which configuration and files are read again if they have changed; `None`:
     /// only when told to.
     pub watch: Option<Duration>,
@@ -352,7 +349,6 @@ impl Default for Files {
         Self {
             trial: true,
             trial_memory: 4 << 30,
-            confinement: true,
             watch: None,
             depth: 4,
             identity: IdentityRule::default(),

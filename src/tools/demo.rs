@@ -58,11 +58,6 @@ pub fn ensure(path: &Path) -> Result<(), DemoError> {
     ensure_sized(path, FULL)
 }
 
-/// Whether the demo volume is at `path`, so that [`ensure`] writes nothing.
-pub fn is_there(path: &Path) -> bool {
-    version_at(path).is_ok_and(|version| version == Some(VERSION))
-}
-
 fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
     let path = &fs::canonicalize(path).unwrap_or(path.into()); // a link to the volume stays
     if version_at(path)? == Some(VERSION) {

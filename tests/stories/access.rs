@@ -660,7 +660,6 @@ fn a_digest_that_others_can_write_is_not_believed() {
     }
     let record = place.path(".a.h5.blake3");
     fs::remove_file(&record).unwrap();
-    // A server is confined, and does not write there.
     assert_eq!(
         place
             .run(["check", "a.h5", "--set", "files.identity=content"])

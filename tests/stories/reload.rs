@@ -357,12 +357,12 @@ fn what_needs_a_restart_is_named() {
     place.write(
         "voltile.toml",
         "[server]\nunix_socket_mode = \"600\"\n[cache]\ntiles = 0\n[render]\nqueue = 7\nneighbours = 0\nverify = \"never\"\n\
-         png = \"small\"\n[files]\nidentity = \"content\"\nconfinement = \"off\"\n[datasets.a]\nfile = \"a.h5\"\n",
+         png = \"small\"\n[files]\nidentity = \"content\"\n[datasets.a]\nfile = \"a.h5\"\n",
     );
     reload(&server);
     server.wait_for_log(
         "changes of server.unix_socket_mode, cache.tiles, render.queue, render.neighbours, render.verify, render.png, \
-         files.confinement, files.identity take effect when the server is restarted",
+         files.identity take effect when the server is restarted",
     );
     assert!(shows(&server, "a", 1));
 }
