@@ -7,6 +7,8 @@
 //! planes.
 
 mod complex;
+#[cfg(test)]
+mod contract_tests;
 mod cost;
 pub mod hdf5;
 mod memory;

@@ -265,53 +265,6 @@ mod tests {
         Repeated::new(Arc::new(MemoryVolume::of(VoxelType::U32, SIZE, id)), times)
     }
 
-    /// What a request must yield, voxel by voxel.
-    fn expected(times: Xyz<u64>, request: &ReadRequest) -> Samples {
-        let size = request.size();
-        let mut ids = Vec::new();
-        for (z, y) in (0..size.z).flat_map(|z| (0..size.y).map(move |y| (z, y))) {
-            for x in 0..size.x {
-                let from = Xyz::new(x, y, z).zip(request.step, |number, step| number * step);
-                let at = request.region.start.zip(from, |start, from| start + from);
-                ids.push(id(at.zip(times, |at, times| at / times)));
-            }
-        }
-        Samples::U32(ids)
-    }
-
-    #[test]
-    fn every_box_at_every_step_has_the_voxels_that_it_repeats() {
-        let boxes = [
-            ([0, 0, 0], [14, 10, 4]),
-            ([3, 1, 1], [9, 8, 3]),
-            ([5, 5, 3], [1, 1, 1]),
-        ];
-        for times in [[2, 2, 1], [3, 2, 1], [2, 2, 4], [5, 3, 2]].map(Xyz::from) {
-            let volume = repeated(times);
-            assert_eq!(
-                volume.shape().size,
-                SIZE.zip(times, |extent, times| extent * times)
-            );
-            for ((start, size), step) in boxes
-                .into_iter()
-                .flat_map(|one| [1, 2, 3, 4].map(|step| (one, step)))
-            {
-                let region = Region {
-                    start: start.into(),
-                    size: size.into(),
-                };
-                let request = ReadRequest::new(0, region).every(Xyz::new(step, step, 1));
-                let mut samples = Samples::default();
-                volume.read(&request, &mut samples).unwrap();
-                assert_eq!(
-                    samples,
-                    expected(times, &request),
-                    "{times}, {start:?}, {size:?}, {step}"
-                );
-            }
-        }
-    }
-
     #[test]
     fn a_large_box_of_which_few_voxels_are_wanted_is_read_in_parts() {
         let (size, times) = (Xyz::new(2000, 1500, 1), Xyz::new(3, 3, 1));

@@ -1,10 +1,9 @@
-//! Reads boxes, with and without steps, of one volume in every storage that is read differently.
+//! Reads planes of a file that grows or is replaced.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use ndarray::Array3;
-use proptest::prelude::*;
 
 use super::*;
 use crate::metrics::Metrics;
@@ -15,46 +14,6 @@ const SIZE: Xyz<u64> = Xyz {
     y: 33,
     z: 19,
 };
-
-fn value(at: Xyz<u64>) -> u16 {
-    (at.x + 50 * at.y + 2000 * at.z) as u16
-}
-
-fn write(path: &Path) {
-    let file = hdf5::File::create(path).unwrap();
-    let shape = (SIZE.z as usize, SIZE.y as usize, SIZE.x as usize);
-    let at = |(z, y, x): (usize, usize, usize)| value(Xyz::new(x, y, z).map(|n| n as u64));
-    let data = Array3::from_shape_fn(shape, at);
-    let new = || file.new_dataset_builder().with_data(&data);
-    new().create("contiguous").unwrap();
-    new().chunk((4, 8, 16)).create("unfiltered").unwrap();
-    new().chunk((4, 8, 16)).deflate(1).create("gzip").unwrap();
-    new()
-        .chunk((19, 33, 41))
-        .deflate(1)
-        .create("large")
-        .unwrap();
-    // One with axes z, x, y; and one that was never written.
-    let turned = data
-        .permuted_axes([0, 2, 1])
-        .as_standard_layout()
-        .to_owned();
-    let turned = file
-        .new_dataset_builder()
-        .chunk((4, 16, 8))
-        .with_data(&turned);
-    turned.deflate(1).create("turned").unwrap();
-    file.new_dataset::<u16>()
-        .shape(shape)
-        .chunk((4, 8, 16))
-        .deflate(1)
-        .create("never")
-        .unwrap();
-}
-
-fn volume(path: &Path, name: &str, budget: usize) -> Hdf5Volume {
-    volume_of(&opener(budget, None), path, name)
-}
 
 fn opener(budget: usize, growing: Option<bool>) -> Opener {
     let chunks = ChunkStore::new(
@@ -72,7 +31,7 @@ fn opener(budget: usize, growing: Option<bool>) -> Opener {
 }
 
 fn volume_of(opener: &Opener, path: &Path, name: &str) -> Hdf5Volume {
-    let axes = Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap();
+    let axes = Axes::new("zyx").unwrap();
     let view = View {
         axes,
         fixed: Vec::new(),
@@ -87,57 +46,6 @@ fn volume_of(opener: &Opener, path: &Path, name: &str) -> Hdf5Volume {
         .unwrap()
         .volume(name, &view)
         .unwrap()
-}
-
-/// The values at every `step`-th position of a region.
-fn picked(region: &Region, step: Xyz<u64>, value: impl Fn(Xyz<u64>) -> u16) -> Samples {
-    let along = |start: u64, size: u64, step: u64| (start..start + size).step_by(step as usize);
-    let mut all = Vec::new();
-    for z in along(region.start.z, region.size.z, step.z) {
-        for y in along(region.start.y, region.size.y, step.y) {
-            all.extend(
-                along(region.start.x, region.size.x, step.x).map(|x| value(Xyz::new(x, y, z))),
-            );
-        }
-    }
-    Samples::U16(all)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
-    #[test]
-    fn any_box_is_read_and_picked_from_alike_however_it_is_stored(
-        boxes in prop::collection::vec(
-            ((0..41u64, 0..33u64, 0..19u64), (1..42u64, 1..34u64, 1..20u64), (1..40u64, 1..20u64, 1..9u64)), 1..12,
-        ),
-    ) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("volume.h5");
-        write(&path);
-        let ways = [
-            ("contiguous", 1 << 20, Access::Direct),
-            ("unfiltered", 1 << 20, Access::Direct),
-            ("gzip", 1 << 20, Access::Cached),
-            ("turned", 1 << 20, Access::Cached),
-            ("large", 1 << 12, Access::Uncached),
-            ("never", 1 << 20, Access::Cached),
-        ];
-        for (name, budget, access) in ways {
-            let volume = volume(&path, name, budget);
-            prop_assert_eq!(volume.shape().access, access, "{}", name);
-            let value = |at| if name == "never" { 0 } else { value(at) };
-            let mut into = Samples::default();
-            for (start, size, step) in &boxes {
-                let [start, size, step] = [start, size, step].map(|(x, y, z)| Xyz::new(*x, *y, *z));
-                let size = size.zip(SIZE.zip(start, |all, start| all - start), u64::min);
-                let region = Region { start, size };
-                volume.read(&ReadRequest::new(0, region), &mut into).unwrap();
-                prop_assert!(into == picked(&region, Xyz::all(1), value), "{} {:?}", name, region);
-                volume.read(&ReadRequest::new(0, region).every(step), &mut into).unwrap();
-                prop_assert!(into == picked(&region, step, value), "{} {:?} {:?}", name, region, step);
-            }
-        }
-    }
 }
 
 /// A plane of a volume whose voxels should be `value`; `None` if the file has changed.
