@@ -112,6 +112,7 @@ fn a_lone_request_of_another_client_is_rendered_next() {
 }
 
 #[test]
+#[ignore = "slow: draws tiles that take a second each"]
 fn clients_behind_a_trusted_proxy_are_told_apart() {
     // The client itself claims the first address, which does not count.
     let headers = [("X-Forwarded-For", "203.0.113.1, 203.0.113.2")];
@@ -121,11 +122,13 @@ fn clients_behind_a_trusted_proxy_are_told_apart() {
 }
 
 #[test]
+#[ignore = "slow: draws tiles that take a second each"]
 fn a_waiting_tile_that_a_lone_client_requests_too_is_rendered_next() {
     assert_served_soon("", &[], |server| sent(server, LONE, &slow(MANY / 2), &[]));
 }
 
 #[test]
+#[ignore = "slow: draws tiles that take a second each"]
 fn if_the_queue_is_full_the_greedy_client_loses_its_oldest_request() {
     let place = Place::new();
     until_in_time(|_| {
@@ -200,6 +203,7 @@ fn only_trusted_proxies_can_forward_addresses() {
 }
 
 #[test]
+#[ignore = "slow: draws tiles that take a second each"]
 fn prefetches_come_last_and_in_order() {
     let place = Place::new();
     let prefetch = [("Sec-Purpose", "prefetch")];
@@ -256,6 +260,7 @@ fn the_newest_request_of_a_client_goes_first() {
 }
 
 #[test]
+#[ignore = "slow: draws tiles that take a second each"]
 fn the_request_of_a_client_that_has_gone_leaves_the_queue_at_once() {
     let place = Place::new();
     until_in_time(|_| {

@@ -103,6 +103,7 @@ fn every_tile_of_the_fixtures_has_the_expected_pixels() {
 }
 
 #[test]
+#[ignore = "slow: runs the program for each fixture"]
 fn render_writes_the_same_bytes_as_the_server() {
     let expected = fixture_json("expected.json");
     let shown: Vec<&Value> = list(&expected)

@@ -324,6 +324,7 @@ fn every_format_has_the_voxels_of_the_fixtures() {
 }
 
 #[test]
+#[ignore = "slow: reads every type and storage in every format"]
 fn every_format_has_the_voxels_of_every_type_and_storage() {
     let place = Place::new();
     volumes::write(&place);

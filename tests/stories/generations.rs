@@ -105,6 +105,7 @@ fn no_tile_mixes_the_old_and_the_new_layout_of_a_file_overwritten_in_place() {
 }
 
 #[test]
+#[ignore = "slow: replaces a file many times"]
 fn each_tile_of_a_file_that_is_replaced_repeatedly_is_of_one_generation() {
     let place = Place::new();
     let path = place.path("planes.h5");

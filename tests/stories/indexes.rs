@@ -368,6 +368,7 @@ fn every_index_finds_its_chunks_along_four_axes() {
 }
 
 #[test]
+#[ignore = "slow: writes and reads files of every index"]
 fn every_index_finds_its_chunks_along_five_axes() {
     every_index_finds_its_chunks(SHAPES[3]);
 }

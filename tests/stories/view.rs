@@ -440,6 +440,7 @@ fn views_take_at_most_half_of_the_threads() {
 }
 
 #[test]
+#[ignore = "slow: draws tiles that take a second each"]
 fn views_come_after_everything_else() {
     let place = Place::new();
     let server = busy(&place, 1);

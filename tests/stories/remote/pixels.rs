@@ -72,6 +72,7 @@ fn served(entries: &[Value]) -> Vec<Value> {
 }
 
 #[test]
+#[ignore = "slow: reads every fixture from a server"]
 fn every_tile_of_the_fixtures_has_the_expected_pixels() {
     let objects = ObjectServer::of(fixture(""));
     let place = Place::with(&configuration(
@@ -144,6 +145,7 @@ fn chunks(connection: &mut Connection, token: &str, channel: &str) -> Vec<String
 }
 
 #[test]
+#[ignore = "slow: reads every fixture from a server"]
 fn chunks_of_the_fixtures_are_those_of_the_local_files() {
     let objects = ObjectServer::of(fixture(""));
     let place = Place::with(&configuration(
