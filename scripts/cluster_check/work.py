@@ -1,9 +1,7 @@
-"""The work that is given to a cluster, and the comparison with one process; and what stands in for a cluster."""
+"""The work that is given to a cluster, and the comparison with one process."""
 
 import hashlib
-import os
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -11,11 +9,8 @@ import numpy
 
 from checks.report import Report
 from checks.runner import ROOT
-from checks.servers import run
 
 SHARDS = range(4)
-# As many as the cluster on this machine has nodes.
-AT_ONCE = 2
 
 
 def check(report: Report, place: Path, voltile: Path, cluster) -> None:
@@ -79,37 +74,3 @@ def files(directory: Path) -> dict[str, str]:
     """A digest of every tile in a cache directory."""
     tiles = (directory / "tiles").rglob("*.png")
     return {str(tile.relative_to(directory)): hashlib.sha256(tile.read_bytes()).hexdigest() for tile in tiles}
-
-
-class Plain:
-    """Runs batch scripts as plain processes, with the variables that Slurm sets for the tasks of a job array."""
-
-    def __init__(self, path: str) -> None:
-        self.environment = {**os.environ, "PATH": path, "SLURM_CPUS_PER_TASK": "1"}
-
-    def run(self, script: Path, arguments: list[str], tasks: range | None, folder: Path) -> list[str]:
-        """Runs a script to its end, as an array if there are tasks; returns what went wrong."""
-        ids = [None] if tasks is None else [str(task) for task in tasks]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            ended = list(pool.map(lambda task: self.task(script, arguments, task, len(ids), folder), ids))
-        return [why for why in ended if why]
-
-    def run_with_a_kill(
-        self, script: Path, arguments: list[str], tasks: range, folder: Path, begun, assembles: bool = False
-    ) -> list[str]:  # fmt: skip
-        """Kills the first task when `begun()`, then runs all of them, and what `assembles` them."""
-        environment = self.environment | {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_TASK_COUNT": str(len(tasks))}
-        process = subprocess.Popen(
-            ["bash", script, *arguments], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while process.poll() is None and not begun():
-            pass
-        process.kill()
-        process.wait()
-        wrong = self.run(script, arguments, tasks, folder)
-        return wrong or (self.run(script, arguments, None, folder) if assembles else [])
-
-    def task(self, script: Path, arguments: list[str], task: str | None, count: int, folder: Path) -> str | None:
-        array = {} if task is None else {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": str(count)}
-        done = run("bash", script, *arguments, cwd=folder, env=self.environment | array)
-        return f"{script.name}, task {task}: status {done.returncode}\n{done.stdout[-2000:]}" if done.returncode else None
