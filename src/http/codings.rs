@@ -1,7 +1,9 @@
 //! The content codings that a client accepts (RFC 9110, section 12.5.3).
 
 use actix_web::HttpRequest;
-use actix_web::http::header;
+use actix_web::http::header::{
+    self, AcceptEncoding, Encoding, Header, Preference, Quality, QualityItem,
+};
 
 use crate::render::plan::AcceptedCodings;
 
@@ -10,51 +12,27 @@ pub(super) const DECISIVE: &str = "Accept-Encoding, User-Agent";
 
 /// The codings that a client accepts and can decode.
 pub(super) fn accepted(request: &HttpRequest) -> AcceptedCodings {
-    let values = |name| {
-        request
-            .headers()
-            .get_all(name)
-            .filter_map(|value| value.to_str().ok())
-    };
-    let list: Vec<&str> = values(header::ACCEPT_ENCODING)
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .collect();
+    // A header that is no text accepts nothing.
+    let list = AcceptEncoding::parse(request).map_or_else(|_| Vec::new(), |list| list.0);
     // CloudVolume requests deflate and then fails on it.
-    let is_requests = values(header::USER_AGENT).any(|agent| agent.contains("python-requests"));
+    let is_requests = request
+        .headers()
+        .get_all(header::USER_AGENT)
+        .filter_map(|agent| agent.to_str().ok())
+        .any(|agent| agent.contains("python-requests"));
     AcceptedCodings {
-        zlib: !is_requests && is_accepted(&list, &["deflate"]),
-        gzip: is_accepted(&list, &["gzip", "x-gzip"]),
+        zlib: !is_requests && is_accepted(&list, Encoding::deflate()),
+        gzip: is_accepted(&list, Encoding::gzip()),
     }
 }
 
-/// Whether a list of codings with weights accepts one, by any of its names or by `*`.
-fn is_accepted(list: &[&str], names: &[&str]) -> bool {
-    let mut any = false;
-    for item in list {
-        let (coding, parameters) = item.split_once(';').unwrap_or((item, ""));
-        if names
-            .iter()
-            .any(|name| coding.trim().eq_ignore_ascii_case(name))
-        {
-            return is_weighted(parameters);
-        }
-        any |= coding.trim() == "*" && is_weighted(parameters);
-    }
-    any
-}
-
-/// Whether the weight is above zero and at most 1; it is 1 if it is absent.
-fn is_weighted(parameters: &str) -> bool {
-    let weight = parameters.split(';').find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("q").then(|| value.trim())
-    });
-    weight.is_none_or(|weight| {
-        weight
-            .parse::<f32>()
-            .is_ok_and(|weight| weight > 0.0 && weight <= 1.0)
-    })
+/// Whether a list accepts a coding, by its name or by `*`, with a weight above zero.
+fn is_accepted(list: &[QualityItem<Preference<Encoding>>], coding: Encoding) -> bool {
+    let coding = Preference::Specific(coding);
+    list.iter()
+        .find(|accepted| accepted.item == coding)
+        .or_else(|| list.iter().find(|accepted| accepted.item.is_any()))
+        .is_some_and(|accepted| accepted.quality > Quality::ZERO)
 }
 
 #[cfg(test)]
