@@ -31,7 +31,6 @@ mod warm;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -98,9 +97,6 @@ enum ConfigCommand {
     Example,
 }
 
-/// How long an exiting server may take to write the rest of its log.
-const LOG_PATIENCE: Duration = Duration::from_secs(2);
-
 /// Runs the command line of this process, and returns its exit status.
 pub fn run() -> ExitCode {
     #[allow(
@@ -111,27 +107,20 @@ pub fn run() -> ExitCode {
     unsafe {
         look_beside_files();
     }
-    let log = Log::install();
     limits::close_for_children();
     limits::allow_many_files();
     limits::share_arenas();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        Err(message) => return shown(&log, &message),
+        Err(message) => return shown(&message),
     };
-    // Starts the second thread: everything above must come before it.
-    match command {
-        // It changes the environment first. Until then, lines are queued.
-        Command::Serve(_) => {}
-        Command::Probe => log.discard(),
-        _ => log.start_writing(),
-    }
-    // Other commands wait until their messages are written; a server must end even if nobody reads
-    // its log.
-    let patience = matches!(command, Command::Serve(_)).then_some(LOG_PATIENCE);
-    // Also writes the message of a panic of this thread.
-    let _flushed = FlushedLog(&log, patience);
-    ended(&log, done(&log, command), patience)
+    let log = match command {
+        // Starts the second thread: everything above must come before it.
+        Command::Serve(_) => Log::queued(),
+        _ => Log::direct(),
+    };
+    log.install();
+    ended(&log, done(&log, command))
 }
 
 fn done(log: &Log, command: Command) -> Result<(), Failure> {
@@ -156,44 +145,29 @@ fn done(log: &Log, command: Command) -> Result<(), Failure> {
 }
 
 /// Reports a failure, and returns the exit status.
-fn ended(log: &Log, outcome: Result<(), Failure>, patience: Option<Duration>) -> ExitCode {
+fn ended(log: &Log, outcome: Result<(), Failure>) -> ExitCode {
     let status = match &outcome {
         Ok(()) | Err(Failure::NobodyReads) => 0,
         Err(Failure::Work(_)) => 1,
         Err(Failure::Usage(_)) => 2,
     };
     if let (1.., Err(failure)) = (status, outcome) {
-        log.message(
-            &output::terminal_safe(&format!("voltile: {failure}")),
-            patience,
-        );
+        output::complain(log, &failure.to_string());
     }
-    log.flush(patience);
+    log.flush();
     ExitCode::from(status)
 }
 
 /// Prints the requested help or version, or the error in the command.
-fn shown(log: &Log, message: &clap::Error) -> ExitCode {
+fn shown(message: &clap::Error) -> ExitCode {
+    let log = Log::direct();
     if message.use_stderr() {
-        log.message(
-            output::terminal_safe(&message.render().to_string()).trim_end(),
-            None,
-        );
-        log.flush(None);
+        log.message(output::terminal_safe(&message.render().to_string()).trim_end());
         return ExitCode::from(2);
     }
     let printed = match message.print() {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::NobodyReads),
         printed => printed.map_err(|error| output::not_written(&error)),
     };
-    ended(log, printed, None)
-}
-
-/// Writes the rest of the log when dropped.
-struct FlushedLog<'a>(&'a Log, Option<Duration>);
-
-impl Drop for FlushedLog<'_> {
-    fn drop(&mut self) {
-        self.0.flush(self.1);
-    }
+    ended(&log, printed)
 }

@@ -134,14 +134,6 @@ struct ByRequest {
 }
 
 impl Metrics {
-    /// New metrics, with the log's own counter of lost lines.
-    pub fn with_lost_lines(log_lines_lost: Counter) -> Self {
-        Self {
-            log_lines_lost,
-            ..Self::default()
-        }
-    }
-
     /// Counts an answered request.
     pub fn count_request(&self, form: Form, status: u16, outcome: Outcome, span: Duration) {
         self.by_request.counts.count(form, status, outcome);

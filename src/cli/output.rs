@@ -47,7 +47,7 @@ pub(super) fn stream(text: &str) -> Result<(), Failure> {
 
 /// Prints an error message on standard error.
 pub(super) fn complain(log: &Log, text: &str) {
-    log.message(&terminal_safe(&format!("voltile: {text}")), None);
+    log.message(&terminal_safe(&format!("voltile: {text}")));
 }
 
 /// Escapes control characters, including line breaks, in a name to be printed within a line.

@@ -65,7 +65,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
-    // First, because it changes the environment.
+    // First, because it changes the environment, which the thread that writes the log never reads.
     let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
     tracing::debug!("vector instructions: {}", simd::path().name());
     signals::outlive_hangups()?;
@@ -78,7 +78,6 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
         layers.config = arguments.sources.configured.config;
     }
     choose_log_format(log, &config::load(&layers));
-    log.start_writing();
     if limits::is_superuser() {
         tracing::warn!("{SUPERUSER}");
     }
@@ -92,7 +91,8 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     if arguments.demo {
         demo_volume()?;
     }
-    let metrics = Metrics::with_lost_lines(log.lost_lines());
+    let mut metrics = Metrics::default();
+    metrics.log_lines_lost = log.lost_lines();
     let activity = Activity::default();
     let mut loaded = open(log, read, MAX_FOUND, &metrics, &activity);
     let certificates = certificates(&mut loaded);

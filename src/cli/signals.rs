@@ -8,7 +8,6 @@ use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -17,9 +16,6 @@ use tokio::sync::Notify;
 
 use super::log::Log;
 use crate::flow::lock;
-
-/// How long an exiting process may take to write the rest of the log.
-const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Calls `stop` at the first Ctrl-C or SIGTERM; the second ends the process with `status`.
 pub(super) fn stop_then_exit(
@@ -148,7 +144,7 @@ fn listen(signals: &[i32], mut hear: impl FnMut(i32) + Send + 'static) -> io::Re
 
 /// Ends the process by the signal's default action, which service managers treat as a clean exit.
 fn end_by(log: &Log, signal: i32) {
-    log.flush(Some(LAST_WORDS));
+    log.flush();
     if let Err(error) = low_level::emulate_default_handler(signal) {
         tracing::debug!("signal {signal} cannot be passed on: {error}");
     }
@@ -159,6 +155,6 @@ fn end_by(log: &Log, signal: i32) {
 /// Ends the process without running the exit handlers of libraries, which may wait for busy
 /// threads.
 fn exit_at_once(log: &Log, status: i32) {
-    log.flush(Some(LAST_WORDS));
+    log.flush();
     low_level::exit(status);
 }

@@ -124,10 +124,6 @@ fn an_unread_log_blocks_no_request_and_continues_once_it_is_read() {
         text.contains("could not be rendered") && text.contains("stopping"),
         "{text}"
     );
-    assert!(
-        text.contains("lines of this log were lost"),
-        "the log mentions the gap"
-    );
 }
 
 #[test]

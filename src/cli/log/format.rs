@@ -1,14 +1,11 @@
 //! The format of log lines: text, or one JSON object per line.
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::json;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -53,17 +50,4 @@ where
             self.text.format_event(context, writer, event)
         }
     }
-}
-
-/// A line that does not come from `tracing`; as JSON, it has the fields of lines from `tracing`.
-pub(super) fn error_line(is_json: bool, text: &str, place: Option<&Location<'_>>) -> String {
-    if !is_json {
-        return format!("{text}\n");
-    }
-    let mut timestamp = String::new();
-    // Only the formatter could fail, and a String takes everything.
-    let _ = SystemTime.format_time(&mut Writer::new(&mut timestamp));
-    let place = place.map(ToString::to_string);
-    let line = json!({ "timestamp": timestamp, "level": "ERROR", "message": text, "place": place });
-    format!("{line}\n")
 }
