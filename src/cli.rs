@@ -140,7 +140,7 @@ fn done(log: &Log, command: Command) -> Result<(), Failure> {
         Command::Completions(arguments) => completions::run(&arguments, &Cli::command()),
         Command::Config(ConfigArguments {
             what: ConfigCommand::Example,
-        }) => output::print(&config::example()),
+        }) => output::print(config::EXAMPLE),
     }
 }
 

@@ -6,45 +6,44 @@
 //! one run reports everything.
 //!
 //! Flags override the environment, which overrides the file, which overrides the defaults. The
-//! `config` crate merges these layers (`layers`); `reader` walks the result along a table of
-//! settings, each with its key, its explanation, its parser, its place in [`Settings`], and whether
-//! a reload applies it. [`example()`] and [`keep_fixed`] walk along the same table, and tests
-//! compare the manual with it. The defaults are those of the types; a test compares them with the
-//! table.
-//!
-//! The values are not deserialized by serde, because it stops at the first error: this reader
-//! reports all of them at once, each with its line.
+//! `config` crate merges these layers (`layers`), and serde reads the result into the settings
+//! (`tree`), which have the defaults and check themselves. What concerns several of them is checked
+//! afterwards (`check`). `example.toml` explains every key; tests compare it with the settings and
+//! with the manual.
 
 mod access;
 mod address;
-mod datasets;
-mod example;
-mod keys;
+mod check;
+mod faults;
+mod fixed;
 mod layers;
 mod memory;
 mod network;
-mod reader;
 mod redis;
-mod server;
 mod settings;
 mod toml_file;
+mod tree;
 mod values;
 
 pub use address::{BindAddress, NotAnAddress};
+pub use faults::Fault;
+pub use fixed::keep_fixed;
 pub use layers::{DEFAULT_FILE, Layers};
 pub use memory::Memory;
 pub use network::{Network, NotANetwork, Proxy};
-pub use reader::Fault;
 pub use redis::{NotARedisAddress, RedisAddress};
 pub use settings::{
     AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, IdentityRule,
     LevelSettings, Log, LogFormat, Mount, NamesSettings, Render, Server, Settings, Tls, Verify,
 };
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
-use keys::Key;
-use reader::{Notes, Section, Setting};
+use faults::Notes;
+
+/// A complete configuration file with every key explained. It is valid as it is, and with every key
+/// uncommented.
+pub const EXAMPLE: &str = include_str!("config/example.toml");
 
 /// The result of reading a configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -60,61 +59,34 @@ pub struct Loaded {
     pub shortage: Option<Fault>,
 }
 
-/// All settings, in the order of the example. Relative paths in the configuration file are relative
-/// to `base`.
-fn table(base: &Path) -> Vec<Setting<Settings>> {
-    vec![
-        Key::table(
-            "server",
-            "HTTP.",
-            server::server(base),
-            |s: &mut Settings| &mut s.server,
-        ),
-        Key::table(
-            "cache",
-            "Cache sizes: bytes, or \"KiB\", \"MiB\", \"GiB\".",
-            server::cache(base),
-            |s| &mut s.cache,
-        ),
-        Key::table("render", "Rendering.", server::render(), |s| &mut s.render),
-        Key::table(
-            "files",
-            "How HDF5 files are opened.",
-            server::files(),
-            |s| &mut s.files,
-        ),
-        Key::table("log", "The log on standard error.", server::log(), |s| {
-            &mut s.log
-        }),
-        access::access(base),
-        datasets::datasets(base),
-    ]
-}
-
 /// Reads a whole configuration. Data files are not opened; `file` is resolved, not checked for
 /// existence.
 pub fn load(layers: &Layers) -> Loaded {
-    let base = layers
-        .config
-        .as_deref()
-        .and_then(Path::parent)
-        .unwrap_or(Path::new(""));
-    let (table, mut notes) = (table(base), Notes::default());
-    let merged = layers::merge(layers, &reader::keys(&table), &mut notes);
-    let mut settings = Settings {
-        datasets: merged.files,
-        ..Settings::default()
+    let mut notes = Notes::default();
+    let Some(merged) = layers::merge(layers, &mut notes) else {
+        let (faults, warnings) = notes.sorted();
+        return Loaded {
+            faults,
+            warnings,
+            ..Loaded::default()
+        };
     };
-    Section::read(
-        String::new(),
-        Some(&merged.tree),
-        &table,
-        &mut settings,
-        &mut notes,
-    );
+    check::check_names(&merged.tree, &mut notes);
+    let mut settings: Settings = tree::read(merged.tree.clone(), &mut notes);
+    let base = layers.config.as_deref().and_then(Path::parent);
+    for dataset in settings.datasets.values_mut() {
+        dataset.below = folder_below(dataset, base).unwrap_or_default();
+    }
+    for (token, named) in merged.files {
+        let dataset = settings.datasets.entry(token).or_default();
+        dataset.file = dataset.file.take().or(named.file);
+        dataset.found_in = named.found_in;
+        dataset.below = PathBuf::new();
+    }
     for (token, dataset) in &mut settings.datasets {
         dataset.access = access::rules_of(token, &settings.access);
     }
+    check::check(&settings, &mut notes);
     let shortage = layers
         .memory
         .and_then(|all| memory::divide(all, &merged.tree, &mut settings, &mut notes));
@@ -127,16 +99,17 @@ pub fn load(layers: &Layers) -> Loaded {
     }
 }
 
-/// Gives those settings back their old values that a running server cannot change; returns their
-/// keys.
-pub fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<String> {
-    reader::keep_fixed(&table(Path::new("")), &mut started.clone(), settings)
-}
-
-/// A complete configuration file with every key explained. It is valid as it is, and with every key
-/// uncommented.
-pub fn example() -> String {
-    example::write(&reader::keys(&table(Path::new(""))))
+/// The path of the folder of a dataset's file below another folder, that of the configuration.
+fn folder_below(dataset: &DatasetSettings, base: Option<&Path>) -> Option<PathBuf> {
+    let file = dataset.file.as_ref()?.path()?;
+    let path = file
+        .parent()?
+        .strip_prefix(base.unwrap_or(Path::new("")))
+        .ok()?;
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    parts
+        .map(|part| matches!(part, Component::Normal(_)).then_some(part))
+        .collect()
 }
 
 #[cfg(test)]

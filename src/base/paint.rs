@@ -67,7 +67,8 @@ impl Hash for DatasetStyle {
 }
 
 /// What a channel's values mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Intensities.
     #[default]
@@ -275,7 +276,8 @@ pub enum WindowRule {
 }
 
 /// How tiles are encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PngProfile {
     /// As fast as possible.
     #[default]

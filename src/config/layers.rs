@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 
 use config::{Config, ConfigError, Map, Source, Value, ValueKind};
 
-use super::keys::{self, Key, Shape};
+use super::faults::Notes;
 use super::memory::Memory;
-use super::reader::Notes;
-use super::settings::DatasetSettings;
-use super::toml_file::{self, Document};
+use super::settings::{DatasetSettings, Settings};
+use super::toml_file;
+use super::tree::has_key;
 use super::values;
 use crate::base::name::Name;
 use crate::store::Location;
+use crate::store::address::Address;
 
 /// The configuration file that is read if none is named and no data file is given.
 pub const DEFAULT_FILE: &str = "voltile.toml";
@@ -29,6 +30,22 @@ const TOP: &str = "voltile";
 const PREFIX: &str = "VOLTILE_";
 /// Separates the levels of a key in an environment variable.
 const BETWEEN: &str = "__";
+/// The tables of single settings.
+const SECTIONS: [&str; 5] = ["server", "cache", "render", "files", "log"];
+
+/// The keys of paths of files, which in the configuration file are relative to it. A star stands
+/// for every name and every item of a list.
+const PATHS: [&[&str]; 9] = [
+    &["server", "unix_socket"],
+    &["server", "tls", "certificate"],
+    &["server", "tls", "key"],
+    &["cache", "directory"],
+    &["access", "*", "secrets"],
+    &["datasets", "*", "file"],
+    &["datasets", "*", "channels", "*", "file"],
+    &["datasets", "*", "channels", "*", "names"],
+    &["datasets", "*", "channels", "*", "names", "file"],
+];
 
 /// The unparsed sources of settings.
 #[derive(Debug, Clone, Default)]
@@ -99,23 +116,71 @@ impl Source for Layer {
     }
 }
 
-/// Reads and merges the layers. A layer that cannot be read is a fault, and the rest is merged
-/// without it.
-pub(super) fn merge(layers: &Layers, keys: &[Key], notes: &mut Notes) -> Merged {
-    let document = layers.config.as_deref().map(|path| read_file(path, notes));
-    let file = document.map_or_else(|| table([]), |document| document.tree);
+/// Reads and merges the layers. A flag that cannot be read is a fault, and the rest is merged
+/// without it. If the configuration file cannot be read, nothing is merged.
+pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<Merged> {
+    let mut file = table([]);
+    if let Some(path) = &layers.config {
+        match read_file(path) {
+            Ok(tree) => file = tree,
+            Err(problem) => {
+                notes.fault(path.display().to_string(), problem);
+                return None;
+            }
+        }
+    }
     let files = tokens(layers, &file);
     let named = files
         .keys()
         .map(|token| nest(&["datasets", token.as_str()], table([])));
     let below: Vec<Value> = named.chain([file]).collect();
     let known = merged(below.clone(), notes);
-    let above = environment(&layers.env, &known, keys, notes)
+    let above = environment(&layers.env, &known, notes)
         .into_iter()
         .chain(flags(layers, notes));
-    Merged {
-        tree: merged(below.into_iter().chain(above), notes),
-        files,
+    let mut tree = merged(below.into_iter().chain(above), notes);
+    write_out(&mut tree);
+    Some(Merged { tree, files })
+}
+
+/// Replaces the short forms of values by the long ones.
+fn write_out(tree: &mut Value) {
+    let levels = ["datasets", "*", "channels", "*", "levels", "*"];
+    each(tree, &levels, &mut |value| wrap_text(value, "path"));
+    let names = ["datasets", "*", "channels", "*", "names"];
+    each(tree, &names, &mut |value| wrap_text(value, "file"));
+}
+
+/// Turns a text into a table with this text.
+fn wrap_text(value: &mut Value, key: &str) {
+    if matches!(value.kind, ValueKind::String(_)) {
+        *value = table([(key.to_owned(), value.clone())]);
+    }
+}
+
+/// Calls `change` with every value at these keys.
+fn each(tree: &mut Value, keys: &[&str], change: &mut dyn FnMut(&mut Value)) {
+    let Some((first, rest)) = keys.split_first() else {
+        change(tree);
+        return;
+    };
+    match &mut tree.kind {
+        ValueKind::Table(table) if *first == "*" => {
+            for value in table.values_mut() {
+                each(value, rest, change);
+            }
+        }
+        ValueKind::Array(items) if *first == "*" => {
+            for value in items {
+                each(value, rest, change);
+            }
+        }
+        ValueKind::Table(table) => {
+            if let Some(value) = table.get_mut(*first) {
+                each(value, rest, change);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -153,20 +218,25 @@ fn below<'v>(tree: Option<&'v Value>, key: &str) -> Option<&'v Value> {
     }
 }
 
-fn read_file(path: &Path, notes: &mut Notes) -> Document {
-    let name = path.display().to_string();
-    let document = match std::fs::read_to_string(path) {
-        Ok(text) => toml_file::document(&text),
-        Err(error) => Document {
-            tree: table([]),
-            mistakes: vec![format!("cannot be read: {error}")],
-        },
-    };
-    notes.incomplete = !document.mistakes.is_empty();
-    for mistake in &document.mistakes {
-        notes.fault(&name, mistake);
+/// The tree of the configuration file, with its relative paths below its directory.
+fn read_file(path: &Path) -> Result<Value, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let mut tree = toml_file::tree(&text)?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    let base = base.to_str().ok_or(
+        "the path of its directory must be Unicode, because paths in the file are relative to it",
+    )?;
+    for keys in PATHS {
+        each(&mut tree, keys, &mut |value| {
+            if let ValueKind::String(path) = &mut value.kind
+                && !path.is_empty()
+                && Address::parsed(path).is_none()
+            {
+                *path = Path::new(base).join(&*path).to_string_lossy().into_owned();
+            }
+        });
     }
-    document
+    Ok(tree)
 }
 
 /// The tokens of data files served without configuration; those of the configuration are taken.
@@ -289,12 +359,7 @@ fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
 }
 
 /// The variables with two underscores between levels, each as a tree. Empty ones count as not set.
-fn environment(
-    variables: &[(String, String)],
-    known: &Value,
-    keys: &[Key],
-    notes: &mut Notes,
-) -> Vec<Value> {
+fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes) -> Vec<Value> {
     let mut ours: Vec<_> = variables
         .iter()
         .filter_map(|(name, value)| Some((name, name.strip_prefix(PREFIX)?, value)))
@@ -304,10 +369,10 @@ fn environment(
     for (name, rest, value) in ours.into_iter().filter(|(.., value)| !value.is_empty()) {
         if rest.contains(BETWEEN) {
             trees.push(nest(
-                &variable_path(rest, known, keys),
+                &variable_path(rest, known),
                 toml_file::value_or_text(value, name),
             ));
-        } else if let Some(meant) = single_underscore(rest, keys) {
+        } else if let Some(meant) = single_underscore(rest) {
             notes.warning(
                 name,
                 format!(
@@ -322,64 +387,34 @@ fn environment(
 /// The key path that a variable name refers to. Keys are lower case. A user-chosen name is the one
 /// already known that differs only in case; otherwise as written, or in lower case if all of it is
 /// upper case.
-fn variable_path(rest: &str, known: &Value, keys: &[Key]) -> Vec<String> {
-    let mut place = Place::Keys(keys);
+fn variable_path(rest: &str, known: &Value) -> Vec<String> {
     let mut tree = Some(known);
-    let mut path = Vec::new();
+    let mut path: Vec<String> = Vec::new();
     for segment in rest.split(BETWEEN) {
-        let key = match place {
-            Place::Names(_) => known_name(segment, tree),
-            Place::Keys(_) => segment.to_ascii_lowercase(),
+        let above: Vec<&str> = path.iter().map(String::as_str).collect();
+        let key = match above.as_slice() {
+            ["datasets"] | ["datasets", _, "channels"] => known_name(segment, tree),
+            _ => segment.to_ascii_lowercase(),
         };
         tree = below(tree, &key);
-        place = place.below(&key);
         path.push(key);
     }
     path
 }
 
-#[derive(Clone, Copy)]
-enum Place<'k> {
-    Keys(&'k [Key]),
-    Names(&'k [Key]),
-}
-
-impl Place<'_> {
-    fn below(self, key: &str) -> Self {
-        match self {
-            Place::Names(keys) => Place::Keys(keys),
-            Place::Keys(keys) => match keys::find(keys, key) {
-                Some(Key {
-                    shape: Shape::Named(_, keys),
-                    ..
-                }) => Place::Names(keys),
-                found => Place::Keys(found.map_or(&[], Key::below)),
-            },
+fn known_name(segment: &str, tree: Option<&Value>) -> String {
+    if below(tree, segment).is_some() {
+        return segment.to_owned();
+    }
+    if let Some(ValueKind::Table(table)) = tree.map(|tree| &tree.kind) {
+        let alike = table
+            .keys()
+            .filter(|name| name.eq_ignore_ascii_case(segment));
+        if let Some(name) = alike.min() {
+            return name.clone();
         }
     }
-}
-
-fn known_name(segment: &str, tree: Option<&Value>) -> String {
-    let Some(ValueKind::Table(table)) = tree.map(|tree| &tree.kind) else {
-        return as_written(segment);
-    };
-    let alike = || {
-        table
-            .keys()
-            .filter(|name| name.eq_ignore_ascii_case(segment))
-            .min()
-            .cloned()
-    };
-    if table.contains_key(segment) {
-        segment.to_owned()
-    } else {
-        alike().unwrap_or_else(|| as_written(segment))
-    }
-}
-
-fn as_written(segment: &str) -> String {
-    let lower = segment.bytes().any(|byte| byte.is_ascii_lowercase());
-    if lower {
+    if segment.bytes().any(|byte| byte.is_ascii_lowercase()) {
         segment.to_owned()
     } else {
         segment.to_ascii_lowercase()
@@ -387,17 +422,12 @@ fn as_written(segment: &str) -> String {
 }
 
 /// The variable that was meant by a name with a single underscore between section and key.
-fn single_underscore(rest: &str, keys: &[Key]) -> Option<String> {
-    let (section, key) = keys.iter().find_map(|section| {
-        let key = rest
-            .strip_prefix(&section.name.to_ascii_uppercase())?
-            .strip_prefix('_')?;
-        Some((
-            section,
-            keys::find(section.below(), &key.to_ascii_lowercase())?,
-        ))
-    })?;
-    let plain = matches!(section.shape, Shape::Table(_));
-    let meant = format!("{PREFIX}{}{BETWEEN}{}", section.name, key.name).to_ascii_uppercase();
-    plain.then_some(meant)
+fn single_underscore(rest: &str) -> Option<String> {
+    let (section, key) = rest.split_once('_')?;
+    let path = [section, key].map(str::to_ascii_lowercase);
+    let is_section = SECTIONS.contains(&path[0].as_str());
+    if !is_section || !has_key::<Settings>(&nest(&path, Value::default())) {
+        return None;
+    }
+    Some(format!("{PREFIX}{section}{BETWEEN}{key}"))
 }

@@ -6,8 +6,7 @@ use std::num::NonZeroUsize;
 
 use config::{Value, ValueKind};
 
-use super::Fault;
-use super::reader::Notes;
+use super::faults::{Fault, Notes};
 use super::settings::{Caches, Settings};
 use crate::base::units;
 

@@ -2,6 +2,11 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
+/// The number of bits before the address in an IPv4-mapped IPv6 address.
+const MAPPED_PREFIX: u8 = 96;
+
 /// Where a trusted proxy connects from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proxy {
@@ -33,10 +38,7 @@ impl Proxy {
 
 /// An IP address, or all addresses with the same prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u32,
-}
+pub struct Network(IpNet);
 
 /// Why a text is not a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,60 +59,23 @@ impl Network {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(number(prefix)?)),
-            None => (text, None),
+        let written = match text.parse::<IpNet>() {
+            Ok(network) => network,
+            Err(_) => IpNet::from(text.parse::<IpAddr>().ok()?),
         };
-        let written: IpAddr = address.parse().ok()?;
         // IPv4-mapped IPv6 addresses are converted to IPv4, as are the addresses of clients.
-        let address = written.to_canonical();
-        let prefix = prefix.map_or(Some(width(&address)), |prefix| {
-            prefix
-                .checked_sub(width(&written) - width(&address))
-                .filter(|prefix| *prefix <= width(&address))
-        })?;
-        let network = Self { address, prefix };
-        (network.beyond(&address) == 0).then_some(network)
+        let network = match written.addr().to_canonical() {
+            address if address.is_ipv4() && written.addr().is_ipv6() => {
+                IpNet::new(address, written.prefix_len().checked_sub(MAPPED_PREFIX)?).ok()?
+            }
+            _ => written,
+        };
+        (network == network.trunc()).then_some(Self(network))
     }
 
     /// Whether an address belongs to the network.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        address.is_ipv4() == self.address.is_ipv4()
-            && self.leading(&address) == self.leading(&self.address)
-    }
-
-    fn leading(&self, address: &IpAddr) -> u128 {
-        bits(address)
-            .checked_shr(width(address) - self.prefix)
-            .unwrap_or(0)
-    }
-
-    fn beyond(&self, address: &IpAddr) -> u128 {
-        let beyond = width(address) - self.prefix;
-        bits(address) & !u128::MAX.checked_shl(beyond).unwrap_or(0)
-    }
-}
-
-fn number(text: &str) -> Option<u32> {
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())?
-}
-
-/// The number of bits of an address.
-fn width(address: &IpAddr) -> u32 {
-    if address.is_ipv4() {
-        u32::BITS
-    } else {
-        u128::BITS
-    }
-}
-
-fn bits(address: &IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u128::from(address.to_bits()),
-        IpAddr::V6(address) => address.to_bits(),
+        self.0.contains(&address.to_canonical())
     }
 }
 

@@ -1,23 +1,31 @@
-//! The validated settings: other modules use them without further checks.
+//! The settings, one type for each table of the configuration. They check themselves when serde
+//! reads them, and together in [`check`](super::check): other modules use them without further
+//! checks.
+//!
+//! The defaults are those of the types. The fields have the names of the keys.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer};
+
 use super::address::BindAddress;
 use super::network::Proxy;
 use super::redis::RedisAddress;
+use super::values;
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::{Name, Pattern};
-use crate::base::paint::{DatasetStyle, Kind, Number, Style, WindowRule};
+use crate::base::paint::{DatasetStyle, Kind, Number, PngProfile, Style, WindowRule};
 use crate::base::tile::Fingerprint;
-use crate::geometry::Xyz;
+use crate::geometry::{Scaling, Xyz};
 use crate::store::Location;
 use crate::store::address::Address;
 
 /// A whole configuration.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Settings {
     /// HTTP.
     pub server: Server,
@@ -32,68 +40,101 @@ pub struct Settings {
     /// Who may see which datasets. Empty: everything is public.
     pub access: Vec<AccessSettings>,
     /// The datasets served, by token.
+    #[serde(deserialize_with = "values::by_token")]
     pub datasets: BTreeMap<Name, DatasetSettings>,
 }
 
 /// Protects datasets by secrets.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct AccessSettings {
     /// The file with the secrets.
+    #[serde(deserialize_with = "values::secrets")]
     pub secrets: PathBuf,
     /// The datasets that these secrets open.
+    #[serde(deserialize_with = "values::some")]
     pub datasets: Vec<Pattern>,
 }
 
+impl Default for AccessSettings {
+    fn default() -> Self {
+        Self {
+            secrets: PathBuf::new(),
+            datasets: vec![Pattern::any()],
+        }
+    }
+}
+
 /// Settings of the HTTP server.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Server {
     /// The addresses to listen on; `None` if not configured. See [`Server::addresses`].
+    #[serde(deserialize_with = "values::bind")]
     pub bind: Option<Vec<BindAddress>>,
     /// The path of a Unix socket to listen on.
+    #[serde(deserialize_with = "values::optional_path")]
     pub unix_socket: Option<PathBuf>,
     /// The permissions of the Unix socket.
+    #[serde(deserialize_with = "values::permissions")]
     pub unix_socket_mode: u32,
     /// The certificate for HTTPS; `None`: HTTP.
     pub tls: Option<Tls>,
     /// HTTP threads.
+    #[serde(deserialize_with = "values::threads")]
     pub workers: NonZeroUsize,
     /// The path prefix of the public address: empty, or a slash and segments without a final slash.
+    #[serde(deserialize_with = "values::base_path")]
     pub base_path: String,
     /// The host names that requests may be addressed to, in lower case; empty: any.
+    #[serde(deserialize_with = "values::hosts")]
     pub hosts: Vec<String>,
     /// The `Cache-Control` header of tiles: visible ASCII, not empty.
+    #[serde(deserialize_with = "values::header")]
     pub cache_control: String,
     /// Whether pages may choose range, gamma and colours of tiles.
     pub adjust: bool,
     /// Whether viewers' documents name datasets with their versions.
     pub immutable: bool,
     /// The origins that may read responses: `*`, or `scheme://host[:port]`. Empty: no other origin.
+    #[serde(deserialize_with = "values::origins")]
     pub cors_origins: Vec<String>,
     /// The address of the Neuroglancer that the page links to if none is built in: `http` or
     /// `https`, without query and fragment.
+    #[serde(deserialize_with = "values::viewer")]
     pub neuroglancer: Option<String>,
     /// The public address of the folder that holds the data, with a slash at its end; `None`: no
     /// references are served.
+    #[serde(deserialize_with = "values::public_folder")]
     pub references: Option<String>,
     /// The proxies that are trusted to state the client's address, and the host and scheme it used.
     pub trusted_proxies: Vec<Proxy>,
     /// How long connections are still accepted after a stop is requested, while `/readyz` is 503.
+    #[serde(deserialize_with = "values::duration")]
     pub drain_delay: Duration,
     /// How long requests in flight may take to finish after that.
+    #[serde(deserialize_with = "values::duration")]
     pub shutdown_timeout: Duration,
     /// The maximum number of connections; above 0. The limit of open files may allow fewer.
+    #[serde(deserialize_with = "values::positive")]
     pub connections: usize,
     /// The maximum number of connections per client address; above 0.
+    #[serde(deserialize_with = "values::positive")]
     pub connections_for_each_client: usize,
     /// How many bytes per second are sent to a client address; `None`: no limit.
+    #[serde(deserialize_with = "values::bandwidth")]
     pub bandwidth_for_each_client: Option<NonZeroU64>,
     /// How long the head of a request may take to arrive; above 0.
+    #[serde(deserialize_with = "values::timeout")]
     pub head_timeout: Duration,
     /// How long a connection may be idle; above 0.
+    #[serde(deserialize_with = "values::timeout")]
     pub idle_timeout: Duration,
     /// How long a client may stop reading a response; above 0.
+    #[serde(deserialize_with = "values::timeout")]
     pub write_timeout: Duration,
     /// The mounts; at least one, with distinct names.
+    #[serde(deserialize_with = "values::some")]
     pub mounts: Vec<Mount>,
 }
 
@@ -140,18 +181,23 @@ impl Server {
 }
 
 /// The files for HTTPS, in PEM format.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Tls {
     /// The certificate, followed by the intermediate ones.
+    #[serde(deserialize_with = "values::path")]
     pub certificate: PathBuf,
     /// The private key.
+    #[serde(deserialize_with = "values::path")]
     pub key: PathBuf,
 }
 
 /// A path prefix under which tiles are served: `/{tile_service}/tilecache/...`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Mount {
     /// The first segment of the path.
+    #[serde(deserialize_with = "values::tile_service")]
     pub tile_service: Name,
     /// The `Content-Type` of its tiles.
     pub content_type: ContentType,
@@ -170,12 +216,14 @@ impl Default for Mount {
 }
 
 /// The `Content-Type` of tiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 pub enum ContentType {
     /// `application/png`, the type of the original interface.
     #[default]
+    #[serde(rename = "application/png")]
     ApplicationPng,
     /// `image/png`, which CATMAID's probe requires.
+    #[serde(rename = "image/png")]
     ImagePng,
 }
 
@@ -190,24 +238,32 @@ impl ContentType {
 }
 
 /// Cache sizes in bytes; 0 disables a cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Caches {
     /// Encoded tiles in memory.
+    #[serde(deserialize_with = "values::size")]
     pub tiles: usize,
     /// Decoded chunks in memory.
+    #[serde(deserialize_with = "values::size")]
     pub chunks: usize,
     /// The directory of the disk cache; `None`: no disk cache.
+    #[serde(deserialize_with = "values::optional_path")]
     pub directory: Option<PathBuf>,
     /// Encoded tiles in the disk cache.
+    #[serde(deserialize_with = "values::size")]
     pub disk: usize,
     /// Stored chunks of objects in stores, in the same directory; 0: none.
+    #[serde(deserialize_with = "values::size")]
     pub blocks: usize,
     /// The Redis server that keeps encoded tiles too; `None`: none.
     pub redis: Option<RedisAddress>,
     /// How long Redis keeps a tile; at least a second.
+    #[serde(deserialize_with = "values::expiry")]
     pub redis_expiry: Duration,
     /// The folder in object storage that keeps encoded tiles too, not that of a web server; `None`:
     /// none.
+    #[serde(deserialize_with = "values::bucket_folder")]
     pub store: Option<Address>,
 }
 
@@ -227,31 +283,40 @@ impl Default for Caches {
 }
 
 /// Settings of rendering.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Render {
     /// Threads that read, draw and encode.
+    #[serde(deserialize_with = "values::threads")]
     pub threads: NonZeroUsize,
     /// The maximum number of waiting renders; beyond it the response is 503.
     pub queue: usize,
     /// The maximum number of voxels read to compute one tile of a level that is not stored; above
     /// 0.
+    #[serde(deserialize_with = "values::positive")]
     pub max_voxels_per_tile: u64,
     /// The maximum number of stored voxels read for one box of voxels; above 0.
+    #[serde(deserialize_with = "values::positive")]
     pub max_voxels_per_box: u64,
     /// The memory for boxes of voxels that are being made or sent, in bytes.
+    #[serde(deserialize_with = "values::size")]
     pub boxes: usize,
     /// What decides pixels.
+    #[serde(rename = "png", deserialize_with = "png_style")]
     pub style: Style,
     /// How many slices are prefetched ahead of a scroll while threads are idle; 0 for none.
+    #[serde(deserialize_with = "values::whole::<_, _, 0, 64>")]
     pub neighbours: u32,
     /// When chunks that were decoded in part are verified.
     pub verify: Verify,
     /// How long a request's render may take, waiting included; above 0.
+    #[serde(deserialize_with = "values::timeout")]
     pub deadline: Duration,
 }
 
 /// When checksums are compared of chunks that are needed only in part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verify {
     /// While render threads are idle: they then decode the rest of these chunks.
     #[default]
@@ -260,15 +325,6 @@ pub enum Verify {
     Always,
     /// Not unless the rest of the chunk is needed.
     Never,
-}
-
-impl Verify {
-    /// Every choice by its name in the configuration.
-    pub(super) const NAMES: [(&'static str, Verify); 3] = [
-        ("idle", Verify::Idle),
-        ("always", Verify::Always),
-        ("never", Verify::Never),
-    ];
 }
 
 impl Default for Render {
@@ -288,13 +344,15 @@ impl Default for Render {
 }
 
 /// What is logged, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Log {
     /// The format of its lines.
     pub format: LogFormat,
     /// Whether every request is logged.
     pub access: bool,
     /// The time beyond which a tile is logged with the time of each stage; 0 for none.
+    #[serde(deserialize_with = "values::duration")]
     pub slow: Duration,
 }
 
@@ -309,7 +367,8 @@ impl Default for Log {
 }
 
 /// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Text for people.
     #[default]
@@ -319,23 +378,29 @@ pub enum LogFormat {
 }
 
 /// How HDF5 files are opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Files {
     /// Whether each is opened in a child process before it is opened in this one.
+    #[serde(deserialize_with = "values::switch")]
     pub trial: bool,
     /// The memory of all child processes together that open files, in bytes; no key sets it.
+    #[serde(skip)]
     pub trial_memory: u64,
     /// The interval at which configuration and files are read again if they have changed; `None`:
     /// only when told to.
+    #[serde(deserialize_with = "values::interval")]
     pub watch: Option<Duration>,
     /// How many folders deep folders are searched for HDF5 files; 0: only their own files.
+    #[serde(deserialize_with = "values::whole::<_, _, 0, 64>")]
     pub depth: usize,
     /// What keys of tiles are made from.
     pub identity: IdentityRule,
 }
 
 /// What identifies a file in keys of tiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum IdentityRule {
     /// Its path, inode, length and modification time.
     #[default]
@@ -357,7 +422,8 @@ impl Default for Files {
 }
 
 /// One dataset.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(from = "DatasetTable")]
 pub struct DatasetSettings {
     /// The file whose channels are discovered, and from which channels without a file of their own
     /// are read. Absent only if every channel has a file and a path.
@@ -383,6 +449,47 @@ pub struct DatasetSettings {
     pub channels: BTreeMap<Name, ChannelSettings>,
 }
 
+/// A dataset as it is written.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct DatasetTable {
+    #[serde(deserialize_with = "values::file")]
+    file: Option<Location>,
+    scaling: Option<Scaling>,
+    #[serde(deserialize_with = "values::voxel_size")]
+    voxel_size: Option<Xyz<f64>>,
+    offset: Option<Xyz<i64>>,
+    #[serde(deserialize_with = "values::orthogonal")]
+    orthogonal: Option<bool>,
+    #[serde(deserialize_with = "values::out_of_bounds")]
+    out_of_bounds: Option<bool>,
+    allow_external: bool,
+    growing: Option<bool>,
+    #[serde(deserialize_with = "values::by_name")]
+    channels: BTreeMap<Name, ChannelSettings>,
+}
+
+impl From<DatasetTable> for DatasetSettings {
+    fn from(table: DatasetTable) -> Self {
+        let default = DatasetStyle::default();
+        let style = DatasetStyle {
+            scaling: table.scaling.unwrap_or(default.scaling),
+            offset: table.offset.unwrap_or(default.offset),
+            voxel_size: table.voxel_size,
+            square_pixels: table.orthogonal.unwrap_or(default.square_pixels),
+            not_found_outside: table.out_of_bounds.unwrap_or(default.not_found_outside),
+        };
+        Self {
+            file: table.file,
+            style,
+            allow_external: table.allow_external,
+            growing: table.growing,
+            channels: table.channels,
+            ..Self::default()
+        }
+    }
+}
+
 impl DatasetSettings {
     /// A file without further settings.
     pub fn of_file(file: impl Into<Location>) -> Self {
@@ -395,20 +502,27 @@ impl DatasetSettings {
 
 /// One channel: a new one if it has a path or levels, else changes to the discovered one of that
 /// name.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct ChannelSettings {
     /// The HDF5 dataset.
+    #[serde(deserialize_with = "values::optional_path")]
     pub path: Option<String>,
     /// Set if it is in another file than the dataset's.
+    #[serde(deserialize_with = "values::file")]
     pub file: Option<Location>,
     /// An explicit pyramid, finest first. If there is one, its first level takes the place of
     /// `path`.
+    #[serde(deserialize_with = "values::some")]
     pub levels: Vec<LevelSettings>,
     /// The axes as stored, slowest first; y and x are among them.
+    #[serde(deserialize_with = "values::axes")]
     pub axes: Option<Axes>,
     /// Positions along axes that are not served; never y or x.
+    #[serde(deserialize_with = "values::index")]
     pub index: BTreeMap<AxisName, u64>,
     /// How the window is determined.
+    #[serde(deserialize_with = "values::window")]
     pub window: Option<WindowRule>,
     /// What the voxels represent.
     pub kind: Option<Kind>,
@@ -416,6 +530,7 @@ pub struct ChannelSettings {
     /// y, z.
     pub offset: Option<Xyz<i64>>,
     /// The values that stand for missing data.
+    #[serde(deserialize_with = "values::numbers")]
     pub missing: Option<Vec<Number>>,
     /// Whether stored values are served although they stand for others.
     pub stored_values: bool,
@@ -425,25 +540,38 @@ pub struct ChannelSettings {
 
 /// Where the names and properties of labels are: a text file, or a table in the channel's HDF5
 /// file.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a path in quotes")]
 pub struct NamesSettings {
     /// The CSV or TSV file.
+    #[serde(deserialize_with = "values::optional_path")]
     pub file: Option<PathBuf>,
     /// The compound dataset, or the group of datasets of equal length.
+    #[serde(deserialize_with = "values::optional_path")]
     pub path: Option<String>,
     /// The column of ids; `None`: one that has a usual name.
+    #[serde(deserialize_with = "values::optional_path")]
     pub id: Option<String>,
     /// The column of names; `None`: one that has a usual name, if there is one.
+    #[serde(deserialize_with = "values::optional_path")]
     pub name: Option<String>,
 }
 
 /// One level of an explicit pyramid.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a path in quotes")]
 pub struct LevelSettings {
     /// The HDF5 dataset.
+    #[serde(deserialize_with = "values::path")]
     pub path: String,
     /// The downsample factor relative to the first level, above 0; `None`: derived from the sizes.
+    #[serde(deserialize_with = "values::factor")]
     pub factor: Option<Xyz<u64>>,
+}
+
+fn png_style<'de, D: Deserializer<'de>>(from: D) -> Result<Style, D::Error> {
+    let png = PngProfile::deserialize(from)?;
+    Ok(Style { png })
 }
 
 fn cores() -> NonZeroUsize {

@@ -1,20 +1,18 @@
-//! Parses single values: numbers, sizes, durations, names, windows.
+//! Reads single values with serde: sizes, times, names, windows.
 //!
-//! Every error says what is expected and what was found. Types are as strict as TOML's: a quoted
-//! number is a text. A path in the configuration file is relative to that file, one in a flag or a
-//! variable to the working directory, as in a shell.
+//! Every error says what is expected. Types are as strict as TOML's: a quoted number is a text.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use config::{Value, ValueKind};
+use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 
 use super::address::BindAddress;
 use super::network::Proxy;
 use super::redis::RedisAddress;
-use super::toml_file::is_in_file;
 use crate::base::axes::{Axes, AxisName};
 use crate::base::name::{Name, Pattern};
 use crate::base::paint::{Number, Window, WindowRule};
@@ -22,9 +20,6 @@ use crate::base::request::{MCFC, VIKING};
 use crate::geometry::Xyz;
 use crate::store::Location;
 use crate::store::address::{Address, Scheme};
-
-/// The parsed value, or what is wrong.
-pub(super) type Parsed<T> = Result<T, String>;
 
 /// The maximum number of threads.
 const MAX_THREADS: usize = 1024;
@@ -42,23 +37,60 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// Integers up to here are exact as floating point numbers (2^53).
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The error for a value of the wrong kind.
-pub(super) fn expected(right: &str, found: &Value) -> String {
-    format!("{right} is expected, not {}", described(found))
+/// First segments of paths that have another meaning than a tile service.
+const TAKEN: [&str; 15] = [
+    "datasets",
+    "datasets.json",
+    "events",
+    "healthz",
+    "k",
+    "livez",
+    "metrics",
+    "neuroglancer",
+    "openapi.json",
+    "projects.json",
+    "readyz",
+    "references",
+    "view",
+    "voxels",
+    "zarr",
+];
+
+/// Types that are written as a text, which their own constructor checks.
+macro_rules! read_from_text {
+    ($($checked:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $checked {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                Self::new(&String::deserialize(from)?).map_err(D::Error::custom)
+            }
+        }
+    )*};
 }
 
-fn described(value: &Value) -> String {
-    match &value.kind {
-        ValueKind::String(text) if text.chars().count() > 60 => "a longer text".to_owned(),
-        ValueKind::String(text) => format!("the text {text:?}"),
-        ValueKind::Boolean(flag) => flag.to_string(),
-        ValueKind::Float(number) => format!("the number {number:?}"),
-        ValueKind::Table(_) => "a table".to_owned(),
-        ValueKind::Array(items) => format!("a list of {}", items.len()),
-        ValueKind::Nil => "a date or a time".to_owned(),
-        ValueKind::I64(_) | ValueKind::I128(_) | ValueKind::U64(_) | ValueKind::U128(_) => {
-            format!("the whole number {value}")
-        }
+read_from_text!(Axes, Pattern, Proxy, RedisAddress);
+
+/// Reads a value that `parse` understands; `right` says what is expected.
+fn read<'de, D: Deserializer<'de>, T>(
+    from: D,
+    right: &str,
+    parse: impl FnOnce(&Value) -> Option<T>,
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(from)?;
+    parse(&value).ok_or_else(|| D::Error::invalid_type(Unexpected::Other("another value"), &right))
+}
+
+/// Reads a list of texts that pass a check; `right` says what each of them is expected to be.
+fn list<'de, D: Deserializer<'de>>(
+    from: D,
+    right: &str,
+    is_right: impl Fn(&str) -> bool,
+) -> Result<Vec<String>, D::Error> {
+    let items = Vec::<String>::deserialize(from)?;
+    match items.iter().find(|item| !is_right(item)) {
+        None => Ok(items),
+        Some(item) => Err(D::Error::custom(format!(
+            "{right} is expected, not the text {item:?}"
+        ))),
     }
 }
 
@@ -79,392 +111,361 @@ fn whole_of(value: &Value) -> Option<i128> {
     }
 }
 
-fn items_of(value: &Value) -> Option<&[Value]> {
-    match &value.kind {
-        ValueKind::Array(items) => Some(items),
-        _ => None,
-    }
+fn time_of(value: &Value) -> Option<Duration> {
+    humantime::parse_duration(text_of(value)?).ok()
 }
 
-/// A non-empty text without NUL, such as a path in a file system or in an HDF5 file.
-pub(super) fn path(value: &Value) -> Parsed<String> {
-    let wrong = || expected("a path in quotes", value);
-    text_of(value)
-        .filter(|text| !text.is_empty() && !text.contains('\0'))
-        .map(str::to_owned)
-        .ok_or_else(wrong)
+/// One or more addresses to listen on.
+pub(super) fn bind<'de, D>(from: D) -> Result<Option<Vec<BindAddress>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let right = "an address such as \"127.0.0.1:8080\", or a list of them,";
+    let texts: Vec<String> = read(from, right, |value| match &value.kind {
+        ValueKind::Array(items) => items
+            .iter()
+            .map(|item| text_of(item).map(str::to_owned))
+            .collect(),
+        _ => Some(vec![text_of(value)?.to_owned()]),
+    })?;
+    let addresses: Result<Vec<_>, _> = texts.iter().map(|text| BindAddress::new(text)).collect();
+    addresses.map(Some).map_err(D::Error::custom)
 }
 
-/// A path in the file system, relative to `base` (the configuration file's directory) if the value
-/// is in the file.
-pub(super) fn path_below(base: &Path) -> impl Fn(&Value) -> Parsed<PathBuf> + use<> {
-    let base = base.to_owned();
-    move |value| {
-        let path = PathBuf::from(path(value)?);
-        Ok(if is_in_file(value) {
-            base.join(path)
-        } else {
-            path
-        })
+/// A list of at least one item.
+pub(super) fn some<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let items = Vec::deserialize(from)?;
+    if items.is_empty() {
+        return Err(D::Error::custom(
+            "at least one is expected; omit the key for the default",
+        ));
     }
-}
-
-/// A path as [`path_below`] reads it, or the address of an object in a store.
-pub(super) fn file_below(base: &Path) -> impl Fn(&Value) -> Parsed<Location> + use<> {
-    let below = path_below(base);
-    move |value| match Address::parsed(&path(value)?) {
-        Some(address) => address
-            .map(Location::Object)
-            .map_err(|error| error.to_string()),
-        None => below(value).map(Location::Path),
-    }
-}
-
-/// `true` or `false`.
-pub(super) fn flag(value: &Value) -> Parsed<bool> {
-    match value.kind {
-        ValueKind::Boolean(flag) => Ok(flag),
-        _ => Err(expected("true or false", value)),
-    }
-}
-
-pub(super) fn choice<T: Copy, const N: usize>(
-    words: [(&'static str, T); N],
-) -> impl Fn(&Value) -> Parsed<T> {
-    move |value| {
-        let found = words.iter().find(|(word, _)| text_of(value) == Some(word));
-        let all = || {
-            words
-                .iter()
-                .map(|(word, _)| format!("{word:?}"))
-                .collect::<Vec<_>>()
-                .join(" or ")
-        };
-        found
-            .map(|(_, meaning)| *meaning)
-            .ok_or_else(|| expected(&all(), value))
-    }
+    Ok(items)
 }
 
 /// A whole number within inclusive limits.
-pub(super) fn whole<T>(least: T, most: T) -> impl Fn(&Value) -> Parsed<T>
+pub(super) fn whole<'de, D, T, const LEAST: i128, const MOST: i128>(from: D) -> Result<T, D::Error>
 where
-    T: TryFrom<i128> + PartialOrd + fmt::Display,
+    D: Deserializer<'de>,
+    T: TryFrom<i128>,
 {
-    move |value| {
-        let number = whole_of(value).and_then(|number| T::try_from(number).ok());
-        let within = number.filter(|number| (&least..=&most).contains(&number));
-        within.ok_or_else(|| expected(&format!("a whole number from {least} to {most}"), value))
-    }
+    let right = format!("a whole number from {LEAST} to {MOST}");
+    read(from, &right, |value| {
+        let number = whole_of(value).filter(|number| (LEAST..=MOST).contains(number))?;
+        T::try_from(number).ok()
+    })
+}
+
+/// A whole number above 0.
+pub(super) fn positive<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<i128>,
+{
+    read(from, "a whole number above 0", |value| {
+        let number = whole_of(value).filter(|number| *number > 0)?;
+        T::try_from(number).ok()
+    })
 }
 
 /// A number of threads.
-pub(super) fn threads(value: &Value) -> Parsed<NonZeroUsize> {
-    let number = whole(1, MAX_THREADS)(value)?;
-    NonZeroUsize::new(number).ok_or_else(|| expected("a number of threads above 0", value))
+pub(super) fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroUsize, D::Error> {
+    let right = format!("a whole number from 1 to {MAX_THREADS}");
+    read(from, &right, |value| {
+        let number = usize::try_from(whole_of(value)?).ok()?;
+        NonZeroUsize::new(number).filter(|number| number.get() <= MAX_THREADS)
+    })
 }
 
-/// The length of an edge: a finite number above 0.
-pub(super) fn length(value: &Value) -> Parsed<f64> {
-    let number = match value.kind {
-        ValueKind::Float(number) => Some(number),
-        _ => whole_of(value).map(|number| number as f64),
-    };
-    let right = number.filter(|number| number.is_finite() && *number > 0.0);
-    right.ok_or_else(|| expected("a finite number above 0", value))
+/// `"on"` or `"off"`.
+pub(super) fn switch<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    read(from, "\"on\" or \"off\"", |value| match text_of(value)? {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    })
 }
 
-/// Three values, in the order x, y, z.
-pub(super) fn triple<T>(item: impl Fn(&Value) -> Parsed<T>) -> impl Fn(&Value) -> Parsed<Xyz<T>> {
-    move |value| {
-        let Some([x, y, z]) = items_of(value) else {
-            return Err(expected("a list of three numbers [x, y, z]", value));
-        };
-        let along = |axis: &str, value| item(value).map_err(|problem| format!("{axis}: {problem}"));
-        Ok(Xyz::new(along("x", x)?, along("y", y)?, along("z", z)?))
+/// Whether pixels of xz and yz tiles are square.
+pub(super) fn orthogonal<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+    read(
+        from,
+        "\"isotropic\" or \"stored\"",
+        |value| match text_of(value)? {
+            "isotropic" => Some(Some(true)),
+            "stored" => Some(Some(false)),
+            _ => None,
+        },
+    )
+}
+
+/// Whether tiles that lie outside are not found.
+pub(super) fn out_of_bounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+    read(from, "\"black\" or \"not_found\"", |value| {
+        match text_of(value)? {
+            "black" => Some(Some(false)),
+            "not_found" => Some(Some(true)),
+            _ => None,
+        }
+    })
+}
+
+/// A non-empty text without NUL, such as a path in a file system or in an HDF5 file.
+pub(super) fn path<'de, D: Deserializer<'de>, T: From<String>>(from: D) -> Result<T, D::Error> {
+    read(from, "a path in quotes", |value| {
+        let text = text_of(value).filter(|text| !text.is_empty() && !text.contains('\0'))?;
+        Some(T::from(text.to_owned()))
+    })
+}
+
+/// The same, if there is one.
+pub(super) fn optional_path<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: From<String>,
+{
+    path(from).map(Some)
+}
+
+/// The path of a file of secrets. What stands there instead is not repeated: it may be a secret.
+pub(super) fn secrets<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    path(from).map_err(|_| D::Error::custom("the path of a file, in quotes, is expected"))
+}
+
+/// A path, or the address of an object in a store.
+pub(super) fn file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Location>, D::Error> {
+    Location::given(path(from)?)
+        .map(Some)
+        .map_err(D::Error::custom)
+}
+
+/// The lengths of a voxel's edges.
+pub(super) fn voxel_size<'de, D>(from: D) -> Result<Option<Xyz<f64>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let Xyz { x, y, z } = Xyz::<f64>::deserialize(from)?;
+    for (axis, length) in [("x", x), ("y", y), ("z", z)] {
+        if !length.is_finite() || length <= 0.0 {
+            return Err(D::Error::custom(format!(
+                "{axis}: a finite number above 0 is expected, not {length}"
+            )));
+        }
     }
+    Ok(Some(Xyz::new(x, y, z)))
 }
 
-/// Any number of values.
-pub(super) fn list<T>(item: impl Fn(&Value) -> Parsed<T>) -> impl Fn(&Value) -> Parsed<Vec<T>> {
-    move |value| {
-        let items = items_of(value).ok_or_else(|| expected("a list", value))?;
-        let numbered =
-            |(i, value)| item(value).map_err(|problem| format!("item {}: {problem}", i + 1));
-        items.iter().enumerate().map(numbered).collect()
+/// Whole numbers above 0.
+pub(super) fn factor<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Xyz<u64>>, D::Error> {
+    let Xyz { x, y, z } = Xyz::<u64>::deserialize(from)?;
+    if x == 0 || y == 0 || z == 0 {
+        return Err(D::Error::custom("whole numbers above 0 are expected"));
     }
+    Ok(Some(Xyz::new(x, y, z)))
 }
 
 /// A number of bytes: plain, or followed by `KiB`, `MiB`, `GiB`.
-pub(super) fn size(value: &Value) -> Parsed<usize> {
-    let bytes = match text_of(value) {
-        Some(text) => text
-            .trim()
-            .parse::<bytesize::ByteSize>()
+pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    let right = "a size such as \"512 MiB\", \"1 GiB\" or a number of bytes";
+    read(from, right, |value| {
+        let bytes = match text_of(value) {
+            Some(text) => text
+                .trim()
+                .parse::<bytesize::ByteSize>()
+                .ok()?
+                .as_u64()
+                .into(),
+            None => whole_of(value)?,
+        };
+        // No allocation can be larger, and the parser saturates above it.
+        usize::try_from(bytes)
             .ok()
-            .map(|size| i128::from(size.as_u64())),
-        None => whole_of(value),
-    };
-    // No allocation can be larger, and the parser saturates above it.
-    let fits = bytes
-        .filter(|bytes| *bytes <= isize::MAX as i128)
-        .and_then(|bytes| usize::try_from(bytes).ok());
-    fits.ok_or_else(|| {
-        expected(
-            "a size such as \"512 MiB\", \"1 GiB\" or a number of bytes",
-            value,
-        )
+            .filter(|bytes| *bytes <= isize::MAX as usize)
     })
 }
 
 /// A time with its unit, at most a day.
-pub(super) fn duration(value: &Value) -> Parsed<Duration> {
-    let parsed = text_of(value).and_then(|text| humantime::parse_duration(text).ok());
-    let right = parsed.filter(|duration| *duration <= LONGEST_STOP);
-    right.ok_or_else(|| {
-        expected(
-            "a time with its unit in quotes, such as \"500ms\", \"10s\" or \"2m\", at most a day,",
-            value,
-        )
+pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let right =
+        "a time with its unit in quotes, such as \"500ms\", \"10s\" or \"2m\", at most a day,";
+    read(from, right, |value| {
+        time_of(value).filter(|time| *time <= LONGEST_STOP)
     })
 }
 
 /// A time with its unit, not too short to be useful.
-pub(super) fn timeout(value: &Value) -> Parsed<Duration> {
-    let time = duration(value)?;
-    if time < SHORTEST_TIMEOUT {
-        return Err(expected(
-            "a time of at least \"1ms\", such as \"5s\",",
-            value,
-        ));
-    }
-    Ok(time)
+pub(super) fn timeout<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let right = "a time with its unit in quotes, such as \"5s\", from \"1ms\" to a day,";
+    read(from, right, |value| {
+        time_of(value).filter(|time| (SHORTEST_TIMEOUT..=LONGEST_STOP).contains(time))
+    })
 }
 
 /// An interval, or `false` for none.
-pub(super) fn interval(value: &Value) -> Parsed<Option<Duration>> {
-    if let ValueKind::Boolean(false) = value.kind {
-        return Ok(None);
-    }
-    let time = duration(value)
-        .ok()
-        .filter(|time| *time >= SHORTEST_INTERVAL);
-    time.map(Some).ok_or_else(|| {
-        expected(
-            "false, or an interval from \"100ms\" to a day, such as \"30s\",",
-            value,
-        )
+pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let right = "false, or an interval from \"100ms\" to a day, such as \"30s\",";
+    read(from, right, |value| {
+        if let ValueKind::Boolean(false) = value.kind {
+            return Some(None);
+        }
+        let within = SHORTEST_INTERVAL..=LONGEST_STOP;
+        time_of(value)
+            .filter(|time| within.contains(time))
+            .map(Some)
     })
-}
-
-/// A path in a URL: empty, or a slash and segments that need no percent-encoding. A final slash is
-/// dropped.
-pub(super) fn url_path(value: &Value) -> Parsed<String> {
-    let legal = |segment: &str| {
-        !matches!(segment, "" | "." | "..")
-            && segment
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
-    };
-    let path = text_of(value).map(|text| text.strip_suffix('/').unwrap_or(text));
-    let right = path.filter(|path| {
-        path.is_empty()
-            || path
-                .strip_prefix('/')
-                .is_some_and(|path| path.split('/').all(legal))
-    });
-    right.map(str::to_owned).ok_or_else(|| {
-        expected(
-            "a path such as \"/volumes\", of letters, digits and - . _ ~ between slashes,",
-            value,
-        )
-    })
-}
-
-/// A host name or IP address as in the `Host` header, without a port; returned in lower case.
-pub(super) fn host(value: &Value) -> Parsed<String> {
-    let is_name = |text: &str| {
-        let text = text.strip_suffix('.').unwrap_or(text);
-        text.split('.').all(|label| {
-            !label.is_empty()
-                && label
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-        })
-    };
-    let is_v6 = |text: &str| {
-        let address = text
-            .strip_prefix('[')
-            .and_then(|text| text.strip_suffix(']'));
-        address.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok())
-    };
-    let right = text_of(value).filter(|text| is_name(text) || is_v6(text));
-    right.map(str::to_ascii_lowercase).ok_or_else(|| {
-        expected(
-            "a host name without a port, such as \"tiles.example.org\" or \"[::1]\",",
-            value,
-        )
-    })
-}
-
-/// Tokens, in which `*` and `?` are wildcards.
-pub(super) fn pattern(value: &Value) -> Parsed<Pattern> {
-    let text =
-        text_of(value).ok_or_else(|| expected("a token such as \"brain\" or \"raw-*\"", value))?;
-    Pattern::new(text).map_err(|error| error.to_string())
-}
-
-/// One or more addresses to listen on.
-pub(super) fn bind(value: &Value) -> Parsed<Vec<BindAddress>> {
-    match items_of(value) {
-        Some(_) => list(address)(value),
-        None => Ok(vec![address(value)?]),
-    }
-}
-
-fn address(value: &Value) -> Parsed<BindAddress> {
-    let wrong = || {
-        expected(
-            "an address such as \"127.0.0.1:8080\", or a list of them,",
-            value,
-        )
-    };
-    BindAddress::new(text_of(value).ok_or_else(wrong)?).map_err(|error| error.to_string())
-}
-
-/// Permissions of a file, in octal.
-pub(super) fn permissions(value: &Value) -> Parsed<u32> {
-    let digits = text_of(value).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let mode = digits
-        .and_then(|text| u32::from_str_radix(text, 8).ok())
-        .filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| {
-        expected(
-            "permissions in octal and in quotes, such as \"660\" or \"600\",",
-            value,
-        )
-    })
-}
-
-/// The address of a proxy, a network of them, or the Unix socket.
-pub(super) fn proxy(value: &Value) -> Parsed<Proxy> {
-    let text = text_of(value).ok_or_else(|| expected("an address such as \"127.0.0.1\"", value))?;
-    Proxy::new(text).map_err(|error| error.to_string())
-}
-
-/// The address of a Redis server. The error does not repeat it.
-pub(super) fn redis(value: &Value) -> Parsed<Option<RedisAddress>> {
-    let text = text_of(value).ok_or_else(|| expected("an address in quotes", value))?;
-    RedisAddress::new(text)
-        .map(Some)
-        .map_err(|error| error.to_string())
-}
-
-/// The address of a folder in a bucket.
-pub(super) fn bucket_folder(value: &Value) -> Parsed<Option<Address>> {
-    let wrong = || {
-        expected(
-            "the address of a folder in a bucket, such as \"s3://bucket/tiles\",",
-            value,
-        )
-    };
-    let address = Address::parsed(text_of(value).ok_or_else(wrong)?).ok_or_else(wrong)?;
-    let address = address.map_err(|error| error.to_string())?;
-    if address.scheme() == Scheme::Web {
-        Err(wrong())
-    } else {
-        Ok(Some(address))
-    }
 }
 
 /// How long something is kept.
-pub(super) fn expiry(value: &Value) -> Parsed<Duration> {
-    let parsed = text_of(value).and_then(|text| humantime::parse_duration(text).ok());
-    let right = parsed.filter(|time| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(time));
-    right.ok_or_else(|| expected("a time from \"1s\" to \"3650d\", such as \"7d\",", value))
-}
-
-/// A number of bytes per second.
-pub(super) fn bandwidth(value: &Value) -> Parsed<NonZeroU64> {
-    let bytes = size(value)? as u64;
-    let enough = NonZeroU64::new(bytes).filter(|_| bytes >= LEAST_BANDWIDTH);
-    enough.ok_or_else(|| {
-        expected(
-            "at least \"1 KiB\" per second, or no such key for no limit,",
-            value,
-        )
+pub(super) fn expiry<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let right = "a time from \"1s\" to \"3650d\", such as \"7d\",";
+    read(from, right, |value| {
+        time_of(value).filter(|time| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(time))
     })
 }
 
-/// The value of an HTTP header.
-pub(super) fn header(value: &Value) -> Parsed<String> {
-    let legal = |text: &&str| {
-        !text.trim().is_empty()
-            && *text == text.trim()
-            && text.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
-    };
-    let wrong = || {
-        expected(
-            "a header's value of visible ASCII, such as \"no-cache\" or \"public, max-age=3600\",",
-            value,
-        )
-    };
-    text_of(value)
-        .filter(legal)
-        .map(str::to_owned)
-        .ok_or_else(wrong)
+/// A path in a URL: empty, or a slash and segments that need no percent-encoding, the first of
+/// which has no other meaning. A final slash is dropped.
+pub(super) fn base_path<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let right = "a path such as \"/volumes\", of letters, digits and - . _ ~ between slashes,";
+    let path = read(from, right, |value| {
+        let text = text_of(value)?;
+        let path = text.strip_suffix('/').unwrap_or(text);
+        let mut segments = path.split('/');
+        let is_right = segments.next() == Some("") && segments.all(is_url_segment);
+        is_right.then(|| path.to_owned())
+    })?;
+    match path.split('/').nth(1) {
+        Some(first) if TAKEN.contains(&first) => Err(D::Error::custom(format!(
+            "{path:?} cannot be the base path: other addresses begin with {first:?}"
+        ))),
+        _ => Ok(path),
+    }
 }
 
-/// An origin as browsers send it, or `*`.
-pub(super) fn origin(value: &Value) -> Parsed<String> {
-    let legal = |text: &&str| {
-        let host = text.split_once("://").map(|(_, host)| host);
-        let clean = host
-            .is_some_and(|h| !h.is_empty() && h.bytes().all(|b| b.is_ascii_graphic() && b != b'/'));
-        *text == "*" || (clean && text.bytes().all(|b| !b.is_ascii_uppercase()))
+fn is_url_segment(segment: &str) -> bool {
+    !matches!(segment, "" | "." | "..")
+        && segment
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+}
+
+/// Host names or IP addresses as in the `Host` header, without a port; returned in lower case.
+pub(super) fn hosts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let right = "a host name without a port, such as \"tiles.example.org\" or \"[::1]\",";
+    let hosts = list(from, right, |text| {
+        is_host_name(text) || is_bracketed_address(text)
+    })?;
+    Ok(hosts.iter().map(|host| host.to_ascii_lowercase()).collect())
+}
+
+fn is_host_name(text: &str) -> bool {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    text.split('.').all(|label| {
+        let mut bytes = label.bytes();
+        !label.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    })
+}
+
+fn is_bracketed_address(text: &str) -> bool {
+    let address = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    address.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok())
+}
+
+/// Permissions of a file, in octal.
+pub(super) fn permissions<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let right = "permissions in octal and in quotes, such as \"660\" or \"600\",";
+    read(from, right, |value| {
+        let text = text_of(value).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+        u32::from_str_radix(text, 8)
+            .ok()
+            .filter(|mode| *mode <= 0o777)
+    })
+}
+
+/// The address of a folder in a bucket.
+pub(super) fn bucket_folder<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Address>, D::Error> {
+    let right = "the address of a folder in a bucket, such as \"s3://bucket/tiles\",";
+    let address = read(from, right, |value| Address::parsed(text_of(value)?))?;
+    let address = address.map_err(D::Error::custom)?;
+    if address.scheme() == Scheme::Web {
+        return Err(D::Error::invalid_value(
+            Unexpected::Other("an address on the web"),
+            &right,
+        ));
+    }
+    Ok(Some(address))
+}
+
+/// A number of bytes per second.
+pub(super) fn bandwidth<'de, D>(from: D) -> Result<Option<NonZeroU64>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let bytes = NonZeroU64::new(size(from)? as u64);
+    let Some(bytes) = bytes.filter(|bytes| bytes.get() >= LEAST_BANDWIDTH) else {
+        return Err(D::Error::custom(
+            "at least \"1 KiB\" per second is expected, or no such key for no limit",
+        ));
     };
-    let wrong = || {
-        expected(
-            "\"*\" or an origin such as \"https://example.org\", lower case and without a path,",
-            value,
-        )
-    };
-    text_of(value)
-        .filter(legal)
-        .map(str::to_owned)
-        .ok_or_else(wrong)
+    Ok(Some(bytes))
+}
+
+/// The value of an HTTP header.
+pub(super) fn header<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let right =
+        "a header's value of visible ASCII, such as \"no-cache\" or \"public, max-age=3600\",";
+    read(from, right, |value| {
+        let text = text_of(value)?;
+        let is_right = !text.trim().is_empty()
+            && text == text.trim()
+            && text.bytes().all(|b| b == b' ' || b.is_ascii_graphic());
+        is_right.then(|| text.to_owned())
+    })
+}
+
+/// Origins as browsers send them, or `*`.
+pub(super) fn origins<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let right =
+        "\"*\" or an origin such as \"https://example.org\", lower case and without a path,";
+    list(from, right, |text| {
+        let host = text.split_once("://").map_or("", |(_, host)| host);
+        let is_host = !host.is_empty() && host.bytes().all(|b| b.is_ascii_graphic() && b != b'/');
+        text == "*" || (is_host && text.bytes().all(|b| !b.is_ascii_uppercase()))
+    })
 }
 
 /// The address of a viewer, to which a fragment can be appended.
-pub(super) fn viewer(value: &Value) -> Parsed<Option<String>> {
-    let wrong = || {
-        expected(
-            "an address such as \"https://neuroglancer.example.org/\", without a query or a fragment,",
-            value,
-        )
-    };
-    let text = text_of(value).filter(|text| is_address(text, &["https", "http"]));
-    text.map(|text| Some(text.to_owned())).ok_or_else(wrong)
+pub(super) fn viewer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let right =
+        "an address such as \"https://neuroglancer.example.org/\", without a query or a fragment,";
+    read(from, right, |value| {
+        let text = text_of(value).filter(|text| is_address(text, &["https", "http"]))?;
+        Some(Some(text.to_owned()))
+    })
 }
 
-/// The public address of a folder; it gets a slash at its end.
-pub(super) fn public_folder(value: &Value) -> Parsed<Option<String>> {
-    let has_user = |text: &str| {
-        text.split('/')
-            .nth(2)
-            .is_some_and(|host| host.contains('@'))
-    };
-    let is_good =
-        |text: &str| is_address(text, &["https", "http", "s3", "gs", "az"]) && !has_user(text);
-    let right = "an address such as \"https://data.example.org/\" or \"s3://bucket/folder/\"";
-    match text_of(value) {
-        Some(text) if is_good(text) => Ok(Some(format!("{}/", text.trim_end_matches('/')))),
-        // It may hold a password, and is not repeated.
-        Some(_) => Err(format!(
-            "{right} is expected, without a query and a password"
-        )),
-        None => Err(expected(right, value)),
+/// The public address of a folder; it gets a slash at its end. What stands there instead may hold a
+/// password, and is not repeated.
+pub(super) fn public_folder<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(from)?;
+    let host = text.split('/').nth(2).unwrap_or_default();
+    if host.contains('@') || !is_address(&text, &["https", "http", "s3", "gs", "az"]) {
+        return Err(D::Error::custom(
+            "an address such as \"https://data.example.org/\" or \"s3://bucket/folder/\" is expected, \
+             without a query and a password",
+        ));
     }
+    Ok(Some(format!("{}/", text.trim_end_matches('/'))))
 }
 
 /// Whether it is an address with one of these schemes, without a query and a fragment.
@@ -479,7 +480,7 @@ fn is_address(text: &str, schemes: &[&str]) -> bool {
 }
 
 /// A name that can be a segment of a URL.
-pub(super) fn name(text: &str) -> Parsed<Name> {
+pub(super) fn name(text: &str) -> Result<Name, String> {
     match text {
         "." | ".." => Err(format!(
             "{text:?} cannot be a name: in a URL it means a directory"
@@ -489,7 +490,7 @@ pub(super) fn name(text: &str) -> Parsed<Name> {
 }
 
 /// The name of a dataset.
-pub(super) fn token(text: &str) -> Parsed<Name> {
+pub(super) fn token(text: &str) -> Result<Name, String> {
     match text {
         MCFC => Err(format!(
             "{text:?} cannot be a token: paths of composites begin with it; \"{text}_\" would do"
@@ -501,40 +502,98 @@ pub(super) fn token(text: &str) -> Parsed<Name> {
     }
 }
 
-/// A name as a value.
-pub(super) fn name_value(value: &Value) -> Parsed<Name> {
-    name(text_of(value).ok_or_else(|| expected("a name in quotes", value))?)
+/// The name of a mount.
+pub(super) fn tile_service<'de, D: Deserializer<'de>>(from: D) -> Result<Name, D::Error> {
+    let name = name(&String::deserialize(from)?).map_err(D::Error::custom)?;
+    if TAKEN.contains(&name.as_str()) {
+        return Err(D::Error::custom(format!(
+            "{:?} cannot be a tile service: other addresses begin with it",
+            name.as_str()
+        )));
+    }
+    Ok(name)
+}
+
+/// Tables by the tokens of datasets.
+pub(super) fn by_token<'de, D, T>(from: D) -> Result<BTreeMap<Name, T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(named(BTreeMap::deserialize(from)?, token))
+}
+
+/// Tables by the names of channels.
+pub(super) fn by_name<'de, D, T>(from: D) -> Result<BTreeMap<Name, T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(named(BTreeMap::deserialize(from)?, name))
+}
+
+/// The tables with valid names: the others are faults, which [`check_names`](super::check) finds.
+fn named<T>(
+    tables: BTreeMap<String, T>,
+    check: fn(&str) -> Result<Name, String>,
+) -> BTreeMap<Name, T> {
+    tables
+        .into_iter()
+        .filter_map(|(text, table)| Some((check(&text).ok()?, table)))
+        .collect()
 }
 
 /// The axes of a volume, including y and x.
-pub(super) fn axes(value: &Value) -> Parsed<Axes> {
-    let text = text_of(value).ok_or_else(|| expected("a text such as \"zyx\"", value))?;
-    let axes = Axes::new(text).map_err(|error| error.to_string())?;
-    let plane = [AxisName::Y, AxisName::X]
-        .iter()
-        .all(|axis| axes.position(*axis).is_some());
-    if plane {
-        Ok(axes)
-    } else {
-        Err(format!("{text:?} lacks y or x"))
+pub(super) fn axes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Axes>, D::Error> {
+    let axes = Axes::deserialize(from)?;
+    for axis in [AxisName::Y, AxisName::X] {
+        if axes.position(axis).is_none() {
+            return Err(D::Error::custom(format!("\"{axes}\" lacks y or x")));
+        }
     }
+    Ok(Some(axes))
+}
+
+/// `{ c = 1 }`: positions by axis.
+pub(super) fn index<'de, D>(from: D) -> Result<BTreeMap<AxisName, u64>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let mut index = BTreeMap::new();
+    for (letter, position) in BTreeMap::<String, u64>::deserialize(from)? {
+        let axis = match letter.as_str() {
+            "t" => AxisName::T,
+            "c" => AxisName::C,
+            "z" => AxisName::Z,
+            _ => {
+                return Err(D::Error::custom(format!(
+                    "{letter:?} is none of t, c and z, the axes that can be fixed"
+                )));
+            }
+        };
+        index.insert(axis, position);
+    }
+    Ok(index)
 }
 
 /// How to find a window: two limits, `"auto"` or `"full"`.
-pub(super) fn window(value: &Value) -> Parsed<WindowRule> {
-    match (text_of(value), items_of(value)) {
-        (Some("auto"), _) => Ok(WindowRule::Auto),
-        (Some("full"), _) => Ok(WindowRule::Full),
-        (_, Some([lo, hi])) => Ok(WindowRule::Fixed(limits(number(lo)?, number(hi)?))),
-        _ => Err(expected(
-            "two limits such as [10, 240], \"auto\" or \"full\"",
-            value,
-        )),
-    }
+pub(super) fn window<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WindowRule>, D::Error> {
+    let right = "two limits such as [10, 240] (finite, whole ones from -2^63 to 2^64-1), \"auto\" or \"full\"";
+    read(from, right, |value| match &value.kind {
+        ValueKind::String(text) if text == "auto" => Some(Some(WindowRule::Auto)),
+        ValueKind::String(text) if text == "full" => Some(Some(WindowRule::Full)),
+        ValueKind::Array(limits) => {
+            let [lo, hi] = limits.as_slice() else {
+                return None;
+            };
+            Some(Some(WindowRule::Fixed(limits_of(number(lo)?, number(hi)?))))
+        }
+        _ => None,
+    })
 }
 
 /// Integer only if both limits are: a window is computed either in integers or in floating point.
-fn limits(lo: Number, hi: Number) -> Window {
+fn limits_of(lo: Number, hi: Number) -> Window {
     match (lo, hi) {
         (Number::Whole(lo), Number::Whole(hi)) => Window::Whole { lo, hi },
         _ => Window::Real {
@@ -545,25 +604,35 @@ fn limits(lo: Number, hi: Number) -> Window {
 }
 
 /// Values of voxels, NaN among them.
-pub(super) fn numbers(value: &Value) -> Parsed<Vec<Number>> {
-    list(|item| match &item.kind {
-        ValueKind::Float(number) if number.is_nan() => Ok(Number::Real(*number)),
-        _ => number(item),
-    })(value)
+pub(super) fn numbers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Number>>, D::Error> {
+    let right = "a list of numbers (finite or nan, whole ones from -2^63 to 2^64-1)";
+    read(from, right, |value| match &value.kind {
+        ValueKind::Array(items) => items
+            .iter()
+            .map(number_or_nan)
+            .collect::<Option<_>>()
+            .map(Some),
+        _ => None,
+    })
+}
+
+fn number_or_nan(value: &Value) -> Option<Number> {
+    match value.kind {
+        ValueKind::Float(number) if number.is_nan() => Some(Number::Real(number)),
+        _ => number(value),
+    }
 }
 
 /// A value that voxels can have.
-fn number(value: &Value) -> Parsed<Number> {
+fn number(value: &Value) -> Option<Number> {
     let stored = i128::from(i64::MIN)..=i128::from(u64::MAX);
-    match (whole_of(value), &value.kind) {
-        (Some(number), _) if stored.contains(&number) => Ok(Number::Whole(number)),
-        (_, ValueKind::Float(number)) if number.fract() == 0.0 && number.abs() <= EXACT => {
-            Ok(Number::Whole(*number as i128))
+    match value.kind {
+        ValueKind::Float(number) if number.fract() == 0.0 && number.abs() <= EXACT => {
+            Some(Number::Whole(number as i128))
         }
-        (_, ValueKind::Float(number)) if number.is_finite() => Ok(Number::Real(*number)),
-        _ => Err(expected(
-            "a finite number, whole ones from -2^63 to 2^64-1,",
-            value,
-        )),
+        ValueKind::Float(number) => Some(Number::Real(number)).filter(|_| number.is_finite()),
+        _ => whole_of(value)
+            .filter(|number| stored.contains(number))
+            .map(Number::Whole),
     }
 }

@@ -1,5 +1,7 @@
 //! Levels: sizes and downsample factors of stored and derived levels.
 
+use serde::Deserialize;
+
 use super::space::{TILE, Xyz};
 
 /// The number of a level: 0 is full resolution, each further level halves x and y.
@@ -42,7 +44,8 @@ impl Level {
 }
 
 /// What halving a level does to z.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scaling {
     /// z keeps its extent: sections stay sections.
     #[default]

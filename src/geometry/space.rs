@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
+use serde::Deserialize;
+
 /// The width and height of every tile, in pixels.
 pub const TILE: usize = 512;
 
@@ -18,7 +20,8 @@ pub enum Axis {
 }
 
 /// A value for each of the three spatial axes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
+#[serde(from = "[T; 3]")]
 pub struct Xyz<T> {
     /// Along x.
     pub x: T,

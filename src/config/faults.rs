@@ -1,0 +1,127 @@
+//! What is wrong with a configuration.
+
+use std::fmt;
+
+use config::{Value, ValueKind};
+
+/// The longest text that a fault repeats.
+const MAX_REPEATED: usize = 60;
+
+/// One error in a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// The key's path, such as `datasets.kasthuri11.channels.image.window`; for text that cannot be
+    /// parsed at all, the file, the variable or the flag.
+    pub key: String,
+    /// What is wrong, what is expected, and the place of the setting.
+    pub problem: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.problem)
+    }
+}
+
+/// The faults and warnings found.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    faults: Vec<Fault>,
+    warnings: Vec<Fault>,
+}
+
+impl Notes {
+    pub fn fault(&mut self, key: impl Into<String>, problem: impl Into<String>) {
+        self.faults.push(Fault {
+            key: key.into(),
+            problem: problem.into(),
+        });
+    }
+
+    pub fn warning(&mut self, key: impl Into<String>, problem: impl Into<String>) {
+        self.warnings.push(Fault {
+            key: key.into(),
+            problem: problem.into(),
+        });
+    }
+
+    /// A fault at a key, unless what is there cannot be read.
+    pub fn fault_if_readable(&mut self, key: String, problem: impl Into<String>) {
+        if !self.is_faulty(&key) {
+            self.fault(key, problem);
+        }
+    }
+
+    /// Whether there is a fault at a key or below it.
+    pub fn is_faulty(&self, key: &str) -> bool {
+        self.faults.iter().any(|fault| fault.key.starts_with(key))
+    }
+
+    /// Faults and warnings sorted by key; those of one key stay in the order in which they were
+    /// found.
+    pub fn sorted(mut self) -> (Vec<Fault>, Vec<Fault>) {
+        self.faults.sort_by(|a, b| a.key.cmp(&b.key));
+        self.warnings.sort_by(|a, b| a.key.cmp(&b.key));
+        (self.faults, self.warnings)
+    }
+}
+
+/// The path of a key within a table; a key that is not a bare key in TOML is quoted.
+pub(super) fn child(path: &str, key: &str) -> String {
+    let bare = !key.is_empty()
+        && key
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let key = if bare {
+        key.to_owned()
+    } else {
+        format!("{key:?}")
+    };
+    if path.is_empty() {
+        key
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// A problem with a value, and where that value was set.
+pub(super) fn located(problem: &str, value: &Value) -> String {
+    match value.origin() {
+        Some(origin) => format!("{problem} ({origin})"),
+        None => problem.to_owned(),
+    }
+}
+
+/// The error for a value of the wrong kind.
+pub(super) fn expected(right: &str, found: &Value) -> String {
+    format!("{right} is expected, not {}", described(found))
+}
+
+fn described(value: &Value) -> String {
+    match &value.kind {
+        ValueKind::String(text) if text.chars().count() > MAX_REPEATED => {
+            "a longer text".to_owned()
+        }
+        ValueKind::String(text) => format!("the text {text:?}"),
+        ValueKind::Boolean(flag) => flag.to_string(),
+        ValueKind::Float(number) => format!("the number {number:?}"),
+        ValueKind::Table(_) => "a table".to_owned(),
+        ValueKind::Array(items) => format!("a list of {}", items.len()),
+        ValueKind::Nil => "a date or a time".to_owned(),
+        ValueKind::I64(_) | ValueKind::I128(_) | ValueKind::U64(_) | ValueKind::U128(_) => {
+            format!("the whole number {value}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::child;
+
+    #[test]
+    fn paths_quote_what_is_no_bare_key() {
+        assert_eq!(child("", "server"), "server");
+        assert_eq!(child("datasets", "FlyEM.v1"), "datasets.\"FlyEM.v1\"");
+        assert_eq!(child("datasets", ""), "datasets.\"\"");
+    }
+}

@@ -1,0 +1,241 @@
+//! Reads the merged tree into the settings with serde.
+//!
+//! Serde stops at the first error. A key that cannot be read is noted and left out, and the tree is
+//! read again, so that one run reports every error.
+
+use config::{Value, ValueKind};
+use serde::de::value::{MapDeserializer, SeqDeserializer};
+use serde::de::{
+    self, DeserializeOwned, Deserializer, Expected, IntoDeserializer, Unexpected, Visitor,
+};
+use serde_path_to_error::Segment;
+
+use super::faults::{Notes, child, expected, located};
+
+/// The most edits between a wrong key and the one that was meant, besides one edit for each four
+/// letters.
+const TYPING_ERRORS: usize = 1;
+
+/// Keys that earlier versions had, with what replaces them.
+const REMOVED: [(&str, &str); 1] = [(
+    "files.confinement",
+    "the child process that tries files is always confined, and the service manager or the \
+     container restricts the server; delete this key",
+)];
+
+/// A value as serde reads it. Types are as strict as TOML's.
+struct TreeValue<'de>(&'de Value);
+
+impl<'de> IntoDeserializer<'de, Problem> for TreeValue<'de> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for TreeValue<'de> {
+    type Error = Problem;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        match &self.0.kind {
+            ValueKind::Nil => visitor.visit_unit(),
+            ValueKind::Boolean(flag) => visitor.visit_bool(*flag),
+            ValueKind::I64(number) => visitor.visit_i64(*number),
+            ValueKind::U64(number) => visitor.visit_u64(*number),
+            ValueKind::I128(number) => visitor.visit_i128(*number),
+            ValueKind::U128(number) => visitor.visit_u128(*number),
+            ValueKind::Float(number) => visitor.visit_f64(*number),
+            ValueKind::String(text) => visitor.visit_borrowed_str(text),
+            ValueKind::Array(items) => {
+                SeqDeserializer::new(items.iter().map(TreeValue)).deserialize_any(visitor)
+            }
+            ValueKind::Table(table) => {
+                let entries = table
+                    .iter()
+                    .map(|(key, value)| (key.as_str(), TreeValue(value)));
+                MapDeserializer::new(entries).deserialize_any(visitor)
+            }
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        match &self.0.kind {
+            ValueKind::String(text) => visitor.visit_enum(text.as_str().into_deserializer()),
+            _ => Err(Problem::Expected(one_of(variants))),
+        }
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+/// Why a value cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    #[error("{0} is expected")]
+    Expected(String),
+    /// With all keys of the table.
+    #[error("there is no such key")]
+    UnknownKey(&'static [&'static str]),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl de::Error for Problem {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Problem::Other(message.to_string())
+    }
+
+    fn invalid_type(_found: Unexpected<'_>, right: &dyn Expected) -> Self {
+        Problem::Expected(in_words(&right.to_string()))
+    }
+
+    fn invalid_value(_found: Unexpected<'_>, right: &dyn Expected) -> Self {
+        Problem::Expected(in_words(&right.to_string()))
+    }
+
+    fn invalid_length(_found: usize, right: &dyn Expected) -> Self {
+        Problem::Expected(in_words(&right.to_string()))
+    }
+
+    fn unknown_variant(_found: &str, words: &'static [&'static str]) -> Self {
+        Problem::Expected(one_of(words))
+    }
+
+    fn unknown_field(_found: &str, keys: &'static [&'static str]) -> Self {
+        Problem::UnknownKey(keys)
+    }
+}
+
+/// What serde expects for the types of Rust, in the words of TOML.
+fn in_words(right: &str) -> String {
+    let words = match right {
+        "a boolean" => "true or false",
+        "a string" => "a text in quotes",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        "an array of length 3" | "3 elements in sequence" => "a list of three numbers [x, y, z]",
+        "f64" => "a number",
+        "i64" => "a whole number",
+        "u64" | "usize" => "a whole number, 0 or more,",
+        other => other,
+    };
+    words.to_owned()
+}
+
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    quoted.join(" or ")
+}
+
+/// Reads the tree. Each key that cannot be read is a fault, and left out.
+pub(super) fn read<T>(mut tree: Value, notes: &mut Notes) -> T
+where
+    T: Default + DeserializeOwned,
+{
+    loop {
+        let error = match serde_path_to_error::deserialize(TreeValue(&tree)) {
+            Ok(settings) => return settings,
+            Err(error) => error,
+        };
+        let path: Vec<Segment> = error.path().iter().cloned().collect();
+        let key = path.iter().fold(String::new(), |path, step| match step {
+            Segment::Map { key } => child(&path, key),
+            Segment::Seq { index } => format!("{path}[{index}]"),
+            Segment::Enum { .. } | Segment::Unknown => path,
+        });
+        let problem: Problem = error.into_inner();
+        let Some(value) = take(&mut tree, &path) else {
+            notes.fault(key, problem.to_string());
+            return T::default();
+        };
+        let problem = match problem {
+            Problem::Expected(right) => expected(&right, &value),
+            Problem::UnknownKey(keys) => unknown(&key, &path, &value, keys),
+            Problem::Other(problem) => problem,
+        };
+        notes.fault(key, located(&problem, &value));
+    }
+}
+
+/// Whether a table of the settings has a key.
+pub(super) fn has_key<T: DeserializeOwned>(tree: &Value) -> bool {
+    let read: Result<T, Problem> = T::deserialize(TreeValue(tree));
+    !matches!(read, Err(Problem::UnknownKey(_)))
+}
+
+/// Takes out the innermost key on the path, so that items of lists keep their numbers. Returns the
+/// value at the end of the path.
+fn take(tree: &mut Value, path: &[Segment]) -> Option<Value> {
+    let last = path.iter().rposition(|step| key_of(step).is_some())?;
+    let mut table = tree;
+    for step in &path[..last] {
+        table = below(table, step)?;
+    }
+    let ValueKind::Table(table) = &mut table.kind else {
+        return None;
+    };
+    let mut value = table.remove(key_of(&path[last])?)?;
+    for step in &path[last + 1..] {
+        if let Some(below) = below(&mut value, step) {
+            value = below.clone();
+        }
+    }
+    Some(value)
+}
+
+fn below<'v>(value: &'v mut Value, step: &Segment) -> Option<&'v mut Value> {
+    match (step, &mut value.kind) {
+        (Segment::Map { key }, ValueKind::Table(table)) => table.get_mut(key),
+        (Segment::Seq { index }, ValueKind::Array(items)) => items.get_mut(*index),
+        _ => None,
+    }
+}
+
+/// What is wrong with a key that does not exist.
+fn unknown(full: &str, path: &[Segment], value: &Value, keys: &[&str]) -> String {
+    if let Some((_, instead)) = REMOVED.iter().find(|(removed, _)| *removed == full) {
+        return format!("there is no such key any more: {instead}");
+    }
+    let names: Vec<&str> = path.iter().filter_map(key_of).collect();
+    let wrong = names.last().copied().unwrap_or_default();
+    let nearest = keys
+        .iter()
+        .map(|key| (strsim::levenshtein(&wrong.to_lowercase(), key), *key))
+        .min();
+    if let Some((edits, nearest)) = nearest
+        && edits <= TYPING_ERRORS + nearest.len() / 4
+    {
+        return format!("there is no such key; did you mean {nearest:?}?");
+    }
+    if let ["datasets", .., parent, _] = names.as_slice()
+        && matches!(value.kind, ValueKind::Table(_))
+    {
+        return format!(
+            "there is no such key; a name with a dot in it must be quoted: \"{parent}.{wrong}\""
+        );
+    }
+    format!(
+        "there is no such key; the keys here are {}",
+        keys.join(", ")
+    )
+}
+
+fn key_of(step: &Segment) -> Option<&str> {
+    match step {
+        Segment::Map { key } => Some(key),
+        _ => None,
+    }
+}
