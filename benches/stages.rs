@@ -3,8 +3,8 @@
 //!
 //! Groups: parse a path, resolve the request, get a tile from the cache (`request`); decode a
 //! chunk, each filter compared with its limit (`chunk`, `unshuffle`); draw voxels in memory
-//! (`draw`); draw and encode tiles from files of each layout (`tile cold`, `tile kept`), or from
-//! named files (`file cold`, `file kept`). Encoders are in `encode`, slices in `slicing`.
+//! (`draw`); draw and encode tiles from files of each layout (`tile cold`, `tile kept`). Encoders
+//! are in `encode`, slices in `slicing`.
 
 #![allow(
     missing_docs,
@@ -19,8 +19,6 @@ mod chunks;
 mod common;
 #[path = "stages/drawing.rs"]
 mod drawing;
-#[path = "stages/files.rs"]
-mod files;
 #[path = "stages/layouts.rs"]
 mod layouts;
 #[path = "stages/requests.rs"]
@@ -34,7 +32,6 @@ criterion_group!(
     chunks::filters,
     chunks::unshuffling,
     drawing::drawing,
-    layouts::tiles,
-    files::files
+    layouts::tiles
 );
 criterion_main!(benches);

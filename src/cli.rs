@@ -65,9 +65,8 @@ enum Command {
     /// Render tiles ahead of requests: through a running server, or straight into a cache
     /// directory.
     Warm(Box<warm::Arguments>),
-    /// Measure how fast tiles are rendered from a file or served by a running server, and what
-    /// limits the speed.
-    Bench(Box<bench::Arguments>),
+    /// Measure how many tiles of a file this machine renders in a second, and which stage limits it.
+    Bench(bench::Arguments),
     /// Read a configuration, open every file, and list every problem.
     Check(check::Arguments),
     /// Show what is in the cache directory, or clear it.

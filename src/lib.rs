@@ -10,7 +10,7 @@
 //! ```text
 //! 11  cli       the commands: serve · inspect · render · pyramid · warm · check · bench · cache · config · man ·
 //!               completions; the only module that names `anyhow` and `clap`
-//! 10  tools     what the other commands do: warm · pyramid · bench, and the HTTP client of these, the only module
+//! 10  tools     what the other commands do: warm · pyramid · bench, and the HTTP client of warm, the only module
 //!               that names `ureq` · the demo volume · the functions behind the fuzz targets
 //! 9   http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · documents, each built once
 //!               · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time on each,

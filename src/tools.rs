@@ -1,5 +1,5 @@
-//! The work of the commands other than `serve`: warming caches, making pyramids, measuring, testing
-//! a server, the demo.
+//! The work of the commands other than `serve`: warming caches, making pyramids, measuring, the
+//! demo.
 
 pub mod bench;
 pub(crate) mod client;

@@ -374,22 +374,6 @@ pub trait Volume: Send + Sync + fmt::Debug {
         }
     }
 
-    /// Removes decoded chunks from the cache, also those of other volumes that share it, for cold
-    /// measurements.
-    fn forget_chunks(&self) {
-        self.members()
-            .flatten()
-            .for_each(|volume| volume.forget_chunks());
-    }
-
-    /// Drops its files from the system's page cache, as far as permissions allow, for cold
-    /// measurements.
-    fn forget_pages(&self) -> io::Result<()> {
-        self.members()
-            .flatten()
-            .try_for_each(|volume| volume.forget_pages())
-    }
-
     /// The stored size of its first `most` datasets, summed over those that can be inspected; fails
     /// if none can.
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {

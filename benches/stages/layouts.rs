@@ -146,13 +146,13 @@ pub fn opened(path: &Path) -> (Catalog, Metrics, Activity) {
 }
 
 /// Draws tiles of the first channel on one thread.
-pub struct Drawer<'a> {
+struct Drawer<'a> {
     catalog: &'a Catalog,
     scratch: Scratch,
 }
 
 impl<'a> Drawer<'a> {
-    pub fn new(catalog: &'a Catalog) -> Self {
+    fn new(catalog: &'a Catalog) -> Self {
         Self {
             catalog,
             scratch: Scratch::default(),
@@ -186,9 +186,9 @@ impl<'a> Drawer<'a> {
 
     /// Draws one tile and returns the time. If `cold`, chunks are dropped from the cache before the
     /// measurement.
-    pub fn tile(&mut self, address: &TileAddress, cold: bool) -> Duration {
+    fn tile(&mut self, address: &TileAddress, cold: bool) -> Duration {
         if cold {
-            self.volume(address).forget_chunks();
+            self.catalog.chunks().clear();
         }
         let began = Instant::now();
         let plan = self.plan(address);

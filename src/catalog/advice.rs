@@ -215,7 +215,7 @@ fn weight(tile: &TileCost) -> u64 {
 }
 
 /// What a tile takes to be read, such as `3 reads of 1.0 MiB that inflate to 2.0 MiB`.
-pub fn cost_text(tile: &TileCost) -> String {
+fn cost_text(tile: &TileCost) -> String {
     let cost = tile.cost;
     let inflated = match cost.bytes_inflated {
         0 => String::new(),
@@ -241,7 +241,7 @@ fn names(planes: &[Plane]) -> String {
 }
 
 /// The command that writes a copy in chunks that suit all planes.
-pub fn rechunk(file: &Location) -> String {
+fn rechunk(file: &Location) -> String {
     let stem = file.stem().unwrap_or_default();
     let name = format!("{stem}.rechunked.h5");
     // Nothing is written to a store.
@@ -256,7 +256,7 @@ pub fn rechunk(file: &Location) -> String {
 }
 
 /// The command that computes the levels that a file lacks.
-pub fn store_levels(file: &Location) -> String {
+fn store_levels(file: &Location) -> String {
     if file.is_remote() {
         return rechunk(file);
     }

@@ -1,229 +1,148 @@
-//! `voltile bench`: measures how fast tiles of a file are rendered, or served by a running server,
-//! and what limits the speed.
-//!
-//! [`form`] parses the arguments, including those of ndtilecache's benchmark; [`table`] writes rows
-//! and verdicts as text as they become available; with `--json` everything is printed at the end. A
-//! tile that fails is counted and reported, and the exit status is 1.
+//! `voltile bench`: a table of how many tiles of a file this machine renders in a second, and of how
+//! long each stage of a tile takes.
 
-mod form;
-mod table;
+use std::time::{Duration, Instant};
 
-use std::num::NonZeroUsize;
-
-use serde_json::{Value, json};
+use clap::Args;
+use serde_json::json;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::output;
-use crate::base::paint::PngProfile;
-use crate::config::Settings;
+use super::sources::Sources;
+use super::warm;
+use crate::base::name::Name;
 use crate::tools::bench::{
-    Choice, Local, Machine, NotReached, Remote, RemoteRow, Row, State, Subject, explain, scaling,
-    verdicts,
+    Bottleneck, Pattern, Row, StageTimes, Subject, bottleneck, measure, prepare,
 };
 
-pub(super) use form::Arguments;
-use form::{Plan, Source};
+/// The longest time that may be measured.
+const MAX_SECONDS: f64 = 86_400.0;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    sources: Sources,
+    /// The dataset; default: the first.
+    #[arg(long, value_name = "TOKEN", value_parser = warm::name)]
+    token: Option<Name>,
+    /// The channel; default: the first that holds intensities.
+    #[arg(long, value_name = "CHANNEL", value_parser = warm::name)]
+    channel: Option<Name>,
+    /// The level.
+    #[arg(long, value_name = "LEVEL", default_value_t = 0)]
+    level: u8,
+    /// How long to measure, all rows together; longer if single tiles take long.
+    #[arg(long, value_name = "SECONDS", default_value = "8", value_parser = seconds)]
+    seconds: Duration,
+    /// Print JSON for programs.
+    #[arg(long)]
+    json: bool,
+}
 
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
-    let plan = arguments.plan().map_err(Failure::Usage)?;
-    match &plan.source {
-        Source::Files {
-            sources,
-            states,
-            threads,
-        } => {
-            let Sound {
-                settings,
-                catalog,
-                metrics,
-                activity,
-            } = load_sound(log, &sources.layers()?)?;
-            let usual = [NonZeroUsize::MIN, settings.render.threads];
-            let threads = if threads.is_empty() {
-                form::sorted(&usual)
-            } else {
-                threads.clone()
-            };
-            let choice = Choice::new(catalog.describe(), &plan.selection, &plan.bounds)
-                .map_err(Failure::Usage)?;
-            let local = Local::new(&catalog, &metrics, &activity, plan.limits);
-            bench_files(
-                arguments, &plan, &choice, &settings, local, states, &threads,
-            )
-        }
-        Source::Server {
-            url,
-            clients,
-            undescribed,
-        } => {
-            let remote = Remote::new(url, plan.limits).map_err(|error| match error {
-                NotReached::Address(why) => Failure::Usage(why),
-                NotReached::Silent(_) => error.into(),
-            })?;
-            let choice = match (remote.datasets(), undescribed) {
-                (Err(_), Some(choice)) => choice.clone(),
-                (Err(why), None) => return Err(anyhow::Error::msg(why).into()),
-                (Ok(datasets), _) => {
-                    Choice::new(datasets, &plan.selection, &plan.bounds).map_err(Failure::Usage)?
-                }
-            };
-            bench_server(arguments, &plan, &choice, &remote, clients)
-        }
+    let Sound {
+        settings,
+        catalog,
+        activity,
+        ..
+    } = load_sound(log, &arguments.sources.layers()?)?;
+    let end = Instant::now() + arguments.seconds;
+    let subject = Subject::choose(
+        &catalog.describe(),
+        arguments.token.as_ref(),
+        arguments.channel.as_ref(),
+        arguments.level,
+    )
+    .map_err(Failure::Usage)?;
+    let threads = settings.render.threads.get();
+    prepare(&catalog, &subject)?;
+    if !arguments.json {
+        output::stream(&heading(&subject, threads))?;
     }
-}
-
-fn bench_files(
-    arguments: &Arguments,
-    plan: &Plan,
-    choice: &Choice,
-    settings: &Settings,
-    mut local: Local<'_>,
-    states: &[State],
-    threads: &[NonZeroUsize],
-) -> Result<(), Failure> {
-    let mut report = Report::begin(arguments.json, choice, "")?;
-    let (mut rows, mut subjects): (Vec<Row>, Vec<Subject>) = (Vec::new(), Vec::new());
-    for target in &choice.targets {
-        let own = local.subjects(target);
-        local.measure(
-            target,
-            &plan.patterns,
-            states,
-            threads,
-            arguments.seed,
-            |row| {
-                let subject = own.iter().find(|subject| subject.level == row.course.level);
-                report.put_row(table::heading(&row, subject), &table::row(&row))?;
-                rows.push(row);
-                Ok::<_, Failure>(())
-            },
-        )?;
-        subjects.extend(own);
-    }
-    let small = settings.render.style.png == PngProfile::Small;
-    let (verdicts, scaling) = (verdicts(&rows, &subjects, small), scaling(&rows));
-    let remarks = [local.remarks(), &table::not_from_disk(&rows)].concat();
-    report.put(&table::verdicts(&verdicts, &scaling))?;
-    let settings = json!({
-        "seconds": plan.limits.time.as_secs_f64(), "tiles": plan.limits.tiles, "seed": arguments.seed,
-        "chunk_cache_bytes": settings.cache.chunks, "png": if small { "small" } else { "fast" },
-    });
-    let more = json!({
-        "settings": settings, "subjects": subjects, "rows": rows, "verdicts": verdicts, "scaling": scaling,
-    });
-    report.end(more, &remarks, local.failures())?;
-    match rows.iter().map(|row| row.failed).sum::<usize>() {
-        0 => Ok(()),
-        failed => Err(Failure::Work(anyhow::anyhow!(
-            "{failed} tiles could not be rendered"
-        ))),
-    }
-}
-
-fn bench_server(
-    arguments: &Arguments,
-    plan: &Plan,
-    choice: &Choice,
-    remote: &Remote,
-    clients: &[NonZeroUsize],
-) -> Result<(), Failure> {
-    let mut report = Report::begin(
-        arguments.json,
-        choice,
-        &format!("server     {}\n", remote.base()),
-    )?;
-    let mut rows: Vec<RemoteRow> = Vec::new();
-    let mut gone = None;
-    for target in &choice.targets {
-        gone = remote.measure(target, &plan.patterns, clients, arguments.seed, |row| {
-            report.put_row(table::remote_heading(&row), &table::remote_row(&row))?;
+    let mut rows = Vec::new();
+    let mut left = (subject.grids.len() * Pattern::ALL.len()) as u32;
+    for grid in &subject.grids {
+        for pattern in Pattern::ALL {
+            let time = end.saturating_duration_since(Instant::now()) / left;
+            let row = measure(&catalog, &activity, grid, pattern, threads, time)?;
+            if !arguments.json {
+                output::stream(&line(&row))?;
+            }
             rows.push(row);
-            Ok::<_, Failure>(())
-        })?;
-        if gone.is_some() {
-            break;
+            left -= 1;
         }
     }
-    let verdicts = explain(&rows);
-    let mut problems: Vec<String> = rows.iter().flat_map(|row| row.problems.clone()).collect();
-    problems.dedup();
-    problems.truncate(10);
-    report.put(&table::sentences(&verdicts))?;
-    let settings = json!({
-        "seconds": plan.limits.time.as_secs_f64(), "tiles": plan.limits.tiles, "seed": arguments.seed,
-    });
-    let more = json!({ "server": remote.base(), "settings": settings, "rows": rows, "verdicts": verdicts });
-    report.end(more, &remote.remarks(), &problems)?;
-    let failed: u64 = rows.iter().map(RemoteRow::failed).sum();
-    let requests: u64 = rows.iter().map(|row| row.requests).sum();
-    match (gone, failed) {
-        (Some(gone), _) => Err(Failure::Work(anyhow::Error::msg(gone))),
-        (None, 0) => Ok(()),
-        (None, _) => Err(Failure::Work(anyhow::anyhow!(
-            "{failed} of {requests} requests returned no tile"
-        ))),
+    let bottleneck = bottleneck(&rows);
+    if !arguments.json {
+        return output::stream(&last_line(&bottleneck));
     }
+    output::print_json(&json!({
+        "subject": subject,
+        "threads": threads,
+        "rows": rows,
+        "bottleneck": bottleneck,
+    }))
 }
 
-/// Where results go: text as it becomes available, or JSON at the end.
-struct Report {
-    is_json: bool,
-    machine: Machine,
-    left_out: Vec<String>,
-    /// Above the last row.
-    heading: String,
+fn heading(subject: &Subject, threads: usize) -> String {
+    let Subject {
+        token,
+        channel,
+        level,
+        size: [x, y, z],
+        dtype,
+        ..
+    } = subject;
+    let all = match threads {
+        1 => "1 thread".to_owned(),
+        _ => format!("{threads} threads"),
+    };
+    format!(
+        "{token} {channel}, level {level}: {x} × {y} × {z} of {dtype}\n\n\
+         {:>46} {:>29}\n\
+         plane pattern {:>9} {:>9} {:>9} {:>9} {:>11} {all:>11} {:>8}\n",
+        "milliseconds of a tile",
+        "tiles per second",
+        "read",
+        "inflate",
+        "draw",
+        "encode",
+        "1 thread",
+        "tiles",
+    )
 }
 
-impl Report {
-    /// Prints the machine, and what is not measured.
-    fn begin(is_json: bool, choice: &Choice, server: &str) -> Result<Self, Failure> {
-        let (machine, left_out) = (Machine::here(), choice.left_out.clone());
-        let text = table::machine(&machine) + server + &table::left_out(&left_out);
-        let report = Self {
-            is_json,
-            machine,
-            left_out,
-            heading: String::new(),
-        };
-        report.put(&text)?;
-        Ok(report)
-    }
+fn line(row: &Row) -> String {
+    let StageTimes {
+        read,
+        inflate,
+        draw,
+        encode,
+    } = row.stages;
+    format!(
+        "{:5} {:7} {read:9.3} {inflate:9.3} {draw:9.3} {encode:9.3} {:11.1} {:11.1} {:8}\n",
+        row.plane,
+        row.pattern.name(),
+        row.tiles_per_second,
+        row.tiles_per_second_all,
+        row.tiles,
+    )
+}
 
-    fn put(&self, text: &str) -> Result<(), Failure> {
-        if self.is_json {
-            Ok(())
-        } else {
-            output::stream(text)
-        }
-    }
+fn last_line(bottleneck: &Bottleneck) -> String {
+    let Bottleneck { stage, share } = bottleneck;
+    let percent = 100.0 * share;
+    format!(
+        "\nbottleneck: {stage} takes {percent:.0} % of a tile's time, in the mean of the rows\n"
+    )
+}
 
-    /// Prints a row, below its heading if the last row had another heading.
-    fn put_row(&mut self, heading: String, row: &str) -> Result<(), Failure> {
-        let text = if heading == self.heading {
-            row.to_owned()
-        } else {
-            format!("{heading}{row}")
-        };
-        self.heading = heading;
-        self.put(&text)
-    }
-
-    /// Prints remarks and failures, or everything as JSON.
-    fn end(&self, mut all: Value, remarks: &[String], failures: &[String]) -> Result<(), Failure> {
-        if !self.is_json {
-            return output::stream(&table::remarks(remarks, failures));
-        }
-        for (name, value) in [
-            ("version", json!(env!("CARGO_PKG_VERSION"))),
-            ("machine", json!(self.machine)),
-            ("remarks", json!(remarks)),
-            ("left_out", json!(self.left_out)),
-            ("failures", json!(failures)),
-        ] {
-            all[name] = value;
-        }
-        output::print_json(&all)
-    }
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds| *seconds > 0.0 && *seconds <= MAX_SECONDS)
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("seconds from above 0 to {MAX_SECONDS} are expected, such as 8"))
 }

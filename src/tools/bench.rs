@@ -1,38 +1,514 @@
-//! Benchmarks: how fast tiles of a volume are drawn in this process, or served by a running server.
+//! Measures how many tiles of a channel this machine draws in a second, and how long each stage of
+//! a tile takes.
 //!
-//! [`Local`] draws tiles on its own threads along a server's path: catalogue, plan, drawing,
-//! encoding; no tile is kept. [`Remote`] requests tiles from a server over any number of
-//! connections. Both follow the same `pattern`s over the same `target`s, seeded, so that two runs
-//! request the same tiles. Each pattern yields one row; `verdict` and `explain` state in words what
-//! the bottleneck is.
-//!
-//! Stages are not measured in runs of their own: the clocks ([`crate::metrics::Clock`]) are part of
-//! the path and always run. So the stages of a row are what that row's tiles took, even where
-//! neighbours share chunks or chunks are decoded in part, and they add up to the whole.
+//! Tiles are drawn in this process along the way of a server's: catalogue, plan, voxels, PNG. The
+//! stages are those that the trace of every request records. No tile is kept.
 
-mod explain;
-mod local;
-mod machine;
-mod pattern;
-mod remote;
-mod row;
-mod sample;
-mod scaling;
-mod server_work;
-mod target;
-mod team;
-mod verdict;
+use std::hint::black_box;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-pub use explain::explain;
-pub use local::Local;
-pub use machine::Machine;
-pub use pattern::{Course, Pattern};
-pub use remote::{NotReached, Remote};
-pub use row::{ChunkUse, Limits, RemoteRow, Row, Stages, State, Subject, Turn};
-pub use sample::Percentiles;
-pub use scaling::{Scaling, scaling};
-pub use server_work::{ReadTimes, ServerWork};
-pub use target::{Bounds, Choice, Target};
-pub use verdict::{Help, Limit, Verdict, verdicts};
+use fastrand::Rng;
+use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
+use serde::Serialize;
 
-pub use crate::tools::warm::{Numbers, Selection};
+use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
+use crate::base::name::Name;
+use crate::base::request::{ChannelChoice, TileRequest};
+use crate::catalog::{Catalog, NotFound};
+use crate::flow::activity::{Activity, Place};
+use crate::flow::trace::{Stage, Trace};
+use crate::geometry::{Level, Plane, TILE, TileAddress, Xyz};
+use crate::render::{self, RenderError, Scratch};
+
+/// Number of slices that a scroll passes before it goes elsewhere: the usual depth of a chunk.
+const SCROLL: u64 = 64;
+
+/// The order in which tiles are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pattern {
+    /// Tiles anywhere in the level: no chunk is found decoded.
+    Random,
+    /// Neighbouring slices at one place, up or down: they share chunks, which are decoded once.
+    Scroll,
+}
+
+impl Pattern {
+    /// Both patterns, in the order of the table.
+    pub const ALL: [Pattern; 2] = [Pattern::Random, Pattern::Scroll];
+
+    /// The name in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pattern::Random => "random",
+            Pattern::Scroll => "scroll",
+        }
+    }
+}
+
+/// The tiles of one level of a channel in one plane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TileGrid {
+    token: Name,
+    channel: Name,
+    plane: Plane,
+    level: Level,
+    /// Slice numbers as in URLs; never empty, nor are the other ranges.
+    slices: Range<u64>,
+    rows: Range<u64>,
+    columns: Range<u64>,
+}
+
+/// The level of a channel that is measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Subject {
+    /// The dataset.
+    pub token: String,
+    /// The channel.
+    pub channel: String,
+    /// The level.
+    pub level: u8,
+    /// Its extent: x, y, z.
+    pub size: [u64; 3],
+    /// The type of its voxels, as numpy names it.
+    pub dtype: String,
+    /// Its tiles in each plane.
+    #[serde(skip)]
+    pub grids: Vec<TileGrid>,
+}
+
+/// The measurements of one plane and pattern.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The plane.
+    pub plane: &'static str,
+    /// The order of the tiles.
+    pub pattern: Pattern,
+    /// The number of tiles that one thread drew.
+    pub tiles: u64,
+    /// The mean times of these tiles.
+    pub stages: StageTimes,
+    /// Tiles per second on one thread.
+    pub tiles_per_second: f64,
+    /// Tiles per second on all threads.
+    pub tiles_per_second_all: f64,
+}
+
+/// Mean milliseconds of a tile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct StageTimes {
+    /// Reading stored bytes, or reading and decoding through the HDF5 library.
+    pub read: f64,
+    /// Decoding chunks.
+    pub inflate: f64,
+    /// Slicing, averaging, windowing, colouring.
+    pub draw: f64,
+    /// Encoding the PNG.
+    pub encode: f64,
+}
+
+/// The stage that takes most of a tile's time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bottleneck {
+    /// Its name.
+    pub stage: &'static str,
+    /// Its share of a tile's time, from 0 to 1: the mean of all rows.
+    pub share: f64,
+}
+
+/// Why a row could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A tile was not found.
+    #[error(transparent)]
+    Tile(#[from] NotFound),
+    /// A tile could not be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The threads could not be started.
+    #[error(transparent)]
+    Threads(#[from] ThreadPoolBuildError),
+}
+
+impl Subject {
+    /// A level of the named channel. By default of the first dataset, and of its first channel that
+    /// holds intensities.
+    ///
+    /// # Errors
+    /// If what is named does not exist, with a list of what does.
+    pub fn choose(
+        datasets: &[DatasetDescription],
+        token: Option<&Name>,
+        channel: Option<&Name>,
+        level: u8,
+    ) -> Result<Self, String> {
+        let dataset = datasets
+            .iter()
+            .find(|dataset| token.is_none_or(|token| token.as_str() == dataset.token))
+            .ok_or_else(|| {
+                let known = datasets.iter().map(|dataset| dataset.token.as_str());
+                no_such("dataset", token, known)
+            })?;
+        let channels = &dataset.channels;
+        let chosen = match channel {
+            Some(name) => dataset.channel(name.as_str()),
+            None => channels
+                .iter()
+                .find(|channel| channel.kind == "image")
+                .or(channels.first()),
+        };
+        let chosen = chosen.ok_or_else(|| {
+            let known = channels.iter().map(|channel| channel.name.as_str());
+            no_such("channel", channel, known)
+        })?;
+        let described = chosen.level(level).ok_or_else(|| {
+            let last = chosen.levels.last().map_or(0, |level| level.level);
+            let name = &chosen.name;
+            format!("the channel {name} has the levels 0 to {last}; there is no {level}")
+        })?;
+        let grids: Vec<TileGrid> = Plane::ALL
+            .into_iter()
+            .filter_map(|plane| TileGrid::new(dataset, chosen, described, plane))
+            .collect();
+        if grids.is_empty() {
+            return Err(format!(
+                "level {level} of the channel {} has no tiles: it is not stored, and deriving one \
+                 tile would read too much; store its levels with `voltile pyramid`",
+                chosen.name
+            ));
+        }
+        Ok(Self {
+            token: dataset.token.clone(),
+            channel: chosen.name.clone(),
+            level,
+            size: described.size,
+            dtype: chosen.dtype.clone(),
+            grids,
+        })
+    }
+}
+
+fn no_such<'a>(what: &str, name: Option<&Name>, known: impl Iterator<Item = &'a str>) -> String {
+    let name = name.map_or("", Name::as_str);
+    let known = known.collect::<Vec<_>>().join(", ");
+    format!("there is no {what} {name}; the {what}s are {known}")
+}
+
+impl TileGrid {
+    /// The tiles of a level in a plane; `None` if there are none.
+    fn new(
+        dataset: &DatasetDescription,
+        channel: &ChannelDescription,
+        level: &LevelDescription,
+        plane: Plane,
+    ) -> Option<Self> {
+        if !level.is_offered(plane) {
+            return None;
+        }
+        let size = Xyz::from(level.size);
+        let end = channel.end(level);
+        let [columns, rows] = level.drawn[plane as usize];
+        let axis = plane.slice_axis();
+        // Slices with negative numbers cannot be requested.
+        let first = dataset.first_slice(channel, level.factor)[axis];
+        let after_last = first.saturating_add_unsigned(size[axis]);
+        let slices = first.max(0).cast_unsigned()..after_last.max(0).cast_unsigned();
+        let row_axis = plane.row_axis();
+        let column_axis = plane.column_axis();
+        let grid = Self {
+            token: Name::new(&dataset.token).ok()?,
+            channel: Name::new(&channel.name).ok()?,
+            plane,
+            level: Level::new(level.level.into())?,
+            slices,
+            rows: tiles(rows, size[row_axis], end[row_axis]),
+            columns: tiles(columns, size[column_axis], end[column_axis]),
+        };
+        let is_empty = grid.slices.is_empty() || grid.rows.is_empty() || grid.columns.is_empty();
+        (!is_empty).then_some(grid)
+    }
+
+    /// Tiles to draw in sequence: one at random, or those of a scroll.
+    fn run(&self, pattern: Pattern, random: &mut Rng) -> Vec<TileRequest> {
+        let length = match pattern {
+            Pattern::Random => 1,
+            Pattern::Scroll => SCROLL.min(self.slices.end - self.slices.start),
+        };
+        let row = random.u64(self.rows.clone());
+        let column = random.u64(self.columns.clone());
+        let first = random.u64(self.slices.start..=self.slices.end - length);
+        let mut slices: Vec<u64> = (first..first + length).collect();
+        if random.bool() {
+            slices.reverse();
+        }
+        slices
+            .into_iter()
+            .map(|slice| self.request(slice, row, column))
+            .collect()
+    }
+
+    fn request(&self, slice: u64, row: u64, column: u64) -> TileRequest {
+        TileRequest {
+            token: self.token.clone().into(),
+            channels: ChannelChoice::One(self.channel.clone()),
+            time: None,
+            address: TileAddress {
+                plane: self.plane,
+                level: self.level,
+                slice,
+                row,
+                column,
+            },
+            adjust: Vec::new(),
+        }
+    }
+}
+
+/// The rows or columns of tiles that show a level: `size` voxels, the last before `end` in the grid
+/// of tiles, which is `drawn` pixels long up to there.
+fn tiles(drawn: u64, size: u64, end: u64) -> Range<u64> {
+    let before = u128::from(end.saturating_sub(size)) * u128::from(drawn) / u128::from(end.max(1));
+    before as u64 / TILE as u64..drawn.div_ceil(TILE as u64)
+}
+
+/// One thread's buffers, and what it drew.
+struct Drawer {
+    scratch: Scratch,
+    random: Rng,
+    trace: Arc<Trace>,
+    tiles: u64,
+    time: Duration,
+}
+
+impl Drawer {
+    fn new(seed: u64) -> Self {
+        Self {
+            scratch: Scratch::default(),
+            random: Rng::with_seed(seed),
+            trace: Arc::default(),
+            tiles: 0,
+            time: Duration::ZERO,
+        }
+    }
+
+    /// Draws a run of tiles, which ends after the tile that reaches the deadline.
+    fn draw(
+        &mut self,
+        catalog: &Catalog,
+        grid: &TileGrid,
+        pattern: Pattern,
+        deadline: Instant,
+    ) -> Result<(), BenchError> {
+        for tile in grid.run(pattern, &mut self.random) {
+            let began = Instant::now();
+            let resolved = catalog.resolve(&tile)?;
+            black_box(resolved.key());
+            let mut plan = resolved.plan();
+            plan.policy.trace = Some(Arc::clone(&self.trace));
+            black_box(render::render(&plan, &mut self.scratch)?);
+            self.time += began.elapsed();
+            self.tiles += 1;
+            if Instant::now() >= deadline {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn tiles_per_second(&self) -> f64 {
+        self.tiles as f64 / self.time.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// The mean milliseconds of a stage.
+    fn milliseconds(&self, stage: Stage) -> f64 {
+        1e3 * self.trace.stage(stage).as_secs_f64() / self.tiles.max(1) as f64
+    }
+}
+
+/// Determines the channel's window and reads the chunk index, as the first request to a server
+/// does.
+///
+/// # Errors
+/// If the first tile cannot be rendered.
+pub fn prepare(catalog: &Catalog, subject: &Subject) -> Result<(), BenchError> {
+    for grid in &subject.grids {
+        let first = grid.request(grid.slices.start, grid.rows.start, grid.columns.start);
+        for channel in catalog.resolve(&first)?.unmeasured() {
+            let survey = channel.survey().map_err(RenderError::from)?;
+            channel.keep(&Arc::new(survey));
+        }
+        let plan = catalog.resolve(&first)?.plan();
+        black_box(render::render(&plan, &mut Scratch::default())?);
+    }
+    Ok(())
+}
+
+/// Measures one row of the table: on one thread for half of this time, then on all threads.
+///
+/// # Errors
+/// If a tile cannot be rendered, or threads cannot be started.
+pub fn measure(
+    catalog: &Catalog,
+    activity: &Activity,
+    grid: &TileGrid,
+    pattern: Pattern,
+    threads: usize,
+    time: Duration,
+) -> Result<Row, BenchError> {
+    let mut alone = [Drawer::new(0)];
+    let mut together: Vec<Drawer> = (1..=threads as u64).map(Drawer::new).collect();
+    for drawers in [&mut alone[..], &mut together] {
+        draw_on_threads(catalog, activity, grid, pattern, drawers, time / 2)?;
+    }
+    let [alone] = alone;
+    Ok(Row {
+        plane: grid.plane.name(),
+        pattern,
+        tiles: alone.tiles,
+        stages: StageTimes {
+            read: alone.milliseconds(Stage::Read),
+            inflate: alone.milliseconds(Stage::Decode),
+            draw: alone.milliseconds(Stage::Draw),
+            encode: alone.milliseconds(Stage::Encode),
+        },
+        tiles_per_second: alone.tiles_per_second(),
+        tiles_per_second_all: together.iter().map(Drawer::tiles_per_second).sum(),
+    })
+}
+
+/// Draws tiles in rounds until the time is up. In a round each drawer draws one run of tiles on a
+/// thread of its own. Before each round, the decoded chunks are dropped.
+fn draw_on_threads(
+    catalog: &Catalog,
+    activity: &Activity,
+    grid: &TileGrid,
+    pattern: Pattern,
+    drawers: &mut [Drawer],
+    time: Duration,
+) -> Result<(), BenchError> {
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(drawers.len())
+        .build()?;
+    // Each drawer counts as busy all the time, so that its tiles keep to its thread.
+    let _places: Vec<Place> = drawers.iter().map(|_| activity.enter()).collect();
+    let drawers: Vec<Mutex<&mut Drawer>> = drawers.iter_mut().map(Mutex::new).collect();
+    let deadline = Instant::now() + time;
+    loop {
+        catalog.chunks().clear();
+        let round = pool.broadcast(|thread| {
+            let drawer = drawers[thread.index()].lock();
+            let mut drawer = drawer.unwrap_or_else(PoisonError::into_inner);
+            drawer.draw(catalog, grid, pattern, deadline)
+        });
+        round.into_iter().collect::<Result<(), _>>()?;
+        if Instant::now() >= deadline {
+            return Ok(());
+        }
+    }
+}
+
+/// The stage that takes most of a tile's time, in the mean of all rows.
+pub fn bottleneck(rows: &[Row]) -> Bottleneck {
+    let mut shares = [
+        ("read", 0.0),
+        ("inflate", 0.0),
+        ("draw", 0.0),
+        ("encode", 0.0),
+    ];
+    for row in rows {
+        let StageTimes {
+            read,
+            inflate,
+            draw,
+            encode,
+        } = row.stages;
+        let times = [read, inflate, draw, encode];
+        let whole = times.iter().sum::<f64>() * rows.len() as f64;
+        for ((_, share), time) in shares.iter_mut().zip(times) {
+            *share += time / whole;
+        }
+    }
+    let [first, others @ ..] = shares;
+    let (stage, share) =
+        others.into_iter().fold(
+            first,
+            |worst, other| if other.1 > worst.1 { other } else { worst },
+        );
+    Bottleneck { stage, share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(read: f64, inflate: f64, encode: f64) -> Row {
+        let stages = StageTimes {
+            read,
+            inflate,
+            draw: 0.5,
+            encode,
+        };
+        Row {
+            plane: "xy",
+            pattern: Pattern::Random,
+            tiles: 1,
+            stages,
+            tiles_per_second: 1.0,
+            tiles_per_second_all: 1.0,
+        }
+    }
+
+    #[test]
+    fn every_row_counts_alike_for_the_bottleneck() {
+        let found = bottleneck(&[row(0.0, 0.0, 0.5), row(0.0, 0.0, 0.5), row(0.0, 99.5, 0.0)]);
+        assert_eq!(found.stage, "draw");
+        assert!(
+            (found.share - (0.5 + 0.5 + 0.005) / 3.0).abs() < 1e-9,
+            "{found:?}"
+        );
+        assert_eq!(bottleneck(&[row(3.0, 1.0, 0.0)]).stage, "read");
+    }
+
+    #[test]
+    fn tiles_before_the_first_voxel_are_left_out() {
+        assert_eq!(tiles(1024, 1024, 1024), 0..2);
+        assert_eq!(tiles(1025, 1025, 1025), 0..3);
+        assert_eq!(tiles(2000, 900, 2000), 2..4);
+        // Square pixels, four rows to a voxel.
+        assert_eq!(tiles(4000, 500, 1000), 3..8);
+    }
+
+    #[test]
+    fn runs_stay_within_and_are_the_same_again() {
+        let grid = TileGrid {
+            token: Name::new("a").unwrap(),
+            channel: Name::new("raw").unwrap(),
+            plane: Plane::Xz,
+            level: Level::FULL,
+            slices: 5..105,
+            rows: 0..1,
+            columns: 2..4,
+        };
+        let runs = |pattern, seed| -> Vec<Vec<TileRequest>> {
+            let mut random = Rng::with_seed(seed);
+            (0..20).map(|_| grid.run(pattern, &mut random)).collect()
+        };
+        for pattern in Pattern::ALL {
+            assert_eq!(runs(pattern, 1), runs(pattern, 1));
+            assert_ne!(runs(pattern, 1), runs(pattern, 2));
+            for tile in runs(pattern, 1).iter().flatten() {
+                assert!(grid.slices.contains(&tile.address.slice), "{tile}");
+                assert!(grid.columns.contains(&tile.address.column), "{tile}");
+            }
+        }
+        assert!(runs(Pattern::Random, 1).iter().all(|run| run.len() == 1));
+        for run in runs(Pattern::Scroll, 1) {
+            assert_eq!(run.len(), 64);
+            let [one, next] = [run[0].address, run[1].address];
+            assert_eq!(one.slice.abs_diff(next.slice), 1);
+            assert_eq!((one.row, one.column), (next.row, next.column));
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! The HTTP client of [`crate::tools::warm`] and [`crate::tools::bench`], over `ureq`.
+//! The HTTP client of [`crate::tools::warm`], over `ureq`.
 //!
 //! Every response is returned as it is: no status is an error, and no redirect is followed.
 //! Deliberately absent: proxies, cookies, compression.
@@ -10,7 +10,7 @@ mod answer;
 mod resolver;
 mod unix;
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,27 +110,9 @@ impl Client {
         }
     }
 
-    /// A client of the same server with connections of its own.
-    pub fn another(&self) -> Self {
-        Self::with_patience(self.server.clone(), self.prefix.clone(), self.patience)
-    }
-
     /// The scheme and host, or the Unix socket; without a secret.
     pub fn base(&self) -> &str {
         &self.server.base
-    }
-
-    /// Whether the server runs on this machine, as far as its address says so.
-    pub fn is_here(&self) -> bool {
-        let host = self
-            .server
-            .base
-            .split_once("://")
-            .map_or("", |(_, host)| host);
-        self.server.socket.is_some()
-            || ["127.", "localhost", "[::1]"]
-                .iter()
-                .any(|own| host.starts_with(own))
     }
 
     /// Requests what the server says of itself.
@@ -164,25 +146,13 @@ impl Client {
         url: &str,
         headers: &[(&str, &str)],
     ) -> Result<Answer, String> {
-        self.request_into(Vec::new(), method, url, headers)
-    }
-
-    /// The same with memory for the body, such as the body of an earlier response: it is
-    /// overwritten.
-    pub fn request_into(
-        &self,
-        memory: Vec<u8>,
-        method: &Method,
-        url: &str,
-        headers: &[(&str, &str)],
-    ) -> Result<Answer, String> {
         let origin = &self.server.origin;
         let url = if url.starts_with('/') {
             format!("{origin}{}{url}", self.prefix)
         } else {
             url.to_owned()
         };
-        match self.answer(memory, method, &url, headers) {
+        match self.answer(method, &url, headers) {
             Ok((status, headers, body)) => Ok(Answer {
                 url,
                 status,
@@ -198,7 +168,6 @@ impl Client {
 
     fn answer(
         &self,
-        memory: Vec<u8>,
         method: &Method,
         url: &str,
         headers: &[(&str, &str)],
@@ -213,7 +182,7 @@ impl Client {
             other => other?,
         };
         let (parts, body) = response.into_parts();
-        let body = read(body, memory)?;
+        let body = read(body)?;
         Ok((parts.status.as_u16(), parts.headers, body))
     }
 
@@ -319,32 +288,8 @@ fn is_distrusted(error: &io::Error) -> bool {
     error.kind() == ErrorKind::InvalidData && error.to_string().contains("certificate")
 }
 
-/// The path in the URL of a server, without query and fragment; empty if there is none.
-pub fn path_of(url: &str) -> &str {
-    Server::parse(url).map_or("", |(_, path)| path)
-}
-
-fn read(mut body: Body, mut into: Vec<u8>) -> Result<Vec<u8>, Error> {
-    let length = body.content_length();
-    let mut reader = body.with_config().limit(MAX_BYTES).reader();
-    let Some(length) = length else {
-        into.clear();
-        reader.read_to_end(&mut into)?;
-        return Ok(into);
-    };
-    if length > MAX_BYTES {
-        return Err(Error::BodyExceedsLimit(MAX_BYTES));
-    }
-    into.resize(length as usize, 0);
-    let mut rest = into.as_mut_slice();
-    loop {
-        // Also called when nothing is left to read: that ends the response, and its connection can
-        // be used again.
-        match reader.read(rest)? {
-            0 => return Ok(into),
-            bytes => rest = rest.get_mut(bytes..).unwrap_or_default(),
-        }
-    }
+fn read(mut body: Body) -> Result<Vec<u8>, Error> {
+    body.with_config().limit(MAX_BYTES).read_to_vec()
 }
 
 /// Whether the server closed the connection before a response.

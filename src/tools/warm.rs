@@ -48,6 +48,3 @@ pub use over_http::Server;
 pub use run::{Ending, Producer, Report, Stop, run};
 pub use selection::{Channels, Selection};
 pub use work::Work;
-
-pub(super) use choose::choose;
-pub(super) use family::Subject;

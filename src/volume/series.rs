@@ -111,11 +111,6 @@ impl Series {
             .peek(&time)
             .map(Arc::clone)
     }
-
-    fn opened(&self) -> Vec<Arc<dyn Volume>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().map(|(_, volume)| Arc::clone(volume)).collect()
-    }
 }
 
 /// Part of a volume as part of one in which the volume begins at `start`.
@@ -220,18 +215,6 @@ impl Volume for Series {
                 })?;
         }
         Ok(())
-    }
-
-    fn forget_chunks(&self) {
-        self.opened()
-            .iter()
-            .for_each(|volume| volume.forget_chunks());
-    }
-
-    fn forget_pages(&self) -> std::io::Result<()> {
-        self.opened()
-            .iter()
-            .try_for_each(|volume| volume.forget_pages())
     }
 }
 

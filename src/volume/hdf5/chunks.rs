@@ -156,7 +156,8 @@ impl ChunkStore {
         }
     }
 
-    pub(super) fn clear(&self) {
+    /// Drops the decoded chunks of all volumes, for measurements without them.
+    pub fn clear(&self) {
         self.cache.clear();
     }
 

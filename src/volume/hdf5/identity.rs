@@ -296,17 +296,6 @@ impl FileIdentity {
         };
         then.grows_to(now)
     }
-
-    /// Evicts the file from the page cache, except for mapped pages.
-    pub(super) fn forget_pages(&self) -> io::Result<()> {
-        if !matches!(self.state, State::File(_)) {
-            return Ok(());
-        }
-        let file = std::fs::File::open(self.path())?;
-        // Dirty pages would not be evicted. This fails on read-only file systems, which have none.
-        let _ = file.sync_data();
-        forget(&file)
-    }
 }
 
 impl FileState {
@@ -342,21 +331,6 @@ impl Hash for FileIdentity {
             State::Object(object) => object.version().hash(hasher),
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn forget(file: &std::fs::File) -> io::Result<()> {
-    Ok(rustix::fs::fadvise(
-        file,
-        0,
-        None,
-        rustix::fs::Advice::DontNeed,
-    )?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn forget(_file: &std::fs::File) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ use super::OpenError;
 use super::chunks::{Chunk, ChunkRequest, ChunkStore, Found};
 use super::dataset::StoredDataset;
 use super::grid::{Grid, Part, Position, RANK, StoredBox, linear};
-use super::identity::FileIdentity;
 use super::stored_chunk::Located;
 use crate::base::axes::{Axes, AxisName};
 use crate::flow::cache::Abandoned;
@@ -747,18 +746,6 @@ impl Volume for Hdf5Volume {
             // Errors are reported when voxels are read for a tile.
             let _ = self.read(&ReadRequest::new(0, first), &mut Samples::default());
         }
-    }
-
-    fn forget_chunks(&self) {
-        self.chunks.clear();
-    }
-
-    fn forget_pages(&self) -> std::io::Result<()> {
-        self.dataset.file.bytes.unmap();
-        self.dataset
-            .files
-            .iter()
-            .try_for_each(FileIdentity::forget_pages)
     }
 
     fn tally(&self, _most: usize) -> Result<Tally, ReadError> {

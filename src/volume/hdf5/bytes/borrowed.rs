@@ -41,7 +41,7 @@ impl FileBytes {
     }
 
     /// Drops the mapping; it is made again when needed.
-    pub fn unmap(&self) {
+    fn unmap(&self) {
         if let Source::File { mapped, .. } = &self.source {
             mapped.drop_mapping();
         }
