@@ -7,7 +7,6 @@
 mod bench;
 mod cache;
 mod check;
-mod choices;
 mod completions;
 mod failure;
 mod folders;

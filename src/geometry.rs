@@ -10,11 +10,9 @@
 mod affine;
 mod levels;
 mod patch;
-mod ruler;
 mod space;
 
 pub use affine::{Affine, Transforms};
 pub use levels::{Level, LevelView, Scaling};
 pub use patch::{Orthogonal, Patch, Placement, RowRun, TileAddress, at_level, patch};
-pub use ruler::Ruler;
 pub use space::{Axis, Plane, Region, TILE, Xyz, held};

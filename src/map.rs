@@ -23,15 +23,14 @@ fn rows() -> BTreeMap<String, u32> {
 }
 
 /// Crates that only these modules name.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 8] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("hyper_util", &["store"]),
     ("landlock", &["confine"]),
     ("object_store", &["store"]),
-    ("reqwest", &["store"]),
+    ("reqwest", &["store", "tools"]),
     ("seccompiler", &["confine"]),
-    ("ureq", &["tools"]),
     ("utoipa", &["base", "http"]),
 ];
 

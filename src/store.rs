@@ -56,6 +56,7 @@ use source::Source;
 use threads::Threads;
 use transport::Part;
 
+pub use connections::install_cryptography;
 pub use error::StoreError;
 pub use folder::{Folder, FolderError};
 pub use location::Location;

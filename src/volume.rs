@@ -95,24 +95,6 @@ pub enum Access {
     Uncached,
 }
 
-impl Access {
-    /// The name in descriptions.
-    pub fn name(self) -> &'static str {
-        match self {
-            Access::Direct => "direct",
-            Access::Cached => "cached",
-            Access::Uncached => "uncached",
-        }
-    }
-
-    /// The access of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        [Access::Direct, Access::Cached, Access::Uncached]
-            .into_iter()
-            .find(|access| access.name() == name)
-    }
-}
-
 /// Identifies a stored chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId {

@@ -343,19 +343,12 @@ pub struct SourceDescription {
     /// Equal for all levels, of any channel, that are read from the same boxes; changes when the
     /// file changes.
     pub id: String,
-    /// Its extent: x, y, z.
-    pub size: [u64; 3],
     /// Its downsample factor relative to level 0: x, y, z.
     pub factor: [u64; 3],
-    /// The extent of a box (a chunk, if the dataset is chunked): x, y, z.
+    /// The extent of a box: x, y, z. A chunk, or one voxel of a dataset that is stored in one piece.
     pub chunk: [u64; 3],
     /// The number of time points stored in one box.
     pub times: u64,
-    /// The bytes of one box in memory, including all time points and components stored in it.
-    pub bytes: u64,
-    /// How boxes are read: `direct` (only the voxels needed), `cached` (chunks decoded once and
-    /// cached), or `uncached` (chunks decoded for every tile).
-    pub access: String,
 }
 
 /// `/view/TOKEN/CHANNEL/range.json`: the range of what is visible.

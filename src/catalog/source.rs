@@ -1,47 +1,33 @@
 //! Describes the stored boxes that a level is read from, so that a client can request all tiles in
-//! an order that decodes each box once.
+//! an order in which boxes are stored.
 
 use super::StoredLevel;
 use crate::base::axes::AxisName;
 use crate::base::description::SourceDescription;
 use crate::base::tile::Fingerprint;
-use crate::geometry::LevelView;
+use crate::geometry::{LevelView, Xyz};
 use crate::layout::Paths;
+use crate::volume::Access;
 use crate::volume::hdf5::KeyOf;
 
 /// Describes `level` as the source of `view`; `None` if it has no volume.
 pub(super) fn describe(level: &StoredLevel, view: &LevelView) -> Option<SourceDescription> {
     let shape = level.volumes.first()?.shape();
-    let voxel_bytes = shape.voxel.samples().voxel_bytes() as u64;
     let times = if level.times_are_datasets() {
         1
     } else {
         level.chunk_along(AxisName::T)
     };
-    let together = match &level.storage.chunk {
-        Some(chunk) => chunk
-            .iter()
-            .fold(1, |voxels: u64, extent| voxels.saturating_mul(*extent)),
-        None => shape.chunk.volume(),
-    };
-    let components = if level.shares_chunks() {
-        1
-    } else {
-        level.volumes.len() as u64
-    };
     let factor = view.factor.zip(view.downsample, |factor, downsample| {
         (factor / downsample.max(1)).max(1)
     });
+    let is_plain = shape.access == Access::Direct && level.storage.chunk.is_none();
+    let chunk = if is_plain { Xyz::all(1) } else { shape.chunk };
     Some(SourceDescription {
         id: level.boxes_id().to_string(),
-        size: level.shape.size.into(),
         factor: factor.into(),
-        chunk: shape.chunk.into(),
+        chunk: chunk.into(),
         times,
-        bytes: together
-            .saturating_mul(voxel_bytes)
-            .saturating_mul(components),
-        access: shape.access.name().to_owned(),
     })
 }
 

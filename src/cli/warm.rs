@@ -1,8 +1,6 @@
 //! `voltile warm`: renders tiles ahead of requests, through a running server or straight into a
 //! cache directory.
 
-mod arguments;
-
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,36 +8,35 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{HumanCount, HumanDuration};
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::sources::{Configured, Sources};
 use super::tiers::{directory_tier, shared_tiers};
-use super::{choices, output, signals};
+use super::{output, signals};
 use crate::base::description::DatasetDescription;
+use crate::base::name::Name;
 use crate::base::shard::Shard;
 use crate::base::units::bytes;
 use crate::config::Settings;
+use crate::geometry::Plane;
 use crate::metrics::Metrics;
 use crate::service::{RenderPool, TileService};
 use crate::store::Store;
 use crate::tier::{Directory, Tier, Tiers};
 use crate::tools::progress::Progress;
 use crate::tools::warm::{
-    self, Ending, Estimate, InProcess, Producer, Report, Selection, Server, Stop, Work,
+    self, Channels, Counters, Ending, InProcess, Numbers, Producer, Report, Selection, Server,
+    Stop, Work,
 };
-
-use arguments::{Selecting, Target};
-
-pub(super) use arguments::name;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// A running server (http://HOST:PORT, https://HOST, unix:/PATH/OF/A/SOCKET), or HDF5 files;
-    /// optionally followed by a token and a cutout in the form of ndtilecache's prefetch:
-    /// LEVEL/X1,X2/Y1,Y2/Z1,Z2
-    #[arg(value_name = "URL|FILE.h5|TOKEN CUTOUT")]
+    /// A running server (http://HOST:PORT, https://HOST, unix:/PATH/OF/A/SOCKET), or HDF5 files.
+    #[arg(value_name = "URL|FILE.h5")]
     targets: Vec<String>,
     #[command(flatten)]
     configured: Configured,
@@ -47,9 +44,6 @@ pub(super) struct Arguments {
     /// also written to cache.store, if it is set.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
-    /// Without a server: the demo volume.
-    #[arg(long)]
-    demo: bool,
     #[command(flatten)]
     selecting: Selecting,
     /// Do only part I (from 0) of N parts of these tiles, on this or another machine.
@@ -62,10 +56,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 8)]
     retries: u32,
     /// At most this many tiles per second.
-    #[arg(long, value_name = "TILES", value_parser = arguments::rate)]
+    #[arg(long, value_name = "TILES", value_parser = rate)]
     rate: Option<f64>,
-    /// Print the number of tiles and of chunks to decode, and estimate bytes and time, without
-    /// doing the work; a few tiles are rendered as samples.
+    /// Print the number of tiles, and render none.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON for programs.
@@ -73,22 +66,79 @@ pub(super) struct Arguments {
     json: bool,
 }
 
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which tiles")]
+struct Selecting {
+    /// Datasets: A,B; default: all.
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = name)]
+    token: Vec<Name>,
+    /// Channels to render separately: em,seg. Or as a composite, with colours as in URLs:
+    /// em:R,er:G. May be repeated. Default: each channel separately.
+    #[arg(long, value_name = "CHANNELS")]
+    channel: Vec<Channels>,
+    /// xy, xz, yz, or all.
+    #[arg(long, value_name = "PLANES", value_delimiter = ',', value_parser = ["xy", "xz", "yz", "all"],
+          default_value = "xy")]
+    plane: Vec<String>,
+    /// Levels that viewers use: 0-2,4.
+    #[arg(long, value_name = "LEVELS", default_value = "all")]
+    level: Numbers,
+    /// Slices, as numbered in URLs at each level: 0-99,200-,0-1000:10.
+    #[arg(long, value_name = "SLICES", default_value = "all")]
+    slice: Numbers,
+    /// Time points: 0-9.
+    #[arg(long, value_name = "TIMES", default_value = "0")]
+    time: Numbers,
+}
+
+impl Selecting {
+    fn selection(&self) -> Selection {
+        let mut planes = Plane::ALL.to_vec();
+        if !self.plane.iter().any(|name| name == "all") {
+            planes.retain(|plane| self.plane.iter().any(|name| name == plane.name()));
+        }
+        let channels = self.channel.iter().flat_map(|channels| &channels.0);
+        Selection {
+            tokens: self.token.clone(),
+            channels: channels.cloned().collect(),
+            planes,
+            levels: self.level.clone(),
+            slices: self.slice.clone(),
+            times: self.time.clone(),
+        }
+    }
+}
+
+/// The name of a dataset or a channel.
+pub(super) fn name(text: &str) -> Result<Name, String> {
+    Name::new(text).map_err(|error| error.to_string())
+}
+
+/// Tiles per second. Timers are no finer than a millisecond.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok();
+    let rate = rate.filter(|rate| (0.001..=1000.0).contains(rate));
+    rate.ok_or_else(|| "expected a number of tiles per second, 0.001 to 1000".to_owned())
+}
+
 pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
-    let target = Target::parse(&arguments.targets).map_err(Failure::Usage)?;
-    let selection = arguments
-        .selecting
-        .selection(&target)
-        .map_err(Failure::Usage)?;
-    let stop = Arc::new(Stop::default());
-    let stopped = Arc::clone(&stop);
+    let (request_stop, stop) = Stop::new();
     // The second Ctrl-C or SIGTERM ends the process with status 1, as for any unfinished work.
     signals::stop_then_exit(log, 1, move || {
         tracing::info!("stopping: finishing the tiles in flight");
-        stopped.request();
+        request_stop.send_replace(true);
     })?;
-    match &target.url {
-        Some(url) => over_http(log, arguments, url, &target, &selection, &stop),
-        None => in_process(log, arguments, &target, &selection, &stop),
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let job = Job {
+        log,
+        arguments,
+        stop,
+        runtime,
+    };
+    let mut targets = arguments.targets.iter();
+    match targets.find(|target| warm::is_server(target)) {
+        Some(server) => job.over_http(server),
+        None => job.in_process(),
     }
 }
 
@@ -96,147 +146,110 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
 struct Job<'a> {
     log: &'a Log,
     arguments: &'a Arguments,
-    work: Work,
-    /// The number of tiles in flight at once, and the number rendered at once.
-    threads: NonZeroUsize,
-    renderers: usize,
-    /// The size of the cache in bytes.
-    room: u64,
-    stop: &'a Stop,
-}
-
-fn over_http(
-    log: &Log,
-    arguments: &Arguments,
-    url: &str,
-    target: &Target,
-    selection: &Selection,
-    stop: &Stop,
-) -> Result<(), Failure> {
-    refuse_local(arguments, target)?;
-    let mut server = Server::new(url, arguments.retries).map_err(Failure::Usage)?;
-    let site = server.describe().map_err(anyhow::Error::msg)?;
-    let work = chosen(arguments, selection, &site.datasets, site.caches.chunks)?;
-    let renderers = site.threads.min(arguments.clients.get());
-    let room = site.caches.disk.unwrap_or(site.caches.tiles) as u64;
-    Job {
-        log,
-        arguments,
-        work,
-        threads: arguments.clients,
-        renderers,
-        room,
-        stop,
-    }
-    .run(&server)
-}
-
-fn in_process(
-    log: &Log,
-    arguments: &Arguments,
-    target: &Target,
-    selection: &Selection,
-    stop: &Stop,
-) -> Result<(), Failure> {
-    let mut layers = Sources {
-        files: target.files.clone(),
-        configured: arguments.configured.clone(),
-    }
-    .layers()?;
-    if arguments.demo {
-        layers.files.push(super::serve::demo_volume()?.into());
-        layers.config = arguments.configured.config.clone();
-    }
-    let Sound {
-        settings,
-        catalog,
-        metrics,
-        activity,
-    } = load_sound(log, &layers)?;
-    let directory = arguments
-        .into
-        .as_ref()
-        .or(settings.cache.directory.as_ref());
-    let tiers = match arguments.dry_run {
-        true => Vec::new(),
-        false => tiers(directory, &settings, &metrics, catalog.store())?,
-    };
-    let work = chosen(
-        arguments,
-        selection,
-        &catalog.describe(),
-        settings.cache.chunks,
-    )?;
-    let threads = settings.render.threads;
-    let pool = RenderPool::new(threads, settings.render.queue, activity)?;
-    let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
-    let service = Arc::new(service.with_tiers(Tiers::new(tiers)));
-    let room = settings.cache.disk as u64;
-    let job = Job {
-        log,
-        arguments,
-        work,
-        threads,
-        renderers: threads.get(),
-        room,
-        stop,
-    };
-    let done = job.run(&InProcess::new(Arc::clone(&service))?);
-    service.finish_writing(Duration::ZERO);
-    done
+    stop: Stop,
+    runtime: Runtime,
 }
 
 impl Job<'_> {
-    fn run(&self, producer: &dyn Producer) -> Result<(), Failure> {
-        let Self {
-            arguments,
-            work,
-            stop,
-            ..
-        } = self;
-        if arguments.dry_run {
-            let estimate = warm::estimate(work, producer, self.renderers, arguments.rate, stop);
-            if estimate.bytes > self.room {
-                tracing::warn!(
-                    "the tiles take more than the cache holds ({}): the first tiles will be evicted",
-                    bytes(self.room)
-                );
-            }
-            return output::print_as(arguments.json, &estimate, estimate_text);
+    fn over_http(&self, address: &str) -> Result<(), Failure> {
+        let arguments = self.arguments;
+        let local = [
+            ("another server or file", arguments.targets.len() > 1),
+            ("--into", arguments.into.is_some()),
+            ("--config", arguments.configured.config.is_some()),
+            ("--set", !arguments.configured.set.is_empty()),
+        ];
+        if let Some((option, _)) = local.iter().find(|(_, is_given)| *is_given) {
+            return Err(Failure::Usage(format!(
+                "{option} cannot be used with a server, which has its own files, settings and cache directory; select one of \
+                 its datasets with --token"
+            )));
         }
-        let progress = Progress::new("warming".to_owned(), "tiles");
-        let report = warm::run(
-            work,
-            producer,
-            self.threads,
-            arguments.rate,
-            stop,
-            &progress,
-        );
-        progress.finish();
-        output::print_as(arguments.json, &report, report_text)?;
-        if let Some(evicted) = report
-            .counters
-            .map(|counters| counters.evicted)
-            .filter(|evicted| *evicted > 0)
-        {
+        let mut server = Server::new(address, arguments.retries).map_err(Failure::Usage)?;
+        let site = self.runtime.block_on(server.describe());
+        let site = site.map_err(anyhow::Error::msg)?;
+        let work = self.work(&site.datasets)?;
+        if arguments.dry_run {
+            return self.tell_count(&work);
+        }
+        let report = self.fill(&work, &server, arguments.clients);
+        self.tell(&report)
+    }
+
+    fn in_process(&self) -> Result<(), Failure> {
+        let arguments = self.arguments;
+        let layers = Sources {
+            files: arguments.targets.iter().map(PathBuf::from).collect(),
+            configured: arguments.configured.clone(),
+        }
+        .layers()?;
+        let Sound {
+            settings,
+            catalog,
+            metrics,
+            activity,
+        } = load_sound(self.log, &layers)?;
+        let work = self.work(&catalog.describe())?;
+        if arguments.dry_run {
+            return self.tell_count(&work);
+        }
+        let tiers = tiers(
+            arguments.into.as_ref(),
+            &settings,
+            &metrics,
+            catalog.store(),
+        )?;
+        let threads = settings.render.threads;
+        let pool = RenderPool::new(threads, settings.render.queue, activity)?;
+        let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
+        let service = Arc::new(service.with_tiers(Tiers::new(tiers)));
+        let mut report = self.fill(&work, &InProcess(Arc::clone(&service)), threads);
+        service.finish_writing(Duration::ZERO);
+        let metrics = service.metrics();
+        let evicted = metrics.tier_evicted.get();
+        if evicted > 0 {
             tracing::warn!(
                 "{evicted} tiles were removed from the cache directory to keep to cache.disk: cache.disk is too small for all tiles"
             );
         }
+        report.counters = Some(Counters {
+            evicted,
+            bytes_inflated: metrics.chunk_decoded_bytes.get(),
+        });
+        self.tell(&report)
+    }
+
+    fn work(&self, datasets: &[DatasetDescription]) -> Result<Work, Failure> {
+        let selection = self.arguments.selecting.selection();
+        let shard = self.arguments.shard.as_ref();
+        Work::new(&selection, datasets, shard).map_err(Failure::Usage)
+    }
+
+    fn fill(&self, work: &Work, producer: &impl Producer, at_once: NonZeroUsize) -> Report {
+        let progress = Progress::new("warming".to_owned(), "tiles");
+        let rate = self.arguments.rate;
+        let run = warm::run(work, producer, at_once, rate, &self.stop, &progress);
+        let report = self.runtime.block_on(run);
+        progress.finish();
         report
-            .failures
-            .iter()
-            .for_each(|failure| output::complain(self.log, failure));
-        let Report { failed, tiles, .. } = report;
-        if failed > report.failures.len() as u64 {
-            output::complain(
-                self.log,
-                &format!("and {} more", failed - report.failures.len() as u64),
-            );
+    }
+
+    fn tell_count(&self, work: &Work) -> Result<(), Failure> {
+        let count = json!({ "tiles": work.total() });
+        output::print_as(self.arguments.json, &count, |_| {
+            format!("{} tiles\n", HumanCount(work.total()))
+        })
+    }
+
+    /// Prints the report; fails unless every tile was rendered.
+    fn tell(&self, report: &Report) -> Result<(), Failure> {
+        output::print_as(self.arguments.json, report, report_text)?;
+        for failure in &report.failures {
+            output::complain(self.log, failure);
         }
-        let problem = match report.ending {
-            Ending::Finished if failed == 0 => return Ok(()),
+        let Report { failed, tiles, .. } = report;
+        let problem = match &report.ending {
+            Ending::Finished if *failed == 0 => return Ok(()),
             Ending::Finished => {
                 format!("{failed} of {tiles} tiles failed; the same command retries them")
             }
@@ -247,100 +260,42 @@ impl Job<'_> {
     }
 }
 
-fn estimate_text(estimate: &Estimate) -> String {
-    let (tiles, chunks) = (HumanCount(estimate.tiles), HumanCount(estimate.chunks_read));
-    let (size, time) = (bytes(estimate.bytes), duration(estimate.seconds));
-    let inflated = bytes(estimate.bytes_inflated);
-    let samples = estimate.samples;
-    format!(
-        "{tiles} tiles, about {size}, about {time}\n{chunks} chunks to decode, {inflated} inflated\n\
-         estimated from {samples} tiles\n"
-    )
-}
-
 fn report_text(report: &Report) -> String {
     let done = report.rendered + report.stored + report.empty;
-    let [done, tiles, rendered, stored, empty, failed] = [
-        done,
-        report.tiles,
-        report.rendered,
-        report.stored,
-        report.empty,
-        report.failed,
-    ]
-    .map(HumanCount);
-    let (size, time) = (bytes(report.bytes), duration(report.seconds));
-    let inflated = report
-        .counters
-        .map(|counters| format!("{} inflated\n", bytes(counters.bytes_inflated)));
+    let time = Duration::try_from_secs_f64(report.seconds).unwrap_or(Duration::MAX);
     format!(
-        "{done} of {tiles} tiles in {time}: {rendered} rendered ({size}), {stored} there already, {empty} empty, \
-         {failed} failed\n{}",
-        inflated.unwrap_or_default()
+        "{} of {} tiles in {}: {} rendered ({}), {} there already, {} empty, {} failed\n",
+        HumanCount(done),
+        HumanCount(report.tiles),
+        HumanDuration(time),
+        HumanCount(report.rendered),
+        bytes(report.bytes),
+        HumanCount(report.stored),
+        HumanCount(report.empty),
+        HumanCount(report.failed)
     )
-}
-
-fn duration(seconds: f64) -> HumanDuration {
-    HumanDuration(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
-}
-
-/// An error if a file or option is given that makes no sense together with a server.
-fn refuse_local(arguments: &Arguments, target: &Target) -> Result<(), Failure> {
-    if let Some(file) = target.files.first() {
-        let file = super::sources::file(file.clone())?;
-        let problem = "a server has its own files; select one of its datasets with --token";
-        return Err(Failure::Usage(format!("{file}: {problem}")));
-    }
-    let local = [
-        ("--into", arguments.into.is_some()),
-        ("--config", arguments.configured.config.is_some()),
-        ("--set", !arguments.configured.set.is_empty()),
-        ("--demo", arguments.demo),
-    ];
-    let why = "cannot be used with a server, which has its own files, settings and cache directory";
-    choices::refuse(&local, why).map_err(Failure::Usage)
 }
 
 /// The tiers that tiles are written to; at least one of them must keep tiles across restarts.
 fn tiers(
-    directory: Option<&PathBuf>,
+    into: Option<&PathBuf>,
     settings: &Settings,
     metrics: &Metrics,
     store: &Store,
 ) -> Result<Vec<Tier>, Failure> {
-    let problem = match directory {
-        None if settings.cache.store.is_none() => Some(
-            "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or cache.store",
-        ),
-        Some(_) if settings.cache.disk == 0 => {
-            Some("cache.disk is 0: no tiles can be stored in a directory")
-        }
-        _ => None,
-    };
-    if let Some(problem) = problem {
-        return Err(Failure::Usage(problem.to_owned()));
-    }
     let mut tiers = Vec::new();
-    if let Some(path) = directory {
+    if let Some(path) = into.or(settings.cache.directory.as_ref()) {
+        if settings.cache.disk == 0 {
+            let problem = "cache.disk is 0: no tiles can be stored in a directory";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
         let directory = Directory::open(path).map_err(super::tiers::unusable)?;
         tiers.push(directory_tier(directory, settings.cache.disk, metrics)?);
+    } else if settings.cache.store.is_none() {
+        let problem = "no target: name a server (http://HOST:PORT), a directory (--into DIR), or set cache.directory or \
+                       cache.store";
+        return Err(Failure::Usage(problem.to_owned()));
     }
     tiers.extend(shared_tiers(settings, metrics, store)?);
     Ok(tiers)
-}
-
-fn chosen(
-    arguments: &Arguments,
-    selection: &Selection,
-    datasets: &[DatasetDescription],
-    chunks: usize,
-) -> Result<Work, Failure> {
-    let work = Work::new(selection, datasets, chunks as u64).map_err(Failure::Usage)?;
-    for remark in work.remarks() {
-        tracing::warn!("{remark}");
-    }
-    Ok(match &arguments.shard {
-        Some(shard) => work.shard(shard),
-        None => work,
-    })
 }

@@ -167,7 +167,7 @@ fn stretched(
 
 /// The z shown by a row of a slice drawn with square pixels. `c` is the height of a pixel and `d`
 /// that of a voxel of the level, in the same unit.
-pub(super) fn shown_by(row: u64, c: f64, d: f64) -> f64 {
+fn shown_by(row: u64, c: f64, d: f64) -> f64 {
     ((row as f64 * c) / d).floor()
 }
 

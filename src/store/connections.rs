@@ -82,7 +82,7 @@ impl Connections {
 }
 
 /// Chooses the implementation of TLS's cryptography for this process, if nobody has.
-fn install_cryptography() {
+pub fn install_cryptography() {
     // An error means that one was installed before.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,16 +1,17 @@
-//! Runs a work: threads take tile after tile in order, with a maximum rate and a way to stop at any
-//! time.
+//! Runs a work: tiles are taken in order, several at once, with a maximum rate and a way to stop at
+//! any time.
 
 use std::num::NonZeroUsize;
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{self, MissedTickBehavior};
 
 use super::work::Work;
 use crate::base::request::TileRequest;
-use crate::flow::lock;
 use crate::tools::progress::Progress;
 
 /// The maximum number of failures that are listed; all are counted.
@@ -33,22 +34,10 @@ pub enum Outcome {
     Stopped,
 }
 
-/// Renders and stores tiles. Called from many threads.
-pub trait Producer: Sync {
+/// Renders and stores tiles.
+pub trait Producer {
     /// Makes sure that a tile is stored. Returns as soon as possible once a stop is requested.
-    fn fill(&self, tile: &TileRequest, stop: &Stop) -> Outcome;
-
-    /// What was counted so far, if that is known.
-    fn counters(&self) -> Option<Counters>;
-}
-
-/// What a producer counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Counters {
-    /// Tiles evicted from the cache directory.
-    pub evicted: u64,
-    /// Bytes inflated.
-    pub bytes_inflated: u64,
+    fn fill(&self, tile: &TileRequest, stop: &Stop) -> impl Future<Output = Outcome>;
 }
 
 /// How a run ended.
@@ -84,142 +73,108 @@ pub struct Report {
     pub bytes: u64,
     /// The duration.
     pub seconds: f64,
-    /// What was counted meanwhile.
+    /// What this process counted meanwhile, if it rendered the tiles itself.
     #[serde(flatten)]
     pub counters: Option<Counters>,
     /// The first of the tiles that failed: the path of each below a mount, and why.
     pub failures: Vec<String>,
 }
 
-/// A stop signal that wakes all waiting threads.
-#[derive(Debug, Default)]
-pub struct Stop {
-    is_requested: Mutex<bool>,
-    changed: Condvar,
+/// What a process counts that renders tiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Tiles evicted from the cache directory.
+    pub evicted: u64,
+    /// Bytes inflated.
+    pub bytes_inflated: u64,
 }
 
+/// A request to stop, seen by all who wait.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Receiver<bool>);
+
 impl Stop {
-    /// Signals everybody to stop.
-    pub fn request(&self) {
-        *lock(&self.is_requested) = true;
-        self.changed.notify_all();
+    /// A request that is made by sending `true`.
+    pub fn new() -> (watch::Sender<bool>, Self) {
+        let (sender, receiver) = watch::channel(false);
+        (sender, Self(receiver))
     }
 
     /// Whether a stop was requested.
     pub fn is_requested(&self) -> bool {
-        *lock(&self.is_requested)
+        *self.0.borrow()
     }
 
-    /// Waits for `time` or the signal; returns whether it was signalled.
-    pub fn wait(&self, time: Duration) -> bool {
-        let requested = lock(&self.is_requested);
-        let waited = self
-            .changed
-            .wait_timeout_while(requested, time, |requested| !*requested);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+    /// Waits until a stop is requested.
+    pub async fn requested(&self) {
+        // An error means that nobody is left to request it.
+        let _ = self.0.clone().wait_for(|requested| *requested).await;
+    }
+
+    /// Waits for `pause` or the request; returns whether it was made.
+    pub async fn wait(&self, pause: Duration) -> bool {
+        time::timeout(pause, self.requested()).await.is_ok()
     }
 }
 
-/// Runs a work: so many tiles are in flight at once, and at most `rate` are begun in a second.
-pub fn run(
+/// Runs a work: at most `at_once` tiles at the same time, and at most `rate` begun in a second.
+pub async fn run(
     work: &Work,
-    producer: &dyn Producer,
-    threads: NonZeroUsize,
+    producer: &impl Producer,
+    at_once: NonZeroUsize,
     rate: Option<f64>,
     stop: &Stop,
     progress: &Progress,
 ) -> Report {
-    let (began, before) = (Instant::now(), producer.counters());
+    let began = Instant::now();
     progress.begin(work.total(), 0);
-    let tiles = Mutex::new(work.tiles());
-    let report = Mutex::new(Report {
+    let mut turns = rate.map(|rate| time::interval(Duration::from_secs_f64(1.0 / rate)));
+    if let Some(turns) = &mut turns {
+        turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    }
+    let in_turn = stream::unfold((work.tiles(), turns), async |(mut tiles, mut turns)| {
+        if let Some(turns) = &mut turns {
+            turns.tick().await;
+        }
+        Some((tiles.next()?, (tiles, turns)))
+    });
+    let filled = in_turn.take_until(stop.requested()).map(async |tile| {
+        let outcome = producer.fill(&tile, stop).await;
+        (tile, outcome)
+    });
+    let mut filled = pin!(filled.buffer_unordered(at_once.get()));
+    let mut report = Report {
         tiles: work.total(),
         ..Report::default()
-    });
-    let turns = Turns::new(rate);
-    let take_tiles = || {
-        while !stop.is_requested() && turns.wait(stop) {
-            let Some(tile) = lock(&tiles).next() else {
-                break;
-            };
-            let outcome = producer.fill(&tile, stop);
-            let failed = matches!(outcome, Outcome::Failed(_));
-            if lock(&report).enter(&tile, outcome) {
-                progress.advance(1, failed);
-            } else {
-                stop.request();
-            }
-        }
     };
-    thread::scope(|scope| (0..threads.get()).for_each(|_| drop(scope.spawn(take_tiles))));
-    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    while let Some((tile, outcome)) = filled.next().await {
+        let is_failed = matches!(outcome, Outcome::Failed(_));
+        match outcome {
+            Outcome::Rendered(bytes) => {
+                report.rendered += 1;
+                report.bytes = report.bytes.saturating_add(bytes);
+            }
+            Outcome::Stored => report.stored += 1,
+            Outcome::Empty => report.empty += 1,
+            Outcome::Failed(why) => {
+                report.failed += 1;
+                if report.failures.len() < MAX_FAILURES {
+                    report.failures.push(format!("{tile}: {why}"));
+                }
+            }
+            Outcome::Over(why) => {
+                report.ending = Ending::Over(why);
+                break;
+            }
+            Outcome::Stopped => continue,
+        }
+        progress.advance(1, is_failed);
+    }
     if stop.is_requested() && report.ending == Ending::Finished {
         report.ending = Ending::Stopped;
     }
     report.seconds = began.elapsed().as_secs_f64();
-    report.counters = before
-        .zip(producer.counters())
-        .map(|(before, after)| Counters {
-            evicted: after.evicted.saturating_sub(before.evicted),
-            bytes_inflated: after.bytes_inflated.saturating_sub(before.bytes_inflated),
-        });
     report
-}
-
-impl Report {
-    /// Records the result for a tile; returns whether to continue.
-    fn enter(&mut self, tile: &TileRequest, outcome: Outcome) -> bool {
-        match outcome {
-            Outcome::Rendered(bytes) => {
-                self.rendered += 1;
-                self.bytes = self.bytes.saturating_add(bytes);
-            }
-            Outcome::Stored => self.stored += 1,
-            Outcome::Empty => self.empty += 1,
-            Outcome::Failed(why) => {
-                self.failed += 1;
-                if self.failures.len() < MAX_FAILURES {
-                    self.failures.push(format!("{tile}: {why}"));
-                }
-            }
-            Outcome::Over(why) => {
-                if self.ending == Ending::Finished {
-                    self.ending = Ending::Over(why);
-                }
-                return false;
-            }
-            Outcome::Stopped => return false,
-        }
-        true
-    }
-}
-
-/// Limits the rate.
-struct Turns {
-    apart: Option<Duration>,
-    next: Mutex<Instant>,
-}
-
-impl Turns {
-    fn new(rate: Option<f64>) -> Self {
-        let apart = rate.and_then(|rate| Duration::try_from_secs_f64(1.0 / rate).ok());
-        Self {
-            apart,
-            next: Mutex::new(Instant::now()),
-        }
-    }
-
-    /// Waits for the next turn; false if the work is stopping.
-    fn wait(&self, stop: &Stop) -> bool {
-        let Some(apart) = self.apart else { return true };
-        let turn = {
-            let mut next = lock(&self.next);
-            let turn = (*next).max(Instant::now());
-            *next = turn + apart;
-            turn
-        };
-        !stop.wait(turn.saturating_duration_since(Instant::now()))
-    }
 }
 
 #[cfg(test)]

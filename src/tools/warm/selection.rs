@@ -1,8 +1,7 @@
-//! What to warm: tokens, channels, planes, levels, slices, times, a part of the volume.
+//! What to warm: tokens, channels, planes, levels, slices, times.
 
 use std::str::FromStr;
 
-use super::extent::Extent;
 use super::numbers::Numbers;
 use crate::base::name::Name;
 use crate::base::request::ChannelChoice;
@@ -23,24 +22,6 @@ pub struct Selection {
     pub slices: Numbers,
     /// The time points.
     pub times: Numbers,
-    /// The part of the volume.
-    pub within: Option<Extent>,
-}
-
-impl Default for Selection {
-    /// Every channel of every dataset separately, in xy, all levels and slices, at the first time
-    /// point.
-    fn default() -> Self {
-        Self {
-            tokens: Vec::new(),
-            channels: Vec::new(),
-            planes: vec![Plane::Xy],
-            levels: Numbers::all(),
-            slices: Numbers::all(),
-            times: Numbers::single(0),
-            within: None,
-        }
-    }
 }
 
 /// The channels of one option: `em,seg` are two separate ones, `em:R,er:G` two in one picture.
@@ -55,14 +36,9 @@ impl FromStr for Channels {
             let composite = ChannelChoice::composite(text).map_err(|e| e.to_string())?;
             return Ok(Self(vec![composite]));
         }
-        let channel = |name: &str| {
-            Name::new(name.trim())
-                .map(ChannelChoice::One)
-                .map_err(|e| e.to_string())
-        };
-        text.split(',')
-            .map(channel)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let names = text.split(',').map(|name| Name::new(name.trim()));
+        let channels = names.map(|name| name.map(ChannelChoice::One));
+        let channels: Result<_, _> = channels.collect();
+        channels.map(Self).map_err(|e| e.to_string())
     }
 }

@@ -1,6 +1,6 @@
 //! The order of many kinds of works, tested with an LRU cache that counts what it decodes.
 //!
-//! What a tile reads is computed with the renderer's geometry, not with the order's own.
+//! The chunks that a tile reads are computed with the renderer's geometry, not with the order's own.
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::base::description::DatasetDescription;
+use crate::base::name::Name;
 use crate::base::request::{ChannelChoice, TileRequest};
 use crate::base::shard::Shard;
 use crate::geometry::{Axis, Level, LevelView, Orthogonal, Placement, Plane, Scaling, Xyz, patch};
@@ -140,20 +141,25 @@ fn datasets(offset: Xyz<i64>, channels: &[Value]) -> Vec<DatasetDescription> {
 
 /// A work of `count` tiles: slices at one place.
 pub(super) fn slices(count: u64) -> Work {
-    work(
-        &Volume::plain(Xyz::new(100, 90, count), Xyz::all(64)),
-        &Selection::default(),
-        1 << 30,
-    )
-    .unwrap()
+    let volume = Volume::plain(Xyz::new(100, 90, count), Xyz::all(64));
+    work(&volume, &selection(&[Plane::Xy])).unwrap()
 }
 
-fn work(volume: &Volume, selection: &Selection, chunks: u64) -> Result<Work, String> {
-    Work::new(
-        selection,
-        &datasets(volume.offset, &[volume.described("c")]),
-        chunks,
-    )
+fn work(volume: &Volume, selection: &Selection) -> Result<Work, String> {
+    let datasets = datasets(volume.offset, &[volume.described("c")]);
+    Work::new(selection, &datasets, None)
+}
+
+/// All tiles in some planes at the first time point.
+fn selection(planes: &[Plane]) -> Selection {
+    Selection {
+        tokens: Vec::new(),
+        channels: Vec::new(),
+        planes: planes.to_vec(),
+        levels: "all".parse().unwrap(),
+        slices: "all".parse().unwrap(),
+        times: "0".parse().unwrap(),
+    }
 }
 
 /// What a cache of `bytes` decodes for these tiles: how many boxes, and how many distinct ones.
@@ -199,13 +205,6 @@ fn all_tiles(volume: &Volume, planes: &[Plane]) -> HashSet<String> {
         }
     }
     all
-}
-
-fn selection(planes: &[Plane]) -> Selection {
-    Selection {
-        planes: planes.to_vec(),
-        ..Selection::default()
-    }
 }
 
 fn volumes() -> impl Strategy<Value = Volume> {
@@ -263,12 +262,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
-    fn every_tile_comes_once_and_a_block_has_each_of_its_boxes_decoded_once(
+    fn every_tile_comes_once_and_shards_are_parts_of_the_order(
         volume in volumes(),
         planes in planes(),
-        chunks in select(vec![0u64, 8 << 20, 64 << 20, 1 << 30]),
+        count in 1..9_u64,
     ) {
-        let Ok(work) = work(&volume, &selection(&planes), chunks) else {
+        let Ok(work) = work(&volume, &selection(&planes)) else {
             // All slice numbers are negative.
             prop_assert!(all_tiles(&volume, &planes).is_empty());
             return Ok(());
@@ -278,197 +277,108 @@ proptest! {
         prop_assert_eq!(paths.len(), tiles.len());
         prop_assert_eq!(tiles.len() as u64, work.total());
         prop_assert_eq!(paths, all_tiles(&volume, &planes));
-        let (decodes, different) = decoded(&volume, tiles.iter().cloned(), chunks);
-        // Square pixels may skip rows of voxels that are thinner than the pixels of some level.
-        let widest = volume.views().last().map_or(1, |view| view.factor.x) as f64;
-        let is_flat = volume.voxel.is_some_and(|voxel| voxel.z < widest);
-        if work.remarks().is_empty() {
-            prop_assert!(different <= work.boxes().0);
-
-            // Each block fits into the cache, which has each of its boxes decoded at most once.
-            let mut by_blocks = 0;
-            for block in work.blocks() {
-                let boxes: HashSet<_> = block.tiles().flat_map(|tile| volume.boxes(&tile)).collect();
-                let counted: u64 = block.boxes().iter().map(|(count, _)| count).sum();
-                let boxes = boxes.len() as u64;
-                prop_assert!(boxes == counted || is_flat && boxes < counted, "{} of {}", boxes, counted);
-                by_blocks += boxes;
-            }
-            prop_assert!(decodes <= by_blocks, "{} decoded, {} in blocks", decodes, by_blocks);
-        }
-    }
-
-    #[test]
-    fn shards_are_disjoint_and_together_the_work(
-        volume in volumes(),
-        planes in planes(),
-        count in 1..9_u64,
-    ) {
-        let Ok(work) = work(&volume, &selection(&planes), 16 << 20) else { return Ok(()) };
-        let shards = Shard::all(NonZeroU64::new(count).unwrap()).map(|shard| work.clone().shard(&shard));
+        let datasets = datasets(volume.offset, &[volume.described("c")]);
         let mut parts = Vec::new();
-        for part in shards {
+        for shard in Shard::all(NonZeroU64::new(count).unwrap()) {
+            let part = Work::new(&selection(&planes), &datasets, Some(&shard)).unwrap();
             let before = parts.len() as u64;
             parts.extend(part.tiles());
             prop_assert_eq!(parts.len() as u64 - before, part.total());
         }
-        prop_assert!(parts == work.tiles().collect::<Vec<_>>());
+        prop_assert!(parts == tiles);
     }
 }
 
-#[test]
-fn samples_are_spread_over_all_tiles() {
-    let work = slices(1000);
-    let sampled: Vec<u64> = work
-        .samples(10)
-        .iter()
-        .map(|tile| tile.address.slice)
-        .collect();
-    // A pair does not extend over two blocks.
-    assert!((18..=20).contains(&sampled.len()), "{sampled:?}");
-    assert!(
-        sampled.windows(3).all(|three| three[2] - three[0] < 200),
-        "{sampled:?}"
-    );
-    assert!(
-        sampled.first() < Some(&100) && sampled.last() > Some(&850),
-        "{sampled:?}"
-    );
-    assert_eq!(
-        slices(1).samples(10).first(),
-        slices(1).tiles().next().as_ref()
-    );
-}
-
-/// How often a work has every box decoded.
-fn passes(volume: &Volume, planes: &[Plane], chunks: u64) -> f64 {
-    let work = work(volume, &selection(planes), chunks).unwrap();
-    let (decodes, different) = decoded(volume, work.tiles(), chunks);
+/// How often a work has every box decoded by a cache of `bytes`.
+fn passes(volume: &Volume, wanted: &Selection, bytes: u64) -> f64 {
+    let work = work(volume, wanted).unwrap();
+    let (decodes, different) = decoded(volume, work.tiles(), bytes);
     decodes as f64 / different as f64
 }
 
 #[test]
-fn boxes_are_decoded_once_where_they_fit() {
-    let volume = |x, y, z, chunk| Volume::plain(Xyz::new(x, y, z), Xyz::all(chunk));
+fn boxes_are_decoded_once_for_a_plane_if_the_cache_holds_a_slab() {
+    let plain = Volume::plain(Xyz::new(2000, 1900, 100), Xyz::all(64));
     let stored = Volume {
         stored: vec![0, 1, 2],
-        ..volume(2000, 1900, 100, 64)
+        ..plain.clone()
     };
-    let gzipped = Volume {
-        chunk: Xyz::new(2000, 1900, 1),
-        ..volume(2000, 1900, 40, 1)
-    };
-    for (volume, chunks) in [
-        (volume(2000, 1900, 100, 64), 1 << 30),
-        (stored, 128 << 20),
-        (gzipped, 1 << 30),
-    ] {
-        for planes in [&[Plane::Xy][..], &[Plane::Xz], &[Plane::Yz]] {
-            assert_eq!(
-                passes(&volume, planes, chunks),
-                1.0,
-                "{volume:?} {planes:?}"
-            );
+    for volume in [plain, stored] {
+        for plane in Plane::ALL {
+            let passes = passes(&volume, &selection(&[plane]), 1 << 30);
+            assert_eq!(passes, 1.0, "{volume:?} {plane}");
         }
     }
-    // All planes at once, since everything fits.
-    assert_eq!(
-        passes(&volume(900, 800, 100, 64), &Plane::ALL, 1 << 30),
-        1.0
-    );
+    let by_slices = Volume::plain(Xyz::new(2000, 1900, 40), Xyz::new(2000, 1900, 1));
+    assert_eq!(passes(&by_slices, &selection(&[Plane::Xy]), 16 << 20), 1.0);
 }
 
 #[test]
-fn planes_that_do_not_fit_together_take_a_pass_each() {
-    let volume = Volume::plain(Xyz::new(2048, 2048, 256), Xyz::all(64));
-    let found = passes(&volume, &Plane::ALL, 1 << 30);
-    // What one pass leaves in the cache is found by the next.
-    assert!(found > 2.0 && found <= 3.0, "{found}");
-}
-
-#[test]
-fn boxes_that_tiles_cut_are_decoded_little_more_than_once() {
-    let mut volume = Volume::plain(Xyz::new(3000, 2900, 100), Xyz::new(100, 100, 10));
-    let found = passes(&volume, &[Plane::Xy], 256 << 20);
-    assert!(found < 1.05, "{found}");
-    volume.voxel = Some(Xyz::new(6.0, 6.0, 30.0));
-    let found = passes(&volume, &[Plane::Xz], 256 << 20);
-    assert!(found < 1.05, "{found}");
-    // The smaller the cache, the shorter the blocks.
+fn boxes_are_decoded_once_for_a_level_if_the_cache_holds_those_of_a_tile() {
+    let volume = Volume::plain(Xyz::new(3000, 2900, 100), Xyz::all(64));
     let finest = Selection {
-        levels: Numbers::single(0),
-        ..Selection::default()
+        levels: "0".parse().unwrap(),
+        ..selection(&[Plane::Xy])
     };
-    let work = work(&volume, &finest, 48 << 20).unwrap();
-    let (decodes, different) = decoded(&volume, work.tiles(), 48 << 20);
-    assert!(
-        decodes as f64 <= 1.1 * different as f64,
-        "{decodes} {different}"
-    );
+    assert_eq!(passes(&volume, &finest, 36 << 20), 1.0);
+    // Those that tiles cut, if it holds the boxes of a row of tiles.
+    let cut = Volume {
+        chunk: Xyz::new(100, 100, 10),
+        ..volume
+    };
+    assert_eq!(passes(&cut, &finest, 48 << 20), 1.0);
 }
 
 #[test]
-fn what_does_not_fit_is_remarked_with_what_helps() {
-    let volume = Volume::plain(Xyz::new(8000, 8000, 64), Xyz::all(64));
-    let work = work(
-        &volume,
-        &Selection {
-            levels: "3-4".parse().unwrap(),
-            ..Selection::default()
-        },
-        256 << 20,
-    )
-    .unwrap();
-    let remark = work.remarks().first().expect("it is said");
-    assert!(
-        remark.contains("decoded again for every tile") && remark.contains("voltile pyramid"),
-        "{remark}"
-    );
-}
-
-#[test]
-fn channels_in_colours_are_read_together() {
-    let volume = Volume::plain(Xyz::new(1500, 1000, 50), Xyz::all(64));
-    let datasets = datasets(Xyz::all(0), &[volume.described("a"), volume.described("b")]);
-    let composite = Channels(
-        vec!["a".parse::<Channels>().unwrap(), "a:R,b:".parse().unwrap()]
-            .into_iter()
-            .flat_map(|c| c.0)
-            .collect(),
-    );
+fn time_points_that_share_boxes_are_drawn_together() {
+    let volume = Volume::plain(Xyz::new(900, 100, 4), Xyz::new(64, 64, 2));
+    let mut channel = volume.described("c");
+    channel["times"] = json!(5);
+    for level in channel["levels"].as_array_mut().unwrap() {
+        level["source"]["times"] = json!(2);
+    }
     let wanted = Selection {
-        channels: composite.0,
-        ..Selection::default()
+        levels: "0".parse().unwrap(),
+        times: "1-".parse().unwrap(),
+        ..selection(&[Plane::Xy])
     };
-    let work = Work::new(&wanted, &datasets, 1 << 30).unwrap();
-    let block = work.blocks().next().unwrap();
-    let kinds: HashSet<_> = block
+    let work = Work::new(&wanted, &datasets(Xyz::all(0), &[channel]), None).unwrap();
+    assert_eq!(work.total(), 4 * 4 * 2);
+    let order: Vec<_> = work
         .tiles()
-        .map(|tile| matches!(tile.channels, ChannelChoice::One(_)))
+        .map(|tile| (tile.time.unwrap(), tile.address.slice, tile.address.column))
         .collect();
-    assert_eq!(kinds.len(), 2, "a block has tiles of both");
-    let first = work.tiles().next().unwrap();
-    let (one, both): (Vec<TileRequest>, _) = work
-        .tiles()
-        .partition(|t| matches!(t.channels, ChannelChoice::One(_)));
-    assert_eq!(
-        (one.len(), both.len()),
-        (50 * (6 + 2 + 1), 50 * (6 + 2 + 1))
-    );
+    let of_pair: Vec<_> = order[8..16].to_vec();
+    let expected = [0, 1]
+        .map(|column| [(2, 0), (2, 1), (3, 0), (3, 1)].map(|(time, slice)| (time, slice, column)));
+    assert_eq!(of_pair, expected.concat());
+}
+
+#[test]
+fn channels_in_colours_reach_as_far_as_the_largest() {
+    let small = Volume::plain(Xyz::new(500, 400, 30), Xyz::all(64));
+    let large = Volume::plain(Xyz::new(1500, 1000, 50), Xyz::all(64));
+    let datasets = datasets(Xyz::all(0), &[small.described("a"), large.described("b")]);
+    let wanted = Selection {
+        channels: "a:R,b:".parse::<Channels>().unwrap().0,
+        ..selection(&[Plane::Xy])
+    };
+    let work = Work::new(&wanted, &datasets, None).unwrap();
+    let paths: Vec<String> = work.tiles().map(|tile| tile.to_string()).collect();
+    assert_eq!((paths.len(), work.total()), (50 * 6, 50 * 6));
     assert!(
-        both.iter()
-            .all(|tile| tile.to_string().starts_with("mcfc/a/a:R,b:M/xy/")),
-        "{first}"
+        paths
+            .iter()
+            .all(|path| path.starts_with("mcfc/a/a:R,b:M/xy/"))
     );
 }
 
 /// The tiles of a selection, counted by level.
 fn counted(wanted: &Selection) -> Result<Vec<u64>, String> {
     let mut volume = Volume::plain(Xyz::new(1000, 900, 50), Xyz::all(64));
-    (volume.offset, volume.voxel) = (Xyz::new(0, 0, 10), Some(Xyz::new(10.0, 10.0, 20.0)));
-    let work = work(&volume, wanted, 1 << 30)?;
+    volume.offset = Xyz::new(0, 0, 10);
     let mut counts = Vec::new();
-    for tile in work.tiles() {
+    for tile in work(&volume, wanted)?.tiles() {
         let level = usize::from(tile.address.level.number());
         counts.resize(counts.len().max(level + 1), 0);
         counts[level] += 1;
@@ -478,109 +388,63 @@ fn counted(wanted: &Selection) -> Result<Vec<u64>, String> {
 
 #[test]
 fn selections_choose_what_they_say() {
-    let all = Selection::default;
-    assert_eq!(counted(&all()).unwrap(), [200, 50]);
-    assert_eq!(
-        counted(&Selection {
-            levels: Numbers::single(1),
-            ..all()
-        })
-        .unwrap(),
-        [0, 50]
-    );
+    let all = selection(&[Plane::Xy]);
+    assert_eq!(counted(&all).unwrap(), [200, 50]);
+    let coarse = Selection {
+        levels: "1".parse().unwrap(),
+        ..all.clone()
+    };
+    assert_eq!(counted(&coarse).unwrap(), [0, 50]);
     // Slices are numbered from the offset.
-    assert_eq!(
-        counted(&Selection {
-            slices: "0-11,59-".parse().unwrap(),
-            ..all()
-        })
-        .unwrap(),
-        [12, 3]
-    );
-    let within = |text: &str| Selection {
-        within: Some(text.parse().unwrap()),
-        ..all()
+    let slices = Selection {
+        slices: "0-11,59-".parse().unwrap(),
+        ..all
     };
-    assert_eq!(counted(&within("0-512,0-512,10-20")).unwrap(), [10, 10]);
-    assert_eq!(counted(&within("511-513,*,10-11")).unwrap(), [4, 1]);
-    assert_eq!(
-        counted(&within("0-5.12,0-10.24,0.2-0.3um")).unwrap(),
-        [10, 5]
-    );
-    let xz = Selection {
-        planes: vec![Plane::Xz],
-        ..within("0-512,8-10,*")
-    };
-    assert_eq!(counted(&xz).unwrap(), [2, 1]);
-    let (level, cutout) = Extent::cutout("1/0,300/0,512/10,12").unwrap();
-    let cutout = Selection {
-        levels: Numbers::from_first(level),
-        within: Some(cutout),
-        planes: Plane::ALL.to_vec(),
-        ..all()
-    };
-    // Two slices of xy, 450 of xz, 300 of yz; each is one tile.
-    assert_eq!(counted(&cutout).unwrap(), [0, 2 + 450 + 300]);
+    assert_eq!(counted(&slices).unwrap(), [12, 3]);
 }
 
 #[test]
 fn a_selection_of_nothing_is_an_error_that_lists_what_there_is() {
-    let error = |wanted: Selection| counted(&wanted).unwrap_err();
-    let all = Selection::default;
-    let name = |text: &str| crate::base::name::Name::new(text).unwrap();
-    assert!(
-        error(Selection {
-            tokens: vec![name("b")],
-            ..all()
-        })
-        .contains("the datasets are a")
-    );
-    let channels = vec![ChannelChoice::One(name("d"))];
-    assert!(error(Selection { channels, ..all() }).contains("the channels are c"));
-    assert!(
-        error(Selection {
-            levels: Numbers::from_first(2),
-            ..all()
-        })
-        .contains("levels 0 to 1")
-    );
-    assert!(
-        error(Selection {
-            slices: "0-9,60".parse().unwrap(),
-            ..all()
-        })
-        .contains("10 to 59")
-    );
-    assert!(
-        error(Selection {
-            times: Numbers::single(1),
-            ..all()
-        })
-        .contains("the time points are 0 to 0")
-    );
-    assert!(
-        error(Selection {
-            within: "0-1,0-1,0-9".parse().ok(),
-            ..all()
-        })
-        .contains("outside")
-    );
-}
-
-#[test]
-fn endless_volumes_are_walked_through_without_a_list() {
-    let volume = Volume::plain(Xyz::new(1 << 40, 1 << 40, 1 << 30), Xyz::all(64));
-    let work = work(
-        &volume,
-        &Selection {
-            levels: Numbers::single(0),
-            ..Selection::default()
-        },
-        1 << 30,
-    )
-    .unwrap();
-    assert_eq!(work.total(), u64::MAX);
-    let mut tiles = work.tiles();
-    let far = [(); 3].map(|()| tiles.next().unwrap());
-    assert_eq!(far.map(|tile| tile.address.slice), [0, 1, 2]);
+    let all = || selection(&[Plane::Xy]);
+    let name = |text: &str| Name::new(text).unwrap();
+    for (wanted, known) in [
+        (
+            Selection {
+                tokens: vec![name("b")],
+                ..all()
+            },
+            "the datasets are a",
+        ),
+        (
+            Selection {
+                channels: vec![ChannelChoice::One(name("d"))],
+                ..all()
+            },
+            "the channels are c",
+        ),
+        (
+            Selection {
+                levels: "2-".parse().unwrap(),
+                ..all()
+            },
+            "levels 0 to 1",
+        ),
+        (
+            Selection {
+                slices: "0-9,60".parse().unwrap(),
+                ..all()
+            },
+            "10 to 59",
+        ),
+        (
+            Selection {
+                times: "1".parse().unwrap(),
+                ..all()
+            },
+            "the time points are 0 to 0",
+        ),
+    ] {
+        let error = counted(&wanted).unwrap_err();
+        assert!(error.contains(known), "{error}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Works done by producers that fail and stop on command.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::tests::slices;
@@ -8,7 +9,7 @@ use super::*;
 /// The tiles it filled, and the results to return for others.
 #[derive(Default)]
 struct Scripted {
-    filled: Mutex<Vec<String>>,
+    filled: RefCell<Vec<String>>,
     instead: BTreeMap<String, Outcome>,
 }
 
@@ -18,32 +19,18 @@ impl Scripted {
             .iter()
             .map(|(slice, outcome)| (path(*slice), outcome.clone()));
         Self {
-            filled: Mutex::default(),
+            filled: RefCell::default(),
             instead: named.collect(),
         }
-    }
-
-    fn filled(&self) -> Vec<String> {
-        lock(&self.filled).clone()
     }
 }
 
 impl Producer for Scripted {
-    fn fill(&self, tile: &TileRequest, _stop: &Stop) -> Outcome {
+    async fn fill(&self, tile: &TileRequest, _stop: &Stop) -> Outcome {
         let tile = tile.to_string();
-        lock(&self.filled).push(tile.clone());
-        self.instead
-            .get(&tile)
-            .cloned()
-            .unwrap_or(Outcome::Rendered(10))
-    }
-
-    fn counters(&self) -> Option<Counters> {
-        let filled = lock(&self.filled).len() as u64;
-        Some(Counters {
-            evicted: 0,
-            bytes_inflated: 3 * filled,
-        })
+        self.filled.borrow_mut().push(tile.clone());
+        let outcome = self.instead.get(&tile).cloned();
+        outcome.unwrap_or(Outcome::Rendered(10))
     }
 }
 
@@ -53,77 +40,57 @@ fn path(slice: u64) -> String {
 
 /// Runs a work; also returns how many tiles progress was reported for, and how many of these
 /// failed.
-fn done(work: &Work, producer: &dyn Producer, threads: usize) -> (Report, (u64, u64)) {
+async fn done(work: &Work, producer: &Scripted, at_once: usize) -> (Report, (u64, u64)) {
     let progress = Progress::new("a test".to_owned(), "tiles");
-    let threads = NonZeroUsize::new(threads).unwrap();
-    let report = run(work, producer, threads, None, &Stop::default(), &progress);
+    let at_once = NonZeroUsize::new(at_once).unwrap();
+    let (_never, stop) = Stop::new();
+    let report = run(work, producer, at_once, None, &stop, &progress).await;
     (
         report,
         (progress.bar.position(), progress.failed.into_inner()),
     )
 }
 
-#[test]
-fn every_tile_is_filled_once_by_many_threads() {
+#[tokio::test]
+async fn every_tile_is_filled_once() {
     let work = slices(500);
     let producer = Scripted::new(&[(7, Outcome::Stored), (8, Outcome::Empty)]);
-    let (report, tried) = done(&work, &producer, 8);
+    let (report, tried) = done(&work, &producer, 8).await;
     assert_eq!(
         (report.rendered, report.stored, report.empty, report.bytes),
         (498, 1, 1, 4980)
     );
     assert_eq!((report.ending, report.failed), (Ending::Finished, 0));
-    assert_eq!(
-        report.counters,
-        Some(Counters {
-            evicted: 0,
-            bytes_inflated: 1500
-        })
-    );
-    let filled: BTreeSet<String> = producer.filled().into_iter().collect();
-    assert_eq!(
-        (producer.filled().len(), filled.len(), tried),
-        (500, 500, (500, 0))
-    );
+    let filled = producer.filled.into_inner();
+    let different: BTreeSet<&String> = filled.iter().collect();
+    assert_eq!((filled.len(), different.len(), tried), (500, 500, (500, 0)));
 }
 
-#[test]
-fn a_failed_tile_is_listed_and_the_work_ends_where_no_tile_can_succeed() {
-    let work = slices(100);
+#[tokio::test]
+async fn a_failed_tile_is_listed_and_the_work_ends_where_no_tile_can_succeed() {
     let over = Scripted::new(&[
         (9, Outcome::Failed("broken".into())),
         (59, Outcome::Over("gone".into())),
     ]);
-    let (report, tried) = done(&work, &over, 1);
+    let (report, tried) = done(&slices(100), &over, 1).await;
     assert_eq!(
         (report.ending, report.rendered, report.failed),
         (Ending::Over("gone".into()), 58, 1)
     );
     assert_eq!(report.failures, [format!("{}: broken", path(9))]);
     assert_eq!(tried, (59, 1));
-    let stopped = Scripted::new(&[(79, Outcome::Stopped)]);
-    let (report, _) = done(&work, &stopped, 1);
-    assert_eq!((report.ending, report.rendered), (Ending::Stopped, 79));
 }
 
-#[test]
-fn turns_are_no_closer_than_the_rate_and_end_with_the_work() {
-    let (work, stop) = (slices(11), Stop::default());
-    let threads = NonZeroUsize::new(4).unwrap();
+#[tokio::test]
+async fn a_rate_is_kept_to_and_a_wait_ends_with_the_work() {
+    let work = slices(11);
     let progress = Progress::new("a test".to_owned(), "tiles");
-    let run = |rate| {
-        run(
-            &work,
-            &Scripted::default(),
-            threads,
-            Some(rate),
-            &stop,
-            &progress,
-        )
-    };
-    let report = run(200.0);
+    let four = NonZeroUsize::new(4).unwrap();
+    let (request_stop, stop) = Stop::new();
+    let producer = Scripted::default();
+    let report = run(&work, &producer, four, Some(200.0), &stop, &progress).await;
     assert!(report.rendered == 11 && report.seconds >= 0.05);
-    stop.request();
-    let report = run(0.001);
+    request_stop.send_replace(true);
+    let report = run(&work, &producer, four, Some(0.001), &stop, &progress).await;
     assert_eq!((report.ending, report.rendered), (Ending::Stopped, 0));
 }

@@ -1,0 +1,249 @@
+//! Warming a running server: every tile is requested as by a viewer, and the response discarded.
+//!
+//! Requests carry `Sec-Purpose: prefetch`, as browsers send for content not yet visible: the server
+//! then prefetches no neighbours of them, and decodes chunks whole at once. A tile refused as busy
+//! is retried with growing pauses. Deliberately absent: proxies, redirects, cookies, compression.
+
+use std::error::Error;
+use std::iter;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::RETRY_AFTER;
+use reqwest::redirect::Policy;
+use reqwest::{Client, RequestBuilder};
+use serde_json::Value;
+use url::Url;
+
+use super::run::{Outcome, Producer, Stop};
+use crate::base::description::SiteDescription;
+use crate::base::request::TileRequest;
+use crate::store::install_cryptography;
+
+/// The scheme of the address of a Unix socket.
+const UNIX: &str = "unix:";
+/// Marks a request as a prefetch (the Fetch standard, section 3.7).
+const PREFETCH: (&str, &str) = ("sec-purpose", "prefetch");
+/// Longer than anyone would wait for a tile.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The pause before a retry, at first and at most.
+const SOON: Duration = Duration::from_millis(250);
+const LATE: Duration = Duration::from_secs(15);
+/// The longest pause accepted from the server.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// The PNG signature.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+/// Whether a text is meant as the address of a server, not as that of a file.
+pub fn is_server(text: &str) -> bool {
+    let schemes = ["http://", "https://", UNIX];
+    schemes.iter().any(|scheme| text.starts_with(scheme))
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    client: Client,
+    /// What precedes every path; it may contain a secret.
+    base: String,
+    /// The scheme and host, or the Unix socket.
+    name: String,
+    /// The prefix of tile paths.
+    tiles: String,
+    retries: u32,
+}
+
+/// A response, whatever its status.
+struct Answer {
+    status: u16,
+    /// In seconds.
+    retry_after: Option<u64>,
+    body: Bytes,
+}
+
+impl Server {
+    /// The server at an address such as `http://127.0.0.1:8080`, `https://host/k/SECRET`, or
+    /// `unix:/run/voltile.sock`, which a path may follow after another colon. A tile refused as busy
+    /// is retried this many times. Sends nothing yet.
+    ///
+    /// # Errors
+    /// What is wrong with the address, and what is expected.
+    pub fn new(address: &str, retries: u32) -> Result<Self, String> {
+        let (url, socket) = match address.strip_prefix(UNIX) {
+            None => (address.to_owned(), None),
+            Some(rest) => {
+                let (socket, path) = rest.split_once(":/").unwrap_or((rest, ""));
+                (format!("http://localhost/{path}"), Some(socket))
+            }
+        };
+        let url = Url::parse(&url);
+        let mut url = url.map_err(|error| wrong_address(address, &error.to_string()))?;
+        url.set_query(None);
+        url.set_fragment(None);
+        let name = match socket {
+            Some("") => return Err(wrong_address(address, "it names no socket")),
+            Some(socket) => format!("{UNIX}{socket}"),
+            None => url.origin().ascii_serialization(),
+        };
+        Ok(Self {
+            client: client(&url, socket).map_err(|error| explained(&name, &error))?,
+            base: url.as_str().trim_end_matches('/').to_owned(),
+            name,
+            tiles: String::new(),
+            retries,
+        })
+    }
+
+    /// Requests what the server says of itself.
+    ///
+    /// # Errors
+    /// There is no answer, or it is none of a voltile that has tiles.
+    pub async fn describe(&mut self) -> Result<SiteDescription, String> {
+        let path = "/datasets.json";
+        let answer = self.get(path).await?;
+        if answer.status != 200 {
+            return Err(answer.problem(path));
+        }
+        let site: SiteDescription = serde_json::from_slice(&answer.body).map_err(|error| {
+            format!("{path}: {error}; is the server a voltile of the same version?")
+        })?;
+        if site.mounts.is_empty() {
+            return Err(format!("{path}: no mount is served"));
+        }
+        self.tiles = site.tilecache();
+        Ok(site)
+    }
+
+    async fn get(&self, path: &str) -> Result<Answer, String> {
+        let request = self.client.get(format!("{}{path}", self.base));
+        let answer = received(request.header(PREFETCH.0, PREFETCH.1)).await;
+        answer.map_err(|error| format!("{path}: no answer: {}", explained(&self.name, &error)))
+    }
+}
+
+fn wrong_address(address: &str, problem: &str) -> String {
+    format!(
+        "{address:?} is not the address of a server: {problem}; expected for example http://127.0.0.1:8080, https://HOST or \
+         unix:/run/voltile.sock"
+    )
+}
+
+/// A client of one server.
+fn client(url: &Url, socket: Option<&str>) -> Result<Client, reqwest::Error> {
+    install_cryptography();
+    let mut builder = Client::builder()
+        .user_agent(concat!("voltile/", env!("CARGO_PKG_VERSION")))
+        .redirect(Policy::none())
+        .no_proxy()
+        .connect_timeout(PATIENCE)
+        .read_timeout(PATIENCE);
+    if url.scheme() == "http" {
+        // Otherwise a system without any authority's certificate would be refused.
+        builder = builder.tls_certs_only([]);
+    }
+    if let Some(socket) = socket {
+        builder = builder.unix_socket(socket);
+    }
+    builder.build()
+}
+
+async fn received(request: RequestBuilder) -> Result<Answer, reqwest::Error> {
+    let response = request.send().await?;
+    let retry_after = response.headers().get(RETRY_AFTER);
+    Ok(Answer {
+        status: response.status().as_u16(),
+        retry_after: retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok()),
+        body: response.bytes().await?,
+    })
+}
+
+/// Why there is no answer of a server; without the URL, which may contain a secret.
+fn explained(name: &str, error: &reqwest::Error) -> String {
+    let causes = iter::successors(error.source(), |error| (*error).source());
+    let cause = causes
+        .last()
+        .map_or_else(|| error.to_string(), ToString::to_string);
+    if error.is_timeout() {
+        format!("{name} did not respond within {} s", PATIENCE.as_secs())
+    } else if cause.contains("certificate") {
+        format!(
+            "{name} cannot be reached: {cause}. If its certificate is from an authority of your own, set SSL_CERT_FILE to a \
+             PEM file with that authority's certificate"
+        )
+    } else if error.is_connect() {
+        format!("{name} cannot be reached: {cause}")
+    } else {
+        cause
+    }
+}
+
+impl Producer for Server {
+    async fn fill(&self, tile: &TileRequest, stop: &Stop) -> Outcome {
+        let path = format!("{}/{tile}", self.tiles);
+        let mut retries = 0;
+        loop {
+            let answer = self.get(&path).await;
+            if let Ok(answer) = &answer
+                && !answer.is_refusal()
+            {
+                return answer.outcome(&path);
+            }
+            if stop.is_requested() {
+                return Outcome::Stopped;
+            }
+            if retries == self.retries {
+                return match answer {
+                    Ok(refusal) => Outcome::Failed(refusal.problem(&path)),
+                    Err(silence) => match self.get("/livez").await {
+                        Ok(_) => Outcome::Failed(silence),
+                        Err(gone) => Outcome::Over(format!("the server is gone: {gone}")),
+                    },
+                };
+            }
+            let retry_after = answer.ok().and_then(|refusal| refusal.retry_after);
+            if stop.wait(pause(retries, retry_after)).await {
+                return Outcome::Stopped;
+            }
+            retries += 1;
+        }
+    }
+}
+
+/// The pause after an attempt that was preceded by this many: what the server says, or twice the
+/// previous one.
+fn pause(retries: u32, retry_after: Option<u64>) -> Duration {
+    let own = SOON.saturating_mul(1 << retries.min(10)).min(LATE);
+    retry_after.map_or(own, |seconds| {
+        Duration::from_secs(seconds).clamp(own, MAX_PAUSE)
+    })
+}
+
+impl Answer {
+    /// Whether the same request may succeed later.
+    fn is_refusal(&self) -> bool {
+        matches!(self.status, 408 | 429 | 502 | 503 | 504)
+    }
+
+    fn outcome(&self, path: &str) -> Outcome {
+        if self.status != 200 {
+            Outcome::Failed(self.problem(path))
+        } else if self.body.starts_with(PNG) {
+            Outcome::Rendered(self.body.len() as u64)
+        } else {
+            Outcome::Failed(format!("{path}: {} bytes are not a PNG", self.body.len()))
+        }
+    }
+
+    /// The status, and the `detail` of a problem body (RFC 9457).
+    fn problem(&self, path: &str) -> String {
+        let body: Option<Value> = serde_json::from_slice(&self.body).ok();
+        let detail = body.as_ref().and_then(|body| body.get("detail")?.as_str());
+        let detail = detail
+            .map(|detail| format!(": {detail}"))
+            .unwrap_or_default();
+        format!("{path}: the status is {}{detail}", self.status)
+    }
+}
+
+#[cfg(test)]
+mod tests;
