@@ -10,8 +10,7 @@
 //! ```text
 //! 11  cli       the commands: serve · inspect · render · pyramid · warm · check · bench · cache · config · man ·
 //!               completions; the only module that names `anyhow` and `clap`
-//! 10  tools     what the other commands do: warm · pyramid · bench, and the HTTP client of warm, the only module
-//!               that names `ureq` · the demo volume · the functions behind the fuzz targets
+//! 10  tools     what the other commands do: warm · pyramid · bench · the demo volume · the functions behind the fuzz targets
 //! 9   http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · documents, each built once
 //!               · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time on each,
 //!               timeouts, limits on their number and bandwidth · TLS, Unix sockets, sockets of the service manager
@@ -28,7 +27,7 @@
 //!               and `seccompiler`
 //! 4   config    as typed → as meant: settings, or every fault at once
 //! 3   store     objects in object storage and on web servers: their addresses, and their bytes by range, of one version; the
-//!               only module that names `hyper_util`, `object_store` and `reqwest`
+//!               only module that names `hyper_util` and `object_store`
 //! 2   metrics   what the server counts and measures, in the OpenMetrics text format
 //! 1   base      plain values: names, colours, axes, what to paint, addresses of tiles, requests, the JSON of /datasets.json
 //! 0   geometry  Plane, Level, Region, Patch: all coordinate arithmetic

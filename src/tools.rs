@@ -2,8 +2,6 @@
 //! demo.
 
 pub mod bench;
-pub(crate) mod client;
-mod counts;
 pub(crate) mod demo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
