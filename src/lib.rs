@@ -13,7 +13,7 @@
 //! 10  tools     what the other commands do: warm · pyramid · bench · the demo volume · the functions behind the fuzz targets
 //! 9   http      paths in, tiles out: headers, ETag, CORS; one table from kind of error to status · documents, each built once
 //!               · the page · boxes of voxels, Neuroglancer precomputed, OME-Zarr · connections: one request at a time on each,
-//!               timeouts, limits on their number and bandwidth · TLS, Unix sockets, sockets of the service manager
+//!               timeouts · TLS, Unix sockets, sockets of the service manager
 //! 8   service   TileService: identify, then fetch; the boundary between async code and the render threads · the render queue ·
 //!               reloading, reopening changed files, trials of new ones · verifying chunks while idle · prefetching
 //! 7   catalog   Token → Dataset → Channel, opened from settings; a request becomes a key and a plan · access: who may see what ·

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use tracing::Level;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -78,6 +78,8 @@ impl Log {
             Targets::new()
                 .with_default(Level::WARN)
                 .with_target("voltile", Level::INFO)
+                // It has an error for each connection on which something else than HTTP comes.
+                .with_target("actix_http", LevelFilter::OFF)
         };
         let writer = self.clone();
         // Otherwise a line that cannot be written is reported by a macro that panics for the same

@@ -32,8 +32,6 @@ fixed! {
     "server.drain_delay": server.drain_delay,
     "server.shutdown_timeout": server.shutdown_timeout,
     "server.connections": server.connections,
-    "server.connections_for_each_client": server.connections_for_each_client,
-    "server.bandwidth_for_each_client": server.bandwidth_for_each_client,
     "server.head_timeout": server.head_timeout,
     "server.idle_timeout": server.idle_timeout,
     "server.write_timeout": server.write_timeout,

@@ -5,7 +5,7 @@
 //! The defaults are those of the types. The fields have the names of the keys.
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -118,12 +118,6 @@ pub struct Server {
     /// The maximum number of connections; above 0. The limit of open files may allow fewer.
     #[serde(deserialize_with = "values::positive")]
     pub connections: usize,
-    /// The maximum number of connections per client address; above 0.
-    #[serde(deserialize_with = "values::positive")]
-    pub connections_for_each_client: usize,
-    /// How many bytes per second are sent to a client address; `None`: no limit.
-    #[serde(deserialize_with = "values::bandwidth")]
-    pub bandwidth_for_each_client: Option<NonZeroU64>,
     /// How long the head of a request may take to arrive; above 0.
     #[serde(deserialize_with = "values::timeout")]
     pub head_timeout: Duration,
@@ -158,8 +152,6 @@ impl Default for Server {
             drain_delay: Duration::ZERO,
             shutdown_timeout: Duration::from_secs(10),
             connections: 4096,
-            connections_for_each_client: 512,
-            bandwidth_for_each_client: None,
             head_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(60),

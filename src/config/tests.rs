@@ -710,7 +710,6 @@ fn wrong_values_of_the_server_are_refused() {
         ("server.shutdown_timeout", "\"1M\""),
         ("server.shutdown_timeout", "\"10\""),
         ("server.connections", "0"),
-        ("server.connections_for_each_client", "-1"),
         ("server.head_timeout", "\"0s\""),
         ("server.idle_timeout", "75"),
         ("server.write_timeout", "\"2 days\""),

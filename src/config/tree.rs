@@ -17,11 +17,16 @@ use super::faults::{Notes, child, expected, located};
 const TYPING_ERRORS: usize = 1;
 
 /// Keys that earlier versions had, with what replaces them.
-const REMOVED: [(&str, &str); 1] = [(
-    "files.confinement",
-    "the child process that tries files is always confined, and the service manager or the \
-     container restricts the server; delete this key",
-)];
+const REMOVED: [(&str, &str); 3] = [
+    (
+        "files.confinement",
+        "the child process that tries files is always confined, and the service manager or the \
+         container restricts the server; delete this key",
+    ),
+    ("server.connections_for_each_client", LIMITED_BY_PROXY),
+    ("server.bandwidth_for_each_client", LIMITED_BY_PROXY),
+];
+const LIMITED_BY_PROXY: &str = "voltile does not limit each client; packaging/nginx.conf shows how nginx does; delete this key";
 
 /// A value as serde reads it. Types are as strict as TOML's.
 struct TreeValue<'de>(&'de Value);

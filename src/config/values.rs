@@ -3,7 +3,7 @@
 //! Every error says what is expected. Types are as strict as TOML's: a quoted number is a text.
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,8 +27,6 @@ const MAX_THREADS: usize = 1024;
 const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
 /// The minimum of other timeouts.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
-/// The minimum bandwidth of a client, in bytes per second.
-const LEAST_BANDWIDTH: u64 = 1024;
 /// The limits of how long something is kept.
 const SHORTEST_EXPIRY: Duration = Duration::from_secs(1);
 const LONGEST_EXPIRY: Duration = Duration::from_secs(3650 * 24 * 3600);
@@ -402,20 +400,6 @@ pub(super) fn bucket_folder<'de, D: Deserializer<'de>>(
         ));
     }
     Ok(Some(address))
-}
-
-/// A number of bytes per second.
-pub(super) fn bandwidth<'de, D>(from: D) -> Result<Option<NonZeroU64>, D::Error>
-where
-    D: Deserializer<'de>,
-{
-    let bytes = NonZeroU64::new(size(from)? as u64);
-    let Some(bytes) = bytes.filter(|bytes| bytes.get() >= LEAST_BANDWIDTH) else {
-        return Err(D::Error::custom(
-            "at least \"1 KiB\" per second is expected, or no such key for no limit",
-        ));
-    };
-    Ok(Some(bytes))
 }
 
 /// The value of an HTTP header.

@@ -1,16 +1,14 @@
 //! Sockets and the threads that serve them: what `actix_web::HttpServer` does, but with our own
 //! stream between each socket and actix-http ([`super::connections`]).
 //!
-//! actix-http's own timeouts are off, because that stream applies all timeouts. The signal of a
-//! graceful shutdown is not in the documentation of actix-http: `HttpServer` passes it on in the
-//! same way.
+//! The signal of a graceful shutdown is not in the documentation of actix-http: `HttpServer` passes
+//! it on in the same way.
 
 mod certificates;
-mod socket;
 mod sockets;
 mod unix;
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,20 +22,23 @@ use actix_service::{
 use actix_web::dev::AppConfig;
 use actix_web::rt::net::{TcpStream, UnixStream};
 use actix_web::{App, HttpRequest, web};
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::answer;
 use super::client::Tls;
-use super::connections::{Connections, Limits, SequentialStream, followed};
+use super::connections::{OpenConnection, SequentialStream, Timeouts, followed};
 use super::site::LiveSite;
 use crate::config;
 pub use certificates::Certificates;
-use socket::Socket;
 pub use sockets::{Endpoint, ListenError, Sockets};
 use unix::SocketFile;
 
-type Stream = SequentialStream<Socket>;
 /// What actix-http takes: a stream, its protocol, and the address of the peer.
-type Admitted = (Stream, Protocol, Option<SocketAddr>);
+type Accepted<S> = (SequentialStream<S>, Protocol, Option<SocketAddr>);
 
 /// A server that accepts connections.
 pub struct Listening {
@@ -58,34 +59,43 @@ pub fn start(
     certificates: Option<Arc<Certificates>>,
     descriptors: usize,
 ) -> io::Result<Listening> {
-    let limits = limits(settings, descriptors);
-    let connections = Connections::new(limits, site.get().service.metrics().connections.clone());
+    let limit = connection_limit(settings, descriptors);
+    let metrics = site.get().service.metrics().connections.clone();
+    metrics.limit.set(i64::try_from(limit).unwrap_or(i64::MAX));
     let mut builder = Server::build()
         .workers(settings.workers.get())
-        .max_concurrent_connections(for_each_worker(limits.connections, settings.workers.get()))
+        .max_concurrent_connections(limit.div_ceil(settings.workers.get()))
         .shutdown_timeout(settings.shutdown_timeout.as_secs().max(1))
         // The command line handles signals: Ctrl-C must drain as SIGTERM does.
         .disable_signals();
-    let stops = builder.graceful_shutdown_signal();
-    let shared = Shared {
+    let services = Services {
         site: web::Data::from(site),
-        connections: Arc::new(connections),
-        stops,
-        certificates,
+        open: metrics.open,
+        timeouts: Timeouts {
+            head: settings.head_timeout,
+            idle: settings.idle_timeout,
+        },
+        stops: builder.graceful_shutdown_signal(),
     };
+    let tls = certificates.map(certificates::acceptor).transpose()?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let (tcp, unix, files) = sockets.into_parts();
     let mut endpoints = Vec::new();
     for listener in tcp {
-        let address = listener.local_addr()?;
-        let endpoint = Endpoint::Tcp(shared.scheme(), address);
-        let shared = shared.clone();
-        builder = builder.listen(endpoint.to_string(), listener, move || shared.over_tcp())?;
+        let endpoint = Endpoint::Tcp(scheme, listener.local_addr()?);
+        let services = services.clone();
+        let name = endpoint.to_string();
+        builder = match tls.clone() {
+            Some(tls) => builder.listen(name, listener, move || services.over_tls(tls.clone()))?,
+            None => builder.listen(name, listener, move || services.over_tcp())?,
+        };
         endpoints.push(endpoint);
     }
     for (listener, path) in unix {
         let endpoint = Endpoint::Unix(path);
-        let shared = shared.clone();
-        builder = builder.listen_uds(endpoint.to_string(), listener, move || shared.over_unix())?;
+        let services = services.clone();
+        let name = endpoint.to_string();
+        builder = builder.listen_uds(name, listener, move || services.over_unix())?;
         endpoints.push(endpoint);
     }
     Ok(Listening {
@@ -95,7 +105,8 @@ pub fn start(
     })
 }
 
-fn limits(settings: &config::Server, descriptors: usize) -> Limits {
+/// The maximum number of connections: as configured, or what the limit of open files allows.
+fn connection_limit(settings: &config::Server, descriptors: usize) -> usize {
     // Leave some for connections that are being closed.
     let possible = (descriptors - descriptors / 8).max(1);
     if settings.connections > possible {
@@ -105,43 +116,19 @@ fn limits(settings: &config::Server, descriptors: usize) -> Limits {
             settings.connections
         );
     }
-    Limits {
-        connections: settings.connections.min(possible),
-        for_each_client: settings.connections_for_each_client,
-        bandwidth: settings.bandwidth_for_each_client,
-        head: settings.head_timeout,
-        idle: settings.idle_timeout,
-        write: settings.write_timeout,
-    }
+    settings.connections.min(possible)
 }
 
-/// How many connections a worker accepts. In total this exceeds the limit by 1/8, for those that
-/// are being closed in favour of new ones.
-fn for_each_worker(connections: usize, workers: usize) -> usize {
-    connections
-        .saturating_add(connections / 8)
-        .div_ceil(workers)
-        .max(2)
-}
-
-/// What the services of all sockets on all worker threads share.
+/// Makes the services of all sockets on all worker threads.
 #[derive(Clone)]
-struct Shared {
+struct Services {
     site: web::Data<LiveSite>,
-    connections: Arc<Connections>,
+    open: Gauge,
+    timeouts: Timeouts,
     stops: GracefulShutdownSignal,
-    certificates: Option<Arc<Certificates>>,
 }
 
-impl Shared {
-    fn scheme(&self) -> &'static str {
-        if self.certificates.is_some() {
-            "https"
-        } else {
-            "http"
-        }
-    }
-
+impl Services {
     /// The service for connections of one TCP socket on one worker thread.
     fn over_tcp(
         &self,
@@ -152,13 +139,49 @@ impl Shared {
         Error = DispatchError,
         InitError = (),
     > + use<> {
-        let (connections, certificates) =
-            (Arc::clone(&self.connections), self.certificates.clone());
-        let admitted = move |socket: TcpStream| {
-            let admitted = admit_tcp(socket, &connections, certificates.as_deref());
-            async move { admitted.map_err(DispatchError::from) }
+        let count = self.open.clone();
+        let timeouts = self.timeouts;
+        let accepted = move |socket: TcpStream| {
+            let peer = peer(&socket);
+            let open = OpenConnection::new(count.clone());
+            async move {
+                Ok::<_, DispatchError>((
+                    SequentialStream::new(socket, timeouts, open),
+                    Protocol::Http1,
+                    Some(peer?),
+                ))
+            }
         };
-        fn_service(admitted).and_then(self.http(self.certificates.is_some()))
+        fn_service(accepted).and_then(self.http(false))
+    }
+
+    /// The service for connections of one TCP socket with TLS on one worker thread.
+    fn over_tls(
+        &self,
+        acceptor: TlsAcceptor,
+    ) -> impl ServiceFactory<
+        TcpStream,
+        Config = (),
+        Response = (),
+        Error = DispatchError,
+        InitError = (),
+    > + use<> {
+        let count = self.open.clone();
+        let timeouts = self.timeouts;
+        let accepted = move |socket: TcpStream| {
+            let peer = peer(&socket);
+            let open = OpenConnection::new(count.clone());
+            let handshake = timeout(timeouts.head, acceptor.accept(socket));
+            async move {
+                let socket = handshake.await.map_err(io::Error::from)??;
+                Ok::<_, DispatchError>((
+                    SequentialStream::new(socket, timeouts, open),
+                    Protocol::Http1,
+                    Some(peer?),
+                ))
+            }
+        };
+        fn_service(accepted).and_then(self.http::<TlsStream<TcpStream>>(true))
     }
 
     /// The service for connections of a Unix socket on one worker thread.
@@ -171,24 +194,31 @@ impl Shared {
         Error = DispatchError,
         InitError = (),
     > + use<> {
-        let connections = Arc::clone(&self.connections);
-        let admitted = move |socket: UnixStream| {
-            let admitted = admit(Socket::Unix(socket), None, &connections);
-            async move { admitted.map_err(DispatchError::from) }
+        let count = self.open.clone();
+        let timeouts = self.timeouts;
+        let accepted = move |socket: UnixStream| {
+            let open = OpenConnection::new(count.clone());
+            async move {
+                Ok::<_, DispatchError>((
+                    SequentialStream::new(socket, timeouts, open),
+                    Protocol::Http1,
+                    None,
+                ))
+            }
         };
-        fn_service(admitted).and_then(self.http(false))
+        fn_service(accepted).and_then(self.http(false))
     }
 
-    fn http(
+    fn http<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         &self,
         is_tls: bool,
     ) -> impl ServiceFactory<
-        Admitted,
+        Accepted<S>,
         Config = (),
         Response = (),
         Error = DispatchError,
         InitError = (),
-    > + use<> {
+    > + use<S> {
         let served = async |site: web::Data<LiveSite>, request: HttpRequest, payload| {
             let followed = followed(&request, payload);
             followed(answer(site, request).await)
@@ -202,57 +232,29 @@ impl Shared {
             AppConfig::default()
         });
         let stops = self.stops.clone();
-        HttpService::<Stream, _, _>::build()
+        HttpService::<SequentialStream<S>, _, _>::build()
             .graceful_shutdown_signal(move || {
                 let stops = stops.clone();
                 async move { stops.notified().await }
             })
+            // The stream applies the timeouts.
             .keep_alive(KeepAlive::Os)
             .client_request_timeout(Duration::ZERO)
             .client_disconnect_timeout(Duration::ZERO)
             // A client that has closed its sending side is treated as gone, so that tiles only it
             // waited for need not be rendered.
             .h1_allow_half_closed(false)
-            .on_connect_ext(|stream: &Stream, data| drop(data.insert(stream.exchange())))
+            .on_connect_ext(|stream: &SequentialStream<S>, data| {
+                drop(data.insert(stream.exchange()));
+            })
             .finish(app)
     }
 }
 
-/// Turns a TCP connection into a stream; an error closes it.
-fn admit_tcp(
-    socket: TcpStream,
-    connections: &Arc<Connections>,
-    certificates: Option<&Certificates>,
-) -> io::Result<Admitted> {
-    // A peer without an address is one on a Unix socket.
-    let peer = socket.peer_addr()?;
+/// The address of a TCP peer: one without an address would pass for one on a Unix socket.
+fn peer(socket: &TcpStream) -> io::Result<SocketAddr> {
     // A body is sent in pieces: the last, short one must not wait until the others are acknowledged
     // (Nagle's algorithm).
     socket.set_nodelay(true)?;
-    let socket = match certificates {
-        Some(certificates) => Socket::expecting_tls(socket, certificates.current()),
-        None => Socket::Tcp(socket),
-    };
-    admit(socket, Some(peer), connections)
-}
-
-fn admit(
-    socket: Socket,
-    peer: Option<SocketAddr>,
-    connections: &Arc<Connections>,
-) -> io::Result<Admitted> {
-    let full = || {
-        io::Error::new(
-            ErrorKind::ConnectionRefused,
-            "the limit on connections is reached",
-        )
-    };
-    let admission = connections
-        .admit(peer.map(|peer| peer.ip()))
-        .ok_or_else(full)?;
-    Ok((
-        SequentialStream::new(socket, admission),
-        Protocol::Http1,
-        peer,
-    ))
+    socket.peer_addr()
 }

@@ -138,7 +138,7 @@ pub(super) fn method_not_allowed() -> HttpResponse {
 }
 
 /// A response with that detail.
-pub(super) fn problem(status: StatusCode, detail: &str) -> HttpResponse {
+fn problem(status: StatusCode, detail: &str) -> HttpResponse {
     let title = status.canonical_reason().unwrap_or("Error");
     let body = Problem {
         r#type: "about:blank",

@@ -156,7 +156,7 @@ impl Record {
 }
 
 /// Adds `X-Request-Id`.
-pub(super) fn add_id(id: &RequestId, headers: &mut HeaderMap) {
+fn add_id(id: &RequestId, headers: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::from_maybe_shared(id.bytes()) {
         headers.insert(REQUEST_ID.clone(), id);
     }

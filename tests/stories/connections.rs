@@ -2,17 +2,16 @@
 //! and bytes that are not HTTP.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
 use crate::common::volumes::{self, SLOW_LEVEL};
-use crate::common::wire::{Answer, Connection, stream_from};
+use crate::common::wire::{Answer, Connection};
 use crate::common::{
     ATTEMPTS, MOUNT, PATIENCE, Place, Server, made, metrics, until_in_time, wait_until,
 };
 use ndarray::ArrayD;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A server of a volume whose coarse tiles are slow to render; `server` is added to its section of
 /// the configuration.
@@ -59,10 +58,11 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: voltile.test\r\n\r\n")
 }
 
-/// The number of connections that the server has closed for a reason.
-fn closed(server: &Server, reason: &str) -> u64 {
-    let (_, answer) = answered(server, "/metrics");
-    metrics(&answer)[&format!("voltile_connections_closed_total{{reason=\"{reason}\"}}")]
+/// Waits until the server has closed all connections but the one that asks.
+fn wait_for_closing(server: &Server) {
+    wait_until("the others are closed", || {
+        server.count("voltile_connections") == 1
+    });
 }
 
 /// A connection and the answer to its first request. If the server's timeouts are short, it may
@@ -73,11 +73,6 @@ fn answered(server: &Server, target: &str) -> (Connection, Answer) {
         let answer = connection.try_get(target).ok()?;
         Some((connection, answer))
     })
-}
-
-/// A connection from 127.0.0.`last`.
-fn connect_from(last: u8, to: SocketAddr) -> TcpStream {
-    stream_from(IpAddr::from([127, 0, 0, last]), to)
 }
 
 /// Everything that the server sends until it closes the connection.
@@ -272,7 +267,7 @@ fn a_request_with_a_body_or_an_upgrade_is_answered_once_and_ends_the_connection(
             "HTTP/1.1 400 ",
         ),
         (
-            format!("GET /{} HTTP/1.1\r\n", "a".repeat(80_000)),
+            format!("GET /{} HTTP/1.1\r\n", "a".repeat(140_000)),
             "HTTP/1.1 431 ",
         ),
     ] {
@@ -318,27 +313,12 @@ fn the_head_of_every_request_must_arrive_in_time() {
         }
         is_answered
     });
-    let refused = connection.receive("GET").unwrap();
-    assert!(
-        refused.status == 408 && refused.problem().contains("head_timeout"),
-        "{refused:?}"
-    );
-    assert_eq!(
-        refused.header("content-security-policy"),
-        Some("default-src 'none'; sandbox")
-    );
-    assert!(
-        refused
-            .header("x-request-id")
-            .is_some_and(|id| id.len() >= 16),
-        "{refused:?}"
-    );
+    assert_eq!(connection.receive("GET").unwrap().status, 408);
     assert!(connection.is_closed());
     assert!(
         server.connect().is_closed(),
         "a connection without a request is closed"
     );
-    assert!(closed(&server, "head_timeout") >= 2);
 }
 
 #[test]
@@ -354,7 +334,6 @@ fn an_idle_connection_is_closed_but_not_one_that_waits_for_its_tile() {
     let (mut waiting, answer) = answered(&server, &slow(0));
     assert_eq!(answer.picture().mode, "L");
     assert!(waiting.is_closed());
-    assert!(closed(&server, "idle_timeout") >= 2);
 }
 
 #[test]
@@ -369,9 +348,10 @@ fn a_client_that_does_not_read_its_answers_is_closed() {
             .collect::<String>()
             .as_bytes(),
     );
-    wait_until("the connection is closed", || {
-        closed(&server, "write_timeout") == 1
+    wait_until("it is being answered", || {
+        server.count("voltile_tile_cache_hits_total") > 0
     });
+    wait_for_closing(&server);
     // Buffered answers may or may not arrive.
     let answers = (0..100)
         .take_while(|_| connection.receive("GET").is_ok())
@@ -381,103 +361,41 @@ fn a_client_that_does_not_read_its_answers_is_closed() {
 }
 
 #[test]
-fn more_idle_connections_than_descriptors_do_not_keep_others_from_being_served() {
-    // The clients are this process; the higher limit does not affect other stories.
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    )
-    .unwrap();
-    let place = Place::new();
-    configure(&place, "idle_timeout = \"5m\"\nhead_timeout = \"5m\"");
-    let server = place.start(place.limited("ulimit -n 1024", ["serve"]));
-    let mut kept = server.connect();
-    assert_eq!(kept.get("/healthz").status, 200);
-    let idle: Vec<Connection> = (0..1300)
-        .map(|_| {
-            let mut idle = server.connect();
-            assert_eq!(idle.get("/healthz").status, 200);
-            idle
-        })
-        .collect();
-    for slice in 0..4 {
-        let target = format!("{MOUNT}/slow/raw/xy/{slice}/0_0_0.png");
-        assert_eq!(
-            (server.get(&target).status, kept.get(&target).status),
-            (200, 200)
-        );
-    }
-    let metrics = server.metrics();
-    assert!(
-        (100..512).contains(&metrics["voltile_connections"]),
-        "{}",
-        metrics["voltile_connections"]
-    );
-    assert!(metrics["voltile_connections_closed_total{reason=\"evicted\"}"] > 700);
-    assert_eq!(
-        metrics["voltile_connections_closed_total{reason=\"refused\"}"],
-        0
-    );
-    server.wait_for_log("ulimit");
-    drop(idle);
-}
-
-#[test]
-fn a_client_has_a_limited_number_of_connections() {
+fn connections_beyond_the_limit_wait_until_others_end() {
     let place = Place::new();
     let server = served(
         &place,
-        "connections_for_each_client = 3\nidle_timeout = \"5m\"\nhead_timeout = \"5m\"",
+        "workers = 2\nconnections = 4\nidle_timeout = \"5m\"\nhead_timeout = \"5m\"",
     );
-    let elsewhere = IpAddr::from([127, 0, 0, 2]);
-    let mut other = Connection::open_from(elsewhere, server.address);
-    until_in_time(|attempt| {
-        wait_until("earlier connections are closed", || {
-            metrics(&other.get("/metrics"))["voltile_connections"] == 1
-        });
-        let mut mine: Vec<Connection> = (0..3).map(|_| server.connect()).collect();
-        mine.iter_mut()
-            .for_each(|one| assert_eq!(one.get("/healthz").status, 200));
-        let (fourth, _) = answered(&server, "/healthz");
-        wait_until("an idle connection is closed", || {
-            mine.iter_mut().any(|one| !one.is_silent())
-        });
-        mine.retain_mut(Connection::is_silent);
-        mine.push(fourth);
-        assert_eq!(mine.len(), 3);
-        mine.iter_mut()
-            .for_each(|one| one.send("GET", &slow(attempt), &[]));
-        // All three are busy once their tile is being rendered and two wait for it.
-        let before = 3 * attempt as u64;
-        wait_until("all three are counted", || {
-            let counted = metrics(&other.get("/metrics"));
-            let [renders, waits, hits] = ["renders", "tile_cache_waits", "tile_cache_hits"]
-                .map(|name| counted[&format!("voltile_{name}_total")]);
-            renders + waits + hits == before + 3
-        });
-        let refused = server.connect().try_get("/healthz");
-        if mine.iter_mut().any(|one| !one.is_silent()) {
-            return None;
-        }
-        assert!(refused.is_err(), "{refused:?}");
-        for mut one in mine {
-            assert_eq!(one.receive("GET").unwrap().picture().mode, "L");
-        }
-        Some(())
-    });
-    assert_eq!(
-        other.get("/healthz").status,
-        200,
-        "another client is not affected"
-    );
+    let mut served: Vec<Connection> = (0..4).map(|_| server.connect()).collect();
+    for connection in &mut served {
+        assert_eq!(connection.get("/healthz").status, 200);
+    }
+    let mut waiting: Vec<Connection> = (0..4).map(|_| server.connect()).collect();
+    for connection in &mut waiting {
+        connection.send("GET", "/healthz", &[]);
+    }
+    for (ending, waiting) in served.into_iter().zip(&mut waiting) {
+        let mut ending = ending;
+        let metrics = metrics(&ending.get("/metrics"));
+        assert_eq!(metrics["voltile_connections_limit"], 4);
+        assert!(metrics["voltile_connections"] <= 4);
+        ending.hang_up();
+        assert_eq!(waiting.receive("GET").unwrap().text(), "ok\n");
+    }
 }
 
 #[test]
-fn malformed_requests_are_counted_and_logged_once() {
+fn the_limit_of_open_files_limits_connections() {
+    let place = Place::new();
+    configure(&place, "");
+    let server = place.start(place.limited("ulimit -n 1024", ["serve"]));
+    server.wait_for_log("ulimit");
+    assert!((100..512).contains(&server.count("voltile_connections_limit")));
+}
+
+#[test]
+fn what_is_not_http_is_refused_and_not_logged() {
     let place = Place::new();
     let server = served(&place, "");
     for bytes in [
@@ -485,20 +403,12 @@ fn malformed_requests_are_counted_and_logged_once() {
         b"\0\0\0\0\r\n\r\n",
         b"GET /[]{} HTTP/1.1\r\n\r\n",
     ] {
-        for _ in 0..7 {
-            let mut stream = connect_from(1, server.address);
-            stream.write_all(bytes).unwrap();
-            let answer = rest(&mut stream);
-            assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-            assert!(answer.contains("https://") || bytes[0] != 22, "{answer}");
-        }
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(bytes).unwrap();
+        let answer = rest(&mut stream);
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     }
-    assert_eq!(closed(&server, "malformed"), 21);
-    server.wait_for_log("127.0.0.1");
-    let problems = server.problems();
-    assert!(
-        problems.len() == 1 && problems[0].contains("127.0.0.1"),
-        "{problems:?}"
-    );
     assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.problems(), Vec::<String>::new());
 }

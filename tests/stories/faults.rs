@@ -191,12 +191,7 @@ fn five_thousand_idle_connections_are_kept_and_harm_nobody() {
     )
     .unwrap();
     let place = place();
-    let limits = [
-        "--set",
-        "server.connections=6000",
-        "--set",
-        "server.connections_for_each_client=6000",
-    ];
+    let limits = ["--set", "server.connections=6000"];
     let server = place.serve(["planes.h5"].iter().chain(&PLAIN).chain(&limits));
     let before = server.peak_memory();
     let mut idle: Vec<Connection> = Vec::new();

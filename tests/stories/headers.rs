@@ -1,7 +1,5 @@
 //! Security headers and `Vary`, on every kind of answer.
 
-use std::collections::BTreeSet;
-
 use crate::common::wire::Answer;
 use crate::common::{Place, Server, fixture};
 
@@ -141,39 +139,4 @@ fn vary_lists_the_headers_that_an_answer_depends_on() {
         None,
         "all origins get the same answer"
     );
-}
-
-#[test]
-fn answers_to_what_is_no_request_have_the_same_headers_and_an_id() {
-    let place = Place::new();
-    let server = served(&place, "");
-    let many: String = (0..200).map(|number| format!("a{number}: b\r\n")).collect();
-    let mut ids = BTreeSet::new();
-    for (status, sent) in [
-        (400, "GET /[]{} HTTP/1.1\r\n\r\n".to_owned()),
-        (400, "\u{16}\u{3}\u{1}\u{2}".to_owned()),
-        (431, format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n")),
-    ] {
-        let mut connection = server.connect();
-        connection.write(sent.as_bytes());
-        let answer = connection.receive("GET").unwrap();
-        assert_eq!(answer.status, status, "{answer:?}");
-        assert_eq!(
-            answer.header("x-content-type-options"),
-            Some("nosniff"),
-            "{status}"
-        );
-        assert_eq!(
-            answer.header("content-security-policy"),
-            Some("default-src 'none'; sandbox"),
-            "{status}"
-        );
-        assert_eq!(answer.header("cache-control"), Some("no-store"), "{status}");
-        assert!(answer.problem().len() > 10, "{answer:?}");
-        let id = answer.header("x-request-id").unwrap().to_owned();
-        assert!(
-            id.len() >= 16 && ids.insert(id),
-            "each has one of its own: {ids:?}"
-        );
-    }
 }

@@ -1,7 +1,6 @@
 //! Where the server listens: several addresses, Unix sockets, sockets passed by the service
-//! manager; and how: over TLS, and within a bandwidth.
+//! manager; and how: over TLS.
 
-mod bandwidth;
 mod passed;
 mod tls;
 mod unix;
@@ -80,6 +79,20 @@ fn every_address_is_served_and_printed_in_order() {
             server.printed()
         );
     }
+}
+
+#[test]
+fn connections_and_the_process_are_measured() {
+    let place = place("bind = \"127.0.0.1:0\"\nconnections = 300");
+    let server = place.start(place.voltile(["serve"]));
+    let measured = server.metrics();
+    assert_eq!(measured["voltile_connections_limit"], 300);
+    let open = measured["process_open_fds"];
+    assert!(open > 3 && open < measured["process_max_fds"], "{open}");
+    assert!(measured["process_resident_memory_bytes"] > 1 << 20);
+    let connections: Vec<_> = (0..10).map(|_| server.connect()).collect();
+    assert!(server.count("process_open_fds") >= open + connections.len() as u64);
+    assert!(server.count("voltile_connections") > connections.len() as u64);
 }
 
 #[test]

@@ -1,26 +1,29 @@
 //! The certificate and key for TLS, which can be replaced while the server runs.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use blake3::Hash;
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{Error, InconsistentKeys, ServerConfig};
 
 use crate::config::{Fault, Tls};
 
 /// The certificate and key in force. Connections keep those that they began with.
 #[derive(Debug)]
-pub struct Certificates(RwLock<Pair>);
+pub struct Certificates(RwLock<CertifiedFiles>);
 
-/// A certificate and its key.
+/// A certificate with its key.
 #[derive(Debug)]
-struct Pair {
-    config: Arc<ServerConfig>,
+struct CertifiedFiles {
+    certified: Arc<CertifiedKey>,
     /// Identifies the contents of both files.
     digest: Hash,
 }
@@ -28,49 +31,62 @@ struct Pair {
 impl Certificates {
     /// Reads the files. The faults have the paths of the keys in the configuration.
     pub fn read(files: &Tls) -> Result<Self, Vec<Fault>> {
-        Contents::read(files).and_then(|contents| contents.certificates(files))
+        TlsContents::read(files)?.certificates(files)
     }
 
     /// Reads the files again; `None` if they hold what is in force.
     pub fn renewed(&self, files: &Tls) -> Result<Option<Self>, Vec<Fault>> {
-        let contents = Contents::read(files)?;
-        let is_known =
-            contents.digest() == self.0.read().unwrap_or_else(PoisonError::into_inner).digest;
-        if is_known {
-            Ok(None)
-        } else {
-            contents.certificates(files).map(Some)
+        let contents = TlsContents::read(files)?;
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).digest;
+        if contents.digest() == known {
+            return Ok(None);
         }
+        contents.certificates(files).map(Some)
     }
 
     /// Puts others in force for connections that begin from now on.
     pub fn replace(&self, others: Self) {
-        let pair = others
+        let files = others
             .0
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = pair;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = files;
     }
 
-    pub(super) fn current(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).config)
+    fn current(&self) -> Arc<CertifiedKey> {
+        let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&files.certified)
     }
 }
 
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+}
+
+/// Speaks TLS: each handshake uses the certificate that is in force then.
+pub(super) fn acceptor(certificates: Arc<Certificates>) -> io::Result<TlsAcceptor> {
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_cert_resolver(certificates);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
 /// What is in the files of a certificate and its key.
-struct Contents {
+struct TlsContents {
     certificate: Vec<u8>,
     key: Vec<u8>,
 }
 
-impl Contents {
+impl TlsContents {
     fn read(files: &Tls) -> Result<Self, Vec<Fault>> {
-        let read = |name, path: &Path| {
-            fs::read(path).map_err(|error| fault(name, path, &format!("cannot be read: {error}")))
-        };
         let (certificate, key) = both(
-            read("certificate", &files.certificate),
-            read("key", &files.key),
+            contents("certificate", &files.certificate),
+            contents("key", &files.key),
         )?;
         Ok(Self { certificate, key })
     }
@@ -81,28 +97,20 @@ impl Contents {
     }
 
     fn certificates(&self, files: &Tls) -> Result<Certificates, Vec<Fault>> {
-        let config = self.config(files)?;
-        Ok(Certificates(RwLock::new(Pair {
-            config,
-            digest: self.digest(),
-        })))
-    }
-
-    fn config(&self, files: &Tls) -> Result<Arc<ServerConfig>, Vec<Fault>> {
-        let provider = Arc::new(ring::default_provider());
         let chain = chain(&self.certificate)
             .map_err(|problem| fault("certificate", &files.certificate, &problem));
         let key = key(&self.key).map_err(|problem| fault("key", &files.key, &problem));
         let (chain, key) = both(chain, key)?;
-        let certified = certified(chain, key, &provider, files).map_err(|fault| vec![fault])?;
-        let config = config(certified, provider).map_err(|error| {
-            vec![Fault {
-                key: "server.tls".to_owned(),
-                problem: error.to_string(),
-            }]
-        })?;
-        Ok(Arc::new(config))
+        let certified = certified(chain, &key, files).map_err(|fault| vec![fault])?;
+        Ok(Certificates(RwLock::new(CertifiedFiles {
+            certified: Arc::new(certified),
+            digest: self.digest(),
+        })))
     }
+}
+
+fn contents(name: &str, path: &Path) -> Result<Vec<u8>, Fault> {
+    fs::read(path).map_err(|error| fault(name, path, &format!("cannot be read: {error}")))
 }
 
 /// Both results, or all faults.
@@ -111,15 +119,6 @@ fn both<A, B>(one: Result<A, Fault>, other: Result<B, Fault>) -> Result<(A, B), 
         (Ok(one), Ok(other)) => Ok((one, other)),
         (one, other) => Err(one.err().into_iter().chain(other.err()).collect()),
     }
-}
-
-fn config(certified: CertifiedKey, provider: Arc<CryptoProvider>) -> Result<ServerConfig, Error> {
-    let builder =
-        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let resolver = Arc::new(SingleCertAndKey::from(certified));
-    let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
 }
 
 fn fault(name: &str, path: &Path, problem: &str) -> Fault {
@@ -160,19 +159,15 @@ fn not_pem(error: &pem::Error) -> String {
 
 fn certified(
     chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    provider: &CryptoProvider,
+    key: &PrivateKeyDer<'static>,
     files: &Tls,
 ) -> Result<CertifiedKey, Fault> {
     let of_key = |problem: &str| fault("key", &files.key, problem);
-    let key = provider
-        .key_provider
-        .load_private_key(key)
-        .map_err(|error| {
-            of_key(&format!(
-                "cannot be used: {error}; expected an RSA, ECDSA (P-256, P-384) or Ed25519 key"
-            ))
-        })?;
+    let key = ring::sign::any_supported_type(key).map_err(|error| {
+        of_key(&format!(
+            "cannot be used: {error}; expected an RSA, ECDSA (P-256, P-384) or Ed25519 key"
+        ))
+    })?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
         Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),

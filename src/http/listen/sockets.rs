@@ -5,8 +5,9 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::sockopt::{set_socket_keepalive, set_socket_send_buffer_size, set_tcp_keepidle};
 
 use super::unix::{self, BACKLOG, SocketFile};
 use crate::config::{BindAddress, Server};
@@ -15,6 +16,8 @@ use crate::http::systemd::Passed;
 /// The most bytes of answers on a connection that the system holds; it doubles this for its own
 /// bookkeeping.
 const SENDING: usize = 256 << 10;
+/// For how long a connection is silent before the system asks whether its client is still there.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +132,11 @@ impl Sockets {
             sockets.listen_at(path, settings.unix_socket_mode)?;
         }
         sockets.unix.extend(passed_unix);
-        sockets.tcp.iter().for_each(limit_buffers);
+        for listener in &sockets.tcp {
+            if let Err(error) = set_options(listener, settings.write_timeout) {
+                tracing::warn!("a limit on connections cannot be set: {error}");
+            }
+        }
         if sockets.tcp.is_empty() && sockets.unix.is_empty() {
             return Err(ListenError::Nowhere);
         }
@@ -210,31 +217,37 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Limits the memory that the system takes for answers that clients do not read: otherwise several
-/// MiB for each connection. Accepted connections inherit the limits. Unix sockets hold no more than
-/// `net.core.wmem_default` (208 KiB) by themselves.
-fn limit_buffers(listener: &TcpListener) {
-    let mut are_set = set_socket_send_buffer_size(listener, SENDING).is_ok();
+/// Sets what accepted connections inherit: limits of the memory that the system takes for answers
+/// that clients do not read, otherwise several MiB for each connection; and an end to connections
+/// whose clients read nothing for `write_timeout`, or are gone. A Unix socket holds no more than
+/// `net.core.wmem_default` (208 KiB) by itself.
+fn set_options(listener: &TcpListener, write_timeout: Duration) -> io::Result<()> {
+    set_socket_send_buffer_size(listener, SENDING)?;
+    set_socket_keepalive(listener, true)?;
+    set_tcp_keepidle(listener, SILENCE)?;
     #[cfg(target_os = "linux")]
+    {
+        let milliseconds = u32::try_from(write_timeout.as_millis()).unwrap_or(u32::MAX);
+        rustix::net::sockopt::set_tcp_user_timeout(listener, milliseconds)?;
+        limit_unsent(listener)?;
+    }
+    Ok(())
+}
+
+/// Limits what the system holds of answers that are not on their way yet.
+#[cfg(target_os = "linux")]
+fn limit_unsent(listener: &TcpListener) -> io::Result<()> {
+    let unsent: libc::c_int = 64 << 10;
+    let value = (&raw const unsent).cast();
+    let length = size_of_val(&unsent) as libc::socklen_t;
+    let socket = std::os::fd::AsRawFd::as_raw_fd(listener);
+    let option = libc::TCP_NOTSENT_LOWAT;
     #[allow(unsafe_code, reason = "a call into the C library")]
     // SAFETY: it reads one number, of the length that it is given.
-    unsafe {
-        // Of those, what is not on its way yet.
-        let unsent: libc::c_int = 64 << 10;
-        let value = (&raw const unsent).cast();
-        let length = size_of_val(&unsent) as libc::socklen_t;
-        let socket = std::os::fd::AsRawFd::as_raw_fd(listener);
-        let set = libc::setsockopt(
-            socket,
-            libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            value,
-            length,
-        );
-        are_set &= set == 0;
-    }
-    if !are_set {
-        let error = io::Error::last_os_error();
-        tracing::warn!("the system's buffers for connections cannot be limited: {error}");
+    let set = unsafe { libc::setsockopt(socket, libc::IPPROTO_TCP, option, value, length) };
+    if set == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }

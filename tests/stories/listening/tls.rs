@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -45,7 +46,10 @@ fn certify(place: &Place) -> ClientConfig {
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    client.with_no_client_auth()
+    let mut client = client.with_no_client_auth();
+    // A session that is resumed shows no certificate.
+    client.resumption = Resumption::disabled();
+    client
 }
 
 fn serve(place: &Place) -> Server {
@@ -72,9 +76,8 @@ fn inside(place: &Place) -> Connection<UnixStream> {
     connect(&place.path("http.sock"))
 }
 
-fn closed(place: &Place, reason: &str) -> u64 {
-    let measured = metrics(&inside(place).try_get("/metrics").unwrap());
-    measured[&format!("voltile_connections_closed_total{{reason=\"{reason}\"}}")]
+fn count(place: &Place, name: &str) -> u64 {
+    metrics(&inside(place).try_get("/metrics").unwrap())[name]
 }
 
 #[test]
@@ -126,18 +129,14 @@ fn tiles_and_documents_are_served_over_tls() {
 }
 
 #[test]
-fn plain_http_is_told_to_use_https_and_garbage_is_refused() {
+fn plain_http_and_garbage_are_refused() {
     let (place, client) = certified("");
     let server = serve(&place);
     let mut http = plain(&server);
     http.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
         .unwrap();
     let answer = rest(&mut http);
-    assert!(
-        answer.starts_with("HTTP/1.1 400 ") && answer.contains("https://"),
-        "{answer}"
-    );
-    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+    assert!(!answer.contains("HTTP"), "{answer}");
     let mut random = fastrand::Rng::with_seed(1);
     for length in [1, 5, 6, 100, 20_000] {
         let bytes: Vec<u8> = [22, 3, 1]
@@ -161,15 +160,11 @@ fn plain_http_is_told_to_use_https_and_garbage_is_refused() {
         .write_all(b"\x17\x03\x03\0\x20................................")
         .unwrap();
     assert!(broken.try_get(TILE).is_err());
-    wait_until("the failures are counted", || {
-        closed(&place, "handshake") >= 3
-    });
-    assert_eq!(closed(&place, "malformed"), 1);
     assert_eq!(
         over_tls(&client, &server).try_get(TILE).unwrap().status,
         200
     );
-    server.wait_for_log("refused");
+    assert_eq!(server.problems(), Vec::<String>::new());
 }
 
 #[test]
@@ -185,32 +180,6 @@ fn clients_that_do_not_finish_a_handshake_are_timed_out() {
         stream.write_all(sent).unwrap();
         rest(&mut stream);
     }
-    wait_until("all are counted", || closed(&place, "head_timeout") >= 3);
-}
-
-#[test]
-fn unfinished_handshakes_make_room_for_others() {
-    let (place, client) = certified(&format!("{PATIENT}connections_for_each_client = 8"));
-    let server = serve(&place);
-    let mut hello = Vec::new();
-    session(&client).write_tls(&mut hello).unwrap();
-    let mut unfinished: Vec<TcpStream> = (0..8).map(|_| plain(&server)).collect();
-    unfinished
-        .iter_mut()
-        .step_by(2)
-        .for_each(|stream| stream.write_all(&hello).unwrap());
-    wait_until("all are admitted", || {
-        metrics(&inside(&place).try_get("/metrics").unwrap())["voltile_connections"] >= 9
-    });
-    let mut served: Vec<_> = (0..8).map(|_| over_tls(&client, &server)).collect();
-    for connection in &mut served {
-        assert_eq!(connection.try_get(TILE).unwrap().status, 200);
-    }
-    unfinished.iter_mut().for_each(|stream| drop(rest(stream)));
-    assert_eq!(
-        (closed(&place, "evicted"), closed(&place, "refused")),
-        (8, 0)
-    );
 }
 
 #[test]
@@ -225,8 +194,11 @@ fn a_client_that_does_not_read_its_answers_over_tls_is_closed() {
             .repeat(100)
             .as_bytes(),
     );
+    wait_until("it is being answered", || {
+        count(&place, "voltile_tile_cache_hits_total") > 0
+    });
     wait_until("the connection is closed", || {
-        closed(&place, "write_timeout") == 1
+        count(&place, "voltile_connections") == 1
     });
     let answers = (0..100)
         .take_while(|_| connection.receive("GET").is_ok())
@@ -372,8 +344,8 @@ fn thousands_of_idle_connections_take_little_memory_and_do_not_delay_others() {
     )
     .unwrap();
     // Half of the server's descriptors are for files.
-    let count = limit.maximum.unwrap_or(u64::MAX).min(4 * MOST) / 4;
-    let most = "connections = 6000\nconnections_for_each_client = 6000\n";
+    let number = limit.maximum.unwrap_or(u64::MAX).min(4 * MOST) / 4;
+    let most = "connections = 6000\n";
     let (place, client) = certified(&format!("{PATIENT}{most}"));
     let server = serve(&place);
     assert_eq!(
@@ -381,8 +353,10 @@ fn thousands_of_idle_connections_take_little_memory_and_do_not_delay_others() {
         200
     );
     let before = server.peak_memory();
-    let mut with_tls: Vec<_> = (0..count / 2).map(|_| over_tls(&client, &server)).collect();
-    let mut without: Vec<_> = (0..count / 2).map(|_| inside(&place)).collect();
+    let mut with_tls: Vec<_> = (0..number / 2)
+        .map(|_| over_tls(&client, &server))
+        .collect();
+    let mut without: Vec<_> = (0..number / 2).map(|_| inside(&place)).collect();
     // Half have been served and half have not begun.
     with_tls
         .iter_mut()
@@ -393,16 +367,12 @@ fn thousands_of_idle_connections_take_little_memory_and_do_not_delay_others() {
         .step_by(2)
         .for_each(|one| assert_eq!(one.try_get("/healthz").unwrap().status, 200));
     wait_until("all are admitted", || {
-        metrics(&inside(&place).try_get("/metrics").unwrap())["voltile_connections"] > count
+        count(&place, "voltile_connections") > number
     });
     assert_eq!(
         over_tls(&client, &server).try_get(TILE).unwrap().status,
         200
     );
-    assert_eq!(
-        (closed(&place, "evicted"), closed(&place, "refused")),
-        (0, 0)
-    );
-    let each = (server.peak_memory() - before) / count;
+    let each = (server.peak_memory() - before) / number;
     assert!(each < 64 << 10, "each connection takes {each} bytes");
 }
