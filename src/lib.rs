@@ -58,7 +58,6 @@
 //!   next generation.
 //! - *trial*: opening a file in a child process first. *Tier*: a store of encoded tiles outside of
 //!   memory: the *disk cache*, a directory; or a cache that several servers share.
-//! - *lease*: held by the one process that counts what is in a cache directory, and evicts from it.
 //! - *neighbours*: the slices next to one that was asked for, rendered ahead (prefetched).
 //!
 //! # One request

@@ -19,7 +19,6 @@ mod blocks;
 mod bucket;
 mod cloud;
 mod connections;
-pub(crate) mod dir;
 mod error;
 mod folder;
 mod host;
@@ -36,6 +35,7 @@ mod threads;
 mod transport;
 mod version;
 mod web;
+pub(crate) mod whole_file;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -276,5 +276,25 @@ impl Store {
             version: object.version().clone(),
             bytes,
         })
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// A folder in memory, and its bucket.
+    pub(crate) fn folder_in_memory() -> (Folder, bucket::Client) {
+        let address = Address::parsed("s3://lab/tiles").unwrap().unwrap();
+        let made = |_: &Address| {
+            let client: bucket::Client = Arc::new(object_store::memory::InMemory::new());
+            let credentials = None;
+            Ok(bucket::Made {
+                client,
+                credentials,
+            })
+        };
+        let bucket = Arc::new(bucket::Bucket::open(&address, made).unwrap());
+        let shared = Arc::clone(&Self::new(None, StoreMetrics::default(), None).0.shared);
+        let client = bucket.client();
+        (Folder::new(&address, shared, bucket).unwrap(), client)
     }
 }

@@ -10,15 +10,8 @@
 //!
 //! # Other writers
 //!
-//! Anyone with write access to the directory controls what is served from it: checksums detect
-//! damage, not forgery, and files of other users are accepted, because servers of several users may
-//! share a directory. But they can neither redirect a server out of the directory nor block it:
-//! below its top no symbolic link is followed, only regular files are opened, at most the length of
-//! the largest tile is read, and files are replaced by rename and never written in place, so that a
-//! hard link into the directory is safe too.
-//!
-//! The same holds for Redis and object storage: whoever can write to them controls what is served
-//! from them.
+//! Checksums detect damage, not forgery: anyone who can write to a tier controls what is served
+//! from it. So a cache directory must belong to the user who runs the program.
 //!
 //! # Why files instead of a cache or database crate
 //!
@@ -38,11 +31,11 @@ mod entry;
 mod error;
 mod error_log;
 mod eviction;
-mod folders;
+mod folder;
+mod marker;
 mod measured;
 mod objects;
 mod redis;
-mod root;
 #[cfg(test)]
 mod tests;
 mod tiers;

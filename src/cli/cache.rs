@@ -157,26 +157,21 @@ fn table(cache: &Cache, contents: &[Contents], all: &Contents) -> String {
         .max()
         .unwrap_or_default()
         .max(5);
-    let other = |count: u64, what: &str| {
-        if count > 0 {
-            format!("  and {count} {what}")
-        } else {
-            String::new()
-        }
-    };
     for Contents {
         token,
         tiles,
         bytes,
         corrupt,
         unfinished,
-        foreign,
         ..
     } in contents.iter().chain([all])
     {
         let (token, bytes) = (output::escaped(token), ByteSize(*bytes).to_string());
         let corrupt = corrupt.map_or_else(String::new, |corrupt| format!("  {corrupt:>8} damaged"));
-        let rest = other(*unfinished, "unfinished") + &other(*foreign, "that are not voltile's");
+        let rest = match unfinished {
+            0 => String::new(),
+            count => format!("  and {count} unfinished"),
+        };
         text.push_str(&format!(
             "  {token:<width$}  {tiles:>10} tiles  {bytes:>10}{corrupt}{rest}\n"
         ));
@@ -207,26 +202,17 @@ fn clear(cache: &Cache, token: Option<&str>) -> Result<(), Failure> {
             "{path} has no tiles of a token {token:?}; it has tiles of: {known}"
         )));
     }
-    let line = |Contents {
-                    token,
-                    tiles,
-                    bytes,
-                    foreign,
-                    ..
-                }: &Contents| {
-        let (token, size) = (output::escaped(token), ByteSize(*bytes));
-        let what = if *tiles == 1 { "tile" } else { "tiles" };
-        let left = match foreign {
-            0 => String::new(),
-            1 => "; 1 file that is not voltile's is left".to_owned(),
-            count => format!("; {count} files that are not voltile's are left"),
-        };
-        format!("removed {tiles} {what} of {token}, {size}{left}\n")
-    };
-    let text: String = removed.iter().map(line).collect();
-    output::print(&if text.is_empty() {
-        format!("{path} has no tiles\n")
-    } else {
-        text
-    })
+    let mut text = String::new();
+    for each in &removed {
+        let (token, size) = (output::escaped(&each.token), ByteSize(each.bytes));
+        let what = if each.tiles == 1 { "tile" } else { "tiles" };
+        text.push_str(&format!(
+            "removed {} {what} of {token}, {size}\n",
+            each.tiles
+        ));
+    }
+    if text.is_empty() {
+        text = format!("{path} has no tiles\n");
+    }
+    output::print(&text)
 }

@@ -118,8 +118,7 @@ pub(super) fn open(
     }
 }
 
-/// The fault of a cache directory with foreign content or of another format, or that is not a
-/// directory.
+/// The fault of a cache directory that must not be used: with foreign content, for example.
 fn misnamed(directory: &Path) -> Option<Fault> {
     let error = Directory::open_existing(directory)
         .err()

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::folders::Folders;
 use super::log::Log;
 use super::sources::search;
+use super::tiers::cache_directory;
 use crate::base::name::Name;
 use crate::catalog::{Catalog, Closed};
 use crate::config::{self, Layers, Settings};
@@ -30,8 +31,6 @@ const MAX_NAMES: usize = 20;
 /// What reloading takes.
 pub(super) struct Reloader {
     pub log: Log,
-    /// The cache directory, if there is one.
-    pub directory: Option<Directory>,
     pub layers: Layers,
     pub folders: Folders,
     pub service: Arc<TileService>,
@@ -98,7 +97,11 @@ impl Reloader {
             return self.reload(false);
         }
         systemd::reloading();
-        self.directory.iter().for_each(Directory::reopen);
+        if let Some(path) = cache_directory(&self.started)
+            && let Err(error) = Directory::make(path)
+        {
+            tracing::error!("cache.directory: {error}");
+        }
         let next = self.reload(true);
         systemd::ready(&status(&self.service.catalog()));
         next

@@ -123,7 +123,7 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
     pool.replace_stuck()?;
-    let (tiers, directory) = tiers::open(&settings, &metrics, catalog.store())?;
+    let tiers = tiers::open(&settings, &metrics, catalog.store())?;
     let store = catalog.store().clone();
     let views = if settings.server.adjust {
         settings.cache.tiles / VIEWS
@@ -143,7 +143,6 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     let started = settings.clone();
     let reloader = Reloader {
         log: log.clone(),
-        directory,
         layers,
         folders,
         service: Arc::clone(&service),

@@ -1,6 +1,7 @@
 //! Opens the tiers that the settings name, and what keeps stored chunks of objects
 //! (`cache.blocks`).
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,50 +14,42 @@ use crate::metrics::Metrics;
 use crate::store::{ChunkCache, Store};
 use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, Tiers, TileTier};
 
-/// Opens the tiers that are configured, and the cache directory, which keeps stored chunks too.
+/// Opens the tiers that are configured. A server runs without a directory that cannot be used now.
 pub(super) fn open(
     settings: &Settings,
     metrics: &Metrics,
     store: &Store,
-) -> Result<(Option<Tiers>, Option<Directory>), Failure> {
-    let directory = cache_directory(settings, metrics)?;
+) -> Result<Option<Tiers>, Failure> {
+    let cache = &settings.cache;
     let mut tiers = Vec::new();
-    if let Some(directory) = &directory {
-        if settings.cache.blocks > 0 {
-            let blocks = directory
-                .blocks()
-                .kept_to(settings.cache.blocks as u64, metrics)?;
+    if let Some(path) = cache_directory(settings) {
+        match Directory::make(path) {
+            Err(error) if error.is_misnamed() => {
+                return Err(Failure::Usage(format!("cache.directory: {error}")));
+            }
+            Err(error) => {
+                metrics.tier.errors.inc();
+                tracing::error!("cache.directory: {error}");
+            }
+            Ok(()) => {}
+        }
+        if cache.blocks > 0 {
+            let blocks = Directory::blocks(path).kept_to(cache.blocks as u64, metrics)?;
             store.keep_chunks_in(Arc::new(blocks));
         }
-        if settings.cache.disk > 0 {
-            tiers.push(directory_tier(
-                directory.tiles(),
-                settings.cache.disk,
-                metrics,
-            )?);
+        if cache.disk > 0 {
+            tiers.push(directory_tier(Directory::tiles(path), cache.disk, metrics)?);
         }
     }
     tiers.extend(shared_tiers(settings, metrics, store)?);
-    Ok((Tiers::new(tiers), directory))
+    Ok(Tiers::new(tiers))
 }
 
-/// The cache directory, if it is needed. A server runs without a directory that cannot be used now.
-fn cache_directory(settings: &Settings, metrics: &Metrics) -> Result<Option<Directory>, Failure> {
+/// The cache directory, if anything is kept in it.
+pub(super) fn cache_directory(settings: &Settings) -> Option<&Path> {
     let cache = &settings.cache;
-    let needed = cache
-        .directory
-        .as_ref()
-        .filter(|_| cache.disk > 0 || cache.blocks > 0);
-    needed.map_or(Ok(None), |path| match Directory::open(path) {
-        Err(error) if error.is_misnamed() => {
-            Err(Failure::Usage(format!("cache.directory: {error}")))
-        }
-        Err(error) => {
-            metrics.tier.errors.inc();
-            Ok(Some(Directory::unavailable(path, &error)))
-        }
-        Ok(directory) => Ok(Some(directory)),
-    })
+    let path = cache.directory.as_deref();
+    path.filter(|_| cache.disk > 0 || cache.blocks > 0)
 }
 
 /// The failure of a command that does nothing without the directory.

@@ -2,12 +2,11 @@
 //! request.
 //!
 //! One file for each address: a line of JSON, the pages that it lists one after another, and before
-//! both a digest of all that follows. A file that is damaged, or of another version of the object,
-//! is not used; the next one replaces it. As others may write there, so is anything that is no
-//! regular file, or too long.
+//! both a digest of all that follows. A file that is damaged, too long, or of another version of
+//! the object is not used; the next one replaces it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -15,8 +14,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::{Blocks, MAX_BYTES, PAGE, Saved};
-use super::dir::{Dir, Entry};
 use super::version::Version;
+use super::whole_file;
 
 const DIGEST: usize = blake3::OUT_LEN;
 /// The folder of these files within the cache directory.
@@ -37,18 +36,15 @@ struct Head {
     notes: BTreeMap<String, String>,
 }
 
-fn name(address: &str) -> String {
-    blake3::hash(address.as_bytes()).to_hex().to_string()
-}
-
 fn path(cache: &Path, address: &str) -> PathBuf {
-    cache.join(FOLDER).join(name(address))
+    let name = blake3::hash(address.as_bytes()).to_hex();
+    cache.join(FOLDER).join(name.as_str())
 }
 
 /// Adds the pages and notes that were kept of this version of an object.
 pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Blocks) {
     let path = path(cache, address);
-    let kept = match read(cache, address) {
+    let kept = match read(&path) {
         Ok(kept) => kept,
         Err(error) if error.kind() == ErrorKind::NotFound => return,
         Err(error) => return tracing::warn!("{} cannot be read: {error}", path.display()),
@@ -68,23 +64,15 @@ pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Bloc
     }
 }
 
-fn read(cache: &Path, address: &str) -> io::Result<Bytes> {
-    let folder = Dir::open(cache)?
-        .child(OsStr::new(FOLDER))?
-        .ok_or(ErrorKind::NotFound)?;
-    match folder
-        .entry(OsStr::new(&name(address)))?
-        .ok_or(ErrorKind::NotFound)?
-    {
-        Entry::File(file, length) if length <= LONGEST => {
-            let mut bytes = Vec::with_capacity(length as usize);
-            file.take(length).read_to_end(&mut bytes)?;
-            Ok(bytes.into())
-        }
-        _ => Err(io::Error::other(
-            "it is no file that voltile wrote, and is replaced",
-        )),
+fn read(path: &Path) -> io::Result<Bytes> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    if length > LONGEST {
+        return Err(io::Error::other("it is too long, and is replaced"));
     }
+    let mut bytes = Vec::with_capacity(length as usize);
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes.into())
 }
 
 /// The head of a file, and its pages by their positions in the object.
@@ -133,7 +121,7 @@ pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes
 }
 
 fn written(cache: &Path, head: &Head, pages: &[(u64, Bytes)]) -> io::Result<()> {
-    let name = name(&head.address);
+    let path = path(cache, &head.address);
     let mut head = serde_json::to_vec(head)?;
     head.push(b'\n');
     let mut parts: Vec<&[u8]> = vec![&head];
@@ -144,10 +132,8 @@ fn written(cache: &Path, head: &Head, pages: &[(u64, Bytes)]) -> io::Result<()> 
     }
     let digest = digest.finalize();
     parts.insert(0, digest.as_bytes());
-    std::fs::create_dir_all(cache)?;
-    Dir::open(cache)?
-        .child_or_new(OsStr::new(FOLDER))?
-        .write(OsStr::new(&name), &parts)
+    fs::create_dir_all(cache.join(FOLDER))?;
+    whole_file::write(&path, &parts)
 }
 
 #[cfg(test)]
@@ -170,7 +156,7 @@ mod tests {
             &version,
             (pages.to_vec(), notes.clone()),
         );
-        let mut kept = std::fs::read(&path).unwrap();
+        let mut kept = fs::read(&path).unwrap();
         let (head, found) = parsed(&Bytes::from(kept.clone())).unwrap();
         let starts = [0, 2 * PAGE].into_iter().zip(pages.map(|(_, page)| page));
         assert!(

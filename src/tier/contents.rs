@@ -1,16 +1,15 @@
 //! Lists and clears a cache directory by token, while other processes may be using it.
 
-use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use super::directory::read;
 use super::eviction::on_disk;
-use super::folders::{self, Folder, Found};
+use super::folder::{FolderFile, TokenFolder, unless_missing};
 use super::{Directory, TierError};
 use crate::base::name::Name;
-use crate::store::dir::Dir;
 
 /// The contents of a cache directory for one token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -25,8 +24,6 @@ pub struct Contents {
     pub corrupt: Option<usize>,
     /// The number of temporary files: being written, or left behind by killed processes.
     pub unfinished: u64,
-    /// The number of entries that voltile did not write, or that cannot be tiles.
-    pub foreign: u64,
     /// The files of damaged tiles.
     #[serde(skip)]
     pub damaged: Vec<PathBuf>,
@@ -35,99 +32,71 @@ pub struct Contents {
 impl Directory {
     /// The contents by token; with `verify`, every tile is read and its checksum compared.
     pub fn contents(&self, verify: bool) -> Result<Vec<Contents>, TierError> {
-        let (root, folders) = self.folders()?;
-        folders
-            .iter()
-            .map(|folder| self.contents_of(&root, folder, verify))
-            .collect()
-    }
-
-    /// Removes the tiles of one token, or of all; returns what was removed. Foreign files stay.
-    pub fn clear(&self, token: Option<&Name>) -> Result<Vec<Contents>, TierError> {
-        let (root, mut folders) = self.folders()?;
-        let only = token.map(|token| Folder::new(token, self.kind));
-        folders.retain(|folder| only.as_ref().is_none_or(|only| only.is_at(folder)));
-        folders
-            .iter()
-            .map(|folder| self.cleared(&root, folder))
-            .collect()
-    }
-
-    fn folders(&self) -> Result<(Dir, Vec<Folder>), TierError> {
-        let root = self.root.open()?;
-        let folders = folders::all(&root, self.kind)
-            .map_err(|error| TierError::system(self.root.path(), "listed", &error))?;
-        Ok((root, folders))
-    }
-
-    fn contents_of(
-        &self,
-        root: &Dir,
-        folder: &Folder,
-        verify: bool,
-    ) -> Result<Contents, TierError> {
-        let mut contents = Contents {
-            token: folder.token.clone(),
-            ..Contents::default()
-        };
-        folder.visit(root, self.root.path(), |found| {
-            let (fan, found) = found?;
-            if let (true, Found::Tile(tile)) = (verify, &found) {
-                let path = folder.path_of_tile(self.root.path(), &tile.key);
-                let entry = fan.entry(OsStr::new(&folder.file_name(&tile.key)));
+        let mut all = Vec::new();
+        for folder in self.folders()? {
+            let mut contents = Contents::of(&folder);
+            let visited = folder.visit(|file| {
+                contents.add(&file);
+                let Some(key) = file.key.filter(|_| verify) else {
+                    return Ok(());
+                };
                 // It may have been removed in the meantime.
-                let read = entry.and_then(|entry| {
-                    entry
-                        .map(|entry| read(self.kind, &tile.key, &entry))
-                        .transpose()
-                });
-                match read {
-                    Ok(Some(Err(_))) => contents.damaged.push(path),
-                    Ok(_) => {}
-                    Err(error) => return Err(TierError::system(path, "read", &error)),
+                if let Some(opened) = unless_missing(File::open(&file.path))?
+                    && read(&opened, self.kind, &key)?.is_err()
+                {
+                    contents.damaged.push(file.path);
                 }
-            }
-            contents.add(&found);
-            Ok(())
-        })?;
-        contents.corrupt = verify.then_some(contents.damaged.len());
-        Ok(contents)
+                Ok(())
+            });
+            visited.map_err(|error| TierError::system(folder.path, "read", &error))?;
+            contents.corrupt = verify.then_some(contents.damaged.len());
+            all.push(contents);
+        }
+        Ok(all)
     }
 
-    /// Removes voltile's files from a token's folder, and the folder if it is then empty.
-    fn cleared(&self, root: &Dir, folder: &Folder) -> Result<Contents, TierError> {
-        let path = folder.path(self.root.path());
-        let mut removed = Contents {
-            token: folder.token.clone(),
-            ..Contents::default()
-        };
-        folder.visit(root, self.root.path(), |found| {
-            let (fan, found) = found?;
-            let gone = match &found {
-                Found::Tile(tile) => fan.remove(OsStr::new(&folder.file_name(&tile.key))),
-                Found::Unfinished(name, _) => fan.remove(name),
-                Found::Foreign => Ok(true),
-            };
-            gone.map_err(|error| TierError::system(&path, "cleared", &error))?;
-            removed.add(&found);
-            Ok(())
-        })?;
-        folder
-            .remove_empty(root)
-            .map_err(|error| TierError::system(&path, "removed", &error))?;
-        Ok(removed)
+    /// Removes the tiles of one token, or of all; returns what was removed.
+    pub fn clear(&self, token: Option<&Name>) -> Result<Vec<Contents>, TierError> {
+        let only = token.map(|token| TokenFolder::new(&self.path, self.kind, token).path);
+        let mut all = Vec::new();
+        for folder in self.folders()? {
+            if only.as_ref().is_some_and(|only| *only != folder.path) {
+                continue;
+            }
+            let mut removed = Contents::of(&folder);
+            folder
+                .visit(|file| {
+                    unless_missing(fs::remove_file(&file.path))?;
+                    removed.add(&file);
+                    Ok(())
+                })
+                .and_then(|()| folder.remove_empty())
+                .map_err(|error| TierError::system(&folder.path, "cleared", &error))?;
+            all.push(removed);
+        }
+        Ok(all)
+    }
+
+    fn folders(&self) -> Result<Vec<TokenFolder>, TierError> {
+        TokenFolder::all(&self.path, self.kind)
+            .map_err(|error| TierError::system(&self.path, "listed", &error))
     }
 }
 
 impl Contents {
-    fn add(&mut self, found: &Found) {
-        match found {
-            Found::Tile(tile) => {
-                self.tiles += 1;
-                self.bytes += on_disk(tile.length);
-            }
-            Found::Unfinished(..) => self.unfinished += 1,
-            Found::Foreign => self.foreign += 1,
+    fn of(folder: &TokenFolder) -> Self {
+        Self {
+            token: folder.token.clone(),
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, file: &FolderFile) {
+        if file.key.is_some() {
+            self.tiles += 1;
+            self.bytes += on_disk(file.length);
+        } else {
+            self.unfinished += 1;
         }
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 /// for operators.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
-    /// The configured path is unusable as a cache directory: it is no directory, or holds files
-    /// that are not voltile's, or those of a version with another format.
+    /// The configured path is unusable as a cache directory: it is no directory, belongs to another
+    /// user, or holds files that are not voltile's, or those of a version with another format.
     #[error("{problem}")]
     Misnamed {
         /// What is wrong, and what to do.
@@ -23,11 +23,15 @@ pub enum TierError {
         /// The system's error message.
         problem: String,
     },
-    /// The directory was removed, unmounted or replaced by another, or could not be opened.
-    #[error("{problem}; tiles are served without it until the configuration is reloaded")]
-    Unavailable {
-        /// What happened to it.
-        problem: String,
+    /// The directory is not a cache any more.
+    #[error(
+        "{} was removed, unmounted or emptied: it has no CACHEDIR.TAG. Tiles are served without it until it is back; to \
+         make what is there now a cache, reload the configuration",
+        path.display()
+    )]
+    Unmarked {
+        /// The directory.
+        path: PathBuf,
     },
     /// The budget is exceeded, and eviction did not make room in time.
     #[error("{} is full: its budget is {budget} bytes, and eviction has not made room yet", path.display())]
@@ -89,10 +93,10 @@ impl TierError {
         )
     }
 
-    /// Whether the operation was not tried, because the backend as a whole cannot be used: that is
-    /// logged once.
+    /// Whether the operation was not tried, because the server cannot be reached: that is logged
+    /// once.
     pub(super) fn is_skipped(&self) -> bool {
-        matches!(self, TierError::Unavailable { .. } | TierError::Resting)
+        matches!(self, TierError::Resting)
     }
 
     /// Whether the configured path is unusable as a cache directory, rather than temporarily

@@ -1,19 +1,18 @@
 //! Eviction: counts the disk space of a directory, and removes the least recently used files if it
 //! exceeds the budget.
 //!
-//! Any process may add and read files. Only the process that holds the lease counts and evicts, on
-//! a thread of its own and without a lock during I/O; the other processes try to get the lease once
-//! a minute.
+//! Any process may add and read files. One process counts and evicts, on a thread of its own: the
+//! one that holds an advisory lock on a file in the directory. The other processes try to get the
+//! lock once a minute.
 //!
 //! A writer that exceeds the budget requests an eviction and continues; only if the budget is
 //! exceeded by more than an eighth does it wait for the eviction. It can afford to: no request
 //! waits for it.
 
 use std::collections::BinaryHeap;
-use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,13 +21,12 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::error_log::ErrorLog;
-use super::folders::{self, Folder, Found, Kind};
-use super::root::Root;
-use super::{Backend, TierError};
+use super::folder::{EntryKind, TokenFolder, unless_missing};
+use super::{Backend, TierError, marker};
 use crate::base::tile::TileKey;
 use crate::flow::lock;
 use crate::metrics::{Metrics, StoreMetrics};
-use crate::store::dir::{Dir, HIDDEN};
+use crate::store::whole_file::TEMPORARY;
 
 /// The block size of nearly all file systems.
 const BLOCK: u64 = 4096;
@@ -42,11 +40,11 @@ const PAUSE_FACTOR: u32 = 20;
 const STUCK: Duration = Duration::from_secs(30);
 /// The longest time that a writer waits for an eviction.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Temporary files older than this are left over from killed processes. In seconds.
-const LEFT_OVER: u64 = 3600;
-/// The clocks of machines that share a directory may differ by so many seconds; a date further
-/// ahead is wrong.
-const AHEAD: u64 = 3600;
+/// Temporary files older than this are left over from killed processes.
+const LEFT_OVER: Duration = Duration::from_secs(3600);
+/// The clocks of machines that share a directory may differ by this much; a date further ahead is
+/// wrong.
+const AHEAD: Duration = Duration::from_secs(3600);
 
 /// The disk space of a file of that length, in bytes.
 pub(super) fn on_disk(length: u64) -> u64 {
@@ -60,13 +58,13 @@ pub(super) struct Budget {
     pub limit: u64,
     /// The bytes in use; 0 where another process counts.
     used: Gauge,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// Whether this process holds the lease.
+struct BudgetState {
+    /// Whether this process counts and evicts.
     is_owner: bool,
     /// A count was requested, and an eviction if the budget is exceeded.
     is_requested: bool,
@@ -76,7 +74,7 @@ struct State {
 }
 
 impl Budget {
-    pub fn new(limit: u64, used: Gauge) -> Self {
+    fn new(limit: u64, used: Gauge) -> Self {
         Self {
             limit,
             used,
@@ -96,7 +94,7 @@ impl Budget {
             return on_disk(length) <= self.limit;
         }
         self.request();
-        let is_waiting = |state: &mut State| !fits() && !state.is_stuck && !state.is_closed;
+        let is_waiting = |state: &mut BudgetState| !fits() && !state.is_stuck && !state.is_closed;
         drop(
             self.changed
                 .wait_timeout_while(lock(&self.state), MAX_WAIT, is_waiting),
@@ -112,11 +110,6 @@ impl Budget {
                 self.request();
             }
         }
-    }
-
-    /// Counts nothing as in use.
-    pub fn clear(&self) {
-        self.used.set(0);
     }
 
     /// Requests a count, and an eviction if the budget is exceeded.
@@ -138,47 +131,17 @@ impl Budget {
         state.is_stuck = is_stuck;
         state.is_requested = self.used() > self.limit;
         self.changed.notify_all();
-        let is_idle = |state: &mut State| !state.is_closed && (is_stuck || !state.is_requested);
+        let is_idle =
+            |state: &mut BudgetState| !state.is_closed && (is_stuck || !state.is_requested);
         let woken = self.changed.wait_timeout_while(state, pause, is_idle);
         !woken.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 }
 
-/// Held by the process that counts and evicts, for one kind of files: a lock (`flock`) on a file in
-/// the directory.
-///
-/// The system frees the lock when its process ends, however it ends, also on another machine that
-/// shares the directory by NFS. A file with a time in it would have to be renewed, and to be judged
-/// by the clocks of several machines. It does no harm if two processes hold the lease, because any
-/// process may remove any file at any time: both would choose the files used least recently. So
-/// where files cannot be locked, or only among the processes of one machine, as on some Lustre file
-/// systems, more processes than one evict: better than none.
-struct Lease {
-    _locked: Option<File>,
-}
-
-impl Lease {
-    /// Takes the lease; `None` if another process holds it.
-    fn take(root: &Dir, kind: Kind) -> Option<Self> {
-        let name = format!("{HIDDEN}{}.lease", kind.folder());
-        let file = root.lock_file(OsStr::new(&name));
-        match file.and_then(|file| file.try_lock().map(|()| file).map_err(io::Error::from)) {
-            Ok(file) => Some(Self {
-                _locked: Some(file),
-            }),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) => {
-                tracing::debug!("cache.directory: {name} cannot be locked: {error}");
-                Some(Self { _locked: None })
-            }
-        }
-    }
-}
-
 /// The thread that counts and evicts.
 pub(super) struct Evictor {
-    root: Arc<Root>,
-    kind: Kind,
+    path: PathBuf,
+    kind: EntryKind,
     budget: Arc<Budget>,
     evicted: Counter,
     errors: Counter,
@@ -188,8 +151,7 @@ pub(super) struct Evictor {
 /// A file that may be evicted; those used longest ago are the smallest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// In seconds since 1970.
-    last_used: u64,
+    last_used: SystemTime,
     key: TileKey,
     /// Index among the folders.
     folder: usize,
@@ -197,14 +159,14 @@ struct Candidate {
 }
 
 impl Evictor {
-    pub fn new(root: Arc<Root>, kind: Kind, limit: u64, metrics: &Metrics) -> (Arc<Budget>, Self) {
+    pub fn new(path: PathBuf, kind: EntryKind, limit: u64, metrics: &Metrics) -> Self {
         let (used, evicted, errors) = match kind {
-            Kind::Tiles => (
+            EntryKind::Tile => (
                 &metrics.tier_bytes,
                 &metrics.tier_evicted,
                 &metrics.tier.errors,
             ),
-            Kind::Blocks => {
+            EntryKind::Block => {
                 let StoreMetrics {
                     block_bytes,
                     blocks_evicted,
@@ -214,32 +176,24 @@ impl Evictor {
                 (block_bytes, blocks_evicted, block_errors)
             }
         };
-        let budget = Arc::new(Budget::new(limit, used.clone()));
-        let (evicted, errors, log) = (
-            evicted.clone(),
-            errors.clone(),
-            ErrorLog::new(Backend::Directory),
-        );
-        (
-            Arc::clone(&budget),
-            Self {
-                root,
-                kind,
-                budget,
-                evicted,
-                errors,
-                log,
-            },
-        )
+        Self {
+            path,
+            kind,
+            budget: Arc::new(Budget::new(limit, used.clone())),
+            evicted: evicted.clone(),
+            errors: errors.clone(),
+            log: ErrorLog::new(Backend::Directory),
+        }
     }
 
     /// Starts the thread, which runs until the budget is closed.
-    pub fn start(self) -> io::Result<()> {
+    pub fn start(self) -> io::Result<Arc<Budget>> {
+        let budget = Arc::clone(&self.budget);
         let work = move || {
-            let mut lease = None;
+            let mut locked = None;
             loop {
                 let began = Instant::now();
-                let is_done = self.work(&mut lease);
+                let is_done = self.work(&mut locked);
                 let pause = if is_done {
                     RECOUNT.max(began.elapsed() * PAUSE_FACTOR)
                 } else {
@@ -252,64 +206,75 @@ impl Evictor {
         };
         thread::Builder::new()
             .name("evictor".to_owned())
-            .spawn(work)
-            .map(drop)
+            .spawn(work)?;
+        Ok(budget)
     }
 
-    /// Counts, and evicts if the budget is exceeded, if this process gets the lease; returns
-    /// whether it did what was to do.
-    fn work(&self, lease: &mut Option<Lease>) -> bool {
-        // Taken again each time, from the directory that is there now: its file may have been
-        // removed.
-        *lease = None;
-        let root = self.root.open();
-        *lease = root
-            .as_ref()
-            .ok()
-            .and_then(|root| Lease::take(root, self.kind));
-        lock(&self.budget.state).is_owner = lease.is_some();
-        match root {
-            Ok(root) if lease.is_some() => self.keep_to_budget(&root),
-            Ok(_) | Err(TierError::Unavailable { .. }) => {
-                self.budget.clear();
-                true
+    /// Counts, and evicts if the budget is exceeded, if this process has the lock; returns whether
+    /// it did what was to do.
+    fn work(&self, locked: &mut Option<File>) -> bool {
+        // Locked again each time: the file may have been removed, with the directory.
+        *locked = None;
+        let mut is_owner = marker::ensure(&self.path).is_ok();
+        if is_owner {
+            match self.lock() {
+                Ok(file) => {
+                    is_owner = file.is_some();
+                    *locked = file;
+                }
+                // Where files cannot be locked, every process evicts. That does no harm, because
+                // each removes the files used least recently.
+                Err(error) => tracing::debug!("cache.directory cannot be locked: {error}"),
             }
-            Err(error) => {
-                self.note(&error);
-                true
-            }
+        }
+        lock(&self.budget.state).is_owner = is_owner;
+        if !is_owner {
+            self.budget.used.set(0);
+            return true;
+        }
+        self.keep_to_budget()
+    }
+
+    /// Takes the lock; `None` if another process holds it. The system frees it when its process
+    /// ends, however it ends, also on another machine that shares the directory by NFS.
+    fn lock(&self) -> io::Result<Option<File>> {
+        let name = format!("{TEMPORARY}{}.lock", self.kind.folder());
+        let file = File::create(self.path.join(name))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
         }
     }
 
     /// Counts, and removes the files used least recently until nine tenths of the budget are in
     /// use, if it is exceeded. Returns false if some could not be removed.
-    fn keep_to_budget(&self, root: &Dir) -> bool {
+    fn keep_to_budget(&self) -> bool {
         loop {
-            let folders = match folders::all(root, self.kind) {
+            let folders = match TokenFolder::all(&self.path, self.kind) {
                 Ok(folders) => folders,
                 Err(error) => {
-                    self.note(&TierError::system(self.root.path(), "listed", &error));
+                    self.note(&self.path, "listed", &error);
                     return false;
                 }
             };
-            let oldest = self.count(root, &folders);
+            let oldest = self.count(&folders);
             if self.budget.used() <= self.budget.limit {
                 return true;
             }
             let mut removed = 0;
-            for Candidate {
-                folder,
-                key,
-                length,
-                ..
-            } in oldest.into_sorted_vec()
-            {
+            for file in oldest.into_sorted_vec() {
                 if self.budget.used() <= self.budget.limit / 10 * 9 {
                     return true;
                 }
-                if self.remove(root, &folders[folder], &key) {
-                    self.budget.used.dec_by(on_disk(length) as i64);
-                    removed += 1;
+                let path = folders[file.folder].file(&file.key);
+                match unless_missing(fs::remove_file(&path)) {
+                    Ok(was_there) => {
+                        self.evicted.inc_by(u64::from(was_there.is_some()));
+                        self.budget.used.dec_by(on_disk(file.length) as i64);
+                        removed += 1;
+                    }
+                    Err(error) => self.note(&path, "evicted", &error),
                 }
             }
             if removed == 0 {
@@ -320,52 +285,40 @@ impl Evictor {
 
     /// Counts all files, and removes temporary files that are left over. Returns the files used
     /// longest ago.
-    fn count(&self, root: &Dir, folders: &[Folder]) -> BinaryHeap<Candidate> {
+    fn count(&self, folders: &[TokenFolder]) -> BinaryHeap<Candidate> {
         let before = self.budget.used.get();
-        let now = SystemTime::UNIX_EPOCH
-            .elapsed()
-            .unwrap_or_default()
-            .as_secs();
-        let (mut used, mut oldest) = (0, BinaryHeap::new());
+        let now = SystemTime::now();
+        let mut used = 0;
+        let mut oldest = BinaryHeap::new();
         for (number, folder) in folders.iter().enumerate() {
-            let visited = folder.visit(root, self.root.path(), |found| {
-                match found {
-                    Ok((_, Found::Tile(tile))) => {
-                        used += on_disk(tile.length);
-                        // Reading a file would have corrected a date in the future.
-                        let last_used = if tile.modified > now + AHEAD {
-                            0
-                        } else {
-                            tile.modified
-                        };
-                        let (key, length) = (tile.key, tile.length);
-                        oldest.push(Candidate {
-                            last_used,
-                            key,
-                            folder: number,
-                            length,
-                        });
-                        if oldest.len() > MAX_EVICTED {
-                            oldest.pop();
-                        }
+            let visited = folder.visit(|file| {
+                let is_ahead = file.modified > now + AHEAD;
+                let Some(key) = file.key else {
+                    if is_ahead || file.modified + LEFT_OVER < now {
+                        unless_missing(fs::remove_file(&file.path))?;
                     }
-                    Ok((fan, Found::Unfinished(name, since))) => {
-                        if (since + LEFT_OVER < now || since > now + AHEAD)
-                            && let Err(error) = fan.remove(&name)
-                        {
-                            self.note_failed(
-                                &folder.path(self.root.path()).join(&*name),
-                                "removed",
-                                &error,
-                            );
-                        }
-                    }
-                    Ok((_, Found::Foreign)) => {}
-                    Err(error) => self.note(&error),
+                    return Ok(());
+                };
+                used += on_disk(file.length);
+                oldest.push(Candidate {
+                    // Reading a file would have corrected a date in the future.
+                    last_used: if is_ahead {
+                        SystemTime::UNIX_EPOCH
+                    } else {
+                        file.modified
+                    },
+                    key,
+                    folder: number,
+                    length: file.length,
+                });
+                if oldest.len() > MAX_EVICTED {
+                    oldest.pop();
                 }
                 Ok(())
             });
-            visited.unwrap_or_else(|error| self.note(&error));
+            if let Err(error) = visited {
+                self.note(&folder.path, "counted", &error);
+            }
         }
         // What was written meanwhile is added; if it was also found, it counts twice until the next
         // count.
@@ -373,31 +326,9 @@ impl Evictor {
         oldest
     }
 
-    /// Removes a file; returns whether it is gone.
-    fn remove(&self, root: &Dir, folder: &Folder, key: &TileKey) -> bool {
-        match folder.remove(root, key) {
-            Ok(was_there) => {
-                self.evicted.inc_by(u64::from(was_there));
-                true
-            }
-            Err(error) => {
-                self.note_failed(
-                    &folder.path_of_tile(self.root.path(), key),
-                    "evicted",
-                    &error,
-                );
-                false
-            }
-        }
-    }
-
-    fn note_failed(&self, path: &Path, doing: &'static str, error: &io::Error) {
-        self.note(&TierError::system(path, doing, error));
-    }
-
-    fn note(&self, error: &TierError) {
+    fn note(&self, path: &Path, doing: &'static str, error: &io::Error) {
         self.errors.inc();
-        self.log.log(error);
+        self.log.log(&TierError::system(path, doing, error));
     }
 }
 
@@ -407,8 +338,6 @@ mod tests {
     use crate::base::name::Name;
     use crate::tier::{Directory, TileTier};
     use bytes::Bytes;
-    use std::fs;
-    use std::path::PathBuf;
 
     /// In seconds since 1970.
     const LONG_AGO: u64 = 1_000_000_000;
@@ -432,8 +361,8 @@ mod tests {
     }
 
     fn evictor(place: &tempfile::TempDir, limit: u64) -> Evictor {
-        let root = Arc::new(Root::make(place.path()).unwrap());
-        Evictor::new(root, Kind::Tiles, limit, &Metrics::default()).1
+        let path = place.path().to_owned();
+        Evictor::new(path, EntryKind::Tile, limit, &Metrics::default())
     }
 
     fn token(number: u64) -> Name {
@@ -441,8 +370,8 @@ mod tests {
     }
 
     fn path(place: &tempfile::TempDir, number: u64) -> PathBuf {
-        Folder::new(&token(number), Kind::Tiles)
-            .path_of_tile(place.path(), &TileKey::digest(&number))
+        TokenFolder::new(place.path(), EntryKind::Tile, &token(number))
+            .file(&TileKey::digest(&number))
     }
 
     fn set_time(path: &Path, seconds: u64) {
@@ -492,7 +421,7 @@ mod tests {
     #[test]
     fn tiles_dated_in_the_future_are_evicted_first_and_kept_longer_once_they_are_read() {
         let (place, directory, evictor) = filled(60, 40 * 4096);
-        let future = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 24 * AHEAD;
+        let future = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 24 * AHEAD.as_secs();
         (40..60).for_each(|number| set_time(&path(&place, number), future));
         let unfinished = path(&place, 50).with_file_name(".voltile-unfinished");
         fs::write(&unfinished, "x").unwrap();
@@ -528,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_process_with_the_lease_counts_and_evicts() {
+    fn only_the_process_with_the_lock_counts_and_evicts() {
         let (place, directory, first) = filled(60, 40 * 4096);
         let second = evictor(&place, 20 * 4096);
         let (mut held, mut other) = (None, None);
@@ -551,9 +480,9 @@ mod tests {
     }
 
     #[test]
-    fn where_the_lease_cannot_be_locked_tiles_are_evicted_all_the_same() {
+    fn where_nothing_can_be_locked_tiles_are_evicted_all_the_same() {
         let (place, directory, evictor) = filled(60, 40 * 4096);
-        fs::create_dir(place.path().join(".voltile-tiles.lease")).unwrap();
+        fs::create_dir(place.path().join(".voltile-tiles.lock")).unwrap();
         assert!(evictor.work(&mut None));
         assert_eq!(left(&directory, 60).len(), 36);
     }

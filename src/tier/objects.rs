@@ -25,8 +25,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Tiles in object storage.
 pub struct Objects {
-    folder: Folder,
-    is_resting: Gauge,
+    pub(super) folder: Folder,
+    pub(super) is_resting: Gauge,
 }
 
 impl Objects {

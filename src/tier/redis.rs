@@ -8,7 +8,7 @@
 mod connection;
 mod pool;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::io;
 use std::sync::Arc;

@@ -1,62 +1,23 @@
-//! The test suite for every backend, and tests of the directory.
+//! The suite that every backend passes, and tests of tiers in order.
 
-use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use object_store::{ObjectStoreExt, PutPayload};
 use prometheus_client::metrics::counter::Counter;
 
+use super::redis::tests::Fake;
 use super::*;
 use crate::base::name::Name;
 use crate::base::tile::{Tile, TileKey};
 use crate::metrics::{Metrics, TierCounters};
-
-/// A backend in memory, which checks the suite itself.
-#[derive(Default)]
-struct Memory(Mutex<HashMap<(Name, TileKey), Bytes>>);
-
-impl<T: TileTier> TileTier for Arc<T> {
-    fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
-        self.as_ref().get(token, key)
-    }
-
-    fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
-        self.as_ref().put(token, key, png)
-    }
-
-    fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        self.as_ref().has(token, key)
-    }
-}
-
-impl TileTier for Memory {
-    fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
-        Ok(self.0.lock().unwrap().get(&(token.clone(), *key)).cloned())
-    }
-
-    fn put(&self, token: &Name, key: &TileKey, png: &Bytes) -> Result<(), TierError> {
-        self.0
-            .lock()
-            .unwrap()
-            .insert((token.clone(), *key), png.clone());
-        Ok(())
-    }
-
-    fn has(&self, token: &Name, key: &TileKey) -> Result<bool, TierError> {
-        Ok(self.0.lock().unwrap().contains_key(&(token.clone(), *key)))
-    }
-}
+use crate::store::Store;
 
 pub(super) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
-}
-
-fn path_of(root: &Path, token: &Name, key: &TileKey) -> PathBuf {
-    folders::Folder::new(token, folders::Kind::Tiles).path_of_tile(root, key)
 }
 
 /// Distinct noise of varying length.
@@ -66,9 +27,70 @@ pub(super) fn tile(number: usize) -> Tile {
     Tile::new(TileKey::digest(&number), png)
 }
 
-pub(super) fn satisfies_the_contract(tier: &dyn TileTier) {
-    a_tile_is_found_by_its_token_and_key_only(tier);
-    concurrent_threads_see_complete_tiles(tier);
+/// The tile whose entry is damaged, with the token `a`, and the bytes of an entry.
+const DAMAGED: usize = 3;
+
+/// A backend under test.
+struct Subject {
+    kind: Backend,
+    tier: Box<dyn TileTier>,
+    /// Replaces the bytes of the entry of the tile [`DAMAGED`].
+    replace: Box<dyn Fn(Vec<u8>)>,
+    /// A backend of this kind that has no room; `None` if there always is room.
+    full: Option<Box<dyn TileTier>>,
+}
+
+/// Every backend; `place` is for files.
+fn subjects(place: &Path) -> [Subject; 3] {
+    let metrics = Metrics::default();
+    let path = place.join("cache");
+    let file = folder::TokenFolder::new(&path, folder::EntryKind::Tile, &name("a"));
+    let file = file.file(&tile(DAMAGED).key);
+    let limited = Directory::open(&place.join("limited")).unwrap();
+    let directory = Subject {
+        kind: Backend::Directory,
+        tier: Box::new(Directory::open(&path).unwrap()),
+        replace: Box::new(move |bytes| fs::write(&file, bytes).unwrap()),
+        full: Some(Box::new(limited.kept_to(4096, &metrics).unwrap())),
+    };
+    let [fake, other] = [Fake::start(), Fake::start()];
+    other.fill(true);
+    let redis = Subject {
+        kind: Backend::Redis,
+        tier: Box::new(fake.opened(&metrics)),
+        replace: Box::new(move |bytes| fake.replace(&tile(DAMAGED).key, bytes)),
+        full: Some(Box::new(other.opened(&metrics))),
+    };
+    let (folder, bucket) = Store::folder_in_memory();
+    let object = format!("tiles/{}/a/{}.png", entry::FORMAT, tile(DAMAGED).key);
+    let is_resting = metrics.tile_store.open.clone();
+    let objects = Subject {
+        kind: Backend::Objects,
+        tier: Box::new(Objects { folder, is_resting }),
+        replace: Box::new(move |bytes| {
+            let path = object.as_str().into();
+            let put = bucket.put(&path, PutPayload::from(bytes));
+            futures_util::FutureExt::now_or_never(put).unwrap().unwrap();
+        }),
+        full: None,
+    };
+    [directory, redis, objects]
+}
+
+#[test]
+fn every_backend_passes_the_suite() {
+    let place = tempfile::tempdir().unwrap();
+    for subject in subjects(place.path()) {
+        let kind = subject.kind;
+        a_tile_is_found_by_its_token_and_key_only(&*subject.tier);
+        concurrent_threads_see_complete_tiles(&*subject.tier);
+        damaged_entries_are_removed_and_can_be_stored_again(&subject);
+        if let Some(full) = &subject.full {
+            let Tile { key, bytes, .. } = tile(1);
+            assert!(full.put(&name("a"), &key, &bytes).is_err(), "{kind:?}");
+            assert_eq!(full.get(&name("a"), &key), Ok(None), "{kind:?}");
+        }
+    }
 }
 
 fn a_tile_is_found_by_its_token_and_key_only(tier: &dyn TileTier) {
@@ -122,32 +144,53 @@ fn concurrent_threads_see_complete_tiles(tier: &dyn TileTier) {
     );
 }
 
-#[test]
-fn the_memory_backend_satisfies_the_contract() {
-    satisfies_the_contract(&Memory::default());
-}
-
-#[test]
-fn the_directory_satisfies_the_contract_and_outlives_its_handle() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("cache");
-    satisfies_the_contract(&Directory::open(&path).unwrap());
-    let again = Directory::open(&path).unwrap();
-    let Tile {
-        key, bytes: png, ..
-    } = tile(5);
-    assert_eq!(again.get(&name("a"), &key), Ok(Some(png)));
-    for contents in again.contents(true).unwrap() {
-        let Contents {
-            damaged: corrupt,
-            unfinished,
-            foreign,
-            ..
-        } = contents;
+fn damaged_entries_are_removed_and_can_be_stored_again(subject: &Subject) {
+    let Subject {
+        kind,
+        tier,
+        replace,
+        ..
+    } = subject;
+    let (
+        token,
+        Tile {
+            key, bytes: png, ..
+        },
+    ) = (name("a"), tile(DAMAGED));
+    let entry = |key: &TileKey, png: &[u8]| [png, &entry::trailer(key, png)].concat();
+    let whole = entry(&key, &png);
+    let other = tile(4);
+    let mut flipped = whole.clone();
+    flipped[500] ^= 1;
+    let damaged = [
+        ("cut off", whole[..1000].to_vec()),
+        ("empty", Vec::new()),
+        ("a flipped bit", flipped),
+        ("another tile", entry(&other.key, &other.bytes)),
+        ("another file", b"dear diary".to_vec()),
+        (
+            "too long",
+            [&whole[..], &vec![0; entry::LONGEST as usize]].concat(),
+        ),
+    ];
+    for (what, bytes) in damaged {
+        tier.put(&token, &key, &png).unwrap();
+        replace(bytes);
+        let error = tier.get(&token, &key).expect_err(what);
+        // Redis does not even read what is too long.
+        let is_corrupt = matches!(error, TierError::Corrupt { .. });
+        assert!(
+            is_corrupt || what == "too long",
+            "{kind:?}, {what}: {error}"
+        );
+        if is_corrupt {
+            assert_eq!(tier.get(&token, &key), Ok(None), "{kind:?}, {what}");
+        }
+        tier.put(&token, &key, &png).unwrap();
         assert_eq!(
-            (corrupt, unfinished, foreign),
-            (vec![], 0, 0),
-            "nothing is left over"
+            tier.get(&token, &key),
+            Ok(Some(png.clone())),
+            "{kind:?}, {what}"
         );
     }
 }
@@ -163,143 +206,32 @@ fn a_tile_file_is_an_ordinary_png() {
         .unwrap();
     let (token, key) = (name("a"), TileKey::digest(&1));
     directory.put(&token, &key, &png.into()).unwrap();
-    let shown = image::open(path_of(place.path(), &token, &key)).unwrap();
+    let shown = image::open(
+        folder::TokenFolder::new(place.path(), folder::EntryKind::Tile, &token).file(&key),
+    )
+    .unwrap();
     assert_eq!(shown.into_luma8(), picture);
 }
 
 #[test]
-fn a_damaged_tile_is_removed_and_can_be_stored_again() {
+fn nothing_is_written_to_a_directory_without_its_marker_until_it_is_made_a_cache_again() {
     let place = tempfile::tempdir().unwrap();
-    let directory = Directory::open(place.path()).unwrap();
-    let (
-        token,
-        Tile {
-            key, bytes: png, ..
-        },
-    ) = (name("a"), tile(3));
-    let path = path_of(place.path(), &token, &key);
-    let other = tile(4);
-    let damage: [(&str, &dyn Fn()); 10] = [
-        ("cut off", &|| {
-            fs::OpenOptions::new()
-                .write(true)
-                .open(&path)
-                .unwrap()
-                .set_len(1000)
-                .unwrap();
-        }),
-        ("empty", &|| fs::write(&path, "").unwrap()),
-        ("a flipped bit", &|| {
-            let mut bytes = fs::read(&path).unwrap();
-            bytes[500] ^= 1;
-            fs::write(&path, bytes).unwrap();
-        }),
-        ("another tile", &|| {
-            directory.put(&token, &other.key, &other.bytes).unwrap();
-            fs::copy(path_of(place.path(), &token, &other.key), &path)
-                .map(drop)
-                .unwrap();
-        }),
-        ("another file", &|| fs::write(&path, "dear diary").unwrap()),
-        ("a huge file", &|| {
-            fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        }),
-        ("a link to an endless device", &|| {
-            replaced_by_link("/dev/zero".as_ref(), &path);
-        }),
-        ("a link to another tile", &|| {
-            directory.put(&token, &other.key, &other.bytes).unwrap();
-            replaced_by_link(&path_of(place.path(), &token, &other.key), &path);
-        }),
-        ("a FIFO", &|| {
-            fs::remove_file(&path).unwrap();
-            let made = std::process::Command::new("mkfifo")
-                .arg(&path)
-                .status()
-                .unwrap();
-            assert!(made.success());
-        }),
-        ("a directory", &|| {
-            fs::remove_file(&path).unwrap();
-            fs::create_dir(&path).unwrap();
-        }),
-    ];
-    for (what, damage) in damage {
-        directory.put(&token, &key, &png).unwrap();
-        damage();
-        let error = directory.get(&token, &key).expect_err(what);
-        assert!(
-            matches!(error, TierError::Corrupt { .. }),
-            "{what}: {error}"
-        );
-        assert_eq!(directory.get(&token, &key), Ok(None), "{what}");
-    }
-    directory.put(&token, &key, &png).unwrap();
-    assert_eq!(directory.get(&token, &key), Ok(Some(png)));
-}
-
-fn replaced_by_link(target: &Path, path: &Path) {
-    fs::remove_file(path).unwrap();
-    symlink(target, path).unwrap();
-}
-
-#[test]
-fn symbolic_links_to_folders_are_not_followed() {
-    let place = tempfile::tempdir().unwrap();
-    let (root, outside) = (place.path().join("cache"), place.path().join("outside"));
-    let directory = Directory::open(&root).unwrap();
-    let (
-        token,
-        Tile {
-            key, bytes: png, ..
-        },
-    ) = (name("a"), tile(3));
-    directory.put(&token, &key, &png).unwrap();
-    let fan = path_of(&root, &token, &key).parent().unwrap().to_owned();
-    for folder in [fan, root.join("tiles/a"), root.join("tiles")] {
-        fs::rename(&folder, &outside).unwrap();
-        symlink(&outside, &folder).unwrap();
-        let results = [
-            directory.put(&token, &key, &png),
-            directory.get(&token, &key).map(drop),
-        ];
-        assert!(
-            results
-                .iter()
-                .all(|result| matches!(result, Err(TierError::System { .. }))),
-            "{results:?}"
-        );
-        // Clearing does not follow links either: they are not listed.
-        drop(directory.clear(None));
-        fs::remove_file(&folder).unwrap();
-        fs::rename(&outside, &folder).unwrap();
-        assert_eq!(directory.get(&token, &key), Ok(Some(png.clone())));
-    }
-}
-
-#[test]
-fn a_file_in_place_of_a_folder_is_an_error_and_is_left_alone() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = Directory::open(place.path()).unwrap();
-    let (
-        token,
-        Tile {
-            key, bytes: png, ..
-        },
-    ) = (name("a"), tile(3));
-    let folder = place.path().join("tiles/a");
-    fs::create_dir_all(folder.parent().unwrap()).unwrap();
-    fs::write(&folder, "in the way").unwrap();
-    for result in [
-        directory.put(&token, &key, &png),
-        directory.get(&token, &key).map(drop),
-    ] {
-        assert!(
-            matches!(result, Err(TierError::System { .. })),
-            "{result:?}"
-        );
-    }
-    assert_eq!(fs::read_to_string(&folder).unwrap(), "in the way");
+    let path = place.path().join("cache");
+    let directory = Directory::open(&path).unwrap();
+    let (token, Tile { key, bytes, .. }) = (name("a"), tile(3));
+    let is_refused = || {
+        let refused = directory.put(&token, &key, &bytes);
+        matches!(refused, Err(TierError::Unmarked { .. })) && !path.join("tiles").exists()
+    };
+    fs::rename(&path, place.path().join("elsewhere")).unwrap();
+    assert!(is_refused() && !path.exists());
+    assert_eq!(directory.get(&token, &key), Ok(None));
+    // What an unmounted file system leaves: an empty directory.
+    fs::create_dir(&path).unwrap();
+    assert!(is_refused());
+    Directory::make(&path).unwrap();
+    directory.put(&token, &key, &bytes).unwrap();
+    assert_eq!(directory.get(&token, &key), Ok(Some(bytes)));
 }
 
 /// A backend whose writes block until it is opened.
@@ -388,14 +320,16 @@ fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
 #[test]
 fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before() {
     let metrics = Metrics::default();
-    let [near, far] = [Arc::new(Memory::default()), Arc::new(Memory::default())];
-    let tier = |backend, store: &Arc<Memory>, counters: &TierCounters| {
-        Tier::start(backend, Arc::clone(store), counters.clone()).unwrap()
+    let place = tempfile::tempdir().unwrap();
+    let store = |name: &str| Directory::open(&place.path().join(name)).unwrap();
+    let tier = |backend, folder, counters: &TierCounters| {
+        Tier::start(backend, store(folder), counters.clone()).unwrap()
     };
     let tiers = Tiers::new(vec![
-        tier(Backend::Directory, &near, &metrics.tier),
-        tier(Backend::Redis, &far, &metrics.redis),
+        tier(Backend::Directory, "near", &metrics.tier),
+        tier(Backend::Redis, "far", &metrics.redis),
     ]);
+    let [near, far] = ["near", "far"].map(store);
     let (tiers, token) = (tiers.unwrap(), name("a"));
     assert_eq!(tiers.find(&token, &tile(1).key), None);
     let Tile {

@@ -484,7 +484,7 @@ fn two_servers_share_one_directory() {
 }
 
 #[test]
-fn only_the_server_that_holds_the_lease_evicts_and_another_takes_over_after_it_was_killed() {
+fn only_the_server_that_holds_the_lock_evicts_and_another_takes_over_after_it_was_killed() {
     let place = Place::new();
     warmed(&place, 30);
     let mut first = served_planes(&place);
@@ -513,8 +513,8 @@ fn tiles_are_served_and_few_lines_logged_if_the_directory_can_be_neither_read_no
     place.write("cache/tiles/planes", "in the way");
     volumes::planes(&place.path("planes.h5"), 30, 1, Stored::Flat);
     let server = served_planes(&place);
-    server.expect_error("cannot be opened: it is not a directory");
-    server.expect_error("cannot be written: it is not a directory");
+    server.expect_error("cannot be read: Not a directory");
+    server.expect_error("cannot be written: Not a directory");
     for z in 0..30 {
         assert_eq!(server.tile(&plane_path(z)).picture(), volumes::plane(1, z));
     }
@@ -576,8 +576,9 @@ fn a_server_runs_without_a_directory_that_cannot_be_created() {
     volumes::planes(&place.path("planes.h5"), 2, 1, Stored::Flat);
     let server = place.serve(["planes.h5", "--set", "cache.directory=/proc/voltile"]);
     server.expect_error("/proc/voltile cannot be made a cache");
+    server.allow_error("cache.directory: /proc/voltile");
     assert_eq!(server.tile(&plane_path(1)).picture(), volumes::plane(1, 1));
-    assert_eq!(server.count(ERRORS), 1);
+    wait_until("writing has failed, too", || server.count(ERRORS) >= 2);
 }
 
 /// Like `voltile warm`: without a server and without a cache in memory.
@@ -738,7 +739,8 @@ fn clear_removes_the_tiles_of_one_token_or_of_all() {
     assert_eq!(unknown.code, 2);
     assert!(unknown.err.contains("one, two"), "{}", unknown.err);
     assert_eq!(clear(&["../one"]).code, 2);
-    fs::write(tiles(&place, "two")[0].with_file_name("notes.txt"), "mine").unwrap();
+    let notes = tiles(&place, "two")[0].with_file_name("notes.txt");
+    fs::write(&notes, "mine").unwrap();
     let one = clear(&["one"]);
     assert_eq!(
         (one.code, one.out.trim()),
@@ -750,13 +752,12 @@ fn clear_removes_the_tiles_of_one_token_or_of_all() {
     );
     assert!(!place.path("cache/tiles/one").exists());
     let all = clear(&[]);
-    assert!(
-        all.code == 0 && all.out.contains("1 file that is not voltile's is left"),
-        "{}",
-        all.out
+    assert_eq!(
+        (all.code, all.out.trim()),
+        (0, "removed 3 tiles of two, 12.0 KiB")
     );
     assert_eq!(stats(&place)["tiles"], 0);
-    assert!(place.path("cache/CACHEDIR.TAG").exists() && place.path("cache/tiles/two").exists());
+    assert!(place.path("cache/CACHEDIR.TAG").exists() && notes.exists());
 }
 
 #[test]

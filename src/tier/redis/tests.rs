@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use super::connection::Connection;
 use super::*;
 use crate::base::tile::Tile;
 use crate::metrics::Metrics;
-use crate::tier::tests::{name, satisfies_the_contract, tile};
+use crate::tier::tests::{name, tile};
 use crate::tier::{Backend, Tier, Tiers};
 
 /// Longer than anything takes on a slow machine.
@@ -24,7 +24,7 @@ type Word = Vec<u8>;
 
 /// A server that knows a few commands.
 #[derive(Default)]
-struct Fake {
+pub(in crate::tier) struct Fake {
     strings: Mutex<HashMap<Word, Word>>,
     /// All commands but PING.
     commands: Mutex<Vec<Vec<Word>>>,
@@ -32,16 +32,20 @@ struct Fake {
     streams: Mutex<Vec<TcpStream>>,
     /// Reads commands and does not answer.
     is_silent: AtomicBool,
+    /// Stores nothing more.
+    is_full: AtomicBool,
+    address: OnceLock<RedisAddress>,
 }
 
 impl Fake {
-    /// Starts it; returns its address too.
-    fn start() -> (Arc<Self>, RedisAddress) {
+    pub fn start() -> Arc<Self> {
         let (fake, listener) = (
             Arc::new(Self::default()),
             TcpListener::bind("127.0.0.1:0").unwrap(),
         );
         let port = listener.local_addr().unwrap().port();
+        let address = RedisAddress::new(&format!("redis://:secret@127.0.0.1:{port}/3"));
+        fake.address.set(address.unwrap()).unwrap();
         let serving = Arc::clone(&fake);
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -53,10 +57,25 @@ impl Fake {
                 thread::spawn(move || fake.serve(&stream));
             }
         });
-        (
-            fake,
-            RedisAddress::new(&format!("redis://:secret@127.0.0.1:{port}/3")).unwrap(),
-        )
+        fake
+    }
+
+    /// The backend, connected to this server.
+    pub fn opened(&self, metrics: &Metrics) -> Redis {
+        let redis = self.with_limit(metrics, PATIENCE);
+        assert_eq!((redis.problem(), metrics.redis.open.get()), (None, 0));
+        redis
+    }
+
+    fn with_limit(&self, metrics: &Metrics, limit: Duration) -> Redis {
+        let address = self.address.get().unwrap();
+        Redis::with_limit(address, Duration::from_secs(90), &metrics.redis, limit).unwrap()
+    }
+
+    /// Replaces what it has of a tile with the token `a`.
+    pub fn replace(&self, key: &TileKey, value: Vec<u8>) {
+        let name = name_of(&name("a"), key).into_bytes();
+        self.strings.lock().unwrap().insert(name, value);
     }
 
     /// Until the client is gone.
@@ -88,7 +107,7 @@ impl Fake {
                 }
                 None => b"$-1\r\n".to_vec(),
             },
-            [b"SET", _, value, ..] if value.starts_with(b"full") => b"-OOM no memory\r\n".to_vec(),
+            [b"SET", ..] if self.is_full.load(Ordering::SeqCst) => b"-OOM no memory\r\n".to_vec(),
             [b"SET", key, value, ..] => {
                 strings.insert(key.to_vec(), value.to_vec());
                 b"+OK\r\n".to_vec()
@@ -110,6 +129,10 @@ impl Fake {
             .iter()
             .filter(|words| words[0] == command.as_bytes())
             .count()
+    }
+
+    pub fn fill(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::SeqCst);
     }
 
     fn keep_silent(&self, is_silent: bool) {
@@ -135,31 +158,10 @@ fn words(input: &mut impl BufRead) -> Option<Vec<Word>> {
     Some(words)
 }
 
-fn opened(address: &RedisAddress, metrics: &Metrics) -> Redis {
-    let redis =
-        Redis::with_limit(address, Duration::from_secs(90), &metrics.redis, PATIENCE).unwrap();
-    assert_eq!((redis.problem(), metrics.redis.open.get()), (None, 0));
-    redis
-}
-
 #[test]
-fn redis_satisfies_the_contract() {
-    let (fake, address) = Fake::start();
-    satisfies_the_contract(&opened(&address, &Metrics::default()));
-    let commands = fake.commands.lock().unwrap();
-    let set = commands.iter().find(|words| words[0] == b"SET").unwrap();
-    assert!(
-        set[1].starts_with(b"voltile:1:a:"),
-        "{:?}",
-        String::from_utf8_lossy(&set[1])
-    );
-    assert_eq!(set[3..], [b"EX".to_vec(), b"90".to_vec()]);
-}
-
-#[test]
-fn a_lookup_is_one_command() {
-    let (fake, address) = Fake::start();
-    let redis = opened(&address, &Metrics::default());
+fn a_lookup_is_one_command_and_a_tile_expires() {
+    let fake = Fake::start();
+    let redis = fake.opened(&Metrics::default());
     let (
         token,
         Tile {
@@ -167,7 +169,9 @@ fn a_lookup_is_one_command() {
         },
     ) = (name("a"), tile(3));
     redis.put(&token, &key, &png).unwrap();
-    fake.commands.lock().unwrap().clear();
+    let set = fake.commands.lock().unwrap().drain(..).next_back().unwrap();
+    assert_eq!(set[1], format!("voltile:1:a:{key}").into_bytes());
+    assert_eq!(set[3..], [b"EX".to_vec(), b"90".to_vec()]);
     (0..20).for_each(|_| assert_eq!(redis.get(&token, &key), Ok(Some(png.clone()))));
     let others =
         |words: &&Vec<Word>| ![&b"GET"[..], b"AUTH", b"SELECT"].contains(&words[0].as_slice());
@@ -181,54 +185,13 @@ fn a_lookup_is_one_command() {
 }
 
 #[test]
-fn a_damaged_tile_is_counted_and_deleted() {
-    let (fake, address) = Fake::start();
-    let metrics = Metrics::default();
-    let redis = Tier::start(
-        Backend::Redis,
-        opened(&address, &metrics),
-        metrics.redis.clone(),
-    )
-    .unwrap();
-    let (tiers, token, tile) = (Tiers::new(vec![redis]).unwrap(), name("a"), tile(3));
-    for (damaged, what) in [(2, "a flipped bit"), (0, "cut off"), (1, "another tile")] {
-        tiers.keep_later(&token, &tile, || true);
-        while fake.strings.lock().unwrap().is_empty() {
-            thread::yield_now();
-        }
-        assert_eq!(tiers.find(&token, &tile.key).unwrap().png, tile.bytes);
-        let errors = metrics.redis.corrupt.get();
-        fake.strings
-            .lock()
-            .unwrap()
-            .values_mut()
-            .for_each(|value| match damaged {
-                0 => value.truncate(100),
-                1 => *value = [&b"png"[..], &entry::trailer(&TileKey::digest(&7), b"png")].concat(),
-                _ => value[500] ^= 1,
-            });
-        assert_eq!(tiers.find(&token, &tile.key), None, "{what}");
-        assert_eq!(metrics.redis.corrupt.get(), errors + 1);
-        while !fake.strings.lock().unwrap().is_empty() {
-            thread::yield_now();
-        }
-    }
-    assert_eq!((metrics.redis.errors.get(), tiers.problems()), (0, vec![]));
-}
-
-#[test]
 fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_breaker() {
-    let (_fake, address) = Fake::start();
+    let fake = Fake::start();
     let metrics = Metrics::default();
-    let redis = Tier::start(
-        Backend::Redis,
-        opened(&address, &metrics),
-        metrics.redis.clone(),
-    )
-    .unwrap();
+    let redis = Tier::start(Backend::Redis, fake.opened(&metrics), metrics.redis.clone()).unwrap();
     let (tiers, token) = (Tiers::new(vec![redis]).unwrap(), name("a"));
-    let refused = Tile::new(TileKey::digest(&1), &b"full"[..]);
-    (0..9).for_each(|_| tiers.keep_later(&token, &refused, || true));
+    fake.fill(true);
+    (0..9).for_each(|_| tiers.keep_later(&token, &tile(3), || true));
     while metrics.redis.errors.get() < 9 {
         thread::yield_now();
     }
@@ -239,6 +202,7 @@ fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_
         problem.contains("no memory") && !problem.contains("secret"),
         "{problem}"
     );
+    fake.fill(false);
     tiers.keep_later(&token, &tile(3), || true);
     while metrics.redis.writes.get() < 1 {
         thread::yield_now();
@@ -248,12 +212,10 @@ fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_
 
 #[test]
 fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_does() {
-    let (fake, address) = Fake::start();
+    let fake = Fake::start();
     let metrics = Metrics::default();
     fake.keep_silent(true);
-    let limit = Duration::from_millis(20);
-    let redis =
-        Redis::with_limit(&address, Duration::from_secs(90), &metrics.redis, limit).unwrap();
+    let redis = fake.with_limit(&metrics, Duration::from_millis(20));
     let redis = Tier::start(Backend::Redis, redis, metrics.redis.clone()).unwrap();
     let (
         tiers,
@@ -299,15 +261,9 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
 
 #[test]
 fn a_few_lookups_that_take_too_long_open_the_breaker() {
-    let (fake, address) = Fake::start();
+    let fake = Fake::start();
     let metrics = Metrics::default();
-    let redis = Redis::with_limit(
-        &address,
-        Duration::from_secs(90),
-        &metrics.redis,
-        Duration::from_millis(200),
-    );
-    let redis = redis.unwrap();
+    let redis = fake.with_limit(&metrics, Duration::from_millis(200));
     while redis.problem().is_some() {
         thread::yield_now();
     }
@@ -408,9 +364,9 @@ fn what_is_no_answer_to_the_command_is_an_error_and_read_in_a_limited_time() {
 
 #[test]
 fn connections_that_were_closed_meanwhile_are_made_again() {
-    let (fake, address) = Fake::start();
+    let fake = Fake::start();
     let metrics = Metrics::default();
-    let redis = opened(&address, &metrics);
+    let redis = fake.opened(&metrics);
     let (token, Tile { key, .. }) = (name("a"), tile(3));
     assert_eq!(redis.get(&token, &key), Ok(None));
     for stream in fake.streams.lock().unwrap().drain(..) {

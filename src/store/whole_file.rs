@@ -1,0 +1,21 @@
+//! Writes files of the cache directory: under a temporary name first, so that no process ever sees
+//! a part of one, even if the writer is killed.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The beginning of temporary names.
+pub(crate) const TEMPORARY: &str = ".voltile-";
+
+/// Writes a file of these parts, which replaces a file of that name as a whole.
+pub(crate) fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut file = tempfile::Builder::new()
+        .prefix(TEMPORARY)
+        .tempfile_in(folder)?;
+    for part in parts {
+        file.write_all(part)?;
+    }
+    file.persist(path)?;
+    Ok(())
+}
