@@ -25,7 +25,7 @@ mod values;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -44,8 +44,8 @@ pub use stack::Stack;
 pub use stamp::Stamp;
 pub use values::{Mapped, Scaling, Values};
 
-use crate::base::tile::Fingerprint;
 use crate::flow::cache::{Abandoned, Interest};
+use crate::flow::lock;
 use crate::flow::stalls::Unresponsive;
 use crate::flow::trace::Trace;
 use crate::geometry::{Region, Xyz};
@@ -95,13 +95,6 @@ pub enum Access {
     Uncached,
 }
 
-/// Identifies a stored chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChunkId {
-    /// The dataset, in the generation of its file that was opened.
-    pub dataset: Fingerprint,
-    /// The number of the chunk in the dataset's grid.
-    pub number: u64,
 }
 
 /// The coding of stored chunks whose voxels are in C order z, y, x.
@@ -131,7 +124,7 @@ pub struct ReadRequest {
     pub policy: ReadPolicy,
 }
 
-/// How much of each chunk a read decodes, when it ends early, and where it adds up what it did.
+/// How much of each chunk a read decodes, when it ends early, and where it notes what it did.
 #[derive(Debug, Clone, Default)]
 pub struct ReadPolicy {
     /// How much of each chunk is decoded.
@@ -140,6 +133,38 @@ pub struct ReadPolicy {
     pub yields: Yields,
     /// The trace of the request that the read is for.
     pub trace: Option<Arc<Trace>>,
+    /// Where chunks are noted that the read decodes in part.
+    pub unfinished: Option<UnfinishedChunks>,
+}
+
+/// A chunk of which a read has decoded a part.
+pub trait UnfinishedChunk: fmt::Debug + Send {
+    /// Decodes the rest. Fails with [`ReadError::Corrupt`] if the checksum is wrong: from then on,
+    /// every read of the chunk fails.
+    fn finish(&self) -> Result<(), ReadError>;
+}
+
+/// The maximum number of chunks listed for a read, about 200 bytes each.
+const MAX_UNFINISHED: usize = 1 << 14;
+
+/// The chunks that a read has decoded in part; clones share the list.
+#[derive(Debug, Clone, Default)]
+pub struct UnfinishedChunks(Arc<Mutex<Vec<Box<dyn UnfinishedChunk>>>>);
+
+impl UnfinishedChunks {
+    /// Lists a chunk, unless there are too many.
+    pub fn add(&self, chunk: impl UnfinishedChunk + 'static) {
+        let mut chunks = lock(&self.0);
+        if chunks.len() <= MAX_UNFINISHED {
+            chunks.push(Box::new(chunk));
+        }
+    }
+
+    /// The chunks so far, which are removed from the list; `None` if there were too many.
+    pub fn take(&self) -> Option<Vec<Box<dyn UnfinishedChunk>>> {
+        let chunks = std::mem::take(&mut *lock(&self.0));
+        (chunks.len() <= MAX_UNFINISHED).then_some(chunks)
+    }
 }
 
 /// How much of a chunk is decoded to read some of its voxels.
@@ -247,24 +272,6 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// open a member.
     fn gaps(&self, _time: u64, _region: &Region) -> Vec<Region> {
         Vec::new()
-    }
-
-    /// The chunks in a box that are not verified yet, or are corrupt; `None` if that is not known.
-    /// Reads nothing.
-    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
-        let parts = self.parts(time, region).ok()?;
-        let each = parts
-            .iter()
-            .map(|part| part.volume.unverified(part.time, &part.region));
-        Some(each.collect::<Option<Vec<_>>>()?.concat())
-    }
-
-    /// Whether a chunk in a box is known to be corrupt; also true if nothing is known. Reads
-    /// nothing.
-    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
-        let may_be = |part: &Part| part.volume.may_be_refused(part.time, &part.region);
-        self.parts(time, region)
-            .map_or(true, |parts| parts.iter().any(may_be))
     }
 
     /// Whether no voxel of a box will change by what is appended to its file while that is being

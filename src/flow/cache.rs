@@ -71,6 +71,8 @@ pub enum Lookup<K: Hash + Eq + Clone, V: Clone, E: Clone> {
 struct Waiters<V, E> {
     senders: Vec<oneshot::Sender<Result<V, E>>>,
     interest: Interest,
+    /// Whether the value is not to be cached.
+    is_discarded: bool,
 }
 
 impl<V, E> Waiters<V, E> {
@@ -186,6 +188,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         let waiters = Waiters {
             senders: Vec::new(),
             interest: interest.clone(),
+            is_discarded: false,
         };
         if let Some(Slot::Ready { weight, .. }) =
             state.slots.put(key.clone(), Slot::Flying(waiters))
@@ -241,17 +244,23 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         true
     }
 
-    /// Removes a ready value for which `is_wrong` holds.
-    pub fn remove_if(&self, key: &K, is_wrong: impl FnOnce(&V) -> bool) {
+    /// Removes a value, or has a flight deliver it without keeping it.
+    pub fn discard(&self, key: &K) {
         let mut state = lock(&self.shared.state);
-        let wrong =
-            matches!(state.slots.peek(key), Some(Slot::Ready { value, .. }) if is_wrong(value));
-        let removed = if wrong { state.slots.pop(key) } else { None };
+        let removed = match state.slots.peek_mut(key) {
+            Some(Slot::Flying(waiters)) => {
+                waiters.is_discarded = true;
+                None
+            }
+            Some(Slot::Ready { .. }) => state.slots.pop(key),
+            None => None,
+        };
         if let Some(Slot::Ready { weight, .. }) = &removed {
             state.bytes -= weight;
             self.shared.held.set(state.bytes as i64);
         }
         drop(state);
+        // Freeing large values takes time: not under the lock.
         drop(removed);
     }
 
@@ -319,7 +328,8 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         let waiters = {
             let mut state = lock(&self.cache.shared.state);
             let waiters = state.end_flight(&self.key);
-            if let Ok((value, weight)) = &result {
+            let is_discarded = waiters.as_ref().is_some_and(|all| all.is_discarded);
+            if let (Ok((value, weight)), false) = (&result, is_discarded) {
                 state.keep(
                     self.key.clone(),
                     value.clone(),
@@ -332,7 +342,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
         };
         self.landed = true;
         let answer = result.map(|(value, _)| value);
-        for waiter in waiters {
+        for waiter in waiters.into_iter().flat_map(|all| all.senders) {
             // The waiter may have disconnected.
             let _ = waiter.send(answer.clone());
         }
@@ -348,10 +358,10 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Drop for Flight<K, V, E> {
 }
 
 impl<K: Hash + Eq, V, E> State<K, V, E> {
-    fn end_flight(&mut self, key: &K) -> Vec<oneshot::Sender<Result<V, E>>> {
+    fn end_flight(&mut self, key: &K) -> Option<Waiters<V, E>> {
         match self.slots.pop(key) {
-            Some(Slot::Flying(waiters)) => waiters.senders,
-            _ => Vec::new(),
+            Some(Slot::Flying(waiters)) => Some(waiters),
+            _ => None,
         }
     }
 
@@ -554,18 +564,19 @@ mod tests {
             [1, 2, 3].map(|key| cache.peek(&key).is_some()),
             [false, true, true]
         );
-        cache.remove_if(&2, |value| value != "2");
-        cache.remove_if(&3, |value| value == "3");
+        cache.discard(&3);
         assert_eq!([2, 3].map(|key| cache.peek(&key).is_some()), [true, false]);
         assert_eq!(cache.shared.held.get(), 2);
         let flight = lead(&cache, 4);
-        cache.remove_if(&4, |_| true);
         assert!(
             !cache.replace_if(&4, "four".into(), 1, |_| true),
             "it is in flight"
         );
+        cache.discard(&4);
+        let waiter = wait(&cache, 4);
         flight.land(Ok(("4".into(), 1)));
-        assert!(cache.peek(&4).is_some());
+        assert_eq!(waiter.wait_blocking(), Ok("4".into()));
+        assert!(cache.peek(&4).is_none());
     }
 
     #[test]

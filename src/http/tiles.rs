@@ -69,17 +69,15 @@ async fn tile(
         .body(Pieces::from_whole(tile.bytes)))
 }
 
-/// Whether the client's copy is current, which is counted. A copy with voxels of a corrupt chunk is
-/// not confirmed: rendering it again reports the error. Nor is a copy of what is not complete yet.
+/// Whether the client's copy is current, which is counted. A copy of what is not complete yet is
+/// not confirmed.
 pub(super) fn is_confirmed(
     site: &Site,
     request: &HttpRequest,
     identified: &Identified,
     etag: &str,
 ) -> bool {
-    let is_confirmed = is_known(request, etag)
-        && !site.service.is_suspect(identified)
-        && identified.keeping() != Keeping::No;
+    let is_confirmed = is_known(request, etag) && identified.keeping() != Keeping::No;
     if is_confirmed {
         site.service.metrics().not_modified.inc();
     }

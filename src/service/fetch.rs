@@ -78,13 +78,12 @@ impl TileService {
         if let Some(chunk) = passed {
             return Ok(Tile::new(key, chunk));
         }
-        let is_suspect = self.is_suspect(identified);
         let cache = if demand.urgency == Urgency::View {
             &self.views
         } else {
             &self.cache
         };
-        match cache.lookup_if(&key, |_| !is_suspect) {
+        match cache.lookup(&key) {
             Lookup::Ready(tile) => {
                 trace.set_outcome(Outcome::Hit);
                 self.metrics.tile_hits.inc();
@@ -109,15 +108,6 @@ impl TileService {
         }
     }
 
-    /// Whether a tile may touch a chunk known to be corrupt: if so, a client's copy must not be
-    /// confirmed with a 304.
-    pub fn is_suspect(&self, identified: &Identified) -> bool {
-        self.keeper.chunks.has_refused()
-            && identified
-                .footprint()
-                .is_some_and(|all| all.may_be_refused())
-    }
-
     /// Ensures that a tile is in the disk cache: unless it is there, renders it on the pool and
     /// writes it before this returns. It bypasses the memory cache, and other requests cannot join
     /// its render.
@@ -128,10 +118,9 @@ impl TileService {
             return Ok(Warmed::Black);
         };
         let (keeper, origin, key) = (Arc::clone(&self.keeper), work.origin.clone(), work.key);
-        if !self.is_suspect(identified)
-            && spawn_blocking(move || keeper.has(&origin, key))
-                .await
-                .map_err(|_| Abandoned)??
+        if spawn_blocking(move || keeper.has(&origin, key))
+            .await
+            .map_err(|_| Abandoned)??
         {
             return Ok(Warmed::WasThere);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::catalog::Channel;
 use crate::render::plan::{Cutout, Plan, Source};
 use crate::store::Gathering;
-use crate::volume::{ChunkId, Part, ReadError};
+use crate::volume::{Part, ReadError};
 
 /// Boxes of stored voxels.
 #[derive(Debug, Clone)]
@@ -61,26 +61,10 @@ impl Footprint {
         Ok(all)
     }
 
-    /// Whether it may touch a chunk known to be corrupt.
-    pub fn may_be_refused(&self) -> bool {
-        self.0
-            .iter()
-            .any(|part| part.volume.may_be_refused(part.time, &part.region))
-    }
-
     /// Whether nothing of it will change by what is appended to its files.
     pub fn is_final(&self) -> bool {
         self.0
             .iter()
             .all(|part| part.volume.is_final(part.time, &part.region))
-    }
-
-    /// The chunks that are not verified yet, or are corrupt; `None` if that is not known.
-    pub fn unverified(&self) -> Option<Vec<ChunkId>> {
-        let each = self
-            .0
-            .iter()
-            .map(|part| part.volume.unverified(part.time, &part.region));
-        Some(each.collect::<Option<Vec<_>>>()?.concat())
     }
 }

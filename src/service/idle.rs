@@ -31,7 +31,7 @@ const MAX_AHEAD: usize = 16;
 impl TileService {
     /// Schedules idle work after a response: finishing partly decoded chunks, then prefetching.
     pub fn use_pause(self: &Arc<Self>) {
-        if !self.keeper.chunks.has_unfinished() && !self.keeper.has_parked() {
+        if !self.keeper.has_unverified() {
             return;
         }
         self.pause.answered.note();
@@ -69,7 +69,7 @@ impl TileService {
             service.work_while_idle();
             drop(turn);
             // For neighbours that were added meanwhile there was no place.
-            if !service.keeper.chunks.has_unfinished() && !service.neighbours.is_empty() {
+            if !service.keeper.has_unverified() && !service.neighbours.is_empty() {
                 service.start_if_idle();
             }
         });
@@ -78,20 +78,15 @@ impl TileService {
     /// Finishes chunks and prefetches tiles for as long as the render threads are idle.
     fn work_while_idle(&self) {
         while self.pool.is_idle() {
-            if self.keeper.chunks.has_unfinished() {
+            if self.keeper.has_unverified() {
                 // Cache hits need CPU time but no render thread. Each schedules this work again.
                 if !self.is_quiet() {
                     break;
                 }
-                if self
-                    .pool
-                    .activity()
-                    .finish(|| self.keeper.chunks.finish_one())
-                {
+                if self.pool.activity().finish(|| self.keeper.verify_one()) {
                     continue;
                 }
             }
-            self.keeper.release();
             match self.neighbours.next() {
                 Some(tile) => self.render_neighbour(&tile),
                 None => break,
@@ -103,19 +98,11 @@ impl TileService {
     /// Tiles rendered after this are not written. Blocks.
     pub fn finish_writing(&self, within: Duration) {
         let until = Instant::now() + within;
-        while self.keeper.has_parked() && Instant::now() < until {
-            if self.keeper.chunks.finish_one() {
-                continue;
-            }
-            // The last chunks may be in progress on render threads.
-            let was_finishing = self.pool.activity().is_finishing();
-            self.keeper.release();
-            if !was_finishing {
-                break;
-            }
+        while self.keeper.has_tiers() && Instant::now() < until && self.keeper.verify_one() {}
+        // The last chunks may be in progress on render threads.
+        while Instant::now() < until && self.pool.activity().is_finishing() {
             thread::sleep(DELAY);
         }
-        self.keeper.release();
         self.keeper
             .finish(until.saturating_duration_since(Instant::now()));
     }
@@ -143,9 +130,9 @@ impl TileService {
     /// Has tiles rendered while the render threads are idle.
     fn prefetch(self: &Arc<Self>, tiles: Vec<TileRequest>) {
         self.neighbours.add(tiles);
-        // While there are unfinished chunks, `use_pause` starts the idle work, which finishes them
+        // While chunks wait to be verified, `use_pause` starts the idle work, which verifies them
         // first.
-        if !self.keeper.chunks.has_unfinished() {
+        if !self.keeper.has_unverified() {
             self.start_if_idle();
         }
     }

@@ -1,60 +1,65 @@
 //! Finds tiles in the tiers, and keeps new ones there: only once their chunks are verified.
 //!
-//! A tile made from unverified chunks is in the memory cache at once, but is written to the tiers
-//! only when all of its chunks are verified: tiers outlive the process, and after a restart nothing
-//! would know which tiles must be removed. A tile that touches a corrupt chunk is not served from
-//! any cache and gets no 304: it is rendered again, which fails until the file is repaired.
+//! A tile whose chunks were decoded in part is in the memory cache at once. While threads are idle,
+//! the rest of its chunks is decoded, which verifies their checksums: then the tile is written to
+//! the tiers, which outlive the process. If a chunk proves corrupt, the tile is removed from the
+//! memory cache; to draw it again is an error.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::error::TileError;
-use super::footprint::Footprint;
 use super::health::Part;
 use crate::base::tile::{Tile, TileKey};
 use crate::catalog::Origin;
+use crate::flow::cache::Cache;
 use crate::flow::lock;
 use crate::flow::trace::Outcome;
 use crate::tier::{Backend, TierError, Tiers};
-use crate::volume::ChunkId;
-use crate::volume::hdf5::{ChunkStore, Standing};
+use crate::volume::{ReadError, UnfinishedChunk};
 
-/// The maximum size in bytes of tiles waiting for verification: 32 MiB.
+/// The maximum size in bytes of tiles waiting for verification, and of the list of their chunks:
+/// 32 MiB.
 const MAX_BYTES: usize = 32 << 20;
+/// The size of an entry of that list, in bytes.
+const CHUNK_BYTES: usize = 200;
 
-/// The tiers, if there are any, and the tiles that wait for verification of the chunks that they
-/// were made from.
+/// The tiers, if there are any, and the chunks that wait to be verified.
 pub(super) struct Keeper {
     tiers: Option<Tiers>,
-    pub chunks: ChunkStore,
-    waiting: Mutex<Waiting>,
-    /// The number of waiting tiles, readable without the lock.
-    parked: AtomicUsize,
+    cache: Cache<TileKey, Tile, TileError>,
+    waiting: Mutex<WaitingChunks>,
+    /// The number of waiting chunks, readable without the lock.
+    count: AtomicUsize,
 }
 
+/// The newest are last, and verified first: the viewer is likely to need more of them soon.
 #[derive(Default)]
-struct Waiting {
-    tiles: VecDeque<Parked>,
+struct WaitingChunks {
+    chunks: VecDeque<(Arc<UnverifiedTile>, Box<dyn UnfinishedChunk>)>,
     bytes: usize,
 }
 
-struct Parked {
-    tile: Tile,
-    origin: Origin,
-    chunks: Vec<ChunkId>,
-    given_up: u64,
+/// A tile of which some chunks may not be verified: each of these holds a reference.
+struct UnverifiedTile {
+    key: TileKey,
+    /// The tile, if it is to be written to the tiers.
+    kept: Option<(Origin, Tile)>,
+    /// Its share of the memory for each of its chunks, in bytes.
+    share: usize,
+    /// Whether a chunk was not verified, or is corrupt.
+    is_given_up: AtomicBool,
 }
 
 impl Keeper {
-    pub fn new(tiers: Option<Tiers>, chunks: ChunkStore) -> Self {
-        let (waiting, parked) = Default::default();
+    pub fn new(tiers: Option<Tiers>, cache: Cache<TileKey, Tile, TileError>) -> Self {
         Self {
             tiers,
-            chunks,
-            waiting,
-            parked,
+            cache,
+            waiting: Mutex::default(),
+            count: AtomicUsize::new(0),
         }
     }
 
@@ -70,16 +75,9 @@ impl Keeper {
             .collect()
     }
 
-    /// The tile, and the outcome of a request for it; `None` if no tier has it, or if it may touch
-    /// a corrupt chunk. Blocks.
-    pub fn find(
-        &self,
-        origin: &Origin,
-        key: TileKey,
-        footprint: &Footprint,
-    ) -> Option<(Tile, Outcome)> {
-        let is_refused = self.chunks.has_refused() && footprint.may_be_refused();
-        let tiers = self.tiers.as_ref().filter(|_| !is_refused)?;
+    /// The tile, and the outcome of a request for it; `None` if no tier has it. Blocks.
+    pub fn find(&self, origin: &Origin, key: TileKey) -> Option<(Tile, Outcome)> {
+        let tiers = self.tiers.as_ref()?;
         let found = tiers.find(origin.token(), &key)?;
         let outcome = match found.backend {
             Backend::Directory => Outcome::Disk,
@@ -116,89 +114,96 @@ impl Keeper {
         Ok(tiers.keep(origin.token(), tile)?)
     }
 
-    /// Writes a newly rendered tile to the tiers in the background, now or once its chunks are
-    /// verified; `given_up` is the chunk store's count from before the render.
-    pub fn keep_later(&self, origin: &Origin, tile: &Tile, footprint: &Footprint, given_up: u64) {
-        let Some(tiers) = &self.tiers else { return };
-        if !tiers.take_writes() {
-            return tiers.count_dropped();
-        }
-        match footprint
-            .unverified()
-            .filter(|_| self.chunks.given_up() == given_up)
-        {
-            Some(chunks) if chunks.is_empty() => write(tiers, origin.clone(), tile),
-            Some(chunks) => {
-                self.park(
-                    tiers,
-                    Parked {
-                        tile: tile.clone(),
-                        origin: origin.clone(),
-                        chunks,
-                        given_up,
-                    },
-                );
-            }
-            None => tiers.count_dropped(),
-        }
-    }
-
-    fn park(&self, tiers: &Tiers, parked: Parked) {
-        let mut waiting = lock(&self.waiting);
-        waiting.bytes += parked.weight();
-        waiting.tiles.push_back(parked);
-        while waiting.bytes > MAX_BYTES
-            && let Some(oldest) = waiting.tiles.pop_front()
-        {
-            waiting.bytes -= oldest.weight();
+    /// Has the rest of a tile's chunks decoded while threads are idle. If the tile `is_kept`, it is
+    /// written to the tiers in the background, now or once its chunks are verified: not if there
+    /// are too many of them.
+    pub fn keep_later(
+        &self,
+        origin: &Origin,
+        tile: &Tile,
+        is_kept: bool,
+        unfinished: Option<Vec<Box<dyn UnfinishedChunk>>>,
+    ) {
+        let tiers = self.tiers.as_ref().filter(|_| is_kept);
+        let takes_writes = tiers.is_some_and(Tiers::take_writes) && unfinished.is_some();
+        if let (Some(tiers), false) = (tiers, takes_writes) {
             tiers.count_dropped();
         }
-        self.parked.store(waiting.tiles.len(), Ordering::Relaxed);
+        let unfinished = unfinished.unwrap_or_default();
+        let kept = takes_writes.then(|| (origin.clone(), tile.clone()));
+        let weight = kept.as_ref().map_or(0, |(_, tile)| tile.weight());
+        let tile = Arc::new(UnverifiedTile {
+            key: tile.key,
+            kept,
+            share: weight / unfinished.len().max(1) + CHUNK_BYTES,
+            is_given_up: AtomicBool::new(false),
+        });
+        let mut given_up = Vec::new();
+        let mut waiting = lock(&self.waiting);
+        for chunk in unfinished {
+            waiting.bytes += tile.share;
+            waiting.chunks.push_back((Arc::clone(&tile), chunk));
+        }
+        while waiting.bytes > MAX_BYTES
+            && let Some((oldest, _)) = waiting.chunks.pop_front()
+        {
+            waiting.bytes -= oldest.share;
+            given_up.push(oldest);
+        }
+        self.count.store(waiting.chunks.len(), Ordering::Relaxed);
+        drop(waiting);
+        for tile in given_up {
+            tile.is_given_up.store(true, Ordering::Relaxed);
+            self.release(tile);
+        }
+        self.release(tile);
     }
 
-    /// Writes the tiles whose chunks are verified by now, and drops tiles whose chunks will never
-    /// be.
-    pub fn release(&self) {
-        let Some(tiers) = self.tiers.as_ref().filter(|_| self.has_parked()) else {
-            return;
-        };
+    /// Decodes the rest of one chunk; false if none waits.
+    pub fn verify_one(&self) -> bool {
         let mut waiting = lock(&self.waiting);
-        let tiles = std::mem::take(&mut waiting.tiles);
-        waiting.bytes = 0;
-        for parked in tiles {
-            match self.chunks.standing(&parked.chunks) {
-                // Read the count after the standing: a chunk given up in between must not count as
-                // verified.
-                _ if self.chunks.given_up() != parked.given_up => tiers.count_dropped(),
-                Standing::Refused => tiers.count_dropped(),
-                Standing::Verified => write(tiers, parked.origin, &parked.tile),
-                Standing::Unverified => {
-                    waiting.bytes += parked.weight();
-                    waiting.tiles.push_back(parked);
-                }
+        let Some((tile, chunk)) = waiting.chunks.pop_back() else {
+            return false;
+        };
+        waiting.bytes -= tile.share;
+        self.count.store(waiting.chunks.len(), Ordering::Relaxed);
+        drop(waiting);
+        if let Err(error) = chunk.finish() {
+            tile.is_given_up.store(true, Ordering::Relaxed);
+            if matches!(error, ReadError::Corrupt { .. }) {
+                self.cache.discard(&tile.key);
             }
         }
-        self.parked.store(waiting.tiles.len(), Ordering::Relaxed);
+        self.release(tile);
+        true
+    }
+
+    /// Whether chunks wait to be verified.
+    pub fn has_unverified(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Gives back a reference to a tile. With the last one, the tile is queued for the tiers'
+    /// writers, which skip it if its files have changed.
+    fn release(&self, tile: Arc<UnverifiedTile>) {
+        let Some(tile) = Arc::into_inner(tile) else {
+            return;
+        };
+        let (Some(tiers), Some((origin, kept))) = (&self.tiers, tile.kept) else {
+            return;
+        };
+        if tile.is_given_up.into_inner() {
+            return tiers.count_dropped();
+        }
+        let token = origin.token().clone();
+        let now = Instant::now();
+        tiers.keep_later(&token, &kept, move || origin.was_unchanged_at(now));
     }
 
     /// Waits until what is queued is written, at most for `within`; the rest is dropped.
     pub fn finish(&self, within: Duration) {
-        self.tiers.iter().for_each(|tiers| tiers.finish(within));
+        if let Some(tiers) = &self.tiers {
+            tiers.finish(within);
+        }
     }
-
-    pub fn has_parked(&self) -> bool {
-        self.parked.load(Ordering::Relaxed) > 0
-    }
-}
-
-impl Parked {
-    fn weight(&self) -> usize {
-        self.tile.weight() + self.chunks.len() * size_of::<ChunkId>()
-    }
-}
-
-/// Queues a newly rendered tile for the tiers' writers, which skip it if its files have changed.
-fn write(tiers: &Tiers, origin: Origin, tile: &Tile) {
-    let (token, now) = (origin.token().clone(), Instant::now());
-    tiers.keep_later(&token, tile, move || origin.was_unchanged_at(now));
 }

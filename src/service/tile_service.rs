@@ -34,7 +34,7 @@ use crate::metrics::Metrics;
 use crate::render::plan::PixelKind;
 use crate::render::{self, EncodeError};
 use crate::tier::Tiers;
-use crate::volume::{ReadPolicy, Yields};
+use crate::volume::{ReadPolicy, UnfinishedChunks, Yields};
 
 /// Identifies and fetches tiles.
 pub struct TileService {
@@ -80,15 +80,17 @@ impl TileService {
             let key = TileKey::digest(&("black", kind, catalog.style()));
             Ok(Tile::new(key, render::black(kind, catalog.style())?))
         };
+        let cache = Cache::new(budget, metrics.tile_bytes.clone());
+        let keeper = Keeper::new(None, cache.clone());
         Ok(Self {
             black: [black(PixelKind::Grey)?, black(PixelKind::Rgb)?],
-            cache: Cache::new(budget, metrics.tile_bytes.clone()),
+            cache,
             views: Cache::new(0, metrics.view_bytes.clone()),
             // Channels hold their surveys; this cache of size 0 only makes concurrent requests
             // share one sample (single-flight).
             surveys: Cache::new(0, Gauge::default()),
             preparation: Arc::new(Preparation::new(pool.clone(), metrics.clone())),
-            keeper: Arc::new(Keeper::new(None, catalog.chunks().clone())),
+            keeper: Arc::new(keeper),
             live: Arc::new(LiveCatalog::new(catalog)),
             reopener: None,
             pool,
@@ -103,10 +105,8 @@ impl TileService {
 
     /// Adds tiers.
     pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
-        Self {
-            keeper: Arc::new(Keeper::new(tiers, self.keeper.chunks.clone())),
-            ..self
-        }
+        let keeper = Arc::new(Keeper::new(tiers, self.cache.clone()));
+        Self { keeper, ..self }
     }
 
     /// Sets the memory for tiles that single pages asked for.
@@ -238,10 +238,12 @@ impl TileService {
         yields: Yields,
         trace: Option<Arc<Trace>>,
     ) -> Option<TileWork> {
+        let unfinished = UnfinishedChunks::default();
         let drawing = identified.drawing(ReadPolicy {
             decode: purpose.decode(),
             yields,
             trace,
+            unfinished: Some(unfinished.clone()),
         })?;
         let (key, origin, footprint) = (
             identified.key(),
@@ -255,6 +257,7 @@ impl TileService {
             drawing,
             footprint,
             purpose,
+            unfinished,
             keeper,
             metrics,
         })

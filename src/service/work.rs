@@ -13,7 +13,7 @@ use crate::base::tile::{Tile, TileKey};
 use crate::catalog::Origin;
 use crate::flow::trace::Stage;
 use crate::metrics::Metrics;
-use crate::volume::Decode;
+use crate::volume::{Decode, UnfinishedChunks};
 
 /// For what a tile is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,7 @@ pub(super) struct TileWork {
     pub drawing: Drawing,
     pub footprint: Footprint,
     pub purpose: Purpose,
+    pub unfinished: UnfinishedChunks,
     pub keeper: Arc<Keeper>,
     pub metrics: Metrics,
 }
@@ -66,7 +67,7 @@ impl TileWork {
 
     /// The tile, if a tier has it. Blocks.
     pub fn find(&self) -> Option<Tile> {
-        let (tile, outcome) = self.keeper.find(&self.origin, self.key, &self.footprint)?;
+        let (tile, outcome) = self.keeper.find(&self.origin, self.key)?;
         self.drawing
             .trace()
             .inspect(|trace| trace.set_outcome(outcome));
@@ -75,14 +76,13 @@ impl TileWork {
 
     /// Renders it, on a render thread, and has it kept. May be called again after it was stopped.
     pub fn make(&self) -> Result<Tile, TileError> {
-        let given_up = self.keeper.chunks.given_up();
         let tile = self.drawn()?;
         match self.purpose {
-            _ if !self.is_kept() => {}
             Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => {
                 self.keeper
-                    .keep_later(&self.origin, &tile, &self.footprint, given_up);
+                    .keep_later(&self.origin, &tile, self.is_kept(), self.unfinished.take());
             }
+            _ if !self.is_kept() => {}
             // Prefetches can exceed the capacity of the background writer, and all of them must be
             // stored. A write error is counted and logged by the tier; the client gets the tile all
             // the same.

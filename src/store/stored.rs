@@ -93,9 +93,7 @@ impl Object {
     /// Forgets the bytes of a stored chunk, which are not what they should be: they are fetched
     /// again when wanted.
     pub fn forget(&self, range: &Range<u64>) {
-        self.shared()
-            .stored
-            .remove_if(&(self.number, range.clone()), |_| true);
+        self.shared().stored.discard(&(self.number, range.clone()));
     }
 }
 

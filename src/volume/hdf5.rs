@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 pub use attributes::Attributes;
 pub use beginning::{is_hdf5, tree_at};
-pub use chunks::{ChunkStore, Standing};
+pub use chunks::ChunkStore;
 pub use dataset::{MAX_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;
 pub use error::OpenError;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lru::LruCache;
 
 use super::{
-    BoxMut, ChunkId, Members, NoReferences, Part, ReadError, ReadRequest, StoredChunk, StoredPart,
-    TakePart, Tzyx, Volume, VolumeShape,
+    BoxMut, Members, NoReferences, Part, ReadError, ReadRequest, StoredChunk, StoredPart, TakePart,
+    Tzyx, Volume, VolumeShape,
 };
 use crate::flow::trace::Trace;
 use crate::geometry::{Region, Xyz};
@@ -103,13 +103,6 @@ impl Series {
         Ok(volume)
     }
 
-    /// The volume of a time point, if it is open.
-    fn opened_at(&self, time: u64) -> Option<Arc<dyn Volume>> {
-        self.kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .peek(&time)
-            .map(Arc::clone)
     }
 }
 
@@ -175,15 +168,6 @@ impl Volume for Series {
             .map_or_else(|_| Vec::new(), |volume| volume.gaps(0, region))
     }
 
-    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
-        self.opened_at(time)?.unverified(0, region)
-    }
-
-    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
-        self.opened_at(time)
-            .is_none_or(|volume| volume.may_be_refused(0, region))
-    }
-
     fn stored_chunk(
         &self,
         time: u64,
@@ -225,7 +209,7 @@ mod tests {
     use crate::volume::{MemoryVolume, VoxelType};
 
     #[test]
-    fn what_a_series_is_and_what_is_refused_is_known_before_a_time_point_is_opened() {
+    fn what_a_series_is_is_known_before_a_time_point_is_opened() {
         let one = MemoryVolume::of(VoxelType::U8, Xyz::all(2), |_| 1u8);
         let shape = VolumeShape {
             is_remote: true,
@@ -238,7 +222,6 @@ mod tests {
         );
         let (shape, region) = (series.shape(), Region::whole(Xyz::all(2)));
         assert!(shape.is_remote && shape.has(0) && !shape.has(1) && !shape.has(2));
-        assert_eq!(series.unverified(0, &region), None);
-        assert!(series.may_be_refused(0, &region) && series.gather(0, &region).is_err());
+        assert!(series.gather(0, &region).is_err());
     }
 }

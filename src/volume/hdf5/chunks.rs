@@ -6,15 +6,11 @@
 //! as one value.
 
 mod finish;
-mod refused;
-mod unfinished;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-pub use self::finish::Standing;
-use self::refused::Refused;
 use super::dataset::StoredDataset;
 use super::grid::Position;
 use super::reused_buffer;
@@ -24,7 +20,7 @@ use crate::flow::activity::Activity;
 use crate::flow::cache::{Cache, Lookup, Waiter};
 use crate::flow::trace::{RequestId, Trace};
 use crate::metrics::{Meter, Metrics};
-use crate::volume::{ChunkId, ReadError, Samples, VoxelType, with_samples};
+use crate::volume::{ReadError, Samples, UnfinishedChunks, VoxelType, with_samples};
 
 /// A decoded chunk, or a prefix of one, contiguous in stored order.
 #[derive(Debug)]
@@ -121,12 +117,10 @@ type ChunkKey = (Fingerprint, u64, VoxelType);
 pub struct ChunkStore {
     cache: Cache<ChunkKey, Arc<Chunk>, ReadError>,
     largest: usize,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     activity: Activity,
     verify: Verify,
     at_once: Arc<AtomicBool>,
-    unfinished: unfinished::List,
-    refused: Refused,
 }
 
 impl std::fmt::Debug for ChunkStore {
@@ -143,16 +137,13 @@ impl ChunkStore {
         // A larger chunk would evict too many others. It is read through the library, box by box.
         let largest = budget / 4;
         let cache = Cache::new(budget, metrics.chunk_bytes.clone());
-        let (at_once, unfinished, refused) = Default::default();
         Self {
             cache,
             largest,
-            metrics,
+            metrics: Arc::new(metrics),
             activity,
             verify: Verify::default(),
-            at_once,
-            unfinished,
-            refused,
+            at_once: Arc::default(),
         }
     }
 
@@ -183,7 +174,7 @@ impl ChunkStore {
         let chunk = self
             .cache
             .get(&wanted.key())
-            .filter(|chunk| self.suffices(chunk, wanted))?;
+            .filter(|chunk| chunk.holds(wanted.voxels))?;
         self.hit(&chunk, wanted);
         Some(chunk)
     }
@@ -192,7 +183,7 @@ impl ChunkStore {
     pub(super) fn holds(&self, wanted: &ChunkRequest<'_>) -> bool {
         self.cache
             .peek(&wanted.key())
-            .is_some_and(|chunk| self.suffices(&chunk, wanted))
+            .is_some_and(|chunk| chunk.holds(wanted.voxels))
     }
 
     /// The chunk, with at least the wanted voxels: from the cache, from another thread that is
@@ -228,7 +219,7 @@ impl ChunkStore {
         let mut begun = None;
         let suffices = |chunk: &Arc<Chunk>| {
             begun = Some(chunk.made);
-            self.suffices(chunk, wanted)
+            chunk.holds(wanted.voxels)
         };
         match self.cache.lookup_if(&wanted.key(), suffices) {
             Lookup::Ready(chunk) => {
@@ -250,11 +241,6 @@ impl ChunkStore {
         }
     }
 
-    /// Whether a cached chunk has the wanted voxels. A prefix of a corrupt chunk is never used.
-    fn suffices(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) -> bool {
-        chunk.whole || (chunk.holds(wanted.voxels) && !self.refused.has(&wanted.id()))
-    }
-
     /// Measures what is done for a request.
     pub(super) fn meter<'a>(&'a self, wanted: &ChunkRequest<'a>) -> Meter<'a> {
         Meter::new(&self.metrics, wanted.trace)
@@ -262,9 +248,7 @@ impl ChunkStore {
 
     fn hit(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
         self.meter(wanted).found_chunk();
-        if !chunk.whole {
-            self.note(chunk, wanted);
-        }
+        self.note(chunk, wanted);
     }
 }
 
@@ -289,14 +273,11 @@ pub(super) struct ChunkRequest<'a> {
     pub voxel: VoxelType,
     /// The trace of the request that it is for.
     pub trace: Option<&'a Trace>,
+    /// Where it is noted if it is decoded in part.
+    pub unfinished: Option<&'a UnfinishedChunks>,
 }
 
 impl ChunkRequest<'_> {
-    /// Identifies the chunk, independently of the type that it is decoded to.
-    pub fn id(&self) -> ChunkId {
-        self.dataset.chunk_id(&self.at)
-    }
-
     /// The id of the request that it is for, for the log.
     fn request(&self) -> Option<&RequestId> {
         self.trace.and_then(Trace::request_id)

@@ -1,7 +1,8 @@
 //! An open dataset: its type, shape and storage, and reading boxes of it through the library.
 
+use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use hdf5::plist::DatasetCreate;
@@ -110,6 +111,8 @@ pub struct StoredDataset {
     /// The external raw files, in order; empty for other layouts.
     pub(super) raw: Vec<RawFile>,
     index: ChunkIndex,
+    /// The numbers of the chunks whose checksums are wrong.
+    corrupt: OnceLock<Mutex<HashSet<u64>>>,
     fill: OnceLock<Samples>,
     /// The fill value that it declares, as one voxel of its stored type in native byte order; zero
     /// if it declares none, `None` if it cannot be read.
@@ -230,6 +233,7 @@ impl StoredDataset {
             pieces,
             raw,
             index,
+            corrupt: OnceLock::new(),
             fill,
             declared_fill,
             object,
@@ -390,6 +394,17 @@ impl StoredDataset {
             self.file.bytes.note_rewritten();
         }
         Fingerprint::digest(&(lasting, entry.mask, digest))
+    }
+
+    /// Whether the checksum of a chunk is known to be wrong.
+    pub(super) fn is_corrupt(&self, at: &Position) -> bool {
+        let numbers = self.corrupt.get();
+        numbers.is_some_and(|numbers| lock(numbers).contains(&self.grid.number(at)))
+    }
+
+    /// Notes that the checksum of a chunk is wrong; false if that is known.
+    pub(super) fn note_corrupt(&self, at: &Position) -> bool {
+        lock(self.corrupt.get_or_init(Mutex::default)).insert(self.grid.number(at))
     }
 
     /// Fails if its growing file was written anew while voxels were read, of which the first are in

@@ -217,23 +217,6 @@ impl Grid {
         })
     }
 
-    /// How many chunks a box intersects.
-    pub fn chunk_count_of(&self, stored: &StoredBox) -> u64 {
-        let last = stored.last();
-        let along =
-            |axis: usize| last[axis] / self.chunk[axis] - stored.start[axis] / self.chunk[axis] + 1;
-        (0..RANK).map(along).fold(1, u64::saturating_mul)
-    }
-
-    /// Whether a box intersects a chunk.
-    pub fn touches(&self, stored: &StoredBox, at: &Position) -> bool {
-        let last = stored.last();
-        (0..RANK).all(|axis| {
-            (stored.start[axis] / self.chunk[axis]..=last[axis] / self.chunk[axis])
-                .contains(&at[axis])
-        })
-    }
-
     /// The part of a box that lies in a chunk.
     pub fn part_of(&self, at: &Position, stored: &StoredBox) -> Part {
         let (origin, last) = (self.origin(at), stored.last());

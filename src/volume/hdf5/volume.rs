@@ -31,9 +31,9 @@ use crate::metrics::Meter;
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
-    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ChunkId, ComplexPart, Decode, NoReferences,
-    Positions, ReadCost, ReadError, ReadRequest, Samples, StoredArray, StoredChunk, StoredPart,
-    TakePart, Tally, Tzyx, Values, Volume, VolumeShape, VoxelType, Yields,
+    Access, BLOCK_BYTES, BoxMut, ChunkCoding, ComplexPart, Decode, NoReferences, Positions,
+    ReadCost, ReadError, ReadRequest, Samples, StoredArray, StoredChunk, StoredPart, TakePart,
+    Tally, Tzyx, Values, Volume, VolumeShape, VoxelType, Yields,
 };
 
 /// How a dataset is interpreted as a volume.
@@ -437,6 +437,7 @@ impl Hdf5Volume {
             voxels,
             voxel: self.shape.voxel,
             trace: reading.trace(),
+            unfinished: reading.request.policy.unfinished.as_ref(),
         }
     }
 
@@ -591,8 +592,8 @@ impl Hdf5Volume {
                 size: Xyz::all(1),
             },
         );
-        let is_refused = self.chunks.touches_refused(&self.dataset, &first);
-        (!is_refused).then(|| self.dataset.grid.beginning_at(&first.start))
+        let at = self.dataset.grid.beginning_at(&first.start);
+        (!self.dataset.is_corrupt(&at)).then_some(at)
     }
 }
 
@@ -634,18 +635,6 @@ impl Volume for Hdf5Volume {
         .collect()
     }
 
-    fn unverified(&self, time: u64, region: &Region) -> Option<Vec<ChunkId>> {
-        Some(
-            self.chunks
-                .unverified(&self.dataset, &self.stored_box(time, region)),
-        )
-    }
-
-    fn may_be_refused(&self, time: u64, region: &Region) -> bool {
-        self.chunks
-            .touches_refused(&self.dataset, &self.stored_box(time, region))
-    }
-
     fn is_final(&self, time: u64, region: &Region) -> bool {
         self.dataset.is_final(&self.stored_box(time, region))
     }
@@ -666,6 +655,7 @@ impl Volume for Hdf5Volume {
                 voxels,
                 voxel: self.shape.voxel,
                 trace: None,
+                unfinished: None,
             }) {
                 continue;
             }

@@ -6,29 +6,17 @@
 //! tiles: decoding a screen full of chunks whole would take too long, and they are finished in the
 //! next pauses.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use super::unfinished::Unfinished;
-use super::{Chunk, ChunkKey, ChunkRequest, ChunkStore, Extent};
+use super::{Chunk, ChunkRequest, ChunkStore, Extent};
 use crate::config::Verify;
+use crate::flow::cache::Abandoned;
 use crate::flow::trace::RequestId;
-use crate::metrics::Meter;
 use crate::volume::hdf5::dataset::StoredDataset;
-use crate::volume::hdf5::grid::{Position, StoredBox};
+use crate::volume::hdf5::grid::Position;
 use crate::volume::hdf5::stored_chunk::{Located, Stored};
-use crate::volume::{ChunkId, ReadError};
-
-/// Whether the checksums of the chunks that a tile was made from are known to be right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// All are right.
-    Verified,
-    /// Some have not been compared yet.
-    Unverified,
-    /// At least one is wrong.
-    Refused,
-}
+use crate::volume::{ReadError, UnfinishedChunk, VoxelType};
 
 impl ChunkStore {
     /// Sets when chunks are verified (`render.verify`).
@@ -58,7 +46,7 @@ impl ChunkStore {
         let verify = self.verify();
         if verify == Verify::Always
             || wanted.voxels >= wanted.dataset.grid.voxels()
-            || self.refused.has(&wanted.id())
+            || wanted.dataset.is_corrupt(&wanted.at)
         {
             return Extent::Whole;
         }
@@ -154,159 +142,112 @@ impl ChunkStore {
             return true;
         }
         if matches!(error, ReadError::Corrupt { .. }) {
-            self.refuse(error, wanted.id(), wanted.request());
+            self.refuse(error, wanted, wanted.request());
         }
-        !self.refused.has(&wanted.id())
+        !wanted.dataset.is_corrupt(&wanted.at)
     }
 
-    /// Adds a prefix-decoded chunk to the list of chunks to be finished, or removes a whole one
-    /// from it.
+    /// Adds a chunk of which a part was decoded to the chunks that its read wants finished.
     pub(super) fn note(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
-        if chunk.whole {
-            self.unfinished.remove(&wanted.id());
-        } else if self.verify() == Verify::Idle && !chunk.is_settled() {
-            let ChunkRequest {
-                dataset, at, voxel, ..
-            } = *wanted;
-            let request = || wanted.request().cloned();
-            let unfinished = || Unfinished {
-                dataset: Arc::downgrade(dataset),
-                at,
-                voxel,
-                request: request(),
-            };
-            self.unfinished.add(wanted.id(), unfinished);
-        }
-    }
-
-    /// Whether any chunk waits to be finished.
-    pub fn has_unfinished(&self) -> bool {
-        !self.unfinished.is_empty()
-    }
-
-    /// Finishes one prefix-decoded chunk; false if there is none.
-    pub fn finish_one(&self) -> bool {
-        let Some((work, chunk)) = self.unfinished.take() else {
-            return false;
+        let Some(unfinished) = wanted.unfinished.filter(|_| !chunk.is_settled()) else {
+            return;
         };
-        let Unfinished {
-            dataset,
-            at,
-            voxel,
-            request,
-        } = chunk;
-        // The file is closed: the chunk is given up.
-        let Some(dataset) = dataset.upgrade() else {
-            return true;
-        };
-        let key = (dataset.content_id(&at), work.id.number, voxel);
-        let meter = Meter::new(&self.metrics, None);
-        let whole = dataset.locate(at).and_then(|located| {
-            let stored = dataset.fetch(&located, meter)?;
-            dataset.decode(&located, &stored, u64::MAX, voxel, meter)
-        });
-        match whole {
-            Ok(chunk) => {
-                self.metrics.chunks_finished.inc();
-                self.metrics
-                    .chunk_decoded_bytes
-                    .inc_by(chunk.samples.bytes().len() as u64);
-                let weight = chunk.weight();
-                self.cache
-                    .replace_if(&key, Arc::new(chunk), weight, |kept| !kept.whole);
-            }
-            Err(error @ ReadError::Corrupt { .. }) => {
-                self.refuse(&error, work.id, request.as_ref());
-                self.cache.remove_if(&key, |kept| !kept.whole);
-            }
-            Err(damage @ ReadError::Damaged { .. }) => {
-                warn_of(&damage, request.as_ref());
-                self.settle(&key);
-            }
-            // It may be readable later; until then it is unverified.
-            Err(_) => return true,
-        }
-        work.done();
-        true
-    }
-
-    /// Keeps the prefix of a chunk whose stream breaks off, and does not try to finish it again.
-    fn settle(&self, key: &ChunkKey) {
-        if let Some(chunk) = self.cache.peek(key) {
-            chunk.settle();
+        if self.verify() == Verify::Idle {
+            unfinished.add(BegunChunk {
+                store: self.clone(),
+                dataset: Arc::downgrade(wanted.dataset),
+                at: wanted.at,
+                voxel: wanted.voxel,
+                request: wanted.request().cloned(),
+            });
         }
     }
 
-    /// `request` wanted the chunk.
-    fn refuse(&self, error: &ReadError, id: ChunkId, request: Option<&RequestId>) {
-        if self.refused.add(id) {
+    /// Has every read of a chunk fail from now on. `request` wanted the chunk.
+    fn refuse(&self, error: &ReadError, wanted: &ChunkRequest<'_>, request: Option<&RequestId>) {
+        if wanted.dataset.note_corrupt(&wanted.at) {
             self.metrics.chunks_refused.inc();
             tracing::error!(
                 request = request.map(RequestId::as_str),
                 "{error}; every tile that touches this chunk is an error until the file is mended"
             );
         }
+        self.cache.discard(&wanted.key());
     }
+}
 
-    /// Whether any chunk is known to be corrupt.
-    pub fn has_refused(&self) -> bool {
-        !self.refused.is_empty()
-    }
+/// A chunk whose beginning is decoded. It does not keep its file open.
+#[derive(Debug)]
+struct BegunChunk {
+    store: ChunkStore,
+    dataset: Weak<StoredDataset>,
+    at: Position,
+    voxel: VoxelType,
+    /// The id of the request that the chunk was read for, for the log.
+    request: Option<RequestId>,
+}
 
-    /// Whether a box of a dataset intersects a chunk that is known to be corrupt.
-    pub(in super::super) fn touches_refused(
-        &self,
-        dataset: &StoredDataset,
-        stored: &StoredBox,
-    ) -> bool {
-        self.refused.touches(dataset.id, &dataset.grid, stored)
-    }
-
-    /// The chunks that a box of a dataset intersects and that are unverified or corrupt.
-    pub(in super::super) fn unverified(
-        &self,
-        dataset: &StoredDataset,
-        stored: &StoredBox,
-    ) -> Vec<ChunkId> {
-        if self.unfinished.is_empty() && self.refused.is_empty() {
-            return Vec::new();
+impl UnfinishedChunk for BegunChunk {
+    fn finish(&self) -> Result<(), ReadError> {
+        let Self {
+            store,
+            dataset,
+            at,
+            voxel,
+            request,
+        } = self;
+        // The file may have been closed.
+        let dataset = dataset.upgrade().ok_or(Abandoned)?;
+        let wanted = ChunkRequest {
+            dataset: &dataset,
+            at: *at,
+            voxels: u64::MAX,
+            voxel: *voxel,
+            trace: None,
+            unfinished: None,
+        };
+        let key = wanted.key();
+        let kept = store.cache.peek(&key);
+        if kept.as_ref().is_some_and(|chunk| chunk.is_settled()) {
+            return Ok(());
         }
-        let all = dataset
-            .grid
-            .chunks_of(stored)
-            .map(|at| dataset.chunk_id(&at));
-        all.filter(|id| self.unfinished.has(id) || self.refused.has(id))
-            .collect()
-    }
-
-    /// The current standing of chunks that were unverified.
-    pub fn standing(&self, chunks: &[ChunkId]) -> Standing {
-        // In this order: a chunk is refused before it is removed from the list of unfinished ones.
-        if chunks.iter().any(|id| self.unfinished.has(id)) {
-            Standing::Unverified
-        } else if chunks.iter().any(|id| self.refused.has(id)) {
-            Standing::Refused
-        } else {
-            Standing::Verified
+        let meter = store.meter(&wanted);
+        let whole = dataset.locate(*at).and_then(|located| {
+            let stored = dataset.fetch(&located, meter)?;
+            dataset.decode(&located, &stored, u64::MAX, *voxel, meter)
+        });
+        match whole {
+            Ok(chunk) => {
+                store.metrics.chunks_finished.inc();
+                store
+                    .metrics
+                    .chunk_decoded_bytes
+                    .inc_by(chunk.samples.bytes().len() as u64);
+                let weight = chunk.weight();
+                store
+                    .cache
+                    .replace_if(&key, Arc::new(chunk), weight, |kept| !kept.whole);
+                Ok(())
+            }
+            // The prefix stays, and is not finished again.
+            Err(damage @ ReadError::Damaged { .. }) => {
+                warn_of(&damage, request.as_ref());
+                if let Some(chunk) = kept {
+                    chunk.settle();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error, ReadError::Corrupt { .. }) {
+                    store.refuse(&error, &wanted, request.as_ref());
+                }
+                Err(error)
+            }
         }
-    }
-
-    /// The number of chunks that were given up unverified, since the start.
-    pub fn given_up(&self) -> u64 {
-        self.unfinished.given_up()
     }
 }
 
 fn warn_of(damage: &ReadError, request: Option<&RequestId>) {
     let request = request.map(RequestId::as_str);
     tracing::warn!(request, "{damage}; slices before the damage are shown");
-}
-
-impl StoredDataset {
-    pub(super) fn chunk_id(&self, at: &Position) -> ChunkId {
-        ChunkId {
-            dataset: self.id,
-            number: self.grid.number(at),
-        }
-    }
 }
