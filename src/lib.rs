@@ -141,17 +141,16 @@
 //! file.
 //!
 //! Besides: 24 bytes for each chunk of an index, and up to 16 MiB while the index is checked; up to
-//! 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB while the range of
-//! what is visible is computed, on half of the render threads; 32 MiB of tiles that wait to be
-//! written to each tier, 32 MiB of tiles whose chunks are not yet verified, and of the list of these
-//! chunks; 12 MiB for each eviction from the disk cache; 2,048 log lines;
-//! about 3 MiB for each of eight connections to Redis; up to 12 MiB for an overview of a slice; 64
-//! MiB of documents; a quarter of `render.boxes` for tables of names, and as much for one that is
-//! being read; less than 1 MiB for each connection besides the tile being sent (pipelined requests
-//! stay in the system's buffers), and 128 KiB in the system's buffers for each whose client reads
-//! nothing; 20 KiB for each idle dataset of one channel, and half a MiB for each of the 8 files
-//! that stay open in libhdf5. Mapped files take addresses, not memory. Making pyramids has limits
-//! of its own: see [`tools::pyramid`].
+//! 2^21 voxels while a channel is sampled (three times as many for RGB); 32 MiB on each render
+//! thread that computes the range of what is visible; 32 MiB of tiles that wait to be written to
+//! each tier, 32 MiB of tiles whose chunks are not yet verified, and of the list of these chunks;
+//! 12 MiB for each eviction from the disk cache; 2,048 log lines; about 3 MiB for each of eight
+//! connections to Redis; up to 12 MiB for an overview of a slice; 64 MiB of documents; a quarter of
+//! `render.boxes` for tables of names, and as much for one that is being read; less than 1 MiB for
+//! each connection besides the tile being sent (pipelined requests stay in the system's buffers),
+//! and 128 KiB in the system's buffers for each whose client reads nothing; 20 KiB for each idle
+//! dataset of one channel, and half a MiB for each of the 8 files that stay open in libhdf5. Mapped
+//! files take addresses, not memory. Making pyramids has limits of its own: see [`tools::pyramid`].
 //!
 //! # Concurrency
 //!

@@ -86,8 +86,6 @@ pub struct Metrics {
     pub log_lines_lost: Counter,
     /// Bytes of encoded tiles in memory.
     pub tile_bytes: Gauge,
-    /// Bytes of tiles and ranges with display settings of pages in memory.
-    pub view_bytes: Gauge,
     /// Bytes of tables of names in memory.
     pub names_bytes: Gauge,
     /// Chunks found decoded in the cache.
@@ -296,8 +294,6 @@ impl Metrics {
             "Bytes of encoded tiles in memory",
             self.tile_bytes.clone(),
         );
-        let help = "Bytes of tiles with display settings of pages in memory";
-        registry.register("view_cache_bytes", help, self.view_bytes.clone());
         registry.register(
             "names_bytes",
             "Bytes of tables of names in memory",

@@ -95,8 +95,6 @@ pub enum Access {
     Uncached,
 }
 
-}
-
 /// The coding of stored chunks whose voxels are in C order z, y, x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChunkCoding {

@@ -45,8 +45,6 @@ const MAX_SAMPLES: usize = 5;
 const MAX_FOUND: usize = 32;
 const SUPERUSER: &str = "voltile runs as root, which it never needs: run it as a user who may only read the data files and \
      write the cache directory, such as with User= in a systemd unit or --user of the container";
-/// Tiles of `/view/` take this part of the memory for tiles.
-const VIEWS: usize = 8;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -125,15 +123,10 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     pool.replace_stuck()?;
     let tiers = tiers::open(&settings, &metrics, catalog.store())?;
     let store = catalog.store().clone();
-    let views = if settings.server.adjust {
-        settings.cache.tiles / VIEWS
-    } else {
-        0
-    };
-    let tiles = settings.cache.tiles - views;
-    let service = TileService::new(catalog, tiles, settings.render.neighbours, pool, metrics)?;
+    let tiles = settings.cache.tiles;
+    let reach = settings.render.neighbours;
+    let service = TileService::new(catalog, tiles, reach, pool, metrics)?;
     let service = service
-        .with_views(views)
         .with_tiers(tiers)
         .with_boxes(settings.render.boxes)
         .with_reopening(settings.clone(), probe::while_serving(store))?;

@@ -35,7 +35,7 @@ pub enum Urgency {
     /// Requested ahead of use. Such a client is likely to request all neighbouring tiles as well.
     Prefetch,
     /// A tile with the display settings of one page, which its user may be changing, or a search:
-    /// made after everything else, on at most half of the threads, and never stored in tiers.
+    /// made after everything else, and never stored in tiers.
     View,
 }
 

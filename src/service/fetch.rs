@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::spawn_blocking;
 
-use super::client::{Client, Demand, Urgency};
+use super::client::{Client, Demand};
 use super::error::TileError;
 use super::identified::{Identified, What};
 use super::pool::JobValue;
@@ -78,12 +78,7 @@ impl TileService {
         if let Some(chunk) = passed {
             return Ok(Tile::new(key, chunk));
         }
-        let cache = if demand.urgency == Urgency::View {
-            &self.views
-        } else {
-            &self.cache
-        };
-        match cache.lookup(&key) {
+        match self.cache.lookup(&key) {
             Lookup::Ready(tile) => {
                 trace.set_outcome(Outcome::Hit);
                 self.metrics.tile_hits.inc();
@@ -92,7 +87,7 @@ impl TileService {
             Lookup::Wait(waiter) => {
                 trace.set_outcome(Outcome::Wait);
                 self.metrics.tile_waits.inc();
-                let _ticket = self.pool.join(JobValue::tile(key, demand), demand);
+                let _ticket = self.pool.join(JobValue::Tile(key), demand);
                 Box::pin(self.landed(identified.origin.files(), waiter)).await
             }
             Lookup::Lead(flight) => {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rayon::ThreadPoolBuilder;
 use tokio::runtime::Runtime;
 
-use super::client::{Demand, Urgency};
+use super::client::Demand;
 use super::queue::rotation::SequenceNumber;
 use super::queue::{Busy, Queue};
 use crate::base::tile::{Fingerprint, TileKey};
@@ -40,21 +40,8 @@ const KEPT: Duration = Duration::from_secs(60);
 pub(super) enum JobValue {
     /// A tile.
     Tile(TileKey),
-    /// A tile of a view, which has a cache and flights of its own, also if its key is that of
-    /// another tile.
-    View(TileKey),
     /// A channel's statistics.
     Survey(Fingerprint),
-}
-
-impl JobValue {
-    /// The tile with this key.
-    pub fn tile(key: TileKey, demand: Demand) -> Self {
-        match demand.urgency {
-            Urgency::View => JobValue::View(key),
-            Urgency::Wanted | Urgency::Prefetch => JobValue::Tile(key),
-        }
-    }
 }
 
 /// Work for a render thread.
@@ -89,8 +76,6 @@ struct State {
     waiting: Queue<JobValue, Waiting>,
     /// How many jobs run, and threads do idle work.
     running: usize,
-    /// How many of these are views.
-    views: usize,
     /// How many threads may run jobs: those that are stuck have been replaced.
     most: usize,
 }
@@ -110,8 +95,7 @@ impl std::fmt::Debug for Waiting {
 /// The turn of a running job, or of idle work. Dropping it, also by a panic, starts the next job.
 pub(super) struct Turn {
     pool: RenderPool,
-    /// `None` for idle work.
-    urgency: Option<Urgency>,
+    is_idle_work: bool,
     place: Option<Place>,
 }
 
@@ -144,7 +128,6 @@ impl RenderPool {
         let state = Mutex::new(State {
             waiting: Queue::new(queue, threads),
             running: 0,
-            views: 0,
             most: threads,
         });
         Ok(Self(Arc::new(Shared {
@@ -179,10 +162,10 @@ impl RenderPool {
         let mut state = lock(&self.0.state);
         state.most = threads + stuck.min(threads);
         while state.running < state.most
-            && let Some((next, urgency)) = self.take(&mut state)
+            && let Some(next) = state.waiting.take(Instant::now())
         {
             state.running += 1;
-            self.start(next, urgency);
+            self.start(next);
         }
     }
 
@@ -229,7 +212,7 @@ impl RenderPool {
         drop(state);
         let turn = Turn {
             pool: self.clone(),
-            urgency: None,
+            is_idle_work: true,
             place: None,
         };
         self.run(move || work(turn));
@@ -295,13 +278,11 @@ impl RenderPool {
             job,
         };
         let mut state = lock(&self.0.state);
-        let is_view = demand.urgency == Urgency::View;
-        if state.running < state.most && (!is_view || self.admits_views(&state)) {
+        if state.running < state.most {
             state.running += 1;
-            state.views += usize::from(is_view);
             state.waiting.started(demand);
             drop(state);
-            self.start(waiting, demand.urgency);
+            self.start(waiting);
             return None;
         }
         let entered = state.waiting.push(value, demand, waiting, Instant::now());
@@ -320,24 +301,10 @@ impl RenderPool {
         number
     }
 
-    /// Whether another view may run: at most half of the threads run views, at least one. Those
-    /// that replace stuck threads are not counted, since what is stuck may be views.
-    fn admits_views(&self, state: &State) -> bool {
-        state.views < (self.0.threads / 2).max(1) + state.most.saturating_sub(self.0.threads)
-    }
-
-    /// The job to run next, which is counted if it is a view.
-    fn take(&self, state: &mut State) -> Option<(Waiting, Urgency)> {
-        let admits_views = self.admits_views(state);
-        let (next, urgency) = state.waiting.take(Instant::now(), admits_views)?;
-        state.views += usize::from(urgency == Urgency::View);
-        Some((next, urgency))
-    }
-
-    fn start(&self, Waiting { place, job }: Waiting, urgency: Urgency) {
+    fn start(&self, Waiting { place, job }: Waiting) {
         let turn = Turn {
             pool: self.clone(),
-            urgency: Some(urgency),
+            is_idle_work: false,
             place: Some(place),
         };
         self.run(move || {
@@ -348,22 +315,21 @@ impl RenderPool {
     }
 
     /// Starts the next job after one, or idle work, has ended.
-    fn start_next(&self, ended: Option<Urgency>) {
+    fn start_next(&self, was_idle_work: bool) {
         let mut state = lock(&self.0.state);
-        state.views -= usize::from(ended == Some(Urgency::View));
-        state.waiting.extra -= usize::from(ended.is_none());
+        state.waiting.extra -= usize::from(was_idle_work);
         // A thread that was stuck and has been replaced starts no job.
         let next = if state.running > state.most {
             None
         } else {
-            self.take(&mut state)
+            state.waiting.take(Instant::now())
         };
         if next.is_none() {
             state.running -= 1;
         }
         drop(state);
-        if let Some((next, urgency)) = next {
-            self.start(next, urgency);
+        if let Some(next) = next {
+            self.start(next);
         }
     }
 
@@ -393,7 +359,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         // Before the next job starts, so that the activity count never includes both.
         self.place = None;
-        self.pool.start_next(self.urgency);
+        self.pool.start_next(self.is_idle_work);
     }
 }
 

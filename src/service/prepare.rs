@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::client::{Demand, Urgency};
+use super::client::Demand;
 use super::error::TileError;
 use super::footprint::Footprint;
 use super::job::FlightJob;
@@ -41,8 +41,6 @@ pub(super) struct Preparation {
     metrics: Metrics,
     lookups: Semaphore,
     fetches: Semaphore,
-    /// Views that are being prepared: they leave half of the fetches to other requests.
-    views: Semaphore,
     waiting: AtomicUsize,
 }
 
@@ -65,7 +63,6 @@ impl Preparation {
             metrics,
             lookups: Semaphore::new(MAX_LOOKUPS),
             fetches: Semaphore::new(MAX_FETCHES),
-            views: Semaphore::new(MAX_FETCHES / 2),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -84,12 +81,7 @@ impl Preparation {
         }
         let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
         let place = Place(Arc::clone(self));
-        let most = if demand.urgency == Urgency::View {
-            MAX_WAITING / 2
-        } else {
-            MAX_WAITING
-        };
-        if waiting >= most {
+        if waiting >= MAX_WAITING {
             self.metrics.rejected.inc();
             flight.land(Err(Busy { waiting }.into()));
         } else {
@@ -99,7 +91,7 @@ impl Preparation {
     }
 
     fn queue(&self, work: Arc<TileWork>, flight: TileFlight, demand: Demand) -> Option<Ticket> {
-        let value = Some(JobValue::tile(work.key, demand));
+        let value = Some(JobValue::Tile(work.key));
         self.pool.submit(
             value,
             demand,
@@ -117,7 +109,7 @@ impl Preparation {
         let interest = flight.interest();
         let prepared = loop {
             tokio::select! {
-                prepared = self.without_rendering(&work, demand.urgency) => break prepared,
+                prepared = self.without_rendering(&work) => break prepared,
                 () = until_unwanted(&interest) => match flight.still_wanted() {
                     // A request has joined since.
                     Some(again) => flight = again,
@@ -154,15 +146,7 @@ impl Preparation {
 
     /// The tile if it need not be rendered, because a tier has it or it is a stored chunk;
     /// otherwise all that it is rendered from has arrived.
-    async fn without_rendering(
-        &self,
-        work: &Arc<TileWork>,
-        urgency: Urgency,
-    ) -> Result<Option<Tile>, TileError> {
-        let _turn = match urgency {
-            Urgency::View => Some(self.views.acquire().await.map_err(|_| Abandoned)?),
-            Urgency::Wanted | Urgency::Prefetch => None,
-        };
+    async fn without_rendering(&self, work: &Arc<TileWork>) -> Result<Option<Tile>, TileError> {
         if work.is_looked_for() {
             let _permit = self.lookups.acquire().await.map_err(|_| Abandoned)?;
             let looking = Arc::clone(work);

@@ -12,8 +12,7 @@
 //!   [`rotation::PATIENCE`] goes before newer ones.
 //! - Prefetches come after all wanted requests. Clients take turns with them as well, and those of
 //!   one client run in order.
-//! - Views come last, in turns and the newest first, like wanted requests; and only while the
-//!   caller admits them.
+//! - Views come last, in turns and the newest first, like wanted requests.
 //! - If the queue is full, the client with the most waiting requests loses its oldest. Views are
 //!   dropped first, then prefetches, and neither displaces a request of a higher class. A job that
 //!   several clients wait for is not dropped.
@@ -159,23 +158,18 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         if is_last { self.remove(number) } else { None }
     }
 
-    /// Removes and returns the job to run next, with the urgency for which it was taken.
-    pub fn take(&mut self, now: Instant, admits_views: bool) -> Option<(J, Urgency)> {
+    /// Removes and returns the job to run next.
+    pub fn take(&mut self, now: Instant) -> Option<J> {
         let newest = Order::NewestBeyond(self.threads);
         let classes = [
             (Urgency::Wanted, newest),
             (Urgency::Prefetch, Order::Oldest),
             (Urgency::View, newest),
         ];
-        let admitted = classes
+        let job = classes
             .into_iter()
-            .filter(|(urgency, _)| admits_views || *urgency != Urgency::View);
-        let (job, urgency) = admitted
-            .filter_map(|(urgency, order)| {
-                Some((self.rotation(urgency).next(order, now)?, urgency))
-            })
-            .next()?;
-        Some((self.remove(job)?, urgency))
+            .find_map(|(urgency, order)| self.rotation(urgency).next(order, now))?;
+        self.remove(job)
     }
 
     fn claim(&mut self, job: SequenceNumber, demand: Demand, now: Instant) {

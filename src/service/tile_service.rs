@@ -41,8 +41,6 @@ pub struct TileService {
     pub(super) live: Arc<LiveCatalog>,
     pub(super) reopener: Option<Reopener>,
     pub(super) cache: Cache<TileKey, Tile, TileError>,
-    /// Tiles and ranges that single pages asked for; see [`super::Urgency::View`].
-    pub(super) views: Cache<TileKey, Tile, TileError>,
     pub(super) surveys: Cache<Fingerprint, Arc<Survey>, TileError>,
     pub(super) pool: RenderPool,
     pub(super) preparation: Arc<Preparation>,
@@ -85,7 +83,6 @@ impl TileService {
         Ok(Self {
             black: [black(PixelKind::Grey)?, black(PixelKind::Rgb)?],
             cache,
-            views: Cache::new(0, metrics.view_bytes.clone()),
             // Channels hold their surveys; this cache of size 0 only makes concurrent requests
             // share one sample (single-flight).
             surveys: Cache::new(0, Gauge::default()),
@@ -107,14 +104,6 @@ impl TileService {
     pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
         let keeper = Arc::new(Keeper::new(tiers, self.cache.clone()));
         Self { keeper, ..self }
-    }
-
-    /// Sets the memory for tiles that single pages asked for.
-    pub fn with_views(self, bytes: usize) -> Self {
-        Self {
-            views: Cache::new(bytes, self.metrics.view_bytes.clone()),
-            ..self
-        }
     }
 
     /// Sets the memory for boxes of voxels.

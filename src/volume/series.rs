@@ -102,8 +102,6 @@ impl Series {
         kept().put(time, Arc::clone(&volume));
         Ok(volume)
     }
-
-    }
 }
 
 /// Part of a volume as part of one in which the volume begins at `start`.

@@ -174,7 +174,10 @@ fn a_corrupt_chunk_is_found_in_idle_time_and_is_an_error_until_it_is_mended() {
     let flip = corrupt(&place);
     let server = served_corrupt(&place, ["cubes.h5"]);
     let first = tile(&server, &xy(FIRST, 0));
-    assert_eq!(first.status, 200, "it is answered before the chunk is verified");
+    assert_eq!(
+        first.status, 200,
+        "it is answered before the chunk is verified"
+    );
     for which in touching() {
         tile(&server, &which);
     }

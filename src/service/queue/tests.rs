@@ -58,16 +58,11 @@ impl Story {
     }
 
     fn take(&mut self) -> String {
-        self.queue
-            .take(self.now, true)
-            .map(|(job, _)| job)
-            .unwrap_or_default()
+        self.queue.take(self.now).unwrap_or_default()
     }
 
     fn rest(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.queue.take(self.now, true))
-            .map(|(job, _)| job)
-            .collect()
+        std::iter::from_fn(|| self.queue.take(self.now)).collect()
     }
 }
 
@@ -240,7 +235,7 @@ fn prefetches_make_room_first_and_take_no_room_of_what_is_wanted() {
 }
 
 #[test]
-fn views_come_last_and_only_if_they_are_admitted() {
+fn views_come_last_and_the_newest_first() {
     let mut story = Story::new(99);
     let view = |by| Demand {
         client: client(by),
@@ -251,21 +246,7 @@ fn views_come_last_and_only_if_they_are_admitted() {
     }
     story.prefetch(2, ["p"]);
     story.ask(3, ["a"]);
-    let now = story.now;
-    assert_eq!(
-        story.queue.take(now, false),
-        Some(("a".to_owned(), Urgency::Wanted))
-    );
-    assert_eq!(
-        story.queue.take(now, false),
-        Some(("p".to_owned(), Urgency::Prefetch))
-    );
-    assert_eq!(story.queue.take(now, false), None);
-    assert_eq!(
-        story.queue.take(now, true),
-        Some(("v3".to_owned(), Urgency::View)),
-        "the newest goes first"
-    );
+    assert_eq!([story.take(), story.take(), story.take()], ["a", "p", "v3"]);
     assert_eq!(story.rest(), ["v1", "v2"]);
 }
 
@@ -399,7 +380,7 @@ proptest::proptest! {
                     }
                     Err(_) => None,
                 },
-                3 => story.queue.take(story.now, true).map(|(job, _)| job),
+                3 => story.queue.take(story.now),
                 _ => seats.pop().and_then(|(job, demand)| story.queue.leave(job, demand)),
             };
             if let Some(gone) = gone {
