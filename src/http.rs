@@ -18,6 +18,7 @@ mod documents;
 mod escape;
 mod events;
 #[cfg(any(test, feature = "fuzzing"))]
+#[path = "../fuzz/checks/requests.rs"]
 pub(crate) mod fuzzing;
 mod health;
 mod labels;

@@ -120,7 +120,6 @@
 //! - Memory that a thread reuses: `service::drawing`: `SCRATCH`; `volume::hdf5::reused_buffer`:
 //!   `BUFFER`; `volume::hdf5::bytes::fetched`: `BUFFER`; `volume::hdf5::bytes::cached`: `BUFFERS`;
 //!   `volume::hdf5::filters::zstd`: `DECODER`.
-//! - For fuzzing only: `http::fuzzing`: `SITE`; `tools::fuzzing`: `FILE`.
 //!
 //! # Memory
 //!

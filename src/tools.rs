@@ -5,6 +5,7 @@ pub mod bench;
 pub(crate) mod demo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
+#[path = "../fuzz/checks/run.rs"]
 pub mod fuzzing;
 pub(crate) mod progress;
 pub(crate) mod pyramid;

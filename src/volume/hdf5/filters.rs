@@ -16,6 +16,7 @@ mod decoder;
 mod deflate;
 mod fletcher32;
 #[cfg(any(test, feature = "fuzzing"))]
+#[path = "../../../fuzz/checks/decoders.rs"]
 pub(crate) mod fuzzing;
 mod lz4;
 mod lzf;
