@@ -36,9 +36,10 @@ mod version;
 mod visible;
 mod watch;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::base::description::Recognised;
@@ -465,7 +466,7 @@ impl Catalog {
         if self.access.is_open() {
             return Arc::clone(self);
         }
-        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut views = self.views.lock();
         if let Some(view) = views.get(grants) {
             return Arc::clone(view);
         }

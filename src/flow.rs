@@ -7,11 +7,3 @@ pub(crate) mod cache;
 pub(crate) mod queue;
 pub mod stalls;
 pub mod trace;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks a mutex, also if a thread that held it has panicked: nothing panics while what it guards
-/// is inconsistent.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

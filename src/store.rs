@@ -37,16 +37,16 @@ mod version;
 mod web;
 pub(crate) mod whole_file;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::flow::cache::Cache;
-use crate::flow::lock;
 use crate::metrics::StoreMetrics;
 use crate::store::address::Address;
 use connections::Connections;
@@ -126,7 +126,7 @@ impl Store {
 
     /// Opens the object at an address; blocks until its first bytes have arrived.
     pub fn open(&self, address: &Address) -> Result<Arc<Object>, StoreError> {
-        let tried = lock(&self.0.known).tried.remove(address);
+        let tried = self.0.known.lock().tried.remove(address);
         if let Some(tried) = tried.filter(|tried| tried.is_fresh()) {
             return Ok(tried);
         }
@@ -169,7 +169,7 @@ impl Store {
     /// The servers that do not answer, with what happened last, and the open objects that they
     /// refuse.
     pub fn unreachable(&self) -> Vec<String> {
-        let known = lock(&self.0.known);
+        let known = self.0.known.lock();
         let hosts = known.hosts.values().filter_map(|host| host.problem());
         // Of an object that is not open, whoever wanted to open it tells.
         let open = known
@@ -203,7 +203,7 @@ impl Store {
     }
 
     fn source(&self, address: &Address) -> Result<Arc<Source>, StoreError> {
-        let Known { hosts, sources, .. } = &mut *lock(&self.0.known);
+        let Known { hosts, sources, .. } = &mut *self.0.known.lock();
         if let Some(source) = sources.get(address) {
             return Ok(Arc::clone(source));
         }
@@ -259,12 +259,14 @@ impl Store {
     }
 
     async fn part(&self, wanted: &Wanted, address: &Address) -> Result<Part, StoreError> {
-        let known = lock(&self.0.known).tried.get(address).cloned();
+        let known = self.0.known.lock().tried.get(address).cloned();
         let object = match known {
             Some(known) => known,
             None => {
                 let opened = Object::open(self.source(address)?).await?;
-                lock(&self.0.known)
+                self.0
+                    .known
+                    .lock()
                     .tried
                     .insert(address.clone(), Arc::clone(&opened));
                 opened

@@ -22,10 +22,11 @@ mod stack;
 mod stamp;
 mod values;
 
+use parking_lot::Mutex;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -45,7 +46,6 @@ pub use stamp::Stamp;
 pub use values::{Mapped, Scaling, Values};
 
 use crate::flow::cache::{Abandoned, Interest};
-use crate::flow::lock;
 use crate::flow::stalls::Unresponsive;
 use crate::flow::trace::Trace;
 use crate::geometry::{Region, Xyz};
@@ -152,7 +152,7 @@ pub struct UnfinishedChunks(Arc<Mutex<Vec<Box<dyn UnfinishedChunk>>>>);
 impl UnfinishedChunks {
     /// Lists a chunk, unless there are too many.
     pub fn add(&self, chunk: impl UnfinishedChunk + 'static) {
-        let mut chunks = lock(&self.0);
+        let mut chunks = self.0.lock();
         if chunks.len() <= MAX_UNFINISHED {
             chunks.push(Box::new(chunk));
         }
@@ -160,7 +160,7 @@ impl UnfinishedChunks {
 
     /// The chunks so far, which are removed from the list; `None` if there were too many.
     pub fn take(&self) -> Option<Vec<Box<dyn UnfinishedChunk>>> {
-        let chunks = std::mem::take(&mut *lock(&self.0));
+        let chunks = std::mem::take(&mut *self.0.lock());
         (chunks.len() <= MAX_UNFINISHED).then_some(chunks)
     }
 }

@@ -10,10 +10,11 @@ mod stored;
 mod table;
 mod text;
 
+use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
@@ -22,7 +23,6 @@ pub use table::{Column, Labels};
 
 use crate::config::NamesSettings;
 use crate::flow::cache::{Abandoned, Cache, Lookup};
-use crate::flow::lock;
 use crate::flow::stalls::{self, Stalls, Unresponsive};
 use crate::store::Store;
 use crate::volume::hdf5::{FileIdentity, OpenFile};
@@ -54,19 +54,15 @@ impl ReadingTurns {
     /// Runs a read once no other one runs. A read that takes long, as its file may never answer, is
     /// not waited for.
     fn run<T>(&self, read: impl FnOnce() -> T) -> T {
-        let mut running = lock(&self.began);
+        let mut running = self.began.lock();
         while let Some(rest) = running.and_then(|began| LONGEST_READ.checked_sub(began.elapsed())) {
-            running = self
-                .ended
-                .wait_timeout(running, rest)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            self.ended.wait_for(&mut running, rest);
         }
         let began = Instant::now();
         *running = Some(began);
         drop(running);
         let result = read();
-        let mut running = lock(&self.began);
+        let mut running = self.began.lock();
         if *running == Some(began) {
             *running = None;
         }

@@ -1,9 +1,10 @@
 //! Opens a catalogue: builds datasets and channels from settings and files, and collects all
 //! faults.
 
+use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;

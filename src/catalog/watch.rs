@@ -4,9 +4,10 @@
 //! may block for a long time (a hanging network file system): requests call [`Watch::check_soon`],
 //! which never blocks and lets at most one thread wait for the file system.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::flow::stalls::Unresponsive;
@@ -117,7 +118,7 @@ impl Watch {
 
     /// Checks the files unless a check has begun since `moment`.
     fn check_after(&self, moment: u64) {
-        let _checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
+        let _checking = self.checking.lock();
         if self.is_known_at(moment) {
             return;
         }

@@ -20,14 +20,15 @@
 
 mod memory;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,6 @@ use super::limits;
 use crate::catalog::Trial;
 use crate::config::{Files, Settings};
 use crate::confine::{self, Bounds};
-use crate::flow::lock;
 use crate::metrics::StoreMetrics;
 use crate::service;
 use crate::store::address::Address;
@@ -204,14 +204,10 @@ fn refused_by(
 ) -> Vec<(Location, String)> {
     let refused = Mutex::new(BTreeMap::new());
     let note = |number: usize, file: Location, why: Option<String>| {
-        lock(&refused).extend(why.map(|why| (number, (file, why))));
+        refused.lock().extend(why.map(|why| (number, (file, why))));
     };
     try_each(program, store, files, trials, &note);
-    refused
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-        .into_values()
-        .collect()
+    refused.into_inner().into_values().collect()
 }
 
 /// Runs trials, in several children side by side. Calls `ended` when a trial ends: with the number
@@ -361,7 +357,7 @@ impl TrialChild {
                                 let _ = sender.send(Err(ASKS_TOO_MUCH));
                                 break;
                             }
-                            let allowed = lock(&allowed).clone();
+                            let allowed = allowed.lock().clone();
                             let address =
                                 allowed.and_then(|own| own.asked_on_trial(&wanted.address));
                             let answers = answers.clone();
@@ -393,7 +389,7 @@ impl TrialChild {
 
     /// Sends a trial to the child.
     fn send(&mut self, trial: &Trial) -> io::Result<()> {
-        *lock(&self.on_trial) = match &trial.file {
+        *self.on_trial.lock() = match &trial.file {
             Location::Object(address) => Some(address.clone()),
             Location::Path(_) => None,
         };

@@ -4,9 +4,10 @@
 //! Signals are handled on a separate thread, so that none is missed while other threads are busy or
 //! blocked.
 
+use parking_lot::Mutex;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -15,7 +16,6 @@ use signal_hook::low_level;
 use tokio::sync::Notify;
 
 use super::log::Log;
-use crate::flow::lock;
 
 /// Calls `stop` at the first Ctrl-C or SIGTERM; the second ends the process with `status`.
 pub(super) fn stop_then_exit(
@@ -91,7 +91,7 @@ impl ServerSignals {
                 tracing::warn!("standard input cannot be read, which counts as its end: {error}");
             }
             // Whoever stops the server and what has started it together does not mean it twice.
-            let is_stopping = matches!(*lock(&signals.phase), Phase::Stopping);
+            let is_stopping = matches!(*signals.phase.lock(), Phase::Stopping);
             if !is_stopping {
                 signals.hear(SIGTERM);
             }
@@ -103,7 +103,7 @@ impl ServerSignals {
     }
 
     fn reload(&self) {
-        match &*lock(&self.phase) {
+        match &*self.phase.lock() {
             Phase::Serving { reload, .. } if reload.send(()).is_ok() => {}
             Phase::Serving { .. } => tracing::error!("SIGHUP: the thread that reloads has ended"),
             Phase::Starting | Phase::Stopping => {
@@ -129,7 +129,7 @@ impl ServerSignals {
     }
 
     fn enter(&self, phase: Phase) -> Phase {
-        std::mem::replace(&mut lock(&self.phase), phase)
+        std::mem::replace(&mut self.phase.lock(), phase)
     }
 }
 

@@ -11,8 +11,9 @@
 //!
 //! Threads that are stuck ([`crate::flow::stalls`]) do not count.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rayon::ThreadPool;
@@ -144,7 +145,7 @@ impl Activity {
             return (rayon::current_num_threads() > 1).then(work);
         };
         let alone = alone.try_lock();
-        if helpers.current_num_threads() < 2 || matches!(alone, Err(TryLockError::WouldBlock)) {
+        if helpers.current_num_threads() < 2 || alone.is_none() {
             return None;
         }
         Some(helpers.install(work))

@@ -4,10 +4,8 @@
 //! While the breaker is closed, attempts are permitted. When too many have failed it opens: none is
 //! permitted, except one probe after each pause. A probe that succeeds closes it again.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::time::{Duration, Instant};
-
-use super::lock;
 
 /// When a breaker opens, and when it is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +82,7 @@ impl Breaker {
     }
 
     fn probe_at(&self, now: Instant) -> Option<Permit<'_>> {
-        match &mut *lock(&self.state) {
+        match &mut *self.state.lock() {
             State::Open { until, probing, .. } if !*probing && now >= *until => {
                 *probing = true;
                 Some(Permit {
@@ -98,12 +96,12 @@ impl Breaker {
 
     /// Whether attempts are refused.
     pub fn is_open(&self) -> bool {
-        matches!(*lock(&self.state), State::Open { .. })
+        matches!(*self.state.lock(), State::Open { .. })
     }
 
     /// Whether an attempt or a probe would be permitted now.
     pub fn permits(&self) -> bool {
-        match *lock(&self.state) {
+        match *self.state.lock() {
             State::Closed { .. } => true,
             State::Open { until, probing, .. } => !probing && Instant::now() >= until,
         }
@@ -111,7 +109,7 @@ impl Breaker {
 
     /// The time until a probe is due; `None` while the breaker is closed or being probed.
     pub fn until_probe(&self) -> Option<Duration> {
-        match *lock(&self.state) {
+        match *self.state.lock() {
             State::Open {
                 until,
                 probing: false,
@@ -126,7 +124,7 @@ impl Permit<'_> {
     /// Reports a success. Returns whether it closes the breaker.
     pub fn succeeded(mut self) -> bool {
         let is_probe = std::mem::take(&mut self.is_probe);
-        let mut state = lock(&self.breaker.state);
+        let mut state = self.breaker.state.lock();
         match &mut *state {
             State::Closed { balance } => {
                 *balance = balance.saturating_sub(1);
@@ -149,7 +147,7 @@ impl Permit<'_> {
     fn failed_at(mut self, now: Instant) -> bool {
         let is_probe = std::mem::take(&mut self.is_probe);
         let rule = self.breaker.rule;
-        let mut state = lock(&self.breaker.state);
+        let mut state = self.breaker.state.lock();
         match &mut *state {
             State::Closed { balance } if *balance + 1 < rule.failures => {
                 *balance += 1;
@@ -182,7 +180,7 @@ impl Drop for Permit<'_> {
     /// A probe that was not made may be made by another.
     fn drop(&mut self) {
         if self.is_probe
-            && let State::Open { probing, .. } = &mut *lock(&self.breaker.state)
+            && let State::Open { probing, .. } = &mut *self.breaker.state.lock()
         {
             *probing = false;
         }

@@ -11,16 +11,15 @@
 //! It is used for encoded tiles (waiters are async) and for decoded chunks (waiters block a render
 //! thread). The caller gives the weight of each value in bytes.
 
+use parking_lot::Mutex;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
-
-use super::lock;
 
 /// The flight ended without a value: its job was abandoned or panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -174,7 +173,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     /// The value that a flight delivers to waiters is not checked: it may not suffice, and they
     /// must look up again.
     pub fn lookup_if(&self, key: &K, suffices: impl FnOnce(&V) -> bool) -> Lookup<K, V, E> {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         match state.slots.get_mut(key) {
             Some(Slot::Ready { value, .. }) if suffices(value) => {
                 return Lookup::Ready(value.clone());
@@ -206,12 +205,12 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// The value if it is ready, marked as recently used; starts no flight.
     pub fn get(&self, key: &K) -> Option<V> {
-        ready(lock(&self.shared.state).slots.get(key))
+        ready(self.shared.state.lock().slots.get(key))
     }
 
     /// The value if it is ready, without marking it as recently used; starts no flight.
     pub fn peek(&self, key: &K) -> Option<V> {
-        ready(lock(&self.shared.state).slots.peek(key))
+        ready(self.shared.state.lock().slots.peek(key))
     }
 
     /// Replaces a ready value for which `is_worse` holds, without marking it as recently used.
@@ -223,7 +222,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
         weight: usize,
         is_worse: impl FnOnce(&V) -> bool,
     ) -> bool {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         let old = match state.slots.peek_mut(key) {
             Some(slot @ Slot::Ready { .. }) if weight <= self.shared.budget => match slot {
                 Slot::Ready { value: old, .. } if is_worse(old) => {
@@ -246,7 +245,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// Removes a value, or has a flight deliver it without keeping it.
     pub fn discard(&self, key: &K) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         let removed = match state.slots.peek_mut(key) {
             Some(Slot::Flying(waiters)) => {
                 waiters.is_discarded = true;
@@ -266,7 +265,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 
     /// Removes every value; flights continue.
     pub fn clear(&self) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         let slots = std::mem::replace(&mut state.slots, LruCache::unbounded());
         let (flying, ready): (Vec<_>, Vec<_>) = slots
             .into_iter()
@@ -285,7 +284,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// Adds a waiter, for the leader's own client.
     pub fn join(&self) -> Waiter<V, E> {
-        match lock(&self.cache.shared.state).slots.get_mut(&self.key) {
+        match self.cache.shared.state.lock().slots.get_mut(&self.key) {
             Some(Slot::Flying(waiters)) => waiters.add(),
             // Never: the slot is in flight until this flight ends.
             _ => Waiter {
@@ -305,7 +304,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// Both happen under one lock, so nobody can join in between.
     pub fn still_wanted(mut self) -> Option<Self> {
         let wanted = {
-            let mut state = lock(&self.cache.shared.state);
+            let mut state = self.cache.shared.state.lock();
             let wanted = match state.slots.get_mut(&self.key) {
                 Some(Slot::Flying(waiters)) => {
                     waiters.senders.retain(|waiter| !waiter.is_closed());
@@ -326,7 +325,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
     /// waiter.
     pub fn land(mut self, result: Result<(V, usize), E>) {
         let waiters = {
-            let mut state = lock(&self.cache.shared.state);
+            let mut state = self.cache.shared.state.lock();
             let waiters = state.end_flight(&self.key);
             let is_discarded = waiters.as_ref().is_some_and(|all| all.is_discarded);
             if let (Ok((value, weight)), false) = (&result, is_discarded) {
@@ -352,7 +351,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Drop for Flight<K, V, E> {
     fn drop(&mut self) {
         if !self.landed {
-            lock(&self.cache.shared.state).end_flight(&self.key);
+            self.cache.shared.state.lock().end_flight(&self.key);
         }
     }
 }

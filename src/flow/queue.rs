@@ -1,11 +1,9 @@
 //! A queue bounded by the weight of what is in it, such as its bytes, for threads that must not
 //! wait.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use super::lock;
 
 /// Items in order, each with a weight.
 pub(crate) struct Queue<T> {
@@ -72,7 +70,7 @@ impl<T> Queue<T> {
 
     /// Accepts no more items.
     pub fn close(&self) {
-        lock(&self.state).is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_all();
     }
 
@@ -83,7 +81,7 @@ impl<T> Queue<T> {
 
     /// Removes the items that wait; returns their number.
     pub fn clear(&self) -> usize {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let items = std::mem::take(&mut state.items);
         state.weight -= items.iter().map(|(_, weight)| weight).sum::<usize>();
         self.changed.notify_all();
@@ -96,21 +94,13 @@ impl<T> Queue<T> {
         holds: impl Fn(&State<T>) -> bool,
     ) -> MutexGuard<'_, State<T>> {
         let until = patience.map(|patience| Instant::now() + patience);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while !holds(&state) {
-            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
-                Some(Duration::ZERO) => break,
-                Some(left) => {
-                    self.changed
-                        .wait_timeout(state, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-                None => self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-            };
+            match until {
+                Some(until) if until <= Instant::now() => break,
+                Some(until) => drop(self.changed.wait_until(&mut state, until)),
+                None => self.changed.wait(&mut state),
+            }
         }
         state
     }
@@ -118,7 +108,7 @@ impl<T> Queue<T> {
 
 impl<T> Drop for Room<'_, T> {
     fn drop(&mut self) {
-        lock(&self.queue.state).weight -= self.weight;
+        self.queue.state.lock().weight -= self.weight;
         self.queue.changed.notify_all();
     }
 }

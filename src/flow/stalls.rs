@@ -9,16 +9,15 @@
 //! thread-local, so that reads made by libhdf5 are seen too. Threads that are not watched say
 //! nothing, and their reads never fail for this reason.
 
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-
-use super::lock;
 
 /// How long a read may take before its file is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -85,7 +84,7 @@ pub struct BusyWith(Option<(Arc<Thread>, Option<Busy>)>);
 impl Drop for BusyWith {
     fn drop(&mut self) {
         if let Some((thread, before)) = self.0.take() {
-            *lock(&thread.busy) = before;
+            *thread.busy.lock() = before;
         }
     }
 }
@@ -102,7 +101,7 @@ pub fn working_on(file: &Arc<Path>) -> BusyWith {
 
 fn busy(file: &Arc<Path>, reads_since: Option<Instant>, in_library: bool) -> BusyWith {
     let busy = |thread: &Arc<Thread>| {
-        let before = lock(&thread.busy).replace(Busy {
+        let before = thread.busy.lock().replace(Busy {
             file: Arc::clone(file),
             reads_since,
             in_library,
@@ -167,7 +166,7 @@ impl Stalls {
             was_refused: AtomicBool::default(),
             busy: Mutex::default(),
         });
-        lock(&self.0.threads).push(Arc::downgrade(&thread));
+        self.0.threads.lock().push(Arc::downgrade(&thread));
         THREAD.set(Some(thread));
     }
 
@@ -184,12 +183,12 @@ impl Stalls {
     /// render wait for them; there are `most`.
     pub fn look(&self, most: usize) -> usize {
         let mut stuck = Stuck::default();
-        let mut threads = lock(&self.0.threads);
+        let mut threads = self.0.threads.lock();
         threads.retain(|thread| thread.strong_count() > 0);
         let busy: Vec<(bool, Busy)> = threads
             .iter()
             .filter_map(Weak::upgrade)
-            .filter_map(|t| Some((t.renders, lock(&t.busy).clone()?)))
+            .filter_map(|t| Some((t.renders, t.busy.lock().clone()?)))
             .collect();
         drop(threads);
         for (_, busy) in busy.iter().filter(|(_, busy)| busy.is_overdue()) {
@@ -259,7 +258,7 @@ mod tests {
     /// Makes this thread's read look as if it had begun long ago.
     fn age() {
         THREAD.with_borrow(|thread| {
-            if let Some(busy) = lock(&thread.as_ref().unwrap().busy).as_mut() {
+            if let Some(busy) = thread.as_ref().unwrap().busy.lock().as_mut() {
                 busy.reads_since = busy
                     .reads_since
                     .and_then(|since| since.checked_sub(PATIENCE));
@@ -282,7 +281,7 @@ mod tests {
         drop(read);
         assert!(stalls.look(1) == 0 && answers(&slow) && ensure_library_answers().is_ok());
         drop(working);
-        assert!(THREAD.with_borrow(|thread| lock(&thread.as_ref().unwrap().busy).is_none()));
+        assert!(THREAD.with_borrow(|thread| thread.as_ref().unwrap().busy.lock().is_none()));
     }
 
     #[test]

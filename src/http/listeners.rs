@@ -1,8 +1,9 @@
 //! Those who listen to [`events`](super::events): how many at each client, and when they are to
 //! end.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
@@ -43,7 +44,7 @@ impl Listeners {
 
     /// Counts a listener of a client, unless it has too many.
     pub fn enter(self: &Arc<Self>, client: Client) -> Option<Seat> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         let count = counts.entry(client).or_default();
         if *count == MAX_LISTENERS {
             return None;
@@ -64,11 +65,7 @@ pub(super) struct Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut counts = self
-            .listeners
-            .counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.listeners.counts.lock();
         if let Some(count) = counts.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {

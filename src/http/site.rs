@@ -1,7 +1,8 @@
 //! What every request is answered from: the service, and what the settings say of addresses and
 //! headers.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use actix_web::http::header::{HeaderValue, InvalidHeaderValue};
@@ -46,7 +47,7 @@ impl LiveSite {
         if site.description == old.description {
             site.documents = Arc::clone(&old.documents);
         }
-        *self.site.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(site);
+        *self.site.write() = Arc::new(site);
         Ok(())
     }
 
@@ -60,7 +61,7 @@ impl LiveSite {
     }
 
     pub(super) fn get(&self) -> Arc<Site> {
-        Arc::clone(&self.site.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.site.read())
     }
 }
 

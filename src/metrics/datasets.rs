@@ -3,15 +3,15 @@
 //! A dataset holds a handle to its counters. Whoever opens the next generation of its files asks
 //! for the same name and gets the same counters.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use crate::base::name::Name;
-use crate::flow::lock;
 
 /// The most datasets with counters of their own.
 const MAX_DATASETS: usize = 256;
@@ -56,7 +56,7 @@ impl Datasets {
         if dataset.as_str() == OTHERS {
             return Arc::clone(&self.0.others);
         }
-        let mut named = lock(&self.0.named);
+        let mut named = self.0.named.lock();
         match named.get(dataset) {
             Some(counters) => Arc::clone(counters),
             None if named.len() < MAX_DATASETS => {
@@ -68,7 +68,7 @@ impl Datasets {
 
     /// The counters of the visible datasets, and the sum of those without counters of their own.
     pub(super) fn listed(&self, visible: impl Fn(&Name) -> bool) -> Listed {
-        let named = lock(&self.0.named);
+        let named = self.0.named.lock();
         let mut all: Vec<_> = named
             .iter()
             .filter(|(name, _)| visible(name))

@@ -7,9 +7,10 @@
 //! it. Requests for which there is no room wait: the requests of one client in order, and no
 //! request behind the requests of another client.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
@@ -17,7 +18,6 @@ use tokio::sync::Notify;
 use super::client::Client;
 use super::error::TileError;
 use crate::base::units;
-use crate::flow::lock;
 
 /// How often the voxels of a box are in memory while it is made.
 const COPIES: u64 = 3;
@@ -98,7 +98,7 @@ impl BoxMemory {
     }
 
     fn account(&self, client: Client) -> Arc<Account> {
-        let clients = &mut lock(&self.0.state).clients;
+        let clients = &mut self.0.state.lock().clients;
         if let Some(account) = clients.get(&client).and_then(Weak::upgrade) {
             return account;
         }
@@ -109,7 +109,7 @@ impl BoxMemory {
     }
 
     fn try_hold(&self, account: &Arc<Account>, bytes: u64) -> Option<Held> {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         let (own, all) = (
             account.held.load(Ordering::Relaxed) + bytes,
             state.held + bytes,
@@ -131,7 +131,7 @@ impl BoxMemory {
 impl Held {
     /// Gives back all but so many bytes: the box is made.
     pub fn shrink_to(&self, bytes: usize) {
-        let mut state = lock(&self.memory.0.state);
+        let mut state = self.memory.0.state.lock();
         let freed = self
             .bytes
             .fetch_min(bytes as u64, Ordering::Relaxed)
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(gauge.get(), 0);
         drop(memory.account(client(4)));
         assert_eq!(
-            lock(&memory.0.state).clients.len(),
+            memory.0.state.lock().clients.len(),
             1,
             "those that hold nothing are forgotten"
         );
@@ -256,6 +256,6 @@ mod tests {
         assert!(admitted.as_mut().poll(&mut context).is_pending());
         drop(first);
         drop(admitted);
-        assert_eq!(lock(&memory.0.state).held, 0);
+        assert_eq!(memory.0.state.lock().held, 0);
     }
 }

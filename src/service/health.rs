@@ -1,11 +1,10 @@
 //! What is wrong with what is served, for `/readyz`: each part of the service notes its own
 //! problems here.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use crate::base::name::Name;
-use crate::flow::lock;
 use crate::tier::Backend;
 
 /// The problems at present.
@@ -46,7 +45,7 @@ impl Part {
 impl Health {
     /// Sets or clears the problem of a dataset.
     pub fn set_dataset(&self, token: &Name, problem: Option<String>) {
-        let mut problems = lock(&self.0);
+        let mut problems = self.0.lock();
         match problem {
             Some(problem) => _ = problems.datasets.insert(token.clone(), problem),
             None => _ = problems.datasets.remove(token),
@@ -55,23 +54,23 @@ impl Health {
 
     /// Replaces the problems of a part; returns whether they are new.
     pub fn set(&self, part: Part, problems: &[String]) -> bool {
-        let before = lock(&self.0).others.insert(part, problems.to_vec());
+        let before = self.0.lock().others.insert(part, problems.to_vec());
         !problems.is_empty() && before.as_deref() != Some(problems)
     }
 
     /// The problem of a dataset that cannot be reopened.
     pub fn of_dataset(&self, token: &Name) -> Option<String> {
-        lock(&self.0).datasets.get(token).cloned()
+        self.0.lock().datasets.get(token).cloned()
     }
 
     /// Forgets the datasets that are not served any more.
     pub fn retain_datasets(&self, is_served: impl Fn(&Name) -> bool) {
-        lock(&self.0).datasets.retain(|token, _| is_served(token));
+        self.0.lock().datasets.retain(|token, _| is_served(token));
     }
 
     /// The problems of the other parts.
     pub fn others(&self) -> Vec<(Part, String)> {
-        let problems = lock(&self.0).others.clone();
+        let problems = self.0.lock().others.clone();
         problems
             .into_iter()
             .flat_map(|(part, all)| all.into_iter().map(move |problem| (part, problem)))

@@ -5,8 +5,8 @@
 //! once finds the threads free. It comes before prefetching, which then only has to copy. Between
 //! two chunks it yields to jobs, and to cache hits, which need CPU time but no render thread.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -141,7 +141,7 @@ impl TileService {
     /// arrived.
     fn fetch_ahead(self: &Arc<Self>, neighbours: Vec<TileRequest>) {
         for tile in neighbours.into_iter().rev() {
-            let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ahead = self.ahead.lock();
             ahead.retain(|(_, task)| !task.is_finished());
             if ahead.iter().any(|(known, _)| *known == tile) {
                 continue;

@@ -5,9 +5,10 @@
 //! the tiers, which outlive the process. If a chunk proves corrupt, the tile is removed from the
 //! memory cache; to draw it again is an error.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::error::TileError;
@@ -15,7 +16,6 @@ use super::health::Part;
 use crate::base::tile::{Tile, TileKey};
 use crate::catalog::Origin;
 use crate::flow::cache::Cache;
-use crate::flow::lock;
 use crate::flow::trace::Outcome;
 use crate::tier::{Backend, TierError, Tiers};
 use crate::volume::{ReadError, UnfinishedChunk};
@@ -139,7 +139,7 @@ impl Keeper {
             is_given_up: AtomicBool::new(false),
         });
         let mut given_up = Vec::new();
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         for chunk in unfinished {
             waiting.bytes += tile.share;
             waiting.chunks.push_back((Arc::clone(&tile), chunk));
@@ -161,7 +161,7 @@ impl Keeper {
 
     /// Decodes the rest of one chunk; false if none waits.
     pub fn verify_one(&self) -> bool {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let Some((tile, chunk)) = waiting.chunks.pop_back() else {
             return false;
         };

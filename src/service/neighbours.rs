@@ -4,9 +4,9 @@
 //! This module only keeps the list. The service renders the tiles while it is idle. The list is
 //! bounded: newer tiles displace older ones.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 
 use lru::LruCache;
 
@@ -66,7 +66,7 @@ impl Neighbours {
 
     /// Takes a requested tile as a step of a scroll, and returns its neighbours, the nearest first.
     pub fn note(&self, asked: &TileRequest) -> Vec<TileRequest> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let (ahead, behind) = if state.goes_backwards(asked) {
             (-1, 1)
         } else {
@@ -82,7 +82,7 @@ impl Neighbours {
 
     /// Moves tiles to the front of the list, in this order.
     pub fn add(&self, tiles: Vec<TileRequest>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.tiles.retain(|tile| !tiles.contains(tile));
         tiles
             .into_iter()
@@ -92,20 +92,12 @@ impl Neighbours {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .tiles
-            .is_empty()
+        self.state.lock().tiles.is_empty()
     }
 
     /// Takes the tile that is most likely to be requested next.
     pub fn next(&self) -> Option<TileRequest> {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .tiles
-            .pop_front()
+        self.state.lock().tiles.pop_front()
     }
 }
 

@@ -11,10 +11,11 @@
 //! that it has split takes up other jobs meanwhile, and could then not continue while such a job is
 //! stuck.
 
+use parking_lot::Mutex;
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,6 @@ use super::queue::rotation::SequenceNumber;
 use super::queue::{Busy, Queue};
 use crate::base::tile::{Fingerprint, TileKey};
 use crate::flow::activity::{Activity, Place};
-use crate::flow::lock;
 use crate::flow::stalls::Stalls;
 
 /// The interval at which stuck threads are looked for.
@@ -159,7 +159,7 @@ impl RenderPool {
         let threads = self.0.threads;
         let stuck = self.0.stalls.look(2 * threads);
         self.0.activity.set_stuck(stuck);
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         state.most = threads + stuck.min(threads);
         while state.running < state.most
             && let Some(next) = state.waiting.take(Instant::now())
@@ -181,13 +181,13 @@ impl RenderPool {
 
     /// The number of queued jobs.
     pub fn waiting(&self) -> usize {
-        lock(&self.0.state).waiting.len()
+        self.0.state.lock().waiting.len()
     }
 
     /// The most jobs that one document may queue at once: a quarter of the queue, so that there is
     /// room for other requests.
     pub fn share(&self) -> usize {
-        (lock(&self.0.state).waiting.capacity / 4).max(1)
+        (self.0.state.lock().waiting.capacity / 4).max(1)
     }
 
     /// The number of render threads.
@@ -203,7 +203,7 @@ impl RenderPool {
     /// Does work that no request waits for, if the pool is idle. It should end early once there are
     /// jobs.
     pub(super) fn run_idle(&self, work: impl FnOnce(Turn) + Send + 'static) {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         if !self.is_idle() || state.running >= state.most {
             return;
         }
@@ -256,7 +256,10 @@ impl RenderPool {
     /// Adds a request to a queued job, so that it runs no later than this client's turn. `None` if
     /// no such job is queued; most likely it is already running.
     pub(super) fn join(&self, value: JobValue, demand: Demand) -> Option<Ticket> {
-        let job = lock(&self.0.state)
+        let job = self
+            .0
+            .state
+            .lock()
             .waiting
             .join(&value, demand, Instant::now())?;
         Some(Ticket {
@@ -277,7 +280,7 @@ impl RenderPool {
             place: self.0.activity.enter(),
             job,
         };
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         if state.running < state.most {
             state.running += 1;
             state.waiting.started(demand);
@@ -316,7 +319,7 @@ impl RenderPool {
 
     /// Starts the next job after one, or idle work, has ended.
     fn start_next(&self, was_idle_work: bool) {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         state.waiting.extra -= usize::from(was_idle_work);
         // A thread that was stuck and has been replaced starts no job.
         let next = if state.running > state.most {
@@ -334,7 +337,7 @@ impl RenderPool {
     }
 
     fn leave(&self, ticket: &Ticket) {
-        let left = lock(&self.0.state).waiting.leave(ticket.job, ticket.demand);
+        let left = self.0.state.lock().waiting.leave(ticket.job, ticket.demand);
         // A request may have joined the flight but not the job, if it came between the two steps:
         // then the job is queued again.
         if let Some(Waiting { place, job }) = left

@@ -4,10 +4,11 @@
 //! others: first a trial, then the dataset is opened, then the catalogue is replaced in one step.
 //! Failed attempts are repeated until one succeeds.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,12 +43,11 @@ const MAX_AT_ONCE: usize = 4;
 fn refused(trial: &Trial, settings: &Settings) -> Vec<(Location, String)> {
     let refused = Mutex::default();
     let note = |file: Location, why: Option<String>| {
-        let mut refused: MutexGuard<'_, Vec<_>> =
-            refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused: MutexGuard<'_, Vec<_>> = refused.lock();
         refused.extend(why.map(|why| (file, why)));
     };
     trial(settings, &note);
-    refused.into_inner().unwrap_or_else(PoisonError::into_inner)
+    refused.into_inner()
 }
 
 /// A handle to the thread that schedules attempts to reopen datasets, which ends when this is

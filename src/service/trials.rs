@@ -1,15 +1,15 @@
 //! Trials of files while the server runs: a file is opened when it has passed its trial, and a long
 //! trial of one file does not delay other files.
 
+use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::base::name::Name;
 use crate::config::{DatasetSettings, Settings};
-use crate::flow::lock;
 use crate::store::{Location, Store};
 use crate::volume::hdf5::FileIdentity;
 
@@ -84,7 +84,7 @@ impl Trials {
         let called = Instant::now();
         let files = || settings.datasets.values().flat_map(DatasetSettings::files);
         let wanted: BTreeSet<&Location> = files().collect();
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         state.files.retain(|file, tried| {
             tried.verdict.is_none()
                 || (wanted.contains(file) && tried.is_unchanged(file, &self.store))
@@ -100,13 +100,7 @@ impl Trials {
             running.map(|tried| tried.began + PATIENCE).max()
         };
         while let Some(until) = until(&state).filter(|until| *until > Instant::now()) {
-            let rest = until.saturating_duration_since(Instant::now());
-            state = self
-                .shared
-                .ended
-                .wait_timeout(state, rest)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            self.shared.ended.wait_until(&mut state, until);
         }
         let mut shown = Shown::default();
         for (token, dataset) in &settings.datasets {
@@ -170,7 +164,7 @@ impl Trials {
             files
                 .iter()
                 .for_each(|file| shared.note(file, rest.clone()));
-            lock(&shared.state).groups -= 1;
+            shared.state.lock().groups -= 1;
             shared.ended.notify_all();
         };
         match thread::Builder::new().name("trials".to_owned()).spawn(work) {
@@ -187,7 +181,7 @@ impl Trials {
 impl Shared {
     /// Notes how a trial ended; a refusal is final.
     fn note(&self, file: &Location, verdict: Result<(), String>) {
-        if let Some(tried) = lock(&self.state).files.get_mut(file)
+        if let Some(tried) = self.state.lock().files.get_mut(file)
             && tried.verdict.is_none()
         {
             tried.verdict = Some(verdict);

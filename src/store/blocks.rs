@@ -5,13 +5,11 @@
 //! holds what is near to a piece that was asked for; while reading continues where the last block
 //! ended, blocks grow.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::Mutex;
 
 use bytes::Bytes;
-
-use crate::flow::lock;
 
 /// The length of a page. Every page but the object's last is whole.
 pub(super) const PAGE: u64 = 4 << 10;
@@ -42,7 +40,7 @@ struct State {
 impl Blocks {
     /// Copies what is known from `position` on, and returns how much that is.
     pub fn copy(&self, into: &mut [u8], position: u64) -> usize {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         let mut done = 0;
         while done < into.len() {
             let at = position + done as u64;
@@ -64,7 +62,7 @@ impl Blocks {
 
     /// The block to fetch for a missing range of an object of `length` bytes.
     pub fn around(&self, missing: &Range<u64>, length: u64) -> Range<u64> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let (end, size) = state.last;
         let (start, size) = match missing.start / PAGE * PAGE {
             start if start == end => (start, (2 * size).min(LONGEST)),
@@ -87,7 +85,7 @@ impl Blocks {
 
     /// The ranges widened to pages, without those that are known.
     pub fn unknown(&self, ranges: &[Range<u64>], length: u64) -> Vec<Range<u64>> {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         let is_known = |range: &Range<u64>| {
             (range.start / PAGE..range.end.div_ceil(PAGE))
                 .all(|page| state.pages.contains_key(&page))
@@ -104,7 +102,7 @@ impl Blocks {
 
     /// Adds bytes that begin on a page and end on one, or with the object.
     pub fn add(&self, start: u64, bytes: &Bytes) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if state.pages.len() as u64 * PAGE > MAX_BYTES {
             state.pages.clear();
         }
@@ -119,18 +117,18 @@ impl Blocks {
 
     /// What is noted under a key.
     pub fn noted(&self, key: &str) -> Option<String> {
-        lock(&self.0).notes.get(key).cloned()
+        self.0.lock().notes.get(key).cloned()
     }
 
     /// Adds a note.
     pub fn note(&self, key: &str, text: String) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.is_unsaved |= state.notes.insert(key.to_owned(), text).is_none();
     }
 
     /// All pages and notes, if there are new ones since the last call.
     pub fn unsaved(&self) -> Option<Saved> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if !std::mem::take(&mut state.is_unsaved) {
             return None;
         }
@@ -145,7 +143,7 @@ impl Blocks {
 
     /// Records that what is known is saved.
     pub fn are_saved(&self) {
-        lock(&self.0).is_unsaved = false;
+        self.0.lock().is_unsaved = false;
     }
 }
 

@@ -1,13 +1,13 @@
 //! A bucket: a client with connections and credentials of its own, which is replaced when the
 //! credentials have changed.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use object_store::ObjectStore;
 
 use super::error::StoreError;
-use crate::flow::lock;
 use crate::store::address::Address;
 
 /// Credentials that are refused are read again at most this often.
@@ -48,7 +48,7 @@ impl Bucket {
     }
 
     pub fn client(&self) -> Client {
-        Arc::clone(&lock(&self.made).client)
+        Arc::clone(&self.made.lock().client)
     }
 
     /// A client to try after `refused` was refused, with other credentials. `None` if they are as
@@ -74,7 +74,7 @@ impl Bucket {
     pub fn renew(&self, is_told: bool) {
         match (self.make)(&self.address) {
             Ok(new) => {
-                let mut made = lock(&self.made);
+                let mut made = self.made.lock();
                 if is_told || new.credentials.is_none() || new.credentials != made.credentials {
                     *made = new;
                 }
@@ -112,7 +112,7 @@ mod tests {
         let client = bucket.client();
         assert!(bucket.instead_of(&client).await.is_none());
         assert!(Arc::ptr_eq(&bucket.client(), &client));
-        lock(&bucket.made).credentials = Some(blake3::hash(b"an older key"));
+        bucket.made.lock().credentials = Some(blake3::hash(b"an older key"));
         bucket.renew(false);
         assert!(bucket.instead_of(&client).await.is_some());
         let client = bucket.client();

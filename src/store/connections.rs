@@ -1,8 +1,9 @@
 //! What reads the object at an address. All objects in a bucket share one client, and so do those
 //! on web servers.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use super::bucket::Bucket;
 use super::cloud::{self, Cloud};
@@ -59,7 +60,7 @@ impl Connections {
 
     /// The bucket of an address.
     pub fn bucket(&self, address: &Address) -> Result<Arc<Bucket>, StoreError> {
-        let mut known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.buckets.lock();
         let key = (address.scheme(), address.bucket().to_owned());
         if let Some(bucket) = known.get(&key) {
             return Ok(Arc::clone(bucket));
@@ -72,11 +73,7 @@ impl Connections {
 
     /// Reads all credentials again; blocks.
     pub fn renew(&self) {
-        let known = self
-            .buckets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let known = self.buckets.lock().clone();
         known.values().for_each(|bucket| bucket.renew(true));
     }
 }

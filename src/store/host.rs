@@ -1,9 +1,9 @@
 //! Requests to one server: a bounded number at once, repeated when they fail, and given up while
 //! the server is down.
 
+use parking_lot::Mutex;
 use std::future::pending;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
@@ -64,13 +64,13 @@ impl Pace {
 
     fn add(&self, range: &Range<u64>, took: Duration) {
         let new = took.as_secs_f64() / Self::units(range);
-        let mut average = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut average = self.0.lock();
         *average = Some(average.map_or(new, |old| old + (new - old) / 8.0));
     }
 
     /// After which time a request is slow; `None` if that cannot be told yet.
     fn slow(&self, range: &Range<u64>) -> Option<Duration> {
-        let average = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let average = (*self.0.lock())?;
         let slow = SLOW * average * Self::units(range);
         Some(
             Duration::try_from_secs_f64(slow)
@@ -96,11 +96,7 @@ impl Host {
 
     /// What happened last, while it does not answer.
     pub fn problem(&self) -> Option<String> {
-        let problem = self
-            .problem
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let problem = self.problem.lock().clone();
         let problem = problem.filter(|_| self.breaker.is_open())?;
         Some(format!("{} is unavailable: {problem}", self.name))
     }
@@ -236,14 +232,14 @@ impl Host {
             );
         }
         if self.breaker.is_open() {
-            *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+            *self.problem.lock() = Some(text);
         }
     }
 
     fn recover(&self, is_back: bool) {
         if is_back {
             self.metrics.unreachable.dec();
-            *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.problem.lock() = None;
             tracing::info!("{} answers again", self.name);
         }
     }
@@ -251,11 +247,7 @@ impl Host {
     /// The error without a request, while the server does not answer.
     fn refusal(&self) -> StoreError {
         let retry_after = self.breaker.until_probe().unwrap_or(RETRY).max(RETRY);
-        let problem = self
-            .problem
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let problem = self.problem.lock().clone();
         StoreError::Unavailable {
             problem: problem.unwrap_or_else(|| "it failed repeatedly".to_owned()),
             retry_after,

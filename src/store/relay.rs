@@ -4,10 +4,11 @@
 //! A file is opened in a confined child process first (see [`crate::catalog::Trial`]). The parent
 //! answers the child's requests with [`Store::answer`](super::Store::answer), and keeps the bytes.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -78,11 +79,7 @@ impl Relay {
 
     /// Takes the answer to a request.
     pub fn take(&self, answer: Answer, bytes: Vec<u8>) {
-        let waiter = self
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&answer.number);
+        let waiter = self.waiting.lock().remove(&answer.number);
         if let Some(waiter) = waiter {
             let part = answer.result.map(|(version, _)| Part {
                 version,
@@ -96,10 +93,7 @@ impl Relay {
     async fn part(&self, address: String, range: Range<u64>) -> Result<Part, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(number, sender);
+        self.waiting.lock().insert(number, sender);
         let wanted = Wanted {
             number,
             address,

@@ -1,7 +1,8 @@
 //! The place of an object: what reads from there, and what was last seen there.
 
+use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::blocks::BLOCK;
@@ -10,7 +11,6 @@ use super::host::Host;
 use super::shared::Shared;
 use super::transport::{Part, RETRY, Transport};
 use super::version::Version;
-use crate::flow::lock;
 use crate::store::address::Address;
 
 /// How long an object is taken to be unchanged after it was last seen so. Requests for its bytes
@@ -41,7 +41,9 @@ pub(super) struct Known {
 impl Source {
     /// The bytes in a range of whatever version the object has now.
     pub async fn first(&self, range: Range<u64>) -> Result<Part, StoreError> {
-        let failed = lock(&self.known)
+        let failed = self
+            .known
+            .lock()
             .failed
             .clone()
             .filter(|(_, at)| at.elapsed() < RETRY);
@@ -52,7 +54,7 @@ impl Source {
             .ask(range, None)
             .await
             .inspect_err(|error| self.has_failed(error))?;
-        lock(&self.known).seen = Some((part.version.clone(), Instant::now()));
+        self.known.lock().seen = Some((part.version.clone(), Instant::now()));
         Ok(part)
     }
 
@@ -83,7 +85,7 @@ impl Source {
 
     /// Whether the object was not seen lately, or a request has failed since.
     pub fn is_out_of_date(&self) -> bool {
-        let known = lock(&self.known);
+        let known = self.known.lock();
         known.has_failed_since()
             || known
                 .seen
@@ -93,7 +95,7 @@ impl Source {
 
     /// Whether the object was of this version when it was last seen, and whether that was lately.
     pub fn is_of(&self, version: &Version) -> (bool, bool) {
-        let known = lock(&self.known);
+        let known = self.known.lock();
         known.seen.as_ref().map_or((false, true), |(seen, at)| {
             (seen.is_of(version), at.elapsed() < FRESH)
         })
@@ -101,13 +103,13 @@ impl Source {
 
     fn has_failed(&self, error: &StoreError) {
         if let StoreError::Unavailable { .. } | StoreError::Denied { .. } = error {
-            lock(&self.known).failed = Some((error.clone(), Instant::now()));
+            self.known.lock().failed = Some((error.clone(), Instant::now()));
         }
     }
 
     /// Why the store refuses the object, unless it has been seen since.
     pub fn refusal(&self) -> Option<StoreError> {
-        let known = lock(&self.known);
+        let known = self.known.lock();
         let failure = known
             .failed
             .as_ref()
@@ -121,7 +123,7 @@ impl Source {
     /// Records that the object is, or is not, of this version now, unless another one has been seen
     /// meanwhile.
     fn note(&self, version: &Version, is_there: bool) {
-        let seen = &mut lock(&self.known).seen;
+        let seen = &mut self.known.lock().seen;
         if seen.as_ref().is_some_and(|(seen, _)| seen.is_of(version)) {
             *seen = seen
                 .take()
@@ -132,7 +134,7 @@ impl Source {
 
     /// Looks at the object in the background. A store that does not answer says nothing about it.
     pub fn check(self: &Arc<Self>) {
-        if std::mem::replace(&mut lock(&self.known).is_being_checked, true) {
+        if std::mem::replace(&mut self.known.lock().is_being_checked, true) {
             return;
         }
         let source = Arc::clone(self);
@@ -142,7 +144,7 @@ impl Source {
                 Err(StoreError::NoRanges) => source.ask(0..BLOCK, None).await,
                 answered => answered,
             };
-            let mut known = lock(&source.known);
+            let mut known = source.known.lock();
             known.is_being_checked = false;
             match part {
                 Ok(part) => known.seen = Some((part.version, Instant::now())),

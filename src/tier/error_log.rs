@@ -1,12 +1,11 @@
 //! Rate-limited error log: a full disk logs a few lines a minute instead of one per tile.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::{Backend, TierError};
-use crate::flow::lock;
 
 /// At most [`MAX_LINES`] lines per kind of error are logged in this time.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -68,7 +67,7 @@ impl ErrorLog {
     /// The number of errors of this kind suppressed since the last logged one; `None` if this one
     /// is suppressed too.
     fn admit(&self, kind: Kind, now: Instant) -> Option<usize> {
-        let mut kinds = lock(&self.kinds);
+        let mut kinds = self.kinds.lock();
         let logged = kinds.entry(kind).or_insert(Logged {
             since: now,
             lines: 0,

@@ -9,11 +9,12 @@
 //! exceeded by more than an eighth does it wait for the eviction. It can afford to: no request
 //! waits for it.
 
+use parking_lot::{Condvar, Mutex};
 use std::collections::BinaryHeap;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,7 +25,6 @@ use super::error_log::ErrorLog;
 use super::folder::{EntryKind, TokenFolder, unless_missing};
 use super::{Backend, TierError, marker};
 use crate::base::tile::TileKey;
-use crate::flow::lock;
 use crate::metrics::{Metrics, StoreMetrics};
 use crate::store::whole_file::TEMPORARY;
 
@@ -95,16 +95,16 @@ impl Budget {
         }
         self.request();
         let is_waiting = |state: &mut BudgetState| !fits() && !state.is_stuck && !state.is_closed;
-        drop(
-            self.changed
-                .wait_timeout_while(lock(&self.state), MAX_WAIT, is_waiting),
-        );
+        let mut state = self.state.lock();
+        self.changed
+            .wait_while_for(&mut state, is_waiting, MAX_WAIT);
+        drop(state);
         fits()
     }
 
     /// Counts a file that was written; requests an eviction if the budget is exceeded.
     pub fn add(&self, length: u64) {
-        if lock(&self.state).is_owner {
+        if self.state.lock().is_owner {
             self.used.inc_by(on_disk(length) as i64);
             if self.used() > self.limit {
                 self.request();
@@ -114,27 +114,27 @@ impl Budget {
 
     /// Requests a count, and an eviction if the budget is exceeded.
     fn request(&self) {
-        lock(&self.state).is_requested = true;
+        self.state.lock().is_requested = true;
         self.changed.notify_all();
     }
 
     /// Ends the thread that evicts.
     pub fn close(&self) {
-        lock(&self.state).is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_all();
     }
 
     /// Wakes the writers that wait, and waits for a request: until the pause is over at most, and
     /// until then if the eviction is stuck. Returns whether the thread is to go on.
     fn wait(&self, is_stuck: bool, pause: Duration) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.is_stuck = is_stuck;
         state.is_requested = self.used() > self.limit;
         self.changed.notify_all();
         let is_idle =
             |state: &mut BudgetState| !state.is_closed && (is_stuck || !state.is_requested);
-        let woken = self.changed.wait_timeout_while(state, pause, is_idle);
-        !woken.unwrap_or_else(PoisonError::into_inner).0.is_closed
+        self.changed.wait_while_for(&mut state, is_idle, pause);
+        !state.is_closed
     }
 }
 
@@ -227,7 +227,7 @@ impl Evictor {
                 Err(error) => tracing::debug!("cache.directory cannot be locked: {error}"),
             }
         }
-        lock(&self.budget.state).is_owner = is_owner;
+        self.budget.state.lock().is_owner = is_owner;
         if !is_owner {
             self.budget.used.set(0);
             return true;
@@ -494,7 +494,7 @@ mod tests {
             budget.has_room(80 << 10) && !budget.has_room(81 << 10),
             "nothing larger than the budget"
         );
-        lock(&budget.state).is_owner = true;
+        budget.state.lock().is_owner = true;
         budget.add(88 << 10);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| budget.has_room(4096));

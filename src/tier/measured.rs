@@ -3,8 +3,9 @@
 //! If the backend is slower than the render threads, its queue fills up and tiles are dropped: they
 //! can be rendered again, and no request waits for them.
 
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,6 @@ use super::error_log::ErrorLog;
 use super::{Backend, TierError, TileTier};
 use crate::base::name::Name;
 use crate::base::tile::{Tile, TileKey};
-use crate::flow::lock;
 use crate::flow::queue::Queue;
 use crate::metrics::TierCounters;
 
@@ -155,7 +155,7 @@ impl Measured {
 
     /// Why tiles could not be read or written lately.
     pub fn problem(&self) -> Option<(Backend, String)> {
-        let last = || lock(&self.problems).iter().rev().flatten().next().cloned();
+        let last = || self.problems.lock().iter().rev().flatten().next().cloned();
         Some((self.backend, self.store.problem().or_else(last)?))
     }
 
@@ -191,7 +191,7 @@ impl Measured {
     /// none.
     fn note<T>(&self, doing: Doing, result: Result<T, TierError>) -> Result<T, TierError> {
         let Err(error) = &result else {
-            lock(&self.problems)[doing as usize] = None;
+            self.problems.lock()[doing as usize] = None;
             return result;
         };
         let counters = &self.counters;
@@ -202,7 +202,7 @@ impl Measured {
             _ => counters.errors.inc(),
         };
         if !error.is_transient() && !error.is_skipped() {
-            lock(&self.problems)[doing as usize] = Some(error.to_string());
+            self.problems.lock()[doing as usize] = Some(error.to_string());
         }
         self.log.log(error);
         result

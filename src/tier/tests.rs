@@ -1,8 +1,9 @@
 //! The suite that every backend passes, and tests of tiers in order.
 
+use parking_lot::{Condvar, Mutex};
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -247,19 +248,16 @@ struct Passage {
 
 impl Gate {
     fn open(&self) {
-        self.0.0.lock().unwrap().is_open = true;
+        self.0.0.lock().is_open = true;
         self.0.1.notify_all();
     }
 
     /// Waits until a write has begun.
     fn wait_for_write(&self) {
-        let passage = self.0.0.lock().unwrap();
-        drop(
-            self.0
-                .1
-                .wait_while(passage, |passage| passage.begun == 0)
-                .unwrap(),
-        );
+        let mut passage = self.0.0.lock();
+        self.0
+            .1
+            .wait_while(&mut passage, |passage| passage.begun == 0);
     }
 }
 
@@ -269,14 +267,12 @@ impl TileTier for Gate {
     }
 
     fn put(&self, _: &Name, _: &TileKey, _: &Bytes) -> Result<(), TierError> {
-        let mut passage = self.0.0.lock().unwrap();
+        let mut passage = self.0.0.lock();
         passage.begun += 1;
         self.0.1.notify_all();
-        let mut passage = self
-            .0
+        self.0
             .1
-            .wait_while(passage, |passage| !passage.is_open)
-            .unwrap();
+            .wait_while(&mut passage, |passage| !passage.is_open);
         passage.written += 1;
         Ok(())
     }
@@ -376,7 +372,7 @@ fn queued_tiles_are_written_before_the_end_unless_they_became_invalid() {
         (
             metrics.tier.writes.get(),
             metrics.tier.dropped.get(),
-            gate.0.0.lock().unwrap().written
+            gate.0.0.lock().written
         ),
         (45, 5, 45)
     );

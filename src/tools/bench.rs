@@ -4,9 +4,10 @@
 //! Tiles are drawn in this process along the way of a server's: catalogue, plan, voxels, PNG. The
 //! stages are those that the trace of every request records. No tile is kept.
 
+use parking_lot::Mutex;
 use std::hint::black_box;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -398,8 +399,7 @@ fn draw_on_threads(
     loop {
         catalog.chunks().clear();
         let round = pool.broadcast(|thread| {
-            let drawer = drawers[thread.index()].lock();
-            let mut drawer = drawer.unwrap_or_else(PoisonError::into_inner);
+            let mut drawer = drawers[thread.index()].lock();
             drawer.draw(catalog, grid, pattern, deadline)
         });
         round.into_iter().collect::<Result<(), _>>()?;

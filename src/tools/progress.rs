@@ -1,13 +1,11 @@
 //! The progress of long jobs: a bar on a terminal, an occasional line in a log.
 
+use parking_lot::Mutex;
 use std::io::IsTerminal;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
-
-use crate::flow::lock;
 
 /// The interval between log lines if standard error is not a terminal.
 const PAUSE: Duration = Duration::from_secs(30);
@@ -77,7 +75,7 @@ impl Progress {
     }
 
     fn log(&self, failed: &str) {
-        let mut logged = lock(&self.logged);
+        let mut logged = self.logged.lock();
         if logged.elapsed() < PAUSE {
             return;
         }

@@ -27,18 +27,18 @@ mod missing;
 mod piece;
 mod tree;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rayon::iter::{ParallelBridge, ParallelIterator};
 
 use crate::base::shard::Shard;
 use crate::catalog::{Channel, StoredLevel};
 use crate::flow::activity::Activity;
-use crate::flow::lock;
 use crate::geometry::{Scaling, Xyz};
 use crate::layout::inventory::{ATTRIBUTE, ChannelRecord, Inventory, Role};
 use crate::store::Location;
@@ -350,7 +350,7 @@ impl Work {
         progress.begin(voxels(pieces), voxels(&done));
         let failures = Mutex::new(self.undecodable());
         let work = |Piece { id, voxels }| {
-            let mut is_failed = lock(&failures).contains_key(&id.family);
+            let mut is_failed = failures.lock().contains_key(&id.family);
             // Another process may have made it in the meantime.
             if !is_failed && !folder.has(id) {
                 let family = &self.families[id.family];
@@ -358,7 +358,7 @@ impl Work {
                     Ok(bytes) => folder.keep_piece(id, &bytes)?,
                     Err(PyramidError::Read(error)) => {
                         folder.keep_failure(id, &error.to_string())?;
-                        lock(&failures).insert(id.family, error.to_string());
+                        failures.lock().insert(id.family, error.to_string());
                         is_failed = true;
                     }
                     Err(error) => return Err(error),
@@ -374,9 +374,7 @@ impl Work {
         let _places: Vec<_> = (0..threads.get()).map(|_| activity.enter()).collect();
         // In order: neighbours may share stored chunks, which are still cached.
         pool.install(|| tasks.into_iter().par_bridge().try_for_each(work))?;
-        Ok(failures
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner))
+        Ok(failures.into_inner())
     }
 
     /// The families whose filters are missing: no voxel of them can be read.

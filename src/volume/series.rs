@@ -1,8 +1,9 @@
 //! A time series whose time points are separate datasets, opened when first read.
 
+use parking_lot::Mutex;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use lru::LruCache;
 
@@ -81,7 +82,7 @@ impl Series {
     }
 
     pub(super) fn volume(&self, time: u64) -> Result<Arc<dyn Volume>, ReadError> {
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || self.kept.lock();
         if let Some(volume) = kept().get(&time) {
             return Ok(Arc::clone(volume));
         }

@@ -1,9 +1,10 @@
 //! The certificate and key for TLS, which can be replaced while the server runs.
 
+use parking_lot::RwLock;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use blake3::Hash;
 use tokio_rustls::TlsAcceptor;
@@ -37,7 +38,7 @@ impl Certificates {
     /// Reads the files again; `None` if they hold what is in force.
     pub fn renewed(&self, files: &Tls) -> Result<Option<Self>, Vec<Fault>> {
         let contents = TlsContents::read(files)?;
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).digest;
+        let known = self.0.read().digest;
         if contents.digest() == known {
             return Ok(None);
         }
@@ -46,15 +47,12 @@ impl Certificates {
 
     /// Puts others in force for connections that begin from now on.
     pub fn replace(&self, others: Self) {
-        let files = others
-            .0
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = files;
+        let files = others.0.into_inner();
+        *self.0.write() = files;
     }
 
     fn current(&self) -> Arc<CertifiedKey> {
-        let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let files = self.0.read();
         Arc::clone(&files.certified)
     }
 }

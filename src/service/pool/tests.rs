@@ -193,7 +193,7 @@ fn idle_work_takes_the_place_of_a_job_and_gives_it_back() {
     go.send(()).unwrap();
     waiting.has_begun();
     waiting.go();
-    assert!(lock(&pool.0.state).waiting.extra == 0 && pool.is_idle());
+    assert!(pool.0.state.lock().waiting.extra == 0 && pool.is_idle());
 }
 
 /// A job that reads a file until it is released.
@@ -248,7 +248,7 @@ fn threads_that_are_stuck_are_replaced_once_and_count_again_when_they_return() {
     second.go();
     third.has_begun();
     third.go();
-    while lock(&pool.0.state).most > 1 {
+    while pool.0.state.lock().most > 1 {
         thread::sleep(CHECKS);
     }
     let (running, waiting) = (submit(&pool, 1), submit(&pool, 1));

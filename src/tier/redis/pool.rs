@@ -1,8 +1,9 @@
 //! Connections to Redis, which a thread of their own makes: whoever asks waits for a limited time,
 //! whatever resolving the name, connecting and logging in take.
 
+use parking_lot::{Condvar, Mutex};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,6 @@ use redis::{Cmd, RedisError, Value};
 use super::connection::{Connection, is_answer};
 use crate::config::RedisAddress;
 use crate::flow::breaker::{Breaker, Permit, Rule};
-use crate::flow::lock;
 use crate::tier::TierError;
 
 /// The maximum number of connections. A lookup takes less than a millisecond of one.
@@ -68,22 +68,22 @@ impl Pool {
             .name("redis".to_owned())
             .spawn(move || own.connect())?;
         let is_unknown = |state: &mut State| pool.breaker.is_open() && state.problem.is_none();
-        drop(
-            pool.changed
-                .wait_timeout_while(lock(&pool.state), 2 * limit, is_unknown),
-        );
+        let mut state = pool.state.lock();
+        pool.changed
+            .wait_while_for(&mut state, is_unknown, 2 * limit);
+        drop(state);
         Ok(pool)
     }
 
     /// Ends the thread.
     pub fn close(&self) {
-        lock(&self.state).is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_all();
     }
 
     /// Why the server is not asked, if it is not.
     pub fn problem(&self) -> Option<String> {
-        let reason = || lock(&self.state).problem.clone();
+        let reason = || self.state.lock().problem.clone();
         let unknown = || format!("{} has not answered yet", self.server);
         self.breaker
             .is_open()
@@ -99,7 +99,7 @@ impl Pool {
             let result = connection.run(command, until);
             match result {
                 Err(error) if !is_answer(&error) => {
-                    lock(&self.state).connections -= 1;
+                    self.state.lock().connections -= 1;
                     // If the connection was closed since its last command, there may be another.
                     if !error.is_connection_dropped() {
                         return Err(self.failed(permit, &described(&error, within)));
@@ -135,7 +135,7 @@ impl Pool {
             match connection {
                 Ok(connection) => {
                     self.succeeded(permit);
-                    lock(&self.state).connections += 1;
+                    self.state.lock().connections += 1;
                     self.give(connection);
                 }
                 Err(error) => drop(self.failed(permit, &described(&error, self.limit))),
@@ -145,7 +145,7 @@ impl Pool {
 
     /// Waits until a connection is to be made; `None` at the end.
     fn next_attempt(&self) -> Option<Permit<'_>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             if state.is_closed {
                 return None;
@@ -158,43 +158,34 @@ impl Pool {
             if attempt.is_some() {
                 return attempt;
             }
-            state = match self.breaker.until_probe() {
-                Some(time) => {
-                    self.changed
-                        .wait_timeout(state, time)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-                None => self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-            };
+            match self.breaker.until_probe() {
+                Some(time) => drop(self.changed.wait_for(&mut state, time)),
+                None => self.changed.wait(&mut state),
+            }
         }
     }
 
     /// Waits for a connection; `None` if there is none in time, or the breaker opens.
     fn take(&self, until: Instant) -> Option<Connection> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.waiting += 1;
         self.changed.notify_all();
-        let left = until.saturating_duration_since(Instant::now());
-        let is_waiting = |state: &mut State| state.idle.is_empty() && !self.breaker.is_open();
-        let woken = self.changed.wait_timeout_while(state, left, is_waiting);
-        let mut state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        while state.idle.is_empty() && !self.breaker.is_open() && Instant::now() < until {
+            self.changed.wait_until(&mut state, until);
+        }
         state.waiting -= 1;
         state.idle.pop()
     }
 
     fn give(&self, connection: Connection) {
-        lock(&self.state).idle.push(connection);
+        self.state.lock().idle.push(connection);
         self.changed.notify_all();
     }
 
     fn succeeded(&self, permit: Permit<'_>) {
         if permit.succeeded() {
             self.open.set(0);
-            if lock(&self.state).problem.take().is_some() {
+            if self.state.lock().problem.take().is_some() {
                 tracing::info!("cache.redis: {} answers again", self.server);
             }
         }
@@ -208,7 +199,7 @@ impl Pool {
         permit.failed();
         if self.breaker.is_open() {
             self.open.set(1);
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             if state.problem.replace(error.to_string()).is_none() {
                 tracing::warn!(
                     "cache.redis: {error}; tiles are served without it until it answers again"

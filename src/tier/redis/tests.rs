@@ -1,10 +1,11 @@
 //! Redis as a backend, against a small server of the tests' own that can keep silent.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
@@ -50,10 +51,7 @@ impl Fake {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (fake, stream) = (Arc::clone(&serving), stream.unwrap());
-                fake.streams
-                    .lock()
-                    .unwrap()
-                    .push(stream.try_clone().unwrap());
+                fake.streams.lock().push(stream.try_clone().unwrap());
                 thread::spawn(move || fake.serve(&stream));
             }
         });
@@ -75,7 +73,7 @@ impl Fake {
     /// Replaces what it has of a tile with the token `a`.
     pub fn replace(&self, key: &TileKey, value: Vec<u8>) {
         let name = name_of(&name("a"), key).into_bytes();
-        self.strings.lock().unwrap().insert(name, value);
+        self.strings.lock().insert(name, value);
     }
 
     /// Until the client is gone.
@@ -94,7 +92,7 @@ impl Fake {
             self.pings.fetch_add(1, Ordering::SeqCst);
             return b"+PONG\r\n".to_vec();
         }
-        let mut strings = self.strings.lock().unwrap();
+        let mut strings = self.strings.lock();
         let answer = match command
             .iter()
             .map(Vec::as_slice)
@@ -117,7 +115,7 @@ impl Fake {
             [b"AUTH", b"secret"] | [b"SELECT", b"3"] => b"+OK\r\n".to_vec(),
             _ => b"-ERR unknown command\r\n".to_vec(),
         };
-        self.commands.lock().unwrap().push(command);
+        self.commands.lock().push(command);
         answer
     }
 
@@ -125,7 +123,6 @@ impl Fake {
     fn count(&self, command: &str) -> usize {
         self.commands
             .lock()
-            .unwrap()
             .iter()
             .filter(|words| words[0] == command.as_bytes())
             .count()
@@ -169,17 +166,14 @@ fn a_lookup_is_one_command_and_a_tile_expires() {
         },
     ) = (name("a"), tile(3));
     redis.put(&token, &key, &png).unwrap();
-    let set = fake.commands.lock().unwrap().drain(..).next_back().unwrap();
+    let set = fake.commands.lock().drain(..).next_back().unwrap();
     assert_eq!(set[1], format!("voltile:1:a:{key}").into_bytes());
     assert_eq!(set[3..], [b"EX".to_vec(), b"90".to_vec()]);
     (0..20).for_each(|_| assert_eq!(redis.get(&token, &key), Ok(Some(png.clone()))));
     let others =
         |words: &&Vec<Word>| ![&b"GET"[..], b"AUTH", b"SELECT"].contains(&words[0].as_slice());
     assert_eq!(
-        (
-            fake.count("GET"),
-            fake.commands.lock().unwrap().iter().find(others)
-        ),
+        (fake.count("GET"), fake.commands.lock().iter().find(others)),
         (20, None)
     );
 }
@@ -369,7 +363,7 @@ fn connections_that_were_closed_meanwhile_are_made_again() {
     let redis = fake.opened(&metrics);
     let (token, Tile { key, .. }) = (name("a"), tile(3));
     assert_eq!(redis.get(&token, &key), Ok(None));
-    for stream in fake.streams.lock().unwrap().drain(..) {
+    for stream in fake.streams.lock().drain(..) {
         stream.shutdown(Shutdown::Both).unwrap();
     }
     let before = fake.count("AUTH");

@@ -5,15 +5,15 @@
 //! driver ([`super::library`]) looks up every name here and opens exactly the file that was
 //! audited, or none: a file that replaces it later is not opened.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use super::bytes::FileBytes;
 use super::identity::FileIdentity;
-use crate::flow::lock;
 
 /// The allow-list of one file.
 #[derive(Debug)]
@@ -40,13 +40,13 @@ impl Admission {
             others: Mutex::default(),
             failures: AtomicU64::new(0),
         });
-        lock(&KNOWN).insert(number, Arc::downgrade(&admission));
+        KNOWN.lock().insert(number, Arc::downgrade(&admission));
         admission
     }
 
     /// Looks up an admission; `None` once it has been dropped.
     pub fn numbered(number: u64) -> Option<Arc<Self>> {
-        lock(&KNOWN).get(&number)?.upgrade()
+        KNOWN.lock().get(&number)?.upgrade()
     }
 
     pub fn number(&self) -> u64 {
@@ -59,7 +59,7 @@ impl Admission {
 
     /// Admits a file under `name`, the path with which the library will open it.
     pub fn admit(&self, name: PathBuf, identity: FileIdentity) {
-        lock(&self.others).insert(name, identity);
+        self.others.lock().insert(name, identity);
     }
 
     /// Opens a file by the name that the library uses; fails if it was not admitted or has changed
@@ -68,7 +68,7 @@ impl Admission {
         if name == self.own.identity().path() {
             return Ok(Arc::clone(&self.own));
         }
-        let identity = lock(&self.others).get(name).cloned();
+        let identity = self.others.lock().get(name).cloned();
         let identity = identity.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         // Not as a growing file, because appended data has not been audited.
         let opened = FileBytes::open_as(&identity, false).map(Arc::new);
@@ -87,7 +87,7 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        lock(&KNOWN).remove(&self.number);
+        KNOWN.lock().remove(&self.number);
     }
 }
 

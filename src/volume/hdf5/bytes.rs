@@ -10,13 +10,14 @@ mod cached;
 mod fetched;
 mod mapped;
 
+use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -289,7 +290,7 @@ impl FileBytes {
             Source::Object { object, failure } => {
                 return object.read_metadata(into, position).map_err(|error| {
                     let text = error.to_string();
-                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    *failure.lock() = Some(error);
                     io::Error::other(text)
                 });
             }
@@ -319,10 +320,7 @@ impl FileBytes {
         let Source::Object { failure, .. } = &self.source else {
             return None;
         };
-        let failure = failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()?;
+        let failure = failure.lock().take()?;
         Some(unread(place, failure))
     }
 

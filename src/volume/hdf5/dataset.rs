@@ -1,8 +1,9 @@
 //! An open dataset: its type, shape and storage, and reading boxes of it through the library.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hdf5::plist::DatasetCreate;
@@ -25,7 +26,6 @@ use super::raw_file::RawFile;
 use super::{OpenError, filters};
 use crate::base::description::StorageDescription;
 use crate::base::tile::Fingerprint;
-use crate::flow::lock;
 use crate::flow::stalls::{self, BusyWith, Unresponsive};
 use crate::volume::{ReadError, Samples, VoxelType};
 
@@ -386,7 +386,10 @@ impl StoredDataset {
             return self.id;
         };
         let chunk = (length, digest);
-        if *lock(&self.file.landmarks)
+        if *self
+            .file
+            .landmarks
+            .lock()
             .entry(entry.address)
             .or_insert(chunk)
             != chunk
@@ -399,12 +402,15 @@ impl StoredDataset {
     /// Whether the checksum of a chunk is known to be wrong.
     pub(super) fn is_corrupt(&self, at: &Position) -> bool {
         let numbers = self.corrupt.get();
-        numbers.is_some_and(|numbers| lock(numbers).contains(&self.grid.number(at)))
+        numbers.is_some_and(|numbers| numbers.lock().contains(&self.grid.number(at)))
     }
 
     /// Notes that the checksum of a chunk is wrong; false if that is known.
     pub(super) fn note_corrupt(&self, at: &Position) -> bool {
-        lock(self.corrupt.get_or_init(Mutex::default)).insert(self.grid.number(at))
+        self.corrupt
+            .get_or_init(Mutex::default)
+            .lock()
+            .insert(self.grid.number(at))
     }
 
     /// Fails if its growing file was written anew while voxels were read, of which the first are in

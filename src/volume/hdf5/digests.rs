@@ -10,12 +10,12 @@
 //! nobody but this user can have written it, and whoever may not read the file may not read its
 //! record.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
@@ -70,7 +70,7 @@ impl Digests {
     pub(super) fn identify(&self, bytes: &FileBytes) -> io::Result<ContentId> {
         let identity = bytes.identity();
         let state = state_of(identity);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(known) = known
             .get(identity.path())
             .filter(|known| known.state == state)

@@ -2,11 +2,12 @@
 //!
 //! A file is closed with the last dataset in it.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use super::admission::Admission;
 use super::beginning;
@@ -16,7 +17,7 @@ use super::handles::{LastUsed, OnDemand};
 use super::identity::{ContentId, FileIdentity};
 use super::{OpenError, library_lock};
 use crate::base::tile::Fingerprint;
-use crate::flow::{lock, stalls};
+use crate::flow::stalls;
 use crate::store::{Location, Store};
 
 /// An HDF5 file open for reading, through the library and directly.
@@ -77,7 +78,7 @@ impl StoredFile {
     }
 
     fn outer_landmarks(&self) -> BTreeMap<u64, (u32, Fingerprint)> {
-        let landmarks = lock(&self.landmarks);
+        let landmarks = self.landmarks.lock();
         let outer = [landmarks.first_key_value(), landmarks.last_key_value()];
         outer
             .into_iter()
@@ -180,27 +181,29 @@ impl Files {
 
     /// Keeps the metadata of objects in stores, as far as it was read, for the next start.
     pub fn save_metadata(&self) {
-        let slots: Vec<Slot> = lock(&self.open).values().cloned().collect();
-        let files = slots.iter().filter_map(|slot| lock(&slot.0.file).upgrade());
+        let slots: Vec<Slot> = self.open.lock().values().cloned().collect();
+        let files = slots.iter().filter_map(|slot| slot.0.file.lock().upgrade());
         files.for_each(|file| file.bytes.save_metadata());
     }
 
     /// Adds files that must not be opened.
     pub fn refuse(&self, refused: impl IntoIterator<Item = (Location, String)>) {
         let resolved = |(file, why): (Location, String)| (file.resolved().unwrap_or(file), why);
-        lock(&self.refused).extend(refused.into_iter().map(resolved));
+        self.refused
+            .lock()
+            .extend(refused.into_iter().map(resolved));
     }
 
     /// Whether a file must not be opened.
     pub fn is_refused(&self, file: &Location) -> bool {
         file.resolved()
-            .is_ok_and(|file| lock(&self.refused).contains_key(&file))
+            .is_ok_and(|file| self.refused.lock().contains_key(&file))
     }
 
     /// Keeps all files open that are opened from now on, until the result is dropped: links may
     /// lead to the same file again and again.
     pub fn keep_open(&self) -> Arc<Kept> {
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         kept.upgrade().unwrap_or_else(|| {
             let new = Arc::new(Kept::default());
             *kept = Arc::downgrade(&new);
@@ -267,13 +270,13 @@ impl Files {
     /// What is missing at the end of a file that is open, in words; its location is without
     /// symbolic links.
     pub fn truncation(&self, file: &Location) -> Option<String> {
-        let open = lock(&self.open);
+        let open = self.open.lock();
         let slots = [None, Some(false)].map(|growing| open.get(&(file.clone(), growing)).cloned());
         drop(open);
         slots
             .into_iter()
             .flatten()
-            .find_map(|slot| lock(&slot.0.file).upgrade()?.truncation.clone())
+            .find_map(|slot| slot.0.file.lock().upgrade()?.truncation.clone())
     }
 
     /// Opens a file, unless it is open in its current generation. It is `growing` if it may be
@@ -294,8 +297,8 @@ impl Files {
     /// that they refer to may have changed. They are no longer refused.
     pub fn forget<'a>(&self, files: impl IntoIterator<Item = &'a Location>) {
         let files: HashSet<&Location> = files.into_iter().collect();
-        lock(&self.refused).retain(|file, _| !files.contains(file));
-        lock(&self.open).retain(|(file, _), slot| {
+        self.refused.lock().retain(|file, _| !files.contains(file));
+        self.open.lock().retain(|(file, _), slot| {
             slot.0
                 .is_forgotten
                 .fetch_or(files.contains(file), Ordering::Relaxed);
@@ -309,7 +312,7 @@ impl Files {
         resolved: Location,
         growing: Option<bool>,
     ) -> Result<Arc<StoredFile>, OpenError> {
-        if let Some(problem) = lock(&self.refused).get(&resolved).cloned() {
+        if let Some(problem) = self.refused.lock().get(&resolved).cloned() {
             return Err(OpenError::File {
                 file: resolved,
                 problem,
@@ -321,7 +324,7 @@ impl Files {
         let slot = self.slot((resolved.clone(), growing))?;
         // Held while the file is opened, which may take long; other files are opened in the
         // meantime.
-        let mut file = lock(&slot.0.file);
+        let mut file = slot.0.file.lock();
         let before = file.upgrade();
         let is_forgotten = slot.0.is_forgotten.swap(false, Ordering::Relaxed);
         if let Some(same) = before
@@ -334,15 +337,15 @@ impl Files {
         // A file that could not be opened meanwhile has not only grown.
         let opened = Arc::new(opened.inspect_err(|_| *file = Weak::new())?);
         *file = Arc::downgrade(&opened);
-        if let Some(kept) = lock(&self.kept).upgrade() {
-            lock(&kept.0).push(Arc::clone(&opened));
+        if let Some(kept) = self.kept.lock().upgrade() {
+            kept.0.lock().push(Arc::clone(&opened));
         }
         Ok(opened)
     }
 
     /// The slot of a file, perhaps a new one; an error if too many files are open.
     fn slot(&self, key: (Location, Option<bool>)) -> Result<Slot, OpenError> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if let Some(slot) = open.get(&key) {
             return Ok(slot.clone());
         }
@@ -378,6 +381,6 @@ struct InSlot {
 impl Slot {
     /// Whether the file is being opened, or open.
     fn is_in_use(&self) -> bool {
-        Arc::strong_count(&self.0) > 1 || lock(&self.0.file).strong_count() > 0
+        Arc::strong_count(&self.0) > 1 || self.0.file.lock().strong_count() > 0
     }
 }

@@ -6,9 +6,10 @@
 //! in it; another one is opened again when it is needed, from the descriptor that it was opened
 //! from first. A growing file stays open: it is served as of the time when it was opened.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use hdf5::sync::sync;
 use hdf5::{Dataset, File, Group, Result};
@@ -16,7 +17,6 @@ use lru::LruCache;
 
 use super::admission::Admission;
 use super::{filters, library};
-use crate::flow::lock;
 
 /// How many files stay open in the library.
 const MAX_FILES: usize = 8;
@@ -46,7 +46,7 @@ impl Handles {
 
     /// A dataset of those that stay open, or opened now. The caller holds the library's lock.
     fn dataset(&self, path: &str) -> Result<Dataset> {
-        if let Some(known) = lock(&self.datasets).get(path) {
+        if let Some(known) = self.datasets.lock().get(path) {
             return Ok(known.clone());
         }
         let dataset = library::open_dataset(&self.root, path)?;
@@ -57,7 +57,7 @@ impl Handles {
     /// The caller holds the library's lock.
     fn keep(&self, path: &str, dataset: &Dataset) {
         // Closed without the lock.
-        let _oldest = lock(&self.datasets).push(path.to_owned(), dataset.clone());
+        let _oldest = self.datasets.lock().push(path.to_owned(), dataset.clone());
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) struct LastUsed(Mutex<VecDeque<Arc<Handles>>>);
 
 impl LastUsed {
     fn note(&self, used: &Arc<Handles>) {
-        let mut files = lock(&self.0);
+        let mut files = self.0.lock();
         files.retain(|other| !Arc::ptr_eq(other, used));
         files.push_back(Arc::clone(used));
         let oldest = (files.len() > MAX_FILES).then(|| files.pop_front());
@@ -77,7 +77,7 @@ impl LastUsed {
     }
 
     fn forget(&self, handles: &Arc<Handles>) {
-        lock(&self.0).retain(|other| !Arc::ptr_eq(other, handles));
+        self.0.lock().retain(|other| !Arc::ptr_eq(other, handles));
     }
 }
 
@@ -116,7 +116,7 @@ impl OnDemand {
     /// The file, which stays open in the library until this is dropped.
     pub fn get(&self) -> Result<Arc<Handles>> {
         sync(|| {
-            let mut open = lock(&self.open);
+            let mut open = self.open.lock();
             let handles = match open.upgrade() {
                 Some(handles) => handles,
                 None => Handles::open(&self.admission)?,
@@ -146,7 +146,7 @@ impl OnDemand {
 
 impl Drop for OnDemand {
     fn drop(&mut self) {
-        if let Some(handles) = lock(&self.open).upgrade() {
+        if let Some(handles) = self.open.lock().upgrade() {
             self.last_used.forget(&handles);
         }
     }
@@ -191,7 +191,7 @@ mod tests {
             while !workers.iter().all(ScopedJoinHandle::is_finished) {
                 let _library = library_lock::lock().unwrap();
                 // Whoever has the library's lock opens and keeps datasets, too.
-                assert!(open.datasets.try_lock().is_ok());
+                assert!(open.datasets.try_lock().is_some());
             }
         });
     }

@@ -16,7 +16,8 @@ mod metadata;
 mod rotation;
 mod spot_check;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hdf5::Dataset;
@@ -97,7 +98,7 @@ impl ChunkIndex {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
         }
-        let _filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        let _filling = self.filling.lock();
         if self.entries.get().is_none() {
             let entries = self.taken(until)?;
             self.file.bytes.save_metadata();

@@ -1,9 +1,9 @@
 //! The memory mapping of a file.
 
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
-use crate::flow::lock;
 use crate::volume::hdf5::mapping::Mapping;
 
 /// The mapping of a file, made when it is first needed, and again when the file has grown.
@@ -20,7 +20,7 @@ impl Mapped {
         end: u64,
         map: impl FnOnce() -> io::Result<Mapping>,
     ) -> io::Result<Arc<Mapping>> {
-        let mut mapping = lock(&self.mapping);
+        let mut mapping = self.mapping.lock();
         if let Some(mapping) = mapping.as_ref().filter(|mapping| mapping.length() >= end) {
             return Ok(Arc::clone(mapping));
         }
@@ -34,6 +34,6 @@ impl Mapped {
 
     /// Drops the mapping; it is made again when needed.
     pub fn drop_mapping(&self) {
-        *lock(&self.mapping) = None;
+        *self.mapping.lock() = None;
     }
 }
