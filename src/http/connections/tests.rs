@@ -71,9 +71,10 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     stream.flush().await.unwrap();
 }
 
+/// Reads to the end of the stream.
 async fn seconds_to_end(stream: &mut Stream) -> u64 {
     let began = Instant::now();
-    assert!(read(stream).await.is_empty());
+    while stream.read(&mut [0; 1024]).await.unwrap() > 0 {}
     began.elapsed().as_secs()
 }
 
