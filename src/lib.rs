@@ -35,7 +35,7 @@
 //!               answer (stalls) · bounded queues (queue) · what a request did (trace) · when background work may run (activity)
 //! ```
 //!
-//! A test (`src/map.rs`) compares these rows with the code.
+//! A test (`src/map_tests.rs`) compares these rows with the code.
 //!
 //! The page's own code is `src/page` (TypeScript), bundled by `build.rs` into what [`http`] serves.
 //! `tools::demo` writes its volume with the `hdf5` crate.
@@ -199,4 +199,4 @@ pub mod tools;
 pub mod volume;
 
 #[cfg(test)]
-mod map;
+mod map_tests;

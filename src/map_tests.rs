@@ -100,10 +100,9 @@ fn files() -> Vec<(String, PathBuf, String)> {
         let within = path.strip_prefix(&root).unwrap();
         let first = within.iter().next().unwrap().to_str().unwrap();
         let module = first.strip_suffix(".rs").unwrap_or(first).to_owned();
-        let is_test = within
-            .iter()
-            .any(|part| part == "tests.rs" || part == "tests");
-        let is_left_out = is_test || ["lib", "main", "map"].contains(&module.as_str());
+        let mut parts = within.iter().filter_map(|part| part.to_str());
+        let is_test = parts.any(|part| part == "tests" || part.ends_with("tests.rs"));
+        let is_left_out = is_test || ["lib", "main"].contains(&module.as_str());
         (!is_left_out).then(|| (module, within.to_owned(), code(&path)))
     };
     paths.into_iter().filter_map(file).collect()
