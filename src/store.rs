@@ -11,8 +11,7 @@
 //!                      └─ Source ─ Host ── Transport      attempts, retries, breaker · one request: web, cloud
 //! ```
 //!
-//! A [`Folder`] holds small objects that are read and written whole: a cache of tiles. A
-//! [`dir::Dir`] is a local directory.
+//! A [`Folder`] holds small objects that are read and written whole: a cache of tiles.
 
 pub mod address;
 mod blocks;

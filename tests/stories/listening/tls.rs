@@ -195,7 +195,7 @@ fn a_client_that_does_not_read_its_answers_over_tls_is_closed() {
             .as_bytes(),
     );
     wait_until("it is being answered", || {
-        count(&place, "voltile_tile_cache_hits_total") > 0
+        count(&place, "voltile_renders_total") > 0
     });
     // One connection for all questions: an earlier one might not be closed yet.
     let mut asking = inside(&place);
