@@ -86,8 +86,14 @@ pub fn start(
         let services = services.clone();
         let name = endpoint.to_string();
         builder = match tls.clone() {
-            Some(tls) => builder.listen(name, listener, move || services.over_tls(tls.clone()))?,
-            None => builder.listen(name, listener, move || services.over_tcp())?,
+            Some(tls) => builder.listen(name, listener, move || {
+                let tls = tls.clone();
+                let patience = services.timeouts.head;
+                services.over(true, move |socket| {
+                    accept_tls(socket, tls.clone(), patience)
+                })
+            })?,
+            None => builder.listen(name, listener, move || services.over(false, accept_tcp))?,
         };
         endpoints.push(endpoint);
     }
@@ -95,7 +101,7 @@ pub fn start(
         let endpoint = Endpoint::Unix(path);
         let services = services.clone();
         let name = endpoint.to_string();
-        builder = builder.listen_uds(name, listener, move || services.over_unix())?;
+        builder = builder.listen_uds(name, listener, move || services.over(false, accept_unix))?;
         endpoints.push(endpoint);
     }
     Ok(Listening {
@@ -129,84 +135,31 @@ struct Services {
 }
 
 impl Services {
-    /// The service for connections of one TCP socket on one worker thread.
-    fn over_tcp(
+    /// The service for connections of one socket on one worker thread. `accept` makes a stream of a
+    /// socket, and knows the address of its peer.
+    fn over<T, S, A, F>(
         &self,
-    ) -> impl ServiceFactory<
-        TcpStream,
-        Config = (),
-        Response = (),
-        Error = DispatchError,
-        InitError = (),
-    > + use<> {
+        is_tls: bool,
+        accept: A,
+    ) -> impl ServiceFactory<T, Config = (), Response = (), Error = DispatchError, InitError = ()>
+    + use<T, S, A, F>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + 'static,
+        A: Fn(T) -> F + Clone,
+        F: Future<Output = io::Result<(S, Option<SocketAddr>)>>,
+    {
         let count = self.open.clone();
         let timeouts = self.timeouts;
-        let accepted = move |socket: TcpStream| {
-            let peer = peer(&socket);
+        let accepted = move |socket: T| {
             let open = OpenConnection::new(count.clone());
+            let accepting = accept(socket);
             async move {
-                Ok::<_, DispatchError>((
-                    SequentialStream::new(socket, timeouts, open),
-                    Protocol::Http1,
-                    Some(peer?),
-                ))
+                let (socket, peer) = accepting.await?;
+                let stream = SequentialStream::new(socket, timeouts, open);
+                Ok::<_, DispatchError>((stream, Protocol::Http1, peer))
             }
         };
-        fn_service(accepted).and_then(self.http(false))
-    }
-
-    /// The service for connections of one TCP socket with TLS on one worker thread.
-    fn over_tls(
-        &self,
-        acceptor: TlsAcceptor,
-    ) -> impl ServiceFactory<
-        TcpStream,
-        Config = (),
-        Response = (),
-        Error = DispatchError,
-        InitError = (),
-    > + use<> {
-        let count = self.open.clone();
-        let timeouts = self.timeouts;
-        let accepted = move |socket: TcpStream| {
-            let peer = peer(&socket);
-            let open = OpenConnection::new(count.clone());
-            let handshake = timeout(timeouts.head, acceptor.accept(socket));
-            async move {
-                let socket = handshake.await.map_err(io::Error::from)??;
-                Ok::<_, DispatchError>((
-                    SequentialStream::new(socket, timeouts, open),
-                    Protocol::Http1,
-                    Some(peer?),
-                ))
-            }
-        };
-        fn_service(accepted).and_then(self.http::<TlsStream<TcpStream>>(true))
-    }
-
-    /// The service for connections of a Unix socket on one worker thread.
-    fn over_unix(
-        &self,
-    ) -> impl ServiceFactory<
-        UnixStream,
-        Config = (),
-        Response = (),
-        Error = DispatchError,
-        InitError = (),
-    > + use<> {
-        let count = self.open.clone();
-        let timeouts = self.timeouts;
-        let accepted = move |socket: UnixStream| {
-            let open = OpenConnection::new(count.clone());
-            async move {
-                Ok::<_, DispatchError>((
-                    SequentialStream::new(socket, timeouts, open),
-                    Protocol::Http1,
-                    None,
-                ))
-            }
-        };
-        fn_service(accepted).and_then(self.http(false))
+        fn_service(accepted).and_then(self.http(is_tls))
     }
 
     fn http<S: AsyncRead + AsyncWrite + Unpin + 'static>(
@@ -249,6 +202,26 @@ impl Services {
             })
             .finish(app)
     }
+}
+
+async fn accept_tcp(socket: TcpStream) -> io::Result<(TcpStream, Option<SocketAddr>)> {
+    let peer = peer(&socket)?;
+    Ok((socket, Some(peer)))
+}
+
+/// `patience`: how long the handshake may take.
+async fn accept_tls(
+    socket: TcpStream,
+    acceptor: TlsAcceptor,
+    patience: Duration,
+) -> io::Result<(TlsStream<TcpStream>, Option<SocketAddr>)> {
+    let peer = peer(&socket)?;
+    let socket = timeout(patience, acceptor.accept(socket)).await??;
+    Ok((socket, Some(peer)))
+}
+
+async fn accept_unix(socket: UnixStream) -> io::Result<(UnixStream, Option<SocketAddr>)> {
+    Ok((socket, None))
 }
 
 /// The address of a TCP peer: one without an address would pass for one on a Unix socket.
