@@ -13,9 +13,7 @@ use super::output;
 use super::sources::Sources;
 use super::warm;
 use crate::base::name::Name;
-use crate::tools::bench::{
-    Bottleneck, Pattern, Row, StageTimes, Subject, bottleneck, measure, prepare,
-};
+use crate::tools::bench::{Bottleneck, Pattern, Row, Subject, bottleneck, measure, prepare};
 
 /// The longest time that may be measured.
 const MAX_SECONDS: f64 = 86_400.0;
@@ -115,14 +113,12 @@ fn heading(subject: &Subject, threads: usize) -> String {
 }
 
 fn line(row: &Row) -> String {
-    let StageTimes {
-        read,
-        inflate,
-        draw,
-        encode,
-    } = row.stages;
+    let stages = row.stages.by_name();
+    let times: String = stages
+        .map(|(_, milliseconds)| format!(" {milliseconds:9.3}"))
+        .concat();
     format!(
-        "{:5} {:7} {read:9.3} {inflate:9.3} {draw:9.3} {encode:9.3} {:11.1} {:11.1} {:8}\n",
+        "{:5} {:7}{times} {:11.1} {:11.1} {:8}\n",
         row.plane,
         row.pattern.name(),
         row.tiles_per_second,

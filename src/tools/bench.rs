@@ -4,13 +4,13 @@
 //! Tiles are drawn in this process along the way of a server's: catalogue, plan, voxels, PNG. The
 //! stages are those that the trace of every request records. No tile is kept.
 
-use parking_lot::Mutex;
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use parking_lot::Mutex;
 use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
 use serde::Serialize;
 
@@ -98,7 +98,7 @@ pub struct Row {
 }
 
 /// Mean milliseconds of a tile.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct StageTimes {
     /// Reading stored bytes, or reading and decoding through the HDF5 library.
     pub read: f64,
@@ -108,6 +108,18 @@ pub struct StageTimes {
     pub draw: f64,
     /// Encoding the PNG.
     pub encode: f64,
+}
+
+impl StageTimes {
+    /// The stages by name, in the order in which a tile passes them.
+    pub fn by_name(self) -> [(&'static str, f64); 4] {
+        [
+            ("read", self.read),
+            ("inflate", self.inflate),
+            ("draw", self.draw),
+            ("encode", self.encode),
+        ]
+    }
 }
 
 /// The stage that takes most of a tile's time.
@@ -411,23 +423,12 @@ fn draw_on_threads(
 
 /// The stage that takes most of a tile's time, in the mean of all rows.
 pub fn bottleneck(rows: &[Row]) -> Bottleneck {
-    let mut shares = [
-        ("read", 0.0),
-        ("inflate", 0.0),
-        ("draw", 0.0),
-        ("encode", 0.0),
-    ];
+    let mut shares = StageTimes::default().by_name();
     for row in rows {
-        let StageTimes {
-            read,
-            inflate,
-            draw,
-            encode,
-        } = row.stages;
-        let times = [read, inflate, draw, encode];
-        let whole = times.iter().sum::<f64>() * rows.len() as f64;
-        for ((_, share), time) in shares.iter_mut().zip(times) {
-            *share += time / whole;
+        let times = row.stages.by_name();
+        let whole: f64 = times.iter().map(|(_, time)| time).sum();
+        for ((_, share), (_, time)) in shares.iter_mut().zip(times) {
+            *share += time / (whole * rows.len() as f64);
         }
     }
     let [first, others @ ..] = shares;
