@@ -36,11 +36,12 @@ mod version;
 mod visible;
 mod watch;
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::base::description::Recognised;
 use crate::base::name::Name;

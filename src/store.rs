@@ -36,13 +36,13 @@ mod version;
 mod web;
 pub(crate) mod whole_file;
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::flow::cache::Cache;

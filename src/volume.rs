@@ -22,7 +22,6 @@ mod stack;
 mod stamp;
 mod values;
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -31,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ndarray::ShapeError;
+use parking_lot::Mutex;
 
 pub use complex::{ComplexPart, Polar};
 pub use cost::{Positions, ReadCost, Tally};

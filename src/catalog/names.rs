@@ -10,13 +10,13 @@ mod stored;
 mod table;
 mod text;
 
-use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::gauge::Gauge;
 
 pub use table::{Column, Labels};

@@ -1,10 +1,11 @@
 //! Opens a catalogue: builds datasets and channels from settings and files, and collects all
 //! faults.
 
-use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;

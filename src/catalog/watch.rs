@@ -4,11 +4,12 @@
 //! may block for a long time (a hanging network file system): requests call [`Watch::check_soon`],
 //! which never blocks and lets at most one thread wait for the file system.
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::flow::stalls::Unresponsive;
 use crate::volume::hdf5::FileIdentity;

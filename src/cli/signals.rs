@@ -4,12 +4,12 @@
 //! Signals are handled on a separate thread, so that none is missed while other threads are busy or
 //! blocked.
 
-use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
 
+use parking_lot::Mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;

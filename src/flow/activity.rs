@@ -11,11 +11,11 @@
 //!
 //! Threads that are stuck ([`crate::flow::stalls`]) do not count.
 
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rayon::ThreadPool;
 
 /// Counts the jobs that wait or run; clones share the counts.

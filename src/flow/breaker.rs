@@ -4,8 +4,9 @@
 //! While the breaker is closed, attempts are permitted. When too many have failed it opens: none is
 //! permitted, except one probe after each pause. A probe that succeeds closes it again.
 
-use parking_lot::Mutex;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// When a breaker opens, and when it is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

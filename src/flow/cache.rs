@@ -11,12 +11,12 @@
 //! It is used for encoded tiles (waiters are async) and for decoded chunks (waiters block a render
 //! thread). The caller gives the weight of each value in bytes.
 
-use parking_lot::Mutex;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;

@@ -1,9 +1,10 @@
 //! A queue bounded by the weight of what is in it, such as its bytes, for threads that must not
 //! wait.
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Items in order, each with a weight.
 pub(crate) struct Queue<T> {

@@ -9,7 +9,6 @@
 //! thread-local, so that reads made by libhdf5 are seen too. Threads that are not watched say
 //! nothing, and their reads never fail for this reason.
 
-use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// How long a read may take before its file is stuck.

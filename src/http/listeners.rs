@@ -1,10 +1,10 @@
 //! Those who listen to [`events`](super::events): how many at each client, and when they are to
 //! end.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::service::Client;

@@ -1,11 +1,11 @@
 //! What every request is answered from: the service, and what the settings say of addresses and
 //! headers.
 
-use parking_lot::RwLock;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use actix_web::http::header::{HeaderValue, InvalidHeaderValue};
+use parking_lot::RwLock;
 
 use super::cors::Cors;
 use super::document::Documents;

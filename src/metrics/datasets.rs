@@ -3,11 +3,11 @@
 //! A dataset holds a handle to its counters. Whoever opens the next generation of its files asks
 //! for the same name and gets the same counters.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 

@@ -7,11 +7,11 @@
 //! it. Requests for which there is no room wait: the requests of one client in order, and no
 //! request behind the requests of another client.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
 

@@ -1,8 +1,9 @@
 //! What is wrong with what is served, for `/readyz`: each part of the service notes its own
 //! problems here.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
 
 use crate::base::name::Name;
 use crate::tier::Backend;

@@ -5,11 +5,12 @@
 //! the tiers, which outlive the process. If a chunk proves corrupt, the tile is removed from the
 //! memory cache; to draw it again is an error.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::error::TileError;
 use super::health::Part;

@@ -4,11 +4,11 @@
 //! This module only keeps the list. The service renders the tiles while it is idle. The list is
 //! bounded: newer tiles displace older ones.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use crate::base::request::TileRequest;
 

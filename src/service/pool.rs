@@ -11,7 +11,6 @@
 //! that it has split takes up other jobs meanwhile, and could then not continue while such a job is
 //! stuck.
 
-use parking_lot::Mutex;
 use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +18,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rayon::ThreadPoolBuilder;
 use tokio::runtime::Runtime;
 

@@ -4,13 +4,14 @@
 //! others: first a trial, then the dataset is opened, then the catalogue is replaced in one step.
 //! Failed attempts are repeated until one succeeds.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::health::Health;
 use super::live::LiveCatalog;

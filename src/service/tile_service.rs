@@ -1,11 +1,11 @@
 //! The service: what it consists of, and how it is set up.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::AbortHandle;
 

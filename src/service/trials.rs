@@ -1,12 +1,13 @@
 //! Trials of files while the server runs: a file is opened when it has passed its trial, and a long
 //! trial of one file does not delay other files.
 
-use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::base::name::Name;
 use crate::config::{DatasetSettings, Settings};

@@ -5,11 +5,11 @@
 //! holds what is near to a piece that was asked for; while reading continues where the last block
 //! ended, blocks grow.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 /// The length of a page. Every page but the object's last is whole.
 pub(super) const PAGE: u64 = 4 << 10;

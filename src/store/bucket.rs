@@ -1,11 +1,11 @@
 //! A bucket: a client with connections and credentials of its own, which is replaced when the
 //! credentials have changed.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use object_store::ObjectStore;
+use parking_lot::Mutex;
 
 use super::error::StoreError;
 use crate::store::address::Address;

@@ -1,9 +1,10 @@
 //! What reads the object at an address. All objects in a bucket share one client, and so do those
 //! on web servers.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use super::bucket::Bucket;
 use super::cloud::{self, Cloud};

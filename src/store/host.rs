@@ -1,11 +1,11 @@
 //! Requests to one server: a bounded number at once, repeated when they fail, and given up while
 //! the server is down.
 
-use parking_lot::Mutex;
 use std::future::pending;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 

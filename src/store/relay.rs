@@ -4,13 +4,13 @@
 //! A file is opened in a confined child process first (see [`crate::catalog::Trial`]). The parent
 //! answers the child's requests with [`Store::answer`](super::Store::answer), and keeps the bytes.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 

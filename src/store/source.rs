@@ -1,9 +1,10 @@
 //! The place of an object: what reads from there, and what was last seen there.
 
-use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::blocks::BLOCK;
 use super::error::StoreError;

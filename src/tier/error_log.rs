@@ -1,9 +1,10 @@
 //! Rate-limited error log: a full disk logs a few lines a minute instead of one per tile.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::{Backend, TierError};
 

@@ -9,7 +9,6 @@
 //! exceeded by more than an eighth does it wait for the eviction. It can afford to: no request
 //! waits for it.
 
-use parking_lot::{Condvar, Mutex};
 use std::collections::BinaryHeap;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -18,6 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 

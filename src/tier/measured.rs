@@ -3,13 +3,13 @@
 //! If the backend is slower than the render threads, its queue fills up and tiles are dropped: they
 //! can be rendered again, and no request waits for them.
 
-use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::error_log::ErrorLog;
 use super::{Backend, TierError, TileTier};

@@ -1,6 +1,5 @@
 //! The suite that every backend passes, and tests of tiers in order.
 
-use parking_lot::{Condvar, Mutex};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::{ObjectStoreExt, PutPayload};
+use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::counter::Counter;
 
 use super::redis::tests::Fake;

@@ -1,11 +1,11 @@
 //! The progress of long jobs: a bar on a terminal, an occasional line in a log.
 
-use parking_lot::Mutex;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 
 /// The interval between log lines if standard error is not a terminal.
 const PAUSE: Duration = Duration::from_secs(30);

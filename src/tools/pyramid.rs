@@ -27,13 +27,13 @@ mod missing;
 mod piece;
 mod tree;
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 
 use crate::base::shard::Shard;

@@ -1,11 +1,11 @@
 //! A time series whose time points are separate datasets, opened when first read.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use super::{
     BoxMut, Members, NoReferences, Part, ReadError, ReadRequest, StoredChunk, StoredPart, TakePart,

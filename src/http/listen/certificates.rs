@@ -1,12 +1,12 @@
 //! The certificate and key for TLS, which can be replaced while the server runs.
 
-use parking_lot::RwLock;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use blake3::Hash;
+use parking_lot::RwLock;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};

@@ -1,12 +1,12 @@
 //! Connections to Redis, which a thread of their own makes: whoever asks waits for a limited time,
 //! whatever resolving the name, connecting and logging in take.
 
-use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::gauge::Gauge;
 use redis::{Cmd, RedisError, Value};
 

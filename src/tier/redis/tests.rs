@@ -1,6 +1,5 @@
 //! Redis as a backend, against a small server of the tests' own that can keep silent.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
 use super::connection::Connection;

@@ -5,12 +5,13 @@
 //! driver ([`super::library`]) looks up every name here and opens exactly the file that was
 //! audited, or none: a file that replaces it later is not opened.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::bytes::FileBytes;
 use super::identity::FileIdentity;

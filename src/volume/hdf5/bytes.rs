@@ -10,7 +10,6 @@ mod cached;
 mod fetched;
 mod mapped;
 
-use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
@@ -21,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 pub(super) use self::borrowed::Borrowed;
 pub(super) use self::fetched::Fetched;

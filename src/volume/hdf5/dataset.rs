@@ -1,6 +1,5 @@
 //! An open dataset: its type, shape and storage, and reading boxes of it through the library.
 
-use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -10,6 +9,7 @@ use hdf5::plist::DatasetCreate;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::VarLenArray;
 use hdf5::{Dataset, ObjectReference1, ReferencedObject};
+use parking_lot::Mutex;
 
 use super::attributes::{self, Attributes};
 use super::bytes::changed;

@@ -10,7 +10,6 @@
 //! nobody but this user can have written it, and whoever may not read the file may not read its
 //! record.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
@@ -18,6 +17,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 

@@ -2,12 +2,13 @@
 //!
 //! A file is closed with the last dataset in it.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::admission::Admission;
 use super::beginning;

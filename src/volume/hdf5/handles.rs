@@ -6,7 +6,6 @@
 //! in it; another one is opened again when it is needed, from the descriptor that it was opened
 //! from first. A growing file stays open: it is served as of the time when it was opened.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
@@ -14,6 +13,7 @@ use std::sync::{Arc, Weak};
 use hdf5::sync::sync;
 use hdf5::{Dataset, File, Group, Result};
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use super::admission::Admission;
 use super::{filters, library};

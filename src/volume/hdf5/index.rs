@@ -16,11 +16,11 @@ mod metadata;
 mod rotation;
 mod spot_check;
 
-use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hdf5::Dataset;
+use parking_lot::Mutex;
 
 pub(super) use self::entry::{Entry, IndexError};
 use self::entry::{MAX_CHUNKS, ensure_few, ensure_in_time, is_late};

@@ -1,8 +1,9 @@
 //! The memory mapping of a file.
 
-use parking_lot::Mutex;
 use std::io;
 use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::volume::hdf5::mapping::Mapping;
 
