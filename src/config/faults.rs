@@ -54,7 +54,10 @@ impl Notes {
 
     /// Whether there is a fault at a key or below it.
     pub fn is_faulty(&self, key: &str) -> bool {
-        self.faults.iter().any(|fault| fault.key.starts_with(key))
+        self.faults.iter().any(|fault| {
+            let below = fault.key.strip_prefix(key);
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
     }
 
     /// Faults and warnings sorted by key; those of one key stay in the order in which they were
@@ -116,7 +119,19 @@ fn described(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::child;
+    use super::{Notes, child};
+
+    #[test]
+    fn a_fault_is_one_of_its_own_key_and_of_those_above() {
+        let mut notes = Notes::default();
+        notes.fault("server.mounts[10].origin", "wrong");
+        for above in ["server", "server.mounts", "server.mounts[10]"] {
+            assert!(notes.is_faulty(above), "{above}");
+        }
+        for other in ["server.mounts[1]", "server.mount", "cache"] {
+            assert!(!notes.is_faulty(other), "{other}");
+        }
+    }
 
     #[test]
     fn paths_quote_what_is_no_bare_key() {
