@@ -13,7 +13,7 @@ use std::{env, fs};
 fn main() -> Result<(), Box<dyn Error>> {
     // Everything below it, including the installed packages.
     println!("cargo::rerun-if-changed=src/page");
-    println!("cargo::rerun-if-changed=src/base/maps"); // the page's colour maps are the server's
+    println!("cargo::rerun-if-changed=crates/base/src/maps"); // the page's colour maps are the server's
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=VOLTILE_WITHOUT_PAGE");
     let out = PathBuf::from(env::var("OUT_DIR")?);

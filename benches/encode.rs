@@ -18,9 +18,9 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder};
 use libdeflater::{CompressionLvl, Compressor};
-use voltile::base::paint::PngProfile;
-use voltile::render::plan::PixelKind;
-use voltile::render::{EncodeBuffers, encode};
+use voltile_base::paint::PngProfile;
+use voltile_render::plan::PixelKind;
+use voltile_render::{EncodeBuffers, encode};
 
 use common::{Picture, SIDE};
 

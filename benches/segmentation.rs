@@ -20,16 +20,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use voltile::base::name::Name;
-use voltile::base::paint::BoxFormat;
-use voltile::base::request::PrecomputedFile;
 use voltile::catalog::Catalog;
 use voltile::config::{DatasetSettings, Settings};
-use voltile::flow::activity::Activity;
-use voltile::metrics::Metrics;
-use voltile::render::plan::{AcceptedCodings, BoxEncoding, Cutout};
-use voltile::render::{Scratch, cutout};
-use voltile::volume::ReadPolicy;
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_base::paint::BoxFormat;
+use voltile_base::request::PrecomputedFile;
+use voltile_hdf5::volume::ReadPolicy;
+use voltile_render::plan::{AcceptedCodings, BoxEncoding, Cutout};
+use voltile_render::{Scratch, cutout};
 
 /// The edge of a chunk in voxels.
 const EDGE: u64 = 64;

@@ -24,17 +24,17 @@ use flate2::{Compression, Decompress, FlushDecompress, Status};
 use libdeflater::Decompressor;
 use ndarray::Array3;
 use rayon::prelude::*;
-use voltile::base::axes::Axes;
-use voltile::base::paint::Style;
-use voltile::flow::activity::Activity;
-use voltile::geometry::{
+use voltile_base::axes::Axes;
+use voltile_base::flow::activity::Activity;
+use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Region, Scaling, TileAddress, Xyz, patch,
 };
-use voltile::metrics::Metrics;
-use voltile::render::plan::{Layer, Picture, Plan, Shading, Source};
-use voltile::render::{Scratch, render};
-use voltile::volume::hdf5::{ChunkStore, LinkPolicy, Opener, View};
-use voltile::volume::{Missing, ReadPolicy, ReadRequest, Samples, Volume};
+use voltile_base::metrics::Metrics;
+use voltile_base::paint::Style;
+use voltile_hdf5::volume::hdf5::{ChunkStore, LinkPolicy, Opener, View};
+use voltile_hdf5::volume::{Missing, ReadPolicy, ReadRequest, Samples, Volume};
+use voltile_render::plan::{Layer, Picture, Plan, Shading, Source};
+use voltile_render::{Scratch, render};
 
 use common::{Dice, micrograph};
 

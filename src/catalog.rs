@@ -42,17 +42,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use voltile_base::description::Recognised;
+use voltile_base::geometry::{Affine, Level, LevelView, Placement, Transforms, Xyz};
+use voltile_base::metrics::DatasetCounters;
+use voltile_base::name::Name;
+use voltile_base::notice::Notice;
+use voltile_base::paint::{DatasetStyle, Kind, Style};
+use voltile_hdf5::store::{Location, Store};
+use voltile_hdf5::volume::hdf5::{ChunkStore, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
 
-use crate::base::description::Recognised;
-use crate::base::name::Name;
-use crate::base::notice::Notice;
-use crate::base::paint::{DatasetStyle, Kind, Style};
 use crate::catalog::access::{Access, Grants};
 use crate::config;
-use crate::geometry::{Affine, Level, LevelView, Placement, Transforms, Xyz};
-use crate::metrics::DatasetCounters;
-use crate::store::{Location, Store};
-use crate::volume::hdf5::{ChunkStore, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
 
 pub use attributes::FileAttributes;
 pub use boxes::{NoBox, ResolvedBox};

@@ -32,12 +32,12 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use voltile_base::simd;
+use voltile_hdf5::volume::hdf5::look_beside_files;
 
 use self::failure::Failure;
 use self::log::Log;
-use crate::base::simd;
 use crate::config;
-use crate::volume::hdf5::look_beside_files;
 
 /// Tiles straight from raw HDF5 volumes.
 #[derive(Debug, Parser)]

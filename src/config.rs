@@ -34,7 +34,7 @@ pub use network::{Network, NotANetwork, Proxy};
 pub use redis::{NotARedisAddress, RedisAddress};
 pub use settings::{
     AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, IdentityRule,
-    LevelSettings, Log, LogFormat, Mount, NamesSettings, Render, Server, Settings, Tls, Verify,
+    LevelSettings, Log, LogFormat, Mount, NamesSettings, Render, Server, Settings, Tls,
 };
 
 use std::path::{Component, Path, PathBuf};

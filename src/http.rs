@@ -1,6 +1,6 @@
 //! The HTTP server: tile paths in, tiles out, and the headers that viewers rely on.
 //!
-//! One handler answers every path, because tile paths are parsed by [`crate::base::request`] and
+//! One handler answers every path, because tile paths are parsed by [`voltile_base::request`] and
 //! not by a router: repeated slashes merge, numbers have bounds, and a malformed path is a 404 with
 //! a reason. Nothing here blocks: slow work is awaited from the service.
 
@@ -46,10 +46,12 @@ use actix_web::http::Method;
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures_util::FutureExt;
+use voltile_base::metrics::Form;
+use voltile_base::name::Name;
+use voltile_base::request::{
+    NEUROGLANCER, REFERENCES, TilePath, VIEW, VOXELS, ZARR, first_segment,
+};
 
-use crate::base::name::Name;
-use crate::base::request::{NEUROGLANCER, REFERENCES, TilePath, VIEW, VOXELS, ZARR, first_segment};
-use crate::metrics::Form;
 use context::{Context, Refusal};
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::assets::has_viewer;

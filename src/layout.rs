@@ -57,11 +57,10 @@ mod velox;
 mod voltile;
 mod words;
 
-use crate::base::name::Name;
-use crate::base::notice::Notice;
-use crate::volume::hdf5::{OpenError, OpenFile};
-
 use contents::{Candidate, Contents, NamedLayout};
+use voltile_base::name::Name;
+use voltile_base::notice::Notice;
+use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
 
 pub(crate) use alignment::align;
 pub(in crate::layout) use contents::Layout;

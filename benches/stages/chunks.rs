@@ -15,9 +15,9 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use hdf5::DatasetBuilder;
 use hdf5::filters::ScaleOffset;
 use libdeflater::Decompressor;
-use voltile::flow::activity::Activity;
-use voltile::metrics::Metrics;
-use voltile::volume::hdf5::{ChunkStore, FilterSpec, LinkPolicy, Opener, decode_chunk};
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
+use voltile_hdf5::volume::hdf5::{ChunkStore, FilterSpec, LinkPolicy, Opener, decode_chunk};
 
 use crate::common::{Dice, micrograph};
 

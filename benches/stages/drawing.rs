@@ -5,14 +5,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::Criterion;
-use voltile::base::color::Colour;
-use voltile::base::paint::{Finite, Style, Window};
-use voltile::geometry::{
+use voltile_base::color::Colour;
+use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Scaling, TILE, TileAddress, Xyz, patch,
 };
-use voltile::render::plan::{Layer, Picture, Plan, Shading, Source};
-use voltile::render::{Scratch, draw};
-use voltile::volume::{MemoryVolume, Missing, ReadPolicy, Volume, VoxelType};
+use voltile_base::paint::{Finite, Style, Window};
+use voltile_hdf5::volume::{MemoryVolume, Missing, ReadPolicy, Volume, VoxelType};
+use voltile_render::plan::{Layer, Picture, Plan, Shading, Source};
+use voltile_render::{Scratch, draw};
 
 use crate::common::{Dice, micrograph};
 
@@ -24,7 +24,7 @@ fn shade(at: Xyz<u64>, dice: &mut Dice) -> f32 {
 }
 
 /// A volume of two slices.
-fn volume<T: voltile::volume::Voxel>(voxel: VoxelType, of: fn(f32) -> T) -> Arc<dyn Volume> {
+fn volume<T: voltile_hdf5::volume::Voxel>(voxel: VoxelType, of: fn(f32) -> T) -> Arc<dyn Volume> {
     let dice = std::cell::RefCell::new(Dice(3));
     let size = Xyz::new(EDGE, EDGE, 2);
     Arc::new(MemoryVolume::of(voxel, size, |at| {

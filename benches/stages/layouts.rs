@@ -14,16 +14,16 @@ use criterion::{BenchmarkId, Criterion};
 use hdf5::types::FixedAscii;
 use hdf5::{DatasetBuilder, H5Type, Location};
 use ndarray::Array3;
-use voltile::base::name::Name;
-use voltile::base::request::{ChannelChoice, TileRequest};
 use voltile::catalog::Catalog;
 use voltile::config::{DatasetSettings, Settings};
-use voltile::flow::activity::Activity;
-use voltile::geometry::{Axis, Level, Plane, Region, TileAddress};
-use voltile::metrics::Metrics;
-use voltile::render::plan::{Picture, Plan};
-use voltile::render::{Scratch, render};
-use voltile::volume::{ReadRequest, Samples, Volume};
+use voltile_base::flow::activity::Activity;
+use voltile_base::geometry::{Axis, Level, Plane, Region, TileAddress};
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_base::request::{ChannelChoice, TileRequest};
+use voltile_hdf5::volume::{ReadRequest, Samples, Volume};
+use voltile_render::plan::{Picture, Plan};
+use voltile_render::{Scratch, render};
 
 use crate::common::{Dice, micrograph};
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use criterion::Criterion;
-use voltile::base::request::{TilePath, TileRequest};
 use voltile::catalog::Catalog;
-use voltile::flow::activity::Activity;
-use voltile::metrics::Metrics;
 use voltile::service::{Client, Demand, RenderPool, TileService};
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
+use voltile_base::request::{TilePath, TileRequest};
 
 use crate::layouts::{self, opened};
 

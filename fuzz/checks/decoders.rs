@@ -56,12 +56,12 @@ fn parameters(filter: &Filter, input: &mut Input<'_>) -> Vec<u32> {
 }
 
 /// The names of the targets.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().map(|filter| filter.name).chain(["pipeline"])
 }
 
 /// Runs the target of that name; `false` if there is none.
-pub(crate) fn run(name: &str, data: &[u8]) -> bool {
+pub fn run(name: &str, data: &[u8]) -> bool {
     match FILTERS.iter().find(|filter| filter.name == name) {
         Some(filter) => drop(one(filter, data)),
         None if name == "pipeline" => several(data),

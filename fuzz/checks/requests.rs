@@ -9,13 +9,13 @@ use actix_web::http::{StatusCode, Uri};
 use actix_web::test::TestRequest;
 use actix_web::web;
 use tokio::runtime::{Builder, Runtime};
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
 
 use super::answer;
 use super::site::LiveSite;
 use crate::catalog::Catalog;
 use crate::config::{self, Layers};
-use crate::flow::activity::Activity;
-use crate::metrics::Metrics;
 use crate::service::{RenderPool, TileService};
 
 /// Files with stored levels, a series, labels and an offset, in the folder of fixtures.

@@ -10,12 +10,13 @@ mod tests;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::base::request::{
+use voltile_base::request::{
     BoxRequest, MCFC, PrecomputedFile, TilePath, TileRequest, VIKING, ZarrRequest, adjustments,
 };
+use voltile_hdf5::volume::hdf5::decoders;
+
 use crate::config::{self, Layers};
 use crate::http;
-use crate::volume::hdf5::decoders;
 
 /// Runs the target of that name on one input.
 ///

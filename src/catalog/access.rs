@@ -10,8 +10,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use blake3::Hash;
+use voltile_base::name::{Name, Pattern};
 
-use crate::base::name::{Name, Pattern};
 use crate::config::{AccessSettings, Fault};
 
 /// The size limit of a file of secrets, in bytes.

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use bytesize::ByteSize;
 use serde::Serialize;
 use serde_json::{Value, json};
+use voltile_base::description::{ChannelDescription, LevelDescription};
+use voltile_base::geometry::Plane;
+use voltile_hdf5::store::Location;
 
 use super::{Inspection, LevelCost, TileCost};
-use crate::base::description::{ChannelDescription, LevelDescription};
-use crate::geometry::Plane;
-use crate::store::Location;
 
 /// The maximum number of bytes that a tile should read or inflate.
 const MAX_BYTES: u64 = 64 << 20;

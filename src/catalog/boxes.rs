@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use voltile_base::color::Rgb;
+use voltile_base::geometry::{Affine, Level, LevelView, Region, Transforms, Xyz, at_level};
+use voltile_base::name::Name;
+use voltile_base::paint::{BoxFormat, DatasetStyle, Kind, Window};
+use voltile_base::request::BoxRequest;
+use voltile_base::tile::{Fingerprint, TileKey};
+use voltile_base::units;
+use voltile_hdf5::volume::{Access, ReadPolicy, VolumeShape};
+use voltile_render::plan::{BoxEncoding, Cutout};
+
 use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset, NotFound, Origin};
-use crate::base::color::Rgb;
-use crate::base::name::Name;
-use crate::base::paint::{BoxFormat, DatasetStyle, Kind, Window};
-use crate::base::request::BoxRequest;
-use crate::base::tile::{Fingerprint, TileKey};
-use crate::base::units;
-use crate::geometry::{Affine, Level, LevelView, Region, Transforms, Xyz, at_level};
-use crate::render::plan::{BoxEncoding, Cutout};
-use crate::volume::{Access, ReadPolicy, VolumeShape};
 
 /// Why there is no box.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,22 +4,23 @@ use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use voltile_base::flow::stalls::Unresponsive;
+use voltile_base::geometry::{Level, LevelView, Scaling, Transforms, Xyz};
+use voltile_base::name::Name;
+use voltile_base::paint::{Kind, Window};
+use voltile_base::tile::Fingerprint;
+use voltile_base::timing::Timing;
+use voltile_hdf5::store::{Location, Object};
+use voltile_hdf5::volume::hdf5::{FileIdentity, View};
+use voltile_hdf5::volume::{ComplexPart, Missing, Part, ReadError, Volume, VoxelType};
+
 use super::made;
 use super::names::Names;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
 use super::watch::Watch;
-use crate::base::name::Name;
-use crate::base::paint::{Kind, Window};
-use crate::base::tile::Fingerprint;
-use crate::base::timing::Timing;
-use crate::flow::stalls::Unresponsive;
-use crate::geometry::{Level, LevelView, Scaling, Transforms, Xyz};
 use crate::layout::inventory::{ChannelRecord, range_text};
 use crate::layout::{Paths, Rank};
-use crate::store::{Location, Object};
-use crate::volume::hdf5::{FileIdentity, View};
-use crate::volume::{ComplexPart, Missing, Part, ReadError, Volume, VoxelType};
 
 /// Voxels that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;

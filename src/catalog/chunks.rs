@@ -3,9 +3,10 @@
 
 use std::ops::RangeInclusive;
 
+use voltile_base::geometry::{LevelView, Xyz};
+use voltile_base::units;
+
 use super::{Channel, Dataset, StoredLevel};
-use crate::base::units;
-use crate::geometry::{LevelView, Xyz};
 
 /// The shape of chunks where the stored one does not suit clients.
 const CUBE: Xyz<u64> = Xyz {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use voltile_base::color::{Colour, Rgb};
+use voltile_base::name::Name;
+use voltile_base::paint::Kind;
+
 use super::Dataset;
-use crate::base::color::{Colour, Rgb};
-use crate::base::name::Name;
-use crate::base::paint::Kind;
 
 impl Dataset {
     /// The colour of each image beside others, as one of the six colours of composites and exactly:

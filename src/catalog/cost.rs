@@ -2,7 +2,7 @@
 //! with cold caches.
 //!
 //! The tile is the first (row 0, column 0) of the middle slice, with square pixels if it is served
-//! with them, read from the stored level that it is derived from. [`crate::volume::ReadCost`]
+//! with them, read from the stored level that it is derived from. [`voltile_hdf5::volume::ReadCost`]
 //! defines how reads and bytes are counted. Descriptions for viewers end at the first level that
 //! fits one tile; costs continue to the last stored level.
 
@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Serialize;
+use voltile_base::axes::AxisName;
+use voltile_base::description::DatasetDescription;
+use voltile_base::geometry::{LevelView, Patch, Placement, Plane, TileAddress, patch};
+use voltile_hdf5::store::Requests;
+use voltile_hdf5::volume::{Positions, ReadCost, ReadError, Tally};
 
 use super::{Catalog, Channel, Dataset, FileAttributes, StoredLevel, images};
-use crate::base::axes::AxisName;
-use crate::base::description::DatasetDescription;
-use crate::geometry::{LevelView, Patch, Placement, Plane, TileAddress, patch};
-use crate::store::Requests;
-use crate::volume::{Positions, ReadCost, ReadError, Tally};
 
 /// In a series, the chunks of only this many datasets are counted.
 const MAX_COUNTED: usize = 64;

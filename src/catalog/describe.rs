@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Catalog, Channel, Dataset, StoredLevel, names, source};
-use crate::base::description::{
+use voltile_base::description::{
     ChannelDescription, DatasetDescription, LevelDescription, TimedMatrix, TransformDescription,
 };
-use crate::base::notice::NoticeCount;
-use crate::base::paint::{Kind, Window};
-use crate::base::units;
+use voltile_base::geometry::{Affine, LevelView, Orthogonal, Plane, TILE, Xyz};
+use voltile_base::notice::NoticeCount;
+use voltile_base::paint::{Kind, Window};
+use voltile_base::units;
+use voltile_hdf5::volume::hdf5::FileIdentity;
+
+use super::{Catalog, Channel, Dataset, StoredLevel, names, source};
 use crate::config::{Fault, NamesSettings};
-use crate::geometry::{Affine, LevelView, Orthogonal, Plane, TILE, Xyz};
-use crate::volume::hdf5::FileIdentity;
 
 impl StoredLevel {
     /// The number of stored voxels that a whole tile at the origin of a level reads, in whole
@@ -94,7 +95,7 @@ impl Catalog {
         description.notices = Some(dataset.notices.clone());
         let channels = description.channels.iter_mut().zip(dataset.listed());
         for ((description, channel), problem) in channels.zip(problems) {
-            description.add_survey(channel);
+            add_survey(description, channel);
             let transforms = dataset.transforms(channel);
             if let Some(transform) = description.transform.as_mut().filter(|_| transforms.vary()) {
                 let timed = |(time, known): &(u64, Affine)| TimedMatrix {
@@ -246,14 +247,12 @@ impl Catalog {
     }
 }
 
-impl ChannelDescription {
-    /// Adds the statistics of the channel's sample, if taken; none for labels, whose ids are not
-    /// quantities.
-    fn add_survey(&mut self, channel: &Channel) {
-        let survey = channel.surveyed().filter(|_| channel.kind != Kind::Labels);
-        self.percentiles = survey.map(|survey| survey.percentiles.clone());
-        self.histogram = survey.and_then(|survey| survey.histogram.clone());
-    }
+/// Adds the statistics of the channel's sample, if taken; none for labels, whose ids are not
+/// quantities.
+fn add_survey(description: &mut ChannelDescription, channel: &Channel) {
+    let survey = channel.surveyed().filter(|_| channel.kind != Kind::Labels);
+    description.percentiles = survey.map(|survey| survey.percentiles.clone());
+    description.histogram = survey.and_then(|survey| survey.histogram.clone());
 }
 
 impl Dataset {

@@ -16,16 +16,16 @@ pub(super) use array::Images;
 use chunks::Shrink;
 pub(super) use chunks::passed_through;
 pub use multiscale::{ImageAxes, Multiscale};
+use voltile_base::axes::AxisName;
+use voltile_base::name::Name;
+use voltile_base::notice::{Notice, Severity};
+use voltile_base::paint::Kind;
+use voltile_base::request::{VersionedToken, ZarrChunk, ZarrRequest, ZarrVersion};
+use voltile_hdf5::volume::hdf5::View;
+use voltile_render::plan::BoxEncoding;
 
 use super::resolve::known;
 use super::{Catalog, Channel, Dataset, NoBox, NotFound, ResolvedBox};
-use crate::base::axes::AxisName;
-use crate::base::name::Name;
-use crate::base::notice::{Notice, Severity};
-use crate::base::paint::Kind;
-use crate::base::request::{VersionedToken, ZarrChunk, ZarrRequest, ZarrVersion};
-use crate::render::plan::BoxEncoding;
-use crate::volume::hdf5::View;
 
 /// An image: one channel, or all channels of a dataset that can share an array, with the dataset's
 /// labels.

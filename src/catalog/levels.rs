@@ -4,18 +4,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::stored::{LevelSource, StoredLevel};
-use crate::base::axes::AxisName;
-use crate::base::description::StorageDescription;
-use crate::base::notice::Notice;
-use crate::base::paint::Kind;
-use crate::base::tile::Fingerprint;
-use crate::geometry::{Level, Xyz};
-use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
-use crate::volume::hdf5::{FileIdentity, MissingFiles, OpenError, OpenFile, StoredDataset, View};
-use crate::volume::{
+use voltile_base::axes::AxisName;
+use voltile_base::description::StorageDescription;
+use voltile_base::geometry::{Level, Xyz};
+use voltile_base::notice::Notice;
+use voltile_base::paint::Kind;
+use voltile_base::tile::Fingerprint;
+use voltile_hdf5::volume::hdf5::{
+    FileIdentity, MissingFiles, OpenError, OpenFile, StoredDataset, View,
+};
+use voltile_hdf5::volume::{
     ComplexPart, Mapped, Polar, ReadError, Repeated, Series, Stack, Volume, VolumeShape,
 };
+
+use super::stored::{LevelSource, StoredLevel};
+use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 
 /// In a series, only this many datasets are opened to find the further files (external, virtual)
 /// that they refer to.

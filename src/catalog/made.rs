@@ -10,16 +10,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use voltile_base::geometry::{Level, LevelView, Scaling, Xyz};
+use voltile_base::notice::Notice;
+use voltile_base::paint::Kind;
+use voltile_hdf5::store::Location;
+use voltile_hdf5::volume::hdf5::OpenFile;
+use voltile_hdf5::volume::{Missing, VoxelType};
+
 use super::levels::open_made;
 use super::stored::StoredLevel;
-use crate::base::notice::Notice;
-use crate::base::paint::Kind;
-use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::inventory::{ChannelRecord, Inventory, OriginRecord, Role};
 use crate::layout::{FoundChannel, FoundLevel};
-use crate::store::Location;
-use crate::volume::hdf5::OpenFile;
-use crate::volume::{Missing, VoxelType};
 
 /// The path of the sidecar of a file: `brain.h5.pyramid` for `brain.h5`.
 pub fn sidecar_path(file: &Path) -> PathBuf {

@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::gauge::Gauge;
+use voltile_base::flow::cache::{Abandoned, Cache, Lookup};
+use voltile_base::flow::stalls::{self, Stalls, Unresponsive};
+use voltile_hdf5::store::Store;
+use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile};
 
 pub use table::{Column, Labels};
 
 use crate::config::NamesSettings;
-use crate::flow::cache::{Abandoned, Cache, Lookup};
-use crate::flow::stalls::{self, Stalls, Unresponsive};
-use crate::store::Store;
-use crate::volume::hdf5::{FileIdentity, OpenFile};
 
 /// A table that takes longer to read does not keep others from being read.
 const LONGEST_READ: Duration = Duration::from_secs(10);

@@ -6,6 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use voltile_base::axes::AxisName;
+use voltile_base::description::Recognised;
+use voltile_base::flow::activity::Activity;
+use voltile_base::geometry::{Level, Scaling, Transforms};
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_base::notice::{Notice, Severity};
+use voltile_base::paint::{Kind, Window, WindowRule};
+use voltile_base::tile::Fingerprint;
+use voltile_hdf5::store::{Location, Store};
+use voltile_hdf5::volume::hdf5::{
+    ChunkStore, Digests, FileIdentity, Files, Kept, OpenFile, Opener,
+};
+use voltile_hdf5::volume::{Missing, VoxelType};
 
 use super::channel::{Channel, ChannelWindow};
 use super::levels::Levels;
@@ -16,21 +30,9 @@ use super::watch::Watch;
 use super::{
     Catalog, Closed, Dataset, Derived, LIVE, Limits, Stores, first_channel, growing, is_written,
 };
-use crate::base::axes::AxisName;
-use crate::base::description::Recognised;
-use crate::base::name::Name;
-use crate::base::notice::{Notice, Severity};
-use crate::base::paint::{Kind, Window, WindowRule};
-use crate::base::tile::Fingerprint;
 use crate::catalog::access::{Access, Grants, OpenedAccess};
 use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
-use crate::flow::activity::Activity;
-use crate::geometry::{Level, Scaling, Transforms};
 use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths, Rank};
-use crate::metrics::Metrics;
-use crate::store::{Location, Store};
-use crate::volume::hdf5::{ChunkStore, Digests, FileIdentity, Files, Kept, OpenFile, Opener};
-use crate::volume::{Missing, VoxelType};
 
 /// A catalogue, and the problems found while opening it.
 #[derive(Debug)]

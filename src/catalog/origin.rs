@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use voltile_base::flow::stalls::Unresponsive;
+use voltile_base::name::Name;
+
 use super::{Channel, Dataset};
-use crate::base::name::Name;
-use crate::flow::stalls::Unresponsive;
 
 /// The dataset and the channels that a tile is made from.
 #[derive(Debug, Clone)]

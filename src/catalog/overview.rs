@@ -3,11 +3,12 @@
 //! CATMAID requests one for each slice and draws it unscaled into a map of 192 pixels. `voltile
 //! inspect` draws them in the terminal, at other sizes.
 
+use voltile_base::geometry::{LevelView, TILE, TileAddress, Xyz};
+use voltile_base::request::TileRequest;
+use voltile_base::tile::TileKey;
+use voltile_render::plan;
+
 use super::{Catalog, Channel, Dataset, NotFound, Origin, Resolved};
-use crate::base::request::TileRequest;
-use crate::base::tile::TileKey;
-use crate::geometry::{LevelView, TILE, TileAddress, Xyz};
-use crate::render::plan;
 
 /// The maximum width and height in pixels, unless another is asked for.
 const MAX_EXTENT: (usize, usize) = (192, 192);

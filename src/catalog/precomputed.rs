@@ -13,16 +13,17 @@ mod format;
 
 use std::sync::Arc;
 
+use voltile_base::geometry::{Level, LevelView, Xyz, at_level};
+use voltile_base::name::Name;
+use voltile_base::request::{PrecomputedChunk, PrecomputedVolume};
+use voltile_base::units;
+use voltile_render::plan::{AcceptedCodings, BoxEncoding, Coding};
+
 pub use format::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 
 use super::boxes::affords;
 use super::chunks::{SECTION, usual};
 use super::{Catalog, Channel, Dataset, NoBox, NotFound, Origin, ResolvedBox};
-use crate::base::name::Name;
-use crate::base::request::{PrecomputedChunk, PrecomputedVolume};
-use crate::base::units;
-use crate::geometry::{Level, LevelView, Xyz, at_level};
-use crate::render::plan::{AcceptedCodings, BoxEncoding, Coding};
 
 /// The chunk shapes for single planes, with as many voxels as a cube.
 const FLAT: [Xyz<u64>; 3] = [

@@ -12,15 +12,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_hdf5::store::{Location, Store};
+use voltile_hdf5::volume::Volume;
+use voltile_hdf5::volume::hdf5::Files;
 
 use super::{Catalog, Dataset, names};
-use crate::base::name::Name;
 use crate::config::{ChannelSettings, DatasetSettings, Settings};
-use crate::flow::activity::Activity;
-use crate::metrics::Metrics;
-use crate::store::{Location, Store};
-use crate::volume::Volume;
-use crate::volume::hdf5::Files;
 
 /// The time limit per file for deferred reads: an index of a million chunks takes a second at most,
 /// but minutes from a slow disk, and long series have tens of thousands of datasets.

@@ -3,17 +3,18 @@
 
 use std::sync::Arc;
 
-use super::{Catalog, Channel, Closed, Dataset, Names, Origin};
-use crate::base::color::Colour;
-use crate::base::name::Name;
-use crate::base::paint::{DatasetStyle, Kind, Style, Window};
-use crate::base::request::{Adjustment, ChannelChoice, TileRequest, VersionedToken};
-use crate::base::tile::{Fingerprint, TileKey};
-use crate::geometry::{
+use voltile_base::color::Colour;
+use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Patch, Placement, Plane, TileAddress, Xyz, patch,
 };
-use crate::render::plan::{Layer, Picture, PixelKind, Plan, Shading, Source};
-use crate::volume::ReadPolicy;
+use voltile_base::name::Name;
+use voltile_base::paint::{DatasetStyle, Kind, Style, Window};
+use voltile_base::request::{Adjustment, ChannelChoice, TileRequest, VersionedToken};
+use voltile_base::tile::{Fingerprint, TileKey};
+use voltile_hdf5::volume::ReadPolicy;
+use voltile_render::plan::{Layer, Picture, PixelKind, Plan, Shading, Source};
+
+use super::{Catalog, Channel, Closed, Dataset, Names, Origin};
 
 /// The version of the rendering, part of every key. Incremented by every change that affects
 /// pixels, be it of drawing rules or a bug fix in reading or decoding: the disk cache may contain

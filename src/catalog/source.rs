@@ -1,14 +1,15 @@
 //! Describes the stored boxes that a level is read from, so that a client can request all tiles in
 //! an order in which boxes are stored.
 
+use voltile_base::axes::AxisName;
+use voltile_base::description::SourceDescription;
+use voltile_base::geometry::{LevelView, Xyz};
+use voltile_base::tile::Fingerprint;
+use voltile_hdf5::volume::Access;
+use voltile_hdf5::volume::hdf5::KeyOf;
+
 use super::StoredLevel;
-use crate::base::axes::AxisName;
-use crate::base::description::SourceDescription;
-use crate::base::tile::Fingerprint;
-use crate::geometry::{LevelView, Xyz};
 use crate::layout::Paths;
-use crate::volume::Access;
-use crate::volume::hdf5::KeyOf;
 
 /// Describes `level` as the source of `view`; `None` if it has no volume.
 pub(super) fn describe(level: &StoredLevel, view: &LevelView) -> Option<SourceDescription> {

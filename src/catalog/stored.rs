@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::base::description::StorageDescription;
-use crate::base::tile::Fingerprint;
-use crate::geometry::{Level, LevelView};
+use voltile_base::description::StorageDescription;
+use voltile_base::geometry::{Level, LevelView};
+use voltile_base::tile::Fingerprint;
+use voltile_hdf5::volume::hdf5::{FileIdentity, View};
+use voltile_hdf5::volume::{Volume, VolumeShape};
+
 use crate::layout::Paths;
-use crate::volume::hdf5::{FileIdentity, View};
-use crate::volume::{Volume, VolumeShape};
 
 /// A level stored in a file.
 #[derive(Debug)]

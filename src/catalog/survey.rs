@@ -12,11 +12,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-
-use crate::base::description::{Histogram, Percentile};
-use crate::base::paint::Window;
-use crate::geometry::{Region, Xyz};
-use crate::volume::{
+use voltile_base::description::{Histogram, Percentile};
+use voltile_base::geometry::{Region, Xyz};
+use voltile_base::paint::Window;
+use voltile_hdf5::volume::{
     Missing, Part, ReadError, ReadRequest, Samples, Volume, Voxel, VoxelType, with_samples,
 };
 
@@ -447,9 +446,10 @@ fn histogram<T: Voxel>(sorted: &[T], full: Window) -> Option<Histogram> {
 
 #[cfg(test)]
 mod tests {
+    use voltile_base::paint::Number;
+    use voltile_hdf5::volume::{MemoryVolume, Series};
+
     use super::*;
-    use crate::base::paint::Number;
-    use crate::volume::{MemoryVolume, Series};
 
     fn sorted<T: Voxel>(mut values: Vec<T>) -> Vec<T> {
         values.sort_unstable_by(by_value);

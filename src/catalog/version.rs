@@ -7,13 +7,14 @@
 //! Addresses with a version are cached for a year, so nothing may be forgotten here: datasets and
 //! channels are taken apart without `..`, and a new field does not compile until it is named.
 
+use voltile_base::geometry::{Affine, Xyz};
+use voltile_base::name::Name;
+use voltile_base::paint::Window;
+use voltile_base::tile::Fingerprint;
+
 use super::channel::ChannelWindow;
 use super::resolve::RULES;
 use super::{Catalog, Channel, Dataset};
-use crate::base::name::Name;
-use crate::base::paint::Window;
-use crate::base::tile::Fingerprint;
-use crate::geometry::{Affine, Xyz};
 
 /// The number of hexadecimal digits.
 const DIGITS: usize = 12;

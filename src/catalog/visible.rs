@@ -2,15 +2,16 @@
 
 use std::ops::Range;
 
+use voltile_base::description::RangeDescription;
+use voltile_base::geometry::{LevelView, Orthogonal, Plane, TILE, TileAddress};
+use voltile_base::paint::Kind;
+use voltile_base::request::{ChannelChoice, RangeRequest, TileRequest};
+use voltile_base::tile::TileKey;
+use voltile_render::plan;
+
 use super::overview::slice_at;
 use super::survey;
 use super::{Catalog, Channel, Dataset, NotFound, Origin, Resolved};
-use crate::base::description::RangeDescription;
-use crate::base::paint::Kind;
-use crate::base::request::{ChannelChoice, RangeRequest, TileRequest};
-use crate::base::tile::TileKey;
-use crate::geometry::{LevelView, Orthogonal, Plane, TILE, TileAddress};
-use crate::render::plan;
 
 /// The maximum number of pixels whose voxels are read: of more, the next coarser level is read.
 const MAX_PIXELS: u64 = 1 << 22;

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-
-use crate::flow::stalls::Unresponsive;
-use crate::volume::hdf5::FileIdentity;
+use voltile_base::flow::stalls::Unresponsive;
+use voltile_hdf5::volume::hdf5::FileIdentity;
 
 /// How long the result of a check is valid.
 const FRESH: Duration = Duration::from_millis(200);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
+use voltile_base::name::Name;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
@@ -12,7 +13,6 @@ use super::log::Log;
 use super::output;
 use super::sources::Sources;
 use super::warm;
-use crate::base::name::Name;
 use crate::tools::bench::{Bottleneck, Pattern, Row, Subject, bottleneck, measure, prepare};
 
 /// The longest time that may be measured.

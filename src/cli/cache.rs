@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use voltile_base::name::Name;
 
 use super::failure::Failure;
 use super::load::listed;
 use super::log::Log;
 use super::sources::Configured;
 use super::{output, tiers};
-use crate::base::name::Name;
 use crate::config;
 use crate::tier::{Contents, Directory, TierError};
 

@@ -1,17 +1,17 @@
 //! `voltile check`: reads a configuration, opens every file, and lists every fault at once.
 
 use clap::Args;
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
+use voltile_base::notice::Severity;
 
 use super::failure::Failure;
 use super::load::{NOTHING_TO_SERVE, certificates, listed, load};
 use super::log::Log;
 use super::output;
 use super::sources::Sources;
-use crate::base::notice::Severity;
 use crate::catalog::tell;
 use crate::config;
-use crate::flow::activity::Activity;
-use crate::metrics::Metrics;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
+use voltile_hdf5::store::Location;
+use voltile_hdf5::volume::hdf5::{is_hdf5, tree_at};
+
 use crate::catalog::sidecar_path;
-use crate::store::Location;
-use crate::volume::hdf5::{is_hdf5, tree_at};
 
 /// The most HDF5 files that are served.
 const MAX_FILES: usize = 10_000;

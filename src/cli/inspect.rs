@@ -9,6 +9,8 @@ mod table;
 use std::path::PathBuf;
 
 use clap::Args;
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
 
 use super::failure::Failure;
 use super::load::{listed, load};
@@ -17,8 +19,6 @@ use super::output;
 use crate::catalog::advice::{self, Warning};
 use crate::catalog::{Inspection, tell};
 use crate::config::{self, Layers};
-use crate::flow::activity::Activity;
-use crate::metrics::Metrics;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {

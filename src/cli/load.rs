@@ -4,19 +4,20 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_base::notice::Severity;
+use voltile_hdf5::store::{Location, Store};
+use voltile_hdf5::volume::hdf5::Files;
+
 use super::failure::Failure;
 use super::log::Log;
 use super::{limits, probe};
-use crate::base::name::Name;
-use crate::base::notice::Severity;
 use crate::catalog::{Catalog, Opened, tell};
 use crate::config::{self, Fault, Layers, Settings};
-use crate::flow::activity::Activity;
 use crate::http::Certificates;
-use crate::metrics::Metrics;
-use crate::store::{Location, Store};
 use crate::tier::{Directory, TierError};
-use crate::volume::hdf5::Files;
 
 /// Settings, and the catalogue opened with them.
 pub(super) struct Loaded {

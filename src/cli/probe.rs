@@ -34,16 +34,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use voltile_base::metrics::StoreMetrics;
+use voltile_hdf5::store::address::Address;
+use voltile_hdf5::store::{self, Location, Relay, Store};
 
 use super::failure::Failure;
 use super::limits;
 use crate::catalog::Trial;
 use crate::config::{Files, Settings};
 use crate::confine::{self, Bounds};
-use crate::metrics::StoreMetrics;
 use crate::service;
-use crate::store::address::Address;
-use crate::store::{self, Location, Relay, Store};
 
 /// The CPU time for a small file, in seconds. An undamaged file takes a hundredth of this time.
 const COMPUTING: u64 = 8;

@@ -6,18 +6,18 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use voltile_base::flow::activity::Activity;
+use voltile_base::name::Name;
+use voltile_base::shard::Shard;
+use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::output;
 use super::sources::Sources;
-use crate::base::name::Name;
-use crate::base::shard::Shard;
 use crate::catalog::{Catalog, sidecar_path};
-use crate::flow::activity::Activity;
 use crate::layout::inventory::Role;
-use crate::store::Location;
 use crate::tools::progress::Progress;
 use crate::tools::pyramid::{ShardReport, Wanted, Work};
 

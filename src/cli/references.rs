@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use tempfile::Builder;
+use voltile_base::name::Name;
+use voltile_base::request::VersionedToken;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::output;
 use super::sources::Sources;
-use crate::base::name::Name;
-use crate::base::request::VersionedToken;
 use crate::http::write_references;
 
 #[derive(Debug, Args)]

@@ -9,17 +9,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use voltile_base::name::Name;
+use voltile_hdf5::store::Location;
+
 use super::folders::Folders;
 use super::log::Log;
 use super::sources::search;
 use super::tiers::cache_directory;
-use crate::base::name::Name;
 use crate::catalog::{Catalog, Closed};
 use crate::config::{self, Layers, Settings};
 use crate::http::systemd;
 use crate::http::{Certificates, LiveSite};
 use crate::service::{Part, Reloaded, TileService};
-use crate::store::Location;
 use crate::tier::Directory;
 
 /// The interval at which folders are listed, unless `files.watch` says otherwise.

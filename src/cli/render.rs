@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use voltile_base::request::TilePath;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
 use super::log::Log;
 use super::output;
 use super::sources::Sources;
-use crate::base::request::TilePath;
 use crate::service::{Client, Demand, RenderPool, TileService};
 
 #[derive(Debug, Args)]

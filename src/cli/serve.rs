@@ -12,6 +12,13 @@ use actix_web::dev::ServerHandle;
 use actix_web::rt::System;
 use clap::Args;
 use tokio::sync::Notify;
+use voltile_base::flow::activity::Activity;
+use voltile_base::geometry::Plane;
+use voltile_base::metrics::Metrics;
+use voltile_base::paint::Kind;
+use voltile_base::simd;
+use voltile_base::units;
+use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
 use super::load::{Loaded, NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open};
@@ -20,18 +27,11 @@ use super::reload::{self, Reloader};
 use super::signals::ServerSignals;
 use super::sources::{Sources, search};
 use super::{limits, output, probe, signals, tiers};
-use crate::base::paint::Kind;
-use crate::base::simd;
-use crate::base::units;
 use crate::catalog::Catalog;
 use crate::config::{self, Memory, Settings};
-use crate::flow::activity::Activity;
-use crate::geometry::Plane;
 use crate::http::systemd::{self, Passed};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
-use crate::metrics::Metrics;
 use crate::service::{Part, RenderPool, TileService};
-use crate::store::Location;
 use crate::tools::demo;
 
 /// How much longer than `server.shutdown_timeout` the last writes may take: beyond it, a write does

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
 use super::folders::Folders;
 use super::memory;
 use crate::config::{self, Layers};
-use crate::store::Location;
 
 /// The sources of the settings; shared by all commands that need datasets.
 #[derive(Debug, Args)]

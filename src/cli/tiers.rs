@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_base::tile::TileKey;
+use voltile_hdf5::store::{ChunkCache, Store};
 
 use super::failure::Failure;
-use crate::base::name::Name;
-use crate::base::tile::TileKey;
 use crate::config::Settings;
-use crate::metrics::Metrics;
-use crate::store::{ChunkCache, Store};
 use crate::tier::{Backend, Directory, Objects, Redis, Tier, TierError, Tiers, TileTier};
 
 /// Opens the tiers that are configured. A server runs without a directory that cannot be used now.

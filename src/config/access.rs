@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use voltile_base::name::{Name, Pattern};
+use voltile_base::tile::Fingerprint;
+
 use super::settings::AccessSettings;
-use crate::base::name::{Name, Pattern};
-use crate::base::tile::Fingerprint;
 
 /// Identifies the rules that protect a dataset by the patterns that match its token: the same
 /// patterns are in the same entries. Other datasets and secrets in these entries do not change it.

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use config::{Value, ValueKind};
+use voltile_base::geometry::Xyz;
 
 use super::faults::{Notes, child};
 use super::settings::{ChannelSettings, DatasetSettings, Server, Settings};
 use super::values;
-use crate::geometry::Xyz;
 
 /// Checks the names of datasets and channels.
 pub(super) fn check_names(tree: &Value, notes: &mut Notes) {

@@ -10,6 +10,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use config::{Config, ConfigError, Map, Source, Value, ValueKind};
+use voltile_base::name::Name;
+use voltile_hdf5::store::Location;
+use voltile_hdf5::store::address::Address;
 
 use super::faults::Notes;
 use super::memory::Memory;
@@ -17,9 +20,6 @@ use super::settings::{DatasetSettings, Settings};
 use super::toml_file;
 use super::tree::has_key;
 use super::values;
-use crate::base::name::Name;
-use crate::store::Location;
-use crate::store::address::Address;
 
 /// The configuration file that is read if none is named and no data file is given.
 pub const DEFAULT_FILE: &str = "voltile.toml";

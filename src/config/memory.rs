@@ -5,10 +5,10 @@ use std::fmt;
 use std::num::NonZeroUsize;
 
 use config::{Value, ValueKind};
+use voltile_base::units;
 
 use super::faults::{Fault, Notes};
 use super::settings::{Caches, Settings};
-use crate::base::units;
 
 const MIB: u64 = 1 << 20;
 /// The program and what is not counted otherwise, such as open files.

@@ -10,18 +10,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::{Scaling, Xyz};
+use voltile_base::name::{Name, Pattern};
+use voltile_base::paint::{DatasetStyle, Kind, Number, PngProfile, Style, WindowRule};
+use voltile_base::tile::Fingerprint;
+use voltile_hdf5::store::Location;
+use voltile_hdf5::store::address::Address;
+use voltile_hdf5::volume::hdf5::Verify;
 
 use super::address::BindAddress;
 use super::network::Proxy;
 use super::redis::RedisAddress;
 use super::values;
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::{Name, Pattern};
-use crate::base::paint::{DatasetStyle, Kind, Number, PngProfile, Style, WindowRule};
-use crate::base::tile::Fingerprint;
-use crate::geometry::{Scaling, Xyz};
-use crate::store::Location;
-use crate::store::address::Address;
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -304,19 +305,6 @@ pub struct Render {
     /// How long a request's render may take, waiting included; above 0.
     #[serde(deserialize_with = "values::timeout")]
     pub deadline: Duration,
-}
-
-/// When checksums are compared of chunks that are needed only in part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verify {
-    /// While render threads are idle: they then decode the rest of these chunks.
-    #[default]
-    Idle,
-    /// Before anything is shown: every chunk is decoded completely.
-    Always,
-    /// Not unless the rest of the chunk is needed.
-    Never,
 }
 
 impl Default for Render {

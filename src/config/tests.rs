@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::{Scaling, Xyz};
+use voltile_base::name::Name;
+use voltile_base::paint::{Kind, PngProfile, Window, WindowRule};
+
 use super::*;
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::Name;
-use crate::base::paint::{Kind, PngProfile, Window, WindowRule};
-use crate::geometry::{Scaling, Xyz};
 
 /// A configuration file in a directory of its own.
 struct Typed {

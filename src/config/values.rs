@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use config::{Value, ValueKind};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::Xyz;
+use voltile_base::name::Name;
+use voltile_base::paint::{Number, Window, WindowRule};
+use voltile_base::request::{MCFC, VIKING};
+use voltile_hdf5::store::Location;
+use voltile_hdf5::store::address::{Address, Scheme};
 
 use super::address::BindAddress;
 use super::network::Proxy;
 use super::redis::RedisAddress;
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::{Name, Pattern};
-use crate::base::paint::{Number, Window, WindowRule};
-use crate::base::request::{MCFC, VIKING};
-use crate::geometry::Xyz;
-use crate::store::Location;
-use crate::store::address::{Address, Scheme};
 
 /// The maximum number of threads.
 const MAX_THREADS: usize = 1024;
@@ -65,7 +65,7 @@ macro_rules! read_from_text {
     )*};
 }
 
-read_from_text!(Axes, Pattern, Proxy, RedisAddress);
+read_from_text!(Proxy, RedisAddress);
 
 /// Reads a value that `parse` understands; `right` says what is expected.
 fn read<'de, D: Deserializer<'de>, T>(

@@ -6,12 +6,12 @@ use std::time::Instant;
 use actix_web::HttpResponse;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use voltile_base::flow::trace::Stage;
 
 use super::caching::REVALIDATED;
 use super::context::Context;
 use super::document::Document;
 use super::problem;
-use crate::flow::trace::Stage;
 use crate::service::{Held, Identified, Keeping, TileError};
 
 /// A box, the memory that is held for it until it is sent, and for how long it may be kept.

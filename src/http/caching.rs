@@ -2,8 +2,8 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderValue};
+use voltile_base::request::VersionedToken;
 
-use crate::base::request::VersionedToken;
 use crate::service::Keeping;
 
 /// The `Cache-Control` of what an address names: what is there at the address of a version never

@@ -4,8 +4,7 @@ use actix_web::HttpRequest;
 use actix_web::http::header::{
     self, AcceptEncoding, Encoding, Header, Preference, Quality, QualityItem,
 };
-
-use crate::render::plan::AcceptedCodings;
+use voltile_render::plan::AcceptedCodings;
 
 /// The request headers that decide the coding: the value of `Vary`.
 pub(super) const DECISIVE: &str = "Accept-Encoding, User-Agent";

@@ -13,12 +13,12 @@ use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
+use voltile_base::name::Name;
+use voltile_base::request::VersionedToken;
 
 use super::record::Record;
 use super::site::Site;
 use super::{client, problem};
-use crate::base::name::Name;
-use crate::base::request::VersionedToken;
 use crate::catalog::access::{Access, Grants};
 use crate::catalog::{Catalog, Closed};
 use crate::service::{Demand, TileError};

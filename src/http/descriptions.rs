@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
+use voltile_base::description::SiteDescription;
+use voltile_base::request::VersionedToken;
+use voltile_hdf5::store::Location;
 
 use super::context::Context;
 use super::documents::{self, Document};
 use super::problem;
-use crate::base::description::SiteDescription;
-use crate::base::request::VersionedToken;
 use crate::catalog::{Dataset, NotFound, advice};
 use crate::service::TileError;
-use crate::store::Location;
 
 /// `/datasets.json`
 pub(super) async fn all(context: &Context<'_>) -> HttpResponse {

@@ -13,11 +13,11 @@ use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
 use tokio::sync::Semaphore;
+use voltile_base::flow::cache::Cache;
+use voltile_base::tile::TileKey;
 
 use super::caching::is_known;
 use super::{body, problem, range};
-use crate::base::tile::TileKey;
-use crate::flow::cache::Cache;
 use crate::service::{Held, TileError};
 
 /// The bytes of documents that are kept.

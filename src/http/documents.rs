@@ -8,7 +8,7 @@
 //! is built again.
 //!
 //! Those that read files have places of their own, and give them back when a file is stuck
-//! ([`crate::flow::stalls`]): they keep nobody from other documents.
+//! ([`voltile_base::flow::stalls`]): they keep nobody from other documents.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
+use voltile_base::flow::cache::Lookup;
+use voltile_base::tile::TileKey;
 
 use super::caching::REVALIDATED;
 use super::context::Context;
 use super::document::Documents;
 pub(super) use super::document::{BASE, Document};
 use super::problem;
-use crate::base::tile::TileKey;
 use crate::catalog::Dataset;
-use crate::flow::cache::Lookup;
 use crate::service::TileError;
 
 /// How long a document that is being built keeps others from being built.

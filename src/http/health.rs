@@ -7,12 +7,12 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, header};
 use futures_util::future::join_all;
+use voltile_base::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
+use voltile_base::name::Name;
+use voltile_base::notice::NoticeCount;
 
 use super::context::Context;
 use super::site::LiveSite;
-use crate::base::description::{LivenessDescription, ProblemDescription, ReadinessDescription};
-use crate::base::name::Name;
-use crate::base::notice::NoticeCount;
 use crate::catalog::{Closed, Dataset, Origin};
 use crate::service::Part;
 

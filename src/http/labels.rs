@@ -7,18 +7,18 @@ use std::io::{self, Write};
 use actix_web::HttpResponse;
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
+use voltile_base::flow::cache::Abandoned;
+use voltile_base::name::Name;
+use voltile_base::request::Malformed;
+use voltile_hdf5::volume::ReadError;
 
 use super::caching::REVALIDATED;
 use super::context::Context;
 use super::document::{LARGEST, LONGEST, written};
 use super::documents::Document;
 use super::{descriptions, problem};
-use crate::base::name::Name;
-use crate::base::request::Malformed;
 use crate::catalog::{Column, Dataset, Labels};
-use crate::flow::cache::Abandoned;
 use crate::service::{TileError, Urgency};
-use crate::volume::ReadError;
 
 /// The labels of a page, unless the request says how many.
 const USUAL_COUNT: u64 = 100;

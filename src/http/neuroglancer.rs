@@ -8,6 +8,8 @@ mod info;
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
+use voltile_base::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
+use voltile_render::plan::Coding;
 
 use super::body::Pieces;
 use super::caching::{REVALIDATED, kept, lifetime};
@@ -16,9 +18,7 @@ use super::document::LONGEST;
 use super::documents::{self, Document};
 use super::tiles::{described, is_confirmed};
 use super::{boxes, codings, cors, labels, problem};
-use crate::base::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume};
 use crate::catalog::NotFound;
-use crate::render::plan::Coding;
 use crate::service::TileError;
 pub(super) use info::VolumeInfo;
 

@@ -6,6 +6,10 @@
 use actix_web::HttpResponse;
 use serde_json::Value;
 use utoipa::OpenApi;
+use voltile_base::description::{
+    DatasetDescription, LivenessDescription, RangeDescription, ReadinessDescription,
+    SiteDescription,
+};
 
 use super::context::Context;
 use super::documents::{self, Document};
@@ -13,10 +17,6 @@ use super::neuroglancer::VolumeInfo;
 use super::problem::Problem;
 use super::viewers::catmaid::CatmaidProject;
 use super::viewers::info::Info;
-use crate::base::description::{
-    DatasetDescription, LivenessDescription, RangeDescription, ReadinessDescription,
-    SiteDescription,
-};
 use crate::service::TileError;
 
 /// The types that `openapi.json` refers to.

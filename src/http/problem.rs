@@ -4,9 +4,9 @@ use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, header};
 use serde::Serialize;
 use utoipa::ToSchema;
+use voltile_base::name::Name;
 
 use super::cors::ALLOWED;
-use crate::base::name::Name;
 use crate::catalog::NotFound;
 use crate::service::{ErrorKind, TileError};
 

@@ -13,11 +13,11 @@ use actix_web::body::{BodySize, MessageBody};
 use actix_web::http::Method;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
+use voltile_base::flow::trace::{Outcome, RequestId, Stage, Trace};
+use voltile_base::metrics::{DatasetCounters, Form};
 
 use super::client;
 use super::site::Site;
-use crate::flow::trace::{Outcome, RequestId, Stage, Trace};
-use crate::metrics::{DatasetCounters, Form};
 use crate::service::Identified;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use actix_web::http::header::{HeaderValue, InvalidHeaderValue};
 use parking_lot::RwLock;
+use voltile_base::description::{CachesDescription, MountDescription, SiteDescription};
+use voltile_base::request::TilePath;
 
 use super::cors::Cors;
 use super::document::Documents;
 use super::listeners::Listeners;
 use super::page::assets;
-use crate::base::description::{CachesDescription, MountDescription, SiteDescription};
-use crate::base::request::TilePath;
 use crate::config;
 use crate::service::TileService;
 

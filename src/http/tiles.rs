@@ -2,12 +2,12 @@
 
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use voltile_base::request::{TilePath, adjustments};
 
 use super::body::Pieces;
 use super::caching::{is_known, kept};
 use super::context::Context;
 use super::site::Site;
-use crate::base::request::{TilePath, adjustments};
 use crate::config::Mount;
 use crate::service::{Identified, Keeping, TileError, Urgency};
 

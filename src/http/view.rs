@@ -3,12 +3,12 @@
 //! no longer want: it leaves the queue.
 
 use actix_web::HttpResponse;
+use voltile_base::request::ViewRequest;
 
 use super::body::Pieces;
 use super::caching::kept;
 use super::context::Context;
 use super::tiles::{described, is_confirmed};
-use crate::base::request::ViewRequest;
 use crate::service::{Demand, TileError, Urgency};
 
 /// The response to a path, given without `/view/`.

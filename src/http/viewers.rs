@@ -13,14 +13,14 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
+use voltile_base::name::Name;
+use voltile_base::request::PrecomputedVolume;
 
 use super::caching::NO_STORE;
 use super::context::Context;
 use super::documents::{self, BASE, Document};
 use super::escape::{in_json, in_markup};
 use super::{client, cors, problem};
-use crate::base::name::Name;
-use crate::base::request::PrecomputedVolume;
 use crate::service::TileError;
 
 /// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.

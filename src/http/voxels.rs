@@ -3,13 +3,13 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderName, HeaderValue};
+use voltile_base::request::BoxRequest;
 
 use super::body::Pieces;
 use super::boxes;
 use super::caching::kept;
 use super::context::Context;
 use super::tiles::{described, is_confirmed};
-use crate::base::request::BoxRequest;
 use crate::service::TileError;
 
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");

@@ -12,14 +12,14 @@ mod v2;
 mod v3;
 
 use actix_web::HttpResponse;
+use voltile_base::paint::Kind;
+use voltile_base::request::{VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 
 use super::caching::{REVALIDATED, is_any, kept, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
 use super::tiles::{described, is_confirmed};
 use super::{boxes, range};
-use crate::base::paint::Kind;
-use crate::base::request::{VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
 use crate::catalog::NotFound;
 use crate::service::{Identified, Keeping, TileError};
 

@@ -5,11 +5,12 @@
 //! downsampled copy of it; a voxel of theirs covers a whole number of voxels of the image then,
 //! which all get its id.
 
+use voltile_base::geometry::{Affine, Level, Xyz};
+use voltile_base::notice::Notice;
+use voltile_base::paint::Kind;
+use voltile_base::units;
+
 use super::{FoundChannel, FoundLevel};
-use crate::base::notice::Notice;
-use crate::base::paint::Kind;
-use crate::base::units;
-use crate::geometry::{Affine, Level, Xyz};
 
 /// Voxel sizes that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;
@@ -144,10 +145,11 @@ fn coarser(times: Xyz<u64>, level: &FoundLevel) -> Option<FoundLevel> {
 
 #[cfg(test)]
 mod tests {
+    use voltile_base::name::Name;
+    use voltile_hdf5::volume::hdf5::View;
+
     use super::*;
-    use crate::base::name::Name;
     use crate::layout::Paths;
-    use crate::volume::hdf5::View;
 
     fn found(
         name: &str,

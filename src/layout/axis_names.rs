@@ -1,6 +1,6 @@
 //! The words by which files name axes.
 
-use crate::base::axes::{Axes, AxisName};
+use voltile_base::axes::{Axes, AxisName};
 
 /// The first of four axes is taken for channels, not time, if its extent is at most this.
 pub(super) const MAX_CHANNELS: u64 = 8;

@@ -8,13 +8,14 @@
 //! output, `R_x` runs along x and `R_y` along y; its third axis, the bins of the detector, is taken
 //! for z.
 
+use voltile_base::axes::AxisName;
+
 use super::Layout;
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{last_of, usual_axes};
-use crate::base::axes::AxisName;
 
 pub(super) struct Berkeley;
 

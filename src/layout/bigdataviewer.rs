@@ -11,12 +11,12 @@ mod xml;
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered};
-use crate::base::name::Name;
-use crate::base::notice::Notice;
-use crate::geometry::Xyz;
-use crate::volume::VoxelType;
-use crate::volume::hdf5::{OpenError, OpenFile, View};
 
+use voltile_base::geometry::Xyz;
+use voltile_base::name::Name;
+use voltile_base::notice::Notice;
+use voltile_hdf5::volume::VoxelType;
+use voltile_hdf5::volume::hdf5::{OpenError, OpenFile, View};
 use xml::{Sequence, XmlText};
 
 pub(super) struct BigDataViewer;

@@ -4,12 +4,13 @@
 //! scale s is downsampled by 2^s along x and y. Missing sections are gaps; missing scales are
 //! derived from a finer one. The first scale is level 0 here, whatever its number.
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::Xyz;
+use voltile_base::name::Name;
+use voltile_hdf5::volume::hdf5::{OpenError, View};
+
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::Name;
-use crate::geometry::Xyz;
-use crate::volume::hdf5::{OpenError, View};
 
 /// Larger numbers are not scales of a real file.
 const MAX_SCALES: u64 = 32;

@@ -9,15 +9,16 @@
 
 use std::collections::BTreeMap;
 
+use voltile_base::geometry::Xyz;
+use voltile_base::name::{Name, natural};
+use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile, View};
+
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::names::names;
 use super::{
     FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, guess, last_of, number_after,
 };
-use crate::base::name::{Name, natural};
-use crate::geometry::Xyz;
-use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 pub(super) const NAME: &str = "Chimera map";
 /// Attributes of a group that no other program writes together with `step`.

@@ -7,15 +7,16 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
-use super::found::{FoundChannel, Rank, group_of, last_of};
-use super::marks::Marks;
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::natural;
-use crate::base::notice::Notice;
-use crate::volume::VoxelType;
-use crate::volume::hdf5::{
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::name::natural;
+use voltile_base::notice::Notice;
+use voltile_hdf5::volume::VoxelType;
+use voltile_hdf5::volume::hdf5::{
     Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink,
 };
+
+use super::found::{FoundChannel, Rank, group_of, last_of};
+use super::marks::Marks;
 
 /// At most this many datasets are inspected.
 const MAX_LOOKED_AT: usize = 10_000;

@@ -5,10 +5,11 @@
 //! order and unit, is the position of their first voxel; without it, they start where the image
 //! does. Many other programs write a `resolution` like this one.
 
+use voltile_base::geometry::Xyz;
+
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
-use crate::geometry::Xyz;
 
 pub(super) struct Cremi;
 

@@ -5,12 +5,13 @@
 //! `imaging:pixel size` is the edge of a pixel in micrometres. Features of events are lists, and
 //! `/events/trace` holds the signals of each event. The mask may end before the image.
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::notice::Notice;
+
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, Rank};
-use crate::base::axes::{Axes, AxisName};
-use crate::base::notice::Notice;
 
 const IMAGE: &str = "/events/image";
 const MASK: &str = "/events/mask";

@@ -6,12 +6,13 @@
 //! default, neither of which is used. `PhysicalData` describes the acquisition. `/Preview` holds
 //! copies.
 
+use voltile_base::axes::Axes;
+use voltile_base::paint::Kind;
+
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, group_of, last_of, number_after};
-use crate::base::axes::Axes;
-use crate::base::paint::Kind;
 
 /// Values of `State` that do not come from the instrument.
 const UNKNOWN: [f64; 2] = [111.0, 112.0];

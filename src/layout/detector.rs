@@ -12,6 +12,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::name::Name;
+use voltile_base::notice::Notice;
+use voltile_base::paint::Number;
+use voltile_hdf5::volume::VoxelType;
+use voltile_hdf5::volume::hdf5::{OpenFile, UnfollowedLink, View};
+
 use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::unopened::named;
@@ -19,12 +26,6 @@ use super::{
     FoundChannel, FoundLevel, Layout, MAX_NUMBERED, Part, Paths, Rank, group_of, guess, last_of,
     number_after,
 };
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::Name;
-use crate::base::notice::Notice;
-use crate::base::paint::Number;
-use crate::volume::VoxelType;
-use crate::volume::hdf5::{OpenFile, UnfollowedLink, View};
 
 /// The least number of digits in the name of a part.
 const LEAST_DIGITS: usize = 6;
@@ -399,8 +400,9 @@ impl<'a> Joining<'a> {
 mod tests {
     use std::path::Path;
 
+    use voltile_hdf5::volume::hdf5::OpenError;
+
     use super::*;
-    use crate::volume::hdf5::OpenError;
 
     fn part(name: &str, shape: &[u64]) -> Candidate {
         Candidate::unmarked(&format!("/entry/data/{name}"), shape, VoxelType::U16)

@@ -6,13 +6,14 @@
 //! 1970-01-01`. Labels take precedence over scales, and what a scale says of itself over its name.
 //! Evenly spaced scales along x, y and z give the voxel size, in the units of the scales.
 
+use voltile_base::axes::AxisName;
+use voltile_hdf5::volume::hdf5::{Attributes, Scale};
+
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, Rank};
-use crate::base::axes::AxisName;
-use crate::volume::hdf5::{Attributes, Scale};
 
 pub(super) struct Dimensions;
 

@@ -9,12 +9,13 @@
 
 pub(super) mod simplnx;
 
+use voltile_base::axes::Axes;
+use voltile_base::geometry::Xyz;
+use voltile_base::paint::Kind;
+
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize};
-use crate::base::axes::Axes;
-use crate::base::paint::Kind;
-use crate::geometry::Xyz;
 
 const CONTAINERS: &str = "/DataContainers/";
 

@@ -4,12 +4,13 @@
 //! template; this is the default. The first time point is time 0 here, whatever its number. The
 //! voxel size is in the attribute read by [`super::element_size`].
 
+use voltile_base::geometry::Xyz;
+use voltile_base::name::Name;
+use voltile_hdf5::volume::hdf5::{OpenError, View};
+
 use super::contents::Contents;
 use super::guess::described;
 use super::{FoundChannel, FoundLevel, Layout, Paths, numbered};
-use crate::base::name::Name;
-use crate::geometry::Xyz;
-use crate::volume::hdf5::{OpenError, View};
 
 pub(super) struct Fiji;
 

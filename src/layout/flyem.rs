@@ -6,13 +6,14 @@
 //! `stack` shows the bodies, `superpixels` the stored ids. A stack of bytes is an image, one of
 //! floats probabilities.
 
+use voltile_base::name::Name;
+use voltile_base::notice::Notice;
+use voltile_hdf5::volume::Values;
+use voltile_hdf5::volume::hdf5::{MAX_IDS, OpenError, StoredDataset};
+
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::{FoundChannel, Layout, holds_ids, plain};
-use crate::base::name::Name;
-use crate::base::notice::Notice;
-use crate::volume::Values;
-use crate::volume::hdf5::{MAX_IDS, OpenError, StoredDataset};
 
 const STACK: &str = "/stack";
 const TRANSFORMS: &str = "/transforms";

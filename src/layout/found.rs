@@ -1,15 +1,15 @@
 //! What layouts find: channels, their levels, and the paths of their datasets; and how paths are
 //! taken apart.
 
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::Name;
-use crate::base::notice::Notice;
-use crate::base::paint::{Kind, Number, Window};
-use crate::base::timing::Timing;
-use crate::base::units;
-use crate::geometry::{Transforms, Xyz};
-use crate::volume::hdf5::View;
-use crate::volume::{ComplexPart, VoxelType};
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::{Transforms, Xyz};
+use voltile_base::name::Name;
+use voltile_base::notice::Notice;
+use voltile_base::paint::{Kind, Number, Window};
+use voltile_base::timing::Timing;
+use voltile_base::units;
+use voltile_hdf5::volume::hdf5::View;
+use voltile_hdf5::volume::{ComplexPart, VoxelType};
 
 /// How likely a dataset is what its file was written for. Channels are listed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -202,26 +202,6 @@ impl Paths {
 
 /// Larger numbers are not time points or sections of a real file.
 pub(super) const MAX_NUMBERED: u64 = 1 << 20;
-
-impl View {
-    /// A dataset with these axes and nothing special.
-    pub(super) fn from_axes(axes: Axes) -> Self {
-        Self {
-            axes,
-            fixed: Vec::new(),
-            means: None,
-            size: None,
-            values: None,
-            part: None,
-            repeat: Xyz::all(1),
-        }
-    }
-
-    /// A dataset that holds one volume in z, y, x order.
-    pub fn zyx() -> Self {
-        Self::from_axes(Axes::from_known([AxisName::Z, AxisName::Y, AxisName::X]))
-    }
-}
 
 /// The voxel size given in a file.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,17 +1,18 @@
 //! What is guessed of a dataset where its marks say nothing: axes by rank and extents as in
 //! ilastik, labels and colour by name.
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::{Region, Xyz};
+use voltile_base::name::Name;
+use voltile_base::notice::Notice;
+use voltile_base::paint::Kind;
+use voltile_hdf5::volume::hdf5::{OpenFile, View};
+use voltile_hdf5::volume::{ComplexPart, ReadRequest, Samples, Volume, VoxelType, with_samples};
+
 use super::axis_names::MAX_CHANNELS;
 use super::contents::Candidate;
 use super::found::{FoundChannel, FoundLevel, last_of, spatial};
 use super::words::{has_word, words};
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::Name;
-use crate::base::notice::Notice;
-use crate::base::paint::Kind;
-use crate::geometry::{Region, Xyz};
-use crate::volume::hdf5::{OpenFile, View};
-use crate::volume::{ComplexPart, ReadRequest, Samples, Volume, VoxelType, with_samples};
 
 /// A last axis with at most this extent is taken for channels.
 const MAX_COMPONENTS: u64 = 4;

@@ -7,12 +7,13 @@
 //! intensities (`IMAGE_GRAYSCALE`). Palettes are red, green, blue in bytes, a row for each index;
 //! other colour models are not known here.
 
+use voltile_base::axes::Axes;
+use voltile_base::paint::Kind;
+use voltile_hdf5::volume::Values;
+
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, Rank};
-use crate::base::axes::Axes;
-use crate::base::paint::Kind;
-use crate::volume::Values;
 
 pub(super) struct HdfImage;
 

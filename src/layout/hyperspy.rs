@@ -6,12 +6,13 @@
 //! axes. Axes that hyperspy does not navigate belong to one signal: the two of an image are y, x.
 //! The positions of a spectrum are taken for z.
 
+use voltile_base::axes::{Axes, AxisName};
+
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, last_of, usual_axes};
-use crate::base::axes::{Axes, AxisName};
 
 const EXPERIMENTS: &str = "/Experiments/";
 

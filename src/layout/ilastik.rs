@@ -9,13 +9,13 @@
 //! `<name>_Object Identities.h5`, `<name>_Simple Segmentation.h5`, ….
 
 use serde_json::Value;
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::paint::{Kind, Window};
+use voltile_base::units;
 
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize, range};
-use crate::base::axes::{Axes, AxisName};
-use crate::base::paint::{Kind, Window};
-use crate::base::units;
 
 /// The results of ilastik's workflows that are labels, as exported files are named.
 const LABELS: [&str; 5] = [
@@ -173,20 +173,20 @@ mod tests {
         assert_eq!(
             size(40.0, same),
             Some((
-                crate::geometry::Xyz::new(5.0, 4.0, 40.0),
+                voltile_base::geometry::Xyz::new(5.0, 4.0, 40.0),
                 Some("nm".to_owned())
             ))
         );
         assert_eq!(
             size(0.04, mixed),
             Some((
-                crate::geometry::Xyz::new(5.0, 4.0, 40.0),
+                voltile_base::geometry::Xyz::new(5.0, 4.0, 40.0),
                 Some("nm".to_owned())
             ))
         );
         assert_eq!(
             size(40.0, Value::Null),
-            Some((crate::geometry::Xyz::new(5.0, 4.0, 40.0), None))
+            Some((voltile_base::geometry::Xyz::new(5.0, 4.0, 40.0), None))
         );
         assert_eq!(size(0.0, Value::Null), None);
     }

@@ -6,13 +6,14 @@
 //! other files: BigDataProcessor 2 writes one file per channel and time point, which can also be
 //! served alone. Sizes of levels are halved and rounded down.
 
+use voltile_base::geometry::{Affine, Xyz};
+use voltile_base::name::Name;
+use voltile_base::paint::Window;
+use voltile_base::timing::Timing;
+use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile, View};
+
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered, range};
-use crate::base::name::Name;
-use crate::base::paint::Window;
-use crate::base::timing::Timing;
-use crate::geometry::{Affine, Xyz};
-use crate::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 const LEVEL: &str = "ResolutionLevel ";
 /// The dates of longer series are not read.

@@ -7,15 +7,15 @@
 //! compared literally, so that levels derived from something else are not used by mistake.
 
 use serde::{Deserialize, Serialize};
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::{Affine, Transforms, Xyz};
+use voltile_base::name::Name;
+use voltile_base::paint::{Kind, Number, Window};
+use voltile_base::timing::Timing;
+use voltile_hdf5::volume::hdf5::{OpenFile, View};
+use voltile_hdf5::volume::{Stamp, VoxelType};
 
 use super::{FoundChannel, FoundLevel, Part, Paths};
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::Name;
-use crate::base::paint::{Kind, Number, Window};
-use crate::base::timing::Timing;
-use crate::geometry::{Affine, Transforms, Xyz};
-use crate::volume::hdf5::{OpenFile, View};
-use crate::volume::{Stamp, VoxelType};
 
 /// The attribute that holds it.
 pub const ATTRIBUTE: &str = "voltile_inventory";
@@ -297,32 +297,6 @@ impl Part {
 
 fn or_none(path: Option<&String>) -> String {
     path.map_or("-", String::as_str).to_owned()
-}
-
-impl View {
-    /// The view as text.
-    pub fn in_words(&self) -> String {
-        let mut words = self.axes.to_string();
-        for (axis, position) in &self.fixed {
-            words.push_str(&format!(" {axis}={position}"));
-        }
-        if let Some(voxel) = self.means {
-            words.push_str(&format!(" meaning {}", voxel.name()));
-        }
-        if let Some(size) = self.size {
-            words.push_str(&format!(" within {size}"));
-        }
-        if let Some(values) = &self.values {
-            words.push_str(&format!(" standing for {}", values.digest()));
-        }
-        if let Some(part) = self.part {
-            words.push_str(&format!(" {}", part.name()));
-        }
-        if self.repeat != Xyz::all(1) {
-            words.push_str(&format!(" repeated {}", self.repeat));
-        }
-        words
-    }
 }
 
 #[cfg(test)]

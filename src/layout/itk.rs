@@ -6,13 +6,14 @@
 //! and RGBA pixels); other components are vectors. `Directions` next to them has a row for each
 //! axis, x first: the direction in which it runs in space.
 
+use voltile_base::axes::Axes;
+use voltile_base::paint::Kind;
+use voltile_hdf5::volume::VoxelType;
+
 use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use crate::base::axes::Axes;
-use crate::base::paint::Kind;
-use crate::volume::VoxelType;
 
 const IMAGES: &str = "/ITKImage/";
 const DATA: &str = "VoxelData";

@@ -7,12 +7,12 @@
 pub(super) mod main_file;
 
 use serde_json::Value;
+use voltile_base::geometry::Xyz;
+use voltile_base::name::Name;
+use voltile_hdf5::volume::hdf5::{OpenError, OpenFile, View};
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, number_after};
-use crate::base::name::Name;
-use crate::geometry::Xyz;
-use crate::volume::hdf5::{OpenError, OpenFile, View};
 
 const METADATA: &str = "/metadata";
 

@@ -4,13 +4,14 @@
 //! If several layouts describe the same property of a dataset, the first layout wins. The rest is
 //! guessed in [`super::plain`].
 
+use voltile_base::axes::Axes;
+use voltile_base::geometry::{Affine, Xyz};
+use voltile_base::notice::Notice;
+use voltile_base::paint::{Kind, Number, Window};
+use voltile_base::timing::Timing;
+use voltile_hdf5::volume::{Values, VoxelType};
+
 use super::{Rank, VoxelSize};
-use crate::base::axes::Axes;
-use crate::base::notice::Notice;
-use crate::base::paint::{Kind, Number, Window};
-use crate::base::timing::Timing;
-use crate::geometry::{Affine, Xyz};
-use crate::volume::{Values, VoxelType};
 
 /// What is known about a dataset without guessing.
 #[derive(Debug, Clone, Default)]

@@ -6,12 +6,13 @@
 //! are z, x, y. Logical arrays are bytes. The contents of cells and of arrays of structures, in
 //! `#refs#`, are only searched if there is no other volume.
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_hdf5::volume::VoxelType;
+
 use super::axis_names::MAX_CHANNELS;
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, last_of};
-use crate::base::axes::{Axes, AxisName};
-use crate::volume::VoxelType;
 
 pub(super) struct Matlab;
 

@@ -13,14 +13,15 @@
 //! positions, integers are scaled to real values, as in nibabel: clamped to `valid_range`, then
 //! linear. Otherwise all voxels have one scale, and stored values are served.
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::Xyz;
+use voltile_base::paint::{Kind, Window};
+use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile};
+use voltile_hdf5::volume::{Scaling, Values};
+
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::{FoundChannel, Layout, VoxelSize, plain, usual_axes};
-use crate::base::axes::{Axes, AxisName};
-use crate::base::paint::{Kind, Window};
-use crate::geometry::Xyz;
-use crate::volume::hdf5::{Attributes, OpenError, OpenFile};
-use crate::volume::{Scaling, Values};
 
 const ROOT: &str = "/minc-2.0";
 const IMAGE: &str = "/minc-2.0/image/0/image";

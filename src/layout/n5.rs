@@ -6,12 +6,13 @@
 //! `axes` are in x, y, z order: the reverse of HDF5's storage order. `painteraData` marks groups of
 //! labels. [`super::pyramid`] assembles the levels.
 
+use voltile_base::axes::Axes;
+use voltile_base::geometry::Xyz;
+use voltile_hdf5::volume::hdf5::{Attributes, OpenFile};
+
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize, group_of, number_after};
-use crate::base::axes::Axes;
-use crate::geometry::Xyz;
-use crate::volume::hdf5::{Attributes, OpenFile};
 
 pub(super) struct N5;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::base::name::Name;
+use voltile_base::name::Name;
 
 /// A name for each path: its last component, or as many more as make it unique.
 pub(super) fn names(paths: &[&str]) -> Vec<Name> {

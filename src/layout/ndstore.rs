@@ -3,10 +3,11 @@
 //! Source: ndstore (Open Connectome), its HDF5 cutout service. A cutout is z, y, x, preceded by
 //! time in a time series. A channel is named after its group; annotations are labels.
 
+use voltile_base::paint::Kind;
+
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, usual_axes};
-use crate::base::paint::Kind;
 
 pub(super) struct Ndstore;
 

@@ -8,13 +8,14 @@
 //! stated, and not applied. HDF-EOS and other programs write the same attributes. The dimensions
 //! are read by [`super::dimensions`].
 
+use voltile_base::notice::Notice;
+use voltile_base::paint::Number;
+use voltile_hdf5::volume::VoxelType;
+use voltile_hdf5::volume::hdf5::Attributes;
+
 use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
-use crate::base::notice::Notice;
-use crate::base::paint::Number;
-use crate::volume::VoxelType;
-use crate::volume::hdf5::Attributes;
 
 /// Attributes that only libnetcdf writes.
 const OWN: [&str; 2] = ["_Netcdf4Coordinates", "_Netcdf4Dimid"];

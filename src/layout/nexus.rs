@@ -8,13 +8,14 @@
 //! channel here. Axes whose names say nothing of x and y are taken in order: the last two of images
 //! are y, x. The distance of positions and their `units` give the voxel size.
 
+use voltile_base::axes::AxisName;
+use voltile_hdf5::volume::hdf5::{Attributes, OpenFile};
+
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{FoundChannel, Layout, Rank};
-use crate::base::axes::AxisName;
-use crate::volume::hdf5::{Attributes, OpenFile};
 
 /// At most this many groups are followed from the root.
 const MAX_DEFAULTS: usize = 8;

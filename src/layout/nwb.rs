@@ -12,14 +12,15 @@
 //! an image is in pixels per centimetre. Series with pixels in other files (`external_file`) have
 //! no data here.
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::paint::Kind;
+use voltile_base::timing::Timing;
+use voltile_hdf5::volume::hdf5::OpenFile;
+
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, VoxelSize, last_of};
-use crate::base::axes::{Axes, AxisName};
-use crate::base::paint::Kind;
-use crate::base::timing::Timing;
-use crate::volume::hdf5::OpenFile;
 
 pub(super) struct Nwb;
 

@@ -6,13 +6,14 @@
 //! vector are datasets of their own. `unitSI` converts stored values to SI units, and is stated,
 //! not applied. The root's attribute `meshesPath` names the group of meshes.
 
+use voltile_base::notice::Notice;
+use voltile_hdf5::volume::hdf5::Attributes;
+
 use super::Layout;
 use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use crate::base::notice::Notice;
-use crate::volume::hdf5::Attributes;
 
 pub(super) struct OpenPmd;
 

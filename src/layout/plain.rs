@@ -7,18 +7,19 @@
 use std::collections::{HashMap, HashSet};
 use std::f64::consts::PI;
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::Xyz;
+use voltile_base::name::Name;
+use voltile_base::paint::{Kind, Window};
+use voltile_hdf5::volume::ComplexPart;
+use voltile_hdf5::volume::hdf5::{OpenError, View};
+
 use super::contents::{Candidate, Contents};
 use super::detector::{self, Joined};
 use super::guess::described;
 use super::names::names;
 use super::pyramid::{Pyramid, pyramids};
 use super::{FoundChannel, FoundLevel, Layout, Paths, Rank, VoxelSize};
-use crate::base::axes::{Axes, AxisName};
-use crate::base::name::Name;
-use crate::base::paint::{Kind, Window};
-use crate::geometry::Xyz;
-use crate::volume::ComplexPart;
-use crate::volume::hdf5::{OpenError, View};
 
 pub(super) struct Plain;
 

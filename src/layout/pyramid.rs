@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use voltile_base::axes::AxisName;
+use voltile_base::geometry::Xyz;
+
 use super::contents::Candidate;
 use super::{group_of, last_of, number_after, spatial};
-use crate::base::axes::AxisName;
-use crate::geometry::Xyz;
 
 /// Prefixes of level numbers.
 const PREFIXES: [&str; 12] = [
@@ -247,8 +248,9 @@ fn follows(finest: &Candidate, finer: &Candidate, next: Member<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use voltile_hdf5::volume::VoxelType;
+
     use super::*;
-    use crate::volume::VoxelType;
 
     fn volume(path: &str, shape: [u64; 3]) -> Candidate {
         Candidate::unmarked(path, &shape, VoxelType::U8)

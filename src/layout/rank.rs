@@ -1,11 +1,12 @@
 //! How likely a dataset is what its file was written for: what formats declare comes first, tables,
 //! coordinates, flags and drawings last.
 
+use voltile_base::axes::AxisName;
+
 use super::Rank;
 use super::contents::Candidate;
 use super::words::{has_word, words};
 use super::{group_of, last_of};
-use crate::base::axes::AxisName;
 
 /// Images have more rows and columns than this; two-dimensional datasets with fewer are tables.
 const MAX_COLUMNS: u64 = 16;
@@ -105,8 +106,9 @@ impl Candidate {
 
 #[cfg(test)]
 mod tests {
+    use voltile_hdf5::volume::VoxelType;
+
     use super::*;
-    use crate::volume::VoxelType;
 
     fn rank(path: &str, shape: &[u64], voxel: VoxelType) -> Rank {
         Candidate::unmarked(path, shape, voxel).rank()

@@ -6,10 +6,11 @@
 //! is the voxel size and its last column the origin, if the axes are not rotated. The unit is not
 //! stated. Regions are grouped in a tree (`parent_ids`), which is not shown.
 
+use voltile_base::geometry::Xyz;
+
 use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, VoxelSize, usual_axes};
-use crate::geometry::Xyz;
 
 const MASK: &str = "/mask";
 

@@ -1,9 +1,10 @@
 //! Voxel sizes and origins from what files state axis by axis.
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::Xyz;
+use voltile_base::units;
+
 use super::VoxelSize;
-use crate::base::axes::{Axes, AxisName};
-use crate::base::units;
-use crate::geometry::Xyz;
 
 /// Relative tolerance for evenly spaced positions.
 const EVEN: f64 = 1e-3;

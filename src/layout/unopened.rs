@@ -3,9 +3,10 @@
 
 use std::collections::HashSet;
 
+use voltile_base::notice::Notice;
+use voltile_hdf5::volume::hdf5::{OpenError, UnfollowedLink};
+
 use super::contents::{Aside, Contents};
-use crate::base::notice::Notice;
-use crate::volume::hdf5::{OpenError, UnfollowedLink};
 
 /// A message names at most this many links.
 const MAX_NAMED: usize = 8;

@@ -5,12 +5,12 @@
 //! the detector's name, after which the channel is named, and the size of a pixel.
 
 use serde_json::Value;
+use voltile_base::axes::{Axes, AxisName};
 
 use super::Layout;
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use crate::base::axes::{Axes, AxisName};
 
 const IMAGES: &str = "/Data/Image";
 

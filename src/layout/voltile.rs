@@ -3,10 +3,11 @@
 //!
 //! Source: [`super::inventory`]. Sidecars are recognised too, for a helpful error message.
 
+use voltile_hdf5::volume::hdf5::OpenError;
+
 use super::contents::Contents;
 use super::inventory::{Inventory, Role};
 use super::{FoundChannel, Layout};
-use crate::volume::hdf5::OpenError;
 
 pub(super) struct Voltile;
 

@@ -14,10 +14,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
+use voltile_base::units;
 
 use super::client::Client;
 use super::error::TileError;
-use crate::base::units;
 
 /// How often the voxels of a box are in memory while it is made.
 const COPIES: u64 = 3;

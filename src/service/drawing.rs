@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use voltile_base::flow::trace::{Outcome, Trace};
+use voltile_base::metrics::{Metrics, Rendered};
+use voltile_render::plan::{BoxEncoding, Cutout, Overview, Plan, Visible};
+use voltile_render::{RenderError, Scratch};
 
 use super::boxes::Held;
 use super::footprint::Footprint;
 use crate::catalog::range_of;
-use crate::flow::trace::{Outcome, Trace};
-use crate::metrics::{Metrics, Rendered};
-use crate::render::plan::{BoxEncoding, Cutout, Overview, Plan, Visible};
-use crate::render::{self, RenderError, Scratch};
 
 /// What is drawn, and how it is read.
 pub(super) enum Drawing {
@@ -68,7 +68,7 @@ impl Drawing {
         let Drawing::Box(plan, encoding, _) = self else {
             return None;
         };
-        let chunk = render::cached_box(plan, *encoding)?;
+        let chunk = voltile_render::cached_box(plan, *encoding)?;
         metrics.chunks_passed.inc();
         self.trace()
             .inspect(|trace| trace.set_outcome(Outcome::Passed));
@@ -78,14 +78,14 @@ impl Drawing {
     /// Draws and encodes it, on a render thread.
     pub fn draw(&self) -> Result<Vec<u8>, RenderError> {
         with_scratch(|scratch| match self {
-            Drawing::Tile(plan) => render::render(plan, scratch),
-            Drawing::Overview(plan) => render::overview(plan, scratch),
+            Drawing::Tile(plan) => voltile_render::render(plan, scratch),
+            Drawing::Overview(plan) => voltile_render::overview(plan, scratch),
             Drawing::Range(plan) => {
-                let range = range_of(render::visible(plan, scratch)?, plan.level);
+                let range = range_of(voltile_render::visible(plan, scratch)?, plan.level);
                 // Numbers can always be written.
                 Ok(serde_json::to_vec(&range).unwrap_or_default())
             }
-            Drawing::Box(plan, encoding, _) => render::cutout(plan, *encoding, scratch),
+            Drawing::Box(plan, encoding, _) => voltile_render::cutout(plan, *encoding, scratch),
         })
     }
 }

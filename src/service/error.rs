@@ -1,14 +1,15 @@
 //! Errors of tile requests, and their kinds.
 
+use voltile_base::flow::cache::Abandoned;
+use voltile_base::flow::stalls::Unresponsive;
+use voltile_base::name::Name;
+use voltile_base::request::Malformed;
+use voltile_hdf5::volume::{CHANGED, ReadError};
+use voltile_render::RenderError;
+
 use super::queue::Busy;
-use crate::base::name::Name;
-use crate::base::request::Malformed;
 use crate::catalog::{NoBox, NoNames, NotFound};
-use crate::flow::cache::Abandoned;
-use crate::flow::stalls::Unresponsive;
-use crate::render::RenderError;
 use crate::tier::TierError;
-use crate::volume::{CHANGED, ReadError};
 
 /// Why a request has no tile.
 #[derive(Debug, Clone, thiserror::Error)]

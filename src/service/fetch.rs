@@ -5,6 +5,11 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::spawn_blocking;
+use voltile_base::flow::cache::{Abandoned, Cache, Lookup};
+use voltile_base::flow::trace::{Outcome, Trace};
+use voltile_base::tile::Tile;
+use voltile_hdf5::volume::{ReadError, ReadPolicy, Yields};
+use voltile_render::RenderError;
 
 use super::client::{Client, Demand};
 use super::error::TileError;
@@ -12,11 +17,6 @@ use super::identified::{Identified, What};
 use super::pool::JobValue;
 use super::tile_service::TileService;
 use super::work::Purpose;
-use crate::base::tile::Tile;
-use crate::flow::cache::{Abandoned, Cache, Lookup};
-use crate::flow::trace::{Outcome, Trace};
-use crate::render::RenderError;
-use crate::volume::{ReadError, ReadPolicy, Yields};
 
 /// The outcome of warming a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

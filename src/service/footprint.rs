@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use voltile_hdf5::store::Gathering;
+use voltile_hdf5::volume::{Part, ReadError};
+use voltile_render::plan::{Cutout, Plan, Source};
+
 use crate::catalog::Channel;
-use crate::render::plan::{Cutout, Plan, Source};
-use crate::store::Gathering;
-use crate::volume::{Part, ReadError};
 
 /// Boxes of stored voxels.
 #[derive(Debug, Clone)]

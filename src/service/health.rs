@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
+use voltile_base::name::Name;
 
-use crate::base::name::Name;
 use crate::tier::Backend;
 
 /// The problems at present.

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use voltile_base::metrics::DatasetCounters;
+use voltile_base::tile::{Tile, TileKey};
+use voltile_hdf5::volume::ReadPolicy;
+use voltile_render::plan::{BoxEncoding, Cutout};
+
 use super::boxes::Held;
 use super::drawing::Drawing;
 use super::footprint::Footprint;
-use crate::base::tile::{Tile, TileKey};
 use crate::catalog::{Origin, Overview, Resolved, ResolvedBox, Visible};
-use crate::metrics::DatasetCounters;
-use crate::render::plan::{BoxEncoding, Cutout};
-use crate::volume::ReadPolicy;
 
 /// The result of [`super::TileService::identify`].
 #[derive(Debug)]

@@ -4,6 +4,14 @@
 use std::sync::Arc;
 
 use futures_util::future::{join_all, try_join, try_join_all};
+use voltile_base::name::Name;
+use voltile_base::paint::{BoxFormat, Kind};
+use voltile_base::request::{
+    BoxRequest, PrecomputedChunk, PrecomputedVolume, RangeRequest, TileRequest, VersionedToken,
+    ZarrChunk, ZarrRequest,
+};
+use voltile_render::imagej_has;
+use voltile_render::plan::{AcceptedCodings, BoxEncoding, PixelKind};
 
 use super::client::Demand;
 use super::error::TileError;
@@ -11,17 +19,9 @@ use super::footprint::Footprint;
 use super::identified::{Identified, What};
 use super::prepare::in_words;
 use super::tile_service::TileService;
-use crate::base::name::Name;
-use crate::base::paint::{BoxFormat, Kind};
-use crate::base::request::{
-    BoxRequest, PrecomputedChunk, PrecomputedVolume, RangeRequest, TileRequest, VersionedToken,
-    ZarrChunk, ZarrRequest,
-};
 use crate::catalog::{
     Catalog, Channel, Image, NoBox, NotFound, Origin, Precomputed, Resolved, ResolvedBox,
 };
-use crate::render::imagej_has;
-use crate::render::plan::{AcceptedCodings, BoxEncoding, PixelKind};
 
 /// The most bytes of a TIFF file, in which places are numbers of 32 bits.
 const MAX_TIFF: u64 = u32::MAX as u64;

@@ -11,16 +11,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
+use voltile_base::flow::cache::Lookup;
+use voltile_base::request::TileRequest;
+use voltile_base::tile::Tile;
+use voltile_hdf5::volume::Yields;
 
 use super::client::Urgency;
 use super::identified::{Identified, What};
 use super::prepare::{gathered, in_words};
 use super::tile_service::TileService;
 use super::work::Purpose;
-use crate::base::request::TileRequest;
-use crate::base::tile::Tile;
-use crate::flow::cache::Lookup;
-use crate::volume::Yields;
 
 /// The delay between a response and finishing: longer than a client needs to send its next request.
 const DELAY: Duration = Duration::from_millis(1);

@@ -3,12 +3,12 @@
 use std::hash::Hash;
 
 use prometheus_client::metrics::counter::Counter;
+use voltile_base::flow::cache::Flight;
+use voltile_base::metrics::Metrics;
 
 use super::error::TileError;
 use super::pool::{Job, Turn};
 use super::queue::Busy;
-use crate::flow::cache::Flight;
-use crate::metrics::Metrics;
 
 /// Makes the value of a flight.
 pub(super) struct FlightJob<K: Hash + Eq + Clone, V: Clone, F> {
@@ -104,13 +104,13 @@ mod tests {
     use std::num::NonZeroUsize;
 
     use prometheus_client::metrics::gauge::Gauge;
+    use voltile_base::flow::activity::Activity;
+    use voltile_base::flow::cache::{Abandoned, Cache, Lookup};
+    use voltile_hdf5::volume::ReadError;
 
     use super::super::client::{Client, Demand};
     use super::super::pool::RenderPool;
     use super::*;
-    use crate::flow::activity::Activity;
-    use crate::flow::cache::{Abandoned, Cache, Lookup};
-    use crate::volume::ReadError;
 
     type Numbers = Cache<u8, u32, TileError>;
 

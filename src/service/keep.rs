@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use voltile_base::flow::cache::Cache;
+use voltile_base::flow::trace::Outcome;
+use voltile_base::tile::{Tile, TileKey};
+use voltile_hdf5::volume::{ReadError, UnfinishedChunk};
 
 use super::error::TileError;
 use super::health::Part;
-use crate::base::tile::{Tile, TileKey};
 use crate::catalog::Origin;
-use crate::flow::cache::Cache;
-use crate::flow::trace::Outcome;
 use crate::tier::{Backend, TierError, Tiers};
-use crate::volume::{ReadError, UnfinishedChunk};
 
 /// The maximum size in bytes of tiles waiting for verification, and of the list of their chunks:
 /// 32 MiB.

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use voltile_base::name::Name;
 
-use crate::base::name::Name;
 use crate::catalog::{Catalog, Dataset};
 use crate::config::Settings;
 

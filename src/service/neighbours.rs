@@ -9,8 +9,7 @@ use std::num::NonZeroUsize;
 
 use lru::LruCache;
 use parking_lot::Mutex;
-
-use crate::base::request::TileRequest;
+use voltile_base::request::TileRequest;
 
 /// The maximum number of tiles in the list: those of two large screens.
 const MAX_TILES: usize = 128;
@@ -138,8 +137,9 @@ fn beside(tile: &TileRequest, by: i64) -> Option<TileRequest> {
 
 #[cfg(test)]
 mod tests {
+    use voltile_base::request::TilePath;
+
     use super::*;
-    use crate::base::request::TilePath;
 
     fn tile(dataset: &str, slice: u64) -> TileRequest {
         let path = format!("/ndtilecache/tilecache/{dataset}/b/xy/{slice}/0_0_0.png");

@@ -7,7 +7,7 @@
 //! render, so that each has one that replaces it.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
-//! stuck ([`crate::flow::stalls`]). They are not rayon's: a thread of rayon that waits for work
+//! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for work
 //! that it has split takes up other jobs meanwhile, and could then not continue while such a job is
 //! stuck.
 
@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rayon::ThreadPoolBuilder;
 use tokio::runtime::Runtime;
+use voltile_base::flow::activity::{Activity, Place};
+use voltile_base::flow::stalls::Stalls;
+use voltile_base::tile::{Fingerprint, TileKey};
 
 use super::client::Demand;
 use super::queue::rotation::SequenceNumber;
 use super::queue::{Busy, Queue};
-use crate::base::tile::{Fingerprint, TileKey};
-use crate::flow::activity::{Activity, Place};
-use crate::flow::stalls::Stalls;
 
 /// The interval at which stuck threads are looked for.
 const CHECKS: Duration = Duration::from_millis(250);

@@ -11,6 +11,11 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use voltile_base::flow::cache::{Abandoned, Flight, Interest};
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_base::tile::{Tile, TileKey};
+use voltile_hdf5::volume::hdf5::unread;
 
 use super::client::Demand;
 use super::error::TileError;
@@ -19,11 +24,6 @@ use super::job::FlightJob;
 use super::pool::{JobValue, RenderPool, Ticket};
 use super::queue::Busy;
 use super::work::TileWork;
-use crate::base::name::Name;
-use crate::base::tile::{Tile, TileKey};
-use crate::flow::cache::{Abandoned, Flight, Interest};
-use crate::metrics::Metrics;
-use crate::volume::hdf5::unread;
 
 /// The maximum number of tiles that are looked for in the tiers at once.
 const MAX_LOOKUPS: usize = 16;

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use voltile_base::name::Name;
+
 use super::tile_service::TileService;
 use super::trials::Shown;
-use crate::base::name::Name;
 use crate::catalog::access::Grants;
 use crate::catalog::{Catalog, Opened, tell};
 use crate::config::{Fault, Settings};

@@ -12,15 +12,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
+use voltile_base::flow::stalls::Stalls;
+use voltile_base::name::Name;
+use voltile_hdf5::store::Location;
 
 use super::health::Health;
 use super::live::LiveCatalog;
 use super::trials::{Shown, Trial, Trials};
-use crate::base::name::Name;
 use crate::catalog::{Closed, Dataset, tell};
 use crate::config::Settings;
-use crate::flow::stalls::Stalls;
-use crate::store::Location;
 
 /// The pause after a failed attempt; doubled each time, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

@@ -5,6 +5,10 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use prometheus_client::metrics::gauge::Gauge;
+use voltile_base::flow::cache::{Abandoned, Cache, Interest, Lookup};
+use voltile_base::paint::Kind;
+use voltile_hdf5::volume::ReadError;
+use voltile_render::RenderError;
 
 use super::client::Demand;
 use super::error::TileError;
@@ -12,11 +16,7 @@ use super::footprint::Footprint;
 use super::job::FlightJob;
 use super::pool::JobValue;
 use super::tile_service::TileService;
-use crate::base::paint::Kind;
 use crate::catalog::{Channel, Dataset, Origin, Survey};
-use crate::flow::cache::{Abandoned, Cache, Interest, Lookup};
-use crate::render::RenderError;
-use crate::volume::ReadError;
 
 impl TileService {
     /// Samples channels of a dataset that have not been sampled, at most as many as one document

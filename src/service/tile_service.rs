@@ -8,6 +8,17 @@ use std::sync::atomic::AtomicBool;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::AbortHandle;
+use voltile_base::flow::activity::Latest;
+use voltile_base::flow::cache::{Cache, Waiter};
+use voltile_base::flow::stalls::{Stalls, Unresponsive};
+use voltile_base::flow::trace::Trace;
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_base::request::TileRequest;
+use voltile_base::tile::{Fingerprint, Tile, TileKey};
+use voltile_hdf5::volume::{ReadPolicy, UnfinishedChunks, Yields};
+use voltile_render::EncodeError;
+use voltile_render::plan::PixelKind;
 
 use super::boxes::BoxMemory;
 use super::error::TileError;
@@ -21,21 +32,10 @@ use super::prepare::Preparation;
 use super::reopen::Reopener;
 use super::trials::Trial;
 use super::work::{Purpose, TileWork};
-use crate::base::name::Name;
-use crate::base::request::TileRequest;
-use crate::base::tile::{Fingerprint, Tile, TileKey};
 use crate::catalog::Closed;
 use crate::catalog::{Catalog, Dataset, Labels, Names, Survey};
 use crate::config::{Render, Settings};
-use crate::flow::activity::Latest;
-use crate::flow::cache::{Cache, Waiter};
-use crate::flow::stalls::{Stalls, Unresponsive};
-use crate::flow::trace::Trace;
-use crate::metrics::Metrics;
-use crate::render::plan::PixelKind;
-use crate::render::{self, EncodeError};
 use crate::tier::Tiers;
-use crate::volume::{ReadPolicy, UnfinishedChunks, Yields};
 
 /// Identifies and fetches tiles.
 pub struct TileService {
@@ -77,7 +77,10 @@ impl TileService {
     ) -> Result<Self, EncodeError> {
         let black = |kind: PixelKind| -> Result<Tile, EncodeError> {
             let key = TileKey::digest(&("black", kind, catalog.style()));
-            Ok(Tile::new(key, render::black(kind, catalog.style())?))
+            Ok(Tile::new(
+                key,
+                voltile_render::black(kind, catalog.style())?,
+            ))
         };
         let cache = Cache::new(budget, metrics.tile_bytes.clone());
         let keeper = Keeper::new(None, cache.clone());

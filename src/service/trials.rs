@@ -8,11 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use voltile_base::name::Name;
+use voltile_hdf5::store::{Location, Store};
+use voltile_hdf5::volume::hdf5::FileIdentity;
 
-use crate::base::name::Name;
 use crate::config::{DatasetSettings, Settings};
-use crate::store::{Location, Store};
-use crate::volume::hdf5::FileIdentity;
 
 /// Opens the files of some settings in child processes. Calls the function with each file, as soon
 /// as its result is known: with the reason if the file must not be opened in this process. Files

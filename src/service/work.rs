@@ -4,16 +4,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use voltile_base::flow::trace::Stage;
+use voltile_base::metrics::Metrics;
+use voltile_base::tile::{Tile, TileKey};
+use voltile_hdf5::volume::{Decode, UnfinishedChunks};
+
 use super::client::Urgency;
 use super::drawing::Drawing;
 use super::error::{ErrorKind, TileError};
 use super::footprint::Footprint;
 use super::keep::Keeper;
-use crate::base::tile::{Tile, TileKey};
 use crate::catalog::Origin;
-use crate::flow::trace::Stage;
-use crate::metrics::Metrics;
-use crate::volume::{Decode, UnfinishedChunks};
 
 /// For what a tile is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! What every backend can do.
 
 use bytes::Bytes;
+use voltile_base::name::Name;
+use voltile_base::tile::TileKey;
 
 use super::error::TierError;
-use crate::base::name::Name;
-use crate::base::tile::TileKey;
 
 /// The kinds of backends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,12 +4,12 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use serde::Serialize;
+use voltile_base::name::Name;
 
 use super::directory::read;
 use super::eviction::on_disk;
 use super::folder::{FolderFile, TokenFolder, unless_missing};
 use super::{Directory, TierError};
-use crate::base::name::Name;
 
 /// The contents of a cache directory for one token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

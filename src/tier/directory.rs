@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use voltile_base::metrics::Metrics;
+use voltile_base::name::Name;
+use voltile_base::tile::TileKey;
+use voltile_hdf5::store::whole_file;
 
 use super::entry::{self, TRAILER};
 use super::eviction::{Budget, Evictor};
 use super::folder::{EntryKind, TokenFolder, unless_missing};
 use super::{TierError, TileTier, marker};
-use crate::base::name::Name;
-use crate::base::tile::TileKey;
-use crate::metrics::Metrics;
-use crate::store::whole_file;
 
 /// The modification time of a tile that is read is updated if it is older than this.
 const USED_LATELY: Duration = Duration::from_secs(60);

@@ -7,9 +7,8 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-
-use crate::base::tile::TileKey;
-use crate::geometry::TILE;
+use voltile_base::geometry::TILE;
+use voltile_base::tile::TileKey;
 
 /// The format version of the directory structure and of tile files. It does not cover the meaning
 /// of keys, which include a version of their own.

@@ -20,13 +20,13 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
+use voltile_base::metrics::{Metrics, StoreMetrics};
+use voltile_base::tile::TileKey;
+use voltile_hdf5::store::whole_file::TEMPORARY;
 
 use super::error_log::ErrorLog;
 use super::folder::{EntryKind, TokenFolder, unless_missing};
 use super::{Backend, TierError, marker};
-use crate::base::tile::TileKey;
-use crate::metrics::{Metrics, StoreMetrics};
-use crate::store::whole_file::TEMPORARY;
 
 /// The block size of nearly all file systems.
 const BLOCK: u64 = 4096;
@@ -334,8 +334,9 @@ impl Evictor {
 
 #[cfg(test)]
 mod tests {
+    use voltile_base::name::Name;
+
     use super::*;
-    use crate::base::name::Name;
     use crate::tier::{Directory, TileTier};
     use bytes::Bytes;
 

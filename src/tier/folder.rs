@@ -10,10 +10,11 @@ use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use voltile_base::name::Name;
+use voltile_base::tile::{Fingerprint, TileKey};
+use voltile_hdf5::store::whole_file::TEMPORARY;
+
 use super::entry;
-use crate::base::name::Name;
-use crate::base::tile::{Fingerprint, TileKey};
-use crate::store::whole_file::TEMPORARY;
 
 /// What a cache directory keeps: each kind in a folder of its own, with a budget of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::process::geteuid;
+use voltile_hdf5::store::whole_file::{self, TEMPORARY};
 
 use super::TierError;
 use super::entry::FORMAT;
 use super::folder::EntryKind;
-use crate::store::whole_file::{self, TEMPORARY};
 
 const MARKER: &str = "CACHEDIR.TAG";
 /// From the Cache Directory Tagging Specification.

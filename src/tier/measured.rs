@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use voltile_base::flow::queue::Queue;
+use voltile_base::metrics::TierCounters;
+use voltile_base::name::Name;
+use voltile_base::tile::{Tile, TileKey};
 
 use super::error_log::ErrorLog;
 use super::{Backend, TierError, TileTier};
-use crate::base::name::Name;
-use crate::base::tile::{Tile, TileKey};
-use crate::flow::queue::Queue;
-use crate::metrics::TierCounters;
 
 /// The capacity of the queue in bytes of tiles.
 const MAX_BYTES: usize = 32 << 20;

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prometheus_client::metrics::gauge::Gauge;
+use voltile_base::metrics::TierCounters;
+use voltile_base::name::Name;
+use voltile_base::tile::TileKey;
+use voltile_hdf5::store::address::Address;
+use voltile_hdf5::store::{Folder, FolderError, Store, StoreError};
 
 use super::entry::{self, FORMAT};
 use super::{TierError, TileTier};
-use crate::base::name::Name;
-use crate::base::tile::TileKey;
-use crate::metrics::TierCounters;
-use crate::store::address::Address;
-use crate::store::{Folder, FolderError, Store, StoreError};
 
 /// How long a lookup may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_millis(500);

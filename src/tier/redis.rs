@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Cmd;
+use voltile_base::metrics::TierCounters;
+use voltile_base::name::Name;
+use voltile_base::tile::TileKey;
 
 use super::entry::{self, FORMAT};
 use super::{TierError, TileTier};
-use crate::base::name::Name;
-use crate::base::tile::TileKey;
 use crate::config::RedisAddress;
-use crate::metrics::TierCounters;
 use pool::Pool;
 
 /// How long a lookup may take, and each attempt to connect.

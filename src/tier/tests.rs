@@ -9,13 +9,13 @@ use bytes::Bytes;
 use object_store::{ObjectStoreExt, PutPayload};
 use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::counter::Counter;
+use voltile_base::metrics::{Metrics, TierCounters};
+use voltile_base::name::Name;
+use voltile_base::tile::{Tile, TileKey};
+use voltile_hdf5::store::Store;
 
 use super::redis::tests::Fake;
 use super::*;
-use crate::base::name::Name;
-use crate::base::tile::{Tile, TileKey};
-use crate::metrics::{Metrics, TierCounters};
-use crate::store::Store;
 
 pub(super) fn name(text: &str) -> Name {
     Name::new(text).unwrap()

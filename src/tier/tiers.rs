@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use voltile_base::name::Name;
+use voltile_base::tile::{Tile, TileKey};
 
 use super::measured::Tier;
 use super::{Backend, TierError};
-use crate::base::name::Name;
-use crate::base::tile::{Tile, TileKey};
 
 /// Backends in the order in which tiles are looked for: the fastest first.
 pub struct Tiers(Vec<Tier>);

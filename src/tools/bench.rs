@@ -13,15 +13,15 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
 use serde::Serialize;
+use voltile_base::description::{ChannelDescription, DatasetDescription, LevelDescription};
+use voltile_base::flow::activity::{Activity, Place};
+use voltile_base::flow::trace::{Stage, Trace};
+use voltile_base::geometry::{Level, Plane, TILE, TileAddress, Xyz};
+use voltile_base::name::Name;
+use voltile_base::request::{ChannelChoice, TileRequest};
+use voltile_render::{RenderError, Scratch};
 
-use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
-use crate::base::name::Name;
-use crate::base::request::{ChannelChoice, TileRequest};
 use crate::catalog::{Catalog, NotFound};
-use crate::flow::activity::{Activity, Place};
-use crate::flow::trace::{Stage, Trace};
-use crate::geometry::{Level, Plane, TILE, TileAddress, Xyz};
-use crate::render::{self, RenderError, Scratch};
 
 /// Number of slices that a scroll passes before it goes elsewhere: the usual depth of a chunk.
 const SCROLL: u64 = 64;
@@ -320,7 +320,7 @@ impl Drawer {
             black_box(resolved.key());
             let mut plan = resolved.plan();
             plan.policy.trace = Some(Arc::clone(&self.trace));
-            black_box(render::render(&plan, &mut self.scratch)?);
+            black_box(voltile_render::render(&plan, &mut self.scratch)?);
             self.time += began.elapsed();
             self.tiles += 1;
             if Instant::now() >= deadline {
@@ -353,7 +353,7 @@ pub fn prepare(catalog: &Catalog, subject: &Subject) -> Result<(), BenchError> {
             channel.keep(&Arc::new(survey));
         }
         let plan = catalog.resolve(&first)?.plan();
-        black_box(render::render(&plan, &mut Scratch::default())?);
+        black_box(voltile_render::render(&plan, &mut Scratch::default())?);
     }
     Ok(())
 }

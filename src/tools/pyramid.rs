@@ -35,16 +35,16 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rayon::iter::{ParallelBridge, ParallelIterator};
+use voltile_base::flow::activity::Activity;
+use voltile_base::geometry::{Scaling, Xyz};
+use voltile_base::shard::Shard;
+use voltile_hdf5::store::Location;
+use voltile_hdf5::volume::Stamp;
+use voltile_hdf5::volume::hdf5::{FileIdentity, Writer};
 
-use crate::base::shard::Shard;
 use crate::catalog::{Channel, StoredLevel};
-use crate::flow::activity::Activity;
-use crate::geometry::{Scaling, Xyz};
 use crate::layout::inventory::{ATTRIBUTE, ChannelRecord, Inventory, Role};
-use crate::store::Location;
 use crate::tools::progress::Progress;
-use crate::volume::Stamp;
-use crate::volume::hdf5::{FileIdentity, Writer};
 
 pub use error::PyramidError;
 

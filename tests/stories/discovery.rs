@@ -9,8 +9,8 @@ use hdf5::types::VarLenArray;
 use hdf5::{Dataset, ObjectReference1};
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Value, json};
-use voltile::base::paint::Kind;
 use voltile::layout::FoundChannel;
+use voltile_base::paint::Kind;
 
 use crate::common::made::{
     axes, cube, file, found, names, numbers, only, put, size, text, voxel, zeros,

@@ -9,6 +9,11 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::{Region, Xyz};
+use voltile_hdf5::volume::hdf5::{OpenFile, View};
+use voltile_hdf5::volume::{ReadRequest, Samples, Volume};
+
 use crate::common::made;
 use crate::common::picture::Picture;
 use crate::common::{Place, Server};
@@ -16,10 +21,6 @@ use hdf5::plist::dataset_create::AllocTime;
 use hdf5::{Extent, File, Hyperslab, SimpleExtents, SliceOrIndex};
 use ndarray::{ArrayD, Dimension, IxDyn};
 use serde_json::json;
-use voltile::base::axes::{Axes, AxisName};
-use voltile::geometry::{Region, Xyz};
-use voltile::volume::hdf5::{OpenFile, View};
-use voltile::volume::{ReadRequest, Samples, Volume};
 
 /// A pseudo-random number for each position; never 0, which is the value of voxels that were not
 /// written.

@@ -2,13 +2,14 @@
 //! the right channels, time points, levels, voxel sizes and names. The files are written here;
 //! [`layouts_genuine`](crate::layouts_genuine) opens real ones.
 
+use voltile_base::paint::{Kind, Window};
+
 use crate::common::Place;
 use crate::common::made::{
     CORNER, SIZE, SMALL, axes, characters, cube, file, found, levels, names, numbers, only, put,
     text, times, value, voxel, zeros,
 };
 use ndarray::{ArrayD, IxDyn};
-use voltile::base::paint::{Kind, Window};
 use voltile::layout::FoundChannel;
 
 const NUCLEI: &str = r#"<?xml version="1.0"?><SpimData version="0.2"><SequenceDescription>

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use voltile_base::paint::Kind;
+
 use crate::common::Place;
 use crate::common::made::{
     CORNER, SIZE, SMALL, axes, cube, file, found, levels, names, numbers, only, put, put_text,
@@ -12,7 +14,6 @@ use crate::common::picture::Picture;
 use hdf5::types::{VarLenArray, VarLenUnicode};
 use hdf5::{Dataset, ObjectReference1};
 use ndarray::{ArrayD, IxDyn};
-use voltile::base::paint::Kind;
 
 #[test]
 fn minc_names_the_order_of_its_axes() {

@@ -35,6 +35,7 @@ mod forms;
 mod generations;
 mod headers;
 mod hosts;
+mod house;
 mod http;
 mod indexes;
 mod inspect;

@@ -7,11 +7,11 @@
 use std::path::Path;
 
 use serde_json::Value;
+use voltile_base::name::Name;
 
 use crate::common::made::{self, found};
 use crate::common::picture::TILE;
 use crate::common::{Place, Server, fixture, fixture_json};
-use voltile::base::name::Name;
 use voltile::layout::FoundChannel;
 
 /// Relative tolerance of sizes, which libraries compute in several ways.

@@ -4,7 +4,7 @@
 use hdf5::Group;
 use ndarray::{Array3, ArrayD, IxDyn};
 use serde_json::{Value, json};
-use voltile::base::color::label_colour;
+use voltile_base::color::label_colour;
 
 use crate::common::picture::{Picture, TILE};
 use crate::common::{Place, Server, made};

@@ -10,15 +10,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
+use voltile_base::request::TilePath;
+
 use crate::common::volumes::{self, Stored};
 use crate::common::{CHANGED, MOUNT, Place, Server, wait_until};
 use ndarray::Array3;
 use serde_json::Value;
-use voltile::base::request::TilePath;
 use voltile::catalog::Catalog;
 use voltile::config::{Layers, load};
-use voltile::flow::activity::Activity;
-use voltile::metrics::Metrics;
 use voltile::service::{Client, Demand, RenderPool, TileService, Warmed};
 use voltile::tier::{Backend, Directory, Tier, Tiers};
 

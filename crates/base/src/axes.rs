@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 /// One axis of a stored dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AxisName {
@@ -51,7 +53,8 @@ impl fmt::Display for AxisName {
 }
 
 /// The axes of a dataset, slowest first; 2 to 5 of them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Axes(Vec<AxisName>);
 
 /// Why a text is not a list of axes.
@@ -62,6 +65,14 @@ pub struct Axes(Vec<AxisName>);
 pub struct NotAxes {
     /// The text as given.
     pub text: String,
+}
+
+impl TryFrom<String> for Axes {
+    type Error = NotAxes;
+
+    fn try_from(text: String) -> Result<Self, NotAxes> {
+        Self::new(&text)
+    }
 }
 
 impl Axes {
@@ -87,7 +98,7 @@ impl Axes {
     }
 
     /// Axes known at compile time; they must be distinct.
-    pub(crate) fn from_known<const N: usize>(axes: [AxisName; N]) -> Self {
+    pub fn from_known<const N: usize>(axes: [AxisName; N]) -> Self {
         const { assert!(N >= 2 && N <= 5) };
         Axes(axes.to_vec())
     }
@@ -108,7 +119,7 @@ impl Axes {
     }
 
     /// The axes with these two names exchanged.
-    pub(crate) fn exchanged(&self, one: AxisName, other: AxisName) -> Self {
+    pub fn exchanged(&self, one: AxisName, other: AxisName) -> Self {
         let exchanged = |axis| match axis {
             _ if axis == one => other,
             _ if axis == other => one,

@@ -2,8 +2,8 @@
 //! bounded queues, what a request did, and when background work may run.
 
 pub mod activity;
-pub(crate) mod breaker;
-pub(crate) mod cache;
-pub(crate) mod queue;
+pub mod breaker;
+pub mod cache;
+pub mod queue;
 pub mod stalls;
 pub mod trace;

@@ -34,8 +34,8 @@ use requests::{RequestCounts, RequestTimes};
 pub use stores::StoreMetrics;
 pub use tiers::TierCounters;
 
-use crate::base::name::Name;
 use crate::flow::trace::{Outcome, Trace};
+use crate::name::Name;
 
 /// The counters; clones share their values.
 #[derive(Debug, Clone, Default)]

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use serde::Deserialize;
 use wildmatch::WildMatch;
 
 /// A non-empty name of letters, digits, `_`, `-` and `.`. Ordered with numbers by value: `c2` comes
@@ -58,7 +59,7 @@ impl Name {
 
 /// Compares texts as people sort them: numbers in them by their value, so that `_2` comes before
 /// `_10`. Texts that differ only in leading zeros are not equal.
-pub(crate) fn natural(a: &str, b: &str) -> Ordering {
+pub fn natural(a: &str, b: &str) -> Ordering {
     // A lookup ends at an equal name, and comparing numbers within equal names is slow.
     if a == b {
         return Ordering::Equal;
@@ -89,7 +90,8 @@ impl fmt::Display for Name {
 }
 
 /// Names that match a text in which `*` stands for any characters and `?` for one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Pattern {
     text: String,
     matcher: WildMatch,
@@ -103,6 +105,14 @@ pub struct Pattern {
 pub struct NotAPattern {
     /// The text as given.
     pub text: String,
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = NotAPattern;
+
+    fn try_from(text: String) -> Result<Self, NotAPattern> {
+        Self::new(&text)
+    }
 }
 
 impl Pattern {

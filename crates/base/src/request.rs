@@ -29,9 +29,9 @@ pub use zarr::{
     ZarrVersion,
 };
 
-use crate::base::color::Colour;
-use crate::base::name::{Name, NotAName};
+use crate::color::Colour;
 use crate::geometry::{Level, Plane, TileAddress};
+use crate::name::{Name, NotAName};
 
 /// The literal second segment of every tile path.
 const TILECACHE: &str = "tilecache";
@@ -342,7 +342,7 @@ fn number(what: &'static str, text: &str) -> Result<u64, Malformed> {
 }
 
 /// A number of ASCII digits only; leading zeros are allowed, signs and overflow are not.
-pub(crate) fn digits(text: &str) -> Option<u64> {
+pub fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()
 }

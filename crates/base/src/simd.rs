@@ -102,9 +102,10 @@ pub fn path() -> Path {
 
 /// Compiles a function for each [`Path`], and calls the one in force. Generic parameters are
 /// written before `fn`, once with their bounds and once without.
+#[macro_export]
 macro_rules! multiversion {
     ($(#[$attribute:meta])* fn $($rest:tt)*) => {
-        $crate::base::simd::multiversion! { $(#[$attribute])* [] [] fn $($rest)* }
+        $crate::simd::multiversion! { $(#[$attribute])* [] [] fn $($rest)* }
     };
     (
         $(#[$attribute:meta])* [$($bounds:tt)*] [$($generic:ident),*]
@@ -123,21 +124,21 @@ macro_rules! multiversion {
             #[inline(always)]
             fn baseline<$($bounds)*>($($argument: $kind),*) $(-> $result)? $body
 
-            match $crate::base::simd::path() {
+            match $crate::simd::path() {
                 #[cfg(target_arch = "x86_64")]
                 #[allow(unsafe_code, reason = "instructions that not every processor has")]
                 // SAFETY: a path is in force only if the processor has its instructions.
-                $crate::base::simd::Path::Avx512 => unsafe { avx512::<$($generic),*>($($argument),*) },
+                $crate::simd::Path::Avx512 => unsafe { avx512::<$($generic),*>($($argument),*) },
                 #[cfg(target_arch = "x86_64")]
                 #[allow(unsafe_code, reason = "instructions that not every processor has")]
                 // SAFETY: a path is in force only if the processor has its instructions.
-                $crate::base::simd::Path::Avx2 => unsafe { avx2::<$($generic),*>($($argument),*) },
+                $crate::simd::Path::Avx2 => unsafe { avx2::<$($generic),*>($($argument),*) },
                 _ => baseline::<$($generic),*>($($argument),*),
             }
         }
     };
 }
-pub(crate) use multiversion;
+pub use multiversion;
 
 #[cfg(test)]
 mod tests {

@@ -61,7 +61,7 @@ fn known(unit: &str) -> Option<(&'static str, f64)> {
 }
 
 /// A number of bytes for people, in KiB, MiB and so on.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     bytesize::ByteSize::b(count).display().iec().to_string()
 }
 

@@ -34,7 +34,7 @@ mod threads;
 mod transport;
 mod version;
 mod web;
-pub(crate) mod whole_file;
+pub mod whole_file;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -44,9 +44,9 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
+use voltile_base::flow::cache::Cache;
+use voltile_base::metrics::StoreMetrics;
 
-use crate::flow::cache::Cache;
-use crate::metrics::StoreMetrics;
 use crate::store::address::Address;
 use connections::Connections;
 use host::Host;
@@ -280,10 +280,11 @@ impl Store {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, reason = "only tests call it")]
 impl Store {
     /// A folder in memory, and its bucket.
-    pub(crate) fn folder_in_memory() -> (Folder, bucket::Client) {
+    pub fn folder_in_memory() -> (Folder, bucket::Client) {
         let address = Address::parsed("s3://lab/tiles").unwrap().unwrap();
         let made = |_: &Address| {
             let client: bucket::Client = Arc::new(object_store::memory::InMemory::new());

@@ -31,6 +31,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ndarray::ShapeError;
 use parking_lot::Mutex;
+use voltile_base::flow::cache::{Abandoned, Interest};
+use voltile_base::flow::stalls::Unresponsive;
+use voltile_base::flow::trace::Trace;
+use voltile_base::geometry::{Region, Xyz};
 
 pub use complex::{ComplexPart, Polar};
 pub use cost::{Positions, ReadCost, Tally};
@@ -39,16 +43,12 @@ pub use missing::Missing;
 pub use references::{StoredArray, StoredChunk, StoredPart, Tzyx};
 pub use repeated::Repeated;
 pub use samples::{BoxMut, Samples, Voxel, VoxelType};
-pub(crate) use samples::{with_samples, with_variant};
+pub use samples::{with_samples, with_variant};
 pub use series::Series;
 pub use stack::Stack;
 pub use stamp::Stamp;
 pub use values::{Mapped, Scaling, Values};
 
-use crate::flow::cache::{Abandoned, Interest};
-use crate::flow::stalls::Unresponsive;
-use crate::flow::trace::Trace;
-use crate::geometry::{Region, Xyz};
 use crate::store::Gathering;
 
 /// What a volume is, known before any voxel is read.
@@ -107,7 +107,7 @@ pub struct ChunkCoding {
 }
 
 /// The maximum size in bytes of a block of stored voxels that is read to be downsampled.
-pub(crate) const BLOCK_BYTES: u64 = 2 << 20;
+pub const BLOCK_BYTES: u64 = 2 << 20;
 
 /// What to read of a volume, and how. A read depends on these fields and on nothing else.
 #[derive(Debug, Clone)]
@@ -437,7 +437,7 @@ impl NoReferences {
 }
 
 /// The message to clients if a file has changed since it was opened.
-pub(crate) const CHANGED: &str =
+pub const CHANGED: &str =
     "the file has changed since it was opened; it is served again once it has been reopened";
 
 /// Why voxels could not be read. The text names files and is for the log; [`ReadError::public`] is

@@ -1,9 +1,9 @@
 //! Compositing: turns 8-bit values, one per distinct row and column, into the pixels of a tile.
 
-use crate::base::color::{Colour, Rgb, label_colour};
-use crate::base::simd::multiversion;
-use crate::geometry::{Patch, TILE};
-use crate::volume::{Samples, Voxel, with_samples};
+use voltile_base::color::{Colour, Rgb, label_colour};
+use voltile_base::geometry::{Patch, TILE};
+use voltile_base::simd::multiversion;
+use voltile_hdf5::volume::{Samples, Voxel, with_samples};
 
 /// Copies shades into a grey tile.
 pub(super) fn grey(shades: &[u8], patch: &Patch, pixels: &mut [u8]) {

@@ -7,16 +7,16 @@ mod means;
 mod segmentation;
 
 use bytes::Bytes;
+use voltile_base::flow::trace::{self, Stage};
+use voltile_base::geometry::Xyz;
+use voltile_base::paint::BoxFormat;
+use voltile_hdf5::volume::{ReadError, ReadRequest, Volume, VoxelType};
 
 pub use self::imagej::imagej_has;
 use self::little_endian::{append, interleaved, place};
 use super::drawing::{Drawing, RenderError, Scratch};
 use super::encode::EncodeError;
-use crate::base::paint::BoxFormat;
-use crate::flow::trace::{self, Stage};
-use crate::geometry::Xyz;
-use crate::render::plan::{BoxEncoding, ChunkFormat, Coding, Cutout};
-use crate::volume::{ReadError, ReadRequest, Volume, VoxelType};
+use crate::plan::{BoxEncoding, ChunkFormat, Coding, Cutout};
 
 /// Reads a box and encodes it. A stored chunk that already has the format is passed through.
 pub fn cutout(

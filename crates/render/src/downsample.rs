@@ -6,10 +6,9 @@
 //! box is counted only once there are any.
 
 use bytemuck::cast_slice_mut;
-
-use crate::base::simd::multiversion;
-use crate::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
-use crate::volume::{Missing, Samples, Voxel};
+use voltile_base::geometry::{Axis, LevelView, Patch, Region, RowRun, held};
+use voltile_base::simd::multiversion;
+use voltile_hdf5::volume::{Missing, Samples, Voxel};
 
 /// Memory for sums of any type; reused, because touching new memory costs more than the additions.
 pub(super) type SumBuffer = Vec<u128>;

@@ -1,14 +1,15 @@
 //! Draws tiles: reads their voxels, shades them and paints them.
 
+use voltile_base::color::Colour;
+use voltile_base::flow::trace::{self, Stage};
+use voltile_base::geometry::{Patch, TILE};
+use voltile_base::paint::Style;
+use voltile_hdf5::volume::{ReadError, ReadPolicy, Samples};
+
 use super::downsample::SumBuffer;
 use super::encode::{EncodeBuffers, EncodeError, encode};
 use super::{composite, slice, window};
-use crate::base::color::Colour;
-use crate::base::paint::Style;
-use crate::flow::trace::{self, Stage};
-use crate::geometry::{Patch, TILE};
-use crate::render::plan::{Layer, Picture, PixelKind, Plan, Source};
-use crate::volume::{ReadError, ReadPolicy, Samples};
+use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 
 /// Why a tile could not be rendered.
 #[derive(Debug, Clone, thiserror::Error)]

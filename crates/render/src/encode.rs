@@ -18,13 +18,13 @@ use image::error::{
 };
 use image::{DynamicImage, ExtendedColorType, ImageEncoder, ImageError, ImageFormat, ImageResult};
 use libdeflater::{CompressionLvl, Compressor};
+use voltile_base::geometry::TILE;
+use voltile_base::paint::PngProfile;
 
 use self::deflate::{SLACK, Stream};
 use self::filter::Filter;
 use self::pairs::Pairs;
-use crate::base::paint::PngProfile;
-use crate::geometry::TILE;
-use crate::render::plan::PixelKind;
+use crate::plan::PixelKind;
 
 /// The pixels could not be encoded.
 #[derive(Debug, Clone, thiserror::Error)]

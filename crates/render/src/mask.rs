@@ -1,6 +1,6 @@
 //! Missing pixels: which voxels of a field stand for missing data.
 
-use crate::volume::{Missing, Samples, Voxel, with_samples};
+use voltile_hdf5::volume::{Missing, Samples, Voxel, with_samples};
 
 /// The voxels of a field that stand for missing data, besides NaN.
 pub(super) struct MissingMask<'a> {
@@ -45,9 +45,10 @@ fn has_nan<T: Voxel>(voxels: &[T]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use voltile_base::paint::Number;
+    use voltile_hdf5::volume::VoxelType;
+
     use super::*;
-    use crate::base::paint::Number;
-    use crate::volume::VoxelType;
 
     #[test]
     fn values_places_and_nan_are_missing_and_a_field_without_any_has_no_opacity() {

@@ -6,12 +6,12 @@
 
 use image::imageops::{FilterType, resize, thumbnail as averaged};
 use image::{DynamicImage, ImageBuffer, Luma, LumaA, Pixel, Rgb, Rgba};
+use voltile_base::flow::trace::{self, Stage};
+use voltile_base::geometry::TILE;
 
 use super::drawing::{Drawn, RenderError, Scratch, with_alpha};
 use super::encode::{self, EncodeError};
-use crate::flow::trace::{self, Stage};
-use crate::geometry::TILE;
-use crate::render::plan::{Overview, Picture, PixelKind};
+use crate::plan::{Overview, Picture, PixelKind};
 
 /// Renders a thumbnail of one slice as a PNG.
 pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::base::color::{Colour, Rgb};
-use crate::base::name::Name;
-use crate::base::paint::{BoxFormat, Finite, Style, Window};
-use crate::geometry::{LevelView, Patch, Region, Xyz};
-use crate::volume::{Missing, ReadPolicy, Volume, VoxelType};
+use voltile_base::color::{Colour, Rgb};
+use voltile_base::geometry::{LevelView, Patch, Region, Xyz};
+use voltile_base::name::Name;
+use voltile_base::paint::{BoxFormat, Finite, Style, Window};
+use voltile_hdf5::volume::{Missing, ReadPolicy, Volume, VoxelType};
 
 /// The most bytes of a TIFF file for each page beside its voxels.
 const MAX_DIRECTORY: u64 = 256;

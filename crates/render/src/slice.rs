@@ -5,13 +5,14 @@
 //! size, aligned to the volume's chunks, and reduced block by block: memory use does not grow with
 //! the level.
 
-use super::downsample::{Means, SumBuffer};
-use super::mask::MissingMask;
-use crate::geometry::{Patch, Region, RowRun};
-use crate::render::plan::Source;
-use crate::volume::{
+use voltile_base::geometry::{Patch, Region, RowRun};
+use voltile_hdf5::volume::{
     Access, BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, with_samples,
 };
+
+use super::downsample::{Means, SumBuffer};
+use super::mask::MissingMask;
+use crate::plan::Source;
 
 /// The maximum block size in bytes if small blocks cost no extra decoding: a block stays in the
 /// core's private cache until it is summed.

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use voltile_base::geometry::Patch;
+use voltile_hdf5::volume::{ReadError, Voxel, with_samples};
+
 use super::drawing::Scratch;
 use super::slice;
-use crate::geometry::Patch;
-use crate::render::plan::Visible;
-use crate::volume::{ReadError, Voxel, with_samples};
+use crate::plan::Visible;
 
 /// The finite values that are visible, in no particular order; without those that stand for missing
 /// data.

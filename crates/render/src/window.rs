@@ -6,11 +6,11 @@
 //! curve is evaluated only as often as needed to find its 255 steps.
 
 use bytemuck::Pod;
+use voltile_base::paint::Window;
+use voltile_base::simd::multiversion;
+use voltile_hdf5::volume::{Samples, Voxel, with_samples};
 
-use crate::base::paint::Window;
-use crate::base::simd::multiversion;
-use crate::render::plan::Shading;
-use crate::volume::{Samples, Voxel, with_samples};
+use crate::plan::Shading;
 
 /// Limits below which integer windows are exact in floating point; see [`whole_exact`].
 const EXACT: i128 = 1 << 40;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::name::Name;
-use crate::geometry::{Level, Xyz};
-use crate::render::plan::{ChunkFormat, Coding};
-use crate::volume::{ChunkCoding, Samples, VoxelType};
+use voltile_base::geometry::{Level, Xyz};
+use voltile_base::name::Name;
+use voltile_hdf5::volume::{ChunkCoding, Samples, VoxelType};
+use voltile_render::plan::{ChunkFormat, Coding};
 
 /// The images of a dataset.
 #[derive(Debug, Clone)]

@@ -1,12 +1,13 @@
 //! The chunk shape of each level as an array, and whether stored chunks are passed through.
 
+use voltile_base::geometry::{Axis, LevelView, Xyz};
+use voltile_base::units;
+use voltile_hdf5::volume::ChunkCoding;
+
 use super::array::ArrayLevel;
-use crate::base::units;
 use crate::catalog::boxes::affords;
 use crate::catalog::chunks::{SECTION, usual};
 use crate::catalog::{Channel, Dataset, StoredLevel};
-use crate::geometry::{Axis, LevelView, Xyz};
-use crate::volume::ChunkCoding;
 
 /// The sizes in bytes of stored chunks that are passed through: clients hold a whole one in memory,
 /// and request each by itself.

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use voltile_base::geometry::{Affine, Level, Region, Xyz};
+use voltile_base::paint::Kind;
+use voltile_hdf5::volume::VoxelType;
+
 use super::array::ArrayLevel;
-use crate::base::paint::Kind;
 use crate::catalog::{Channel, Dataset, NotFound, StoredLevel};
-use crate::geometry::{Affine, Level, Region, Xyz};
-use crate::volume::VoxelType;
 
 /// The axes of an image, of t, c, z, y and x: y and x always exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

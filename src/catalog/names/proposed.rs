@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use voltile_hdf5::volume::hdf5::OpenFile;
+
 use super::stored::names;
 use super::table::{IDS, places};
 use super::text;
 use crate::config::NamesSettings;
-use crate::volume::hdf5::OpenFile;
 
 /// At most this many datasets are inspected.
 const MAX_LOOKED_AT: usize = 10_000;

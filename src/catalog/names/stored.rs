@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 
+use voltile_hdf5::volume::hdf5::{OpenFile, StoredColumn};
+
 use super::table::{Labels, Unsorted, places};
-use crate::volume::hdf5::{OpenFile, StoredColumn};
 
 /// Reads the table at a path. Errors name the row, counted from 0, and the column. `id` and `name`:
 /// the columns of ids and of names, if they are known.

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
+use voltile_base::flow::stalls;
 
 use super::table::{Labels, Unsorted};
-use crate::flow::stalls;
 
 /// The separator is told from this many bytes of the first line.
 const MAX_LINE: u64 = 1 << 16;

@@ -1,11 +1,12 @@
 //! A channel in Neuroglancer's precomputed format: types, levels and chunk shapes.
 
-use crate::base::paint::Kind;
+use voltile_base::geometry::{Level, Region, Xyz};
+use voltile_base::paint::Kind;
+use voltile_hdf5::volume::VoxelType;
+use voltile_render::plan::{BoxEncoding, ChunkFormat, Coding, SegmentationFormat};
+
 use crate::catalog::channel::Channel;
 use crate::catalog::stored::StoredLevel;
-use crate::geometry::{Level, Region, Xyz};
-use crate::render::plan::{BoxEncoding, ChunkFormat, Coding, SegmentationFormat};
-use crate::volume::VoxelType;
 
 /// A channel in the precomputed format.
 #[derive(Debug, Clone, PartialEq)]

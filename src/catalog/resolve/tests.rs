@@ -1,13 +1,14 @@
 //! Keys must be stable across versions: the disk cache outlives the program.
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::geometry::Scaling;
+use voltile_base::paint::{Finite, PngProfile, Window};
+use voltile_hdf5::volume::hdf5::View;
+use voltile_hdf5::volume::{Values, VoxelType};
+
 use super::*;
-use crate::base::axes::{Axes, AxisName};
-use crate::base::paint::{Finite, PngProfile, Window};
 use crate::catalog::stored::LevelSource;
-use crate::geometry::Scaling;
 use crate::layout::{Part, Paths};
-use crate::volume::hdf5::View;
-use crate::volume::{Values, VoxelType};
 
 /// A digest that covers every type and enum variant that goes into a key.
 fn samples() -> Fingerprint {

@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use crate::base::paint::Kind;
+use voltile_base::geometry::Xyz;
+use voltile_base::paint::Kind;
+use voltile_hdf5::store::Location;
+
 use crate::catalog::{Catalog, Channel, Dataset, SpelledOut};
 use crate::cli::output::is_control;
 use crate::config::NamesSettings;
-use crate::geometry::Xyz;
-use crate::store::Location;
 
 /// The equivalent configuration, with every guess spelled out so that it can be changed.
 pub(super) fn configuration(catalog: &Catalog, dataset: &Dataset, file: &Location) -> String {

@@ -5,14 +5,15 @@
 
 use std::fmt::Write;
 
-use crate::base::description::{ChannelDescription, LevelDescription, StorageDescription};
-use crate::base::notice::Notice;
-use crate::base::units::{self, bytes};
+use voltile_base::description::{ChannelDescription, LevelDescription, StorageDescription};
+use voltile_base::geometry::Plane;
+use voltile_base::notice::Notice;
+use voltile_base::units::{self, bytes};
+use voltile_hdf5::store::Requests;
+
 use crate::catalog::advice::Warning;
 use crate::catalog::{Inspection, LevelCost, PassThrough};
 use crate::cli::output::escaped;
-use crate::geometry::Plane;
-use crate::store::Requests;
 
 pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration: &str) -> String {
     let Inspection {

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use voltile_base::request::SEGMENT_PROPERTIES;
 
-use crate::base::request::SEGMENT_PROPERTIES;
 use crate::catalog::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 
 /// The block shape of `compressed_segmentation`.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
+use voltile_base::geometry::Plane;
 
 use super::assets::has_viewer;
 use crate::catalog::{Catalog, Channel, Dataset};
 use crate::config::Mount;
-use crate::geometry::Plane;
 use crate::http::context::Context;
 use crate::http::documents::{self, Document};
 use crate::http::escape::in_markup;

@@ -17,12 +17,12 @@ use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
+use voltile_base::description::{ChannelDescription, DatasetDescription};
+use voltile_base::geometry::{Level, Plane, TILE, Xyz};
+use voltile_base::units;
 
-use crate::base::description::{ChannelDescription, DatasetDescription};
-use crate::base::units;
 use crate::catalog::Precomputed;
 use crate::config::{ContentType, Mount};
-use crate::geometry::{Level, Plane, TILE, Xyz};
 use crate::http::documents::BASE;
 
 /// One entry of the project file.

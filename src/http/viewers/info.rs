@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use voltile_base::description::{ChannelDescription, DatasetDescription, LevelDescription};
+use voltile_base::geometry::{TILE, Xyz, at_level};
 
-use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use crate::catalog::Dataset;
-use crate::geometry::{TILE, Xyz, at_level};
 
 /// ndstore's description of a dataset.
 #[derive(Debug, Serialize, ToSchema)]

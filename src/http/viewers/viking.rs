@@ -9,10 +9,11 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-use crate::base::description::{ChannelDescription, DatasetDescription};
-use crate::base::request::VIKING;
-use crate::base::units;
-use crate::geometry::{Plane, TILE};
+use voltile_base::description::{ChannelDescription, DatasetDescription};
+use voltile_base::geometry::{Plane, TILE};
+use voltile_base::request::VIKING;
+use voltile_base::units;
+
 use crate::http::escape::in_markup;
 
 /// Writes the XML of a dataset. `mount` is the URL of a mount.

@@ -1,8 +1,7 @@
 //! Fill values in JSON, the same in Zarr v2 and v3.
 
 use serde_json::{Value, json};
-
-use crate::volume::{Samples, Voxel, VoxelType, with_samples};
+use voltile_hdf5::volume::{Samples, Voxel, VoxelType, with_samples};
 
 /// The value of chunks that do not exist, as Zarr writes it; 0 if it is unknown, and then all
 /// chunks exist.

@@ -1,14 +1,14 @@
 //! OME-Zarr's own metadata, the same in both versions but for where the version is written.
 
 use serde_json::{Value, json};
+use voltile_base::geometry::{Affine, Xyz};
+use voltile_base::name::Name;
+use voltile_base::request::ZarrVersion;
+use voltile_base::timing::Timing;
+use voltile_base::units::{MICROMETRE, in_nanometres};
 
 use super::omero;
-use crate::base::name::Name;
-use crate::base::request::ZarrVersion;
-use crate::base::timing::Timing;
-use crate::base::units::{MICROMETRE, in_nanometres};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
-use crate::geometry::{Affine, Xyz};
 
 /// The attribute of groups, beside those of OME-Zarr, for what OME-Zarr cannot say.
 pub(super) const OWN: &str = "voltile";

@@ -1,9 +1,9 @@
 //! How viewers first show the channels: `omero`, OMERO's rendering settings.
 
 use serde_json::{Number, Value, json};
+use voltile_base::color::{Colour, Rgb};
+use voltile_base::paint::Kind;
 
-use crate::base::color::{Colour, Rgb};
-use crate::base::paint::Kind;
 use crate::catalog::{Channel, Multiscale};
 
 /// Viewers that draw on the graphics card show at most this many channels at once.

@@ -9,19 +9,19 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use serde::Serialize;
 use serde_json::{Value, json};
+use voltile_base::name::Name;
+use voltile_base::request::{LABELS, Malformed, VersionedToken, ZarrVersion};
+use voltile_hdf5::store::Location;
+use voltile_hdf5::store::address::published;
+use voltile_hdf5::volume::{NoReferences, StoredArray, StoredChunk};
 
 use super::{fill, ome, v2};
-use crate::base::name::Name;
-use crate::base::request::{LABELS, Malformed, VersionedToken, ZarrVersion};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound, StoredLevel};
 use crate::http::context::Context;
 use crate::http::document::written;
 use crate::http::documents::{self, Document};
 use crate::http::{boxes, problem};
 use crate::service::TileError;
-use crate::store::Location;
-use crate::store::address::published;
-use crate::volume::{NoReferences, StoredArray, StoredChunk};
 
 /// The most bytes of references that are sent: of more than a million chunks.
 const MAX_BYTES: usize = 128 << 20;

@@ -1,12 +1,12 @@
 //! The documents of Zarr v2.
 
 use serde_json::{Map, Value, json};
+use voltile_base::request::{LABELS, ZarrDocument, ZarrNode, ZarrVersion};
+use voltile_hdf5::volume::VoxelType;
+use voltile_render::plan::Coding;
 
 use super::{fill, ome};
-use crate::base::request::{LABELS, ZarrDocument, ZarrNode, ZarrVersion};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
-use crate::render::plan::Coding;
-use crate::volume::VoxelType;
 
 /// A document of a group or an array.
 pub(super) fn document(

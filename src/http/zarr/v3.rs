@@ -1,9 +1,9 @@
 //! The documents of Zarr v3: one for each group and array.
 
 use serde_json::{Map, Value, json};
+use voltile_base::request::{LABELS, ZarrNode, ZarrVersion};
 
 use super::{fill, ome};
-use crate::base::request::{LABELS, ZarrNode, ZarrVersion};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
 
 /// The document of a group or an array. That of a group repeats those of all nodes below it, in the

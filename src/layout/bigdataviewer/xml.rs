@@ -17,9 +17,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
-
-use crate::geometry::{Affine, Transforms, Xyz};
-use crate::store::{Location, Store};
+use voltile_base::geometry::{Affine, Transforms, Xyz};
+use voltile_hdf5::store::{Location, Store};
 
 /// Larger files are not parsed.
 const MAX_BYTES: u64 = 16 << 20;

@@ -4,8 +4,9 @@
 //! `_DIMENSIONS`, `_SPACING` and `_ORIGIN`, x, y, z, and `Units`. Arrays of cells are z, y, x and a
 //! component axis.
 
+use voltile_base::units;
+
 use super::{Geometry, cells};
-use crate::base::units;
 use crate::layout::Layout;
 use crate::layout::contents::About;
 use crate::layout::marks::Marks;

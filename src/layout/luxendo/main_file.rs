@@ -5,10 +5,11 @@
 //! time point is time 0, whatever its number; the factors of levels follow from their sizes. The
 //! linked files must be below the main file's folder, where Luxendo puts them.
 
-use crate::base::name::Name;
+use voltile_base::name::Name;
+use voltile_hdf5::volume::hdf5::{OpenError, OpenFile, View};
+
 use crate::layout::contents::Contents;
 use crate::layout::{FoundChannel, FoundLevel, Layout, Paths, numbered};
-use crate::volume::hdf5::{OpenError, OpenFile, View};
 
 pub(in crate::layout) struct MainFile;
 

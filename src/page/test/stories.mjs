@@ -19,7 +19,7 @@ const EM = { path: "/em", axes: "zyx", index: {}, box: [1, 1, 1], window: null }
 const PYRAMID = { path: "/raw", axes: "zyx", index: {}, box: [1, 1, 1], window: null };
 const FILM = { path: "/film", axes: "tczyx", box: [1, 1, 1], window: [100, 3000] };
 const DEMO = "#demo-v1?plane=xy&at=512.25,512.25,24&zoom=1&show=em";
-const MAPS = path.join(path.dirname(fileURLToPath(import.meta.url)), "../../base/maps");
+const MAPS = path.join(path.dirname(fileURLToPath(import.meta.url)), "../../../crates/base/src/maps");
 const MIDDLE = [512.25, 512.25];
 // Those that the pane shows at 1:1, whatever its size.
 const NEAR = spread([600, 500]).map(([x, y]) => [x + 212, y + 262]);

@@ -2,10 +2,10 @@
 //
 // The tables of the maps are the server's own files: 256 reds, 256 greens, 256 blues.
 
-import cyanhot from "../../base/maps/cyanhot.lut";
-import fire from "../../base/maps/fire.lut";
-import magma from "../../base/maps/magma.lut";
-import viridis from "../../base/maps/viridis.lut";
+import cyanhot from "../../../crates/base/src/maps/cyanhot.lut";
+import fire from "../../../crates/base/src/maps/fire.lut";
+import magma from "../../../crates/base/src/maps/magma.lut";
+import viridis from "../../../crates/base/src/maps/viridis.lut";
 
 export type Pure = "" | "C" | "M" | "Y" | "R" | "G" | "B";
 export type MapName = "inverted" | "fire" | "viridis" | "magma" | "cyanhot";

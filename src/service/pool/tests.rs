@@ -201,7 +201,8 @@ struct Reading(Test);
 
 impl Job for Reading {
     fn run(self: Box<Self>, turn: Turn) {
-        let _reading = crate::flow::stalls::reading(&std::path::Path::new("/slow").into(), false);
+        let _reading =
+            voltile_base::flow::stalls::reading(&std::path::Path::new("/slow").into(), false);
         Box::new(self.0).run(turn);
     }
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::gauge::Gauge;
 use redis::{Cmd, RedisError, Value};
+use voltile_base::flow::breaker::{Breaker, Permit, Rule};
 
 use super::connection::{Connection, is_answer};
 use crate::config::RedisAddress;
-use crate::flow::breaker::{Breaker, Permit, Rule};
 use crate::tier::TierError;
 
 /// The maximum number of connections. A lookup takes less than a millisecond of one.

@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
+use voltile_base::metrics::Metrics;
+use voltile_base::tile::Tile;
 
 use super::connection::Connection;
 use super::*;
-use crate::base::tile::Tile;
-use crate::metrics::Metrics;
 use crate::tier::tests::{name, tile};
 use crate::tier::{Backend, Tier, Tiers};
 

@@ -3,16 +3,17 @@
 
 use std::vec::IntoIter;
 
+use voltile_base::geometry::Xyz;
+use voltile_base::units;
+use voltile_hdf5::volume::hdf5::{Writer, pack};
+use voltile_hdf5::volume::{Voxel, with_samples};
+
 use super::PyramidError;
 use super::build::{FinishedChunk, Tower};
 use super::family::{Family, Target};
 use super::folder::{Folder, PieceId};
 use super::piece::{Kind, Record, records, sums};
 use super::tree::EDGE;
-use crate::base::units;
-use crate::geometry::Xyz;
-use crate::volume::hdf5::{Writer, pack};
-use crate::volume::{Voxel, with_samples};
 
 /// Writes all levels of a family; all its pieces must exist.
 pub(super) fn family(

@@ -4,12 +4,13 @@
 //! The same walk makes pieces (from voxels) and the levels above pieces (from the sums stored in
 //! the pieces).
 
+use voltile_base::geometry::{Region, Xyz};
+use voltile_hdf5::volume::{ReadRequest, Samples, Voxel};
+
 use super::PyramidError;
 use super::family::{Family, Unit};
 use super::grid::{self, Grid, Rule};
 use super::tree::{EDGE, Node, positions};
-use crate::geometry::{Region, Xyz};
-use crate::volume::{ReadRequest, Samples, Voxel};
 
 /// The sums that a node passes to its parent: those of the level above its own, and possibly of
 /// further levels.

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::volume::ReadError;
-use crate::volume::hdf5::{PackError, WriteError};
+use voltile_hdf5::volume::ReadError;
+use voltile_hdf5::volume::hdf5::{PackError, WriteError};
 
 /// Why levels could not be computed.
 #[derive(Debug, thiserror::Error)]

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use voltile_base::geometry::{Level, LevelView, Scaling, Xyz};
+use voltile_base::paint::Kind;
+use voltile_hdf5::volume::{Samples, Volume, Voxel, with_samples};
+
 use super::grid::Rule;
 use super::tree::{EDGE, Node, Tree};
-use crate::base::paint::Kind;
 use crate::catalog::{Channel, StoredLevel};
-use crate::geometry::{Level, LevelView, Scaling, Xyz};
 use crate::layout::inventory::LevelRecord;
-use crate::volume::{Samples, Volume, Voxel, with_samples};
 
 #[derive(Debug, Clone)]
 pub(super) struct Target {

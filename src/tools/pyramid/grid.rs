@@ -6,8 +6,8 @@
 //! within the voxels in memory; the sums of larger boxes are sums of these sums, which can differ
 //! from the renderer's in the last of 53 bits. For labels, a voxel is the first one of its box.
 
-use crate::geometry::{Xyz, held};
-use crate::volume::{Samples, Voxel};
+use voltile_base::geometry::{Xyz, held};
+use voltile_hdf5::volume::{Samples, Voxel};
 
 /// One sum for each voxel of a box of a level, contiguous in z, y, x order.
 #[derive(Debug, Clone, PartialEq)]

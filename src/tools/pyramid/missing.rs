@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU64;
 
+use voltile_base::shard::Shard;
+
 use super::folder::Folder;
 use super::{Failed, PyramidError, Work};
-use crate::base::shard::Shard;
 
 impl Work {
     /// The error that names the shards to run, if pieces are missing. Those of families that cannot

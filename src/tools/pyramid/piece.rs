@@ -4,13 +4,14 @@
 //! their parents. A file ends with a digest of the rest, so that truncation and damage are
 //! detected.
 
+use voltile_base::geometry::Xyz;
+use voltile_hdf5::volume::hdf5::{PackError, pack};
+use voltile_hdf5::volume::{Samples, Voxel, with_samples};
+
 use super::PyramidError;
 use super::build::FinishedChunk;
 use super::family::{Family, Unit};
 use super::grid::Grid;
-use crate::geometry::Xyz;
-use crate::volume::hdf5::{PackError, pack};
-use crate::volume::{Samples, Voxel, with_samples};
 
 const DIGEST: usize = blake3::OUT_LEN;
 

@@ -5,7 +5,7 @@
 //! at nodes of another; each is the largest within a budget of voxels. Nodes are visited depth
 //! first, so that stored chunks that overlap several nodes are still in the chunk cache.
 
-use crate::geometry::{Region, Xyz};
+use voltile_base::geometry::{Region, Xyz};
 
 /// The edge of a chunk, in voxels of its level.
 pub(super) const EDGE: u64 = 64;

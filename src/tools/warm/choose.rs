@@ -1,14 +1,14 @@
 //! Applies a selection to what is served. It is clipped to what exists; a name or number that exists
 //! nowhere is an error that lists what does.
 
+use voltile_base::description::{ChannelDescription, DatasetDescription, LevelDescription};
+use voltile_base::geometry::{Level, Plane, TILE, Xyz};
+use voltile_base::name::Name;
+use voltile_base::request::ChannelChoice;
+
 use super::numbers::Numbers;
 use super::pass::{LevelSlices, Pass};
 use super::selection::Selection;
-
-use crate::base::description::{ChannelDescription, DatasetDescription, LevelDescription};
-use crate::base::name::Name;
-use crate::base::request::ChannelChoice;
-use crate::geometry::{Level, Plane, TILE, Xyz};
 
 /// The passes of all selected pictures; at least one.
 ///

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use voltile_base::request::TileRequest;
+
 use super::run::{Outcome, Producer, Stop};
-use crate::base::request::TileRequest;
 use crate::service::{Client, Demand, ErrorKind, TileError, TileService, Warmed};
 
 /// The delay before retrying if all render threads are busy.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::str::FromStr;
 
-use crate::base::request::digits;
+use voltile_base::request::digits;
 
 /// Numbers as listed: `5`, `0-99`, `100-`, `0-1000:10`, `all`, with commas between.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! One pass through a picture: its slices, and the slabs in which they are rendered.
 
+use voltile_base::geometry::{Level, Plane, TileAddress};
+use voltile_base::name::Name;
+use voltile_base::request::{ChannelChoice, TileRequest};
+
 use super::numbers::Numbers;
-use crate::base::name::Name;
-use crate::base::request::{ChannelChoice, TileRequest};
-use crate::geometry::{Level, Plane, TileAddress};
 
 /// The tiles of one picture in one plane that are read from the same stored chunks.
 #[derive(Debug, Clone)]

@@ -9,9 +9,9 @@ use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{self, MissedTickBehavior};
+use voltile_base::request::TileRequest;
 
 use super::work::Work;
-use crate::base::request::TileRequest;
 use crate::tools::progress::Progress;
 
 /// The maximum number of failures that are listed; all are counted.

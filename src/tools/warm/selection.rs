@@ -2,10 +2,11 @@
 
 use std::str::FromStr;
 
+use voltile_base::geometry::Plane;
+use voltile_base::name::Name;
+use voltile_base::request::ChannelChoice;
+
 use super::numbers::Numbers;
-use crate::base::name::Name;
-use crate::base::request::ChannelChoice;
-use crate::geometry::Plane;
 
 /// The selection.
 #[derive(Debug, Clone, PartialEq)]

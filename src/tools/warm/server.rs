@@ -14,11 +14,11 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 use url::Url;
+use voltile_base::description::SiteDescription;
+use voltile_base::request::TileRequest;
+use voltile_hdf5::store::install_cryptography;
 
 use super::run::{Outcome, Producer, Stop};
-use crate::base::description::SiteDescription;
-use crate::base::request::TileRequest;
-use crate::store::install_cryptography;
 
 /// The scheme of the address of a Unix socket.
 const UNIX: &str = "unix:";

@@ -9,13 +9,15 @@ use lru::LruCache;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
+use voltile_base::description::DatasetDescription;
+use voltile_base::geometry::{
+    Axis, Level, LevelView, Orthogonal, Placement, Plane, Scaling, Xyz, patch,
+};
+use voltile_base::name::Name;
+use voltile_base::request::{ChannelChoice, TileRequest};
+use voltile_base::shard::Shard;
 
 use super::*;
-use crate::base::description::DatasetDescription;
-use crate::base::name::Name;
-use crate::base::request::{ChannelChoice, TileRequest};
-use crate::base::shard::Shard;
-use crate::geometry::{Axis, Level, LevelView, Orthogonal, Placement, Plane, Scaling, Xyz, patch};
 
 /// A channel that is stored in boxes, except for levels that are not stored.
 #[derive(Debug, Clone)]

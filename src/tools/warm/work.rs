@@ -8,12 +8,13 @@
 
 use std::ops::Range;
 
+use voltile_base::description::DatasetDescription;
+use voltile_base::request::TileRequest;
+use voltile_base::shard::Shard;
+
 use super::choose::choose;
 use super::pass::{LevelSlices, Pass, Slab};
 use super::selection::Selection;
-use crate::base::description::DatasetDescription;
-use crate::base::request::TileRequest;
-use crate::base::shard::Shard;
 
 /// Tiles, and the order in which they are rendered.
 #[derive(Debug, Clone)]

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use hdf5::types::{FixedAscii, VarLenUnicode};
 use hdf5::{Dataset, Group, H5Type, Location};
 use ndarray::{ArrayD, IxDyn};
-use voltile::flow::activity::Activity;
-use voltile::geometry::{Region, Xyz};
 use voltile::layout::{self, Discovery, FoundChannel, Paths};
-use voltile::metrics::Metrics;
-use voltile::volume::hdf5::{ChunkStore, Hdf5Volume, LinkPolicy, OpenFile, Opener};
-use voltile::volume::{ReadRequest, Samples, Volume};
+use voltile_base::flow::activity::Activity;
+use voltile_base::geometry::{Region, Xyz};
+use voltile_base::metrics::Metrics;
+use voltile_hdf5::volume::hdf5::{ChunkStore, Hdf5Volume, LinkPolicy, OpenFile, Opener};
+use voltile_hdf5::volume::{ReadRequest, Samples, Volume};
 
 /// The shape of a small [`cube`]: sections, rows, columns.
 pub const SMALL: [usize; 3] = [2, 5, 7];

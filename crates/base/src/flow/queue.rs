@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Items in order, each with a weight.
-pub(crate) struct Queue<T> {
+pub struct Queue<T> {
     capacity: usize,
     state: Mutex<State<T>>,
     changed: Condvar,
@@ -21,7 +21,7 @@ struct State<T> {
 }
 
 /// The room in the queue that an item takes up until it has been handled.
-pub(crate) struct Room<'a, T> {
+pub struct Room<'a, T> {
     queue: &'a Queue<T>,
     weight: usize,
 }

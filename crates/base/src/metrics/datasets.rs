@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::base::name::Name;
+use crate::name::Name;
 
 /// The most datasets with counters of their own.
 const MAX_DATASETS: usize = 256;

@@ -10,8 +10,8 @@
 use percent_encoding::percent_decode_str;
 
 use super::malformed::{MAX_CHANNELS, Malformed};
-use crate::base::color::Colour;
-use crate::base::paint::Finite;
+use crate::color::Colour;
+use crate::paint::Finite;
 
 /// A client's changes to how one channel is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -3,9 +3,9 @@
 
 use super::malformed::MAX_CHANNELS;
 use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
-use crate::base::name::Name;
-use crate::base::paint::{BOX_FILES, BoxFile, BoxFormat};
 use crate::geometry::{Level, Region, Xyz};
+use crate::name::Name;
+use crate::paint::{BOX_FILES, BoxFile, BoxFormat};
 
 /// The literal first segment of paths of boxes.
 pub const VOXELS: &str = "voxels";
@@ -98,8 +98,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::base::paint::BoxFormat;
-    use crate::base::request::first_segment;
+    use crate::paint::BoxFormat;
+    use crate::request::first_segment;
 
     fn parsed(path: &str) -> Option<Result<(BoxRequest, &'static BoxFile), Malformed>> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -146,7 +146,7 @@ mod tests {
         .to_string();
         for BoxFile { suffix, .. } in &BOX_FILES {
             assert!(
-                include_str!("../../../docs/addresses.md").contains(&format!("`{suffix}`")),
+                include_str!("../../../../docs/addresses.md").contains(&format!("`{suffix}`")),
                 "{suffix}"
             );
             assert!(error.contains(suffix), "{error}");

@@ -1,8 +1,8 @@
 //! Why a path or a query cannot be parsed.
 
-use crate::base::color::Colour;
-use crate::base::name::NotAName;
-use crate::base::paint::BOX_FILES;
+use crate::color::Colour;
+use crate::name::NotAName;
+use crate::paint::BOX_FILES;
 
 /// The maximum number of channels in a composite: one for each colour.
 pub(super) const MAX_CHANNELS: usize = Colour::BY_POSITION.len();

@@ -3,8 +3,8 @@
 //! `/neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1`; `CHANNEL@T` is time point T of a series.
 
 use super::{Malformed, VersionedToken, decoded, digits, level_of, number};
-use crate::base::name::Name;
 use crate::geometry::{Level, Xyz};
+use crate::name::Name;
 
 /// The literal first segment of paths of the precomputed format.
 pub const NEUROGLANCER: &str = "neuroglancer";

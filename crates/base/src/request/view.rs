@@ -15,10 +15,10 @@ use super::{
     Adjustment, ChannelChoice, TileRequest, VersionedToken, decoded, digits, level_of, number,
     planar,
 };
-use crate::base::color::Colour;
-use crate::base::name::Name;
-use crate::base::paint::Finite;
+use crate::color::Colour;
 use crate::geometry::{Plane, TileAddress};
+use crate::name::Name;
+use crate::paint::Finite;
 
 /// The literal first segment of these paths.
 pub const VIEW: &str = "view";

@@ -5,8 +5,8 @@
 //! with one. Keys are exact, as in a store: numbers have no leading zeros.
 
 use super::{Malformed, VersionedToken, decoded, digits};
-use crate::base::name::Name;
 use crate::geometry::Level;
+use crate::name::Name;
 
 /// The literal first segment of paths of OME-Zarr images.
 pub const ZARR: &str = "zarr";

@@ -196,7 +196,7 @@ impl Address {
     }
 
     /// The whole address. It may contain credentials: for requests only.
-    pub(crate) fn full(&self) -> &Url {
+    pub fn full(&self) -> &Url {
         &self.full
     }
 }

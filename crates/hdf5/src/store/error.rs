@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
-use crate::flow::cache::Abandoned;
+use voltile_base::flow::cache::Abandoned;
 
 /// Why an object cannot be opened or read. The text names no address: the caller knows which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

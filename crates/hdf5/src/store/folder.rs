@@ -12,13 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStoreExt, PutPayload};
+use voltile_base::flow::breaker::{Breaker, Rule};
 
 use super::bucket::Bucket;
 use super::cloud::{body, failure, settings};
 use super::error::StoreError;
 use super::shared::Shared;
 use super::transport::RETRY;
-use crate::flow::breaker::{Breaker, Rule};
 use crate::store::address::Address;
 
 /// After this many failures in a row, a store gets only one operation after each pause, until it

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use voltile_base::flow::breaker::{Breaker, Rule};
+use voltile_base::metrics::StoreMetrics;
 
 use super::error::StoreError;
 use super::transport::{MAX_AT_ONCE, Part, RETRY, Transport, WAITING};
 use super::version::Version;
-use crate::flow::breaker::{Breaker, Rule};
-use crate::metrics::StoreMetrics;
 
 /// How often a request is made before its failure is reported.
 const ATTEMPTS: u32 = 4;

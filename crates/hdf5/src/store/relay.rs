@@ -13,11 +13,11 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+use voltile_base::flow::cache::Abandoned;
 
 use super::error::StoreError;
 use super::transport::{Part, Transport};
 use super::version::Version;
-use crate::flow::cache::Abandoned;
 use crate::store::address::Address;
 
 /// A request of the child.

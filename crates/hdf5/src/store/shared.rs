@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use voltile_base::flow::cache::{Cache, Flight};
+use voltile_base::metrics::StoreMetrics;
+use voltile_base::tile::TileKey;
 
 use super::error::StoreError;
 use super::threads::Threads;
-use crate::base::tile::TileKey;
-use crate::flow::cache::{Cache, Flight};
-use crate::metrics::StoreMetrics;
 
 /// The number of an object, and a range of its bytes.
 pub(super) type Key = (u64, Range<u64>);

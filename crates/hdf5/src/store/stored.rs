@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use voltile_base::flow::cache::{Lookup, Waiter};
+use voltile_base::tile::TileKey;
 
 use super::error::StoreError;
 use super::merge::merged;
 use super::object::Object;
 use super::shared::{Arriving, land};
-use crate::base::tile::TileKey;
-use crate::flow::cache::{Lookup, Waiter};
 
 /// How often a request that takes long is checked for whether anybody still waits for it.
 const CHECKS: Duration = Duration::from_millis(20);

@@ -56,7 +56,7 @@ impl Threads {
         let _running = self.spawn(async move { drop(sender.send(task.await)) })?;
         receiver
             .blocking_recv()
-            .unwrap_or(Err(crate::flow::cache::Abandoned.into()))
+            .unwrap_or(Err(voltile_base::flow::cache::Abandoned.into()))
     }
 }
 

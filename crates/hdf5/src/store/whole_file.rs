@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// The beginning of temporary names.
-pub(crate) const TEMPORARY: &str = ".voltile-";
+pub const TEMPORARY: &str = ".voltile-";
 
 /// Writes a file of these parts, which replaces a file of that name as a whole.
-pub(crate) fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+pub fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut file = tempfile::Builder::new()
         .prefix(TEMPORARY)

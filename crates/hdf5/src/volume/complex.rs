@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ndarray::ArrayViewMut3;
+use voltile_base::geometry::Region;
+use voltile_base::paint::Number;
 
 use super::{BoxMut, Members, Part, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel};
-use crate::base::paint::Number;
-use crate::geometry::Region;
 
 /// What is shown of complex numbers, in the order in which it is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use ndarray::Array3;
 use proptest::prelude::*;
+use voltile_base::axes::Axes;
+use voltile_base::metrics::Metrics;
 
 use super::hdf5::{LinkPolicy, Opener, View};
 use super::samples::with_samples;
 use super::*;
-use crate::base::axes::Axes;
-use crate::metrics::Metrics;
 use crate::volume::hdf5::ChunkStore;
 
 /// The extents of most subjects; none is a multiple of a chunk's.
@@ -191,7 +191,7 @@ fn dataset(path: &Path, name: &'static str, cache_bytes: usize, access: Access) 
         chunks: ChunkStore::new(
             cache_bytes,
             Metrics::default(),
-            crate::flow::activity::Activity::default(),
+            voltile_base::flow::activity::Activity::default(),
         ),
         policy: LinkPolicy::BelowTheFile,
         growing: None,

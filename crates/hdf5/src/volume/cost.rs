@@ -8,8 +8,7 @@
 use std::ops::{AddAssign, Range};
 
 use serde::Serialize;
-
-use crate::geometry::Xyz;
+use voltile_base::geometry::Xyz;
 
 /// Ranges of positions along x, y and z, in voxels; they denote their Cartesian product.
 pub type Positions = Xyz<Vec<Range<u64>>>;

@@ -45,16 +45,19 @@ mod writer;
 
 use std::sync::Arc;
 
+use voltile_base::flow::stalls;
+use voltile_base::tile::Fingerprint;
+
 pub use attributes::Attributes;
 pub use beginning::{is_hdf5, tree_at};
-pub use chunks::ChunkStore;
+pub use chunks::{ChunkStore, Verify};
 pub use dataset::{MAX_IDS, Scale, Storage, StoredDataset};
 pub use digests::Digests;
 pub use error::OpenError;
 pub use file::{Files, Kept, StoredFile};
 pub use filters::decode_chunk;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use filters::fuzzing as decoders;
+#[cfg(any(test, feature = "testing"))]
+pub use filters::fuzzing as decoders;
 pub use identity::{ContentId, FileIdentity, KeyOf};
 pub use library::{FilterSpec, look_beside_files};
 pub use links::{LinkPolicy, MissingFiles};
@@ -64,10 +67,8 @@ pub use table::{StoredColumn, TakeCell};
 pub use volume::{Hdf5Volume, View};
 pub use writer::{PackError, WriteError, Writer, pack};
 
-pub(crate) use self::bytes::unread;
+pub use self::bytes::unread;
 use self::links::{Follower, Found, Node};
-use crate::base::tile::Fingerprint;
-use crate::flow::stalls;
 use crate::store::{Location, Store};
 
 /// Opens files: the state that is shared between them, and the options.

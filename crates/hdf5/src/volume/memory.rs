@@ -1,8 +1,9 @@
 //! A volume in memory, for tests and benchmarks.
 
+use voltile_base::geometry::Xyz;
+
 use super::scatter::{Strided, dense_strides};
 use super::{Access, BoxMut, ReadError, ReadRequest, Samples, Volume, VolumeShape, VoxelType};
-use crate::geometry::Xyz;
 
 /// One time point of voxels, contiguous in z, y, x order.
 #[derive(Debug, Clone)]

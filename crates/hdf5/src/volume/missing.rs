@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use voltile_base::paint::Number;
+
 use super::{Voxel, VoxelType};
-use crate::base::paint::Number;
 
 /// The values that a file declares as missing, and NaN if it declares any. They are drawn black,
 /// and left out of windows and means. (Undeclared NaN is drawn black and left out of windows, too;

@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ndarray::ArrayViewMut3;
+use voltile_base::geometry::{Region, Xyz};
 
 use super::samples::with_box;
 use super::{
     BLOCK_BYTES, BoxMut, Members, Part, Positions, ReadCost, ReadError, ReadRequest, Samples,
     Tally, Volume, VolumeShape, Voxel,
 };
-use crate::geometry::{Region, Xyz};
 
 /// Voxels of another volume, each repeated along every axis.
 #[derive(Debug)]

@@ -6,9 +6,8 @@
 
 use bytemuck::{Pod, Zeroable};
 use ndarray::{ArrayViewMut3, ShapeError};
-
-use crate::base::paint::{Number, Window};
-use crate::geometry::Xyz;
+use voltile_base::geometry::Xyz;
+use voltile_base::paint::{Number, Window};
 
 /// The type of a stored voxel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -383,6 +382,7 @@ pub enum BoxMut<'a> {
 }
 
 /// Runs an expression on what a variant of an enum holds, whatever its type.
+#[macro_export]
 macro_rules! with_variant {
     ($of:ident, $value:expr, $voxels:ident => $body:expr) => {
         match $value {
@@ -399,15 +399,16 @@ macro_rules! with_variant {
         }
     };
 }
-pub(crate) use with_variant;
+pub use with_variant;
 
 /// Runs an expression on the vector in samples, whatever its type.
+#[macro_export]
 macro_rules! with_samples {
     ($samples:expr, $voxels:ident => $body:expr) => {
         $crate::volume::with_variant!(Samples, $samples, $voxels => $body)
     };
 }
-pub(crate) use with_samples;
+pub use with_samples;
 
 /// Runs an expression on the array in a box, whatever its type.
 macro_rules! with_box {

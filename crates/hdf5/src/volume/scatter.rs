@@ -7,9 +7,9 @@
 use std::hint::black_box;
 
 use ndarray::{ArrayView3, ArrayViewMut3, Axis, ShapeBuilder, s};
+use voltile_base::geometry::{Region, Xyz};
 
 use super::samples::{BoxMut, Samples, Voxel, with_box, with_samples};
-use crate::geometry::{Region, Xyz};
 
 /// The place of a box in a buffer, in voxels; its axes are z, y and x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use lru::LruCache;
 use parking_lot::Mutex;
+use voltile_base::flow::trace::Trace;
+use voltile_base::geometry::{Region, Xyz};
 
 use super::{
     BoxMut, Members, NoReferences, Part, ReadError, ReadRequest, StoredChunk, StoredPart, TakePart,
     Tzyx, Volume, VolumeShape,
 };
-use crate::flow::trace::Trace;
-use crate::geometry::{Region, Xyz};
 
 /// The maximum number of time points open at once: 64.
 const KEPT_OPEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -203,8 +203,9 @@ impl Volume for Series {
 
 #[cfg(test)]
 mod tests {
+    use voltile_base::flow::cache::Abandoned;
+
     use super::*;
-    use crate::flow::cache::Abandoned;
     use crate::volume::{MemoryVolume, VoxelType};
 
     #[test]

@@ -3,13 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use voltile_base::geometry::{Region, Xyz};
+
 use super::scatter::Sieve;
 use super::series::moved;
 use super::{
     BoxMut, Members, NoReferences, Part, Positions, ReadCost, ReadError, ReadRequest, Series,
     TakePart, Tally, Volume, VolumeShape,
 };
-use crate::geometry::{Region, Xyz};
 
 /// Parts that follow each other along z and agree in everything but their extent along it; missing
 /// ones read as 0.
@@ -261,7 +262,7 @@ mod tests {
                     .shape()
                     .clone(),
                 vec![true, false, true],
-                Box::new(|_| Err(ReadError::Abandoned(crate::flow::cache::Abandoned))),
+                Box::new(|_| Err(ReadError::Abandoned(voltile_base::flow::cache::Abandoned))),
             ),
             vec![2, 1 << 40, 2],
         );

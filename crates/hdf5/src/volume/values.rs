@@ -6,13 +6,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use ndarray::ArrayViewMut3;
+use voltile_base::geometry::{Region, Xyz};
+use voltile_base::tile::Fingerprint;
 
 use super::{
     BoxMut, Members, Part, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel, VoxelType,
     with_samples,
 };
-use crate::base::tile::Fingerprint;
-use crate::geometry::{Region, Xyz};
 
 /// What stored values stand for. Compared and hashed by a digest of all of it.
 #[derive(Clone)]

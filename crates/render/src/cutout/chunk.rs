@@ -2,12 +2,12 @@
 
 use libdeflater::{CompressionLvl, Compressor};
 use ndarray::{Array4, ArrayView4, s};
+use voltile_base::geometry::Xyz;
+use voltile_hdf5::volume::VoxelType;
 
 use super::segmentation;
-use crate::geometry::Xyz;
-use crate::render::encode::EncodeError;
-use crate::render::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
-use crate::volume::VoxelType;
+use crate::encode::EncodeError;
+use crate::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
 
 /// Compression is at most a few percent smaller at higher levels, which take several times as long.
 const DEFLATE_LEVEL: i32 = 1;

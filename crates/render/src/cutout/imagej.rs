@@ -9,13 +9,13 @@ use std::io::Cursor;
 use tiff::TiffResult;
 use tiff::encoder::{Rational, TiffEncoder};
 use tiff::tags::Tag;
+use voltile_base::color::{Colour, Rgb};
+use voltile_base::geometry::Xyz;
+use voltile_hdf5::volume::VoxelType;
 
 use super::little_endian::interleaved;
-use crate::base::color::{Colour, Rgb};
-use crate::geometry::Xyz;
-use crate::render::encode::EncodeError;
-use crate::render::plan::Cutout;
-use crate::volume::VoxelType;
+use crate::encode::EncodeError;
+use crate::plan::Cutout;
 
 const METADATA_COUNTS: Tag = Tag::Unknown(50838);
 const METADATA: Tag = Tag::Unknown(50839);

@@ -2,10 +2,10 @@
 
 use bytemuck::cast_slice;
 use half::f16;
+use voltile_base::geometry::Xyz;
+use voltile_hdf5::volume::{Samples, VoxelType, with_samples};
 
-use crate::geometry::Xyz;
-use crate::render::plan::Cutout;
-use crate::volume::{Samples, VoxelType, with_samples};
+use crate::plan::Cutout;
 
 /// Appends voxels as they are stored in files of their type, little-endian. Means of floats are
 /// rounded to it.

@@ -1,12 +1,13 @@
 //! Boxes of derived levels whose voxels are means of stored ones. They are made part by part: all
 //! stored voxels of a part are read at once, so that a chunk is not decoded again for each section.
 
+use voltile_base::geometry::{Patch, Region, Xyz};
+use voltile_hdf5::volume::{BLOCK_BYTES, ReadError, ReadRequest, with_samples};
+
 use super::little_endian::{append, place};
-use crate::geometry::{Patch, Region, Xyz};
-use crate::render::downsample::Means;
-use crate::render::drawing::Drawing;
-use crate::render::plan::Cutout;
-use crate::volume::{BLOCK_BYTES, ReadError, ReadRequest, with_samples};
+use crate::downsample::Means;
+use crate::drawing::Drawing;
+use crate::plan::Cutout;
 
 /// A part is made from as many stored voxels as a chunk has, but at least [`BLOCK_BYTES`] and at
 /// most this many bytes.

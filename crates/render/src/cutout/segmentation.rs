@@ -10,10 +10,9 @@
 mod block;
 
 use bytemuck::{cast_slice_mut, pod_read_unaligned};
+use voltile_base::geometry::Xyz;
 
 use block::{Block, EDGE, Label, VOXELS};
-
-use crate::geometry::Xyz;
 
 /// The length of a word in bytes.
 const WORD: usize = 4;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::*;
-use crate::base::color::{Colour, label_colour};
-use crate::base::paint::{Style, Window};
-use crate::geometry::{
+use voltile_base::color::{Colour, label_colour};
+use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Scaling, TileAddress, Xyz, patch,
 };
-use crate::render::plan::Shading;
-use crate::volume::{MemoryVolume, Missing, ReadPolicy, VoxelType};
+use voltile_base::paint::{Style, Window};
+use voltile_hdf5::volume::{MemoryVolume, Missing, ReadPolicy, VoxelType};
+
+use super::*;
+use crate::plan::Shading;
 
 const SIZE: Xyz<u64> = Xyz {
     x: 70,
@@ -22,7 +23,7 @@ fn value(at: Xyz<u64>) -> u8 {
 }
 
 fn source(voxel: VoxelType, plane: Plane, slice: u64, level: u64, scaling: Scaling) -> Source {
-    let volume: Arc<dyn crate::volume::Volume> = match voxel {
+    let volume: Arc<dyn voltile_hdf5::volume::Volume> = match voxel {
         VoxelType::U64 => Arc::new(MemoryVolume::of(voxel, SIZE, |at| {
             u64::from(value(at)) << 40
         })),

@@ -5,8 +5,9 @@
 //! costs less than 512. The filter with the lowest entropy on a few rows is chosen. All loops run
 //! over slices of equal length, so that the compiler vectorises them.
 
+use voltile_base::simd::multiversion;
+
 use super::entropy::entropy;
-use crate::base::simd::multiversion;
 
 /// A predictor; its number is the filter type byte before each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,9 @@
 //! and summing them is vectorised and takes a few microseconds. Few entries are touched in between,
 //! since filtered noise is near 0. Codes and lengths are in separate tables, which saves masking.
 
+use voltile_base::simd::multiversion;
+
 use super::huffman::Code;
-use crate::base::simd::multiversion;
 
 /// An entry for each pair, read as a little-endian number: 256 rows by the second byte, 256 columns
 /// by the first.
@@ -99,7 +100,7 @@ multiversion! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::encode::huffman;
+    use crate::encode::huffman;
     use proptest::prelude::*;
 
     #[test]

@@ -6,9 +6,9 @@ use hdf5::types::{
     FixedAscii, FixedUnicode, FloatSize, TypeDescriptor, VarLenAscii, VarLenUnicode,
 };
 use hdf5::{Attribute, Container, Location};
+use voltile_base::paint::Number;
 
 use super::links::Node;
-use crate::base::paint::Number;
 
 /// The longest attribute or table that is read; those of the known layouts are shorter.
 const MAX_VALUES: usize = 1 << 16;

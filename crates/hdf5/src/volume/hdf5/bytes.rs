@@ -21,6 +21,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use voltile_base::flow::stalls::{self, BusyWith};
+use voltile_base::tile::Fingerprint;
 
 pub(super) use self::borrowed::Borrowed;
 pub(super) use self::fetched::Fetched;
@@ -28,8 +30,6 @@ use self::mapped::Mapped;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
 use super::library_lock;
-use crate::base::tile::Fingerprint;
-use crate::flow::stalls::{self, BusyWith};
 use crate::store::{Gathering, Object, StoreError};
 use crate::volume::ReadError;
 
@@ -444,7 +444,7 @@ pub(super) fn truncated(place: &str, length: u64, needed: u64) -> ReadError {
 }
 
 /// An error of a store, at a place in an object.
-pub(crate) fn unread(place: &str, error: StoreError) -> ReadError {
+pub fn unread(place: &str, error: StoreError) -> ReadError {
     let place = place.to_owned();
     match error {
         StoreError::Changed | StoreError::Missing => ReadError::Changed { place },

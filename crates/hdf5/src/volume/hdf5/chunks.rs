@@ -11,16 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use voltile_base::flow::activity::Activity;
+use voltile_base::flow::cache::{Cache, Lookup, Waiter};
+use voltile_base::flow::trace::{RequestId, Trace};
+use voltile_base::metrics::{Meter, Metrics};
+use voltile_base::tile::Fingerprint;
+
 use super::dataset::StoredDataset;
 use super::grid::Position;
 use super::reused_buffer;
-use crate::base::tile::Fingerprint;
-use crate::config::Verify;
-use crate::flow::activity::Activity;
-use crate::flow::cache::{Cache, Lookup, Waiter};
-use crate::flow::trace::{RequestId, Trace};
-use crate::metrics::{Meter, Metrics};
 use crate::volume::{ReadError, Samples, UnfinishedChunks, VoxelType, with_samples};
+pub use finish::Verify;
 
 /// A decoded chunk, or a prefix of one, contiguous in stored order.
 #[derive(Debug)]

@@ -10,6 +10,9 @@ use hdf5::plist::dataset_create::Layout;
 use hdf5::types::VarLenArray;
 use hdf5::{Dataset, ObjectReference1, ReferencedObject};
 use parking_lot::Mutex;
+use voltile_base::description::StorageDescription;
+use voltile_base::flow::stalls::{self, BusyWith, Unresponsive};
+use voltile_base::tile::Fingerprint;
 
 use super::attributes::{self, Attributes};
 use super::bytes::changed;
@@ -24,9 +27,6 @@ use super::links::{Audited, MissingFiles};
 use super::pieces::Pieces;
 use super::raw_file::RawFile;
 use super::{OpenError, filters};
-use crate::base::description::StorageDescription;
-use crate::base::tile::Fingerprint;
-use crate::flow::stalls::{self, BusyWith, Unresponsive};
 use crate::volume::{ReadError, Samples, VoxelType};
 
 /// The layout of a dataset's data.

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
+use voltile_base::tile::Fingerprint;
 
 use super::bytes::FileBytes;
 use super::identity::{ContentId, FileIdentity};
-use crate::base::tile::Fingerprint;
 
 /// The folder of digests within a cache directory.
 const FOLDER: &str = "digests";

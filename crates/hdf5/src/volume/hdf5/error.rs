@@ -7,7 +7,7 @@ use crate::store::Location;
 pub enum OpenError {
     /// The file system does not answer.
     #[error("{0}")]
-    Unresponsive(crate::flow::stalls::Unresponsive),
+    Unresponsive(voltile_base::flow::stalls::Unresponsive),
     /// The file cannot be opened.
     #[error("{file}: {problem}")]
     File {

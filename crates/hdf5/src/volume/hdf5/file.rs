@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use voltile_base::flow::stalls;
+use voltile_base::tile::Fingerprint;
 
 use super::admission::Admission;
 use super::beginning;
@@ -17,8 +19,6 @@ use super::digests::Digests;
 use super::handles::{LastUsed, OnDemand};
 use super::identity::{ContentId, FileIdentity};
 use super::{OpenError, library_lock};
-use crate::base::tile::Fingerprint;
-use crate::flow::stalls;
 use crate::store::{Location, Store};
 
 /// An HDF5 file open for reading, through the library and directly.

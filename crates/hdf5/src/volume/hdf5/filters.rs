@@ -15,9 +15,9 @@ mod cursor;
 mod decoder;
 mod deflate;
 mod fletcher32;
-#[cfg(any(test, feature = "fuzzing"))]
-#[path = "../../../fuzz/checks/decoders.rs"]
-pub(crate) mod fuzzing;
+#[cfg(any(test, feature = "testing"))]
+#[path = "../../../../../fuzz/checks/decoders.rs"]
+pub mod fuzzing;
 mod lz4;
 mod lzf;
 mod nbit;

@@ -156,9 +156,10 @@ impl Drop for OnDemand {
 mod tests {
     use std::thread::{self, ScopedJoinHandle};
 
+    use voltile_base::flow::activity::Activity;
+    use voltile_base::metrics::Metrics;
+
     use super::*;
-    use crate::flow::activity::Activity;
-    use crate::metrics::Metrics;
     use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, library_lock};
 
     const ROUNDS: usize = 5000;

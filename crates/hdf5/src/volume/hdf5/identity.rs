@@ -13,9 +13,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use voltile_base::flow::stalls;
+use voltile_base::tile::Fingerprint;
+
 use super::library_lock;
-use crate::base::tile::Fingerprint;
-use crate::flow::stalls;
 use crate::store::{Location, Object, Store, Version};
 
 /// Identifies the contents of a file: equal for equal contents, wherever they are.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::flow::stalls::{Unresponsive, ensure_library_answers};
+use voltile_base::flow::stalls::{Unresponsive, ensure_library_answers};
 
 /// The interval of checks whether the thread that holds the library's lock is stuck.
 const CHECKS: Duration = Duration::from_millis(250);

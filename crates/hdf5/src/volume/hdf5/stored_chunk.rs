@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prometheus_client::metrics::counter::Counter;
+use voltile_base::metrics::Meter;
 
 use super::bytes::Fetched;
 use super::chunks::Chunk;
@@ -16,7 +17,6 @@ use super::dataset::{Storage, StoredDataset};
 use super::filters::{self, Pipeline};
 use super::grid::{Position, StoredBox};
 use super::index::Entry;
-use crate::metrics::Meter;
 use crate::store::Gathering;
 use crate::volume::{ChunkCoding, ReadError, Samples, VoxelType};
 

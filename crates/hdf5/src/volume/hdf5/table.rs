@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use hdf5::types::{CompoundField, CompoundType, FloatSize, IntSize, TypeDescriptor};
 use hdf5::{Dataset, Datatype};
+use voltile_base::flow::stalls;
 
 use super::file::StoredFile;
 use super::links::{Follower, Node};
 use super::{OpenError, dataset, library, library_lock, listing};
-use crate::flow::stalls;
 
 /// The bytes of a block of rows, if its chunks are not larger.
 const BLOCK: usize = 4 << 20;

@@ -4,10 +4,11 @@
 //! caches the file's pages, and copying from them costs no more than copying from a cache.
 //! Contiguous data counts as one chunk.
 
+use voltile_base::geometry::Xyz;
+
 use super::bytes::Borrowed;
 use super::dataset::{Storage, StoredDataset};
 use super::grid::Position;
-use crate::geometry::Xyz;
 use crate::volume::scatter::{Strided, gathered};
 use crate::volume::{BoxMut, ReadError, VoxelType};
 

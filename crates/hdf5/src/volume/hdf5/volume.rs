@@ -16,6 +16,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use rayon::prelude::*;
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::flow::cache::Abandoned;
+use voltile_base::flow::trace::Trace;
+use voltile_base::geometry::{Axis, Region, Xyz};
+use voltile_base::metrics::Meter;
 
 use self::cached::{CachedChunks, Wanted};
 use super::OpenError;
@@ -23,11 +28,6 @@ use super::chunks::{Chunk, ChunkRequest, ChunkStore, Found};
 use super::dataset::StoredDataset;
 use super::grid::{Grid, Part, Position, RANK, StoredBox, linear};
 use super::stored_chunk::Located;
-use crate::base::axes::{Axes, AxisName};
-use crate::flow::cache::Abandoned;
-use crate::flow::trace::Trace;
-use crate::geometry::{Axis, Region, Xyz};
-use crate::metrics::Meter;
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
@@ -57,6 +57,50 @@ pub struct View {
     /// How often each voxel is repeated along each axis, so that it fills the voxels of a finer
     /// volume. Applied last.
     pub repeat: Xyz<u64>,
+}
+
+impl View {
+    /// A dataset with these axes and nothing special.
+    pub fn from_axes(axes: Axes) -> Self {
+        Self {
+            axes,
+            fixed: Vec::new(),
+            means: None,
+            size: None,
+            values: None,
+            part: None,
+            repeat: Xyz::all(1),
+        }
+    }
+
+    /// A dataset that holds one volume in z, y, x order.
+    pub fn zyx() -> Self {
+        Self::from_axes(Axes::from_known([AxisName::Z, AxisName::Y, AxisName::X]))
+    }
+
+    /// The view as text.
+    pub fn in_words(&self) -> String {
+        let mut words = self.axes.to_string();
+        for (axis, position) in &self.fixed {
+            words.push_str(&format!(" {axis}={position}"));
+        }
+        if let Some(voxel) = self.means {
+            words.push_str(&format!(" meaning {}", voxel.name()));
+        }
+        if let Some(size) = self.size {
+            words.push_str(&format!(" within {size}"));
+        }
+        if let Some(values) = &self.values {
+            words.push_str(&format!(" standing for {}", values.digest()));
+        }
+        if let Some(part) = self.part {
+            words.push_str(&format!(" {}", part.name()));
+        }
+        if self.repeat != Xyz::all(1) {
+            words.push_str(&format!(" repeated {}", self.repeat));
+        }
+        words
+    }
 }
 
 impl Hash for View {

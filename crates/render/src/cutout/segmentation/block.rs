@@ -8,8 +8,7 @@
 //! up voxel by voxel, in a hash table.
 
 use bytemuck::Pod;
-
-use crate::base::simd::multiversion;
+use voltile_base::simd::multiversion;
 
 /// The edge of a block.
 pub(super) const EDGE: usize = 8;
@@ -23,7 +22,7 @@ const NONE: u8 = u8::MAX;
 const SLOTS: usize = 2 * VOXELS;
 
 /// A label as the format stores it.
-pub(in crate::render::cutout) trait Label: Pod + Eq {
+pub(in crate::cutout) trait Label: Pod + Eq {
     const BYTES: usize = size_of::<Self>();
     fn from_le(label: Self) -> Self;
     fn to_bytes(self) -> impl AsRef<[u8]>;

@@ -9,14 +9,28 @@
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use voltile_base::flow::cache::Abandoned;
+use voltile_base::flow::trace::RequestId;
+
 use super::{Chunk, ChunkRequest, ChunkStore, Extent};
-use crate::config::Verify;
-use crate::flow::cache::Abandoned;
-use crate::flow::trace::RequestId;
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
 use crate::volume::hdf5::stored_chunk::{Located, Stored};
 use crate::volume::{ReadError, UnfinishedChunk, VoxelType};
+use serde::Deserialize;
+
+/// When checksums are compared of chunks that are needed only in part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verify {
+    /// While render threads are idle: they then decode the rest of these chunks.
+    #[default]
+    Idle,
+    /// Before anything is shown: every chunk is decoded completely.
+    Always,
+    /// Not unless the rest of the chunk is needed.
+    Never,
+}
 
 impl ChunkStore {
     /// Sets when chunks are verified (`render.verify`).

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use voltile_base::simd::multiversion;
+
 use super::{Broken, Bytes, Decoder};
-use crate::base::simd::multiversion;
 
 /// The filter's parameter: the size of an element.
 #[derive(Debug)]

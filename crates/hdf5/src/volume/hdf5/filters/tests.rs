@@ -248,7 +248,7 @@ fn a_filter_that_is_not_known_leaves_all_to_the_library() {
 
 #[test]
 fn the_readme_lists_the_filters_that_are_decoded() {
-    let readme = include_str!("../../../../README.md");
+    let readme = include_str!("../../../../../../README.md");
     let list = readme
         .split("- **Filters**: ")
         .nth(1)
@@ -262,7 +262,7 @@ fn the_readme_lists_the_filters_that_are_decoded() {
 
 #[test]
 fn each_filter_has_a_number_of_its_own_and_a_corpus_with_a_chunk_that_it_decodes() {
-    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/fuzz");
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/fuzz");
     for (number, filter) in FILTERS.iter().enumerate() {
         assert!(
             FILTERS[..number].iter().all(|other| other.id != filter.id),

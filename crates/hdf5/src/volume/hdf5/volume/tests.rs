@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use ndarray::Array3;
+use voltile_base::metrics::Metrics;
 
 use super::*;
-use crate::metrics::Metrics;
 use crate::volume::hdf5::{LinkPolicy, Opener};
 
 const SIZE: Xyz<u64> = Xyz {
@@ -19,7 +19,7 @@ fn opener(budget: usize, growing: Option<bool>) -> Opener {
     let chunks = ChunkStore::new(
         budget,
         Metrics::default(),
-        crate::flow::activity::Activity::default(),
+        voltile_base::flow::activity::Activity::default(),
     );
     Opener {
         files: Arc::default(),

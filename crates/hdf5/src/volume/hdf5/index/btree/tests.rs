@@ -11,10 +11,10 @@ use bytes::Bytes;
 use hdf5::file::LibraryVersion;
 use hdf5::{Extent, H5Type, SimpleExtents};
 use ndarray::{ArrayD, IxDyn};
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
 
 use super::*;
-use crate::flow::activity::Activity;
-use crate::metrics::Metrics;
 use crate::volume::hdf5::index::ChunkIndex;
 use crate::volume::hdf5::{
     ChunkStore, LinkPolicy, OpenFile, Opener, Storage, StoredDataset, library,
@@ -197,9 +197,9 @@ fn trees_below(folder: &Path) -> usize {
 
 #[test]
 fn trees_of_fixtures_and_real_files_are_read_as_the_library_reads_them() {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    assert!(trees_below(&own.join("fixtures")) >= 15);
-    let shared = own.join("../shared/data");
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    assert!(trees_below(&project.join("fixtures")) >= 15);
+    let shared = project.join("../shared/data");
     if shared.is_dir() {
         assert!(trees_below(&shared) >= 20);
     }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ndarray::{Array3, s};
+use voltile_base::flow::activity::Activity;
+use voltile_base::metrics::Metrics;
 
 use super::*;
-use crate::flow::activity::Activity;
-use crate::metrics::Metrics;
 use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, StoredDataset};
 
 /// A dataset of 4 × 4 × 4 chunks, of which the second half along z is not written.

@@ -1,0 +1,84 @@
+//! Boxes of voxels from HDF5 files, read and decoded by many threads at once.
+//!
+//! libhdf5 does one thing at a time for a whole process. Here it only opens files, follows links,
+//! reads types and lists the addresses of chunks; chunks are read and decoded outside of its lock,
+//! each once for all who want it, and cached. Files may lie in object storage.
+//!
+//! - [`volume`]: the trait [`volume::Volume`], of which boxes are read; stacks, series and other
+//!   volumes made of volumes.
+//! - [`volume::hdf5`]: the datasets of HDF5 files.
+//! - [`store`]: objects in object storage and on web servers, of one version, by ranges.
+//!
+//! # Example
+//!
+//! ```no_run
+#![doc = include_str!("../examples/read_box.rs")]
+//! ```
+//!
+//! # Invariants
+//!
+//! - **No lock is held while chunks are read or decoded**, except libhdf5's own for what only it
+//!   can do. (A file is opened, and a dataset's chunk index read, under a lock of their own: once.)
+//! - **No box is made from two generations of a file**: every read is followed by a check of length
+//!   and modification time (`volume::hdf5::bytes`), also those of libhdf5, which reads through a
+//!   file driver of ours. Files that grow are the exception: of these, the chunks that one state of
+//!   the chunk index names are read as they are now, unless the file was written anew
+//!   (`volume::hdf5::file`).
+//! - **libhdf5 opens no other file by itself**: paths are followed step by step, and the target of
+//!   each link must lie below the file's own folder. Sources of virtual datasets, and links on the
+//!   way to them, are audited, and the file driver opens the files that they lead to and no others.
+//!   (External raw files of such a source are the exception: libhdf5 opens them by name; they are
+//!   audited, and compared before and after each read.)
+//! - Waiting for a chunk cannot deadlock: the leader of a chunk's flight only reads and decodes, and
+//!   never waits for another flight.
+//! - A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it;
+//!   `volume::hdf5::mapping` turns that into an error of one read. It and `volume::hdf5::library`
+//!   hold all `unsafe` code.
+//!
+//! # Limits
+//!
+//! - A volume has at most the axes t, c, z, y and x; one time point and channel are read at a time.
+//! - Chunks that would exceed a quarter of the cache at 8 bytes per voxel are read box by box
+//!   through libhdf5.
+//! - Files exist that crash libhdf5, which is C. The program voltile opens each file in a child
+//!   process first; this crate does not.
+//!
+//! # State
+//!
+//! These statics and thread-locals are the exceptions to the rule that state is passed down:
+//!
+//! - `volume::hdf5::library::driver`: `DRIVER`, which libhdf5 registers once for each process.
+//!   `volume::hdf5::admission`: `KNOWN` and `NEXT`, because libhdf5's property lists hold only a
+//!   number, by which the driver finds the files that it may open.
+//! - `volume::hdf5::mapping`: `WATCHED`, `PAGE`, `BEFORE` and `INSTALLED`. The handler of SIGBUS
+//!   belongs to the process, and gets no arguments.
+//! - Memory that a thread reuses: `volume::hdf5::reused_buffer`: `BUFFER`;
+//!   `volume::hdf5::bytes::fetched`: `BUFFER`; `volume::hdf5::bytes::cached`: `BUFFERS`;
+//!   `volume::hdf5::filters::zstd`: `DECODER`.
+
+// This page is for those who read the code: it links to private modules too.
+#![allow(rustdoc::private_intra_doc_links)]
+
+pub mod store;
+pub mod volume;
+
+#[cfg(test)]
+extern crate self as voltile_hdf5;
+
+#[cfg(test)]
+#[path = "../examples/read_box.rs"]
+mod example;
+
+#[cfg(test)]
+mod tests {
+    use super::example;
+
+    #[test]
+    fn the_example_on_the_first_page_reads_a_slice() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/levels.h5");
+        let rows = example::first_slice(file, "/s0").unwrap();
+        assert_eq!((rows.len(), rows[0].len()), (24, 40));
+        let error = example::first_slice(file, "/s9").unwrap_err();
+        assert_eq!(error.to_string(), "there is no dataset /s9");
+    }
+}
