@@ -102,12 +102,14 @@ pub fn fixture_json(name: &str) -> serde_json::Value {
     serde_json::from_slice(&fs::read(fixture(name)).unwrap()).unwrap()
 }
 
-/// Waits until a condition holds.
+/// Waits until a condition holds. The longer it takes, the less often it is checked: checks take
+/// the processor from what they wait for.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "timed out waiting for: {what}");
-        thread::sleep(Duration::from_millis(2));
+        let waited = began.elapsed();
+        assert!(waited < PATIENCE, "timed out waiting for: {what}");
+        thread::sleep((waited / 50).clamp(Duration::from_millis(2), Duration::from_millis(50)));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Many clients at once: one render for all that wait for a tile, hits while renders are refused,
 //! clients that leave, and shutdowns in which waiting requests are answered.
 //!
-//! The tiles take about a second to render, and the stories happen in that time; one that is too
+//! The tiles take about half a second to render, and the stories happen in that time; one that is too
 //! slow is repeated.
 
 use crate::common::volumes::{self, ENDLESS_LEVEL, SLOW_LEVEL};

@@ -59,7 +59,7 @@ fn copies(of: &Path, folder: &Path, count: usize) {
 
 #[test]
 fn files_of_removed_datasets_are_closed_and_their_memory_is_free() {
-    const FILES: usize = 200;
+    const FILES: usize = 100;
     let place = Place::new();
     let folder = place.path("data");
     fs::create_dir(&folder).unwrap();

@@ -380,7 +380,7 @@ fn a_large_rectangle_is_read_at_a_coarser_level() {
         (&json!(1), &json!(1500 * 512))
     );
     // Coarser levels are too costly: more tiles are left out.
-    let whole = range("level=0&box=0,0,32768,16384");
+    let whole = range("level=0&box=0,0,16384,8192");
     assert!(
         whole["level"].as_u64() <= Some(1) && whole["voxels"].as_u64().unwrap() <= 1 << 22,
         "{whole}"

@@ -107,15 +107,16 @@ pub fn truncate(path: &Path, length: u64) {
     assert_eq!(fs::metadata(path).unwrap().len(), length);
 }
 
-/// A level whose first tile is made from a whole plane of [`slow`], which takes about a second.
-pub const SLOW_LEVEL: usize = 6;
+/// A level whose first tile is made from a whole plane of [`slow`], which takes about half a
+/// second.
+pub const SLOW_LEVEL: usize = 5;
 /// A level whose first tile is made from the whole plane of [`endless`], which takes minutes.
 pub const ENDLESS_LEVEL: usize = 9;
 
 /// Writes `/raw` with `count` planes, which are slow to render at [`SLOW_LEVEL`] and fast at level
 /// 0.
 pub fn slow(path: &Path, count: usize) {
-    unwritten(path, (count, 1 << 14, 1 << 15));
+    unwritten(path, (count, 1 << 13, 1 << 14));
 }
 
 /// Writes `/raw` with one plane that no story waits for at [`ENDLESS_LEVEL`].

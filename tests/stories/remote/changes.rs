@@ -34,9 +34,15 @@ fn shown(answer: &Answer, z: usize) -> Option<usize> {
 /// back.
 fn wait_for_generation(server: &Server, seed: usize, story: &str) {
     let mut latest = [None; PLANES];
+    let mut bodies = vec![Vec::new(); PLANES];
     wait_until(&format!("generation {seed} is served ({story})"), || {
-        for (z, latest) in latest.iter_mut().enumerate() {
-            let now = shown(&server.get(&tile(z)), z);
+        for (z, (latest, body)) in latest.iter_mut().zip(&mut bodies).enumerate() {
+            let answer = server.get(&tile(z));
+            if answer.body == *body {
+                continue;
+            }
+            let now = shown(&answer, z);
+            *body = answer.body;
             assert!(
                 !(now.is_some() && now != Some(seed) && *latest == Some(seed)),
                 "{story}: plane {z} went back"

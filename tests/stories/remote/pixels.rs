@@ -274,10 +274,10 @@ fn formats(folder: &Path) -> Vec<String> {
                 .with_fcpl(|create| create.userblock(block))
                 .clone();
             let file = options.create(folder.join(&name)).unwrap();
-            let data = cube((70, 90, 110));
+            let data = cube((70, 50, 60));
             for (dataset, chunk) in [
                 ("small", Some((8, 8, 8))),
-                ("large", Some((32, 64, 64))),
+                ("large", Some((32, 32, 32))),
                 ("flat", None),
             ] {
                 let builder = file.new_dataset_builder().with_data(&data);
