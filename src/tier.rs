@@ -33,18 +33,19 @@ mod error_log;
 mod eviction;
 mod folder;
 mod marker;
-mod measured;
+
 mod objects;
 mod redis;
 #[cfg(test)]
 mod tests;
 mod tiers;
+mod writer;
 
 pub use self::redis::Redis;
 pub use backend::{Backend, TileTier};
-pub use contents::Contents;
+pub use contents::TokenContents;
 pub use directory::Directory;
 pub use error::TierError;
-pub use measured::Tier;
 pub use objects::Objects;
-pub use tiers::{Found, Tiers};
+pub use tiers::{FoundTile, Tiers};
+pub use writer::Tier;

@@ -14,7 +14,7 @@ use super::log::Log;
 use super::sources::Configured;
 use super::{output, tiers};
 use crate::config;
-use crate::tier::{Contents, Directory, TierError};
+use crate::tier::{Directory, TierError, TokenContents};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -90,7 +90,7 @@ impl Place {
 }
 
 impl Cache {
-    fn contents(&self, verify: bool) -> Result<Vec<Contents>, TierError> {
+    fn contents(&self, verify: bool) -> Result<Vec<TokenContents>, TierError> {
         self.directory
             .as_ref()
             .map_or(Ok(Vec::new()), |directory| directory.contents(verify))
@@ -110,9 +110,9 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
 
 fn stats(log: &Log, cache: &Cache, verify: bool, json: bool) -> Result<(), Failure> {
     let contents = cache.contents(verify)?;
-    let mut all = Contents {
+    let mut all = TokenContents {
         token: "all".to_owned(),
-        ..Contents::default()
+        ..TokenContents::default()
     };
     for token in &contents {
         all.tiles += token.tiles;
@@ -121,7 +121,7 @@ fn stats(log: &Log, cache: &Cache, verify: bool, json: bool) -> Result<(), Failu
     }
     all.corrupt = verify.then_some(all.damaged.len());
     if json {
-        let Contents {
+        let TokenContents {
             tiles,
             bytes,
             corrupt,
@@ -146,7 +146,7 @@ fn stats(log: &Log, cache: &Cache, verify: bool, json: bool) -> Result<(), Failu
     }
 }
 
-fn table(cache: &Cache, contents: &[Contents], all: &Contents) -> String {
+fn table(cache: &Cache, contents: &[TokenContents], all: &TokenContents) -> String {
     let budget = cache
         .budget
         .map(|bytes| format!(", which may take {}", ByteSize(bytes as u64)));
@@ -157,7 +157,7 @@ fn table(cache: &Cache, contents: &[Contents], all: &Contents) -> String {
         .max()
         .unwrap_or_default()
         .max(5);
-    for Contents {
+    for TokenContents {
         token,
         tiles,
         bytes,

@@ -34,7 +34,7 @@ pub(super) fn open(
             Ok(()) => {}
         }
         if cache.blocks > 0 {
-            let blocks = Directory::blocks(path).kept_to(cache.blocks as u64, metrics)?;
+            let blocks = Directory::blocks(path).with_budget(cache.blocks as u64, metrics)?;
             store.keep_chunks_in(Arc::new(blocks));
         }
         if cache.disk > 0 {
@@ -66,7 +66,7 @@ pub(super) fn directory_tier(
     budget: usize,
     metrics: &Metrics,
 ) -> Result<Tier, Failure> {
-    let directory = directory.kept_to(budget as u64, metrics)?;
+    let directory = directory.with_budget(budget as u64, metrics)?;
     Ok(Tier::start(
         Backend::Directory,
         directory,

@@ -1,4 +1,4 @@
-//! What every backend can do.
+//! The operations that every backend offers.
 
 use bytes::Bytes;
 use voltile_base::name::Name;

@@ -13,7 +13,7 @@ use super::{Directory, TierError};
 
 /// The contents of a cache directory for one token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Contents {
+pub struct TokenContents {
     /// The token; truncated if it is longer than a folder name can be.
     pub token: String,
     /// The number of tiles.
@@ -31,10 +31,10 @@ pub struct Contents {
 
 impl Directory {
     /// The contents by token; with `verify`, every tile is read and its checksum compared.
-    pub fn contents(&self, verify: bool) -> Result<Vec<Contents>, TierError> {
+    pub fn contents(&self, verify: bool) -> Result<Vec<TokenContents>, TierError> {
         let mut all = Vec::new();
         for folder in self.folders()? {
-            let mut contents = Contents::of(&folder);
+            let mut contents = TokenContents::of(&folder);
             let visited = folder.visit(|file| {
                 contents.add(&file);
                 let Some(key) = file.key.filter(|_| verify) else {
@@ -56,14 +56,14 @@ impl Directory {
     }
 
     /// Removes the tiles of one token, or of all; returns what was removed.
-    pub fn clear(&self, token: Option<&Name>) -> Result<Vec<Contents>, TierError> {
+    pub fn clear(&self, token: Option<&Name>) -> Result<Vec<TokenContents>, TierError> {
         let only = token.map(|token| TokenFolder::new(&self.path, self.kind, token).path);
         let mut all = Vec::new();
         for folder in self.folders()? {
             if only.as_ref().is_some_and(|only| *only != folder.path) {
                 continue;
             }
-            let mut removed = Contents::of(&folder);
+            let mut removed = TokenContents::of(&folder);
             folder
                 .visit(|file| {
                     unless_missing(fs::remove_file(&file.path))?;
@@ -83,7 +83,7 @@ impl Directory {
     }
 }
 
-impl Contents {
+impl TokenContents {
     fn of(folder: &TokenFolder) -> Self {
         Self {
             token: folder.token.clone(),

@@ -27,7 +27,7 @@ const USED_LATELY: Duration = Duration::from_secs(60);
 const MAX_TRIES: usize = 5;
 
 /// Tiles in a directory. It grows without limit unless it is [kept to a
-/// budget](Directory::kept_to).
+/// budget](Directory::with_budget).
 #[derive(Debug)]
 pub struct Directory {
     pub(super) path: PathBuf,
@@ -41,7 +41,7 @@ impl Directory {
         marker::make(path)
     }
 
-    /// The tiles in a directory. While that is no cache, none are found, and none can be written.
+    /// The tiles in a directory. While the directory is not a cache, no tile is found or written.
     pub fn tiles(path: &Path) -> Self {
         Self::of(EntryKind::Tile, path)
     }
@@ -73,7 +73,7 @@ impl Directory {
     /// Limits the disk space to `limit` bytes: starts a thread that evicts the least recently used
     /// tiles, unless another process does. It first counts the existing ones, which may take a
     /// while.
-    pub fn kept_to(mut self, limit: u64, metrics: &Metrics) -> io::Result<Self> {
+    pub fn with_budget(mut self, limit: u64, metrics: &Metrics) -> io::Result<Self> {
         let evictor = Evictor::new(self.path.clone(), self.kind, limit, metrics);
         self.budget = Some(evictor.start()?);
         Ok(self)
@@ -87,16 +87,17 @@ impl Directory {
 impl TileTier for Directory {
     fn get(&self, token: &Name, key: &TileKey) -> Result<Option<Bytes>, TierError> {
         let path = self.file_of(token, key);
-        let failed = |error: io::Error| TierError::system(&path, "read", &error);
-        let Some(file) = unless_missing(File::open(&path)).map_err(failed)? else {
-            return Ok(None);
-        };
-        let problem = match read(&file, self.kind, key).map_err(failed)? {
-            Ok(png) => {
+        let opened = unless_missing(File::open(&path)).and_then(|file| {
+            let Some(file) = file else { return Ok(None) };
+            Ok(Some((read(&file, self.kind, key)?, file)))
+        });
+        let problem = match opened.map_err(|error| TierError::system(&path, "read", &error))? {
+            None => return Ok(None),
+            Some((Ok(png), file)) => {
                 mark_used(&file);
                 return Ok(Some(png));
             }
-            Err(problem) => problem,
+            Some((Err(problem), _)) => problem,
         };
         // Removed, so that the tile is rendered again.
         unless_missing(fs::remove_file(&path))
@@ -154,7 +155,7 @@ impl Drop for Directory {
     }
 }
 
-/// The PNG of a tile in a file, or what is wrong with the file.
+/// The PNG of a tile in a file, or the reason why the file is damaged.
 pub(super) fn read(
     file: &File,
     kind: EntryKind,

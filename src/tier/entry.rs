@@ -65,16 +65,21 @@ pub(super) fn claims(key: &TileKey, end: &[u8], length: u64) -> Result<(), &'sta
         .filter(|png| *png > 0)
         .ok_or("it is too short")?;
     let own = fields_of(key, png);
-    let differs = |fields: Range<usize>| end.get(fields.clone()) != own.get(fields);
-    match () {
-        () if differs(0..8) => {
-            Err("it has no trailer: it is truncated, or was not written by voltile")
+    let problems: [(Range<usize>, &'static str); 4] = [
+        (
+            0..8,
+            "it has no trailer: it is truncated, or was not written by voltile",
+        ),
+        (8..12, "it has another format"),
+        (12..20, "its length is not the one in its trailer"),
+        (20..CHECKSUM, "it is another tile"),
+    ];
+    for (fields, problem) in problems {
+        if end.get(fields.clone()) != own.get(fields) {
+            return Err(problem);
         }
-        () if differs(8..12) => Err("it has another format"),
-        () if differs(12..20) => Err("its length is not the one in its trailer"),
-        () if differs(20..CHECKSUM) => Err("it is another tile"),
-        () => Ok(()),
     }
+    Ok(())
 }
 
 /// Verifies a complete file and returns its PNG.

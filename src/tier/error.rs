@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
     /// The configured path is unusable as a cache directory: it is no directory, belongs to another
-    /// user, or holds files that are not voltile's, or those of a version with another format.
+    /// user, or holds foreign files or the files of a version with another format.
     #[error("{problem}")]
     Misnamed {
-        /// What is wrong, and what to do.
+        /// The fault and its cure.
         problem: String,
     },
     /// A system call failed.
@@ -18,7 +18,7 @@ pub enum TierError {
     System {
         /// The file or directory.
         path: PathBuf,
-        /// What was attempted, as a past participle for the message.
+        /// The attempted operation as a past participle, such as "written".
         doing: &'static str,
         /// The system's error message.
         problem: String,
@@ -46,7 +46,7 @@ pub enum TierError {
     Corrupt {
         /// The file, or the server and the key.
         place: String,
-        /// What is wrong with it.
+        /// The kind of damage.
         problem: &'static str,
     },
     /// A server could not be reached, or did not answer in time.
@@ -54,7 +54,7 @@ pub enum TierError {
     Unreachable {
         /// Its address, without credentials.
         server: String,
-        /// What happened.
+        /// The error message of the connection.
         problem: String,
     },
     /// A server answered with an error.

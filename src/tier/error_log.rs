@@ -12,15 +12,15 @@ use super::{Backend, TierError};
 const PERIOD: Duration = Duration::from_secs(60);
 const MAX_LINES: usize = 3;
 
-/// What was logged recently about a backend, by kind of error.
+/// The errors logged recently about a backend, by kind of error.
 #[derive(Debug)]
 pub(super) struct ErrorLog {
     backend: Backend,
-    kinds: Mutex<HashMap<Kind, Logged>>,
+    kinds: Mutex<HashMap<LoggedKind, Logged>>,
 }
 
-/// The kind of an error, and what was attempted.
-type Kind = (Discriminant<TierError>, &'static str);
+/// The variant of an error, and the attempted operation.
+type LoggedKind = (Discriminant<TierError>, &'static str);
 
 #[derive(Debug)]
 struct Logged {
@@ -67,7 +67,7 @@ impl ErrorLog {
 
     /// The number of errors of this kind suppressed since the last logged one; `None` if this one
     /// is suppressed too.
-    fn admit(&self, kind: Kind, now: Instant) -> Option<usize> {
+    fn admit(&self, kind: LoggedKind, now: Instant) -> Option<usize> {
         let mut kinds = self.kinds.lock();
         let logged = kinds.entry(kind).or_insert(Logged {
             since: now,

@@ -89,17 +89,23 @@ impl Budget {
 
     /// Whether there is room for a file of that length; may wait for an eviction.
     pub fn has_room(&self, length: u64) -> bool {
-        let fits = || self.used() + on_disk(length) <= self.limit + self.limit / 8;
-        if on_disk(length) > self.limit || fits() {
+        if on_disk(length) > self.limit || self.fits(length) {
             return on_disk(length) <= self.limit;
         }
         self.request();
-        let is_waiting = |state: &mut BudgetState| !fits() && !state.is_stuck && !state.is_closed;
         let mut state = self.state.lock();
-        self.changed
-            .wait_while_for(&mut state, is_waiting, MAX_WAIT);
+        self.changed.wait_while_for(
+            &mut state,
+            |state| !self.fits(length) && !state.is_stuck && !state.is_closed,
+            MAX_WAIT,
+        );
         drop(state);
-        fits()
+        self.fits(length)
+    }
+
+    /// Whether a file of that length exceeds the budget by at most an eighth.
+    fn fits(&self, length: u64) -> bool {
+        self.used() + on_disk(length) <= self.limit + self.limit / 8
     }
 
     /// Counts a file that was written; requests an eviction if the budget is exceeded.
@@ -131,9 +137,11 @@ impl Budget {
         state.is_stuck = is_stuck;
         state.is_requested = self.used() > self.limit;
         self.changed.notify_all();
-        let is_idle =
-            |state: &mut BudgetState| !state.is_closed && (is_stuck || !state.is_requested);
-        self.changed.wait_while_for(&mut state, is_idle, pause);
+        self.changed.wait_while_for(
+            &mut state,
+            |state| !state.is_closed && (is_stuck || !state.is_requested),
+            pause,
+        );
         !state.is_closed
     }
 }
@@ -148,9 +156,9 @@ pub(super) struct Evictor {
     log: ErrorLog,
 }
 
-/// A file that may be evicted; those used longest ago are the smallest.
+/// A file that may be evicted; the files used longest ago compare as the smallest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
+struct EvictionCandidate {
     last_used: SystemTime,
     key: TileKey,
     /// Index among the folders.
@@ -189,29 +197,30 @@ impl Evictor {
     /// Starts the thread, which runs until the budget is closed.
     pub fn start(self) -> io::Result<Arc<Budget>> {
         let budget = Arc::clone(&self.budget);
-        let work = move || {
-            let mut locked = None;
-            loop {
-                let began = Instant::now();
-                let is_done = self.work(&mut locked);
-                let pause = if is_done {
-                    RECOUNT.max(began.elapsed() * PAUSE_FACTOR)
-                } else {
-                    STUCK
-                };
-                if !self.budget.wait(!is_done, pause) {
-                    return;
-                }
-            }
-        };
         thread::Builder::new()
             .name("evictor".to_owned())
-            .spawn(work)?;
+            .spawn(move || self.run())?;
         Ok(budget)
     }
 
-    /// Counts, and evicts if the budget is exceeded, if this process has the lock; returns whether
-    /// it did what was to do.
+    fn run(&self) {
+        let mut locked = None;
+        loop {
+            let began = Instant::now();
+            let is_done = self.work(&mut locked);
+            let pause = if is_done {
+                RECOUNT.max(began.elapsed() * PAUSE_FACTOR)
+            } else {
+                STUCK
+            };
+            if !self.budget.wait(!is_done, pause) {
+                return;
+            }
+        }
+    }
+
+    /// Counts, and evicts if the budget is exceeded, if this process has the lock; returns false if
+    /// files that exceed the budget could not be removed.
     fn work(&self, locked: &mut Option<File>) -> bool {
         // Locked again each time: the file may have been removed, with the directory.
         *locked = None;
@@ -285,7 +294,7 @@ impl Evictor {
 
     /// Counts all files, and removes temporary files that are left over. Returns the files used
     /// longest ago.
-    fn count(&self, folders: &[TokenFolder]) -> BinaryHeap<Candidate> {
+    fn count(&self, folders: &[TokenFolder]) -> BinaryHeap<EvictionCandidate> {
         let before = self.budget.used.get();
         let now = SystemTime::now();
         let mut used = 0;
@@ -300,7 +309,7 @@ impl Evictor {
                     return Ok(());
                 };
                 used += on_disk(file.length);
-                oldest.push(Candidate {
+                oldest.push(EvictionCandidate {
                     // Reading a file would have corrected a date in the future.
                     last_used: if is_ahead {
                         SystemTime::UNIX_EPOCH
@@ -320,8 +329,8 @@ impl Evictor {
                 self.note(&folder.path, "counted", &error);
             }
         }
-        // What was written meanwhile is added; if it was also found, it counts twice until the next
-        // count.
+        // Files written meanwhile are added. A file that the walk found too counts twice until the
+        // next count.
         self.budget.used.inc_by(used as i64 - before);
         oldest
     }

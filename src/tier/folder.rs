@@ -16,7 +16,7 @@ use voltile_hdf5::store::whole_file::TEMPORARY;
 
 use super::entry;
 
-/// What a cache directory keeps: each kind in a folder of its own, with a budget of its own.
+/// The kinds of entries of a cache directory; each has a folder and a budget of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryKind {
     /// Encoded tiles, by token.
@@ -43,7 +43,7 @@ impl EntryKind {
         }
     }
 
-    /// The maximum length of a file; longer ones are neither written nor read.
+    /// The maximum length of a file in bytes; longer files are neither written nor read.
     pub fn max_length(self) -> u64 {
         match self {
             EntryKind::Tile => entry::LONGEST,
@@ -171,7 +171,7 @@ impl TokenFolder {
     }
 }
 
-/// `None` if there is no such file.
+/// Returns `None` if the file does not exist.
 pub(super) fn unless_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -181,7 +181,7 @@ pub(super) fn unless_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> 
 }
 
 /// The entries of a folder by inode number: file systems read inodes fastest in that order. Empty
-/// if there is no such folder.
+/// if the folder does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     let listed = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Vec::new()),

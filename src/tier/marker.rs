@@ -20,7 +20,7 @@ use super::folder::EntryKind;
 const MARKER: &str = "CACHEDIR.TAG";
 /// From the Cache Directory Tagging Specification.
 const SIGNATURE: &str = "Signature: 8a477f597d28d172789f06886806bc55";
-/// The beginning of the marker's line that tells voltile's caches from those of other programs.
+/// The beginning of the marker's line that tells voltile's caches from other programs' caches.
 const OURS: &str = "# voltile tiles, format ";
 /// Folders that may be in the directory before it has its marker: they are made while files are
 /// opened.
@@ -48,19 +48,18 @@ pub(super) fn ensure(path: &Path) -> Result<(), TierError> {
         Ok(false) => Err(TierError::Unmarked {
             path: path.to_owned(),
         }),
-        Err(error) => Err(TierError::system(path, "read", &error)),
+        Err(error) => Err(unreadable(path, &error)),
     }
 }
 
 /// Whether the directory at a path is a cache: if not, it is missing, or may become one.
 /// [`TierError::Misnamed`] if it must not be used.
 pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
-    let failed = |error: io::Error| TierError::system(path, "read", &error);
     let shown = path.display();
     let about = match fs::metadata(path) {
         Ok(about) => about,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(unreadable(path, &error)),
     };
     if !about.is_dir() {
         return misnamed(format!("{shown} is not a directory"));
@@ -80,7 +79,7 @@ pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
                 .map(|entry| Ok(entry?.file_name()))
                 .collect::<io::Result<Vec<_>>>()
         })
-        .map_err(failed)?;
+        .map_err(|error| unreadable(path, &error))?;
     let foreign = format!(
         "{shown} is neither empty nor a voltile cache, and was left unchanged. Name an empty or missing directory"
     );
@@ -96,7 +95,7 @@ pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
                 misnamed(foreign)
             };
         }
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(unreadable(path, &error)),
     };
     let format = text
         .lines()
@@ -110,6 +109,10 @@ pub(super) fn is_cache(path: &Path) -> Result<bool, TierError> {
              it, or name another directory"
         )),
     }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> TierError {
+    TierError::system(path, "read", error)
 }
 
 fn misnamed(problem: String) -> Result<bool, TierError> {

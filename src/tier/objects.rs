@@ -30,8 +30,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Tiles in the folder at an address, which is not that of a web server. Makes no request: a
-    /// store that is down now is used once it is up.
+    /// Opens the folder at an address, which must not be a web server's. Makes no request: a store
+    /// that is down now is used once it is up.
     ///
     /// # Errors
     ///
@@ -49,19 +49,18 @@ impl Objects {
 
     fn noted<T>(&self, result: Result<T, FolderError>) -> Result<T, TierError> {
         self.is_resting.set(i64::from(self.folder.is_resting()));
-        let server = || self.folder.public().to_owned();
-        result.map_err(|error| match error {
-            FolderError::Resting => TierError::Resting,
-            FolderError::Failed(StoreError::Unavailable { problem, .. }) => {
-                TierError::Unreachable {
-                    server: server(),
-                    problem,
+        result.map_err(|error| {
+            let server = self.folder.public().to_owned();
+            match error {
+                FolderError::Resting => TierError::Resting,
+                FolderError::Failed(StoreError::Unavailable { problem, .. }) => {
+                    TierError::Unreachable { server, problem }
                 }
+                FolderError::Failed(error) => TierError::Refused {
+                    server,
+                    problem: error.to_string(),
+                },
             }
-            FolderError::Failed(error) => TierError::Refused {
-                server: server(),
-                problem: error.to_string(),
-            },
         })
     }
 }

@@ -52,7 +52,7 @@ fn subjects(place: &Path) -> [Subject; 3] {
         kind: Backend::Directory,
         tier: Box::new(Directory::open(&path).unwrap()),
         replace: Box::new(move |bytes| fs::write(&file, bytes).unwrap()),
-        full: Some(Box::new(limited.kept_to(4096, &metrics).unwrap())),
+        full: Some(Box::new(limited.with_budget(4096, &metrics).unwrap())),
     };
     let [fake, other] = [Fake::start(), Fake::start()];
     other.fill(true);
@@ -333,7 +333,7 @@ fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before(
     } = tile(1);
     far.put(&token, &key, &png).unwrap();
     let found = |backend| {
-        Some(Found {
+        Some(FoundTile {
             png: png.clone(),
             backend,
         })

@@ -1,6 +1,7 @@
 //! The tiers as the service uses them: any number of backends, in order, as one.
 //!
-//! A tile is looked for in each in turn, and one that is found is also written to those before.
+//! A tile is looked for in each tier in turn; a tile that is found is also written to the tiers
+//! before.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use voltile_base::name::Name;
 use voltile_base::tile::{Tile, TileKey};
 
-use super::measured::Tier;
+use super::writer::Tier;
 use super::{Backend, TierError};
 
 /// Backends in the order in which tiles are looked for: the fastest first.
@@ -17,22 +18,22 @@ pub struct Tiers(Vec<Tier>);
 
 /// A tile that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundTile {
     /// The PNG.
     pub png: Bytes,
-    /// Where.
+    /// The tier that had it.
     pub backend: Backend,
 }
 
 impl Tiers {
-    /// These tiers in order; `None` if there are none.
+    /// Combines tiers in order; `None` if there are none.
     pub fn new(tiers: Vec<Tier>) -> Option<Self> {
         (!tiers.is_empty()).then_some(Self(tiers))
     }
 
-    /// The PNG of a tile; `None` if no tier has it. What is damaged or unreadable is counted and
+    /// The PNG of a tile; `None` if no tier has it. Damaged and unreadable tiles are counted and
     /// logged.
-    pub fn find(&self, token: &Name, key: &TileKey) -> Option<Found> {
+    pub fn find(&self, token: &Name, key: &TileKey) -> Option<FoundTile> {
         let (at, png) = self
             .0
             .iter()
@@ -43,7 +44,7 @@ impl Tiers {
         self.0[..at]
             .iter()
             .for_each(|nearer| nearer.0.put_later(token, &tile, || true));
-        Some(Found {
+        Some(FoundTile {
             png,
             backend: self.0[at].0.backend,
         })
@@ -64,8 +65,8 @@ impl Tiers {
         }
     }
 
-    /// Writes a tile and waits until that is done, for the tiers that are meant to last; for the
-    /// others it is queued. Returns the first error.
+    /// Writes a tile to the tiers that are meant to last and waits until it is written; queues it
+    /// for the other tiers. Returns the first error.
     pub fn keep(&self, token: &Name, tile: &Tile) -> Result<(), TierError> {
         let (lasting, others): (Vec<_>, Vec<_>) = self.0.iter().partition(|tier| is_lasting(tier));
         others

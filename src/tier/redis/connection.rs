@@ -15,7 +15,7 @@ use crate::tier::entry;
 
 /// The most bytes that are read of an answer: an entry, its length, and line breaks.
 const MAX_ANSWER: u64 = entry::LONGEST + 64;
-/// Logging in may take so many times as long as connecting.
+/// Logging in may take this many times as long as connecting.
 const LOGIN: u32 = 20;
 
 pub(super) struct Connection {
@@ -23,7 +23,7 @@ pub(super) struct Connection {
     parser: Parser,
 }
 
-/// A socket of which a limited number of bytes can be read, and for a limited time.
+/// A socket from which a limited number of bytes can be read, and for a limited time.
 struct Bounded {
     socket: TcpStream,
     left: u64,

@@ -33,12 +33,12 @@ pub(super) struct Pool {
     pub breaker: Breaker,
     /// 1 while the breaker is open.
     open: Gauge,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     idle: Vec<Connection>,
     /// The number of connections that are idle or in use.
     connections: usize,
@@ -52,25 +52,25 @@ struct State {
 impl Pool {
     /// Starts the thread, and waits briefly until it is known whether the server answers.
     pub fn start(address: &RedisAddress, limit: Duration, open: Gauge) -> io::Result<Arc<Self>> {
-        let (server, breaker) = (address.clone(), Breaker::opened(RULE));
-        let (state, changed) = Default::default();
         let pool = Arc::new(Self {
-            server,
+            server: address.clone(),
             limit,
-            breaker,
+            breaker: Breaker::opened(RULE),
             open,
-            state,
-            changed,
+            state: Mutex::default(),
+            changed: Condvar::new(),
         });
         pool.open.set(1);
         let own = Arc::clone(&pool);
         thread::Builder::new()
             .name("redis".to_owned())
             .spawn(move || own.connect())?;
-        let is_unknown = |state: &mut State| pool.breaker.is_open() && state.problem.is_none();
         let mut state = pool.state.lock();
-        pool.changed
-            .wait_while_for(&mut state, is_unknown, 2 * limit);
+        pool.changed.wait_while_for(
+            &mut state,
+            |state| pool.breaker.is_open() && state.problem.is_none(),
+            2 * limit,
+        );
         drop(state);
         Ok(pool)
     }
@@ -83,15 +83,17 @@ impl Pool {
 
     /// Why the server is not asked, if it is not.
     pub fn problem(&self) -> Option<String> {
-        let reason = || self.state.lock().problem.clone();
-        let unknown = || format!("{} has not answered yet", self.server);
-        self.breaker
-            .is_open()
-            .then(|| reason().unwrap_or_else(unknown))
+        if !self.breaker.is_open() {
+            return None;
+        }
+        match &self.state.lock().problem {
+            Some(problem) => Some(problem.clone()),
+            None => Some(format!("{} has not answered yet", self.server)),
+        }
     }
 
-    /// Runs a command, and waits for its result for so long at most; not at all while the breaker
-    /// is open.
+    /// Runs a command and waits for its result for at most `within`; fails at once while the
+    /// breaker is open.
     pub fn run(&self, command: &Cmd, within: Duration) -> Result<Value, TierError> {
         let until = Instant::now() + within;
         let permit = self.breaker.permit().ok_or(TierError::Resting)?;
@@ -213,7 +215,7 @@ impl Pool {
     }
 }
 
-/// An error of a command that may take so long.
+/// The message for the error of a command that may take as long as `within`.
 fn described(error: &RedisError, within: Duration) -> String {
     // The system's own words for it are "Resource temporarily unavailable".
     if error.is_timeout() {

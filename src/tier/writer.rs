@@ -23,20 +23,20 @@ const MAX_BYTES: usize = 32 << 20;
 
 /// A backend with metrics, a log, and a queue of tiles to be written. Dropping it does not discard
 /// queued tiles.
-pub struct Tier(pub(super) Arc<Measured>);
+pub struct Tier(pub(super) Arc<MeteredTier>);
 
-pub(super) struct Measured {
+pub(super) struct MeteredTier {
     pub backend: Backend,
     pub store: Box<dyn TileTier>,
     pub counters: TierCounters,
     log: ErrorLog,
-    /// The last error of each kind of operation, unless such an operation has succeeded since.
+    /// The last error of each kind of operation, unless an operation of that kind succeeded since.
     problems: Mutex<[Option<String>; 2]>,
-    queue: Queue<Waiting>,
+    queue: Queue<QueuedTile>,
 }
 
 /// A tile to be written.
-struct Waiting {
+struct QueuedTile {
     token: Name,
     key: TileKey,
     png: Bytes,
@@ -44,7 +44,7 @@ struct Waiting {
     still_so: Box<dyn FnOnce() -> bool + Send>,
 }
 
-/// A kind of operation; a number among [`Measured::problems`].
+/// A kind of operation; a number among [`MeteredTier::problems`].
 #[derive(Clone, Copy)]
 enum Doing {
     Reading,
@@ -58,33 +58,22 @@ impl Tier {
         store: impl TileTier + 'static,
         counters: TierCounters,
     ) -> io::Result<Self> {
-        let (log, queue) = (ErrorLog::new(backend), Queue::new(MAX_BYTES));
-        let (store, problems) = (Box::new(store), Mutex::default());
-        let tier = Arc::new(Measured {
+        let tier = Arc::new(MeteredTier {
             backend,
-            store,
+            store: Box::new(store),
             counters,
-            log,
-            problems,
-            queue,
+            log: ErrorLog::new(backend),
+            problems: Mutex::default(),
+            queue: Queue::new(MAX_BYTES),
         });
         let own = Arc::clone(&tier);
         thread::Builder::new()
             .name("tier-writer".to_owned())
             .spawn(move || {
-                while let Some((
-                    Waiting {
-                        token,
-                        key,
-                        png,
-                        still_so,
-                    },
-                    _room,
-                )) = own.queue.next()
-                {
-                    if still_so() {
+                while let Some((tile, _room)) = own.queue.next() {
+                    if (tile.still_so)() {
                         // Counted and logged there.
-                        drop(own.put(&token, &key, &png));
+                        drop(own.put(&tile.token, &tile.key, &tile.png));
                     } else {
                         own.counters.dropped.inc();
                     }
@@ -100,7 +89,7 @@ impl Drop for Tier {
     }
 }
 
-impl Measured {
+impl MeteredTier {
     /// The PNG of a tile; `None` if it is not there, or cannot be read.
     pub fn get(&self, token: &Name, key: &TileKey) -> Option<Bytes> {
         let began = Instant::now();
@@ -128,35 +117,24 @@ impl Measured {
         tile: &Tile,
         still_so: impl FnOnce() -> bool + Send + 'static,
     ) {
-        let (token, key, png, still_so) = (
-            token.clone(),
-            tile.key,
-            tile.bytes.clone(),
-            Box::new(still_so),
-        );
-        let bytes = png.len();
+        let queued = QueuedTile {
+            token: token.clone(),
+            key: tile.key,
+            png: tile.bytes.clone(),
+            still_so: Box::new(still_so),
+        };
+        let no_wait = Some(Duration::ZERO);
         // If writes are not taken, not even queued: the writer thread would have to be woken to
         // drop it.
-        if !self.store.takes_writes()
-            || !self.queue.push(
-                Waiting {
-                    token,
-                    key,
-                    png,
-                    still_so,
-                },
-                bytes,
-                Some(Duration::ZERO),
-            )
-        {
+        if !self.store.takes_writes() || !self.queue.push(queued, tile.bytes.len(), no_wait) {
             self.counters.dropped.inc();
         }
     }
 
     /// Why tiles could not be read or written lately.
     pub fn problem(&self) -> Option<(Backend, String)> {
-        let last = || self.problems.lock().iter().rev().flatten().next().cloned();
-        Some((self.backend, self.store.problem().or_else(last)?))
+        let last = self.problems.lock().iter().rev().flatten().next().cloned();
+        Some((self.backend, self.store.problem().or(last)?))
     }
 
     /// Closes the queue and waits until everything is written, for at most `within`; the rest is
@@ -187,8 +165,8 @@ impl Measured {
         Ok(())
     }
 
-    /// Counts and logs an error, and notes it as the problem of such operations, or that there is
-    /// none.
+    /// Counts and logs an error, and notes it as the problem of this kind of operation; a success
+    /// clears the problem.
     fn note<T>(&self, doing: Doing, result: Result<T, TierError>) -> Result<T, TierError> {
         let Err(error) = &result else {
             self.problems.lock()[doing as usize] = None;
