@@ -3,7 +3,8 @@
 //!
 //! The child keeps only the right to read the folders of the files on trial. No new privileges
 //! (`PR_SET_NO_NEW_PRIVS`), Landlock and a system call filter (seccomp) apply to the calling thread
-//! and to those that it starts: the child must be confined before it starts its second thread.
+//! and to the threads that it starts: the child must be confined before it starts its second
+//! thread.
 //!
 //! Nothing here fails: what the kernel does not offer is reported, and the child runs without it.
 //! The server itself is restricted from outside, by the service manager or the container.
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What a trial child is told before its first trial.
+/// The limits that a trial child gets before its first trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     /// The only folders that it may read; `None`: all.
@@ -38,7 +39,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of a child that opens these files; each with whether its links may lead anywhere.
+    /// The bounds of a child that opens `files`, each with whether its links may lead anywhere.
     pub fn of<'a>(memory: u64, files: impl IntoIterator<Item = (&'a Path, bool)>) -> Self {
         let mut read = Some(BTreeSet::new());
         for (file, anywhere) in files {
@@ -62,7 +63,7 @@ fn folder(file: &Path) -> Option<PathBuf> {
     Some(folder.to_owned())
 }
 
-/// Confines a trial child. Returns what is not in force, and why; empty if everything is.
+/// Confines a trial child. Returns the protections that are not in force, and why.
 pub fn trial_child(bounds: &Bounds) -> Vec<String> {
     #[cfg(target_os = "linux")]
     return kernel::trial_child(bounds.read.as_ref());

@@ -11,7 +11,8 @@ use landlock::{
 /// The version whose kinds of access a trial child gives up: all that are known.
 const KNOWN_VERSION: ABI = ABI::V10;
 
-/// Restricts this thread to reading what a trial child needs. Returns what is not in force.
+/// Restricts this thread to reading what a trial child needs. Returns the protections that are
+/// not in force.
 pub(super) fn trial_child(read: Option<&BTreeSet<PathBuf>>) -> Vec<String> {
     let mut lacking = Vec::new();
     match restrict(read) {

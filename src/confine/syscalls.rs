@@ -1,6 +1,6 @@
 //! The filter of system calls of a trial child (seccomp).
 //!
-//! Two filters, of which the kernel applies the stricter one. Calls that only an attack makes end
+//! There are two filters; the kernel applies the stricter one. Calls that only an attack makes end
 //! the process, so that it is seen. Any other call that reading does not take fails with `ENOSYS`,
 //! as on an older kernel: C libraries then do without it, and a call that a later one makes does
 //! not end a harmless process.
@@ -16,7 +16,7 @@ use seccompiler::{
 /// The conditions under which a call matches, any of them; none: always.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Filters the calls of this thread, and of those that it starts, from now on.
+/// Filters the calls of this thread and of the threads that it starts, from now on.
 pub(super) fn filter() -> Result<(), seccompiler::Error> {
     let ended = compiled(
         forbidden()?,
@@ -41,7 +41,7 @@ fn compiled(
     SeccompFilter::new(rules, otherwise, matching, machine)?.try_into()
 }
 
-/// What reading files takes: memory, threads, time, and files that are opened for reading.
+/// The calls that reading files takes: for memory, threads, time, and files opened for reading.
 fn allowed() -> Result<Rules, BackendError> {
     let mut rules = always(ALLOWED);
     rules.extend(always(ALLOWED_HERE));
@@ -80,7 +80,7 @@ fn allowed() -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// What reading files never takes.
+/// The calls that reading files never takes.
 fn forbidden() -> Result<Rules, BackendError> {
     let mut rules = always(FORBIDDEN);
     rules.extend(always(FORBIDDEN_HERE));
@@ -111,7 +111,7 @@ fn written(flags: u8) -> Result<Vec<SeccompRule>, BackendError> {
         .collect()
 }
 
-/// Whether the bits of `mask` in a 32-bit argument are those of `value`.
+/// Matches a 32-bit argument whose bits under `mask` equal the bits of `value`.
 fn masked(argument: u8, mask: c_int, value: c_int) -> Result<SeccompCondition, BackendError> {
     let operator = SeccompCmpOp::MaskedEq(u64::from(mask.cast_unsigned()));
     SeccompCondition::new(
@@ -128,7 +128,7 @@ fn number(argument: u8, value: c_int) -> Result<SeccompCondition, BackendError> 
 }
 
 const ALLOWED: &[c_long] = &[
-    // Files that are open, and what is known of others.
+    // Open files, and the properties of other files.
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_pread64,

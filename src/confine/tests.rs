@@ -1,5 +1,5 @@
-//! What a confined trial child can and cannot do. Each act is tried in a process of its own: this
-//! test program again, which runs only [`one_act`].
+//! A confined trial child can read its files and do nothing else. Each act is tried in a process of
+//! its own: this test program again, which runs only [`one_act`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
