@@ -7,19 +7,19 @@
 //!
 //! Flags override the environment, which overrides the file, which overrides the defaults. The
 //! `config` crate merges these layers (`layers`), and serde reads the result into the settings
-//! (`tree`), which have the defaults and check themselves. What concerns several of them is checked
-//! afterwards (`check`). `example.toml` explains every key; tests compare it with the settings and
+//! (`tree`), which have the defaults and check themselves. Afterwards `check` compares several
+//! settings. `example.toml` explains every key; tests compare it with the settings and
 //! with the manual.
 
 mod access;
 mod address;
 mod check;
 mod faults;
-mod fixed;
 mod layers;
 mod memory;
 mod network;
 mod redis;
+mod restart;
 mod settings;
 mod toml_file;
 mod tree;
@@ -27,11 +27,11 @@ mod values;
 
 pub use address::{BindAddress, NotAnAddress};
 pub use faults::Fault;
-pub use fixed::keep_fixed;
 pub use layers::{DEFAULT_FILE, Layers};
 pub use memory::Memory;
 pub use network::{Network, NotANetwork, Proxy};
 pub use redis::{NotARedisAddress, RedisAddress};
+pub use restart::restart_only;
 pub use settings::{
     AccessSettings, Caches, ChannelSettings, ContentType, DatasetSettings, Files, IdentityRule,
     LevelSettings, Log, LogFormat, Mount, NamesSettings, Render, Server, Settings, Tls,
@@ -55,7 +55,7 @@ pub struct Loaded {
     /// Settings without effect, which are probably mistakes, sorted by key. They do not prevent
     /// starting.
     pub warnings: Vec<Fault>,
-    /// Why a server cannot do with the memory there is. Other commands may.
+    /// Why the memory is too small for a server. Other commands may need less.
     pub shortage: Option<Fault>,
 }
 
@@ -99,7 +99,7 @@ pub fn load(layers: &Layers) -> Loaded {
     }
 }
 
-/// The path of the folder of a dataset's file below another folder, that of the configuration.
+/// The path of the folder of a dataset's file below `base`, the folder of the configuration.
 fn folder_below(dataset: &DatasetSettings, base: Option<&Path>) -> Option<PathBuf> {
     let file = dataset.file.as_ref()?.path()?;
     let path = file

@@ -151,7 +151,7 @@ impl Reloader {
             return Err(texts(&faults));
         }
         self.remember(&settings);
-        let kept = config::keep_fixed(&self.started, &mut settings);
+        let kept = config::restart_only(&self.started, &mut settings);
         if is_ordered {
             warnings
                 .iter()

@@ -7,8 +7,8 @@ use voltile_base::tile::Fingerprint;
 
 use super::settings::AccessSettings;
 
-/// Identifies the rules that protect a dataset by the patterns that match its token: the same
-/// patterns are in the same entries. Other datasets and secrets in these entries do not change it.
+/// Identifies the rules that protect a dataset by the patterns that match its token. Other datasets
+/// and the secrets of the entries do not change the fingerprint.
 pub(super) fn rules_of(token: &Name, entries: &[AccessSettings]) -> Option<Fingerprint> {
     let patterns = entries
         .iter()

@@ -57,15 +57,15 @@ fn is_named_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else {
         return false;
     };
-    let label = |label: &str| {
-        !label.is_empty()
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-    };
     let last = host.rsplit('.').next().unwrap_or(host);
     let number = port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
-    number && host.split('.').all(label) && !last.bytes().all(|b| b.is_ascii_digit())
+    number && host.split('.').all(is_host_label) && !last.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether a text can stand between two dots of a host name.
+pub(super) fn is_host_label(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    !text.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! What is checked of several settings together. Whether the files match is checked by the
-//! catalogue.
+//! Checks of several settings together. The catalogue checks whether the files match.
 
 use std::collections::BTreeSet;
 
@@ -7,6 +6,7 @@ use config::{Value, ValueKind};
 use voltile_base::geometry::Xyz;
 
 use super::faults::{Notes, child};
+use super::layers::below;
 use super::settings::{ChannelSettings, DatasetSettings, Server, Settings};
 use super::values;
 
@@ -25,13 +25,9 @@ pub(super) fn check_names(tree: &Value, notes: &mut Notes) {
     }
 }
 
-/// What is in the table at a key.
+/// The entries of the table at a key.
 fn tables<'v>(tree: &'v Value, key: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {
-    let below = match &tree.kind {
-        ValueKind::Table(table) => table.get(key),
-        _ => None,
-    };
-    let table = match below.map(|value| &value.kind) {
+    let table = match below(Some(tree), key).map(|value| &value.kind) {
         Some(ValueKind::Table(table)) => Some(table),
         _ => None,
     };

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration.
+//! The faults of a configuration.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct Fault {
     /// The key's path, such as `datasets.kasthuri11.channels.image.window`; for text that cannot be
     /// parsed at all, the file, the variable or the flag.
     pub key: String,
-    /// What is wrong, what is expected, and the place of the setting.
+    /// The problem, the expected value, and the place of the setting.
     pub problem: String,
 }
 
@@ -45,7 +45,7 @@ impl Notes {
         });
     }
 
-    /// A fault at a key, unless what is there cannot be read.
+    /// Adds a fault at a key, unless the value there has a fault already.
     pub fn fault_if_readable(&mut self, key: String, problem: impl Into<String>) {
         if !self.is_faulty(&key) {
             self.fault(key, problem);
@@ -60,7 +60,7 @@ impl Notes {
         })
     }
 
-    /// Faults and warnings sorted by key; those of one key stay in the order in which they were
+    /// Faults and warnings sorted by key; the notes on one key stay in the order in which they were
     /// found.
     pub fn sorted(mut self) -> (Vec<Fault>, Vec<Fault>) {
         self.faults.sort_by(|a, b| a.key.cmp(&b.key));

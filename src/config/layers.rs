@@ -6,7 +6,7 @@
 //! only file read; its values are interpreted elsewhere.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use config::{Config, ConfigError, Map, Source, Value, ValueKind};
@@ -56,12 +56,12 @@ pub struct Layers {
     pub files: Vec<Location>,
     /// Data files found in folders. A file that cannot be opened is left out.
     pub found: Vec<PathBuf>,
-    /// The folders that were searched: files in those below are told apart by the names of these.
+    /// The folders that were searched. Names of folders below them tell apart files with one stem.
     pub folders: Vec<PathBuf>,
-    /// The tokens of files that were found before. Each keeps its own, and no other gets it.
+    /// The tokens of files that were found before. Each file keeps its token, and no other gets it.
     pub known: BTreeMap<PathBuf, Name>,
-    /// Environment variables; those of the form `VOLTILE_SECTION__KEY` are read, the others
-    /// ignored.
+    /// Environment variables; a variable is read if its name has the form `VOLTILE_SECTION__KEY`,
+    /// and ignored otherwise.
     pub env: Vec<(String, String)>,
     /// `KEY=VALUE` from `--set`; later ones win.
     pub set: Vec<String>,
@@ -75,9 +75,8 @@ pub struct Layers {
 impl Layers {
     /// The environment of this process, and nothing else.
     pub fn of_process() -> Self {
-        let text = |part: OsString| part.to_string_lossy().into_owned();
         let env = std::env::vars_os()
-            .map(|(name, value)| (text(name), text(value)))
+            .map(|(name, value)| (lossy(&name), lossy(&value)))
             .collect();
         Self {
             env,
@@ -94,19 +93,23 @@ impl Layers {
     }
 }
 
+fn lossy(text: &OsStr) -> String {
+    text.to_string_lossy().into_owned()
+}
+
 /// All layers merged.
-pub(super) struct Merged {
+pub(super) struct MergedLayers {
     /// A table.
     pub tree: Value,
-    /// The data files named on the command line, and those found in folders, by their tokens.
+    /// The data files named on the command line or found in folders, by their tokens.
     pub files: BTreeMap<Name, DatasetSettings>,
 }
 
 /// One layer: a tree below [`TOP`].
 #[derive(Debug, Clone)]
-struct Layer(Value);
+struct SettingsLayer(Value);
 
-impl Source for Layer {
+impl Source for SettingsLayer {
     fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
         Box::new(self.clone())
     }
@@ -118,7 +121,7 @@ impl Source for Layer {
 
 /// Reads and merges the layers. A flag that cannot be read is a fault, and the rest is merged
 /// without it. If the configuration file cannot be read, nothing is merged.
-pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<Merged> {
+pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<MergedLayers> {
     let mut file = table([]);
     if let Some(path) = &layers.config {
         match read_file(path) {
@@ -140,7 +143,7 @@ pub(super) fn merge(layers: &Layers, notes: &mut Notes) -> Option<Merged> {
         .chain(flags(layers, notes));
     let mut tree = merged(below.into_iter().chain(above), notes);
     write_out(&mut tree);
-    Some(Merged { tree, files })
+    Some(MergedLayers { tree, files })
 }
 
 /// Replaces the short forms of values by the long ones.
@@ -158,7 +161,7 @@ fn wrap_text(value: &mut Value, key: &str) {
     }
 }
 
-/// Calls `change` with every value at these keys.
+/// Calls `change` with every value at a path of keys.
 fn each(tree: &mut Value, keys: &[&str], change: &mut dyn FnMut(&mut Value)) {
     let Some((first, rest)) = keys.split_first() else {
         change(tree);
@@ -186,7 +189,7 @@ fn each(tree: &mut Value, keys: &[&str], change: &mut dyn FnMut(&mut Value)) {
 
 fn merged(layers: impl IntoIterator<Item = Value>, notes: &mut Notes) -> Value {
     let builder = layers.into_iter().fold(Config::builder(), |builder, tree| {
-        builder.add_source(Layer(tree))
+        builder.add_source(SettingsLayer(tree))
     });
     let root = builder.build().map(|config| config.cache.kind);
     match root {
@@ -210,8 +213,8 @@ fn nest<K: ToString>(path: &[K], value: Value) -> Value {
         .fold(value, |value, key| table([(key.to_string(), value)]))
 }
 
-/// The value of a key; `None` if there is no table or no such key.
-fn below<'v>(tree: Option<&'v Value>, key: &str) -> Option<&'v Value> {
+/// The value of a key; `None` unless `tree` is a table with this key.
+pub(super) fn below<'v>(tree: Option<&'v Value>, key: &str) -> Option<&'v Value> {
     match &tree?.kind {
         ValueKind::Table(table) => table.get(key),
         _ => None,
@@ -239,7 +242,7 @@ fn read_file(path: &Path) -> Result<Value, String> {
     Ok(tree)
 }
 
-/// The tokens of data files served without configuration; those of the configuration are taken.
+/// The tokens of data files served without configuration; none equals a token in the configuration.
 fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
     let configured = below(Some(file), "datasets");
     let mut tokens = BTreeMap::new();
@@ -258,18 +261,19 @@ fn tokens(layers: &Layers, file: &Value) -> BTreeMap<Name, DatasetSettings> {
         *stems.entry(stem_of(file)).or_default() += 1;
     }
     for (file, is_optional) in files {
-        let is_known = |name: &Name| layers.known.values().any(|known| known == name);
-        let taken = |name: &Name| {
-            tokens.contains_key(name)
-                || is_known(name)
-                || below(configured, name.as_str()).is_some()
-        };
         let path = file.path().filter(|_| is_optional);
-        let known = path.and_then(|path| layers.known.get(path)).cloned();
+        let known = path.and_then(|path| layers.known.get(path));
         let folder = path.and_then(Path::parent);
         let folder = folder.filter(|folder| !layers.folders.iter().any(|one| one == folder));
         let is_alone = stems.get(&stem_of(&file)) == Some(&1);
-        let token = known.unwrap_or_else(|| token_of(&file, folder, is_alone, taken));
+        let token = match known {
+            Some(token) => token.clone(),
+            None => token_of(&file, folder, is_alone, |name| {
+                tokens.contains_key(name)
+                    || layers.known.values().any(|known| known == name)
+                    || below(configured, name.as_str()).is_some()
+            }),
+        };
         let found_in = path.map(|path| below_served(path, &layers.folders).to_owned());
         let dataset = DatasetSettings {
             found_in,
@@ -290,9 +294,9 @@ fn below_served<'a>(file: &'a Path, served: &[PathBuf]) -> &'a Path {
         .unwrap_or(Path::new(""))
 }
 
-/// The file's stem, converted to a valid token. Unless it `is_alone` and not `taken`, the name of
-/// its folder, if that is to be used, comes before it. That is followed by `_2`, `_3`, … if
-/// `taken`.
+/// The token of a file: its stem, unless several files share the stem or it is `taken`; else
+/// `FOLDER.STEM`, or the stem if there is no folder; and if that is taken too, followed by `_2`,
+/// `_3`, …. For example `b.raw` for `a/b/raw.h5` beside `a/c/raw.h5`.
 fn token_of(
     file: &Location,
     folder: Option<&Path>,
@@ -308,11 +312,11 @@ fn token_of(
         |name| Name::nearest(&format!("{name}.{stem}")),
     );
     let first = Some(stem).filter(|_| is_alone || folder.is_none());
-    let others = (2_u64..).map(|number| Name::nearest(&format!("{base}_{number}")));
+    let numbered = (2_u64..).map(|number| Name::nearest(&format!("{base}_{number}")));
     first
         .into_iter()
         .chain([base.clone()])
-        .chain(others)
+        .chain(numbered)
         .find(|name| !taken(name))
         .unwrap_or(base)
 }
@@ -358,7 +362,8 @@ fn set_flag(text: &str, notes: &mut Notes) -> Option<Value> {
     Some(nest(&path, toml_file::value_or_text(value, "--set")))
 }
 
-/// The variables with two underscores between levels, each as a tree. Empty ones count as not set.
+/// The variables with two underscores between levels, each as a tree. An empty variable counts as
+/// not set.
 fn environment(variables: &[(String, String)], known: &Value, notes: &mut Notes) -> Vec<Value> {
     let mut ours: Vec<_> = variables
         .iter()
@@ -421,7 +426,7 @@ fn known_name(segment: &str, tree: Option<&Value>) -> String {
     }
 }
 
-/// The variable that was meant by a name with a single underscore between section and key.
+/// The variable that was probably meant by a name with a single underscore between section and key.
 fn single_underscore(rest: &str) -> Option<String> {
     let (section, key) = rest.split_once('_')?;
     let path = [section, key].map(str::to_ascii_lowercase);

@@ -4,18 +4,19 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use config::{Value, ValueKind};
+use config::Value;
 use voltile_base::units;
 
 use super::faults::{Fault, Notes};
+use super::layers::below;
 use super::settings::{Caches, Settings};
 
 const MIB: u64 = 1 << 20;
-/// The program and what is not counted otherwise, such as open files.
+/// The program, with open files and whatever else is not counted separately.
 const PROGRAM: u64 = 48 * MIB;
 /// A connection whose client reads nothing, with what the system holds of its answers.
 const CONNECTION: usize = 128 << 10;
-/// A render thread, and one that replaces it while it waits for a file that does not answer.
+/// A render thread, and the thread that replaces it while it waits for a file that does not answer.
 const THREAD: u64 = 2 * 14 * MIB;
 /// The tiles that wait to be written to a tier, or for their chunks to be verified before.
 const QUEUE: u64 = 32 * MIB;
@@ -25,7 +26,7 @@ const LEAST: u64 = 16 * MIB;
 /// The memory that this process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// How much.
+    /// In bytes.
     pub bytes: u64,
     /// Whether a control group limits it to less than the machine has.
     pub is_limited: bool,
@@ -42,15 +43,8 @@ impl fmt::Display for Memory {
     }
 }
 
-/// A part of the memory.
-struct Part<'s> {
-    is_given: bool,
-    weight: u64,
-    bytes: &'s mut usize,
-}
-
-/// Sets what the configuration, `tree`, does not, at most to the default. Returns why that is not
-/// possible.
+/// Sets each size that the configuration, `tree`, does not set, at most to its default. Returns why
+/// the memory is too small.
 pub(super) fn divide(
     memory: Memory,
     tree: &Value,
@@ -64,69 +58,19 @@ pub(super) fn divide(
     if !is_given(tree, "render", "threads") {
         let most = usize::try_from(memory.bytes / 8 / THREAD)
             .ok()
-            .and_then(NonZeroUsize::new);
-        settings.render.threads = settings
-            .render
-            .threads
-            .min(most.unwrap_or(NonZeroUsize::MIN));
+            .and_then(NonZeroUsize::new)
+            .unwrap_or(NonZeroUsize::MIN);
+        settings.render.threads = settings.render.threads.min(most);
     }
-    let (cache, render) = (&mut settings.cache, &mut settings.render);
-    let needed = PROGRAM + QUEUE * queues(cache);
-    let mut connections = settings.server.connections.saturating_mul(CONNECTION);
-    let of_connections = is_given(tree, "server", "connections");
-    let mut parts = [
-        Part {
-            is_given: of_connections,
-            weight: 1,
-            bytes: &mut connections,
-        },
-        Part {
-            is_given: is_given(tree, "cache", "tiles"),
-            weight: 1,
-            bytes: &mut cache.tiles,
-        },
-        Part {
-            is_given: is_given(tree, "cache", "chunks"),
-            weight: 2,
-            bytes: &mut cache.chunks,
-        },
-        Part {
-            is_given: is_given(tree, "render", "boxes"),
-            weight: 2,
-            bytes: &mut render.boxes,
-        },
-    ];
-    let given = parts
-        .iter()
-        .filter(|part| part.is_given)
-        .map(|part| *part.bytes as u64);
-    let fixed = given.fold(
-        needed + THREAD * render.threads.get() as u64,
-        u64::saturating_add,
-    );
-    let weights: u64 = parts
-        .iter()
-        .filter(|part| !part.is_given)
-        .map(|part| part.weight)
-        .sum();
-    let each = (usable.saturating_sub(fixed) / weights.max(1)).max(LEAST);
-    for part in parts.iter_mut().filter(|part| !part.is_given) {
-        *part.bytes =
-            usize::try_from(each * part.weight).map_or(*part.bytes, |bytes| bytes.min(*part.bytes));
-    }
-    let rest = parts
-        .iter()
-        .filter(|part| !part.is_given)
-        .map(|part| *part.bytes as u64);
-    let total = rest.fold(fixed, u64::saturating_add);
-    let are_all_given = parts.iter().skip(1).all(|part| part.is_given);
-    if !of_connections {
-        settings.server.connections = connections / CONNECTION;
-    }
+    let needed = PROGRAM + QUEUE * queues(&settings.cache);
+    let total = share_out(usable, needed, tree, settings);
     if total <= usable {
         return None;
     }
     let least = needed + THREAD + LEAST * 6;
+    let are_all_given = is_given(tree, "cache", "tiles")
+        && is_given(tree, "cache", "chunks")
+        && is_given(tree, "render", "boxes");
     if usable < least && !are_all_given {
         let problem = format!(
             "{memory}, and at least {} are needed; allow more, or set cache.tiles, cache.chunks and render.boxes",
@@ -137,7 +81,8 @@ pub(super) fn divide(
             problem,
         });
     }
-    let (total, reserve) = (units::bytes(total), units::bytes(reserve));
+    let total = units::bytes(total);
+    let reserve = units::bytes(reserve);
     let problem = format!(
         "{memory}, but caches, boxes, write queues, connections and render threads may take {total}, and trials of files {reserve}; \
          lower what is set of cache.tiles, cache.chunks, render.boxes, render.threads and server.connections, or allow more"
@@ -146,7 +91,39 @@ pub(super) fn divide(
     None
 }
 
-/// How many queues of tiles there are: one for each tier, and if there is any, one of tiles that
+/// Shares `usable` bytes among the caches, boxes and connections whose sizes the configuration does
+/// not set. Returns the total in bytes, including the `needed` bytes and the render threads.
+fn share_out(usable: u64, needed: u64, tree: &Value, settings: &mut Settings) -> u64 {
+    let mut connections = settings.server.connections.saturating_mul(CONNECTION);
+    let sizes = [
+        ("server", "connections", 1, &mut connections),
+        ("cache", "tiles", 1, &mut settings.cache.tiles),
+        ("cache", "chunks", 2, &mut settings.cache.chunks),
+        ("render", "boxes", 2, &mut settings.render.boxes),
+    ];
+    let mut total = needed + THREAD * settings.render.threads.get() as u64;
+    let mut unset = Vec::new();
+    let mut weights = 0;
+    for (table, key, weight, bytes) in sizes {
+        if is_given(tree, table, key) {
+            total = total.saturating_add(*bytes as u64);
+        } else {
+            unset.push((weight, bytes));
+            weights += weight;
+        }
+    }
+    let unit = (usable.saturating_sub(total) / weights.max(1)).max(LEAST);
+    for (weight, bytes) in unset {
+        *bytes = usize::try_from(unit * weight).map_or(*bytes, |share| share.min(*bytes));
+        total = total.saturating_add(*bytes as u64);
+    }
+    if !is_given(tree, "server", "connections") {
+        settings.server.connections = connections / CONNECTION;
+    }
+    total
+}
+
+/// The number of queues of tiles: one for each tier, and if there is any tier, one for tiles that
 /// are not yet verified.
 fn queues(cache: &Caches) -> u64 {
     let tiers = [
@@ -160,11 +137,7 @@ fn queues(cache: &Caches) -> u64 {
 
 /// Whether a key of a table is set.
 fn is_given(tree: &Value, table: &str, key: &str) -> bool {
-    let within = |value: &Value| match &value.kind {
-        ValueKind::Table(table) => table.contains_key(key),
-        _ => false,
-    };
-    matches!(&tree.kind, ValueKind::Table(all) if all.get(table).is_some_and(within))
+    below(below(Some(tree), table), key).is_some()
 }
 
 #[cfg(test)]
@@ -175,8 +148,8 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// The settings of a process with so much memory, of which these are set, with one render
-    /// thread; with what is said of it.
+    /// Divides `bytes` of memory for one render thread and the `given` settings. Returns the
+    /// settings, the shortage and the warnings.
     fn divided(
         bytes: u64,
         given: &[(&str, &str, u64)],

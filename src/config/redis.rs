@@ -41,7 +41,7 @@ pub enum NotARedisAddress {
 }
 
 impl RedisAddress {
-    /// Parses an address; whether there is such a server is found out when it is used.
+    /// Parses an address such as `redis://:secret@host:6379/1`, without connecting.
     pub fn new(text: &str) -> Result<Self, NotARedisAddress> {
         if text.starts_with("rediss://") {
             return Err(NotARedisAddress::Tls);
@@ -67,13 +67,12 @@ impl RedisAddress {
             // A user without a password.
             Some(None) => return None,
         };
-        let some = |text: Option<String>| text.filter(|text| !text.is_empty());
         Some(Self {
             host,
             port,
             database,
-            user: some(user),
-            password: some(password),
+            user: user.filter(|user| !user.is_empty()),
+            password: password.filter(|password| !password.is_empty()),
         })
     }
 }

@@ -2,7 +2,7 @@
 //! reads them, and together in [`check`](super::check): other modules use them without further
 //! checks.
 //!
-//! The defaults are those of the types. The fields have the names of the keys.
+//! Each type's `Default` has the defaults. The fields have the names of the keys.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -52,7 +52,7 @@ pub struct AccessSettings {
     /// The file with the secrets.
     #[serde(deserialize_with = "values::secrets")]
     pub secrets: PathBuf,
-    /// The datasets that these secrets open.
+    /// The datasets that the secrets open.
     #[serde(deserialize_with = "values::some")]
     pub datasets: Vec<Pattern>,
 }
@@ -254,7 +254,7 @@ pub struct Caches {
     /// How long Redis keeps a tile; at least a second.
     #[serde(deserialize_with = "values::expiry")]
     pub redis_expiry: Duration,
-    /// The folder in object storage that keeps encoded tiles too, not that of a web server; `None`:
+    /// The folder in object storage that keeps encoded tiles too, but not on a web server; `None`:
     /// none.
     #[serde(deserialize_with = "values::bucket_folder")]
     pub store: Option<Address>,
@@ -294,7 +294,7 @@ pub struct Render {
     /// The memory for boxes of voxels that are being made or sent, in bytes.
     #[serde(deserialize_with = "values::size")]
     pub boxes: usize,
-    /// What decides pixels.
+    /// The settings that decide pixels.
     #[serde(rename = "png", deserialize_with = "png_style")]
     pub style: Style,
     /// How many slices are prefetched ahead of a scroll while threads are idle; 0 for none.
@@ -323,7 +323,7 @@ impl Default for Render {
     }
 }
 
-/// What is logged, and how.
+/// The log's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Log {
@@ -374,11 +374,11 @@ pub struct Files {
     /// How many folders deep folders are searched for HDF5 files; 0: only their own files.
     #[serde(deserialize_with = "values::whole::<_, _, 0, 64>")]
     pub depth: usize,
-    /// What keys of tiles are made from.
+    /// The facts of files that keys of tiles are made from.
     pub identity: IdentityRule,
 }
 
-/// What identifies a file in keys of tiles.
+/// The way that keys of tiles identify a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdentityRule {
@@ -408,14 +408,14 @@ pub struct DatasetSettings {
     /// The file whose channels are discovered, and from which channels without a file of their own
     /// are read. Absent only if every channel has a file and a path.
     pub file: Option<Location>,
-    /// What decides pixels.
+    /// The settings that decide pixels.
     pub style: DatasetStyle,
     /// Whether links may leave the directory of the file that names them.
     pub allow_external: bool,
     /// Whether its files are still being written: they are reopened when they have changed, and
-    /// served in between as last seen. `None`: those that are marked as being written.
+    /// served in between as last seen. `None`: whether a file is marked as being written decides.
     pub growing: Option<bool>,
-    /// Where its file was found: the path of its folder below the one that is served. The dataset
+    /// The path of the folder in which its file was found, below the served folder. The dataset
     /// may then be left out if it cannot be opened. `None` if the file was named.
     pub found_in: Option<PathBuf>,
     /// The path of its file's folder below the folder of the configuration; empty if the file lies
@@ -423,7 +423,7 @@ pub struct DatasetSettings {
     pub below: PathBuf,
     /// Identifies the rules of access that protect it; `None`: it is public.
     pub access: Option<Fingerprint>,
-    /// Whether all channels are listed, also those that lie beside the data.
+    /// Whether all channels are listed, including channels that lie beside the data.
     pub lists_all: bool,
     /// Settings of channels. Empty: all as discovered.
     pub channels: BTreeMap<Name, ChannelSettings>,
@@ -504,7 +504,7 @@ pub struct ChannelSettings {
     /// How the window is determined.
     #[serde(deserialize_with = "values::window")]
     pub window: Option<WindowRule>,
-    /// What the voxels represent.
+    /// The kind of data that the voxels hold.
     pub kind: Option<Kind>,
     /// The position of the first voxel in the tiles of the dataset's first channel, in voxels: x,
     /// y, z.
@@ -512,7 +512,7 @@ pub struct ChannelSettings {
     /// The values that stand for missing data.
     #[serde(deserialize_with = "values::numbers")]
     pub missing: Option<Vec<Number>>,
-    /// Whether stored values are served although they stand for others.
+    /// Whether stored values are served although they encode other values.
     pub stored_values: bool,
     /// The table with names and properties of labels.
     pub names: Option<NamesSettings>,

@@ -930,7 +930,7 @@ fn the_manual_names_the_keys_that_need_a_restart() {
         .skip(1)
         .step_by(2)
         .map(str::to_owned);
-    let fixed = fixed::KEYS.iter().map(ToString::to_string);
+    let fixed = restart::KEYS.iter().map(ToString::to_string);
     assert_eq!(
         named.collect::<BTreeSet<_>>(),
         fixed.collect::<BTreeSet<_>>()
@@ -995,7 +995,7 @@ fn settings_that_need_a_restart_are_kept_and_named() {
     settings.server.cors_origins = Vec::new();
     settings.server.tls = Some(Tls::default());
     assert_eq!(
-        keep_fixed(&started, &mut settings),
+        restart_only(&started, &mut settings),
         ["server.tls", "cache.tiles", "render.queue"]
     );
     assert_eq!(
@@ -1015,5 +1015,5 @@ fn settings_that_need_a_restart_are_kept_and_named() {
         });
         settings
     });
-    assert!(keep_fixed(&one, &mut other).is_empty() && one != other);
+    assert!(restart_only(&one, &mut other).is_empty() && one != other);
 }

@@ -22,8 +22,10 @@ pub(super) fn tree(text: &str) -> Result<Value, String> {
             error.message()
         )
     })?;
-    let origin = |span: Range<usize>| format!("line {}", line_of(text, span.start));
-    Ok(Value::new(None, below(document.get_ref(), &origin)))
+    let root = below(document.get_ref(), &|span| {
+        format!("line {}", line_of(text, span.start))
+    });
+    Ok(Value::new(None, root))
 }
 
 /// The line number of the byte at `place`, from 1.

@@ -12,11 +12,11 @@ use serde_path_to_error::Segment;
 
 use super::faults::{Notes, child, expected, located};
 
-/// The most edits between a wrong key and the one that was meant, besides one edit for each four
-/// letters.
+/// The maximum number of edits between a wrong key and the intended key, besides one edit for each
+/// four letters.
 const TYPING_ERRORS: usize = 1;
 
-/// Keys that earlier versions had, with what replaces them.
+/// The keys of earlier versions, each with its replacement.
 const REMOVED: [(&str, &str); 3] = [
     (
         "files.confinement",
@@ -31,7 +31,7 @@ const LIMITED_BY_PROXY: &str = "voltile does not limit each client; packaging/ng
 /// A value as serde reads it. Types are as strict as TOML's.
 struct TreeValue<'de>(&'de Value);
 
-impl<'de> IntoDeserializer<'de, Problem> for TreeValue<'de> {
+impl<'de> IntoDeserializer<'de, ValueProblem> for TreeValue<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -40,9 +40,9 @@ impl<'de> IntoDeserializer<'de, Problem> for TreeValue<'de> {
 }
 
 impl<'de> Deserializer<'de> for TreeValue<'de> {
-    type Error = Problem;
+    type Error = ValueProblem;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueProblem> {
         match &self.0.kind {
             ValueKind::Nil => visitor.visit_unit(),
             ValueKind::Boolean(flag) => visitor.visit_bool(*flag),
@@ -64,7 +64,7 @@ impl<'de> Deserializer<'de> for TreeValue<'de> {
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueProblem> {
         visitor.visit_some(self)
     }
 
@@ -73,10 +73,10 @@ impl<'de> Deserializer<'de> for TreeValue<'de> {
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, ValueProblem> {
         match &self.0.kind {
             ValueKind::String(text) => visitor.visit_enum(text.as_str().into_deserializer()),
-            _ => Err(Problem::Expected(one_of(variants))),
+            _ => Err(ValueProblem::Expected(one_of(variants))),
         }
     }
 
@@ -88,43 +88,43 @@ impl<'de> Deserializer<'de> for TreeValue<'de> {
 
 /// Why a value cannot be read.
 #[derive(Debug, thiserror::Error)]
-enum Problem {
+enum ValueProblem {
     #[error("{0} is expected")]
     Expected(String),
-    /// With all keys of the table.
+    /// Holds all keys of the table.
     #[error("there is no such key")]
     UnknownKey(&'static [&'static str]),
     #[error("{0}")]
     Other(String),
 }
 
-impl de::Error for Problem {
+impl de::Error for ValueProblem {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
-        Problem::Other(message.to_string())
+        ValueProblem::Other(message.to_string())
     }
 
     fn invalid_type(_found: Unexpected<'_>, right: &dyn Expected) -> Self {
-        Problem::Expected(in_words(&right.to_string()))
+        ValueProblem::Expected(in_words(&right.to_string()))
     }
 
     fn invalid_value(_found: Unexpected<'_>, right: &dyn Expected) -> Self {
-        Problem::Expected(in_words(&right.to_string()))
+        ValueProblem::Expected(in_words(&right.to_string()))
     }
 
     fn invalid_length(_found: usize, right: &dyn Expected) -> Self {
-        Problem::Expected(in_words(&right.to_string()))
+        ValueProblem::Expected(in_words(&right.to_string()))
     }
 
     fn unknown_variant(_found: &str, words: &'static [&'static str]) -> Self {
-        Problem::Expected(one_of(words))
+        ValueProblem::Expected(one_of(words))
     }
 
     fn unknown_field(_found: &str, keys: &'static [&'static str]) -> Self {
-        Problem::UnknownKey(keys)
+        ValueProblem::UnknownKey(keys)
     }
 }
 
-/// What serde expects for the types of Rust, in the words of TOML.
+/// Translates serde's name of an expected type into the words of TOML.
 fn in_words(right: &str) -> String {
     let words = match right {
         "a boolean" => "true or false",
@@ -161,15 +161,15 @@ where
             Segment::Seq { index } => format!("{path}[{index}]"),
             Segment::Enum { .. } | Segment::Unknown => path,
         });
-        let problem: Problem = error.into_inner();
+        let problem: ValueProblem = error.into_inner();
         let Some(value) = take(&mut tree, &path) else {
             notes.fault(key, problem.to_string());
             return T::default();
         };
         let problem = match problem {
-            Problem::Expected(right) => expected(&right, &value),
-            Problem::UnknownKey(keys) => unknown(&key, &path, &value, keys),
-            Problem::Other(problem) => problem,
+            ValueProblem::Expected(right) => expected(&right, &value),
+            ValueProblem::UnknownKey(keys) => unknown(&key, &path, &value, keys),
+            ValueProblem::Other(problem) => problem,
         };
         notes.fault(key, located(&problem, &value));
     }
@@ -177,8 +177,8 @@ where
 
 /// Whether a table of the settings has a key.
 pub(super) fn has_key<T: DeserializeOwned>(tree: &Value) -> bool {
-    let read: Result<T, Problem> = T::deserialize(TreeValue(tree));
-    !matches!(read, Err(Problem::UnknownKey(_)))
+    let read: Result<T, ValueProblem> = T::deserialize(TreeValue(tree));
+    !matches!(read, Err(ValueProblem::UnknownKey(_)))
 }
 
 /// Takes out the innermost key on the path, so that items of lists keep their numbers. Returns the
@@ -209,7 +209,7 @@ fn below<'v>(value: &'v mut Value, step: &Segment) -> Option<&'v mut Value> {
     }
 }
 
-/// What is wrong with a key that does not exist.
+/// The error for a key that does not exist, with the nearest key.
 fn unknown(full: &str, path: &[Segment], value: &Value, keys: &[&str]) -> String {
     if let Some((_, instead)) = REMOVED.iter().find(|(removed, _)| *removed == full) {
         return format!("there is no such key any more: {instead}");

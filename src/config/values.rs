@@ -17,7 +17,7 @@ use voltile_base::request::{MCFC, VIKING};
 use voltile_hdf5::store::Location;
 use voltile_hdf5::store::address::{Address, Scheme};
 
-use super::address::BindAddress;
+use super::address::{BindAddress, is_host_label};
 use super::network::Proxy;
 use super::redis::RedisAddress;
 
@@ -27,7 +27,7 @@ const MAX_THREADS: usize = 1024;
 const LONGEST_STOP: Duration = Duration::from_secs(24 * 3600);
 /// The minimum of other timeouts.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
-/// The limits of how long something is kept.
+/// The limits of the expiry of tiles.
 const SHORTEST_EXPIRY: Duration = Duration::from_secs(1);
 const LONGEST_EXPIRY: Duration = Duration::from_secs(3650 * 24 * 3600);
 /// The minimum interval at which files are looked at.
@@ -67,7 +67,7 @@ macro_rules! read_from_text {
 
 read_from_text!(Proxy, RedisAddress);
 
-/// Reads a value that `parse` understands; `right` says what is expected.
+/// Reads a value that `parse` understands; `right` names the expected value in the error.
 fn read<'de, D: Deserializer<'de>, T>(
     from: D,
     right: &str,
@@ -77,7 +77,7 @@ fn read<'de, D: Deserializer<'de>, T>(
     parse(&value).ok_or_else(|| D::Error::invalid_type(Unexpected::Other("another value"), &right))
 }
 
-/// Reads a list of texts that pass a check; `right` says what each of them is expected to be.
+/// Reads a list of texts that pass a check; `right` names the expected text in the error.
 fn list<'de, D: Deserializer<'de>>(
     from: D,
     right: &str,
@@ -220,7 +220,7 @@ pub(super) fn path<'de, D: Deserializer<'de>, T: From<String>>(from: D) -> Resul
     })
 }
 
-/// The same, if there is one.
+/// Like [`path`], for an optional setting.
 pub(super) fn optional_path<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -229,7 +229,7 @@ where
     path(from).map(Some)
 }
 
-/// The path of a file of secrets. What stands there instead is not repeated: it may be a secret.
+/// The path of a file of secrets. The error does not repeat the wrong value: it may be a secret.
 pub(super) fn secrets<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
     path(from).map_err(|_| D::Error::custom("the path of a file, in quotes, is expected"))
 }
@@ -317,7 +317,7 @@ pub(super) fn interval<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dura
     })
 }
 
-/// How long something is kept.
+/// The time after which a tile expires.
 pub(super) fn expiry<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let right = "a time from \"1s\" to \"3650d\", such as \"7d\",";
     read(from, right, |value| {
@@ -325,8 +325,8 @@ pub(super) fn expiry<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::
     })
 }
 
-/// A path in a URL: empty, or a slash and segments that need no percent-encoding, the first of
-/// which has no other meaning. A final slash is dropped.
+/// A path in a URL: empty, or a slash and segments that need no percent-encoding. The first
+/// segment must not be in [`TAKEN`]. A final slash is dropped.
 pub(super) fn base_path<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let right = "a path such as \"/volumes\", of letters, digits and - . _ ~ between slashes,";
     let path = read(from, right, |value| {
@@ -362,10 +362,7 @@ pub(super) fn hosts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D
 
 fn is_host_name(text: &str) -> bool {
     let text = text.strip_suffix('.').unwrap_or(text);
-    text.split('.').all(|label| {
-        let mut bytes = label.bytes();
-        !label.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-    })
+    text.split('.').all(is_host_label)
 }
 
 fn is_bracketed_address(text: &str) -> bool {
@@ -436,8 +433,8 @@ pub(super) fn viewer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String
     })
 }
 
-/// The public address of a folder; it gets a slash at its end. What stands there instead may hold a
-/// password, and is not repeated.
+/// The public address of a folder; it gets a slash at its end. The error does not repeat a wrong
+/// value: it may hold a password.
 pub(super) fn public_folder<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<String>, D::Error> {
@@ -452,7 +449,7 @@ pub(super) fn public_folder<'de, D: Deserializer<'de>>(
     Ok(Some(format!("{}/", text.trim_end_matches('/'))))
 }
 
-/// Whether it is an address with one of these schemes, without a query and a fragment.
+/// Whether a text is an address with one of `schemes`, without a query and a fragment.
 fn is_address(text: &str, schemes: &[&str]) -> bool {
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     schemes.contains(&scheme)
@@ -516,7 +513,7 @@ where
     Ok(named(BTreeMap::deserialize(from)?, name))
 }
 
-/// The tables with valid names: the others are faults, which [`check_names`](super::check) finds.
+/// The tables with valid names; [`check_names`](super::check) reports the invalid names.
 fn named<T>(
     tables: BTreeMap<String, T>,
     check: fn(&str) -> Result<Name, String>,
@@ -560,7 +557,7 @@ where
     Ok(index)
 }
 
-/// How to find a window: two limits, `"auto"` or `"full"`.
+/// The rule that finds a window: two limits, `"auto"` or `"full"`.
 pub(super) fn window<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WindowRule>, D::Error> {
     let right = "two limits such as [10, 240] (finite, whole ones from -2^63 to 2^64-1), \"auto\" or \"full\"";
     read(from, right, |value| match &value.kind {

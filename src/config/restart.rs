@@ -2,10 +2,10 @@
 
 use super::settings::Settings;
 
-/// Lists them by their keys.
+/// Lists the settings by their keys.
 macro_rules! fixed {
     ($($key:literal: $($field:ident).+,)*) => {
-        /// Their keys.
+        /// The keys of the settings.
         #[cfg(test)]
         pub(super) const KEYS: &[&str] = &[$($key),*];
 
@@ -52,9 +52,9 @@ fixed! {
     "files.identity": files.identity,
 }
 
-/// Gives those settings back their old values that a running server cannot change; returns their
-/// keys.
-pub fn keep_fixed(started: &Settings, settings: &mut Settings) -> Vec<String> {
+/// Restores the old values of the settings that a running server cannot change; returns the keys of
+/// the settings that differed.
+pub fn restart_only(started: &Settings, settings: &mut Settings) -> Vec<String> {
     let mut started = started.clone();
     // Only turning TLS on or off needs a restart.
     if started.server.tls.is_some() == settings.server.tls.is_some() {
