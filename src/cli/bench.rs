@@ -13,7 +13,9 @@ use super::log::Log;
 use super::output;
 use super::sources::Sources;
 use super::warm;
-use crate::tools::bench::{Bottleneck, Pattern, Row, Subject, bottleneck, measure, prepare};
+use crate::tools::bench::{
+    BenchSubject, Bottleneck, Row, TilePattern, bottleneck, measure, prepare,
+};
 
 /// The longest time that may be measured.
 const MAX_SECONDS: f64 = 86_400.0;
@@ -47,7 +49,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
         ..
     } = load_sound(log, &arguments.sources.layers()?)?;
     let end = Instant::now() + arguments.seconds;
-    let subject = Subject::choose(
+    let subject = BenchSubject::choose(
         &catalog.describe(),
         arguments.token.as_ref(),
         arguments.channel.as_ref(),
@@ -60,9 +62,9 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
         output::stream(&heading(&subject, threads))?;
     }
     let mut rows = Vec::new();
-    let mut left = (subject.grids.len() * Pattern::ALL.len()) as u32;
+    let mut left = (subject.grids.len() * TilePattern::ALL.len()) as u32;
     for grid in &subject.grids {
-        for pattern in Pattern::ALL {
+        for pattern in TilePattern::ALL {
             let time = end.saturating_duration_since(Instant::now()) / left;
             let row = measure(&catalog, &activity, grid, pattern, threads, time)?;
             if !arguments.json {
@@ -84,8 +86,8 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     }))
 }
 
-fn heading(subject: &Subject, threads: usize) -> String {
-    let Subject {
+fn heading(subject: &BenchSubject, threads: usize) -> String {
+    let BenchSubject {
         token,
         channel,
         level,

@@ -19,7 +19,7 @@ use super::sources::Sources;
 use crate::catalog::{Catalog, sidecar_path};
 use crate::layout::inventory::Role;
 use crate::tools::progress::Progress;
-use crate::tools::pyramid::{ShardReport, Wanted, Work};
+use crate::tools::pyramid::{PyramidWork, ShardReport, WantedChannel};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -95,7 +95,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
 fn by_file(
     catalog: &Catalog,
     tokens: &[String],
-) -> Result<BTreeMap<Location, Vec<Wanted>>, Failure> {
+) -> Result<BTreeMap<Location, Vec<WantedChannel>>, Failure> {
     for token in tokens {
         if Name::new(token)
             .ok()
@@ -113,7 +113,7 @@ fn by_file(
             return Err(Failure::Usage(problem));
         }
     }
-    let mut files: BTreeMap<Location, Vec<Wanted>> = BTreeMap::new();
+    let mut files: BTreeMap<Location, Vec<WantedChannel>> = BTreeMap::new();
     let is_wanted = |token: &str| tokens.is_empty() || tokens.iter().any(|wanted| wanted == token);
     for dataset in catalog
         .datasets()
@@ -121,7 +121,7 @@ fn by_file(
     {
         for channel in dataset.channels.values() {
             let (channel, scaling) = (channel.clone(), dataset.style.scaling);
-            let wanted = Wanted {
+            let wanted = WantedChannel {
                 channel,
                 scaling,
                 voxel_size: dataset.style.voxel_size,
@@ -137,7 +137,7 @@ fn by_file(
 
 fn make(
     arguments: &Arguments,
-    (number, file, wanted): (u64, &Location, &[Wanted]),
+    (number, file, wanted): (u64, &Location, &[WantedChannel]),
     threads: NonZeroUsize,
     activity: &Activity,
 ) -> Result<(), Failure> {
@@ -157,7 +157,7 @@ fn make(
     if role == Role::Volume {
         measure(wanted);
     }
-    let mut work = Work::plan(file, output, role, wanted)?;
+    let mut work = PyramidWork::plan(file, output, role, wanted)?;
     (work.number, work.paged) = (number, arguments.paged);
     if work.is_empty() {
         return output::print(&format!("{file} has all levels; nothing to do\n"));
@@ -199,8 +199,8 @@ fn local<'a>(file: &'a Location, why: &str) -> Result<&'a Path, Failure> {
 }
 
 /// A rechunked volume keeps the windows of its original: percentiles measured on it would differ.
-fn measure(wanted: &[Wanted]) {
-    for Wanted { channel, .. } in wanted {
+fn measure(wanted: &[WantedChannel]) {
+    for WantedChannel { channel, .. } in wanted {
         let survey = channel.survey().map(|survey| channel.keep(&survey.into()));
         if let Err(error) = survey {
             tracing::warn!(
@@ -212,7 +212,7 @@ fn measure(wanted: &[Wanted]) {
 }
 
 /// What was written.
-fn levels_text(work: &Work, levels: &[(String, Vec<u8>)]) -> String {
+fn levels_text(work: &PyramidWork, levels: &[(String, Vec<u8>)]) -> String {
     let lines = levels
         .iter()
         .map(|(channel, levels)| format!("  {channel}: levels {}\n", numbers(levels)));
@@ -223,7 +223,7 @@ fn levels_text(work: &Work, levels: &[(String, Vec<u8>)]) -> String {
 /// What a shard made, and what remains to be done.
 fn shard_text(
     shard: &Shard,
-    work: &Work,
+    work: &PyramidWork,
     ShardReport {
         pieces,
         all,

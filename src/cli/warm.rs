@@ -29,8 +29,8 @@ use crate::service::{RenderPool, TileService};
 use crate::tier::{Directory, Tier, Tiers};
 use crate::tools::progress::Progress;
 use crate::tools::warm::{
-    self, Channels, Counters, Ending, InProcess, Numbers, Producer, Report, Selection, Server,
-    Stop, Work,
+    self, Channels, Ending, InProcess, Numbers, Producer, RemoteServer, RenderCounters, Selection,
+    Stop, WarmReport, WarmWork,
 };
 
 #[derive(Debug, Args)]
@@ -165,7 +165,7 @@ impl Job<'_> {
                  its datasets with --token"
             )));
         }
-        let mut server = Server::new(address, arguments.retries).map_err(Failure::Usage)?;
+        let mut server = RemoteServer::new(address, arguments.retries).map_err(Failure::Usage)?;
         let site = self.runtime.block_on(server.describe());
         let site = site.map_err(anyhow::Error::msg)?;
         let work = self.work(&site.datasets)?;
@@ -212,20 +212,20 @@ impl Job<'_> {
                 "{evicted} tiles were removed from the cache directory to keep to cache.disk: cache.disk is too small for all tiles"
             );
         }
-        report.counters = Some(Counters {
+        report.counters = Some(RenderCounters {
             evicted,
             bytes_inflated: metrics.chunk_decoded_bytes.get(),
         });
         self.tell(&report)
     }
 
-    fn work(&self, datasets: &[DatasetDescription]) -> Result<Work, Failure> {
+    fn work(&self, datasets: &[DatasetDescription]) -> Result<WarmWork, Failure> {
         let selection = self.arguments.selecting.selection();
         let shard = self.arguments.shard.as_ref();
-        Work::new(&selection, datasets, shard).map_err(Failure::Usage)
+        WarmWork::new(&selection, datasets, shard).map_err(Failure::Usage)
     }
 
-    fn fill(&self, work: &Work, producer: &impl Producer, at_once: NonZeroUsize) -> Report {
+    fn fill(&self, work: &WarmWork, producer: &impl Producer, at_once: NonZeroUsize) -> WarmReport {
         let progress = Progress::new("warming".to_owned(), "tiles");
         let rate = self.arguments.rate;
         let run = warm::run(work, producer, at_once, rate, &self.stop, &progress);
@@ -234,7 +234,7 @@ impl Job<'_> {
         report
     }
 
-    fn tell_count(&self, work: &Work) -> Result<(), Failure> {
+    fn tell_count(&self, work: &WarmWork) -> Result<(), Failure> {
         let count = json!({ "tiles": work.total() });
         output::print_as(self.arguments.json, &count, |_| {
             format!("{} tiles\n", HumanCount(work.total()))
@@ -242,12 +242,12 @@ impl Job<'_> {
     }
 
     /// Prints the report; fails unless every tile was rendered.
-    fn tell(&self, report: &Report) -> Result<(), Failure> {
+    fn tell(&self, report: &WarmReport) -> Result<(), Failure> {
         output::print_as(self.arguments.json, report, report_text)?;
         for failure in &report.failures {
             output::complain(self.log, failure);
         }
-        let Report { failed, tiles, .. } = report;
+        let WarmReport { failed, tiles, .. } = report;
         let problem = match &report.ending {
             Ending::Finished if *failed == 0 => return Ok(()),
             Ending::Finished => {
@@ -260,7 +260,7 @@ impl Job<'_> {
     }
 }
 
-fn report_text(report: &Report) -> String {
+fn report_text(report: &WarmReport) -> String {
     let done = report.rendered + report.stored + report.empty;
     let time = Duration::try_from_secs_f64(report.seconds).unwrap_or(Duration::MAX);
     format!(

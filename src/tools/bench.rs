@@ -1,8 +1,8 @@
 //! Measures how many tiles of a channel this machine draws in a second, and how long each stage of
 //! a tile takes.
 //!
-//! Tiles are drawn in this process along the way of a server's: catalogue, plan, voxels, PNG. The
-//! stages are those that the trace of every request records. No tile is kept.
+//! Tiles are drawn in this process as a server draws them: catalogue, plan, voxels, PNG. The stages
+//! come from the trace that every request has. No tile is kept.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -29,22 +29,22 @@ const SCROLL: u64 = 64;
 /// The order in which tiles are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Pattern {
+pub enum TilePattern {
     /// Tiles anywhere in the level: no chunk is found decoded.
     Random,
     /// Neighbouring slices at one place, up or down: they share chunks, which are decoded once.
     Scroll,
 }
 
-impl Pattern {
+impl TilePattern {
     /// Both patterns, in the order of the table.
-    pub const ALL: [Pattern; 2] = [Pattern::Random, Pattern::Scroll];
+    pub const ALL: [TilePattern; 2] = [TilePattern::Random, TilePattern::Scroll];
 
     /// The name in the table.
     pub fn name(self) -> &'static str {
         match self {
-            Pattern::Random => "random",
-            Pattern::Scroll => "scroll",
+            TilePattern::Random => "random",
+            TilePattern::Scroll => "scroll",
         }
     }
 }
@@ -64,7 +64,7 @@ pub struct TileGrid {
 
 /// The level of a channel that is measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Subject {
+pub struct BenchSubject {
     /// The dataset.
     pub token: String,
     /// The channel.
@@ -86,10 +86,10 @@ pub struct Row {
     /// The plane.
     pub plane: &'static str,
     /// The order of the tiles.
-    pub pattern: Pattern,
+    pub pattern: TilePattern,
     /// The number of tiles that one thread drew.
     pub tiles: u64,
-    /// The mean times of these tiles.
+    /// The mean times of the tiles that one thread drew.
     pub stages: StageTimes,
     /// Tiles per second on one thread.
     pub tiles_per_second: f64,
@@ -145,12 +145,12 @@ pub enum BenchError {
     Threads(#[from] ThreadPoolBuildError),
 }
 
-impl Subject {
-    /// A level of the named channel. By default of the first dataset, and of its first channel that
-    /// holds intensities.
+impl BenchSubject {
+    /// A level of the named channel; by default of the first channel that holds intensities in the
+    /// first dataset.
     ///
     /// # Errors
-    /// If what is named does not exist, with a list of what does.
+    /// If a name or the level does not exist, with a list of the existing ones.
     pub fn choose(
         datasets: &[DatasetDescription],
         token: Option<&Name>,
@@ -243,11 +243,11 @@ impl TileGrid {
         (!is_empty).then_some(grid)
     }
 
-    /// Tiles to draw in sequence: one at random, or those of a scroll.
-    fn run(&self, pattern: Pattern, random: &mut Rng) -> Vec<TileRequest> {
+    /// Tiles to draw in sequence: one tile at random, or the tiles of a scroll.
+    fn run(&self, pattern: TilePattern, random: &mut Rng) -> Vec<TileRequest> {
         let length = match pattern {
-            Pattern::Random => 1,
-            Pattern::Scroll => SCROLL.min(self.slices.end - self.slices.start),
+            TilePattern::Random => 1,
+            TilePattern::Scroll => SCROLL.min(self.slices.end - self.slices.start),
         };
         let row = random.u64(self.rows.clone());
         let column = random.u64(self.columns.clone());
@@ -279,14 +279,14 @@ impl TileGrid {
     }
 }
 
-/// The rows or columns of tiles that show a level: `size` voxels, the last before `end` in the grid
-/// of tiles, which is `drawn` pixels long up to there.
+/// The rows or columns of tiles that show a level of `size` voxels. Its last voxel lies before
+/// `end` in the grid of tiles, which is `drawn` pixels long up to there.
 fn tiles(drawn: u64, size: u64, end: u64) -> Range<u64> {
     let before = u128::from(end.saturating_sub(size)) * u128::from(drawn) / u128::from(end.max(1));
     before as u64 / TILE as u64..drawn.div_ceil(TILE as u64)
 }
 
-/// One thread's buffers, and what it drew.
+/// One thread's buffers, and counts of the tiles that it drew.
 struct Drawer {
     scratch: Scratch,
     random: Rng,
@@ -311,7 +311,7 @@ impl Drawer {
         &mut self,
         catalog: &Catalog,
         grid: &TileGrid,
-        pattern: Pattern,
+        pattern: TilePattern,
         deadline: Instant,
     ) -> Result<(), BenchError> {
         for tile in grid.run(pattern, &mut self.random) {
@@ -345,7 +345,7 @@ impl Drawer {
 ///
 /// # Errors
 /// If the first tile cannot be rendered.
-pub fn prepare(catalog: &Catalog, subject: &Subject) -> Result<(), BenchError> {
+pub fn prepare(catalog: &Catalog, subject: &BenchSubject) -> Result<(), BenchError> {
     for grid in &subject.grids {
         let first = grid.request(grid.slices.start, grid.rows.start, grid.columns.start);
         for channel in catalog.resolve(&first)?.unmeasured() {
@@ -358,7 +358,7 @@ pub fn prepare(catalog: &Catalog, subject: &Subject) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Measures one row of the table: on one thread for half of this time, then on all threads.
+/// Measures one row of the table: on one thread for half of `time`, then on all threads.
 ///
 /// # Errors
 /// If a tile cannot be rendered, or threads cannot be started.
@@ -366,7 +366,7 @@ pub fn measure(
     catalog: &Catalog,
     activity: &Activity,
     grid: &TileGrid,
-    pattern: Pattern,
+    pattern: TilePattern,
     threads: usize,
     time: Duration,
 ) -> Result<Row, BenchError> {
@@ -397,7 +397,7 @@ fn draw_on_threads(
     catalog: &Catalog,
     activity: &Activity,
     grid: &TileGrid,
-    pattern: Pattern,
+    pattern: TilePattern,
     drawers: &mut [Drawer],
     time: Duration,
 ) -> Result<(), BenchError> {
@@ -431,12 +431,13 @@ pub fn bottleneck(rows: &[Row]) -> Bottleneck {
             *share += time / (whole * rows.len() as f64);
         }
     }
-    let [first, others @ ..] = shares;
-    let (stage, share) =
-        others.into_iter().fold(
-            first,
-            |worst, other| if other.1 > worst.1 { other } else { worst },
-        );
+    let [mut worst, rest @ ..] = shares;
+    for stage in rest {
+        if stage.1 > worst.1 {
+            worst = stage;
+        }
+    }
+    let (stage, share) = worst;
     Bottleneck { stage, share }
 }
 
@@ -453,7 +454,7 @@ mod tests {
         };
         Row {
             plane: "xy",
-            pattern: Pattern::Random,
+            pattern: TilePattern::Random,
             tiles: 1,
             stages,
             tiles_per_second: 1.0,
@@ -496,7 +497,7 @@ mod tests {
             let mut random = Rng::with_seed(seed);
             (0..20).map(|_| grid.run(pattern, &mut random)).collect()
         };
-        for pattern in Pattern::ALL {
+        for pattern in TilePattern::ALL {
             assert_eq!(runs(pattern, 1), runs(pattern, 1));
             assert_ne!(runs(pattern, 1), runs(pattern, 2));
             for tile in runs(pattern, 1).iter().flatten() {
@@ -504,8 +505,12 @@ mod tests {
                 assert!(grid.columns.contains(&tile.address.column), "{tile}");
             }
         }
-        assert!(runs(Pattern::Random, 1).iter().all(|run| run.len() == 1));
-        for run in runs(Pattern::Scroll, 1) {
+        assert!(
+            runs(TilePattern::Random, 1)
+                .iter()
+                .all(|run| run.len() == 1)
+        );
+        for run in runs(TilePattern::Scroll, 1) {
             assert_eq!(run.len(), 64);
             let [one, next] = [run[0].address, run[1].address];
             assert_eq!(one.slice.abs_diff(next.slice), 1);

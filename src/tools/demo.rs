@@ -36,24 +36,23 @@ pub enum DemoError {
     Write(PathBuf, #[source] io::Error),
 }
 
-/// Where the demo volume is kept: in `voltile` below the user's cache folder (`$XDG_CACHE_HOME`,
+/// The path of the demo volume: in `voltile` below the user's cache folder (`$XDG_CACHE_HOME`,
 /// else `~/.cache`).
 pub fn default_path(
     variable: impl Fn(&'static str) -> Option<OsString>,
 ) -> Result<PathBuf, DemoError> {
-    let folder = |name| {
-        variable(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let folder = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    let [cache, home] = ["XDG_CACHE_HOME", "HOME"].map(|name| {
+        let path = PathBuf::from(variable(name)?);
+        path.is_absolute().then_some(path)
+    });
+    let folder = cache.or_else(|| Some(home?.join(".cache")));
     Ok(folder
         .ok_or(DemoError::NoCacheFolder)?
         .join("voltile/demo-v1.h5"))
 }
 
 /// Writes the demo volume (50 MB, some seconds) to `path` unless it is there. An older or damaged
-/// one is replaced.
+/// volume is replaced.
 pub fn ensure(path: &Path) -> Result<(), DemoError> {
     ensure_sized(path, FULL)
 }
@@ -63,16 +62,8 @@ fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
     if version_at(path)? == Some(VERSION) {
         return Ok(());
     }
-    let failed = |error| DemoError::Write(path.into(), error);
-    // Of several runs at the same time the first one writes, and the others wait for it.
-    fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
-    let lock = fs::File::options()
-        .append(true)
-        .create(true)
-        .open(path.with_extension("lock"));
-    let _lock = lock
-        .and_then(|file| file.lock().map(|()| file))
-        .map_err(failed)?;
+    // The first of several simultaneous runs writes, and the other runs wait for it.
+    let _lock = lock_beside(path).map_err(|error| DemoError::Write(path.into(), error))?;
     match version_at(path)? {
         Some(VERSION) => return Ok(()),
         Some(0) => tracing::warn!("the demo volume is damaged and is written again"),
@@ -81,7 +72,17 @@ fn ensure_sized(path: &Path, shapes: Shapes) -> Result<(), DemoError> {
         }
         None => tracing::info!("the demo volume is written, which takes some seconds"),
     }
-    replace(path, shapes).map_err(failed)
+    replace(path, shapes).map_err(|error| DemoError::Write(path.into(), error))
+}
+
+fn lock_beside(path: &Path) -> io::Result<fs::File> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    let file = fs::File::options()
+        .append(true)
+        .create(true)
+        .open(path.with_extension("lock"))?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// The version of the demo volume at `path`, 0 if it is damaged; `None` if nothing is there.
@@ -92,16 +93,17 @@ fn version_at(path: &Path) -> Result<Option<u32>, DemoError> {
     let version = write::without_locks()
         .open(path)
         .and_then(|file| file.attr(VERSION_ATTRIBUTE)?.read_scalar());
-    // What libhdf5 cannot read is ours if it still has the name of our attribute near its start.
+    if let Ok(version) = version {
+        return Ok(Some(version));
+    }
+    // A file that libhdf5 cannot read is ours if it still has the name of our attribute near its
+    // start.
     let mut start = [0; 4096];
-    let name = memchr::memmem::Finder::new(VERSION_ATTRIBUTE);
-    let is_ours = |mut file: fs::File| file.read(&mut start).is_ok() && name.find(&start).is_some();
-    let damaged = || fs::File::open(path).is_ok_and(is_ours).then_some(0);
-    version
-        .ok()
-        .or_else(damaged)
-        .map(Some)
-        .ok_or(DemoError::Foreign(path.into()))
+    let is_read = fs::File::open(path).is_ok_and(|mut file| file.read(&mut start).is_ok());
+    if is_read && memchr::memmem::find(&start, VERSION_ATTRIBUTE.as_bytes()).is_some() {
+        return Ok(Some(0));
+    }
+    Err(DemoError::Foreign(path.into()))
 }
 
 fn replace(path: &Path, shapes: Shapes) -> io::Result<()> {

@@ -22,13 +22,12 @@ pub(crate) struct Progress {
 impl Progress {
     /// The name of the job, and its unit, in the plural.
     pub fn new(name: String, unit: &'static str) -> Self {
-        let (failed, logged) = (AtomicU64::new(0), Mutex::new(Instant::now()));
         Self {
             name,
             unit,
             bar: ProgressBar::new(0),
-            failed,
-            logged,
+            failed: AtomicU64::new(0),
+            logged: Mutex::new(Instant::now()),
         }
     }
 
@@ -37,7 +36,7 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// The job has so many units in all, `done` of which an earlier run did.
+    /// Starts the bar: the job has `total` units, and an earlier run did `done` of them.
     pub fn begin(&self, total: u64, done: u64) {
         let look = format!(
             "{{wide_bar}} {{percent}}% of {{human_len}} {}{{msg}}, {{per_sec}}, {{elapsed}} elapsed, {{eta}} left",
@@ -52,12 +51,15 @@ impl Progress {
         self.bar.reset_eta();
         if done > 0 {
             let Self { name, unit, .. } = self;
-            let (done, total) = (HumanCount(done), HumanCount(total));
-            tracing::info!("{name}: {done} of {total} {unit} were done by an earlier run");
+            tracing::info!(
+                "{name}: {} of {} {unit} were done by an earlier run",
+                HumanCount(done),
+                HumanCount(total)
+            );
         }
     }
 
-    /// So many more units have been tried; `failed`: in vain.
+    /// Counts `units` that have been tried; with `failed`, they failed.
     pub fn advance(&self, units: u64, failed: bool) {
         self.bar.inc(units);
         let failed =

@@ -8,11 +8,11 @@
 //! they are assembled into an HDF5 file, which gets its final name last. The original is only read.
 //! Tiles play no part here.
 //!
-//! Several processes can share the work ([`Work::run_shard`]): each makes pieces that follow one
-//! another, and one process assembles them later ([`Work::assemble`]). Only the presence of pieces
-//! says what is done: it does not matter which process made one, on which machine, and into how
-//! many shards the work was divided then. No shard waits for another, because the levels above
-//! pieces are built during assembly, from the sums in the pieces.
+//! Several processes can share the work ([`PyramidWork::run_shard`]): each makes pieces that follow
+//! one another, and one process assembles them later ([`PyramidWork::assemble`]). Only the presence
+//! of pieces says what is done: it does not matter which process made one, on which machine, and
+//! into how many shards the work was divided then. No shard waits for another, because the levels
+//! above pieces are built during assembly, from the sums in the pieces.
 //!
 //! Memory: per thread, the voxels of one block (2^22), their sums (half as many numbers of 8 bytes
 //! each, 16 for 64-bit integers), and the compressed chunks of one piece; plus the chunk cache.
@@ -22,8 +22,8 @@ mod build;
 mod error;
 mod family;
 mod folder;
+mod gaps;
 mod grid;
-mod missing;
 mod piece;
 mod tree;
 
@@ -49,11 +49,11 @@ use crate::tools::progress::Progress;
 pub use error::PyramidError;
 
 use family::{Family, families};
-use folder::{Folder, PieceId};
+use folder::{PieceId, WorkFolder};
 
 /// A channel whose missing levels are to be computed.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct WantedChannel {
     /// The channel.
     pub channel: Arc<Channel>,
     /// How halving a level scales z.
@@ -64,7 +64,7 @@ pub struct Wanted {
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct Report {
+pub struct PyramidReport {
     /// The levels that were written, by channel.
     pub levels: Vec<(String, Vec<u8>)>,
     /// The levels that could not be computed, by channel, and the reason.
@@ -76,9 +76,9 @@ pub struct Report {
 pub struct ShardReport {
     /// The number of pieces of this shard.
     pub pieces: usize,
-    /// The number of pieces of the whole work, and how many of these are missing.
+    /// The number of pieces of the whole work.
     pub all: usize,
-    /// How many of all are missing.
+    /// The number of pieces of the whole work that are missing.
     pub missing: usize,
     /// The levels that could not be computed, by channel, and the reason.
     pub failed: Vec<(String, Vec<u8>, String)>,
@@ -86,7 +86,7 @@ pub struct ShardReport {
 
 /// A piece, and the number of voxels to read for it.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct PieceTask {
     id: PieceId,
     voxels: u64,
 }
@@ -96,9 +96,9 @@ type Failed = BTreeMap<usize, String>;
 
 /// The work for one file.
 #[derive(Debug)]
-pub struct Work {
-    /// The number of the file among those of the command. The shards of each file are rotated by
-    /// it, so that a shard is not given all of the files that consist of a single piece.
+pub struct PyramidWork {
+    /// The number of the file among the command's files. The shards of each file are rotated by it,
+    /// so that no shard gets all the files that consist of a single piece.
     pub number: u64,
     /// Whether to store the metadata of the output in pages of its own, for object storage.
     pub paged: bool,
@@ -106,7 +106,7 @@ pub struct Work {
     /// The file to be written.
     pub output: PathBuf,
     original: Location,
-    /// Of all files that are read.
+    /// The stamps of all files that are read.
     stamps: Vec<(Location, Stamp)>,
     records: Vec<ChannelRecord>,
     families: Vec<Family>,
@@ -119,7 +119,7 @@ const PAGE_SIZES: [u64; 2] = [1 << 20, 16 << 20];
 /// files become 3 to 5 % larger.
 const CHUNKS_PER_PAGE: u64 = 8;
 
-impl Work {
+impl PyramidWork {
     /// Plans to compute the levels that `original` lacks, or to re-chunk all of it. Writes nothing.
     ///
     /// # Errors
@@ -128,10 +128,10 @@ impl Work {
         original: &Location,
         output: &Path,
         role: Role,
-        wanted: &[Wanted],
+        wanted: &[WantedChannel],
     ) -> Result<Self, PyramidError> {
         if output.exists() {
-            Folder::sweep(output);
+            WorkFolder::sweep(output);
             return Err(PyramidError::Exists {
                 path: output.to_owned(),
             });
@@ -151,18 +151,18 @@ impl Work {
         Ok(work)
     }
 
-    fn add(&mut self, wanted: &Wanted) {
+    fn add(&mut self, wanted: &WantedChannel) {
         let mut record = wanted.channel.record(wanted.scaling);
         if let Some(size) = wanted.voxel_size {
             record.voxel_size = Some(size.into());
             record.voxel_unit = Some("nm".to_owned());
         }
-        let same = |other: &&ChannelRecord| {
+        // The same channel may be served under several tokens.
+        let is_known = self.records.iter().any(|other| {
             (&other.origin, &other.kind, &other.scaling)
                 == (&record.origin, &record.kind, &record.scaling)
-        };
-        // The same channel may be served under several tokens.
-        if self.role == Role::Sidecar && self.records.iter().any(|other| same(&other)) {
+        });
+        if self.role == Role::Sidecar && is_known {
             return;
         }
         let taken = self
@@ -219,8 +219,8 @@ impl Work {
         threads: NonZeroUsize,
         activity: &Activity,
         progress: &Progress,
-    ) -> Result<Report, PyramidError> {
-        let folder = Folder::open(&self.output, &self.manifest())?;
+    ) -> Result<PyramidReport, PyramidError> {
+        let folder = WorkFolder::open(&self.output, &self.manifest())?;
         let failed = self.make_pieces(&folder, &self.pieces(), threads, activity, progress)?;
         self.publish(folder, &failed)
     }
@@ -237,7 +237,7 @@ impl Work {
         activity: &Activity,
         progress: &Progress,
     ) -> Result<ShardReport, PyramidError> {
-        let folder = Folder::open_shared(&self.output, &self.manifest(), shard.count())?;
+        let folder = WorkFolder::open_shared(&self.output, &self.manifest(), shard.count())?;
         let all = self.pieces();
         let own = all.get(self.part(shard, &all)).unwrap_or_default();
         let failed = self.make_pieces(&folder, own, threads, activity, progress);
@@ -255,10 +255,10 @@ impl Work {
     ///
     /// # Errors
     /// If pieces are missing, something cannot be written, or the original has changed since the
-    /// work was planned. A level of which a piece could not be read is not an error: it is listed
+    /// work was planned. A level with a piece that could not be read is not an error: it is listed
     /// in the report.
-    pub fn assemble(&self) -> Result<Report, PyramidError> {
-        let folder = Folder::existing(&self.output, &self.manifest());
+    pub fn assemble(&self) -> Result<PyramidReport, PyramidError> {
+        let folder = WorkFolder::existing(&self.output, &self.manifest());
         let mut failed = self.undecodable();
         failed.extend(folder.failures());
         if let Some(missing) = self.missing(&folder, &failed) {
@@ -280,7 +280,7 @@ impl Work {
         })
     }
 
-    fn publish(&self, folder: Folder, failed: &Failed) -> Result<Report, PyramidError> {
+    fn publish(&self, folder: WorkFolder, failed: &Failed) -> Result<PyramidReport, PyramidError> {
         let report = self.report(failed);
         if report.levels.is_empty() {
             folder.remove();
@@ -294,25 +294,19 @@ impl Work {
     }
 
     /// All pieces, in order.
-    fn pieces(&self) -> Vec<Piece> {
-        let of_family = |(family, own): (usize, &Family)| {
-            let pieces = own.voxels().enumerate();
-            pieces
-                .map(|(piece, voxels)| Piece {
-                    id: PieceId { family, piece },
-                    voxels,
-                })
-                .collect::<Vec<_>>()
-        };
-        self.families
-            .iter()
-            .enumerate()
-            .flat_map(of_family)
-            .collect()
+    fn pieces(&self) -> Vec<PieceTask> {
+        let mut pieces = Vec::new();
+        for (family, own) in self.families.iter().enumerate() {
+            for (piece, voxels) in own.voxels().enumerate() {
+                let id = PieceId { family, piece };
+                pieces.push(PieceTask { id, voxels });
+            }
+        }
+        pieces
     }
 
     /// The part of all pieces that a shard makes.
-    fn part(&self, shard: &Shard, pieces: &[Piece]) -> Range<usize> {
+    fn part(&self, shard: &Shard, pieces: &[PieceTask]) -> Range<usize> {
         let weights: Vec<u64> = pieces.iter().map(|piece| piece.voxels).collect();
         shard.rotated(self.number).part(&weights)
     }
@@ -320,7 +314,7 @@ impl Work {
     /// Identifies the work: only pieces with equal manifests may be combined.
     fn manifest(&self) -> String {
         let stamps = self.stamps.iter().map(|(_, stamp)| stamp.clone()).collect();
-        let inventory = self.inventory(stamps, &|_| true);
+        let inventory = self.inventory(stamps, &Failed::new());
         let trees: Vec<String> = self
             .families
             .iter()
@@ -334,95 +328,110 @@ impl Work {
         )
     }
 
-    /// Makes those of the pieces that do not exist yet. Returns the families of which one could not
-    /// be read; their other pieces are not made.
+    /// Makes the pieces that do not exist yet. Returns the families with a piece that could not be
+    /// read; the family's other pieces are not made.
     fn make_pieces(
         &self,
-        folder: &Folder,
-        pieces: &[Piece],
+        folder: &WorkFolder,
+        pieces: &[PieceTask],
         threads: NonZeroUsize,
         activity: &Activity,
         progress: &Progress,
     ) -> Result<Failed, PyramidError> {
-        let (done, tasks): (Vec<Piece>, Vec<Piece>) =
+        let (done, tasks): (Vec<PieceTask>, Vec<PieceTask>) =
             pieces.iter().partition(|piece| folder.has(piece.id));
-        let voxels = |pieces: &[Piece]| pieces.iter().map(|piece| piece.voxels).sum();
-        progress.begin(voxels(pieces), voxels(&done));
+        progress.begin(total_voxels(pieces), total_voxels(&done));
         let failures = Mutex::new(self.undecodable());
-        let work = |Piece { id, voxels }| {
-            let mut is_failed = failures.lock().contains_key(&id.family);
-            // Another process may have made it in the meantime.
-            if !is_failed && !folder.has(id) {
-                let family = &self.families[id.family];
-                match piece::make(family, &family.pieces[id.piece]) {
-                    Ok(bytes) => folder.keep_piece(id, &bytes)?,
-                    Err(PyramidError::Read(error)) => {
-                        folder.keep_failure(id, &error.to_string())?;
-                        failures.lock().insert(id.family, error.to_string());
-                        is_failed = true;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            progress.advance(voxels, is_failed);
-            Ok(())
-        };
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads.get())
             .build()?;
-        // All threads have work, so none should split its decoding over others.
+        // All threads have work, so no thread should split its decoding.
         let _places: Vec<_> = (0..threads.get()).map(|_| activity.enter()).collect();
         // In order: neighbours may share stored chunks, which are still cached.
-        pool.install(|| tasks.into_iter().par_bridge().try_for_each(work))?;
+        pool.install(|| {
+            tasks.into_iter().par_bridge().try_for_each(|piece| {
+                self.make_piece(folder, piece.id, &failures)
+                    .map(|is_made| progress.advance(piece.voxels, !is_made))
+            })
+        })?;
         Ok(failures.into_inner())
+    }
+
+    /// Makes a piece unless it exists. Returns false, and notes the reason, if its family cannot be
+    /// read.
+    fn make_piece(
+        &self,
+        folder: &WorkFolder,
+        id: PieceId,
+        failures: &Mutex<Failed>,
+    ) -> Result<bool, PyramidError> {
+        if failures.lock().contains_key(&id.family) {
+            return Ok(false);
+        }
+        // Another process may have made it in the meantime.
+        if folder.has(id) {
+            return Ok(true);
+        }
+        let family = &self.families[id.family];
+        match piece::make(family, &family.pieces[id.piece]) {
+            Ok(bytes) => folder.keep_piece(id, &bytes).map(|()| true),
+            Err(PyramidError::Read(error)) => {
+                folder.keep_failure(id, &error.to_string())?;
+                failures.lock().insert(id.family, error.to_string());
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The families whose filters are missing: no voxel of them can be read.
     fn undecodable(&self) -> Failed {
-        let reason = |(number, family): (usize, &Family)| {
-            let stored = family.stored()?;
+        let mut failed = Failed::new();
+        for (number, family) in self.families.iter().enumerate() {
+            let Some(stored) = family.stored() else {
+                continue;
+            };
             let filters = &stored.storage.missing_filters;
-            let reason = format!(
-                "{} is stored with the filter {}, which this build cannot decode",
-                stored.path(),
-                filters.join(", ")
-            );
-            (!filters.is_empty()).then_some((number, reason))
-        };
-        self.families
-            .iter()
-            .enumerate()
-            .filter_map(reason)
-            .collect()
+            if !filters.is_empty() {
+                let reason = format!(
+                    "{} is stored with the filter {}, which this build cannot decode",
+                    stored.path(),
+                    filters.join(", ")
+                );
+                failed.insert(number, reason);
+            }
+        }
+        failed
     }
 
-    fn write(&self, folder: &Folder, path: &Path, failed: &Failed) -> Result<(), PyramidError> {
+    fn write(&self, folder: &WorkFolder, path: &Path, failed: &Failed) -> Result<(), PyramidError> {
         let mut writer = Writer::create(path, self.page_size())?;
-        let is_written = |number: &usize| !self.is_left_out(*number, failed);
-        for number in (0..self.families.len()).filter(is_written) {
-            assemble::family(&self.families[number], number, folder, &mut writer)?;
+        for (number, family) in self.families.iter().enumerate() {
+            if !self.is_left_out(number, failed) {
+                assemble::family(family, number, folder, &mut writer)?;
+            }
         }
-        let inventory = self.inventory(self.checked_stamps()?, &is_written);
+        let inventory = self.inventory(self.checked_stamps()?, failed);
         writer.text(ATTRIBUTE, &inventory.to_text())?;
         Ok(writer.finish(path)?)
     }
 
-    /// Whether a family failed, or in a new volume another one of the same channel.
+    /// Whether a family failed, or in a new volume another family of the same channel.
     fn is_left_out(&self, number: usize, failed: &Failed) -> bool {
         let record = self.families.get(number).map(|family| family.record);
-        let is_of_record =
-            |other: &usize| self.families.get(*other).map(|family| family.record) == record;
-        failed.contains_key(&number) || self.role == Role::Volume && failed.keys().any(is_of_record)
+        failed.contains_key(&number)
+            || self.role == Role::Volume
+                && failed
+                    .keys()
+                    .any(|other| self.families.get(*other).map(|family| family.record) == record)
     }
 
-    fn inventory(&self, stamps: Vec<Stamp>, is_written: &dyn Fn(&usize) -> bool) -> Inventory {
+    fn inventory(&self, stamps: Vec<Stamp>, failed: &Failed) -> Inventory {
         let mut records = self.records.clone();
-        for (_, family) in self
-            .families
-            .iter()
-            .enumerate()
-            .filter(|(number, _)| is_written(number))
-        {
+        for (number, family) in self.families.iter().enumerate() {
+            if self.is_left_out(number, failed) {
+                continue;
+            }
             let levels = &mut records[family.record].levels;
             levels.extend(family.targets.iter().map(|target| target.record.clone()));
             levels.sort_by_key(|level| level.level);
@@ -431,8 +440,8 @@ impl Work {
         Inventory::new(self.role, stamps, records)
     }
 
-    fn report(&self, failed: &Failed) -> Report {
-        let mut report = Report {
+    fn report(&self, failed: &Failed) -> PyramidReport {
+        let mut report = PyramidReport {
             levels: Vec::new(),
             failed: Vec::new(),
         };
@@ -466,7 +475,8 @@ impl Work {
             .map(|file| (file.location(), file))
             .collect();
         let folder = self.original.as_path().parent().unwrap_or(Path::new("/"));
-        let stamp = |(location, file): (&Location, &FileIdentity)| {
+        let mut stamps = Vec::new();
+        for (location, file) in files {
             let path = file.path();
             let name = match path.strip_prefix(folder) {
                 _ if *location == self.original => String::new(),
@@ -474,34 +484,37 @@ impl Work {
                 Err(_) => path.to_string_lossy().into_owned(),
             };
             let stamp = match file.version() {
-                Some(version) => Ok(Stamp::of_object(version, name)),
-                None => Stamp::read(path, name).map_err(|e| PyramidError::file("read", path, e)),
+                Some(version) => Stamp::of_object(version, name),
+                None => Stamp::read(path, name).map_err(|e| PyramidError::file("read", path, e))?,
             };
-            stamp.map(|stamp| (location.clone(), stamp))
-        };
-        files.into_iter().map(stamp).collect()
+            stamps.push((location.clone(), stamp));
+        }
+        Ok(stamps)
     }
 
     /// The stamps as written to the output; fails if a file has changed since the work was planned.
     fn checked_stamps(&self) -> Result<Vec<Stamp>, PyramidError> {
-        let checked = |(file, stamp): &(Location, Stamp)| {
+        let mut stamps = Vec::new();
+        for (file, stamp) in &self.stamps {
             // All reads of an object are of one version.
             let Some(path) = file.path() else {
-                return Ok(stamp.clone());
+                stamps.push(stamp.clone());
+                continue;
             };
             stamp
                 .check(path)
                 .map_err(|reason| PyramidError::Changed { reason })?;
-            stamp
-                .clone()
-                .with_whole(path)
-                .map_err(|e| PyramidError::file("read", path, e))
-        };
-        let stamps: Vec<Stamp> = self.stamps.iter().map(checked).collect::<Result<_, _>>()?;
+            let whole = stamp.clone().with_whole(path);
+            stamps.push(whole.map_err(|e| PyramidError::file("read", path, e))?);
+        }
         Ok(if self.role == Role::Volume {
             Vec::new()
         } else {
             stamps
         })
     }
+}
+
+fn total_voxels(pieces: &[PieceTask]) -> u64 {
+    pieces.iter().map(|piece| piece.voxels).sum()
 }

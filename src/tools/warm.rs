@@ -2,10 +2,11 @@
 //! are stored.
 //!
 //! A [`Selection`] is matched with what is served, as `/datasets.json` describes it, and becomes a
-//! [`Work`]: tiles in an order, which are never listed. [`run()`] has a [`Producer`] produce them:
-//! a running [`Server`] is sent requests, or they are rendered [in this process](InProcess) and
-//! written straight to a directory or object storage. To resume a killed run, run it again: tiles
-//! that are stored are skipped. Several processes can share a work: each does part of its slabs.
+//! [`WarmWork`]: tiles in an order, which are never listed. [`run()`] has a [`Producer`] produce
+//! them: a running [`RemoteServer`] is sent requests, or tiles are rendered [in this
+//! process](InProcess) and written straight to a directory or object storage. To resume a killed
+//! run, run it again: tiles that are stored are skipped. Several processes can share a work: each
+//! does part of its slabs.
 
 mod choose;
 mod in_process;
@@ -20,7 +21,7 @@ mod work;
 
 pub use in_process::InProcess;
 pub use numbers::Numbers;
-pub use run::{Counters, Ending, Producer, Report, Stop, run};
+pub use run::{Ending, Producer, RenderCounters, Stop, WarmReport, run};
 pub use selection::{Channels, Selection};
-pub use server::{Server, is_server};
-pub use work::Work;
+pub use server::{RemoteServer, is_server};
+pub use work::WarmWork;

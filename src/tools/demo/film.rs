@@ -3,7 +3,7 @@
 
 use super::noise::{moved, noise, step};
 use super::rods::{Rod, scatter};
-use super::scene::{Place, Scene};
+use super::scene::{Scene, VoxelPlace};
 use super::tissue::expose;
 
 /// A slice at time point `t`, of voxels of 1 × 0.2 × 0.2 micrometres.
@@ -31,17 +31,17 @@ fn halves(seed: &Rod, t: f32) -> [Rod; 2] {
     let radius = full * (1.0 - 0.2 * parted);
     let drift = [3, 4, 5].map(|salt| 8.0 * seed.dice(salt) - 4.0);
     let center = moved(seed.center, [drift[0], drift[1], 0.3 * drift[2]], t);
-    let half = |side: f32| moved(center, seed.axis, side * parted * full);
     [-1.3, 1.3].map(|side| Rod {
-        center: half(side),
+        center: moved(center, seed.axis, side * parted * full),
         half_length: 0.3 * radius,
         radius,
         ..*seed
     })
 }
 
-fn voxel(place: &Place<'_>) -> u16 {
-    let (rod, beyond) = (place.cell.rod, place.cell.distance);
+fn voxel(place: &VoxelPlace<'_>) -> u16 {
+    let rod = place.cell.rod;
+    let beyond = place.cell.distance;
     let way = moved(place.point, rod.center, -1.0);
     let [clumps] = if beyond < 12.0 {
         noise(way, 9.0, rod.id)

@@ -39,7 +39,7 @@ impl Rod {
         unit(hash([self.id as i32, 0, 0], salt))
     }
 
-    /// The way from its line to `point`, and the distance of `point` from its surface, negative
+    /// The vector from its line to `point`, and the distance of `point` from its surface, negative
     /// inside.
     pub fn away(&self, point: Point) -> (Point, f32) {
         let way = moved(point, self.center, -1.0);
@@ -49,17 +49,18 @@ impl Rod {
     }
 }
 
-/// Such rods in all cubes over `extents` and some beyond, so that the edges look like the middle.
-/// Ids count from 1.
+/// Rods without length and radius in all cubes over `extents` and some beyond, so that the edges
+/// look like the middle. Ids count from 1.
 pub(super) fn scatter(extents: Point, edge: f32, salt: u32) -> impl Iterator<Item = Rod> {
     let [columns, rows, layers] = extents.map(|length| (length / edge) as usize + 5);
-    let cube = move |i: usize| [i % columns, i / columns % rows, i / columns / rows];
-    let middle = move |i| cube(i).map(|step| (step as f32 - 1.5) * edge);
-    let rod = move |i| Rod {
-        id: i as u32 + 1,
-        ..Rod::new(middle(i), edge, 0.35, salt)
-    };
-    (0..columns * rows * layers).map(rod)
+    (0..columns * rows * layers).map(move |i| {
+        let cube = [i % columns, i / columns % rows, i / columns / rows];
+        let middle = cube.map(|step| (step as f32 - 1.5) * edge);
+        Rod {
+            id: i as u32 + 1,
+            ..Rod::new(middle, edge, 0.35, salt)
+        }
+    })
 }
 
 /// Where a point lies in the Voronoi cell of the nearest rod.
@@ -70,7 +71,7 @@ pub(super) struct Cell<'a> {
     pub distance: f32,
     /// Distance from the border with other cells; a little below 0 where three cells meet.
     pub depth: f32,
-    /// 0 where slices cut that border straight across, 1 where it lies along them.
+    /// 0 where slices cut the border straight across, 1 where the border lies along them.
     pub tilt: f32,
 }
 

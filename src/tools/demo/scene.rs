@@ -1,6 +1,6 @@
 //! Finding, for every voxel of a slice, where it lies among rods. Each block of voxels, and each
-//! tile of many blocks, has a short list of the rods that can matter in it. What varies slowly is
-//! computed at the corners of blocks and interpolated.
+//! tile of many blocks, has a short list of the rods that can matter in it. Values that vary slowly
+//! are computed at the corners of blocks and interpolated.
 
 use std::ops::Range;
 
@@ -18,8 +18,8 @@ pub(super) struct Scene {
     pub salt: u32,
 }
 
-/// What lies at one voxel.
-pub(super) struct Place<'a> {
+/// The surroundings of one voxel.
+pub(super) struct VoxelPlace<'a> {
     /// The voxel in warped space.
     pub point: Point,
     pub cell: Cell<'a>,
@@ -32,27 +32,22 @@ pub(super) struct Place<'a> {
 }
 
 impl Scene {
-    /// What `paint` makes of each voxel of some rows of slice `z`.
+    /// Paints each voxel of `rows` of slice `z`.
     pub fn slice<T>(
         &self,
         z: usize,
         rows: Range<usize>,
         width: usize,
-        paint: fn(&Place<'_>) -> T,
+        paint: fn(&VoxelPlace<'_>) -> T,
     ) -> Vec<T> {
-        let node = |y: usize, x: usize| {
-            node(
-                x as f32,
-                (rows.start + y) as f32,
-                z as f32 * self.slice_depth,
-            )
-        };
+        let depth = z as f32 * self.slice_depth;
         let nodes = table(rows.len() / BLOCK + 2, width / BLOCK + 2, |y, x| {
-            node(y * BLOCK, x * BLOCK)
+            node(x * BLOCK, rows.start + y * BLOCK, depth)
         });
         let rods: Vec<_> = self.rods.iter().collect();
         let tiles = table(rows.len().div_ceil(TILE), width.div_ceil(TILE), |y, x| {
-            shortlist(&rods, node(y * TILE + TILE / 2, x * TILE + TILE / 2), TILE)
+            let row = rows.start + y * TILE + TILE / 2;
+            shortlist(&rods, node(x * TILE + TILE / 2, row, depth), TILE)
         });
         let blocks = table(rows.len().div_ceil(BLOCK), width.div_ceil(BLOCK), |y, x| {
             let middle = between(nodes[y][x], nodes[y + 1][x + 1], BLOCK / 2);
@@ -61,26 +56,30 @@ impl Scene {
         let lines = table(rows.len(), width / BLOCK + 2, |y, x| {
             between(nodes[y / BLOCK][x], nodes[y / BLOCK + 1][x], y)
         });
-        let place = |y: usize, x: usize| {
-            let [a, b, c, clumps, slow @ ..] =
-                between(lines[y][x / BLOCK], lines[y][x / BLOCK + 1], x);
-            let cell = Cell::containing([a, b, c], &blocks[y / BLOCK][x / BLOCK]);
-            let [x, y, z] = [x, rows.start + y, z].map(|it| it as i32);
-            let coarse = |shift| unit(hash([(x + shift) / 3, (y + 2 * shift) / 3, z], 6));
-            let (grain, dice) = (coarse(0) + coarse(1) - 1.0, hash([x, y, z], self.salt));
-            Place {
-                point: [a, b, c],
-                cell,
-                grain,
-                clumps,
-                slow,
-                dice,
+        let mut painted = Vec::with_capacity(rows.len() * width);
+        for y in 0..rows.len() {
+            for x in 0..width {
+                let [a, b, c, clumps, slow @ ..] =
+                    between(lines[y][x / BLOCK], lines[y][x / BLOCK + 1], x);
+                let voxel = [x, rows.start + y, z].map(|it| it as i32);
+                painted.push(paint(&VoxelPlace {
+                    point: [a, b, c],
+                    cell: Cell::containing([a, b, c], &blocks[y / BLOCK][x / BLOCK]),
+                    grain: coarse(voxel, 0) + coarse(voxel, 1) - 1.0,
+                    clumps,
+                    slow,
+                    dice: hash(voxel, self.salt),
+                }));
             }
-        };
-        (0..rows.len() * width)
-            .map(|i| paint(&place(i / width, i % width)))
-            .collect()
+        }
+        painted
     }
+}
+
+/// A number in [0, 1) for the block of 3 × 3 voxels around a voxel, in a grid that is off by
+/// `shift`.
+fn coarse([x, y, z]: [i32; 3], shift: i32) -> f32 {
+    unit(hash([(x + shift) / 3, (y + 2 * shift) / 3, z], 6))
 }
 
 fn table<T>(rows: usize, columns: usize, make: impl Fn(usize, usize) -> T) -> Vec<Vec<T>> {
@@ -90,14 +89,15 @@ fn table<T>(rows: usize, columns: usize, make: impl Fn(usize, usize) -> T) -> Ve
 }
 
 /// A point in warped space, `clumps` and `slow`.
-fn node(x: f32, y: f32, depth: f32) -> [f32; 8] {
-    let straight = [x, y, depth];
+fn node(x: usize, y: usize, depth: f32) -> [f32; 8] {
+    let straight = [x as f32, y as f32, depth];
     let [x, y, z] = moved(
         moved(straight, noise(straight, 170.0, 1), 30.0),
         noise(straight, 52.0, 2),
         7.0,
     );
-    let ([clumps], [a, b, c, d]) = (noise(straight, 19.0, 3), noise(straight, 62.0, 4));
+    let [clumps] = noise(straight, 19.0, 3);
+    let [a, b, c, d] = noise(straight, 62.0, 4);
     [x, y, z, clumps, a, b, c, d]
 }
 
@@ -110,8 +110,8 @@ fn between(mut from: [f32; 8], to: [f32; 8], at: usize) -> [f32; 8] {
     from
 }
 
-/// Those of `rods` that can be among the nearest three of a voxel in a square (1.8: its diagonal,
-/// and more for the warp).
+/// The rods that can be among the nearest three of a voxel in a square. A square reaches 1.8 edges:
+/// its diagonal, and more for the warp.
 fn shortlist<'a>(rods: &[&'a Rod], [x, y, z, ..]: [f32; 8], edge: usize) -> Vec<&'a Rod> {
     let mut near: Vec<_> = rods
         .iter()

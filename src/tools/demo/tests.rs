@@ -1,4 +1,4 @@
-//! What is in the demo volume, and when it is written.
+//! The contents of the demo volume, and when it is written.
 
 use std::os::unix::fs::MetadataExt;
 use std::thread;

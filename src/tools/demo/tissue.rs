@@ -1,9 +1,8 @@
-//! What the tissue looks like in each channel: an electron micrograph, two stains and the
-//! segmentation.
+//! The look of the tissue in each channel: an electron micrograph, two stains and the segmentation.
 
 use super::noise::{Point, direction, dot, floor, length, mix, moved, normal, rehash, step, unit};
-use super::rods::{Rod, scatter};
-use super::scene::{Place, Scene};
+use super::rods::{Cell, Rod, scatter};
+use super::scene::{Scene, VoxelPlace};
 
 /// Radii of the rods of processes with synaptic vesicles, of myelinated ones, and (from here on) of
 /// cell bodies.
@@ -16,34 +15,36 @@ const LIGHT: f32 = 190.0;
 
 /// The cells in `[z, y, x]` voxels of 30 × 4 × 4 nanometres.
 pub(super) fn grow([depth, height, width]: [usize; 3]) -> Scene {
-    let shaped = |seed: Rod| {
-        let [x, y, z] = seed.center.map(|it| floor(it * (1.0 / 100.0)));
-        let (half_length, radius) = match seed.dice(3) {
-            // A lattice that keeps them apart.
-            _ if (x + 9 * y + 4 * z).rem_euclid(15) == 0 => {
-                (22.0 * seed.dice(4), 80.0 + 14.0 * seed.dice(5))
-            }
-            dice if dice < 0.016 => (240.0, 40.0),
-            _ => (60.0 + 120.0 * seed.dice(4), 18.0 * seed.dice(5)),
-        };
-        Rod {
-            half_length,
-            radius,
-            layered: MYELINATED.contains(&radius),
-            ..seed
-        }
-    };
     let seeds = scatter([width as f32, height as f32, depth as f32 * 7.5], 100.0, 11);
     Scene {
-        rods: seeds.map(shaped).collect(),
+        rods: seeds.map(|seed| shaped(&seed)).collect(),
         slice_depth: 7.5,
         salt: 12,
     }
 }
 
+/// The rod with the length and radius of a cell body or a process; some processes are myelinated.
+fn shaped(seed: &Rod) -> Rod {
+    let [x, y, z] = seed.center.map(|it| floor(it * (1.0 / 100.0)));
+    let (half_length, radius) = match seed.dice(3) {
+        // A lattice that keeps cell bodies apart.
+        _ if (x + 9 * y + 4 * z).rem_euclid(15) == 0 => {
+            (22.0 * seed.dice(4), 80.0 + 14.0 * seed.dice(5))
+        }
+        dice if dice < 0.016 => (240.0, 40.0),
+        _ => (60.0 + 120.0 * seed.dice(4), 18.0 * seed.dice(5)),
+    };
+    Rod {
+        half_length,
+        radius,
+        layered: MYELINATED.contains(&radius),
+        ..*seed
+    }
+}
+
 /// The micrograph, both stains (nuclei, actin) and the segmentation at one place.
-pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
-    let &Place {
+pub(super) fn voxel(place: &VoxelPlace<'_>) -> (u8, u16, u16, u32) {
+    let &VoxelPlace {
         point,
         ref cell,
         clumps,
@@ -52,7 +53,10 @@ pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
         ..
     } = place;
     // Distances from the surfaces of the nucleus and the nucleolus, far outside a cell body.
-    let (mut nucleus, mut nucleolus, mut stain, mut bundles) = (1e6, 1e6, 0.0, 0.0);
+    let mut nucleus = 1e6;
+    let mut nucleolus = 1e6;
+    let mut stain = 0.0;
+    let mut bundles = 0.0;
     if cell.rod.radius > BODY {
         nucleus = (cell.distance + 27.0 + 8.0 * dents).max(10.0 - cell.depth);
         nucleolus = length(moved(
@@ -81,7 +85,8 @@ pub(super) fn voxel(place: &Place<'_>) -> (u8, u16, u16, u32) {
     )
 }
 
-/// What a 12-bit camera makes of a mean number of photons: an offset, and a gain for each photon.
+/// The value that a 12-bit camera records for a mean number of photons: an offset, and a gain for
+/// each photon.
 pub(super) fn expose(photons: f32, dice: u32) -> u16 {
     let counted = photons + photons.sqrt() * 0.35 * normal(dice) + unit(rehash(dice));
     (counted.max(0.0) as u16)
@@ -91,8 +96,8 @@ pub(super) fn expose(photons: f32, dice: u32) -> u16 {
 }
 
 /// The grey of the electron micrograph, from the inside of a cell to its membrane.
-fn grey(place: &Place<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
-    let &Place {
+fn grey(place: &VoxelPlace<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
+    let &VoxelPlace {
         ref cell,
         grain,
         clumps,
@@ -100,7 +105,8 @@ fn grey(place: &Place<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
         dice,
         ..
     } = place;
-    let (rod, noise) = (cell.rod, normal(rehash(dice ^ 2)));
+    let rod = cell.rod;
+    let noise = normal(rehash(dice ^ 2));
     let shade = if rod.dice(2) > 0.875 {
         136.0
     } else {
@@ -112,18 +118,12 @@ fn grey(place: &Place<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
         grey -= 24.0 * step(0.2, 1.3, grain + 0.3 * noise);
         let room = step(8.0, 13.0, cell.depth.min(nucleus)) * step(-0.3, 0.0, patches);
         grey = sac(grey, sheet.abs() * 46.0, room);
-        let clumps = clumps + 0.55 * step(-16.0, -4.0, nucleus) + 0.25 * grain;
-        let chromatin = mix(164.0, 98.0, step(0.0, 0.6, clumps));
         let inside = mix(
-            chromatin,
-            80.0,
-            0.85 * step(2.0, -3.0, nucleolus + 4.0 * clumps),
-        ) + 8.0 * grain;
-        grey = sac(
-            mix(grey, inside, step(1.0, -1.0, nucleus)),
-            nucleus.abs(),
-            1.0,
+            grey,
+            chromatin(place, nucleus, nucleolus),
+            step(1.0, -1.0, nucleus),
         );
+        grey = sac(inside, nucleus.abs(), 1.0);
     }
     if SENDERS.contains(&rod.radius) && signals > 0.0 {
         grey = vesicle(place, step(0.0, 0.4, signals), grey);
@@ -149,17 +149,26 @@ fn grey(place: &Place<'_>, nucleus: f32, nucleolus: f32, synapse: f32) -> f32 {
         );
         grey = mix(layers, grey + 10.0, step(19.0, 21.0, cell.depth));
     }
-    // The membrane, and a light gap between two cells. Cut obliquely they blur, as in a section of
-    // some depth.
-    let wall = step(2.5 + 2.4 * cell.tilt, 1.2, (cell.depth - 2.5).abs()) * (1.0 - 0.4 * cell.tilt);
-    mix(
-        mix(grey, DARK, wall),
-        LIGHT,
-        step(1.6, 0.2, cell.depth) * step(0.7, 0.1, cell.tilt),
-    ) + 5.0 * noise
+    border(grey, cell) + 5.0 * noise
 }
 
-/// Two membranes with a lumen between; `distance` is that from its middle.
+/// The membrane, and a light gap between two cells. Cut obliquely they blur, as in a section of
+/// some depth.
+fn border(grey: f32, cell: &Cell<'_>) -> f32 {
+    let wall = step(2.5 + 2.4 * cell.tilt, 1.2, (cell.depth - 2.5).abs()) * (1.0 - 0.4 * cell.tilt);
+    let gap = step(1.6, 0.2, cell.depth) * step(0.7, 0.1, cell.tilt);
+    mix(mix(grey, DARK, wall), LIGHT, gap)
+}
+
+/// The grey inside the nucleus.
+fn chromatin(place: &VoxelPlace<'_>, nucleus: f32, nucleolus: f32) -> f32 {
+    let clumps = place.clumps + 0.55 * step(-16.0, -4.0, nucleus) + 0.25 * place.grain;
+    let chromatin = mix(164.0, 98.0, step(0.0, 0.6, clumps));
+    let share = 0.85 * step(2.0, -3.0, nucleolus + 4.0 * clumps);
+    mix(chromatin, 80.0, share) + 8.0 * place.grain
+}
+
+/// Two membranes with a lumen between; `distance` is the distance from its middle.
 fn sac(grey: f32, distance: f32, strength: f32) -> f32 {
     let wall = mix(grey, DARK + 32.0, strength * step(3.6, 2.4, distance));
     mix(wall, LIGHT - 10.0, strength * step(1.8, 0.6, distance))
@@ -171,7 +180,7 @@ fn turned(point: Point) -> Point {
 }
 
 /// A little ring; the cubes of a grid have one each, with some probability.
-fn vesicle(place: &Place<'_>, probability: f32, grey: f32) -> f32 {
+fn vesicle(place: &VoxelPlace<'_>, probability: f32, grey: f32) -> f32 {
     let point = turned(place.point);
     let ball = Rod {
         radius: 3.9,
@@ -189,8 +198,9 @@ fn vesicle(place: &Place<'_>, probability: f32, grey: f32) -> f32 {
 
 /// A grey matrix in a dark membrane, crossed by cristae. It keeps away from other membranes: `room`
 /// is their distance.
-fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
-    let (cell, mut point) = (place.cell.rod, place.point);
+fn mitochondrion(place: &VoxelPlace<'_>, room: f32, grey: f32) -> f32 {
+    let cell = place.cell.rod;
+    let mut point = place.point;
     if room < 10.0 || cell.radius < BODY && place.cell.distance + cell.radius > 36.0 {
         return grey;
     }
@@ -210,12 +220,11 @@ fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
             seed.axis,
             7.0,
         );
-        let (half_length, radius) = (8.0 + 22.0 * seed.dice(2), 9.0 + 5.0 * seed.dice(3));
         Rod {
             center,
             axis: direction(moved(cell.axis, seed.axis, 0.3)),
-            half_length,
-            radius,
+            half_length: 8.0 + 22.0 * seed.dice(2),
+            radius: 9.0 + 5.0 * seed.dice(3),
             ..seed
         }
     };
@@ -232,7 +241,7 @@ fn mitochondrion(place: &Place<'_>, room: f32, grey: f32) -> f32 {
     )
 }
 
-/// 1 in the middle between two whole numbers, 0 at them.
+/// 0 at whole numbers, 1 in the middle between two of them.
 fn ridge(at: f32) -> f32 {
     1.0 - 2.0 * (at - floor(at) as f32 - 0.5).abs()
 }

@@ -18,8 +18,8 @@ pub(super) type Shapes = ([usize; 3], [usize; 4]);
 pub(super) const FULL: Shapes = ([48, 1024, 1024], [10, 12, 256, 256]);
 const CHUNK: [usize; 4] = [1, 16, 128, 128];
 
-/// Opens and creates files without libhdf5's locks, which a child process that is started meanwhile
-/// would keep. Runs at the same time exclude each other with a file of their own.
+/// Opens and creates files without libhdf5's locks: a child process that is started meanwhile would
+/// keep them. Simultaneous runs exclude each other with a lock file.
 pub(super) fn without_locks() -> FileBuilder {
     let mut options = File::with_options();
     options.with_fapl(|access| access.file_locking(false));
@@ -43,23 +43,27 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
     let segmentation = create::<u32>(file, "segmentation", &shape, voxel_size)?;
     let [_, slab, band, _] = CHUNK;
     let scene = tissue::grow(shape);
-    let paint = |(z, y): (usize, usize)| {
-        let (slices, rows) = (z..depth.min(z + slab), y..height.min(y + band));
-        let slice = |z| scene.slice(z, rows.clone(), width, tissue::voxel);
-        let voxels: Vec<_> = slices.clone().into_par_iter().map(slice).collect();
+    let corners = (0..depth)
+        .step_by(slab)
+        .flat_map(|z| (0..height).step_by(band).map(move |y| (z, y)));
+    let mut parts = corners.map(|(z, y)| {
+        let slices = z..depth.min(z + slab);
+        let rows = y..height.min(y + band);
+        let voxels: Vec<_> = slices
+            .clone()
+            .into_par_iter()
+            .map(|z| scene.slice(z, rows.clone(), width, tissue::voxel))
+            .collect();
         let shape = (slices.len(), rows.len(), width);
         (
             s![slices, rows, ..],
             Array3::from_shape_vec(shape, voxels.concat()),
         )
-    };
-    let parts = (0..depth)
-        .step_by(slab)
-        .flat_map(|z| (0..height).step_by(band).map(move |y| (z, y)));
+    });
     let (sender, painted) = sync_channel(0);
     scope(|threads| {
         // Sending fails once writing has failed.
-        threads.spawn(move || parts.map(paint).try_for_each(|part| sender.send(part).ok()));
+        threads.spawn(move || parts.try_for_each(|part| sender.send(part).ok()));
         for (place, voxels) in painted {
             let voxels = voxels?;
             em.write_slice(&voxels.map(|voxel| voxel.0), place)?;
@@ -72,10 +76,9 @@ fn write_volume(file: &File, shape @ [depth, height, width]: [usize; 3]) -> Resu
 }
 
 fn write_series(file: &File, shape @ [frames, depth, height, width]: [usize; 4]) -> Result<()> {
-    let slice = |i: usize| film::slice(i / depth, i % depth, height, width);
     let voxels = (0..frames * depth)
         .into_par_iter()
-        .flat_map_iter(slice)
+        .flat_map_iter(|i| film::slice(i / depth, i % depth, height, width))
         .collect();
     create::<u16>(file, "time", &shape, [1.0, 0.2, 0.2])?
         .write(&Array4::from_shape_vec(shape, voxels)?)

@@ -11,15 +11,15 @@ use voltile_hdf5::volume::{Voxel, with_samples};
 use super::PyramidError;
 use super::build::{FinishedChunk, Tower};
 use super::family::{Family, Target};
-use super::folder::{Folder, PieceId};
-use super::piece::{Kind, Record, records, sums};
+use super::folder::{PieceId, WorkFolder};
+use super::piece::{PieceRecord, RecordKind, records, sums};
 use super::tree::EDGE;
 
 /// Writes all levels of a family; all its pieces must exist.
 pub(super) fn family(
     family: &Family,
     number: usize,
-    folder: &Folder,
+    folder: &WorkFolder,
     writer: &mut Writer,
 ) -> Result<(), PyramidError> {
     for target in &family.targets {
@@ -30,7 +30,8 @@ pub(super) fn family(
 
 /// Creates an empty dataset for a level, with attributes that other programs use.
 fn dataset(family: &Family, target: &Target, writer: &mut Writer) -> Result<(), PyramidError> {
-    let (times, components) = (family.channel.times, family.volumes().len() as u64);
+    let times = family.channel.times;
+    let components = family.volumes().len() as u64;
     let [x, y, z] = target.record.size;
     let chunk = family.chunk(target.height);
     let path = &target.record.path;
@@ -68,12 +69,12 @@ fn dataset(family: &Family, target: &Target, writer: &mut Writer) -> Result<(), 
 fn walk<T: Voxel>(
     family: &Family,
     number: usize,
-    folder: &Folder,
+    folder: &WorkFolder,
     writer: &Writer,
     _typed: &[T],
 ) -> Result<(), PyramidError> {
     let tree = &family.tree;
-    let mut pieces = Pieces {
+    let mut pieces = PieceReader {
         family,
         number,
         folder,
@@ -82,7 +83,7 @@ fn walk<T: Voxel>(
     };
     for time in family.times() {
         for component in 0..family.volumes().len() {
-            let place = Place {
+            let place = VolumeWriter {
                 family,
                 writer,
                 time,
@@ -105,14 +106,14 @@ fn walk<T: Voxel>(
 }
 
 /// The destination of the chunks of one volume at one time point.
-struct Place<'a> {
+struct VolumeWriter<'a> {
     family: &'a Family,
     writer: &'a Writer,
     time: u64,
     component: u64,
 }
 
-impl Place<'_> {
+impl VolumeWriter<'_> {
     fn put(&self, height: u32, at: Xyz<u64>, packed: &[u8]) -> Result<(), PyramidError> {
         let Some(target) = self.family.target(height) else {
             return Ok(());
@@ -124,17 +125,17 @@ impl Place<'_> {
 }
 
 /// The finished pieces of a family, in order.
-struct Pieces<'a> {
+struct PieceReader<'a> {
     family: &'a Family,
     number: usize,
-    folder: &'a Folder,
+    folder: &'a WorkFolder,
     next: usize,
-    records: IntoIter<Record>,
+    records: IntoIter<PieceRecord>,
 }
 
-impl Pieces<'_> {
+impl PieceReader<'_> {
     /// Writes the chunks of the next unit; returns its sums.
-    fn tower<T: Voxel>(&mut self, place: &Place<'_>) -> Result<Tower<T>, PyramidError> {
+    fn tower<T: Voxel>(&mut self, place: &VolumeWriter<'_>) -> Result<Tower<T>, PyramidError> {
         let mut tower = Tower::<T>::new();
         loop {
             let Some(record) = self.records.next() else {
@@ -142,19 +143,19 @@ impl Pieces<'_> {
                 continue;
             };
             match record.kind {
-                Kind::Chunk => place.put(record.height, record.at, &record.packed)?,
-                Kind::Sums => {
+                RecordKind::Chunk => place.put(record.height, record.at, &record.packed)?,
+                RecordKind::Sums => {
                     let grid = sums::<T>(&record);
                     tower.push(grid.ok_or_else(|| self.broken(self.next.saturating_sub(1)))?);
                 }
-                Kind::End => return Ok(tower),
+                RecordKind::End => return Ok(tower),
             }
         }
     }
 
     fn load(&mut self) -> Result<(), PyramidError> {
         if self.next >= self.family.pieces.len() {
-            // The last piece holds too little.
+            // The last piece lacks units.
             return Err(self.broken(self.next.saturating_sub(1)));
         }
         let bytes = self.folder.read(self.id(self.next))?;

@@ -9,12 +9,12 @@ use voltile_hdf5::volume::{ReadRequest, Samples, Voxel};
 
 use super::PyramidError;
 use super::family::{Family, Unit};
-use super::grid::{self, Grid, Rule};
-use super::tree::{EDGE, Node, positions};
+use super::grid::{self, SumGrid, SumRule};
+use super::tree::{EDGE, TreeNode, positions};
 
-/// The sums that a node passes to its parent: those of the level above its own, and possibly of
+/// The sums that a node passes to its parent: the sums of the level above its own, and possibly of
 /// further levels.
-pub(super) type Tower<T> = Vec<Grid<<T as Voxel>::Sum>>;
+pub(super) type Tower<T> = Vec<SumGrid<<T as Voxel>::Sum>>;
 
 /// A complete chunk: the height of its level, its position among the level's chunks, and its
 /// voxels.
@@ -25,20 +25,20 @@ pub(super) struct FinishedChunk {
 }
 
 /// Receives complete chunks.
-pub(super) type Sink<'a> = dyn FnMut(FinishedChunk) -> Result<(), PyramidError> + 'a;
+pub(super) type ChunkSink<'a> = dyn FnMut(FinishedChunk) -> Result<(), PyramidError> + 'a;
 
 /// Provides the nodes at which a walk ends.
 pub(super) type Leaf<'a, T> =
-    dyn FnMut(&Node, &mut Sink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
+    dyn FnMut(&TreeNode, &mut ChunkSink<'_>) -> Result<Tower<T>, PyramidError> + 'a;
 
 impl Family {
     /// Builds a node from its descendants at height `bottom`, which `leaf` provides.
     pub fn build<T: Voxel>(
         &self,
-        node: &Node,
+        node: &TreeNode,
         bottom: u32,
         leaf: &mut Leaf<'_, T>,
-        sink: &mut Sink<'_>,
+        sink: &mut ChunkSink<'_>,
     ) -> Result<Tower<T>, PyramidError> {
         if node.height <= bottom {
             return leaf(node, sink);
@@ -48,9 +48,10 @@ impl Family {
         for child in tree.children(node) {
             let tower = self.build::<T>(&child, bottom, leaf, sink)?;
             for ((index, grid), height) in tower.iter().enumerate().zip(node.height..) {
-                let (own, part) = (tree.region_at(node, height), tree.region_at(&child, height));
+                let own = tree.region_at(node, height);
+                let part = tree.region_at(&child, height);
                 if joined.len() == index {
-                    joined.push(Grid::new(small(own.size)));
+                    joined.push(SumGrid::new(small(own.size)));
                 }
                 joined[index].place(grid, small(part.start.zip(own.start, u64::saturating_sub)));
             }
@@ -70,11 +71,12 @@ impl Family {
     pub fn read<T: Voxel>(
         &self,
         unit: &Unit,
-        node: &Node,
+        node: &TreeNode,
         block: &mut Samples,
-        sink: &mut Sink<'_>,
+        sink: &mut ChunkSink<'_>,
     ) -> Result<Tower<T>, PyramidError> {
-        let (tree, rule) = (&self.tree, self.rule);
+        let tree = &self.tree;
+        let rule = self.rule;
         let region = tree.region(node);
         let Some(volume) = self.volumes().get(unit.component) else {
             return Ok(Vec::new());
@@ -87,10 +89,10 @@ impl Family {
             grid::copy(voxels, size, within, chunk)
         })?;
         // Floats are summed in the renderer's order as far as the voxels are in memory.
-        let in_order = T::IS_FLOAT && rule == Rule::Mean;
+        let in_order = T::IS_FLOAT && rule == SumRule::Mean;
         let last = node.height + if in_order { EDGE.ilog2() } else { 1 };
         let mut tower: Tower<T> = Vec::new();
-        let mut finer: Option<Grid<T::Sum>> = None;
+        let mut finer: Option<SumGrid<T::Sum>> = None;
         for height in 1..=last.min(tree.levels) {
             let grid = match finer.take() {
                 Some(finer) if !in_order => self.halved::<T>(&finer),
@@ -106,7 +108,7 @@ impl Family {
         Ok(tower)
     }
 
-    fn halved<T: Voxel>(&self, grid: &Grid<T::Sum>) -> Grid<T::Sum> {
+    fn halved<T: Voxel>(&self, grid: &SumGrid<T::Sum>) -> SumGrid<T::Sum> {
         grid::fold(
             &grid.sums,
             grid.size,
@@ -118,52 +120,43 @@ impl Family {
 
     fn hand_over_means<T: Voxel>(
         &self,
-        node: &Node,
+        node: &TreeNode,
         height: u32,
-        grid: &Grid<T::Sum>,
-        sink: &mut Sink<'_>,
+        grid: &SumGrid<T::Sum>,
+        sink: &mut ChunkSink<'_>,
     ) -> Result<(), PyramidError> {
-        let (tree, chunk, step) = (
-            &self.tree,
-            small(self.chunk(height)),
-            self.tree.step(height),
-        );
-        let counts = |first: u64, count: usize, step: u64, extent: u64| match self.rule {
-            Rule::Mean => grid::counts(first, count, step, extent),
-            Rule::First => vec![1; count],
-        };
-        self.hand_over(
-            &tree.region_at(node, height),
-            height,
-            sink,
-            |first, within| {
-                let counts = Xyz::new(
-                    counts(first.x, chunk.x, step.x, tree.size.x),
-                    counts(first.y, chunk.y, step.y, tree.size.y),
-                    counts(first.z, chunk.z, step.z, tree.size.z),
-                );
-                grid::means::<T>(grid, within, chunk, &counts)
-            },
-        )
+        let region = self.tree.region_at(node, height);
+        let size = self.tree.size;
+        let step = self.tree.step(height);
+        let chunk = small(self.chunk(height));
+        self.hand_over(&region, height, sink, |first, within| {
+            let counts = match self.rule {
+                SumRule::Mean => Xyz::new(
+                    grid::counts(first.x, chunk.x, step.x, size.x),
+                    grid::counts(first.y, chunk.y, step.y, size.y),
+                    grid::counts(first.z, chunk.z, step.z, size.z),
+                ),
+                SumRule::First => chunk.map(|count| vec![1; count]),
+            };
+            grid::means::<T>(grid, within, chunk, &counts)
+        })
     }
 
     /// Passes the chunks of a region of a level to the sink, if the level is a target. `voxels`
-    /// makes those of a chunk from its first voxel in the level, and its offset within the region.
+    /// makes a chunk from its first voxel in the level, and its offset within the region.
     fn hand_over(
         &self,
         region: &Region,
         height: u32,
-        sink: &mut Sink<'_>,
+        sink: &mut ChunkSink<'_>,
         voxels: impl Fn(Xyz<u64>, Xyz<usize>) -> Samples,
     ) -> Result<(), PyramidError> {
         if self.target(height).is_none() {
             return Ok(());
         }
         // Regions of nodes are aligned to chunks.
-        let (start, end) = (
-            region.start.map(|at| at / EDGE),
-            region.end().map(|at| at.div_ceil(EDGE)),
-        );
+        let start = region.start.map(|at| at / EDGE);
+        let end = region.end().map(|at| at.div_ceil(EDGE));
         positions(start, end).try_for_each(|at| {
             let first = at.map(|at| at.saturating_mul(EDGE));
             let within = small(first.zip(region.start, u64::saturating_sub));

@@ -15,7 +15,7 @@ pub enum PyramidError {
     /// The file system reported an error.
     #[error("cannot {what} {}: {source}{}", path.display(), advice(source))]
     File {
-        /// The operation, such as "write".
+        /// The operation: "write", for example.
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -53,11 +53,11 @@ pub enum PyramidError {
     Missing {
         /// The work folder.
         folder: PathBuf,
-        /// How many are missing.
+        /// The number of missing pieces.
         missing: usize,
-        /// How many there should be.
+        /// The number of all pieces.
         all: usize,
-        /// Which shards to run.
+        /// The shards to run.
         advice: String,
     },
     /// The original has changed.
@@ -65,7 +65,7 @@ pub enum PyramidError {
         "{reason} while its levels were being computed; they were discarded: run the same command again"
     )]
     Changed {
-        /// Which file, and what shows it.
+        /// The file, and the property that changed.
         reason: String,
     },
     /// Threads cannot be started.

@@ -1,7 +1,7 @@
 //! Families: the levels of a channel that are computed from the same stored level.
 //!
-//! A channel has one family for each stored level that is the nearest finer one of a missing level.
-//! When re-chunking, it has one for every stored level, since these are copied too.
+//! A channel has one family for each stored level that is the nearest finer level of a missing
+//! level. When re-chunking, it has one for every stored level, since stored levels are copied too.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use voltile_base::geometry::{Level, LevelView, Scaling, Xyz};
 use voltile_base::paint::Kind;
 use voltile_hdf5::volume::{Samples, Volume, Voxel, with_samples};
 
-use super::grid::Rule;
-use super::tree::{EDGE, Node, Tree};
+use super::grid::SumRule;
+use super::tree::{EDGE, Tree, TreeNode};
 use crate::catalog::{Channel, StoredLevel};
 use crate::layout::inventory::LevelRecord;
 
@@ -27,11 +27,11 @@ pub(super) struct Family {
     /// The index of the channel's record.
     pub record: usize,
     pub channel: Arc<Channel>,
-    /// The index of the stored level among those of the channel.
+    /// The index of the stored level among the channel's stored levels.
     pub base: usize,
     pub targets: Vec<Target>,
     pub tree: Tree,
-    pub rule: Rule,
+    pub rule: SumRule,
     /// The pieces, each a list of units that are computed and stored together.
     pub pieces: Vec<Vec<Unit>>,
 }
@@ -42,14 +42,14 @@ pub(super) struct Unit {
     pub time: u64,
     /// The index of the volume: 0, or 0 to 2 for RGB.
     pub component: usize,
-    pub node: Node,
+    pub node: TreeNode,
 }
 
 /// Units are combined into pieces of at most this many voxels; a larger unit is a piece by itself.
 const TOGETHER: u64 = 1 << 22;
 
-/// The families of a channel, whose record has this index. With `copy`, stored levels are targets
-/// too.
+/// The families of a channel; `record` is the index of its record. With `copy`, stored levels are
+/// targets too.
 pub(super) fn families(
     channel: &Arc<Channel>,
     scaling: Scaling,
@@ -60,37 +60,34 @@ pub(super) fn families(
     let views: Vec<LevelView> = Level::all()
         .map_while(|level| channel.made_from(level, scaling))
         .collect();
-    let family = |(base, stored): (usize, &StoredLevel)| {
+    let deep = scaling == Scaling::Isotropic;
+    let rule = if channel.kind == Kind::Labels {
+        SumRule::First
+    } else {
+        SumRule::Mean
+    };
+    let mut families = Vec::new();
+    for (base, stored) in channel.levels().iter().enumerate() {
         let own = views
             .iter()
             .filter(|view| view.stored == base && (copy || channel.lacks(view)));
         let targets: Vec<Target> = own.map(|view| target(view, stored, group)).collect();
-        let levels = targets.iter().map(|target| target.height).max()?;
-        let deep = scaling == Scaling::Isotropic;
-        let tree = Tree::new(stored.shape.size, deep, levels);
-        let rule = if channel.kind == Kind::Labels {
-            Rule::First
-        } else {
-            Rule::Mean
+        let Some(levels) = targets.iter().map(|target| target.height).max() else {
+            continue;
         };
         let mut family = Family {
             record,
             channel: Arc::clone(channel),
             base,
             targets,
-            tree,
+            tree: Tree::new(stored.shape.size, deep, levels),
             rule,
             pieces: Vec::new(),
         };
         family.pieces = family.batches();
-        Some(family)
-    };
-    channel
-        .levels()
-        .iter()
-        .enumerate()
-        .filter_map(family)
-        .collect()
+        families.push(family);
+    }
+    families
 }
 
 fn target(view: &LevelView, base: &StoredLevel, group: &str) -> Target {
@@ -148,20 +145,17 @@ impl Family {
 
     /// The number of voxels to read for each piece.
     pub fn voxels(&self) -> impl Iterator<Item = u64> + '_ {
-        let voxels = |unit: &Unit| self.tree.region(&unit.node).voxels();
-        self.pieces
-            .iter()
-            .map(move |units| units.iter().map(voxels).sum())
+        self.pieces.iter().map(move |units| {
+            let regions = units.iter().map(|unit| self.tree.region(&unit.node));
+            regions.map(|region| region.voxels()).sum()
+        })
     }
 
     /// The time points that exist.
     pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
-        let has = |time: &u64| {
-            self.volumes()
-                .first()
-                .is_some_and(|volume| volume.shape().has(*time))
-        };
-        (0..self.channel.times).filter(has)
+        let volume = self.volumes().first();
+        (0..self.channel.times)
+            .filter(move |time| volume.is_some_and(|volume| volume.shape().has(*time)))
     }
 
     fn batches(&self) -> Vec<Vec<Unit>> {

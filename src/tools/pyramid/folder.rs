@@ -28,9 +28,9 @@ const SHARDS: &str = "shards";
 /// The output file during assembly.
 const WHOLE: &str = "whole.h5";
 const ENDINGS: [&str; 5] = [DRAFT, PIECE, FAILED, SHARDS, WHOLE];
-/// How much of the digest is part of names, in hexadecimal digits.
+/// The number of the digest's hexadecimal digits in names.
 const DIGITS: usize = 16;
-/// A file under assembly that has not changed for so long was left by a process that was killed.
+/// A file under assembly that has not changed for this long was left by a killed process.
 const LEFT_OVER: Duration = Duration::from_secs(3600);
 
 /// A piece: the numbers of its family, and of the piece within it.
@@ -42,14 +42,14 @@ pub(super) struct PieceId {
 
 /// The work folder of one output, for the work with one manifest.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct WorkFolder {
     path: PathBuf,
-    /// What the names of this work's files begin with.
+    /// The beginning of the names of this work's files.
     prefix: String,
     _lock: Option<File>,
 }
 
-impl Folder {
+impl WorkFolder {
     /// The path of the folder for `output`.
     fn beside(output: &Path) -> PathBuf {
         let mut name = output.as_os_str().to_owned();
@@ -57,7 +57,8 @@ impl Folder {
         PathBuf::from(name)
     }
 
-    /// Opens or creates the folder for a run of the whole work; removes what belongs to other work.
+    /// Opens or creates the folder for a run of the whole work; removes the files of other
+    /// work.
     pub fn open(output: &Path, manifest: &str) -> Result<Self, PyramidError> {
         let mut folder = Self::create(output, manifest)?;
         let lock = folder.path.join(LOCK);
@@ -169,14 +170,12 @@ impl Folder {
 
     /// The failures that are recorded, by family.
     pub fn failures(&self) -> Vec<(usize, String)> {
-        let read = |(id, name): (String, String)| {
+        let files = self.ending_in(FAILED).into_iter();
+        let failures = files.filter_map(|(id, name)| {
             let family = id.split_once('-')?.0.parse().ok()?;
             Some((family, fs::read_to_string(self.path.join(name)).ok()?))
-        };
-        self.ending_in(FAILED)
-            .into_iter()
-            .filter_map(read)
-            .collect()
+        });
+        failures.collect()
     }
 
     /// The numbers of shards into which the work was divided.
@@ -236,13 +235,7 @@ impl Folder {
             .path
             .join(format!("{name}.{:016x}.{DRAFT}", fastrand::u64(..)));
         let path = self.path.join(name);
-        let write = || -> io::Result<()> {
-            let mut file = File::create_new(&draft)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&draft, &path)
-        };
-        write().map_err(|e| {
+        write_synced(&draft, &path, bytes).map_err(|e| {
             let _ = fs::remove_file(&draft);
             PyramidError::file("write", &path, e)
         })
@@ -255,20 +248,21 @@ impl Folder {
         names.filter(|name| is_own(name)).collect()
     }
 
-    /// The files of this work with an ending: what lies between prefix and ending, and the whole
+    /// The files of this work with an ending: the part between prefix and ending, and the whole
     /// name.
     fn ending_in(&self, ending: &str) -> Vec<(String, String)> {
-        let parts = |name: String| {
+        let names = self.names().into_iter();
+        let files = names.filter_map(|name| {
             let middle = name
                 .strip_prefix(&self.prefix)?
                 .strip_suffix(ending)?
                 .strip_suffix('.')?;
             Some((middle.to_owned(), name))
-        };
-        self.names().into_iter().filter_map(parts).collect()
+        });
+        files.collect()
     }
 
-    /// Removes files under assembly that have not changed for so long.
+    /// Removes files under assembly that have not changed for `age`.
     fn sweep_wholes(&self, age: Duration) {
         for name in self.names().iter().filter(|name| name.ends_with(WHOLE)) {
             let path = self.path.join(name);
@@ -282,7 +276,7 @@ impl Folder {
         }
     }
 
-    /// Removes voltile's files with these names.
+    /// Removes voltile's files whose names are unwanted.
     fn clear(&self, is_unwanted: impl Fn(&str) -> bool) -> Result<(), PyramidError> {
         for name in self.names().iter().filter(|name| is_unwanted(name)) {
             match fs::remove_file(self.path.join(name)) {
@@ -295,6 +289,14 @@ impl Folder {
         }
         Ok(())
     }
+}
+
+/// Writes a draft, syncs it to disk and renames it.
+fn write_synced(draft: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create_new(draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(draft, path)
 }
 
 /// Whether a file of that name was written by voltile.
@@ -319,24 +321,24 @@ mod tests {
     fn pieces_of_the_same_work_are_kept_and_others_thrown_away() {
         let place = tempfile::tempdir().unwrap();
         let output = place.path().join("out");
-        let folder = Folder::open(&output, "one").unwrap();
+        let folder = WorkFolder::open(&output, "one").unwrap();
         assert!(!folder.has(FIRST));
         folder.keep_piece(FIRST, b"abc").unwrap();
         assert!(matches!(
-            Folder::open(&output, "one"),
+            WorkFolder::open(&output, "one"),
             Err(PyramidError::AtWork { .. })
         ));
         drop(folder);
-        let folder = Folder::open(&output, "one").unwrap();
+        let folder = WorkFolder::open(&output, "one").unwrap();
         assert_eq!(folder.read(FIRST).unwrap(), b"abc");
         drop(folder);
-        let folder = Folder::open(&output, "two").unwrap();
+        let folder = WorkFolder::open(&output, "two").unwrap();
         assert!(!folder.has(FIRST));
         let whole = folder.whole();
         fs::write(&whole, b"whole").unwrap();
         folder.publish(&whole, &output).unwrap();
         assert_eq!(fs::read(&output).unwrap(), b"whole");
-        assert!(!Folder::beside(&output).exists());
+        assert!(!WorkFolder::beside(&output).exists());
     }
 
     #[test]
@@ -345,20 +347,20 @@ mod tests {
         let output = place.path().join("out");
         let four = NonZeroU64::new(4).unwrap();
         let (one, other) = (
-            Folder::open_shared(&output, "one", four).unwrap(),
-            Folder::open_shared(&output, "two", four).unwrap(),
+            WorkFolder::open_shared(&output, "one", four).unwrap(),
+            WorkFolder::open_shared(&output, "two", four).unwrap(),
         );
-        let again = Folder::open_shared(&output, "one", NonZeroU64::MIN).unwrap();
+        let again = WorkFolder::open_shared(&output, "one", NonZeroU64::MIN).unwrap();
         one.keep_failure(FIRST, "broken").unwrap();
         assert_eq!(again.failures(), [(0, "broken".to_owned())]);
         again.keep_piece(FIRST, b"abc").unwrap();
         one.keep_piece(FIRST, b"abc").unwrap();
         assert!(one.has(FIRST) && !other.has(FIRST) && one.failures().is_empty());
-        let existing = Folder::existing(&output, "one");
+        let existing = WorkFolder::existing(&output, "one");
         assert_eq!(existing.divisions(), [NonZeroU64::MIN, four]);
         assert!(existing.has_other_work() && existing.read(FIRST).unwrap() == b"abc");
         existing.remove();
-        assert!(!Folder::beside(&output).exists());
+        assert!(!WorkFolder::beside(&output).exists());
         assert!(
             one.keep_piece(FIRST, b"abc").is_err(),
             "the folder is not created again"

@@ -3,20 +3,20 @@
 //! A voxel of a level is the mean over its box of stored voxels. Coarser levels are computed from
 //! the sums of finer ones, so that rounding happens only once, at the end; means of means would be
 //! rounded repeatedly. Integers are summed exactly. Floats are summed in the renderer's order
-//! within the voxels in memory; the sums of larger boxes are sums of these sums, which can differ
-//! from the renderer's in the last of 53 bits. For labels, a voxel is the first one of its box.
+//! within the voxels in memory; the sums of larger boxes are sums of sums, which can differ from
+//! the renderer's in the last of 53 bits. For labels, a voxel is the first one of its box.
 
 use voltile_base::geometry::{Xyz, held};
 use voltile_hdf5::volume::{Samples, Voxel};
 
 /// One sum for each voxel of a box of a level, contiguous in z, y, x order.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Grid<S> {
+pub(super) struct SumGrid<S> {
     pub size: Xyz<usize>,
     pub sums: Vec<S>,
 }
 
-impl<S: Copy + Default> Grid<S> {
+impl<S: Copy + Default> SumGrid<S> {
     pub fn new(size: Xyz<usize>) -> Self {
         Self {
             size,
@@ -25,7 +25,7 @@ impl<S: Copy + Default> Grid<S> {
     }
 
     /// Copies a smaller grid into this one, clipped to its size.
-    pub fn place(&mut self, other: &Grid<S>, at: Xyz<usize>) {
+    pub fn place(&mut self, other: &SumGrid<S>, at: Xyz<usize>) {
         let fits = other
             .size
             .zip(self.size.zip(at, usize::saturating_sub), usize::min);
@@ -41,7 +41,7 @@ impl<S: Copy + Default> Grid<S> {
 
 /// How a box of voxels is reduced to one voxel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum SumRule {
     /// The mean of all.
     Mean,
     /// The first one.
@@ -53,25 +53,26 @@ pub(super) fn fold<V: Copy, S: Copy + Default + std::ops::AddAssign>(
     voxels: &[V],
     size: Xyz<usize>,
     step: Xyz<usize>,
-    rule: Rule,
+    rule: SumRule,
     widen: impl Fn(V) -> S,
-) -> Grid<S> {
-    let mut grid = Grid::new(size.zip(step, usize::div_ceil));
+) -> SumGrid<S> {
+    let mut grid = SumGrid::new(size.zip(step, usize::div_ceil));
     for (number, line) in voxels.chunks_exact(size.x.max(1)).enumerate() {
-        let (z, y) = (number / size.y, number % size.y);
+        let z = number / size.y;
+        let y = number % size.y;
         let first = ((z / step.z) * grid.size.y + y / step.y) * grid.size.x;
         let sums = &mut grid.sums[first..first + grid.size.x];
         let boxes = line.chunks(step.x).zip(sums);
         match rule {
-            Rule::Mean => boxes.for_each(|(voxels, sum)| {
+            SumRule::Mean => boxes.for_each(|(voxels, sum)| {
                 let mut own = *sum;
                 voxels.iter().for_each(|voxel| own += widen(*voxel));
                 *sum = own;
             }),
-            Rule::First if z % step.z == 0 && y % step.y == 0 => {
+            SumRule::First if z.is_multiple_of(step.z) && y.is_multiple_of(step.y) => {
                 boxes.for_each(|(voxels, sum)| *sum = widen(voxels[0]));
             }
-            Rule::First => {}
+            SumRule::First => {}
         }
     }
     grid
@@ -89,7 +90,7 @@ pub(super) fn counts(first: u64, count: usize, step: u64, extent: u64) -> Vec<u6
 /// The means of the box at `at` of a grid, as a chunk padded with 0. `counts`: the number of voxels
 /// in each sum, along each axis.
 pub(super) fn means<T: Voxel>(
-    grid: &Grid<T::Sum>,
+    grid: &SumGrid<T::Sum>,
     at: Xyz<usize>,
     chunk: Xyz<usize>,
     counts: &Xyz<Vec<u64>>,
@@ -149,22 +150,28 @@ mod tests {
     #[test]
     fn sums_of_sums_are_sums() {
         let two = Xyz::new(2, 2, 2);
-        let fine = fold(&voxels(), SIZE, two, Rule::Mean, i64::from);
-        let coarse = fold(&fine.sums, fine.size, two, Rule::Mean, |sum| sum);
-        let once = fold(&voxels(), SIZE, Xyz::new(4, 4, 4), Rule::Mean, i64::from);
+        let fine = fold(&voxels(), SIZE, two, SumRule::Mean, i64::from);
+        let coarse = fold(&fine.sums, fine.size, two, SumRule::Mean, |sum| sum);
+        let once = fold(&voxels(), SIZE, Xyz::new(4, 4, 4), SumRule::Mean, i64::from);
         assert_eq!(coarse, once);
-        let picked = fold(&voxels(), SIZE, two, Rule::First, i64::from);
+        let picked = fold(&voxels(), SIZE, two, SumRule::First, i64::from);
         assert_eq!(picked.sums, [0, 14, 28, 8, 22, 5].map(i64::from));
-        let again = fold(&picked.sums, picked.size, two, Rule::First, |sum| sum);
+        let again = fold(&picked.sums, picked.size, two, SumRule::First, |sum| sum);
         assert_eq!(
             again,
-            fold(&voxels(), SIZE, Xyz::new(4, 4, 4), Rule::First, i64::from)
+            fold(
+                &voxels(),
+                SIZE,
+                Xyz::new(4, 4, 4),
+                SumRule::First,
+                i64::from
+            )
         );
     }
 
     #[test]
     fn means_at_the_edge_are_of_what_is_there_and_chunks_are_filled_up() {
-        let grid = fold(&voxels(), SIZE, Xyz::new(2, 2, 1), Rule::Mean, i64::from);
+        let grid = fold(&voxels(), SIZE, Xyz::new(2, 2, 1), SumRule::Mean, i64::from);
         let counts = Xyz::new(counts(0, 3, 2, 5), counts(0, 2, 2, 3), counts(0, 2, 1, 2));
         assert_eq!((&counts.x, &counts.y), (&vec![2, 2, 1], &vec![2, 1]));
         let Samples::U8(means) = means::<u8>(&grid, Xyz::all(0), Xyz::new(4, 2, 2), &counts) else {
@@ -177,9 +184,9 @@ mod tests {
 
     #[test]
     fn grids_are_placed_as_far_as_they_fit() {
-        let mut whole = Grid::<i64>::new(Xyz::new(3, 2, 1));
+        let mut whole = SumGrid::<i64>::new(Xyz::new(3, 2, 1));
         whole.place(
-            &Grid {
+            &SumGrid {
                 size: Xyz::new(2, 2, 1),
                 sums: vec![1, 2, 3, 4],
             },

@@ -9,17 +9,16 @@ use voltile_hdf5::volume::hdf5::{PackError, pack};
 use voltile_hdf5::volume::{Samples, Voxel, with_samples};
 
 use super::PyramidError;
-use super::build::FinishedChunk;
 use super::family::{Family, Unit};
-use super::grid::Grid;
+use super::grid::SumGrid;
 
 const DIGEST: usize = blake3::OUT_LEN;
 
-/// What a record is; its number in a file is its place here.
-const KINDS: [Kind; 3] = [Kind::Chunk, Kind::Sums, Kind::End];
+/// The kinds of records. The number of a kind in a file is its place in this list.
+const KINDS: [RecordKind; 3] = [RecordKind::Chunk, RecordKind::Sums, RecordKind::End];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RecordKind {
     /// A chunk: the height of its level, its index along each axis, and its compressed voxels.
     Chunk,
     /// The sums that a unit passes to its parent, of one level: their extents, and the compressed
@@ -31,8 +30,8 @@ pub(super) enum Kind {
 
 /// A part of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
-    pub kind: Kind,
+pub(super) struct PieceRecord {
+    pub kind: RecordKind,
     /// The height of a chunk's level.
     pub height: u32,
     /// The index of a chunk, or the extents of sums.
@@ -53,33 +52,30 @@ fn make_typed<T: Voxel>(
     let mut file = Vec::new();
     let mut block = Samples::default();
     for unit in units {
-        let mut sink = |done: FinishedChunk| {
-            if let Some(packed) = pack(&done.voxels)? {
-                put(
-                    &mut file,
-                    &Record {
-                        kind: Kind::Chunk,
-                        height: done.height,
-                        at: done.at,
-                        packed,
-                    },
-                );
-            }
-            Ok(())
-        };
         let tower = family.build::<T>(
             &unit.node,
             family.tree.read,
             &mut |node, sink| family.read::<T>(unit, node, &mut block, sink),
-            &mut sink,
+            &mut |done| {
+                if let Some(packed) = pack(&done.voxels)? {
+                    let record = PieceRecord {
+                        kind: RecordKind::Chunk,
+                        height: done.height,
+                        at: done.at,
+                        packed,
+                    };
+                    put(&mut file, &record);
+                }
+                Ok(())
+            },
         )?;
         for grid in &tower {
             put(&mut file, &packed_sums::<T>(grid)?);
         }
         put(
             &mut file,
-            &Record {
-                kind: Kind::End,
+            &PieceRecord {
+                kind: RecordKind::End,
                 height: 0,
                 at: Xyz::all(0),
                 packed: Vec::new(),
@@ -89,14 +85,14 @@ fn make_typed<T: Voxel>(
     Ok(sealed(file))
 }
 
-fn packed_sums<T: Voxel>(grid: &Grid<T::Sum>) -> Result<Record, PackError> {
+fn packed_sums<T: Voxel>(grid: &SumGrid<T::Sum>) -> Result<PieceRecord, PackError> {
     let bytes: &[u8] = bytemuck::cast_slice(&grid.sums);
     let packed = zstd::bulk::compress(bytes, 1).map_err(|error| PackError {
         bytes: bytes.len(),
         problem: error.to_string(),
     })?;
-    Ok(Record {
-        kind: Kind::Sums,
+    Ok(PieceRecord {
+        kind: RecordKind::Sums,
         height: 0,
         at: grid.size.map(|extent| extent as u64),
         packed,
@@ -104,11 +100,11 @@ fn packed_sums<T: Voxel>(grid: &Grid<T::Sum>) -> Result<Record, PackError> {
 }
 
 /// The sums in a record; `None` if its bytes are invalid.
-pub(super) fn sums<T: Voxel>(record: &Record) -> Option<Grid<T::Sum>> {
+pub(super) fn sums<T: Voxel>(record: &PieceRecord) -> Option<SumGrid<T::Sum>> {
     let count = usize::try_from(record.at.volume()).ok()?;
     let bytes =
         zstd::bulk::decompress(&record.packed, count.checked_mul(size_of::<T::Sum>())?).ok()?;
-    let mut grid = Grid::new(record.at.map(|extent| extent as usize));
+    let mut grid = SumGrid::new(record.at.map(|extent| extent as usize));
     let sums: &mut [u8] = bytemuck::cast_slice_mut(&mut grid.sums);
     (bytes.len() == sums.len()).then(|| sums.copy_from_slice(&bytes))?;
     Some(grid)
@@ -117,12 +113,12 @@ pub(super) fn sums<T: Voxel>(record: &Record) -> Option<Grid<T::Sum>> {
 /// Adds a record to a file.
 fn put(
     file: &mut Vec<u8>,
-    Record {
+    PieceRecord {
         kind,
         height,
         at,
         packed,
-    }: &Record,
+    }: &PieceRecord,
 ) {
     let numbers = [
         *kind as u64,
@@ -146,7 +142,7 @@ fn sealed(mut file: Vec<u8>) -> Vec<u8> {
 }
 
 /// The records of a file; `None` if it is damaged or truncated.
-pub(super) fn records(file: &[u8]) -> Option<Vec<Record>> {
+pub(super) fn records(file: &[u8]) -> Option<Vec<PieceRecord>> {
     let (mut rest, digest) = file.split_at_checked(file.len().checked_sub(DIGEST)?)?;
     if blake3::hash(rest).as_bytes() != digest {
         return None;
@@ -155,19 +151,16 @@ pub(super) fn records(file: &[u8]) -> Option<Vec<Record>> {
     while !rest.is_empty() {
         let mut numbers = [0; 6];
         for number in &mut numbers {
-            let (first, others) = rest.split_first_chunk()?;
-            (*number, rest) = (u64::from_le_bytes(*first), others);
+            let (first, after) = rest.split_first_chunk()?;
+            *number = u64::from_le_bytes(*first);
+            rest = after;
         }
         let [kind, height, x, y, z, length] = numbers;
-        let (packed, others) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-        rest = others;
-        let (kind, height) = (
-            *KINDS.get(usize::try_from(kind).ok()?)?,
-            u32::try_from(height).ok()?,
-        );
-        records.push(Record {
-            kind,
-            height,
+        let (packed, after) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        rest = after;
+        records.push(PieceRecord {
+            kind: *KINDS.get(usize::try_from(kind).ok()?)?,
+            height: u32::try_from(height).ok()?,
             at: Xyz::new(x, y, z),
             packed: packed.to_vec(),
         });
@@ -181,20 +174,20 @@ mod tests {
 
     #[test]
     fn a_file_is_read_as_it_was_written_and_only_whole() {
-        let grid = Grid {
+        let grid = SumGrid {
             size: Xyz::new(2, 1, 1),
             sums: vec![7_i64, -9],
         };
         let all = [
-            Record {
-                kind: Kind::Chunk,
+            PieceRecord {
+                kind: RecordKind::Chunk,
                 height: 3,
                 at: Xyz::new(1, 2, 3),
                 packed: vec![1, 2, 3],
             },
             packed_sums::<u8>(&grid).unwrap(),
-            Record {
-                kind: Kind::End,
+            PieceRecord {
+                kind: RecordKind::End,
                 height: 0,
                 at: Xyz::all(0),
                 packed: Vec::new(),

@@ -21,7 +21,7 @@ pub(super) struct Tree {
     pub size: Xyz<u64>,
     /// Whether z is halved like x and y.
     pub deep: bool,
-    /// The number of levels computed: those of heights 1 to this.
+    /// The number of levels computed; their heights are 1 to this number.
     pub levels: u32,
     /// The height of nodes at which voxels are read.
     pub read: u32,
@@ -33,7 +33,7 @@ pub(super) struct Tree {
 
 /// A chunk of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Node {
+pub(super) struct TreeNode {
     /// The level is downsampled by 2 to the power of this.
     pub height: u32,
     /// The chunk's index along each axis.
@@ -59,19 +59,19 @@ impl Tree {
     /// The greatest height whose nodes have at most `most` voxels; no greater than needed for one
     /// node to span the volume (only in x and y if z is not halved).
     fn highest(&self, most: u64) -> u32 {
-        let first = |height| Node {
-            height,
+        let mut node = TreeNode {
+            height: 0,
             at: Xyz::all(0),
         };
-        let covers_all = |height| {
-            let node = self.region(&first(height)).size;
-            node.x == self.size.x && node.y == self.size.y && (node.z == self.size.z || !self.deep)
-        };
-        let mut height = 0;
-        while !covers_all(height) && self.region(&first(height + 1)).voxels() <= most {
-            height += 1;
+        loop {
+            let Xyz { x, y, z } = self.region(&node).size;
+            let covers_all =
+                x == self.size.x && y == self.size.y && (z == self.size.z || !self.deep);
+            node.height += 1;
+            if covers_all || self.region(&node).voxels() > most {
+                return node.height - 1;
+            }
         }
-        height
     }
 
     /// The downsample factor of a level.
@@ -86,7 +86,7 @@ impl Tree {
     }
 
     /// The box of stored voxels that a node covers.
-    pub fn region(&self, node: &Node) -> Region {
+    pub fn region(&self, node: &TreeNode) -> Region {
         let span = self.step(node.height).map(|step| step.saturating_mul(EDGE));
         let start = node.at.zip(span, u64::saturating_mul);
         let end = start
@@ -99,12 +99,14 @@ impl Tree {
     }
 
     /// The box of voxels of a level that a node covers.
-    pub fn region_at(&self, node: &Node, height: u32) -> Region {
-        let (region, step) = (self.region(node), self.step(height));
-        let (start, end) = (region.start.zip(step, |at, step| at / step), region.end());
+    pub fn region_at(&self, node: &TreeNode, height: u32) -> Region {
+        let region = self.region(node);
+        let step = self.step(height);
+        let start = region.start.zip(step, |at, step| at / step);
+        let end = region.end().zip(step, u64::div_ceil);
         Region {
             start,
-            size: end.zip(step, u64::div_ceil).zip(start, u64::saturating_sub),
+            size: end.zip(start, u64::saturating_sub),
         }
     }
 
@@ -113,9 +115,9 @@ impl Tree {
         self.size_at(height).map(|size| size.div_ceil(EDGE))
     }
 
-    pub fn roots(&self) -> Vec<Node> {
+    pub fn roots(&self) -> Vec<TreeNode> {
         positions(Xyz::all(0), self.grid(self.top))
-            .map(|at| Node {
+            .map(|at| TreeNode {
                 height: self.top,
                 at,
             })
@@ -123,7 +125,7 @@ impl Tree {
     }
 
     /// The nodes that a node is computed from.
-    pub fn children(&self, node: &Node) -> Vec<Node> {
+    pub fn children(&self, node: &TreeNode) -> Vec<TreeNode> {
         let height = node.height.saturating_sub(1);
         let two = Xyz::new(2, 2, if self.deep { 2 } else { 1 });
         let start = node.at.zip(two, u64::saturating_mul);
@@ -131,12 +133,12 @@ impl Tree {
             .zip(two, u64::saturating_add)
             .zip(self.grid(height), u64::min);
         positions(start, end)
-            .map(|at| Node { height, at })
+            .map(|at| TreeNode { height, at })
             .collect()
     }
 
     /// The nodes at which pieces end, in the order in which their parents use them.
-    pub fn pieces(&self) -> Vec<Node> {
+    pub fn pieces(&self) -> Vec<TreeNode> {
         let mut found = Vec::new();
         let mut ahead = self.roots();
         ahead.reverse();
@@ -189,7 +191,7 @@ mod tests {
     #[test]
     fn a_node_is_one_chunk_of_its_level_and_lies_in_the_corner_of_its_parent() {
         let tree = Tree::new(Xyz::new(1000, 800, 100), false, 5);
-        let node = Node {
+        let node = TreeNode {
             height: 2,
             at: Xyz::new(3, 3, 1),
         };
@@ -210,7 +212,7 @@ mod tests {
         );
         assert_eq!(
             tree.children(&node)[0],
-            Node {
+            TreeNode {
                 height: 1,
                 at: Xyz::new(6, 6, 1)
             }

@@ -1,5 +1,5 @@
-//! Applies a selection to what is served. It is clipped to what exists; a name or number that exists
-//! nowhere is an error that lists what does.
+//! Applies a selection to what is served. It is clipped to what exists; a name or number that
+//! exists nowhere is an error that lists what does.
 
 use voltile_base::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use voltile_base::geometry::{Level, Plane, TILE, Xyz};
@@ -13,11 +13,50 @@ use super::selection::Selection;
 /// The passes of all selected pictures; at least one.
 ///
 /// # Errors
-/// Nothing is selected, or a selected name exists nowhere: what there is instead.
+/// Nothing is selected, or a selected name exists nowhere; the error lists what exists.
 pub(super) fn choose(
     selection: &Selection,
     datasets: &[DatasetDescription],
 ) -> Result<Vec<Pass>, String> {
+    let mut passes = Vec::new();
+    let mut reason = "nothing that can be rendered is selected".to_owned();
+    for dataset in selected_datasets(selection, datasets)? {
+        let names = dataset
+            .channels
+            .iter()
+            .filter_map(|channel| Name::new(&channel.name).ok());
+        let mut pictures: Vec<ChannelChoice> = names.map(ChannelChoice::One).collect();
+        if !selection.channels.is_empty() {
+            pictures.clone_from(&selection.channels);
+        }
+        for channels in pictures {
+            let (Some(members), Ok(token)) =
+                (members(dataset, &channels), Name::new(&dataset.token))
+            else {
+                continue;
+            };
+            let picture = WarmPicture {
+                token,
+                channels,
+                dataset,
+                members,
+            };
+            if let Err(why) = picture.add_passes(selection, &mut passes) {
+                reason = why;
+            }
+        }
+    }
+    if passes.is_empty() {
+        return Err(reason);
+    }
+    Ok(passes)
+}
+
+/// The selected datasets. Fails if a selected token or channel exists nowhere.
+fn selected_datasets<'a>(
+    selection: &Selection,
+    datasets: &'a [DatasetDescription],
+) -> Result<Vec<&'a DatasetDescription>, String> {
     let mut datasets: Vec<&DatasetDescription> = datasets.iter().collect();
     for token in &selection.tokens {
         let known: Vec<&str> = datasets
@@ -47,38 +86,7 @@ pub(super) fn choose(
             ));
         }
     }
-    let mut passes = Vec::new();
-    let mut reason = "nothing that can be rendered is selected".to_owned();
-    for dataset in datasets {
-        let names = dataset
-            .channels
-            .iter()
-            .filter_map(|channel| Name::new(&channel.name).ok());
-        let mut pictures: Vec<ChannelChoice> = names.map(ChannelChoice::One).collect();
-        if !selection.channels.is_empty() {
-            pictures.clone_from(&selection.channels);
-        }
-        for channels in pictures {
-            let (Some(members), Ok(token)) =
-                (members(dataset, &channels), Name::new(&dataset.token))
-            else {
-                continue;
-            };
-            let picture = Picture {
-                token,
-                channels,
-                dataset,
-                members,
-            };
-            if let Err(why) = picture.add_passes(selection, &mut passes) {
-                reason = why;
-            }
-        }
-    }
-    if passes.is_empty() {
-        return Err(reason);
-    }
-    Ok(passes)
+    Ok(datasets)
 }
 
 /// The channels to show, if the dataset has all of them.
@@ -96,7 +104,7 @@ fn members<'a>(
 }
 
 /// A channel, or several that are shown together.
-struct Picture<'a> {
+struct WarmPicture<'a> {
     token: Name,
     channels: ChannelChoice,
     dataset: &'a DatasetDescription,
@@ -106,11 +114,11 @@ struct Picture<'a> {
 /// One level of all channels of a picture.
 type SharedLevel<'a> = Vec<(&'a ChannelDescription, &'a LevelDescription)>;
 
-impl<'a> Picture<'a> {
-    /// Adds the passes of what is selected.
+impl<'a> WarmPicture<'a> {
+    /// Adds the passes of the selected times, levels and planes.
     ///
     /// # Errors
-    /// Something that is selected does not exist: what there is instead.
+    /// None of the selected times or levels exists; the error lists what exists.
     fn add_passes(&self, selection: &Selection, passes: &mut Vec<Pass>) -> Result<(), String> {
         let times = self.times(&selection.times)?;
         let levels = self.levels(&selection.levels)?;
@@ -180,7 +188,7 @@ impl<'a> Picture<'a> {
         Ok(levels)
     }
 
-    /// The levels of which tiles are offered in a plane.
+    /// The levels whose tiles are offered in a plane.
     fn offered(&self, levels: &[SharedLevel<'a>], plane: Plane) -> Vec<SharedLevel<'a>> {
         let mut offered = levels.to_vec();
         offered.retain(|shared| shared.iter().all(|(_, level)| level.is_offered(plane)));

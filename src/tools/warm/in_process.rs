@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use voltile_base::request::TileRequest;
 
-use super::run::{Outcome, Producer, Stop};
+use super::run::{Producer, Stop, TileOutcome};
 use crate::service::{Client, Demand, ErrorKind, TileError, TileService, Warmed};
 
 /// The delay before retrying if all render threads are busy.
@@ -29,26 +29,26 @@ impl InProcess {
 }
 
 impl Producer for InProcess {
-    async fn fill(&self, tile: &TileRequest, stop: &Stop) -> Outcome {
+    async fn fill(&self, tile: &TileRequest, stop: &Stop) -> TileOutcome {
         let began = Instant::now();
         loop {
             let pause = match self.warm(tile).await {
-                Ok(Warmed::Drawn(bytes)) => return Outcome::Rendered(bytes as u64),
-                Ok(Warmed::WasThere) => return Outcome::Stored,
-                Ok(Warmed::Black) => return Outcome::Empty,
+                Ok(Warmed::Drawn(bytes)) => return TileOutcome::Rendered(bytes as u64),
+                Ok(Warmed::WasThere) => return TileOutcome::Stored,
+                Ok(Warmed::Black) => return TileOutcome::Empty,
                 Err(TileError::Tier(error))
                     if error.is_transient() && began.elapsed() < PATIENCE =>
                 {
                     PAUSE
                 }
                 Err(error @ (TileError::Tier(_) | TileError::Changed { .. })) => {
-                    return Outcome::Over(error.to_string());
+                    return TileOutcome::Over(error.to_string());
                 }
                 Err(error) if error.kind() == ErrorKind::Busy => SOON,
-                Err(error) => return Outcome::Failed(error.to_string()),
+                Err(error) => return TileOutcome::Failed(error.to_string()),
             };
             if stop.wait(pause).await {
-                return Outcome::Stopped;
+                return TileOutcome::Stopped;
             }
         }
     }

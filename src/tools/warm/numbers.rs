@@ -7,11 +7,11 @@ use voltile_base::request::digits;
 
 /// Numbers as listed: `5`, `0-99`, `100-`, `0-1000:10`, `all`, with commas between.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Numbers(Vec<Listed>);
+pub struct Numbers(Vec<NumberRange>);
 
 /// Every `step`th number from `first` to at most `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Listed {
+struct NumberRange {
     first: u64,
     last: u64,
     step: u64,
@@ -43,7 +43,7 @@ impl FromStr for Numbers {
     }
 }
 
-impl FromStr for Listed {
+impl FromStr for NumberRange {
     type Err = String;
 
     fn from_str(item: &str) -> Result<Self, String> {

@@ -69,20 +69,20 @@ impl Pass {
 }
 
 impl LevelSlices {
-    /// The slices that there are, for people.
+    /// Describes the existing slices in words.
     pub fn known(&self) -> String {
         let last = self.end.saturating_sub(1);
         format!("{} to {last} at level {}", self.first, self.level.number())
     }
 
-    /// The first voxel of the last slice, counted from that of the first slice.
+    /// The first voxel of the last slice, counted from the first voxel of the first slice.
     fn last_voxel(&self) -> u64 {
         let last = self.end.saturating_sub(self.first).saturating_sub(1);
         last.max(0).unsigned_abs().saturating_mul(self.thickness)
     }
 
-    /// The number of the first slice that does not begin before a voxel, counted likewise. Slices
-    /// with negative numbers cannot be requested.
+    /// The number of the first slice that does not begin before a voxel, which is counted from the
+    /// first voxel of the first slice. Slices with negative numbers cannot be requested.
     fn number(&self, voxel: u64) -> u64 {
         let index = voxel.div_ceil(self.thickness);
         let number = self.first.saturating_add_unsigned(index).min(self.end);

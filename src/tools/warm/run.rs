@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{self, MissedTickBehavior};
 use voltile_base::request::TileRequest;
 
-use super::work::Work;
+use super::work::WarmWork;
 use crate::tools::progress::Progress;
 
 /// The maximum number of failures that are listed; all are counted.
@@ -19,7 +19,7 @@ const MAX_FAILURES: usize = 1000;
 
 /// The result for a tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TileOutcome {
     /// It was rendered, or returned by a server: its size in bytes.
     Rendered(u64),
     /// It was stored already.
@@ -37,7 +37,7 @@ pub enum Outcome {
 /// Renders and stores tiles.
 pub trait Producer {
     /// Makes sure that a tile is stored. Returns as soon as possible once a stop is requested.
-    fn fill(&self, tile: &TileRequest, stop: &Stop) -> impl Future<Output = Outcome>;
+    fn fill(&self, tile: &TileRequest, stop: &Stop) -> impl Future<Output = TileOutcome>;
 }
 
 /// How a run ended.
@@ -49,47 +49,47 @@ pub enum Ending {
     Finished,
     /// It was stopped.
     Stopped,
-    /// It could not continue: why.
+    /// It could not continue, for this reason.
     #[serde(untagged)]
     Over(String),
 }
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Report {
+pub struct WarmReport {
     /// `finished`, `stopped`, or why it could not continue.
     pub ending: Ending,
     /// All tiles of the work.
     pub tiles: u64,
-    /// Those rendered, or returned by a server.
+    /// The tiles that were rendered, or returned by a server.
     pub rendered: u64,
-    /// Those that were stored already.
+    /// The tiles that were stored already.
     pub stored: u64,
-    /// Those that are empty.
+    /// The tiles that are empty.
     pub empty: u64,
-    /// Those that failed.
+    /// The tiles that failed.
     pub failed: u64,
-    /// The bytes of those rendered.
+    /// The bytes of the rendered tiles.
     pub bytes: u64,
     /// The duration.
     pub seconds: f64,
-    /// What this process counted meanwhile, if it rendered the tiles itself.
+    /// This process's counts during the run, if it rendered the tiles itself.
     #[serde(flatten)]
-    pub counters: Option<Counters>,
+    pub counters: Option<RenderCounters>,
     /// The first of the tiles that failed: the path of each below a mount, and why.
     pub failures: Vec<String>,
 }
 
-/// What a process counts that renders tiles.
+/// The counts of a process that renders tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Counters {
+pub struct RenderCounters {
     /// Tiles evicted from the cache directory.
     pub evicted: u64,
     /// Bytes inflated.
     pub bytes_inflated: u64,
 }
 
-/// A request to stop, seen by all who wait.
+/// A request to stop, seen by everything that waits.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
@@ -119,13 +119,13 @@ impl Stop {
 
 /// Runs a work: at most `at_once` tiles at the same time, and at most `rate` begun in a second.
 pub async fn run(
-    work: &Work,
+    work: &WarmWork,
     producer: &impl Producer,
     at_once: NonZeroUsize,
     rate: Option<f64>,
     stop: &Stop,
     progress: &Progress,
-) -> Report {
+) -> WarmReport {
     let began = Instant::now();
     progress.begin(work.total(), 0);
     let mut turns = rate.map(|rate| time::interval(Duration::from_secs_f64(1.0 / rate)));
@@ -143,30 +143,30 @@ pub async fn run(
         (tile, outcome)
     });
     let mut filled = pin!(filled.buffer_unordered(at_once.get()));
-    let mut report = Report {
+    let mut report = WarmReport {
         tiles: work.total(),
-        ..Report::default()
+        ..WarmReport::default()
     };
     while let Some((tile, outcome)) = filled.next().await {
-        let is_failed = matches!(outcome, Outcome::Failed(_));
+        let is_failed = matches!(outcome, TileOutcome::Failed(_));
         match outcome {
-            Outcome::Rendered(bytes) => {
+            TileOutcome::Rendered(bytes) => {
                 report.rendered += 1;
                 report.bytes = report.bytes.saturating_add(bytes);
             }
-            Outcome::Stored => report.stored += 1,
-            Outcome::Empty => report.empty += 1,
-            Outcome::Failed(why) => {
+            TileOutcome::Stored => report.stored += 1,
+            TileOutcome::Empty => report.empty += 1,
+            TileOutcome::Failed(why) => {
                 report.failed += 1;
                 if report.failures.len() < MAX_FAILURES {
                     report.failures.push(format!("{tile}: {why}"));
                 }
             }
-            Outcome::Over(why) => {
+            TileOutcome::Over(why) => {
                 report.ending = Ending::Over(why);
                 break;
             }
-            Outcome::Stopped => continue,
+            TileOutcome::Stopped => continue,
         }
         progress.advance(1, is_failed);
     }

@@ -1,4 +1,4 @@
-//! What to warm: tokens, channels, planes, levels, slices, times.
+//! The selection to warm: tokens, channels, planes, levels, slices, times.
 
 use std::str::FromStr;
 
@@ -25,7 +25,8 @@ pub struct Selection {
     pub times: Numbers,
 }
 
-/// The channels of one option: `em,seg` are two separate ones, `em:R,er:G` two in one picture.
+/// The channels of one option: `em,seg` are two separate channels, `em:R,er:G` is a picture of two
+/// channels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channels(pub Vec<ChannelChoice>);
 

@@ -18,7 +18,7 @@ use voltile_base::description::SiteDescription;
 use voltile_base::request::TileRequest;
 use voltile_hdf5::store::install_cryptography;
 
-use super::run::{Outcome, Producer, Stop};
+use super::run::{Producer, Stop, TileOutcome};
 
 /// The scheme of the address of a Unix socket.
 const UNIX: &str = "unix:";
@@ -34,7 +34,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The PNG signature.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// Whether a text is meant as the address of a server, not as that of a file.
+/// Whether a text is the address of a server rather than the path of a file.
 pub fn is_server(text: &str) -> bool {
     let schemes = ["http://", "https://", UNIX];
     schemes.iter().any(|scheme| text.starts_with(scheme))
@@ -42,9 +42,9 @@ pub fn is_server(text: &str) -> bool {
 
 /// A running server.
 #[derive(Debug)]
-pub struct Server {
+pub struct RemoteServer {
     client: Client,
-    /// What precedes every path; it may contain a secret.
+    /// The prefix of every path; it may contain a secret.
     base: String,
     /// The scheme and host, or the Unix socket.
     name: String,
@@ -54,20 +54,20 @@ pub struct Server {
 }
 
 /// A response, whatever its status.
-struct Answer {
+struct ServerAnswer {
     status: u16,
     /// In seconds.
     retry_after: Option<u64>,
     body: Bytes,
 }
 
-impl Server {
-    /// The server at an address such as `http://127.0.0.1:8080`, `https://host/k/SECRET`, or
-    /// `unix:/run/voltile.sock`, which a path may follow after another colon. A tile refused as busy
-    /// is retried this many times. Sends nothing yet.
+impl RemoteServer {
+    /// The server at an address: `http://127.0.0.1:8080`, `https://host/k/SECRET`, or
+    /// `unix:/run/voltile.sock`, which a path may follow after another colon. A tile refused as
+    /// busy is retried up to `retries` times. Sends nothing yet.
     ///
     /// # Errors
-    /// What is wrong with the address, and what is expected.
+    /// The address is malformed; the error names the fault and the expected form.
     pub fn new(address: &str, retries: u32) -> Result<Self, String> {
         let (url, socket) = match address.strip_prefix(UNIX) {
             None => (address.to_owned(), None),
@@ -94,10 +94,10 @@ impl Server {
         })
     }
 
-    /// Requests what the server says of itself.
+    /// Requests the server's description of its datasets.
     ///
     /// # Errors
-    /// There is no answer, or it is none of a voltile that has tiles.
+    /// There is no answer, or the answer does not come from a voltile that serves tiles.
     pub async fn describe(&mut self) -> Result<SiteDescription, String> {
         let path = "/datasets.json";
         let answer = self.get(path).await?;
@@ -114,7 +114,7 @@ impl Server {
         Ok(site)
     }
 
-    async fn get(&self, path: &str) -> Result<Answer, String> {
+    async fn get(&self, path: &str) -> Result<ServerAnswer, String> {
         let request = self.client.get(format!("{}{path}", self.base));
         let answer = received(request.header(PREFETCH.0, PREFETCH.1)).await;
         answer.map_err(|error| format!("{path}: no answer: {}", explained(&self.name, &error)))
@@ -147,17 +147,17 @@ fn client(url: &Url, socket: Option<&str>) -> Result<Client, reqwest::Error> {
     builder.build()
 }
 
-async fn received(request: RequestBuilder) -> Result<Answer, reqwest::Error> {
+async fn received(request: RequestBuilder) -> Result<ServerAnswer, reqwest::Error> {
     let response = request.send().await?;
     let retry_after = response.headers().get(RETRY_AFTER);
-    Ok(Answer {
+    Ok(ServerAnswer {
         status: response.status().as_u16(),
         retry_after: retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok()),
         body: response.bytes().await?,
     })
 }
 
-/// Why there is no answer of a server; without the URL, which may contain a secret.
+/// Why a server did not answer; without the URL, which may contain a secret.
 fn explained(name: &str, error: &reqwest::Error) -> String {
     let causes = iter::successors(error.source(), |error| (*error).source());
     let cause = causes
@@ -177,8 +177,8 @@ fn explained(name: &str, error: &reqwest::Error) -> String {
     }
 }
 
-impl Producer for Server {
-    async fn fill(&self, tile: &TileRequest, stop: &Stop) -> Outcome {
+impl Producer for RemoteServer {
+    async fn fill(&self, tile: &TileRequest, stop: &Stop) -> TileOutcome {
         let path = format!("{}/{tile}", self.tiles);
         let mut retries = 0;
         loop {
@@ -189,28 +189,28 @@ impl Producer for Server {
                 return answer.outcome(&path);
             }
             if stop.is_requested() {
-                return Outcome::Stopped;
+                return TileOutcome::Stopped;
             }
             if retries == self.retries {
                 return match answer {
-                    Ok(refusal) => Outcome::Failed(refusal.problem(&path)),
+                    Ok(refusal) => TileOutcome::Failed(refusal.problem(&path)),
                     Err(silence) => match self.get("/livez").await {
-                        Ok(_) => Outcome::Failed(silence),
-                        Err(gone) => Outcome::Over(format!("the server is gone: {gone}")),
+                        Ok(_) => TileOutcome::Failed(silence),
+                        Err(gone) => TileOutcome::Over(format!("the server is gone: {gone}")),
                     },
                 };
             }
             let retry_after = answer.ok().and_then(|refusal| refusal.retry_after);
             if stop.wait(pause(retries, retry_after)).await {
-                return Outcome::Stopped;
+                return TileOutcome::Stopped;
             }
             retries += 1;
         }
     }
 }
 
-/// The pause after an attempt that was preceded by this many: what the server says, or twice the
-/// previous one.
+/// The pause after an attempt that `retries` attempts preceded: the pause that the server asks for,
+/// or twice the previous pause.
 fn pause(retries: u32, retry_after: Option<u64>) -> Duration {
     let own = SOON.saturating_mul(1 << retries.min(10)).min(LATE);
     retry_after.map_or(own, |seconds| {
@@ -218,19 +218,19 @@ fn pause(retries: u32, retry_after: Option<u64>) -> Duration {
     })
 }
 
-impl Answer {
+impl ServerAnswer {
     /// Whether the same request may succeed later.
     fn is_refusal(&self) -> bool {
         matches!(self.status, 408 | 429 | 502 | 503 | 504)
     }
 
-    fn outcome(&self, path: &str) -> Outcome {
+    fn outcome(&self, path: &str) -> TileOutcome {
         if self.status != 200 {
-            Outcome::Failed(self.problem(path))
+            TileOutcome::Failed(self.problem(path))
         } else if self.body.starts_with(PNG) {
-            Outcome::Rendered(self.body.len() as u64)
+            TileOutcome::Rendered(self.body.len() as u64)
         } else {
-            Outcome::Failed(format!("{path}: {} bytes are not a PNG", self.body.len()))
+            TileOutcome::Failed(format!("{path}: {} bytes are not a PNG", self.body.len()))
         }
     }
 

@@ -142,14 +142,14 @@ fn datasets(offset: Xyz<i64>, channels: &[Value]) -> Vec<DatasetDescription> {
 }
 
 /// A work of `count` tiles: slices at one place.
-pub(super) fn slices(count: u64) -> Work {
+pub(super) fn slices(count: u64) -> WarmWork {
     let volume = Volume::plain(Xyz::new(100, 90, count), Xyz::all(64));
     work(&volume, &selection(&[Plane::Xy])).unwrap()
 }
 
-fn work(volume: &Volume, selection: &Selection) -> Result<Work, String> {
+fn work(volume: &Volume, selection: &Selection) -> Result<WarmWork, String> {
     let datasets = datasets(volume.offset, &[volume.described("c")]);
-    Work::new(selection, &datasets, None)
+    WarmWork::new(selection, &datasets, None)
 }
 
 /// All tiles in some planes at the first time point.
@@ -282,7 +282,7 @@ proptest! {
         let datasets = datasets(volume.offset, &[volume.described("c")]);
         let mut parts = Vec::new();
         for shard in Shard::all(NonZeroU64::new(count).unwrap()) {
-            let part = Work::new(&selection(&planes), &datasets, Some(&shard)).unwrap();
+            let part = WarmWork::new(&selection(&planes), &datasets, Some(&shard)).unwrap();
             let before = parts.len() as u64;
             parts.extend(part.tiles());
             prop_assert_eq!(parts.len() as u64 - before, part.total());
@@ -344,7 +344,7 @@ fn time_points_that_share_boxes_are_drawn_together() {
         times: "1-".parse().unwrap(),
         ..selection(&[Plane::Xy])
     };
-    let work = Work::new(&wanted, &datasets(Xyz::all(0), &[channel]), None).unwrap();
+    let work = WarmWork::new(&wanted, &datasets(Xyz::all(0), &[channel]), None).unwrap();
     assert_eq!(work.total(), 4 * 4 * 2);
     let order: Vec<_> = work
         .tiles()
@@ -365,7 +365,7 @@ fn channels_in_colours_reach_as_far_as_the_largest() {
         channels: "a:R,b:".parse::<Channels>().unwrap().0,
         ..selection(&[Plane::Xy])
     };
-    let work = Work::new(&wanted, &datasets, None).unwrap();
+    let work = WarmWork::new(&wanted, &datasets, None).unwrap();
     let paths: Vec<String> = work.tiles().map(|tile| tile.to_string()).collect();
     assert_eq!((paths.len(), work.total()), (50 * 6, 50 * 6));
     assert!(

@@ -2,8 +2,8 @@
 //!
 //! A slab is as thick as a stored chunk, along the axis of slices, and as wide as the volume. Its
 //! tiles are rendered at all levels that are read from its chunks: row by row and column by column,
-//! and at each place slice by slice. So a chunk is decoded once for each level and plane, and once
-//! for all of these levels if the cache of decoded chunks holds a slab. (When warming, a chunk is
+//! and at each place slice by slice. So a chunk is decoded once for each level and plane, and only
+//! once for all levels if the cache of decoded chunks holds a slab. (When warming, a chunk is
 //! decoded whole at once; otherwise the first tile decodes only the part that it shows.)
 
 use std::ops::Range;
@@ -18,18 +18,18 @@ use super::selection::Selection;
 
 /// Tiles, and the order in which they are rendered.
 #[derive(Debug, Clone)]
-pub struct Work {
+pub struct WarmWork {
     passes: Vec<Pass>,
-    /// Which of the slabs of all passes belong to it.
+    /// The range of its slabs among the slabs of all passes.
     part: Range<usize>,
     total: u64,
 }
 
-impl Work {
+impl WarmWork {
     /// The selected tiles of the datasets; only one shard of them, if it is given.
     ///
     /// # Errors
-    /// Nothing is selected, or a selected name exists nowhere: what there is instead.
+    /// Nothing is selected, or a selected name exists nowhere; the error lists what exists.
     pub fn new(
         selection: &Selection,
         datasets: &[DatasetDescription],

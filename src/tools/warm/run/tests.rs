@@ -10,11 +10,11 @@ use super::*;
 #[derive(Default)]
 struct Scripted {
     filled: RefCell<Vec<String>>,
-    instead: BTreeMap<String, Outcome>,
+    instead: BTreeMap<String, TileOutcome>,
 }
 
 impl Scripted {
-    fn new(instead: &[(u64, Outcome)]) -> Self {
+    fn new(instead: &[(u64, TileOutcome)]) -> Self {
         let named = instead
             .iter()
             .map(|(slice, outcome)| (path(*slice), outcome.clone()));
@@ -26,11 +26,11 @@ impl Scripted {
 }
 
 impl Producer for Scripted {
-    async fn fill(&self, tile: &TileRequest, _stop: &Stop) -> Outcome {
+    async fn fill(&self, tile: &TileRequest, _stop: &Stop) -> TileOutcome {
         let tile = tile.to_string();
         self.filled.borrow_mut().push(tile.clone());
         let outcome = self.instead.get(&tile).cloned();
-        outcome.unwrap_or(Outcome::Rendered(10))
+        outcome.unwrap_or(TileOutcome::Rendered(10))
     }
 }
 
@@ -40,7 +40,7 @@ fn path(slice: u64) -> String {
 
 /// Runs a work; also returns how many tiles progress was reported for, and how many of these
 /// failed.
-async fn done(work: &Work, producer: &Scripted, at_once: usize) -> (Report, (u64, u64)) {
+async fn done(work: &WarmWork, producer: &Scripted, at_once: usize) -> (WarmReport, (u64, u64)) {
     let progress = Progress::new("a test".to_owned(), "tiles");
     let at_once = NonZeroUsize::new(at_once).unwrap();
     let (_never, stop) = Stop::new();
@@ -54,7 +54,7 @@ async fn done(work: &Work, producer: &Scripted, at_once: usize) -> (Report, (u64
 #[tokio::test]
 async fn every_tile_is_filled_once() {
     let work = slices(500);
-    let producer = Scripted::new(&[(7, Outcome::Stored), (8, Outcome::Empty)]);
+    let producer = Scripted::new(&[(7, TileOutcome::Stored), (8, TileOutcome::Empty)]);
     let (report, tried) = done(&work, &producer, 8).await;
     assert_eq!(
         (report.rendered, report.stored, report.empty, report.bytes),
@@ -69,8 +69,8 @@ async fn every_tile_is_filled_once() {
 #[tokio::test]
 async fn a_failed_tile_is_listed_and_the_work_ends_where_no_tile_can_succeed() {
     let over = Scripted::new(&[
-        (9, Outcome::Failed("broken".into())),
-        (59, Outcome::Over("gone".into())),
+        (9, TileOutcome::Failed("broken".into())),
+        (59, TileOutcome::Over("gone".into())),
     ]);
     let (report, tried) = done(&slices(100), &over, 1).await;
     assert_eq!(

@@ -6,7 +6,10 @@ use super::*;
 
 /// A server that answers `each` requests on successive connections and then closes them; returns
 /// the requests it received after the last one.
-fn listening(each: &'static [usize], answer: &'static str) -> (Server, JoinHandle<Vec<String>>) {
+fn listening(
+    each: &'static [usize],
+    answer: &'static str,
+) -> (RemoteServer, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let requests = thread::spawn(move || {
@@ -26,7 +29,7 @@ fn listening(each: &'static [usize], answer: &'static str) -> (Server, JoinHandl
         }
         requests
     });
-    (Server::new(&address, 0).unwrap(), requests)
+    (RemoteServer::new(&address, 0).unwrap(), requests)
 }
 
 #[tokio::test]
@@ -91,7 +94,7 @@ async fn a_server_that_is_absent_or_no_http_server_is_reported_as_such() {
             "unix:/absent.sock cannot be reached: ",
         ),
     ] {
-        let server = Server::new(address, 0).unwrap();
+        let server = RemoteServer::new(address, 0).unwrap();
         let error = server.get("/a").await.err().unwrap();
         assert!(
             error.starts_with(&format!("/a: no answer: {problem}")) && !error.contains("secret"),
@@ -109,7 +112,7 @@ fn an_address_may_have_a_path_with_a_secret_which_is_not_shown() {
         ("unix:/run/a.sock", "http://localhost", "unix:/run/a.sock"),
         ("unix:a:/k/secret", "http://localhost/k/secret", "unix:a"),
     ] {
-        let server = Server::new(address, 0).unwrap();
+        let server = RemoteServer::new(address, 0).unwrap();
         assert_eq!((server.base.as_str(), server.name.as_str()), (base, name));
     }
     for address in [
@@ -120,7 +123,7 @@ fn an_address_may_have_a_path_with_a_secret_which_is_not_shown() {
         "http://a:65536",
         "http://a b",
     ] {
-        let error = Server::new(address, 0).unwrap_err();
+        let error = RemoteServer::new(address, 0).unwrap_err();
         assert!(error.contains("expected for example http://"), "{error}");
     }
 }

@@ -1,34 +1,29 @@
 //! Says which shards make the pieces that are missing.
 
-use std::num::NonZeroU64;
-
 use voltile_base::shard::Shard;
 
-use super::folder::Folder;
-use super::{Failed, PyramidError, Work};
+use super::folder::WorkFolder;
+use super::{Failed, PyramidError, PyramidWork};
 
-impl Work {
-    /// The error that names the shards to run, if pieces are missing. Those of families that cannot
-    /// be computed are not missed.
-    pub(super) fn missing(&self, folder: &Folder, failed: &Failed) -> Option<PyramidError> {
+impl PyramidWork {
+    /// The error that names the shards to run, if pieces are missing. Pieces of families that
+    /// cannot be computed do not count.
+    pub(super) fn missing(&self, folder: &WorkFolder, failed: &Failed) -> Option<PyramidError> {
         let pieces = self.pieces();
         let missing: Vec<usize> = (0..pieces.len())
             .filter(|place| {
                 !failed.contains_key(&pieces[*place].id.family) && !folder.has(pieces[*place].id)
             })
             .collect();
-        let makes_any = |shard: &Shard| {
-            let part = self.part(shard, &pieces);
-            missing.iter().any(|place| part.contains(place))
-        };
-        let shards = |count: NonZeroU64| {
-            Shard::all(count)
-                .filter(makes_any)
-                .map(|shard| shard.to_string())
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let shards: Vec<String> = folder.divisions().into_iter().map(shards).collect();
+        let mut shards = Vec::new();
+        for count in folder.divisions() {
+            let makes_any = Shard::all(count).filter(|shard| {
+                let part = self.part(shard, &pieces);
+                missing.iter().any(|place| part.contains(place))
+            });
+            let names: Vec<String> = makes_any.map(|shard| shard.to_string()).collect();
+            shards.push(names.join(", "));
+        }
         let mut advice = match shards.as_slice() {
             [] => "Run voltile pyramid with --shard for every shard".to_owned(),
             shards => format!("Run these shards again: {}", shards.join("; or ")),
