@@ -36,7 +36,7 @@ use voltile_base::simd;
 use voltile_hdf5::volume::hdf5::look_beside_files;
 
 use self::failure::Failure;
-use self::log::Log;
+use self::log::LogWriter;
 use crate::config;
 
 /// Tiles straight from raw HDF5 volumes.
@@ -50,26 +50,26 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve files, or the datasets of a configuration, over HTTP.
-    Serve(serve::Arguments),
+    Serve(serve::ServeArguments),
     /// Show what is in a file, and the configuration that would serve it.
-    Inspect(inspect::Arguments),
+    Inspect(inspect::InspectArguments),
     /// Render one tile without HTTP.
-    Render(render::Arguments),
+    Render(render::RenderArguments),
     /// Compute and store the levels that files lack, so that they need not be computed for every
     /// tile.
-    Pyramid(pyramid::Arguments),
+    Pyramid(pyramid::PyramidArguments),
     /// Write where the stored chunks of a volume lie, in kerchunk's format, for programs that read
     /// its files themselves.
-    References(references::Arguments),
+    References(references::ReferencesArguments),
     /// Render tiles ahead of requests: through a running server, or straight into a cache
     /// directory.
-    Warm(Box<warm::Arguments>),
+    Warm(Box<warm::WarmArguments>),
     /// Measure how many tiles of a file this machine renders in a second, and which stage limits it.
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Read a configuration, open every file, and list every problem.
-    Check(check::Arguments),
+    Check(check::CheckArguments),
     /// Show what is in the cache directory, or clear it.
-    Cache(cache::Arguments),
+    Cache(cache::CacheArguments),
     /// Help with the configuration file.
     Config(ConfigArguments),
     /// Run the trials given on standard input (see files.trial).
@@ -77,10 +77,10 @@ enum Command {
     Probe,
     /// Write the manual pages of all commands into a directory.
     #[command(hide = true)]
-    Man(man::Arguments),
+    Man(man::ManArguments),
     /// Print the completions of a shell.
     #[command(hide = true)]
-    Completions(completions::Arguments),
+    Completions(completions::CompletionsArguments),
 }
 
 #[derive(Debug, Args)]
@@ -114,17 +114,17 @@ pub fn run() -> ExitCode {
     };
     let log = match command {
         // Starts the second thread: everything above must come before it.
-        Command::Serve(_) => Log::queued(),
-        _ => Log::direct(),
+        Command::Serve(_) => LogWriter::queued(),
+        _ => LogWriter::direct(),
     };
     log.install();
     ended(&log, done(&log, command))
 }
 
-fn done(log: &Log, command: Command) -> Result<(), Failure> {
+fn done(log: &LogWriter, command: Command) -> Result<(), Failure> {
     simd::requested().map_err(|error| Failure::Usage(error.to_string()))?;
     match command {
-        Command::Serve(arguments) => serve::run(log, arguments),
+        Command::Serve(arguments) => serve::run(log, &arguments),
         Command::Inspect(arguments) => inspect::run(log, &arguments),
         Command::Render(arguments) => render::run(log, &arguments),
         Command::Pyramid(arguments) => pyramid::run(log, &arguments),
@@ -143,7 +143,7 @@ fn done(log: &Log, command: Command) -> Result<(), Failure> {
 }
 
 /// Reports a failure, and returns the exit status.
-fn ended(log: &Log, outcome: Result<(), Failure>) -> ExitCode {
+fn ended(log: &LogWriter, outcome: Result<(), Failure>) -> ExitCode {
     let status = match &outcome {
         Ok(()) | Err(Failure::NobodyReads) => 0,
         Err(Failure::Work(_)) => 1,
@@ -158,7 +158,7 @@ fn ended(log: &Log, outcome: Result<(), Failure>) -> ExitCode {
 
 /// Prints the requested help or version, or the error in the command.
 fn shown(message: &clap::Error) -> ExitCode {
-    let log = Log::direct();
+    let log = LogWriter::direct();
     if message.use_stderr() {
         log.message(output::terminal_safe(&message.render().to_string()).trim_end());
         return ExitCode::from(2);

@@ -1,5 +1,5 @@
-//! `voltile bench`: a table of how many tiles of a file this machine renders in a second, and of how
-//! long each stage of a tile takes.
+//! `voltile bench`: a table of how many tiles of a file this machine renders in a second, and of
+//! how long each stage of a tile takes.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use voltile_base::name::Name;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
-use super::log::Log;
+use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
 use super::warm;
@@ -21,7 +21,7 @@ use crate::tools::bench::{
 const MAX_SECONDS: f64 = 86_400.0;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct BenchArguments {
     #[command(flatten)]
     sources: Sources,
     /// The dataset; default: the first.
@@ -41,7 +41,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &LogWriter, arguments: &BenchArguments) -> Result<(), Failure> {
     let Sound {
         settings,
         catalog,

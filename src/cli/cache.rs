@@ -10,24 +10,24 @@ use voltile_base::name::Name;
 
 use super::failure::Failure;
 use super::load::listed;
-use super::log::Log;
+use super::log::LogWriter;
 use super::sources::Configured;
 use super::{output, tiers};
 use crate::config;
 use crate::tier::{Directory, TierError, TokenContents};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct CacheArguments {
     #[command(subcommand)]
-    what: What,
+    what: CacheAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum CacheAction {
     /// Show the number of tiles of each token and their size on disk.
     Stats {
         #[command(flatten)]
-        place: Place,
+        place: DirectoryChoice,
         /// Read every tile and compare its checksum; exit status 1 if any tile is damaged.
         #[arg(long)]
         verify: bool,
@@ -41,12 +41,12 @@ enum What {
         #[arg(value_name = "TOKEN")]
         token: Option<String>,
         #[command(flatten)]
-        place: Place,
+        place: DirectoryChoice,
     },
 }
 
 #[derive(Debug, Args)]
-struct Place {
+struct DirectoryChoice {
     /// The cache directory, instead of the configured directory.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set"])]
     directory: Option<PathBuf>,
@@ -55,7 +55,7 @@ struct Place {
 }
 
 /// The cache directory of a command.
-struct Cache {
+struct OpenedCache {
     path: PathBuf,
     /// In bytes; unknown if the directory was given by `--directory`.
     budget: Option<usize>,
@@ -63,8 +63,8 @@ struct Cache {
     directory: Option<Directory>,
 }
 
-impl Place {
-    fn open(&self) -> Result<Cache, Failure> {
+impl DirectoryChoice {
+    fn open(&self) -> Result<OpenedCache, Failure> {
         let (path, budget) = match self.directory.clone() {
             Some(path) => (path, None),
             None => {
@@ -81,7 +81,7 @@ impl Place {
             }
         };
         let directory = Directory::open_existing(&path).map_err(tiers::unusable)?;
-        Ok(Cache {
+        Ok(OpenedCache {
             path,
             budget,
             directory,
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-impl Cache {
+impl OpenedCache {
     fn contents(&self, verify: bool) -> Result<Vec<TokenContents>, TierError> {
         self.directory
             .as_ref()
@@ -97,18 +97,18 @@ impl Cache {
     }
 }
 
-pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &LogWriter, arguments: &CacheArguments) -> Result<(), Failure> {
     match &arguments.what {
-        What::Stats {
+        CacheAction::Stats {
             place,
             verify,
             json,
         } => stats(log, &place.open()?, *verify, *json),
-        What::Clear { token, place } => clear(&place.open()?, token.as_deref()),
+        CacheAction::Clear { token, place } => clear(&place.open()?, token.as_deref()),
     }
 }
 
-fn stats(log: &Log, cache: &Cache, verify: bool, json: bool) -> Result<(), Failure> {
+fn stats(log: &LogWriter, cache: &OpenedCache, verify: bool, json: bool) -> Result<(), Failure> {
     let contents = cache.contents(verify)?;
     let mut all = TokenContents {
         token: "all".to_owned(),
@@ -146,7 +146,7 @@ fn stats(log: &Log, cache: &Cache, verify: bool, json: bool) -> Result<(), Failu
     }
 }
 
-fn table(cache: &Cache, contents: &[TokenContents], all: &TokenContents) -> String {
+fn table(cache: &OpenedCache, contents: &[TokenContents], all: &TokenContents) -> String {
     let budget = cache
         .budget
         .map(|bytes| format!(", which may take {}", ByteSize(bytes as u64)));
@@ -166,7 +166,8 @@ fn table(cache: &Cache, contents: &[TokenContents], all: &TokenContents) -> Stri
         ..
     } in contents.iter().chain([all])
     {
-        let (token, bytes) = (output::escaped(token), ByteSize(*bytes).to_string());
+        let token = output::escaped(token);
+        let bytes = ByteSize(*bytes).to_string();
         let corrupt = corrupt.map_or_else(String::new, |corrupt| format!("  {corrupt:>8} damaged"));
         let rest = match unfinished {
             0 => String::new(),
@@ -179,7 +180,7 @@ fn table(cache: &Cache, contents: &[TokenContents], all: &TokenContents) -> Stri
     text
 }
 
-fn clear(cache: &Cache, token: Option<&str>) -> Result<(), Failure> {
+fn clear(cache: &OpenedCache, token: Option<&str>) -> Result<(), Failure> {
     let name = token
         .map(Name::new)
         .transpose()
@@ -204,7 +205,8 @@ fn clear(cache: &Cache, token: Option<&str>) -> Result<(), Failure> {
     }
     let mut text = String::new();
     for each in &removed {
-        let (token, size) = (output::escaped(&each.token), ByteSize(each.bytes));
+        let token = output::escaped(&each.token);
+        let size = ByteSize(each.bytes);
         let what = if each.tiles == 1 { "tile" } else { "tiles" };
         text.push_str(&format!(
             "removed {} {what} of {token}, {size}\n",

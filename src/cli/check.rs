@@ -7,30 +7,30 @@ use voltile_base::notice::Severity;
 
 use super::failure::Failure;
 use super::load::{NOTHING_TO_SERVE, certificates, listed, load};
-use super::log::Log;
+use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
 use crate::catalog::tell;
 use crate::config;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct CheckArguments {
     #[command(flatten)]
     sources: Sources,
 }
 
-pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &LogWriter, arguments: &CheckArguments) -> Result<(), Failure> {
     let layers = arguments.sources.layers()?;
     let mut read = config::load(&layers);
     read.faults.extend(read.shortage.take());
     let mut loaded = load(log, read, &Metrics::default(), &Activity::default());
     certificates(&mut loaded);
-    // A server would serve what is left; here they count as faults.
-    let (errors, others): (Vec<_>, Vec<_>) = loaded
+    // A server would serve the other datasets; here errors count as faults.
+    let (errors, rest): (Vec<_>, Vec<_>) = loaded
         .notices
         .drain(..)
         .partition(|(severity, _)| *severity == Severity::Error);
-    tell(&others);
+    tell(&rest);
     loaded
         .faults
         .extend(errors.into_iter().map(|(_, fault)| fault));

@@ -8,14 +8,14 @@ use super::failure::Failure;
 use super::output;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct CompletionsArguments {
     /// The shell.
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
 
 /// Prints the completions of `program`.
-pub(super) fn run(arguments: &Arguments, program: &Command) -> Result<(), Failure> {
+pub(super) fn run(arguments: &CompletionsArguments, program: &Command) -> Result<(), Failure> {
     // In memory first, because the generator panics if it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(

@@ -1,8 +1,8 @@
 //! The HDF5 files in folders that are served, and in the folders below them.
 //!
 //! A folder is read again only when its modification time has changed, which adding, removing and
-//! renaming files does. A file that may become an HDF5 file without such a change is read each
-//! time: an empty file, or a file just written.
+//! renaming files does. A file that may become an HDF5 file without a change of the folder is read
+//! each time: an empty file, or a file just written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -19,9 +19,9 @@ use voltile_hdf5::volume::hdf5::{is_hdf5, tree_at};
 
 use crate::catalog::sidecar_path;
 
-/// The most HDF5 files that are served.
+/// The maximum number of HDF5 files that are served.
 const MAX_FILES: usize = 10_000;
-/// The most entries of folders that are looked at in one search.
+/// The maximum number of entries of folders that one search looks at.
 const MAX_ENTRIES: usize = 100_000;
 /// How long after its last change a folder can change again without another modification time, on
 /// file systems that store every other second (FAT).
@@ -33,9 +33,9 @@ const PAUSE: u32 = 10;
 
 /// The state of a file or folder when it was last looked at: device, inode and length, and the
 /// times of the last change of contents, and of contents or attributes.
-type Stamp = (u64, u64, u64, [(i64, i64); 2]);
+type FileStamp = (u64, u64, u64, [(i64, i64); 2]);
 
-fn stamp(about: &Metadata) -> Stamp {
+fn stamp(about: &Metadata) -> FileStamp {
     let times = [
         (about.mtime(), about.mtime_nsec()),
         (about.ctime(), about.ctime_nsec()),
@@ -43,14 +43,14 @@ fn stamp(about: &Metadata) -> Stamp {
     (about.dev(), about.ino(), about.len(), times)
 }
 
-fn stamp_at(path: &Path) -> Option<Stamp> {
+fn stamp_at(path: &Path) -> Option<FileStamp> {
     path.metadata().ok().map(|about| stamp(&about))
 }
 
 /// The state of a file, and whether it counts as still being written.
-type State = (Stamp, bool);
+type FileState = (FileStamp, bool);
 
-fn state_of(path: &Path) -> Option<State> {
+fn state_of(path: &Path) -> Option<FileState> {
     let about = path.metadata().ok()?;
     Some((stamp(&about), is_younger(&about, FILE_SETTLES)))
 }
@@ -59,11 +59,11 @@ fn state_of(path: &Path) -> Option<State> {
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     folders: Vec<PathBuf>,
-    /// The contents of these folders, and of all folders below, at the last search.
-    listings: HashMap<PathBuf, Listing>,
+    /// The contents of the folders, and of all folders below, at the last search.
+    listings: HashMap<PathBuf, FolderListing>,
     /// Files that are not tried again until they change or count as written, with the reason.
-    broken: BTreeMap<PathBuf, (State, String)>,
-    /// What the last search could not find or reach.
+    broken: BTreeMap<PathBuf, (FileState, String)>,
+    /// The problems of the last search.
     remarks: BTreeSet<String>,
     /// How long the last search took.
     took: Duration,
@@ -72,9 +72,8 @@ pub(super) struct Folders {
 impl Folders {
     /// Takes the folders out of a list of files and folders.
     pub fn among(files: &mut Vec<Location>) -> Self {
-        let is_folder = |file: &mut Location| file.path().is_some_and(Path::is_dir);
         let folders = files
-            .extract_if(.., is_folder)
+            .extract_if(.., |file| file.path().is_some_and(Path::is_dir))
             .map(|folder| folder.as_path().to_owned())
             .collect();
         Self {
@@ -91,19 +90,19 @@ impl Folders {
         self.folders.is_empty()
     }
 
-    /// The HDF5 files in the folders and up to `depth` folders below, those of each folder sorted
-    /// by name, except those known to be broken. Left out are hidden files and folders, levels made
-    /// by `voltile pyramid`, parts of other files, trees of other formats, links to folders, and
-    /// folders on other file systems. Logs what it cannot find or reach, and the search before
-    /// could.
+    /// The HDF5 files in the folders and up to `depth` folders below, except files known to be
+    /// broken; the files of each folder are sorted by name. Left out are hidden files and folders,
+    /// levels made by `voltile pyramid`, parts of other files, trees of other formats, links to
+    /// folders, and folders on other file systems. Logs problems that the search before did not
+    /// have.
     pub fn files(&mut self, depth: usize) -> io::Result<Vec<PathBuf>> {
         let began = Instant::now();
-        let mut search = Search {
+        let mut search = FolderSearch {
             before: mem::take(&mut self.listings),
-            ..Search::default()
+            ..FolderSearch::default()
         };
         search.run(&self.folders, depth)?;
-        let Search {
+        let FolderSearch {
             listings,
             mut files,
             remarks,
@@ -112,7 +111,9 @@ impl Folders {
         remarks
             .difference(&self.remarks)
             .for_each(|remark| tracing::warn!("{remark}"));
-        (self.listings, self.remarks, self.took) = (listings, remarks, began.elapsed());
+        self.listings = listings;
+        self.remarks = remarks;
+        self.took = began.elapsed();
         let found: HashSet<&PathBuf> = files.iter().collect();
         self.broken
             .retain(|path, (state, _)| found.contains(path) && state_of(path) == Some(*state));
@@ -151,10 +152,10 @@ impl Folders {
 
 /// One search through all folders, nearest first.
 #[derive(Debug, Default)]
-struct Search {
+struct FolderSearch {
     /// The listings of the search before.
-    before: HashMap<PathBuf, Listing>,
-    listings: HashMap<PathBuf, Listing>,
+    before: HashMap<PathBuf, FolderListing>,
+    listings: HashMap<PathBuf, FolderListing>,
     files: Vec<PathBuf>,
     /// The folders searched, by device and inode: a folder may be mounted or named twice.
     seen: HashSet<(u64, u64)>,
@@ -163,7 +164,7 @@ struct Search {
     remarks: BTreeSet<String>,
 }
 
-impl Search {
+impl FolderSearch {
     fn run(&mut self, folders: &[PathBuf], depth: usize) -> io::Result<()> {
         let mut level: Vec<(Option<Root>, PathBuf)> = folders
             .iter()
@@ -213,7 +214,7 @@ impl Search {
             .filter(|listing| listing.is_current(&about));
         let listing = match known {
             Some(listing) => listing,
-            None => Listing::read(folder, &about, root, MAX_ENTRIES - self.entries)?,
+            None => FolderListing::read(folder, &about, root, MAX_ENTRIES - self.entries)?,
         };
         if let Some(what) = listing.tree.filter(|_| root.is_none()) {
             self.remarks.insert(format!(
@@ -271,44 +272,36 @@ struct Root {
     resolved: Rc<Path>,
 }
 
-/// What was in a folder when it was read.
+/// The contents of a folder when it was read.
 #[derive(Debug, Default)]
-struct Listing {
-    stamp: Stamp,
+struct FolderListing {
+    stamp: FileStamp,
     /// Whether every later change of the folder changes its stamp.
     is_settled: bool,
-    /// What it is, if it is a tree of another format.
+    /// The format, if the folder is a tree of another format.
     tree: Option<&'static str>,
-    /// How many entries were looked at.
+    /// The number of entries that were looked at.
     entries: usize,
     /// The HDF5 files.
     files: Vec<PathBuf>,
-    /// The files that may become HDF5 files without a change of the folder, and what symbolic links
-    /// lead to.
-    unsettled: Vec<(PathBuf, Option<Stamp>)>,
+    /// The files that may become HDF5 files without a change of the folder, and the symbolic links.
+    unsettled: Vec<(PathBuf, Option<FileStamp>)>,
     folders: Vec<PathBuf>,
 }
 
-impl Listing {
-    /// Reads a folder. In one that was found below its root, symbolic links must lead to files
-    /// below that, and nothing is taken from a tree of another format.
+impl FolderListing {
+    /// Reads a folder. In a folder that was found below its root, symbolic links must lead to files
+    /// below the root, and nothing is taken from a tree of another format.
     fn read(folder: &Path, about: &Metadata, root: Option<&Root>, most: usize) -> io::Result<Self> {
-        let (stamp, is_settled) = (stamp(about), !is_younger(about, FOLDER_SETTLES));
         let mut listing = Self {
-            stamp,
-            is_settled,
+            stamp: stamp(about),
+            is_settled: !is_younger(about, FOLDER_SETTLES),
             tree: tree_at(folder),
             ..Self::default()
         };
         if listing.tree.is_some() && root.is_some() {
             return Ok(listing);
         }
-        let is_inside = |path: &Path| {
-            root.is_none_or(|root| {
-                path.canonicalize()
-                    .is_ok_and(|to| to.starts_with(&root.resolved))
-            })
-        };
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder)? {
             if listing.entries > most {
@@ -330,7 +323,9 @@ impl Listing {
                 listing
                     .folders
                     .extend(listing.tree.is_none().then_some(path));
-            } else if kind.is_file() || (kind.is_symlink() && path.is_file() && is_inside(&path)) {
+            } else if kind.is_file()
+                || (kind.is_symlink() && path.is_file() && is_inside(root, &path))
+            {
                 paths.push(path);
             }
         }
@@ -353,38 +348,56 @@ impl Listing {
 
     /// Whether reading the folder again would find the same files.
     fn is_current(&self, about: &Metadata) -> bool {
-        let is_same = |(path, stamp): &(PathBuf, Option<Stamp>)| stamp_at(path) == *stamp;
-        self.is_settled && self.stamp == stamp(about) && self.unsettled.iter().all(is_same)
+        let mut unsettled = self.unsettled.iter();
+        self.is_settled
+            && self.stamp == stamp(about)
+            && unsettled.all(|(path, stamp)| stamp_at(path) == *stamp)
     }
 }
 
-/// Whether the file holds the levels of another of these, which are sorted.
+/// Whether a path leads below the root, if there is one.
+fn is_inside(root: Option<&Root>, path: &Path) -> bool {
+    let Some(root) = root else { return true };
+    path.canonicalize()
+        .is_ok_and(|to| to.starts_with(&root.resolved))
+}
+
+/// Whether the file holds the levels of another file among `all`, which are sorted.
 fn is_sidecar(path: &Path, all: &[PathBuf]) -> bool {
     let other = path.with_extension("");
     sidecar_path(&other) == path && all.binary_search(&other).is_ok()
 }
 
-/// Whether the file holds data of another of these, which are sorted: frames of a detector's master
-/// file, or a channel and time point of BigDataProcessor.
+/// Whether the file holds data of another file among `all`, which are sorted: frames of a
+/// detector's master file, or a channel and time point of BigDataProcessor.
 fn is_part(path: &Path, all: &[PathBuf]) -> bool {
     let Some(name) = path.file_stem().and_then(OsStr::to_str) else {
         return false;
     };
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let of_detector = || {
-        let (run, number) = name.rsplit_once("_data_")?;
-        is_number(number).then(|| format!("{run}_master"))
-    };
-    let of_channel = || {
-        let (run, place) = name.split_once("--C")?;
-        let (channel, time) = place.split_once("--T")?;
-        (is_number(channel) && is_number(time)).then(|| run.to_owned())
-    };
-    of_detector().or_else(of_channel).is_some_and(|whole| {
-        let first = path.with_file_name(format!("{whole}."));
-        let next = all.get(all.partition_point(|other| *other < first));
-        next.is_some_and(|other| other.file_stem() == Some(OsStr::new(&whole)))
-    })
+    detector_master(name)
+        .or_else(|| bigdata_run(name))
+        .is_some_and(|whole| {
+            let first = path.with_file_name(format!("{whole}."));
+            let next = all.get(all.partition_point(|other| *other < first));
+            next.is_some_and(|other| other.file_stem() == Some(OsStr::new(&whole)))
+        })
+}
+
+/// The stem of the master file of a detector's frames: `run_master` for `run_data_000001`.
+fn detector_master(name: &str) -> Option<String> {
+    let (run, number) = name.rsplit_once("_data_")?;
+    is_number(number).then(|| format!("{run}_master"))
+}
+
+/// The stem of the first file of BigDataProcessor: `run` for `run--C00--T00001`.
+fn bigdata_run(name: &str) -> Option<String> {
+    let (run, place) = name.split_once("--C")?;
+    let (channel, time) = place.split_once("--T")?;
+    (is_number(channel) && is_number(time)).then(|| run.to_owned())
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a file is an HDF5 file, and if not, whether it is likely to stay so.
@@ -407,7 +420,7 @@ fn look(path: &Path) -> io::Result<(bool, bool)> {
     Ok((about.is_file() && is_hdf5(&file)?, is_settled))
 }
 
-/// Whether the last change was less than this long ago, or is in the future.
+/// Whether the last change is more recent than `than`, or lies in the future.
 fn is_younger(about: &Metadata, than: Duration) -> bool {
     let age = about
         .modified()

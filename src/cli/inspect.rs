@@ -1,7 +1,7 @@
-//! `voltile inspect`: what is in a file, what its tiles cost to read, and how to serve it.
+//! `voltile inspect`: the contents of a file, the cost of reading its tiles, and how to serve it.
 //!
-//! [`table`] writes the text, [`configuration`] the configuration that serves the file. The JSON is
-//! that of `/datasets/TOKEN/about.json`, with the configuration.
+//! [`table`] writes the text, [`configuration`] the configuration that serves the file. The JSON
+//! equals `/datasets/TOKEN/about.json`, with the configuration added.
 
 mod configuration;
 mod table;
@@ -14,14 +14,14 @@ use voltile_base::metrics::Metrics;
 
 use super::failure::Failure;
 use super::load::{listed, load};
-use super::log::Log;
+use super::log::LogWriter;
 use super::output;
 use crate::catalog::advice::{self, Warning};
 use crate::catalog::{Inspection, tell};
 use crate::config::{self, Layers};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct InspectArguments {
     /// The HDF5 file.
     #[arg(value_name = "FILE.h5")]
     file: PathBuf,
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &LogWriter, arguments: &InspectArguments) -> Result<(), Failure> {
     let file = super::sources::file(arguments.file.clone())?;
     let layers = Layers {
         files: vec![file.clone()],
@@ -69,7 +69,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What the server says of the file, and the configuration that serves it.
+/// The server's description of the file, and the configuration that serves it.
 fn as_json(
     inspection: &Inspection,
     warnings: &[Warning],

@@ -1,7 +1,7 @@
 //! Rights and resource limits of this process: files, memory, CPU time.
 //!
 //! A limit that cannot be set is left as it is: the limits guard against damage, and nothing else
-//! depends on these limits.
+//! depends on them.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -13,8 +13,8 @@ pub(super) fn allow_many_files() {
     set(Resource::Nofile, limit.maximum);
 }
 
-/// Lets no child process inherit a descriptor that was open when this process started, such as that
-/// of a secret.
+/// Keeps child processes from inheriting descriptors that were open when this process started, such
+/// as a secret's descriptor.
 pub(super) fn close_for_children() {
     let open = std::fs::read_dir("/dev/fd").into_iter().flatten().flatten();
     let numbers = open.filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok());
@@ -61,8 +61,8 @@ const RESERVE: usize = 64;
 /// Descriptors owned by each HTTP thread.
 const FOR_EACH_WORKER: usize = 4;
 
-/// How many descriptors client connections may take: the half not used by data files, minus a
-/// reserve.
+/// The number of descriptors that client connections may take: the half not used by data files,
+/// minus a reserve.
 pub(super) fn most_connections(workers: usize) -> usize {
     const LEAST: usize = 16;
     most_files()
@@ -86,12 +86,12 @@ pub(super) fn physical_memory() -> Option<u64> {
 }
 
 /// Whether this process has all rights of the machine's superuser. The superuser of a user
-/// namespace, such as that of a rootless container, has not.
+/// namespace, as in a rootless container, does not.
 pub(super) fn is_superuser() -> bool {
     if !rustix::process::geteuid().is_root() {
         return false;
     }
-    // Each line has the first user in the namespace, the first one outside of it, and how many.
+    // Each line has the first user in the namespace, the first user outside of it, and the count.
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let mut numbers = map.split_whitespace();
     let is_mapped = numbers.next().is_some_and(|inside| inside != "0")
@@ -110,12 +110,9 @@ pub(super) fn has_room(bytes: u64) -> bool {
     let Ok(length) = usize::try_from(bytes) else {
         return false;
     };
-    let (access, kind) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
-    // Without it the system may refuse what exceeds its memory.
-    let kind = kind | libc::MAP_NORESERVE;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // Without MAP_NORESERVE the system may refuse more than its memory.
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     #[allow(unsafe_code, reason = "calls into the C library")]
     // SAFETY: a new mapping, where the system likes, that nothing uses and that is unmapped at
     // once.

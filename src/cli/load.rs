@@ -1,4 +1,4 @@
-//! Opens what the settings name, and collects every fault.
+//! Opens the files that the settings name, and collects every fault.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use voltile_hdf5::store::{Location, Store};
 use voltile_hdf5::volume::hdf5::Files;
 
 use super::failure::Failure;
-use super::log::Log;
+use super::log::LogWriter;
 use super::{limits, probe};
 use crate::catalog::{Catalog, Opened, tell};
 use crate::config::{self, Fault, Layers, Settings};
@@ -20,7 +20,7 @@ use crate::http::Certificates;
 use crate::tier::{Directory, TierError};
 
 /// Settings, and the catalogue opened with them.
-pub(super) struct Loaded {
+pub(super) struct LoadedCatalog {
     pub settings: Settings,
     pub catalog: Catalog,
     pub faults: Vec<Fault>,
@@ -34,11 +34,11 @@ pub(super) struct Loaded {
 
 /// Opens the files of settings, as [`open`] does. A store that does not answer is a fault.
 pub(super) fn load(
-    log: &Log,
+    log: &LogWriter,
     read: config::Loaded,
     metrics: &Metrics,
     activity: &Activity,
-) -> Loaded {
+) -> LoadedCatalog {
     let mut loaded = open(log, read, usize::MAX, metrics, activity);
     loaded.faults.append(&mut loaded.unreachable);
     loaded.faults.sort();
@@ -46,21 +46,21 @@ pub(super) fn load(
 }
 
 /// Logs in the configured format from now on. A faulty configuration is reported as text.
-pub(super) fn choose_log_format(log: &Log, read: &config::Loaded) {
+pub(super) fn choose_log_format(log: &LogWriter, read: &config::Loaded) {
     if read.faults.is_empty() {
         log.choose_format(read.settings.log.format);
     }
 }
 
 /// Opens the files of settings; logs warnings and collects faults. Of the files found in folders,
-/// opens at most `found`; the catalogue waits for the others.
+/// opens at most `found`; the catalogue opens the rest later.
 pub(super) fn open(
-    log: &Log,
+    log: &LogWriter,
     read: config::Loaded,
     found: usize,
     metrics: &Metrics,
     activity: &Activity,
-) -> Loaded {
+) -> LoadedCatalog {
     choose_log_format(log, &read);
     let config::Loaded {
         mut settings,
@@ -68,6 +68,45 @@ pub(super) fn open(
         warnings,
         ..
     } = read;
+    let Opened {
+        catalog,
+        faults: of_files,
+        notices,
+        unopened,
+        unreachable,
+        warnings: more,
+    } = open_catalog(&settings, found, metrics, activity);
+    let left_out = unopened.into_iter().filter_map(|(token, fault)| {
+        let dataset = settings.datasets.remove(&token)?;
+        Some((dataset.file?, fault))
+    });
+    let left_out: Vec<(Location, Fault)> = left_out.collect();
+    for (_, fault) in &left_out {
+        tracing::warn!("left out: {fault}");
+    }
+    for warning in warnings.iter().map(ToString::to_string).chain(more) {
+        tracing::warn!("{warning}");
+    }
+    faults.extend(of_files);
+    faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
+    faults.sort();
+    LoadedCatalog {
+        settings,
+        catalog,
+        faults,
+        notices,
+        left_out,
+        unreachable,
+    }
+}
+
+/// Opens the catalogue, with at most `found` of the files found in folders, after trials of them.
+fn open_catalog(
+    settings: &Settings,
+    found: usize,
+    metrics: &Metrics,
+    activity: &Activity,
+) -> Opened {
     let store = Store::new(
         None,
         metrics.stores.clone(),
@@ -86,37 +125,7 @@ pub(super) fn open(
     let refused = probe::refused(&first, &store);
     let files = Files::new(store).at_most(limits::most_files());
     files.refuse(refused);
-    let opened = Catalog::open_among(files, &settings, waiting, metrics, activity);
-    let Opened {
-        catalog,
-        faults: of_files,
-        notices,
-        unopened,
-        unreachable,
-        warnings: more,
-    } = opened;
-    let left_out = unopened.into_iter().filter_map(|(token, fault)| {
-        let dataset = settings.datasets.remove(&token)?;
-        Some((dataset.file?, fault))
-    });
-    let left_out: Vec<(Location, Fault)> = left_out.collect();
-    for (_, fault) in &left_out {
-        tracing::warn!("left out: {fault}");
-    }
-    for warning in warnings.iter().map(ToString::to_string).chain(more) {
-        tracing::warn!("{warning}");
-    }
-    faults.extend(of_files);
-    faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
-    faults.sort();
-    Loaded {
-        settings,
-        catalog,
-        faults,
-        notices,
-        left_out,
-        unreachable,
-    }
+    Catalog::open_among(files, settings, waiting, metrics, activity)
 }
 
 /// The fault of a cache directory that must not be used: with foreign content, for example.
@@ -131,7 +140,7 @@ fn misnamed(directory: &Path) -> Option<Fault> {
 }
 
 /// Reads the certificate and key for TLS, if configured; adds to the faults.
-pub(super) fn certificates(loaded: &mut Loaded) -> Option<Arc<Certificates>> {
+pub(super) fn certificates(loaded: &mut LoadedCatalog) -> Option<Arc<Certificates>> {
     let files = loaded.settings.server.tls.as_ref()?;
     if loaded
         .faults
@@ -161,8 +170,7 @@ pub(super) fn listed(faults: &[Fault]) -> String {
     )
 }
 
-/// What a command works with: settings and a catalogue without faults, and with at least one
-/// dataset.
+/// The settings and catalogue of a command, without faults and with at least one dataset.
 pub(super) struct Sound {
     pub settings: Settings,
     pub catalog: Catalog,
@@ -170,10 +178,11 @@ pub(super) struct Sound {
     pub activity: Activity,
 }
 
-/// Opens what the layers name, if it is without faults.
-pub(super) fn load_sound(log: &Log, layers: &Layers) -> Result<Sound, Failure> {
-    let (metrics, activity) = (Metrics::default(), Activity::default());
-    let Loaded {
+/// Opens the files that the layers name; fails if anything has a fault.
+pub(super) fn load_sound(log: &LogWriter, layers: &Layers) -> Result<Sound, Failure> {
+    let metrics = Metrics::default();
+    let activity = Activity::default();
+    let LoadedCatalog {
         settings, catalog, ..
     } = faultless(load(log, config::load(layers), &metrics, &activity))?;
     if catalog.datasets().next().is_none() {
@@ -187,8 +196,8 @@ pub(super) fn load_sound(log: &Log, layers: &Layers) -> Result<Sound, Failure> {
     })
 }
 
-/// Settings and catalogue without faults.
-pub(super) fn faultless(loaded: Loaded) -> Result<Loaded, Failure> {
+/// Fails if settings or catalogue have faults.
+pub(super) fn faultless(loaded: LoadedCatalog) -> Result<LoadedCatalog, Failure> {
     tell(&loaded.notices);
     if !loaded.faults.is_empty() {
         return Err(Failure::Usage(listed(&loaded.faults)));

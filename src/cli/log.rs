@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The log of this process; clones are the same log.
 #[derive(Clone)]
-pub(super) struct Log {
+pub(super) struct LogWriter {
     is_json: Arc<AtomicBool>,
     /// The channel to the thread that writes; `None` if lines are written at once.
     queue: Option<SyncSender<Queued>>,
@@ -45,7 +45,7 @@ enum Queued {
     Mark(#[allow(dead_code, reason = "only its end is noticed")] Sender<()>),
 }
 
-impl Log {
+impl LogWriter {
     /// A log that waits for the reader of standard error.
     pub fn direct() -> Self {
         Self {
@@ -68,34 +68,27 @@ impl Log {
         }
     }
 
-    /// Takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the former, in the
+    /// Takes the lines of `tracing`, and panic messages. `VOLTILE_LOG` filters the lines, in the
     /// syntax of [`Targets`].
     pub fn install(&self) {
         let wanted = std::env::var("VOLTILE_LOG")
             .ok()
             .and_then(|wanted| wanted.parse().ok());
-        let default = || {
-            Targets::new()
-                .with_default(Level::WARN)
-                .with_target("voltile", Level::INFO)
-                // It has an error for each connection on which something else than HTTP comes.
-                .with_target("actix_http", LevelFilter::OFF)
-        };
         let writer = self.clone();
         // Otherwise a line that cannot be written is reported by a macro that panics for the same
         // reason.
         let lines = tracing_subscriber::fmt::layer()
             .log_internal_errors(false)
             .with_ansi(io::stderr().is_terminal())
-            .event_format(format::Chosen::new(Arc::clone(&self.is_json)))
+            .event_format(format::ChosenFormat::new(Arc::clone(&self.is_json)))
             .with_writer(move || writer.clone())
-            .with_filter(wanted.unwrap_or_else(default));
+            .with_filter(wanted.unwrap_or_else(default_targets));
         tracing_subscriber::registry().with(lines).init();
         let log = self.clone();
-        // That of the standard library would write to standard error itself, and could block.
+        // The standard library's hook would write to standard error itself, and could block.
         std::panic::set_hook(Box::new(move |panic| {
             log_panic(panic);
-            // It may be the end of the process.
+            // The panic may end the process.
             log.flush();
         }));
     }
@@ -116,12 +109,12 @@ impl Log {
         self.push(format!("{text}\n"));
     }
 
-    /// Waits until the lines that wait are written, but not for a reader that does not read.
+    /// Waits until the queued lines are written; gives up if the reader does not read.
     pub fn flush(&self) {
         let Some(queue) = &self.queue else { return };
         let (mark, written) = channel();
         if queue.try_send(Queued::Mark(mark)).is_ok() {
-            // Nothing is sent: it ends when the mark is dropped, or after that time.
+            // Nothing is sent: the wait ends when the mark is dropped, or after this time.
             let _ = written.recv_timeout(PATIENCE);
         }
     }
@@ -138,6 +131,15 @@ impl Log {
     }
 }
 
+/// The lines that are logged unless `VOLTILE_LOG` is set.
+fn default_targets() -> Targets {
+    Targets::new()
+        .with_default(Level::WARN)
+        .with_target("voltile", Level::INFO)
+        // It logs an error for each connection that does not carry HTTP.
+        .with_target("actix_http", LevelFilter::OFF)
+}
+
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let name = thread.name().unwrap_or("<unnamed>");
@@ -150,7 +152,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 }
 
 /// For `tracing`, which writes each line with one call.
-impl Write for Log {
+impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);
         Ok(line.len())

@@ -10,14 +10,14 @@ use clap_mangen::Man;
 use super::failure::Failure;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct ManArguments {
     /// The directory to write to; created if it does not exist.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
 /// Writes the pages of `program`.
-pub(super) fn run(arguments: &Arguments, program: Command) -> Result<(), Failure> {
+pub(super) fn run(arguments: &ManArguments, program: Command) -> Result<(), Failure> {
     let directory = &arguments.directory;
     std::fs::create_dir_all(directory)
         .with_context(|| format!("{}: the directory cannot be created", directory.display()))?;
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, program: Command) -> Result<(), Failure
     Ok(())
 }
 
-/// Writes the page of a command, and those of all commands below it that are not hidden.
+/// Writes the pages of a command and of all commands below it that are not hidden.
 fn write(command: &Command, directory: &Path) -> std::io::Result<()> {
     let source = concat!("voltile ", env!("CARGO_PKG_VERSION"));
     // No date, so that packages are reproducible; an empty date would be left out, and the next

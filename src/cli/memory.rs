@@ -1,4 +1,4 @@
-//! How much memory this process may use: what the machine has, or less if a control group limits
+//! The memory that this process may use: the machine's memory, or less if a control group limits
 //! it.
 //!
 //! Control groups of version 2 and version 1 are read, which may be mounted side by side. The
@@ -18,8 +18,9 @@ const VERSION_1: &[&str] = &["memory.limit_in_bytes"];
 
 /// The memory that this process may use, if the system tells.
 pub(super) fn available() -> Option<Memory> {
-    let (machine, limit) = (limits::physical_memory(), limit(Path::new("/")));
-    let limited = limit.filter(|limit| machine.is_none_or(|machine| *limit < machine));
+    let machine = limits::physical_memory();
+    let limited =
+        limit(Path::new("/")).filter(|limit| machine.is_none_or(|machine| *limit < machine));
     let bytes = limited.or(machine)?;
     Some(Memory {
         bytes,
@@ -29,41 +30,41 @@ pub(super) fn available() -> Option<Memory> {
 
 /// The smallest limit of the process's control groups, in the system whose root is at this path.
 fn limit(root: &Path) -> Option<u64> {
-    let read = |name: &str| fs::read_to_string(root.join("proc/self").join(name)).ok();
-    let (groups, mounts) = (read("cgroup")?, read("mountinfo")?);
-    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
-    let of_group = |line: &str| {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
+    let mounts: Vec<CgroupMount> = mounts.lines().filter_map(CgroupMount::parse).collect();
+    let limits = groups.lines().filter_map(|line| {
         // The hierarchy's number, its controllers, and the group's path.
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         mounts
             .iter()
             .filter_map(|mount| mount.limit(root, controllers, Path::new(path)))
             .min()
-    };
-    groups.lines().filter_map(of_group).min()
+    });
+    limits.min()
 }
 
 /// A mounted hierarchy of control groups.
 #[derive(Debug)]
-struct Mount {
+struct CgroupMount {
     is_version_2: bool,
     /// The group that is mounted.
     group: PathBuf,
-    /// Where, relative to the root.
+    /// The mount point, relative to the root.
     place: PathBuf,
 }
 
-impl Mount {
-    /// A line of `/proc/self/mountinfo`; `None` if it says nothing of memory.
+impl CgroupMount {
+    /// Parses a line of `/proc/self/mountinfo`, such as `31 23 0:28 / /sys/fs/cgroup rw - cgroup2
+    /// cgroup2 rw`; `None` if it is not a hierarchy that limits memory.
     fn parse(line: &str) -> Option<Self> {
         let (mount, system) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
-        let (group, place) = (
-            mount.next()?.into(),
-            mount.next()?.trim_start_matches('/').into(),
-        );
+        let group = mount.next()?.into();
+        let place = mount.next()?.trim_start_matches('/').into();
         let mut system = system.split(' ');
-        let (kind, options) = (system.next()?, system.nth(1)?);
+        let kind = system.next()?;
+        let options = system.nth(1)?;
         let is_version_2 = kind == "cgroup2";
         let is_version_1 = kind == "cgroup" && options.split(',').any(|option| option == "memory");
         (is_version_1 || is_version_2).then_some(Self {
@@ -73,8 +74,8 @@ impl Mount {
         })
     }
 
-    /// The smallest limit of the group at a path of a hierarchy with these controllers, if this is
-    /// its mount, and of the groups above it.
+    /// The smallest limit of the group at a path and of the groups above it; `None` if this is not
+    /// the mount of the hierarchy with these controllers.
     fn limit(&self, root: &Path, controllers: &str, path: &Path) -> Option<u64> {
         let files = match self.is_version_2 {
             true if controllers.is_empty() => VERSION_2,
@@ -87,8 +88,7 @@ impl Mount {
             }
             _ => return None,
         };
-        // In a container the path may be that of the host, of which only the mounted group can be
-        // seen.
+        // In a container the path may be the host's; only the mounted group is visible then.
         let below = path.strip_prefix(&self.group).unwrap_or(Path::new(""));
         let top = root.join(&self.place);
         let all = below

@@ -1,16 +1,16 @@
-//! What commands print: results on standard output, messages on standard error.
+//! The output of commands: results on standard output, messages on standard error.
 //!
 //! Everything is printed through this module, because the standard library's macros panic if the
-//! output cannot be written. A reader that closes the pipe, as `head` does, is no error; anything
-//! else is. Names in files and in shared directories come from other people, so control characters
-//! are escaped for terminals.
+//! output cannot be written. A reader that closes the pipe, as `head` does, is no error; any other
+//! failure is. Names in files and in shared directories come from other people, so control
+//! characters are escaped for terminals.
 
 use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::log::Log;
+use super::log::LogWriter;
 
 /// Prints text for people; succeeds if the reader has closed the pipe.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
@@ -46,7 +46,7 @@ pub(super) fn stream(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints an error message on standard error.
-pub(super) fn complain(log: &Log, text: &str) {
+pub(super) fn complain(log: &LogWriter, text: &str) {
     log.message(&terminal_safe(&format!("voltile: {text}")));
 }
 

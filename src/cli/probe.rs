@@ -13,8 +13,8 @@
 //!
 //! The child inherits nothing of this process but its pipes: no credentials of the environment, and
 //! no open file. It confines itself before the first trial ([`crate::confine`]): it may read the
-//! folders of the files on trial, and nothing else. The first line that it is sent says so; its
-//! first answer names what the kernel does not enforce.
+//! folders of the files on trial, and nothing else. The first line of its input has these limits;
+//! its first answer names the limits that the kernel does not enforce.
 //!
 //! A file that cannot be tried is refused too; `files.trial = "off"` opens files without a trial.
 
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -61,13 +61,13 @@ const PATIENCE: Duration = Duration::from_secs(3 * MAX_COMPUTING);
 /// The longest line from a child, in bytes. A child that a file has taken over may print anything.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// How many children run side by side at most. More would hardly be faster.
+/// The maximum number of children that run side by side. More would hardly be faster.
 const MAX_CHILDREN: usize = 4;
-/// The most memory for a child. An index of a million chunks takes 60 MiB.
+/// The maximum memory for a child. An index of a million chunks takes 60 MiB.
 const MAX_MEMORY: u64 = 1 << 30;
 /// A child that gets less than this runs alone.
 const LEAST_MEMORY: u64 = 128 << 20;
-/// What each answer counts at least, in bytes, so that the number of answers that are not read is
+/// The minimum number of bytes that an answer counts, so that the number of unread answers is
 /// limited, too.
 const LEAST_ANSWER: u64 = 64 << 10;
 
@@ -82,14 +82,14 @@ const WRITE_AGAIN: &str = "write it again with the program that created it";
 /// which instructions it may use.
 const ENVIRONMENT: [&str; 2] = ["LD_LIBRARY_PATH", "VOLTILE_SIMD"];
 
-/// What the parent sends, one line each; the bytes of an answer follow it.
+/// The parent's messages, one line each; the bytes of an answer follow its line.
 #[derive(Debug, Serialize, Deserialize)]
 enum ToChild {
     Trial(Trial),
     Bytes(store::Answer),
 }
 
-/// What the child sends, one line each.
+/// The child's messages, one line each.
 #[derive(Debug, Serialize, Deserialize)]
 enum FromChild {
     /// The trial is over.
@@ -132,9 +132,10 @@ pub(super) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Passes on what the parent sends, until it sends no more.
+/// Passes on the parent's messages until its side of the pipe ends.
 fn listen(relay: &Relay, trials: &Sender<Trial>) -> io::Result<()> {
-    let (mut input, mut line) = (io::stdin().lock(), String::new());
+    let mut input = io::stdin().lock();
+    let mut line = String::new();
     while input.read_line(&mut line)? > 0 {
         match serde_json::from_str(&line)? {
             ToChild::Trial(trial) => {
@@ -188,9 +189,16 @@ pub(super) fn refused(settings: &Settings, store: &Store) -> Vec<(Location, Stri
 pub(super) fn while_serving(store: Store) -> service::Trial {
     Box::new(move |settings, note| {
         if settings.files.trial {
-            let ended = |_, file, why| note(file, why);
             let trials = Trial::all(settings);
-            try_each(&own_program, &store, settings.files, &trials, &ended);
+            try_each(
+                &own_program,
+                &store,
+                settings.files,
+                &trials,
+                &|_, file, why| {
+                    note(file, why);
+                },
+            );
         }
     })
 }
@@ -203,10 +211,9 @@ fn refused_by(
     trials: &[Trial],
 ) -> Vec<(Location, String)> {
     let refused = Mutex::new(BTreeMap::new());
-    let note = |number: usize, file: Location, why: Option<String>| {
+    try_each(program, store, files, trials, &|number, file, why| {
         refused.lock().extend(why.map(|why| (number, (file, why))));
-    };
-    try_each(program, store, files, trials, &note);
+    });
     refused.into_inner().into_values().collect()
 }
 
@@ -228,7 +235,6 @@ fn try_each(
     let bounds = Bounds::of(memory, paths);
     let next = AtomicUsize::new(0);
     let work = || {
-        let start = || TrialChild::start(&program()?, store, &bounds);
         let mut child = None;
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -241,12 +247,13 @@ fn try_each(
                 ended(number, file, None);
                 continue;
             }
-            let why = match tried(&start, child.take(), trial) {
-                Ok(Outcome::Survived(living)) => {
+            let start = &|| TrialChild::start(&program()?, store, &bounds);
+            let why = match tried(start, child.take(), trial) {
+                Ok(TrialOutcome::Survived(living)) => {
                     child = Some(living);
                     None
                 }
-                Ok(Outcome::Died(why) | Outcome::Late(why)) => Some(why),
+                Ok(TrialOutcome::Died(why) | TrialOutcome::Late(why)) => Some(why),
                 Err(error) => Some(not_tried(&error)),
             };
             ended(number, file, why);
@@ -263,26 +270,26 @@ fn try_each(
     });
 }
 
-/// How many children run side by side and share this memory: at least two if it suffices, as a file
-/// may take long.
+/// The number of children that run side by side and share `memory` bytes: at least two if the
+/// memory suffices, because a file may take long.
 fn children(memory: u64) -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let fitting = usize::try_from(memory / LEAST_MEMORY).unwrap_or(usize::MAX);
     cores.clamp(2, MAX_CHILDREN).min(fitting).max(1)
 }
 
-/// Tries a file in the child of the last trial, or in a new one if there is none or it has died
+/// Tries a file in the child of the last trial, or in a new child if there is none or it has died
 /// since.
 fn tried(
     start: &dyn Fn() -> io::Result<TrialChild>,
     child: Option<TrialChild>,
     trial: &Trial,
-) -> io::Result<Outcome> {
-    // An old child may have died of an earlier file, so only the death of a new one counts. It was
-    // alive if it took too long.
+) -> io::Result<TrialOutcome> {
+    // An old child may have died of an earlier file, so only the death of a new child counts. A
+    // child that took too long was alive.
     if let Some(mut child) = child
         && child.send(trial).is_ok()
-        && let ended @ (Outcome::Survived(_) | Outcome::Late(_)) = child.outcome(trial)?
+        && let ended @ (TrialOutcome::Survived(_) | TrialOutcome::Late(_)) = child.outcome(trial)?
     {
         return Ok(ended);
     }
@@ -302,7 +309,7 @@ fn not_tried(error: &io::Error) -> String {
 /// A child process that runs trials.
 struct TrialChild {
     child: Child,
-    input: Input,
+    input: ChildInput,
     /// One for each trial that the child finishes. An error is the reason to kill it.
     done: Receiver<Result<(), &'static str>>,
     /// The object on trial: the child may read what lies in its folder and below.
@@ -312,7 +319,7 @@ struct TrialChild {
 }
 
 /// How a trial ended.
-enum Outcome {
+enum TrialOutcome {
     Survived(TrialChild),
     Died(String),
     /// The child was killed because it took too long.
@@ -335,48 +342,17 @@ impl TrialChild {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let missing = || io::Error::other("the child process has no pipes");
-        let input = Input::start(child.stdin.take().ok_or_else(missing)?, bounds.memory)?;
+        let input = ChildInput::start(child.stdin.take().ok_or_else(no_pipes)?, bounds.memory)?;
         let on_trial = Arc::<Mutex<Option<Address>>>::default();
-        let out = child.stdout.take().ok_or_else(missing)?;
+        let out = child.stdout.take().ok_or_else(no_pipes)?;
         let (sender, done) = channel();
         // A separate thread, because reads from pipes have no timeout.
-        let (answers, allowed, store) = (input.clone(), Arc::clone(&on_trial), store.clone());
+        let answers = input.clone();
+        let allowed = Arc::clone(&on_trial);
+        let store = store.clone();
         thread::Builder::new()
             .name("trials".to_owned())
-            .spawn(move || {
-                let mut out = BufReader::new(out);
-                let mut lines = std::iter::from_fn(|| next_line(&mut out));
-                lines.next().as_deref().map(log_lacking);
-                for line in lines {
-                    match serde_json::from_str(&line) {
-                        Ok(FromChild::Wanted(wanted)) => {
-                            let expected = wanted.length().max(LEAST_ANSWER);
-                            if !answers.expect(expected) {
-                                // A receiver that is gone needs no reason.
-                                let _ = sender.send(Err(ASKS_TOO_MUCH));
-                                break;
-                            }
-                            let allowed = allowed.lock().clone();
-                            let address =
-                                allowed.and_then(|own| own.asked_on_trial(&wanted.address));
-                            let answers = answers.clone();
-                            store.answer(wanted, address, move |answer, bytes| {
-                                if let Err(error) =
-                                    answers.send(&ToChild::Bytes(answer), bytes, expected)
-                                {
-                                    tracing::debug!("a trial child gets no answer: {error}");
-                                }
-                            });
-                        }
-                        Ok(FromChild::Done) if sender.send(Ok(())).is_ok() => {}
-                        _ => {
-                            let _ = sender.send(Err(INVALID_MESSAGE));
-                            break;
-                        }
-                    }
-                }
-            })?;
+            .spawn(move || hear_child(out, &answers, &allowed, &store, &sender))?;
         input.send(bounds, Bytes::new(), 0)?;
         Ok(Self {
             child,
@@ -398,18 +374,18 @@ impl TrialChild {
     }
 
     /// Waits for the child to finish the trial that was sent.
-    fn outcome(mut self, trial: &Trial) -> io::Result<Outcome> {
+    fn outcome(mut self, trial: &Trial) -> io::Result<TrialOutcome> {
         match self.done.recv_timeout(PATIENCE) {
-            Ok(Ok(())) => Ok(Outcome::Survived(self)),
+            Ok(Ok(())) => Ok(TrialOutcome::Survived(self)),
             Ok(Err(what)) => {
                 self.child.kill()?;
                 self.child.wait()?;
-                Ok(Outcome::Died(refusal(what, WRITE_AGAIN)))
+                Ok(TrialOutcome::Died(refusal(what, WRITE_AGAIN)))
             }
             Err(RecvTimeoutError::Disconnected) => {
                 // It has died, unless it only closed its output: then `wait` would not return.
                 self.child.kill()?;
-                Ok(Outcome::Died(died_of(
+                Ok(TrialOutcome::Died(died_of(
                     self.child.wait()?,
                     computing(trial),
                     self.memory,
@@ -419,13 +395,56 @@ impl TrialChild {
                 self.child.kill()?;
                 self.child.wait()?;
                 let seconds = PATIENCE.as_secs();
-                Ok(Outcome::Late(format!(
+                Ok(TrialOutcome::Late(format!(
                     "the file is refused because opening it took more than {seconds} seconds; check whether its disk \
                      can be read, or copy the file to a faster one"
                 )))
             }
         }
     }
+}
+
+/// Answers a child's requests for bytes of objects, and tells `done` when a trial is over or the
+/// child must be killed. Ends with the child's output.
+fn hear_child(
+    out: ChildStdout,
+    answers: &ChildInput,
+    allowed: &Mutex<Option<Address>>,
+    store: &Store,
+    done: &Sender<Result<(), &'static str>>,
+) {
+    let mut out = BufReader::new(out);
+    let mut lines = std::iter::from_fn(|| next_line(&mut out));
+    lines.next().as_deref().map(log_lacking);
+    for line in lines {
+        match serde_json::from_str(&line) {
+            Ok(FromChild::Wanted(wanted)) => {
+                let expected = wanted.length().max(LEAST_ANSWER);
+                if !answers.expect(expected) {
+                    // A receiver that is gone needs no reason.
+                    let _ = done.send(Err(ASKS_TOO_MUCH));
+                    break;
+                }
+                let allowed = allowed.lock().clone();
+                let address = allowed.and_then(|own| own.asked_on_trial(&wanted.address));
+                let answers = answers.clone();
+                store.answer(wanted, address, move |answer, bytes| {
+                    if let Err(error) = answers.send(&ToChild::Bytes(answer), bytes, expected) {
+                        tracing::debug!("a trial child gets no answer: {error}");
+                    }
+                });
+            }
+            Ok(FromChild::Done) if done.send(Ok(())).is_ok() => {}
+            _ => {
+                let _ = done.send(Err(INVALID_MESSAGE));
+                break;
+            }
+        }
+    }
+}
+
+fn no_pipes() -> io::Error {
+    io::Error::other("the child process has no pipes")
 }
 
 impl Drop for TrialChild {
@@ -438,34 +457,34 @@ impl Drop for TrialChild {
     }
 }
 
-/// What a child is sent. A thread writes it: a child that a file has taken over may read nothing,
-/// and nobody waits for that but [`TrialChild::outcome`], which has a time limit.
+/// The input of a child. A thread writes it: a child that a file has taken over may read nothing,
+/// and only [`TrialChild::outcome`], which has a time limit, waits for the child.
 #[derive(Clone)]
-struct Input {
-    queue: Sender<Message>,
-    /// How many bytes the child has asked for and not read yet.
+struct ChildInput {
+    queue: Sender<ChildMessage>,
+    /// The number of bytes that the child has asked for and not read yet.
     unread: Arc<AtomicU64>,
-    /// How many these may be: what its memory holds.
+    /// The maximum of `unread`: the child's memory.
     most: u64,
 }
 
 /// A line, and the bytes that follow it.
-struct Message {
+struct ChildMessage {
     line: String,
     bytes: Bytes,
-    /// What it counts as unread until it is written, in bytes.
+    /// The number of bytes that it counts as unread until it is written.
     expected: u64,
 }
 
-impl Input {
+impl ChildInput {
     fn start(mut pipe: ChildStdin, most: u64) -> io::Result<Self> {
-        let (queue, messages) = channel::<Message>();
+        let (queue, messages) = channel::<ChildMessage>();
         let unread = Arc::<AtomicU64>::default();
         let counted = Arc::clone(&unread);
         thread::Builder::new()
             .name("trials".to_owned())
             .spawn(move || {
-                for Message {
+                for ChildMessage {
                     line,
                     bytes,
                     expected,
@@ -499,7 +518,7 @@ impl Input {
     /// Sends a line of JSON and the bytes that follow it, without waiting; fails if the child takes
     /// no more input.
     fn send(&self, line: &impl Serialize, bytes: Bytes, expected: u64) -> io::Result<()> {
-        let message = Message {
+        let message = ChildMessage {
             line: serde_json::to_string(line)?,
             bytes,
             expected,
@@ -510,8 +529,8 @@ impl Input {
     }
 }
 
-/// The next line, without the line break; `None` at the end of the output, and if it is longer than
-/// any that a child prints.
+/// The next line, without the line break; `None` at the end of the output, and if the line is
+/// longer than [`LONGEST_LINE`].
 fn next_line(out: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     out.take(LONGEST_LINE).read_until(b'\n', &mut line).ok()?;
@@ -519,7 +538,7 @@ fn next_line(out: &mut impl BufRead) -> Option<String> {
     String::from_utf8(line).ok().filter(|_| is_whole)
 }
 
-/// Logs what is not in force in a trial child.
+/// Logs the protections that are not in force in a trial child.
 fn log_lacking(lacking: &str) {
     if !lacking.is_empty() {
         tracing::debug!("a trial child is not fully confined: {lacking}");
@@ -663,7 +682,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
         let program = place.path().join("picky");
-        // Every third file takes too much memory, and some take longer than others.
+        // Every third file takes too much memory, and some take longer than the rest.
         let script = format!(
             "#!/bin/sh\nread bounds; echo\nwhile read trial; do case $trial in *[147]x*) exit {};; *2x*) sleep 0.05;; esac; \
              echo '\"Done\"'; done\n",

@@ -13,7 +13,7 @@ use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
-use super::log::Log;
+use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
 use crate::catalog::{Catalog, sidecar_path};
@@ -22,7 +22,7 @@ use crate::tools::progress::Progress;
 use crate::tools::pyramid::{PyramidWork, ShardReport, WantedChannel};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct PyramidArguments {
     #[command(flatten)]
     sources: Sources,
     /// With a configuration: only the dataset of this token; may be repeated.
@@ -51,7 +51,7 @@ pub(super) struct Arguments {
     assemble: bool,
 }
 
-pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &LogWriter, arguments: &PyramidArguments) -> Result<(), Failure> {
     let Sound {
         settings,
         catalog,
@@ -114,16 +114,15 @@ fn by_file(
         }
     }
     let mut files: BTreeMap<Location, Vec<WantedChannel>> = BTreeMap::new();
-    let is_wanted = |token: &str| tokens.is_empty() || tokens.iter().any(|wanted| wanted == token);
-    for dataset in catalog
-        .datasets()
-        .filter(|dataset| is_wanted(dataset.token.as_str()))
-    {
+    for dataset in catalog.datasets() {
+        let is_named = tokens.iter().any(|token| token == dataset.token.as_str());
+        if !tokens.is_empty() && !is_named {
+            continue;
+        }
         for channel in dataset.channels.values() {
-            let (channel, scaling) = (channel.clone(), dataset.style.scaling);
             let wanted = WantedChannel {
-                channel,
-                scaling,
+                channel: channel.clone(),
+                scaling: dataset.style.scaling,
                 voxel_size: dataset.style.voxel_size,
             };
             files
@@ -136,7 +135,7 @@ fn by_file(
 }
 
 fn make(
-    arguments: &Arguments,
+    arguments: &PyramidArguments,
     (number, file, wanted): (u64, &Location, &[WantedChannel]),
     threads: NonZeroUsize,
     activity: &Activity,
@@ -158,7 +157,8 @@ fn make(
         measure(wanted);
     }
     let mut work = PyramidWork::plan(file, output, role, wanted)?;
-    (work.number, work.paged) = (number, arguments.paged);
+    work.number = number;
+    work.paged = arguments.paged;
     if work.is_empty() {
         return output::print(&format!("{file} has all levels; nothing to do\n"));
     }
@@ -184,13 +184,14 @@ fn make(
     if failed.is_empty() {
         return Ok(());
     }
-    let line = |(channel, levels, why): &(String, Vec<u8>, String)| {
-        format!(
+    let mut problem = format!("{file}:");
+    for (channel, levels, why) in &failed {
+        problem.push_str(&format!(
             "\n  the levels {} of the channel {channel} could not be made: {why}",
             numbers(levels)
-        )
-    };
-    Err(anyhow::anyhow!("{file}:{}", failed.iter().map(line).collect::<String>()).into())
+        ));
+    }
+    Err(anyhow::Error::msg(problem).into())
 }
 
 fn local<'a>(file: &'a Location, why: &str) -> Result<&'a Path, Failure> {
@@ -211,7 +212,7 @@ fn measure(wanted: &[WantedChannel]) {
     }
 }
 
-/// What was written.
+/// Describes the levels that were written.
 fn levels_text(work: &PyramidWork, levels: &[(String, Vec<u8>)]) -> String {
     let lines = levels
         .iter()
@@ -220,7 +221,7 @@ fn levels_text(work: &PyramidWork, levels: &[(String, Vec<u8>)]) -> String {
     path.into_iter().chain(lines).collect()
 }
 
-/// What a shard made, and what remains to be done.
+/// Describes the pieces that a shard made, and the pieces that are missing.
 fn shard_text(
     shard: &Shard,
     work: &PyramidWork,

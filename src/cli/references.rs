@@ -14,13 +14,13 @@ use voltile_base::request::VersionedToken;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
-use super::log::Log;
+use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
 use crate::http::write_references;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct ReferencesArguments {
     #[command(flatten)]
     sources: Sources,
     /// The dataset, if there are several.
@@ -29,13 +29,13 @@ pub(super) struct Arguments {
     /// Only this channel; default: the dataset's image in OME-Zarr, with its labels.
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// The output file; - is standard output. Files have their own paths and addresses in it, or
-    /// those that server.references gives them.
+    /// The output file; - is standard output. It names files by their own paths and addresses, or
+    /// by the addresses that server.references gives them.
     #[arg(short, long, value_name = "REFS.json")]
     output: PathBuf,
 }
 
-pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &LogWriter, arguments: &ReferencesArguments) -> Result<(), Failure> {
     let Sound {
         settings, catalog, ..
     } = load_sound(log, &arguments.sources.layers()?)?;
@@ -48,17 +48,12 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
     } else {
         None
     };
-    let several = || {
-        format!(
+    let Some(token) = arguments.token.as_deref().or(only) else {
+        return Err(Failure::Usage(format!(
             "there are several datasets; choose one with --token: {}",
             tokens.join(", ")
-        )
+        )));
     };
-    let token = arguments
-        .token
-        .as_deref()
-        .or(only)
-        .ok_or_else(|| Failure::Usage(several()))?;
     let token = VersionedToken::new(token)?;
     let channel = arguments.channel.as_deref().map(Name::new).transpose()?;
     let image = catalog.image(&token, channel.as_ref())?;

@@ -9,11 +9,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use voltile_base::name::Name;
 use voltile_hdf5::store::Location;
 
 use super::folders::Folders;
-use super::log::Log;
+use super::log::LogWriter;
 use super::sources::search;
 use super::tiers::cache_directory;
 use crate::catalog::{Catalog, Closed};
@@ -26,12 +25,12 @@ use crate::tier::Directory;
 /// The interval at which folders are listed, unless `files.watch` says otherwise.
 const FOLDERS: Duration = Duration::from_secs(2);
 
-/// The most datasets that a line of the log names.
+/// The maximum number of datasets that a line of the log names.
 const MAX_NAMES: usize = 20;
 
-/// What reloading takes.
+/// Reloads configuration and files while the server runs.
 pub(super) struct Reloader {
-    pub log: Log,
+    pub log: LogWriter,
     pub layers: Layers,
     pub folders: Folders,
     pub service: Arc<TileService>,
@@ -42,14 +41,13 @@ pub(super) struct Reloader {
     pub started: Settings,
 }
 
-/// What decides when the next reload is due: `files.watch`, and whether trials go on.
-type Next = (Option<Duration>, bool);
+/// The facts that decide when the next reload is due: `files.watch`, and whether trials go on.
+type NextReload = (Option<Duration>, bool);
 
 impl Reloader {
     /// Reloads on a thread of its own whenever an order arrives, and at intervals. Ends with the
     /// process.
     pub fn start(mut self, orders: Receiver<()>) -> std::io::Result<()> {
-        let (mut watch, mut is_pending) = (self.started.files.watch, false);
         let is_waiting = self
             .service
             .catalog()
@@ -58,42 +56,40 @@ impl Reloader {
             .any(|closed| *closed == Closed::Waiting);
         let started = self.started.clone();
         self.remember(&started);
-        let run = move || {
-            // It opens files, and may then have libhdf5's lock.
-            self.service.stalls().watch_thread(false);
-            if is_waiting {
-                (watch, is_pending) = self.reload(false).unwrap_or((watch, is_pending));
-            }
-            loop {
-                let usual = watch.or((!self.folders.is_empty()).then_some(FOLDERS));
-                let soon = is_pending.then_some(FOLDERS);
-                let interval = usual
-                    .into_iter()
-                    .chain(soon)
-                    .min()
-                    .map(|it| it.max(self.folders.pause()));
-                let order = match interval {
-                    Some(interval) => orders.recv_timeout(interval),
-                    None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                };
-                if order == Err(RecvTimeoutError::Disconnected) {
-                    return;
-                }
-                // Several signals at once are one.
-                while orders.try_recv().is_ok() {}
-                (watch, is_pending) = self
-                    .tell_and_reload(order.is_ok())
-                    .unwrap_or((watch, is_pending));
-            }
-        };
         thread::Builder::new()
             .name("reload".to_owned())
-            .spawn(run)
+            .spawn(move || self.run(&orders, is_waiting))
             .map(drop)
     }
 
+    /// Reloads until nobody can send orders any more; at once if datasets wait to be opened.
+    fn run(&mut self, orders: &Receiver<()>, is_waiting: bool) {
+        // It opens files, and may then have libhdf5's lock.
+        self.service.stalls().watch_thread(false);
+        let mut next = (self.started.files.watch, false);
+        if is_waiting {
+            next = self.reload(false).unwrap_or(next);
+        }
+        loop {
+            let (watch, is_pending) = next;
+            let usual = watch.or((!self.folders.is_empty()).then_some(FOLDERS));
+            let soon = is_pending.then_some(FOLDERS);
+            let interval = usual.into_iter().chain(soon).min();
+            let order = match interval {
+                Some(interval) => orders.recv_timeout(interval.max(self.folders.pause())),
+                None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            if order == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+            // Several signals at once are one.
+            while orders.try_recv().is_ok() {}
+            next = self.tell_and_reload(order.is_ok()).unwrap_or(next);
+        }
+    }
+
     /// Tells the service manager, which may have sent the signal.
-    fn tell_and_reload(&mut self, is_ordered: bool) -> Option<Next> {
+    fn tell_and_reload(&mut self, is_ordered: bool) -> Option<NextReload> {
         if !is_ordered {
             return self.reload(false);
         }
@@ -108,9 +104,9 @@ impl Reloader {
         next
     }
 
-    /// Reloads once, by order or because an interval is over; returns what decides the time of the
-    /// next reload if that succeeds.
-    fn reload(&mut self, is_ordered: bool) -> Option<Next> {
+    /// Reloads once, by order or because an interval is over; returns the facts that decide
+    /// the time of the next reload if that succeeds.
+    fn reload(&mut self, is_ordered: bool) -> Option<NextReload> {
         match self.try_reload(is_ordered) {
             Ok((reloaded, watch)) => {
                 self.service.health().set(Part::Configuration, &[]);
@@ -212,8 +208,8 @@ impl Reloader {
             let Some(dataset) = settings.datasets.get(token) else {
                 continue;
             };
-            // One that was served before stays, and its tiles are errors.
-            // One that is stuck has not changed when it answers: it must be tried again then.
+            // A file that was served before stays, and its tiles are errors. A stuck file has not
+            // changed when it answers: it must be tried again then.
             if catalog.dataset(token).is_none()
                 && let Some(file) = &dataset.file
                 && self
@@ -236,29 +232,30 @@ fn texts(all: &[impl ToString]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// What changed, for the log.
+/// Describes the changes, for the log.
 fn summary(reloaded: &Reloaded) -> String {
-    let names = |what: &str, names: &[Name]| match names.len() {
-        0 => None,
-        1..=MAX_NAMES => Some(format!("{what} {}", texts(names).join(", "))),
-        count => Some(format!("{what} {count} datasets")),
-    };
-    let say = |is_so: bool, text: &str| is_so.then(|| text.to_owned());
-    let all = [
-        names("opened", &reloaded.opened),
-        names("removed", &reloaded.removed),
-        say(reloaded.access, "the rules of access have changed"),
-        say(reloaded.is_pending, "some files are still on trial"),
-    ];
-    let all: Vec<String> = all.into_iter().flatten().collect();
-    match all.is_empty() {
-        false => all.join("; "),
+    let mut changes = Vec::new();
+    for (what, names) in [("opened", &reloaded.opened), ("removed", &reloaded.removed)] {
+        match names.len() {
+            0 => {}
+            1..=MAX_NAMES => changes.push(format!("{what} {}", texts(names).join(", "))),
+            count => changes.push(format!("{what} {count} datasets")),
+        }
+    }
+    if reloaded.access {
+        changes.push("the rules of access have changed".to_owned());
+    }
+    if reloaded.is_pending {
+        changes.push("some files are still on trial".to_owned());
+    }
+    match changes.is_empty() {
+        false => changes.join("; "),
         true if reloaded.settings => "the settings have changed".to_owned(),
         true => "nothing has changed".to_owned(),
     }
 }
 
-/// What the service manager shows.
+/// The status that the service manager shows.
 pub(super) fn status(catalog: &Catalog) -> String {
     let count = catalog.datasets().count();
     format!(

@@ -8,13 +8,13 @@ use voltile_base::request::TilePath;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
-use super::log::Log;
+use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
 use crate::service::{Client, Demand, RenderPool, TileService};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct RenderArguments {
     /// The tile's path, as in a URL: /ndtilecache/tilecache/TOKEN/CHANNEL/xy/0/0_0_0.png
     #[arg(value_name = "TILE_PATH")]
     path: String,
@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     sources: Sources,
 }
 
-pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Failure> {
     let Sound {
         settings,
         catalog,

@@ -21,14 +21,17 @@ use voltile_base::units;
 use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
-use super::load::{Loaded, NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open};
-use super::log::Log;
+use super::folders::Folders;
+use super::load::{
+    LoadedCatalog, NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open,
+};
+use super::log::LogWriter;
 use super::reload::{self, Reloader};
 use super::signals::ServerSignals;
 use super::sources::{Sources, search};
 use super::{limits, output, probe, signals, tiers};
 use crate::catalog::Catalog;
-use crate::config::{self, Memory, Settings};
+use crate::config::{self, Layers, Memory, Settings};
 use crate::http::systemd::{self, Passed};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
 use crate::service::{Part, RenderPool, TileService};
@@ -38,16 +41,16 @@ use crate::tools::demo;
 /// not return.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The most tiles whose addresses are printed: the page shows the rest.
+/// The maximum number of tiles whose addresses are printed: the page shows the rest.
 const MAX_SAMPLES: usize = 5;
-/// Of the files found in folders, so many are opened before the server listens; the others after
-/// it, or when one is asked for.
+/// The maximum number of files found in folders that are opened before the server listens. The
+/// other files are opened afterwards, or when one is requested.
 const MAX_FOUND: usize = 32;
 const SUPERUSER: &str = "voltile runs as root, which it never needs: run it as a user who may only read the data files and \
      write the cache directory, such as with User= in a systemd unit or --user of the container";
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct ServeArguments {
     #[command(flatten)]
     sources: Sources,
     /// The address to listen on, such as 127.0.0.1:8080; port 0 picks a free port. May be repeated.
@@ -62,19 +65,12 @@ pub(super) struct Arguments {
     stop_with_input: bool,
 }
 
-pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Failure> {
     // First, because it changes the environment, which the thread that writes the log never reads.
     let passed = Passed::take().map_err(|error| Failure::Usage(error.to_string()))?;
     tracing::debug!("vector instructions: {}", simd::path().name());
     signals::outlive_hangups()?;
-    let (mut layers, mut folders) = arguments.sources.with_folders()?;
-    layers.bind = arguments.bind;
-    if arguments.demo {
-        layers
-            .files
-            .push(demo::default_path(std::env::var_os)?.into());
-        layers.config = arguments.sources.configured.config;
-    }
+    let (mut layers, mut folders) = requested_layers(arguments)?;
     choose_log_format(log, &config::load(&layers));
     if limits::is_superuser() {
         tracing::warn!("{SUPERUSER}");
@@ -94,7 +90,7 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     let activity = Activity::default();
     let mut loaded = open(log, read, MAX_FOUND, &metrics, &activity);
     let certificates = certificates(&mut loaded);
-    let Loaded {
+    let LoadedCatalog {
         settings,
         catalog,
         left_out,
@@ -104,36 +100,18 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
     if catalog.datasets().next().is_none() && folders.is_empty() && unreachable.is_empty() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
-    for file in &layers.files {
-        if let Location::Object(address) = file
-            && let Some(refusal) = catalog.store().refusal(address)
-        {
-            return Err(Failure::Work(anyhow::anyhow!("{file}: {refusal}")));
-        }
-    }
+    ensure_accepted(&layers.files, &catalog)?;
     for fault in &unreachable {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
-    left_out
-        .iter()
-        .for_each(|(file, fault)| folders.note_broken(file.as_path(), fault.to_string()));
+    for (file, fault) in &left_out {
+        folders.note_broken(file.as_path(), fault.to_string());
+    }
     tracing::info!("{}", memory_text(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
-    let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
-    pool.replace_stuck()?;
-    let tiers = tiers::open(&settings, &metrics, catalog.store())?;
-    let store = catalog.store().clone();
-    let tiles = settings.cache.tiles;
-    let reach = settings.render.neighbours;
-    let service = TileService::new(catalog, tiles, reach, pool, metrics)?;
-    let service = service
-        .with_tiers(tiers)
-        .with_boxes(settings.render.boxes)
-        .with_reopening(settings.clone(), probe::while_serving(store))?;
-    let service = Arc::new(service);
+    let service = open_service(catalog, &settings, metrics, activity)?;
     service.health().set(Part::Files, &folders.problems());
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
-    let started = settings.clone();
     let reloader = Reloader {
         log: log.clone(),
         layers,
@@ -141,14 +119,60 @@ pub(super) fn run(log: &Log, arguments: Arguments) -> Result<(), Failure> {
         service: Arc::clone(&service),
         site: Arc::clone(&site),
         certificates,
-        started,
+        started: settings.clone(),
     };
     let served = System::new().block_on(listen(site, reloader, &settings, sockets, &signals));
     finish_writing(service, settings.server.shutdown_timeout)?;
     served
 }
 
-/// How the memory is divided, for the log.
+/// The layers of settings, before folders are searched.
+fn requested_layers(arguments: &ServeArguments) -> Result<(Layers, Folders), Failure> {
+    let (mut layers, folders) = arguments.sources.with_folders()?;
+    layers.bind.clone_from(&arguments.bind);
+    if arguments.demo {
+        let demo = demo::default_path(std::env::var_os)?;
+        layers.files.push(demo.into());
+        layers
+            .config
+            .clone_from(&arguments.sources.configured.config);
+    }
+    Ok((layers, folders))
+}
+
+/// Fails if a store refuses an object that was named on the command line.
+fn ensure_accepted(files: &[Location], catalog: &Catalog) -> Result<(), Failure> {
+    for file in files {
+        if let Location::Object(address) = file
+            && let Some(refusal) = catalog.store().refusal(address)
+        {
+            return Err(Failure::Work(anyhow::anyhow!("{file}: {refusal}")));
+        }
+    }
+    Ok(())
+}
+
+/// Starts the render threads, and opens the tiers.
+fn open_service(
+    catalog: Catalog,
+    settings: &Settings,
+    metrics: Metrics,
+    activity: Activity,
+) -> Result<Arc<TileService>, Failure> {
+    let pool = RenderPool::new(settings.render.threads, settings.render.queue, activity)?;
+    pool.replace_stuck()?;
+    let tiers = tiers::open(settings, &metrics, catalog.store())?;
+    let store = catalog.store().clone();
+    let tiles = settings.cache.tiles;
+    let reach = settings.render.neighbours;
+    let service = TileService::new(catalog, tiles, reach, pool, metrics)?
+        .with_tiers(tiers)
+        .with_boxes(settings.render.boxes)
+        .with_reopening(settings.clone(), probe::while_serving(store))?;
+    Ok(Arc::new(service))
+}
+
+/// Describes how the memory is divided, for the log.
 fn memory_text(
     memory: Option<Memory>,
     Settings {
@@ -160,9 +184,10 @@ fn memory_text(
     }: &Settings,
 ) -> String {
     let memory = memory.map_or_else(String::new, |memory| format!("{memory}; "));
-    let sizes = [cache.tiles, cache.chunks, render.boxes].map(|bytes| units::bytes(bytes as u64));
-    let ([tiles, chunks, boxes], threads, trials) =
-        (sizes, render.threads, units::bytes(files.trial_memory));
+    let [tiles, chunks, boxes] =
+        [cache.tiles, cache.chunks, render.boxes].map(|bytes| units::bytes(bytes as u64));
+    let threads = render.threads;
+    let trials = units::bytes(files.trial_memory);
     let connections = server.connections;
     format!(
         "memory: {memory}cache.tiles {tiles}, cache.chunks {chunks}, render.boxes {boxes}, render.threads {threads}, \
@@ -174,14 +199,13 @@ fn memory_text(
 /// not keep the process from ending.
 fn finish_writing(service: Arc<TileService>, within: Duration) -> Result<(), Failure> {
     let (done, finished) = channel();
-    let work = move || {
-        service.finish_writing(within);
-        // Nobody waits for it any more if this took too long.
-        let _ = done.send(());
-    };
     thread::Builder::new()
         .name("finish".to_owned())
-        .spawn(work)?;
+        .spawn(move || {
+            service.finish_writing(within);
+            // Nobody waits for it any more if this took too long.
+            let _ = done.send(());
+        })?;
     if finished.recv_timeout(within + GRACE).is_err() {
         tracing::warn!("not every tile was written: a file system does not answer");
     }
@@ -305,15 +329,14 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
 /// common way to learn the address. Prints on a separate thread, because a pipe that nobody reads
 /// would block.
 fn announce(text: String) -> std::io::Result<()> {
-    let print = move || {
-        if let Err(failure) = output::print(&text) {
-            tracing::warn!(
-                "the server is running, but its addresses could not be printed: {failure}"
-            );
-        }
-    };
     thread::Builder::new()
         .name("announcement".to_owned())
-        .spawn(print)
+        .spawn(move || {
+            if let Err(failure) = output::print(&text) {
+                tracing::warn!(
+                    "the server is running, but its addresses could not be printed: {failure}"
+                );
+            }
+        })
         .map(drop)
 }

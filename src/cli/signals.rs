@@ -15,15 +15,16 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 use tokio::sync::Notify;
 
-use super::log::Log;
+use super::log::LogWriter;
 
 /// Calls `stop` at the first Ctrl-C or SIGTERM; the second ends the process with `status`.
 pub(super) fn stop_then_exit(
-    log: &Log,
+    log: &LogWriter,
     status: i32,
     mut stop: impl FnMut() + Send + 'static,
 ) -> io::Result<()> {
-    let (log, mut is_stopping) = (log.clone(), false);
+    let log = log.clone();
+    let mut is_stopping = false;
     listen(&[SIGINT, SIGTERM], move |_| {
         if is_stopping {
             exit_at_once(&log, status);
@@ -35,7 +36,7 @@ pub(super) fn stop_then_exit(
 
 /// The phase of a server, which decides what a signal does.
 #[derive(Debug, Default)]
-enum Phase {
+enum ServerPhase {
     /// Files are being opened: a signal ends the process.
     #[default]
     Starting,
@@ -51,8 +52,8 @@ enum Phase {
 /// The signal handling of a server.
 #[derive(Clone)]
 pub(super) struct ServerSignals {
-    phase: Arc<Mutex<Phase>>,
-    log: Log,
+    phase: Arc<Mutex<ServerPhase>>,
+    log: LogWriter,
 }
 
 /// Keeps SIGHUP from ending this process before there is a [`ServerSignals`], which takes a thread.
@@ -62,7 +63,7 @@ pub(super) fn outlive_hangups() -> io::Result<()> {
 
 impl ServerSignals {
     /// Starts handling signals. SIGHUP, which closed terminals send too, never ends the server.
-    pub fn listen(log: &Log) -> io::Result<Self> {
+    pub fn listen(log: &LogWriter) -> io::Result<Self> {
         let signals = Self {
             phase: Arc::default(),
             log: log.clone(),
@@ -76,7 +77,7 @@ impl ServerSignals {
     /// and SIGHUP sends an order to `reload`.
     pub fn serving(&self, reload: Sender<()>) -> Arc<Notify> {
         let stop = Arc::new(Notify::new());
-        self.enter(Phase::Serving {
+        self.enter(ServerPhase::Serving {
             stop: Arc::clone(&stop),
             reload,
         });
@@ -86,27 +87,31 @@ impl ServerSignals {
     /// The end of standard input counts as SIGTERM from now on.
     pub fn stop_with_input(&self) -> io::Result<()> {
         let signals = self.clone();
-        let wait = move || {
-            if let Err(error) = io::copy(&mut io::stdin().lock(), &mut io::sink()) {
-                tracing::warn!("standard input cannot be read, which counts as its end: {error}");
-            }
-            // Whoever stops the server and what has started it together does not mean it twice.
-            let is_stopping = matches!(*signals.phase.lock(), Phase::Stopping);
-            if !is_stopping {
-                signals.hear(SIGTERM);
-            }
-        };
         thread::Builder::new()
             .name("input".to_owned())
-            .spawn(wait)
+            .spawn(move || signals.wait_for_input_to_end())
             .map(drop)
+    }
+
+    fn wait_for_input_to_end(&self) {
+        if let Err(error) = io::copy(&mut io::stdin().lock(), &mut io::sink()) {
+            tracing::warn!("standard input cannot be read, which counts as its end: {error}");
+        }
+        // A signal to the server and to the program that started it also ends the input: that is
+        // one request to stop, not two.
+        let is_stopping = matches!(*self.phase.lock(), ServerPhase::Stopping);
+        if !is_stopping {
+            self.hear(SIGTERM);
+        }
     }
 
     fn reload(&self) {
         match &*self.phase.lock() {
-            Phase::Serving { reload, .. } if reload.send(()).is_ok() => {}
-            Phase::Serving { .. } => tracing::error!("SIGHUP: the thread that reloads has ended"),
-            Phase::Starting | Phase::Stopping => {
+            ServerPhase::Serving { reload, .. } if reload.send(()).is_ok() => {}
+            ServerPhase::Serving { .. } => {
+                tracing::error!("SIGHUP: the thread that reloads has ended");
+            }
+            ServerPhase::Starting | ServerPhase::Stopping => {
                 tracing::info!("SIGHUP is ignored while the server starts or stops");
             }
         }
@@ -116,45 +121,44 @@ impl ServerSignals {
         if signal == SIGHUP {
             return self.reload();
         }
-        match self.enter(Phase::Stopping) {
-            Phase::Starting => end_by(&self.log, signal),
-            Phase::Serving { stop, .. } => {
+        match self.enter(ServerPhase::Stopping) {
+            ServerPhase::Starting => end_by(&self.log, signal),
+            ServerPhase::Serving { stop, .. } => {
                 tracing::info!(
                     "stopping: requests in flight are answered first; a second signal ends the process at once"
                 );
                 stop.notify_one();
             }
-            Phase::Stopping => exit_at_once(&self.log, 128 + signal),
+            ServerPhase::Stopping => exit_at_once(&self.log, 128 + signal),
         }
     }
 
-    fn enter(&self, phase: Phase) -> Phase {
+    fn enter(&self, phase: ServerPhase) -> ServerPhase {
         std::mem::replace(&mut self.phase.lock(), phase)
     }
 }
 
 fn listen(signals: &[i32], mut hear: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new(signals)?;
-    let heard = move || signals.forever().for_each(&mut hear);
     thread::Builder::new()
         .name("signals".to_owned())
-        .spawn(heard)
+        .spawn(move || signals.forever().for_each(&mut hear))
         .map(drop)
 }
 
 /// Ends the process by the signal's default action, which service managers treat as a clean exit.
-fn end_by(log: &Log, signal: i32) {
+fn end_by(log: &LogWriter, signal: i32) {
     log.flush();
     if let Err(error) = low_level::emulate_default_handler(signal) {
         tracing::debug!("signal {signal} cannot be passed on: {error}");
     }
-    // PID 1 of a container survives that.
+    // PID 1 of a container survives the default action.
     exit_at_once(log, 128 + signal);
 }
 
 /// Ends the process without running the exit handlers of libraries, which may wait for busy
 /// threads.
-fn exit_at_once(log: &Log, status: i32) {
+fn exit_at_once(log: &LogWriter, status: i32) {
     log.flush();
     low_level::exit(status);
 }

@@ -1,4 +1,4 @@
-//! Opens the tiers that the settings name, and what keeps stored chunks of objects
+//! Opens the tiers that the settings name, and the cache of objects' stored chunks
 //! (`cache.blocks`).
 
 use std::path::Path;
@@ -80,7 +80,8 @@ pub(super) fn shared_tiers(
     metrics: &Metrics,
     store: &Store,
 ) -> Result<Vec<Tier>, Failure> {
-    let (cache, mut tiers) = (&settings.cache, Vec::new());
+    let cache = &settings.cache;
+    let mut tiers = Vec::new();
     if let Some(address) = &cache.redis {
         let redis = Redis::open(address, cache.redis_expiry, &metrics.redis)?;
         tiers.push(Tier::start(Backend::Redis, redis, metrics.redis.clone())?);

@@ -20,7 +20,7 @@ use voltile_hdf5::store::Store;
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
-use super::log::Log;
+use super::log::LogWriter;
 use super::sources::{Configured, Sources};
 use super::tiers::{directory_tier, shared_tiers};
 use super::{output, signals};
@@ -34,7 +34,7 @@ use crate::tools::warm::{
 };
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct WarmArguments {
     /// A running server (http://HOST:PORT, https://HOST, unix:/PATH/OF/A/SOCKET), or HDF5 files.
     #[arg(value_name = "URL|FILE.h5")]
     targets: Vec<String>,
@@ -45,8 +45,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
     #[command(flatten)]
-    selecting: Selecting,
-    /// Do only part I (from 0) of N parts of these tiles, on this or another machine.
+    selecting: SelectionArguments,
+    /// Do only part I (from 0) of N parts of the tiles, on this or another machine.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
     /// Number of connections to the server.
@@ -68,7 +68,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which tiles")]
-struct Selecting {
+struct SelectionArguments {
     /// Datasets: A,B; default: all.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = name)]
     token: Vec<Name>,
@@ -91,7 +91,7 @@ struct Selecting {
     time: Numbers,
 }
 
-impl Selecting {
+impl SelectionArguments {
     fn selection(&self) -> Selection {
         let mut planes = Plane::ALL.to_vec();
         if !self.plane.iter().any(|name| name == "all") {
@@ -121,7 +121,7 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "expected a number of tiles per second, 0.001 to 1000".to_owned())
 }
 
-pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(log: &LogWriter, arguments: &WarmArguments) -> Result<(), Failure> {
     let (request_stop, stop) = Stop::new();
     // The second Ctrl-C or SIGTERM ends the process with status 1, as for any unfinished work.
     signals::stop_then_exit(log, 1, move || {
@@ -129,7 +129,7 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
         request_stop.send_replace(true);
     })?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let job = Job {
+    let job = WarmJob {
         log,
         arguments,
         stop,
@@ -143,14 +143,14 @@ pub(super) fn run(log: &Log, arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// One warming job.
-struct Job<'a> {
-    log: &'a Log,
-    arguments: &'a Arguments,
+struct WarmJob<'a> {
+    log: &'a LogWriter,
+    arguments: &'a WarmArguments,
     stop: Stop,
     runtime: Runtime,
 }
 
-impl Job<'_> {
+impl WarmJob<'_> {
     fn over_http(&self, address: &str) -> Result<(), Failure> {
         let arguments = self.arguments;
         let local = [

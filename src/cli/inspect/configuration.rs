@@ -90,8 +90,8 @@ fn key(name: &str) -> String {
     if bare { name.to_owned() } else { quoted(name) }
 }
 
-/// A TOML string: for paths and names its escapes are those of JSON. Control characters that JSON
-/// leaves alone are escaped too: TOML refuses some of them, and terminals interpret others.
+/// A TOML string. JSON's escapes suffice for paths and names. Control characters that JSON leaves
+/// alone are escaped too: TOML refuses some of them, and terminals interpret the rest.
 fn quoted(text: &str) -> String {
     let mut out = String::new();
     for character in serde_json::Value::from(text).to_string().chars() {

@@ -9,7 +9,6 @@ use voltile_base::description::{ChannelDescription, LevelDescription, StorageDes
 use voltile_base::geometry::Plane;
 use voltile_base::notice::Notice;
 use voltile_base::units::{self, bytes};
-use voltile_hdf5::store::Requests;
 
 use crate::catalog::advice::Warning;
 use crate::catalog::{Inspection, LevelCost, PassThrough};
@@ -140,8 +139,7 @@ fn voxel(size: [f64; 3], unit: Option<&str>) -> String {
 }
 
 fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) {
-    let ([x, y, z], [fx, fy, fz]) = (level.size, level.factor);
-    let tile = |plane: Plane| match cost.tile.get(plane.name()) {
+    let tiles = Plane::ALL.map(|plane| match cost.tile.get(plane.name()) {
         _ if !level.is_offered(plane) => "not offered".to_owned(),
         Some(tile) if tile.cost.bytes_inflated == 0 => bytes(tile.cost.bytes_read),
         Some(tile) => format!(
@@ -150,9 +148,10 @@ fn describe_level(out: &mut String, level: &LevelDescription, cost: &LevelCost) 
             bytes(tile.cost.bytes_inflated)
         ),
         None => "unknown".to_owned(),
-    };
-    let tiles = Plane::ALL.map(tile).join(", ");
-    let (size, factor) = (format!("{x} × {y} × {z}"), format!("{fx} × {fy} × {fz}"));
+    });
+    let tiles = tiles.join(", ");
+    let size = level.size.map(|extent| extent.to_string()).join(" × ");
+    let factor = level.factor.map(|factor| factor.to_string()).join(" × ");
     let from = match (&level.path, &level.sidecar) {
         (Some(_), Some(sidecar)) => format!("from {}", escaped(sidecar)),
         (Some(_), None) => "stored".to_owned(),
@@ -180,13 +179,16 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         escaped(&storage.filters.join(", "))
     };
     let axes = cost.axes.as_deref().unwrap_or_default();
-    let (path, shape, layout) = (escaped(path), &storage.shape, &storage.layout);
     let _ = writeln!(
         out,
-        "  stored   {path}, {shape:?} by the axes {axes}, {layout}{chunk}; filters: {filters}"
+        "  stored   {}, {:?} by the axes {axes}, {}{chunk}; filters: {filters}",
+        escaped(path),
+        storage.shape,
+        storage.layout
     );
     if let Some(tally) = &cost.stored {
-        let (raw, stored) = (bytes(tally.raw_bytes), bytes(tally.stored_bytes));
+        let raw = bytes(tally.raw_bytes);
+        let stored = bytes(tally.stored_bytes);
         let ratio = cost
             .compression
             .map(|ratio| format!(", {ratio:.2} to 1"))
@@ -213,6 +215,11 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         );
     }
     let _ = writeln!(out, "           read {}", escaped(&storage.reading));
+    describe_passing(out, cost);
+}
+
+/// Whether stored chunks are sent to clients unchanged.
+fn describe_passing(out: &mut String, cost: &LevelCost) {
     for (client, pass) in [("Neuroglancer", &cost.neuroglancer), ("Zarr", &cost.zarr)] {
         let Some(PassThrough {
             passed_through,
@@ -229,24 +236,26 @@ fn describe_storage(out: &mut String, path: &str, storage: &StorageDescription, 
         let _ = writeln!(out, "           {how}");
     }
 }
-/// What each plane's tile takes to fetch from a store; `None` for local files.
+
+/// The requests that each plane's tile takes to fetch from a store; `None` for local files.
 fn requests(cost: &LevelCost) -> Option<String> {
-    let in_plane = |plane: Plane| {
-        let store = cost.tile.get(plane.name())?.store?;
-        let Requests {
-            requests,
-            round_trips,
-            ..
-        } = store;
-        let many =
-            |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        let (requests, trips) = (many(requests, "request"), many(round_trips, "round trip"));
-        Some(format!(
-            "{}: {requests}, {}, {trips}",
+    let mut planes = Vec::new();
+    for plane in Plane::ALL {
+        let Some(store) = cost.tile.get(plane.name()).and_then(|tile| tile.store) else {
+            continue;
+        };
+        planes.push(format!(
+            "{}: {}, {}, {}",
             plane.name(),
-            bytes(store.bytes)
-        ))
-    };
-    let all: Vec<String> = Plane::ALL.into_iter().filter_map(in_plane).collect();
-    (!all.is_empty()).then(|| all.join("; "))
+            counted(store.requests, "request"),
+            bytes(store.bytes),
+            counted(store.round_trips, "round trip")
+        ));
+    }
+    (!planes.is_empty()).then(|| planes.join("; "))
+}
+
+/// A count and its noun: `1 request`, `2 requests`.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -9,15 +9,15 @@ use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Writes events in the format chosen at that moment.
-pub(super) struct Chosen {
+/// Writes each event in the format chosen at the time.
+pub(super) struct ChosenFormat {
     /// Whether lines are JSON from now on.
     is_json: Arc<AtomicBool>,
     text: Format<Full>,
     json: Format<Json>,
 }
 
-impl Chosen {
+impl ChosenFormat {
     pub fn new(is_json: Arc<AtomicBool>) -> Self {
         let text = Format::default().with_target(false);
         let json = Format::default().with_target(false).json();
@@ -33,7 +33,7 @@ impl Chosen {
     }
 }
 
-impl<S, N> FormatEvent<S, N> for Chosen
+impl<S, N> FormatEvent<S, N> for ChosenFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,

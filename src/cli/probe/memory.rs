@@ -2,7 +2,7 @@
 //!
 //! The allocated memory is measured while a trial runs, and a child that exceeds the limit ends
 //! itself with [`EXCEEDED`]. If allocations failed instead, libhdf5 would report that like any
-//! damaged object, so the file would survive its trial, and the server, which has no such limit,
+//! damaged object, so the file would survive its trial, and the server, which has no memory limit,
 //! would then take the memory.
 //!
 //! The system knows how much is allocated, but a confined process cannot read `/proc`. Hence the
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::cli::limits;
 
-/// The exit status of a child that exceeds it.
+/// The exit status of a child that exceeds its memory limit.
 pub(super) const EXCEEDED: i32 = 77;
 /// The difference between the system's limit and ours: 1 TiB.
 const ROOM: u64 = 1 << 40;
