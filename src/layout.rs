@@ -136,11 +136,11 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let mut found = ("none", "no layout fits".to_owned(), Vec::new());
     for (name, layout) in LAYOUTS {
         if let Some(because) = layout.recognise(name, &contents) {
-            let is_shown =
+            let is_of_layout =
                 |volume: &Candidate| !layout.is_exclusive() || volume.marked_by(name).is_some();
             let channels = match layout.channels(&contents)? {
                 Some(channels) => channels,
-                None => plain::channels(&contents, is_shown)?,
+                None => plain::channels(&contents, is_of_layout)?,
             };
             found = (*name, because, channels);
             break;
@@ -167,10 +167,7 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
         .extract_if(.., |channel| channel.rank > likeliest.max(Rank::Ordinary))
         .collect();
     unopened::note_links(&contents);
-    // In any other file, datasets that cannot be opened are those of other programs.
-    if file.identity().is_growing() {
-        unopened::note_unreadable(&contents);
-    }
+    unopened::note_hidden(&contents);
     let lost = unopened::explanation(
         contents.unopened(),
         contents.set_aside(),

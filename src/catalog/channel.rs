@@ -88,6 +88,8 @@ pub struct Channel {
 pub(super) enum ChannelWindow {
     Known(Window),
     Measured(OnceLock<Window>),
+    /// As measured, with the least value white.
+    Inverted(OnceLock<Window>),
     /// Bytes: as stored, unless the sample covers little of their range. Then the file's display
     /// range, if it has one.
     OfBytes {
@@ -115,9 +117,9 @@ impl Channel {
     pub fn window(&self) -> Option<Window> {
         match &self.window {
             ChannelWindow::Known(window) => Some(*window),
-            ChannelWindow::Measured(cell) | ChannelWindow::OfBytes { cell, .. } => {
-                cell.get().copied()
-            }
+            ChannelWindow::Measured(cell)
+            | ChannelWindow::Inverted(cell)
+            | ChannelWindow::OfBytes { cell, .. } => cell.get().copied(),
         }
     }
 
@@ -181,6 +183,9 @@ impl Channel {
             ChannelWindow::Known(_) => {}
             ChannelWindow::Measured(cell) => {
                 cell.get_or_init(|| survey.window);
+            }
+            ChannelWindow::Inverted(cell) => {
+                cell.get_or_init(|| survey.window.inverted());
             }
             ChannelWindow::OfBytes { cell, range } => {
                 cell.get_or_init(|| survey.window_of_bytes(*range));

@@ -631,7 +631,20 @@ impl Opening {
         let is_wanted = |channel: &FoundChannel| {
             settings.lists_all || settings.channels.contains_key(&channel.name)
         };
-        all.extend(discovery.beside.into_iter().filter(is_wanted));
+        let (wanted, hidden): (Vec<_>, Vec<_>) = discovery
+            .beside
+            .into_iter()
+            .partition(|channel| is_wanted(channel));
+        all.extend(wanted);
+        let pictures = hidden.iter().filter(|channel| channel.has_pictures);
+        let paths = pictures.filter_map(|channel| channel.levels.first()?.paths.first());
+        let hidden = layout::named(paths.map(str::to_owned));
+        if !hidden.is_empty() {
+            self.noticed.push(Notice::info(format!(
+                "beside the data lie coordinates, flags or what the layout does not describe, which are not listed: \
+                 {hidden}; `voltile inspect --all` lists them"
+            )));
+        }
         for name in settings
             .channels
             .iter()
@@ -945,6 +958,11 @@ fn window(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> 
         None if found.kind == Kind::Rgb || voxel == VoxelType::Bool => {
             ChannelWindow::Known(voxel.full_window())
         }
+        None if found.is_inverted => match found.range {
+            Some(range) => ChannelWindow::Known(range.inverted()),
+            None if voxel == VoxelType::U8 => ChannelWindow::Known(Window::AsStored.inverted()),
+            None => ChannelWindow::Inverted(OnceLock::new()),
+        },
         None if voxel == VoxelType::U8 => ChannelWindow::OfBytes {
             cell: OnceLock::new(),
             range: found.range,

@@ -107,7 +107,7 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
     } = channel;
     let window = match window {
         ChannelWindow::Known(window) => WindowVersion::Known(*window),
-        ChannelWindow::Measured(_) => WindowVersion::Measured,
+        ChannelWindow::Measured(_) | ChannelWindow::Inverted(_) => WindowVersion::Measured,
         ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
     };
     let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();

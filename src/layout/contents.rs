@@ -12,7 +12,8 @@ use voltile_base::name::natural;
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::VoxelType;
 use voltile_hdf5::volume::hdf5::{
-    Attributes, Listing, OpenError, OpenFile, Storage, StoredDataset, UnfollowedLink,
+    Attributes, ElementMeaning, Listing, OpenError, OpenFile, Storage, StoredDataset,
+    UnfollowedLink,
 };
 
 use super::found::{FoundChannel, Rank, group_of, last_of};
@@ -72,15 +73,19 @@ struct Search {
     unopened: Vec<OpenError>,
     aside: Vec<Aside>,
     unfollowed: Vec<UnfollowedLink>,
+    left_out: Vec<(String, String)>,
     aliases: Vec<(String, String)>,
 }
 
 /// A dataset that is never a channel.
 #[derive(Debug)]
 pub(super) struct Aside {
+    /// Whether it may hold pictures, which lists and tables do not.
+    pub may_be_pictures: bool,
     /// The number of its elements.
     pub elements: u64,
-    /// Its path and why it is no channel, in words.
+    pub path: String,
+    /// Why it is no channel, as in "it is a list".
     pub why: String,
 }
 
@@ -98,8 +103,8 @@ pub(super) struct Candidate {
     pub path: String,
     pub shape: Vec<u64>,
     pub voxel: VoxelType,
-    /// Whether its elements are complex numbers.
-    pub is_complex: bool,
+    /// What the numbers of its elements mean together.
+    pub meaning: ElementMeaning,
     pub marks: Marks,
     /// Whether its voxels are in other datasets.
     pub is_virtual: bool,
@@ -168,6 +173,15 @@ impl<'a> Contents<'a> {
             .map_or(&[], |search| &search.aside)
     }
 
+    /// The paths of groups and objects that cannot be looked at, each with the reason; nothing if
+    /// there was no search.
+    pub fn left_out(&self) -> &[(String, String)] {
+        self.search
+            .get()
+            .and_then(|search| search.as_ref().ok())
+            .map_or(&[], |search| &search.left_out)
+    }
+
     /// The path by which a dataset was found, to which a soft link leads; the path itself if it is
     /// none, or if there was no search.
     pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
@@ -191,14 +205,22 @@ impl<'a> Contents<'a> {
             attributes: dataset.attributes(),
         };
         let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
-        let is_complex = dataset.stored.complex.is_some();
+        let meaning = dataset.stored.meaning;
+        // PyTables writes booleans as bitfields of eight bits, and nothing else as bitfields.
+        let class = about.attributes.text("CLASS").unwrap_or_default();
+        let is_of_pytables = class.ends_with("ARRAY") && about.attributes.has("VERSION");
+        let is_bool = is_of_pytables && meaning == ElementMeaning::Bits && voxel == VoxelType::U8;
         let is_virtual = dataset.storage == Storage::Virtual;
-        let (marks, marked_by) = Default::default();
+        let marks = Marks {
+            means: is_bool.then_some(VoxelType::Bool),
+            ..Marks::default()
+        };
+        let marked_by = Vec::new();
         let mut candidate = Candidate {
             path: path.to_owned(),
             shape,
             voxel,
-            is_complex,
+            meaning,
             marks,
             is_virtual,
             marked_by,
@@ -231,8 +253,9 @@ impl About<'_> {
         last_of(self.path)
     }
 
+    /// The number of axes, without those of colours or lists in its elements.
     pub fn rank(&self) -> usize {
-        self.dataset.shape.len()
+        self.dataset.own_rank()
     }
 
     pub fn is_integer(&self) -> bool {
@@ -249,9 +272,22 @@ impl Candidate {
             .extend(found.because.take().map(|because| (name, because)));
         let place = || format!("{}, as {name} describes it", about.path);
         found.voxel = found.voxel.map(|voxel| voxel.found_in(place));
+        if let (Some(own), Some(others)) = (&self.marks.axes, &found.axes)
+            && own != others
+        {
+            found.voxel = found.voxel.and_then(|voxel| voxel.along(own, others));
+            (found.origin, found.directions) = (None, None);
+        }
+        // Layouts do not know that elements may be colours or lists of numbers.
+        let rank = about.dataset.shape.len();
+        let with_lists = |axes: Axes| match axes.rank() {
+            own if own == about.rank() && own + 1 == rank => Axes::new(&format!("{axes}c")).ok(),
+            _ => Some(axes),
+        };
         found.axes = found
             .axes
-            .filter(|axes: &Axes| axes.rank() == about.rank() && has_plane(axes));
+            .and_then(with_lists)
+            .filter(|axes: &Axes| axes.rank() == rank && has_plane(axes));
         found.is_spectrum &= found.axes.is_some();
         self.marks = std::mem::take(&mut self.marks).or(found);
     }
@@ -298,6 +334,7 @@ impl Search {
         let Listing {
             mut datasets,
             unfollowed,
+            left_out,
             aliases,
         } = contents.file.datasets()?;
         let mut links: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -307,21 +344,25 @@ impl Search {
         let place = |path: &str| (is_in_a_cell(path), depth(path));
         datasets.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| natural(a, b)));
         let (mut volumes, mut unopened, mut aside) = (Vec::new(), Vec::new(), Vec::new());
-        if datasets.len() > MAX_LOOKED_AT {
-            let count = datasets.len();
-            contents.note(Notice::warning(format!(
-                "only the first {MAX_LOOKED_AT} of its {count} datasets are looked at"
-            )));
-        }
-        for path in datasets
-            .iter()
-            .filter(|path| !is_internal(path))
-            .take(MAX_LOOKED_AT)
-        {
+        datasets.retain(|path| !is_internal(path));
+        let count = datasets.len();
+        for (place, path) in datasets.iter().enumerate() {
             let has_others = volumes
                 .first()
                 .is_some_and(|first: &Candidate| !is_in_a_cell(&first.path));
             if has_others && is_in_a_cell(path) {
+                let others = count - place;
+                contents.note(Notice::info(format!(
+                    "{others} datasets in its cell arrays and structures (#refs#) are not listed"
+                )));
+                break;
+            }
+            if place >= MAX_LOOKED_AT {
+                contents.note(Notice::warning(format!(
+                    "only the first {MAX_LOOKED_AT} of its {count} datasets are looked at, up to {}; \
+                     `path` shows others",
+                    datasets[place - 1]
+                )));
                 break;
             }
             // Datasets that are not volumes, or cannot be opened, are other programs' data.
@@ -335,26 +376,26 @@ impl Search {
                     links.for_each(|link| candidate.add_marks_of_link(contents, link));
                     match candidate.aside() {
                         None => volumes.push(candidate),
-                        Some(what) => {
-                            let elements = candidate.shape.iter().product();
-                            aside.push(Aside {
-                                elements,
-                                why: format!("{path} is {what}"),
-                            });
-                        }
+                        Some(what) => aside.push(Aside {
+                            may_be_pictures: false,
+                            elements: candidate.shape.iter().product(),
+                            path: path.clone(),
+                            why: format!("it is {what}"),
+                        }),
                     }
                 }
                 Err(OpenError::NotAVolume {
                     elements,
-                    object,
-                    what,
+                    object: path,
+                    what: why,
+                    may_be_pictures,
                     ..
-                }) => {
-                    aside.push(Aside {
-                        elements,
-                        why: format!("{object}: {what}"),
-                    });
-                }
+                }) => aside.push(Aside {
+                    may_be_pictures,
+                    elements,
+                    path,
+                    why,
+                }),
                 Err(reason) => {
                     tracing::debug!("skipped: {reason}");
                     unopened.push(reason);
@@ -366,6 +407,7 @@ impl Search {
             unopened,
             aside,
             unfollowed,
+            left_out,
             aliases,
         })
     }
@@ -411,12 +453,12 @@ impl Candidate {
     /// A dataset without marks.
     pub fn unmarked(path: &str, shape: &[u64], voxel: VoxelType) -> Self {
         let (path, shape) = (path.to_owned(), shape.to_vec());
-        let (is_complex, is_virtual) = (false, false);
+        let (meaning, is_virtual) = (ElementMeaning::Voxels, false);
         Self {
             path,
             shape,
             voxel,
-            is_complex,
+            meaning,
             marks: Marks::default(),
             is_virtual,
             marked_by: Vec::new(),

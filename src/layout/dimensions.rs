@@ -15,6 +15,9 @@ use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
 use super::{Layout, Rank};
 
+/// The attribute with the names of all axes, separated by commas, that NEON writes.
+const LIST_OF_LABELS: &str = "Dimension_Labels";
+
 pub(super) struct Dimensions;
 
 impl Layout for Dimensions {
@@ -31,15 +34,18 @@ impl Layout for Dimensions {
 }
 
 /// What the labels and scales of a dataset say.
-fn described(about: &About<'_>) -> Option<Marks> {
+pub(super) fn described(about: &About<'_>) -> Option<Marks> {
     let (has_labels, has_scales) = (
         about.attributes.has("DIMENSION_LABELS"),
         about.attributes.has("DIMENSION_LIST"),
     );
-    if !has_labels && !has_scales {
+    let listed = about.attributes.text(LIST_OF_LABELS);
+    if !has_labels && !has_scales && listed.is_none() {
         return None;
     }
-    let labels = about.dataset.dimension_labels().unwrap_or_default();
+    let listed = listed.iter().flat_map(|list| list.split(','));
+    let labels = about.dataset.dimension_labels();
+    let labels = labels.unwrap_or_else(|| listed.map(|label| label.trim().to_owned()).collect());
     let scales = if has_scales {
         about.dataset.scales().unwrap_or_default()
     } else {

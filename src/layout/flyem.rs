@@ -23,7 +23,7 @@ pub(super) struct FlyEm;
 impl Layout for FlyEm {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         match about.path {
-            _ if about.attributes.has("MATLAB_class") => None,
+            _ if about.attributes.has("MATLAB_class") || about.attributes.has("CLASS") => None,
             STACK => Some(stack(about)),
             TRANSFORMS if about.file.has(STACK) => Some(Marks {
                 aside: Some("a table of bodies"),

@@ -2,7 +2,7 @@
 //! taken apart.
 
 use voltile_base::axes::{Axes, AxisName};
-use voltile_base::geometry::{Transforms, Xyz};
+use voltile_base::geometry::{Axis, Transforms, Xyz};
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_base::paint::{Kind, Number, Window};
@@ -40,6 +40,8 @@ pub struct FoundChannel {
     pub kind: Kind,
     /// How likely it is what the file was written for.
     pub rank: Rank,
+    /// Whether it has rows and columns, unlike tables and lists.
+    pub has_pictures: bool,
     /// The number of voxels at full resolution, at all time points; 0 if it is not known.
     pub voxels: u64,
     /// Whether it shows stored values that stand for others, which another channel shows.
@@ -48,6 +50,8 @@ pub struct FoundChannel {
     pub labels_because: Option<String>,
     /// The display range stored in the file.
     pub range: Option<Window>,
+    /// Whether the least value is displayed white, and the greatest black.
+    pub is_inverted: bool,
     /// The values that the file declares as missing.
     pub missing: Vec<Number>,
     /// The voxel size, in the file's own unit.
@@ -77,10 +81,12 @@ impl FoundChannel {
             colour: None,
             kind: Kind::Image,
             rank: Rank::default(),
+            has_pictures: true,
             voxels: 0,
             shows_stored_values: false,
             labels_because: None,
             range: None,
+            is_inverted: false,
             missing: Vec::new(),
             voxel_size: None,
             voxel_unit: None,
@@ -235,6 +241,18 @@ impl VoxelSize {
         }
     }
 
+    /// The same size along other axes of the same dataset, whose names differ; `None` if an axis of
+    /// space had another meaning.
+    pub(super) fn along(self, own: &Axes, others: &Axes) -> Option<Self> {
+        let mut size = Xyz::all(1.0);
+        for (axis, other) in own.iter().zip(others.iter()) {
+            if let Some(axis) = in_space(axis) {
+                size[axis] = self.size[in_space(other)?];
+            }
+        }
+        Some(Self { size, ..self })
+    }
+
     /// From numbers in z, y, x order.
     pub(super) fn zyx(numbers: &[f64], unit: Option<&str>) -> Option<Self> {
         let [z, y, x] = *numbers else { return None };
@@ -289,6 +307,15 @@ pub(super) fn group_of(path: &str) -> &str {
 /// The last component of a path.
 pub(super) fn last_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+fn in_space(axis: AxisName) -> Option<Axis> {
+    match axis {
+        AxisName::X => Some(Axis::X),
+        AxisName::Y => Some(Axis::Y),
+        AxisName::Z => Some(Axis::Z),
+        AxisName::T | AxisName::C => None,
+    }
 }
 
 /// The extents along x, y and z; axes that are not stored have extent 1.

@@ -6,12 +6,12 @@ use voltile_base::geometry::{Region, Xyz};
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_base::paint::Kind;
-use voltile_hdf5::volume::hdf5::{OpenFile, View};
+use voltile_hdf5::volume::hdf5::{ElementMeaning, OpenFile, View};
 use voltile_hdf5::volume::{ComplexPart, ReadRequest, Samples, Volume, VoxelType, with_samples};
 
 use super::axis_names::MAX_CHANNELS;
 use super::contents::Candidate;
-use super::found::{FoundChannel, FoundLevel, last_of, spatial};
+use super::found::{FoundChannel, FoundLevel, last_of, spatial, usual_axes};
 use super::words::{has_word, words};
 
 /// A last axis with at most this extent is taken for channels.
@@ -19,12 +19,12 @@ const MAX_COMPONENTS: u64 = 4;
 /// An axis with more positions than this does not hold channels, but a spectrum.
 const MAX_CHANNELS_SHOWN: u64 = 64;
 /// Images in colour have at least as many rows and columns.
-const MIN_COLOURED: u64 = 16;
+pub(super) const MIN_COLOURED: u64 = 16;
 /// The edge of the square in which voxels are compared with their neighbours.
 const COMPARED: u64 = 256;
 
 /// Words in a path that mark integer data as labels.
-const LABEL_WORDS: [&str; 22] = [
+const LABEL_WORDS: [&str; 17] = [
     "label",
     "labels",
     "ids",
@@ -39,22 +39,28 @@ const LABEL_WORDS: [&str; 22] = [
     "gt",
     "mask",
     "masks",
-    "instances",
     "supervoxels",
     "superpixels",
     "watershed",
-    "fragments",
-    "bodies",
-    "neurons",
-    "classes",
 ];
 /// Words in the last component of a path that mark images, whatever the enclosing groups are
 /// called.
 const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 
-/// Words that mark integer data as labels, in names that are one word to [`LABEL_WORDS`], if its
-/// voxels are like labels.
-const LIKELY_LABEL_WORDS: [&str; 5] = ["label", "labels", "seg", "segmentation", "ids"];
+/// Words that mark integer data as labels, if its voxels are like labels: those that images are
+/// named by too, and those in names that are one word to [`LABEL_WORDS`].
+const LIKELY_LABEL_WORDS: [&str; 10] = [
+    "label",
+    "labels",
+    "seg",
+    "segmentation",
+    "ids",
+    "instances",
+    "fragments",
+    "bodies",
+    "neurons",
+    "classes",
+];
 /// Words in the last component of a path that mark bytes with three or four components as colour.
 const COLOUR_WORDS: [&str; 8] = [
     "color", "colors", "colour", "colours", "rgb", "rgba", "image", "images",
@@ -71,11 +77,13 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
     );
     FoundChannel {
         rank: finest.rank(),
+        has_pictures: finest.looks_like_a_volume(),
         voxels: finest.shape.iter().product(),
         label: marks.label,
         kind: finest.kind(),
         labels_because: marks.labels_because.or_else(|| finest.names_labels()),
         range: marks.range,
+        is_inverted: marks.is_inverted,
         missing: marks.missing,
         timing: marks.timing,
         transforms,
@@ -98,10 +106,13 @@ impl Candidate {
     }
 
     fn stated_axes(&self) -> Axes {
-        self.marks
-            .axes
-            .clone()
-            .unwrap_or_else(|| guessed(&self.shape))
+        let usual = || {
+            let pixels = self.shape.len().checked_sub(1)?;
+            let axes = usual_axes(pixels).filter(|_| self.meaning == ElementMeaning::Colour)?;
+            Axes::new(&format!("{axes}c")).ok()
+        };
+        let stated = self.marks.axes.clone().or_else(usual);
+        stated.unwrap_or_else(|| guessed(&self.shape))
     }
 
     /// Whether its axis of channels holds a spectrum instead.
@@ -117,7 +128,10 @@ impl Candidate {
 
     /// Its marked kind, else the one suggested by its name.
     pub fn kind(&self) -> Kind {
+        let is_colour = self.meaning == ElementMeaning::Colour;
         let named = || match self.voxel {
+            VoxelType::U8 if is_colour => Kind::Rgb,
+            _ if is_colour => Kind::Image,
             _ if self.voxel.is_integer() && names_labels(&self.path) => Kind::Labels,
             VoxelType::U8 if self.is_named_colour() => Kind::Rgb,
             _ => Kind::Image,
@@ -173,7 +187,8 @@ impl Candidate {
 
     /// How its dataset is interpreted.
     pub fn view(&self, axes: Axes) -> View {
-        let part = self.is_complex.then_some(ComplexPart::Magnitude);
+        let is_complex = self.meaning == ElementMeaning::Complex;
+        let part = is_complex.then_some(ComplexPart::Magnitude);
         View {
             means: self.marks.means,
             values: self.marks.values.clone(),

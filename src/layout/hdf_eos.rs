@@ -1,12 +1,37 @@
 //! HDF-EOS5: `/HDFEOS/GRIDS/<name>/Data Fields/<field>`, and the same in `SWATHS`.
 //!
-//! Source: NASA, "HDF-EOS5 Data Model, File Format and Library" (ESDS-RFC-008). The last two axes
-//! of a field are y, x: the rows and columns of a grid, or the lines and samples of a swath. An
-//! axis before them is z, another one time. Missing values are read by [`super::netcdf`].
+//! Source: NASA, "HDF-EOS5 Data Model, File Format and Library" (ESDS-RFC-008). The dimensions of a
+//! field are named in ODL in `/HDFEOS INFORMATION/StructMetadata.0` (continued in `.1`, …), and, in
+//! augmented files, by dimension scales ([`super::dimensions`]). If neither tells, the last two axes
+//! are y, x: the rows and columns of a grid, or the lines and samples of a swath; an axis before
+//! them is z, another one time. Missing values are read by [`super::netcdf`].
 
+use voltile_base::axes::{Axes, AxisName};
+use voltile_hdf5::volume::hdf5::OpenFile;
+
+use super::axis_names::{axis_named, completed};
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, Rank, usual_axes};
+use super::{Layout, Rank, dimensions, usual_axes};
+
+/// What names of dimensions contain, in lower case; the first that fits.
+const DIMENSIONS: [(&[&str], AxisName); 4] = [
+    (
+        &["xdim", "xtrack", "across", "cross", "sample", "pixel"],
+        AxisName::X,
+    ),
+    (&["ydim", "track", "along", "scan", "line"], AxisName::Y),
+    (
+        &["band", "wavel", "channel", "param", "frequenc", "spectr"],
+        AxisName::C,
+    ),
+    (
+        &["lev", "layer", "prs", "pres", "alt", "height", "depth"],
+        AxisName::Z,
+    ),
+];
+/// The most parts in which the metadata are read.
+const MAX_PARTS: usize = 16;
 
 pub(super) struct HdfEos;
 
@@ -17,22 +42,119 @@ impl Layout for HdfEos {
             "",
             "HDFEOS",
             "GRIDS" | "SWATHS",
-            _,
-            "Data Fields" | "Geolocation Fields",
-            _,
+            structure,
+            fields @ ("Data Fields" | "Geolocation Fields"),
+            field,
         ] = parts[..]
         else {
             return None;
         };
-        let rank = (parts.get(4) == Some(&"Geolocation Fields")).then_some(Rank::Beside);
+        let named = names(&metadata(about.file), structure, field);
+        let usual = || usual_axes(about.rank()).filter(|_| dimensions::described(about).is_none());
         Some(Marks {
-            rank,
-            axes: usual_axes(about.rank()).filter(|_| !about.attributes.has("DIMENSION_LABELS")),
+            rank: (fields == "Geolocation Fields").then_some(Rank::Beside),
+            axes: named
+                .and_then(|names| axes(&names, &about.dataset.shape))
+                .or_else(usual),
             ..Marks::because(format!("{} is a field of HDF-EOS5", about.path))
         })
     }
 
     fn is_exclusive(&self) -> bool {
         true
+    }
+}
+
+/// The text that describes the structures of a file.
+fn metadata(file: &OpenFile) -> String {
+    (0..MAX_PARTS)
+        .map_while(|part| file.text(&format!("/HDFEOS INFORMATION/StructMetadata.{part}")))
+        .collect()
+}
+
+/// The names of a field's dimensions, slowest first.
+fn names(metadata: &str, structure: &str, field: &str) -> Option<Vec<String>> {
+    let (mut is_in_structure, mut is_of_field) = (false, false);
+    for line in metadata.lines() {
+        let Some((key, value)) = line.split_once('=') else {
+            continue;
+        };
+        match key.trim() {
+            "GridName" | "SwathName" => is_in_structure = unquoted(value) == structure,
+            "DataFieldName" | "GeoFieldName" => {
+                is_of_field = is_in_structure && unquoted(value) == field;
+            }
+            "DimList" if is_of_field => {
+                return Some(value.split(',').map(unquoted).map(str::to_owned).collect());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn unquoted(value: &str) -> &str {
+    value.trim_matches(|c: char| c.is_whitespace() || "()\"".contains(c))
+}
+
+/// The axes of a field, if they have rows and columns.
+fn axes(names: &[String], shape: &[u64]) -> Option<Axes> {
+    let mut axes: Vec<_> = names.iter().map(|name| axis(name)).collect();
+    // The lines of a swath are named by the times at which they were recorded.
+    if !axes.contains(&Some(AxisName::Y))
+        && let Some(lines) = axes.iter_mut().find(|axis| **axis == Some(AxisName::T))
+    {
+        *lines = Some(AxisName::Y);
+    }
+    let axes = completed(&axes, shape).filter(|axes| axes.rank() == shape.len())?;
+    let is_there = |axis| axes.position(axis).is_some();
+    (is_there(AxisName::X) && is_there(AxisName::Y)).then_some(axes)
+}
+
+/// The axis of a dimension; what stands behind a colon is the name of its grid.
+fn axis(name: &str) -> Option<AxisName> {
+    let name = name.split(':').next()?.to_lowercase();
+    let is_in = |words: &&(&[&str], AxisName)| words.0.iter().any(|word| name.contains(word));
+    let known = DIMENSIONS.iter().find(is_in).map(|(_, axis)| *axis);
+    known.or_else(|| axis_named(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(names: &[&str], shape: &[u64]) -> Option<String> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        axes(&names, shape).map(|axes| axes.to_string())
+    }
+
+    #[test]
+    fn dimensions_are_known_by_their_names() {
+        for (names, shape, axes) in [
+            (&["XDim", "YDim", "nPrs"][..], &[360, 180, 9][..], "xyz"),
+            (
+                &["YDim:Grid", "XDim:Grid", "Num_Parameters"],
+                &[240, 200, 3],
+                "yxc",
+            ),
+            (&["nTimes", "nXtrack", "nLevels"], &[90, 60, 11], "yxz"),
+            (&["YDim", "nBands", "XDim"], &[90, 7, 60], "ycx"),
+            (&["Time", "lev", "YDim", "XDim"], &[4, 9, 60, 80], "tzyx"),
+            (&["GeoTrack", "GeoXTrack"], &[45, 30], "yx"),
+        ] {
+            assert_eq!(order(names, shape).as_deref(), Some(axes), "{names:?}");
+        }
+        // Profiles along a track have no rows and columns.
+        assert_eq!(order(&["nTimes", "nLevels"], &[300, 50]), None);
+        assert_eq!(order(&["one", "two", "three"], &[3, 40, 50]), None);
+    }
+
+    #[test]
+    fn the_dimensions_of_a_field_are_those_in_its_own_structure() {
+        let metadata = "GROUP=GRID_1\n\tGridName=\"A\"\n\t\tDataFieldName=\"T\"\n\t\tDimList=(\"XDim\",\"YDim\")\n\
+            GROUP=GRID_2\n\tGridName = \"B\"\n\t\tDataFieldName=\"T\"\n\t\tDimList=(\"YDim\", \"XDim\")\n";
+        assert_eq!(names(metadata, "B", "T").unwrap(), ["YDim", "XDim"]);
+        assert_eq!(names(metadata, "A", "T").unwrap(), ["XDim", "YDim"]);
+        assert_eq!(names(metadata, "A", "U"), None);
     }
 }

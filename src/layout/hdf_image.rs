@@ -4,16 +4,20 @@
 //! Source: The HDF Group, "HDF5 Image and Palette Specification", version 1.2. `IMAGE_SUBCLASS`
 //! says what an image holds: colours (`IMAGE_TRUECOLOR`), whose components are where
 //! `INTERLACE_MODE` says; indices into a palette (`IMAGE_INDEXED`), to which `PALETTE` refers; or
-//! intensities (`IMAGE_GRAYSCALE`). Palettes are red, green, blue in bytes, a row for each index;
+//! intensities (`IMAGE_GRAYSCALE`). Four axes of colours are a stack of pictures. Without a subclass,
+//! three or four bytes along the last axis are a colour, as in h5web. `IMAGE_MINMAXRANGE` is the
+//! range to be displayed, which `IMAGE_WHITE_IS_ZERO` inverts. `DISPLAY_ORIGIN` is not applied.
+//! Palettes are red, green, blue in bytes, a row for each index;
 //! other colour models are not known here.
 
-use voltile_base::axes::Axes;
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::notice::Notice;
 use voltile_base::paint::Kind;
 use voltile_hdf5::volume::Values;
 
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, Rank};
+use super::{Layout, Rank, range};
 
 pub(super) struct HdfImage;
 
@@ -36,12 +40,26 @@ impl Layout for HdfImage {
             _ => return None,
         }
         let because = format!("{} has the attribute CLASS: IMAGE", about.path);
+        let origin = text("DISPLAY_ORIGIN").filter(|origin| origin != "UL");
         let marks = Marks {
             rank: Some(Rank::Declared),
+            notices: origin.as_deref().map(other_origin).into_iter().collect(),
             ..Marks::because(because)
         };
-        let marks = match (text("IMAGE_SUBCLASS")?.as_str(), about.rank()) {
-            ("IMAGE_TRUECOLOR", 3) => Marks {
+        let limits = about.attributes.numbers("IMAGE_MINMAXRANGE");
+        let range = limits.and_then(|limits| match *limits {
+            [least, greatest] => range(least, greatest),
+            _ => None,
+        });
+        let is_inverted = about.attributes.flag("IMAGE_WHITE_IS_ZERO") == Some(true);
+        let subclass = text("IMAGE_SUBCLASS").unwrap_or_default();
+        let marks = match (subclass.as_str(), about.dataset.shape.len()) {
+            ("IMAGE_TRUECOLOR", 3 | 4) => Marks {
+                kind: Some(Kind::Rgb),
+                axes: interlaced(about),
+                ..marks
+            },
+            ("", 3 | 4) if about.is_colour() => Marks {
                 kind: Some(Kind::Rgb),
                 axes: interlaced(about),
                 ..marks
@@ -56,17 +74,26 @@ impl Layout for HdfImage {
                     ..marks
                 }
             }
-            ("IMAGE_GRAYSCALE" | "IMAGE_BITMAP", 2) => Marks {
-                axes: Axes::new("yx").ok(),
+            (_, rank) => Marks {
+                axes: Axes::new("yx").ok().filter(|_| rank == 2),
+                range,
+                is_inverted,
                 ..marks
             },
-            _ => marks,
         };
         Some(marks).filter(|marks| marks.kind != Some(Kind::Rgb) || marks.axes.is_some())
     }
 }
 
-/// The axes of an image of colours, if there are three or four components.
+/// What is said of an image whose first pixel is not the upper left one.
+fn other_origin(origin: &str) -> Notice {
+    Notice::warning(format!(
+        "its first pixel is to be displayed elsewhere than at the upper left (DISPLAY_ORIGIN is {origin}); it is shown as \
+         stored, from top to bottom and from left to right"
+    ))
+}
+
+/// The axes of an image of colours, or of a stack of them, if there are three or four components.
 fn interlaced(about: &About<'_>) -> Option<Axes> {
     let mode = about.attributes.text("INTERLACE_MODE");
     let letters = match mode.as_deref().map(str::trim) {
@@ -74,10 +101,14 @@ fn interlaced(about: &About<'_>) -> Option<Axes> {
         Some("INTERLACE_PLANE") => "cyx",
         _ => "yxc",
     };
-    let components = about.dataset.shape.get(letters.find('c')?)?;
-    matches!(components, 3 | 4)
-        .then(|| Axes::new(letters).ok())
-        .flatten()
+    let sections = if about.dataset.shape.len() == 4 {
+        "z"
+    } else {
+        ""
+    };
+    let axes = Axes::new(&format!("{sections}{letters}")).ok()?;
+    let components = about.dataset.shape.get(axes.position(AxisName::C)?)?;
+    matches!(components, 3 | 4).then_some(axes)
 }
 
 /// The colours of the first palette.

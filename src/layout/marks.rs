@@ -48,6 +48,8 @@ pub(super) struct Marks {
     pub directions: Option<[[f64; 3]; 3]>,
     /// The display range.
     pub range: Option<Window>,
+    /// Whether the least value is displayed white, and the greatest black.
+    pub is_inverted: bool,
     /// The downsample factor relative to the finest level.
     pub factor: Option<Xyz<u64>>,
     /// Information that tiles do not show.
@@ -103,6 +105,7 @@ impl Marks {
             origin: self.origin.or(later.origin),
             directions: self.directions.or(later.directions),
             range: self.range.or(later.range),
+            is_inverted: self.is_inverted || later.is_inverted,
             factor: self.factor.or(later.factor),
             notices: self.notices,
         }

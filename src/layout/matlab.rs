@@ -3,14 +3,16 @@
 //! Source: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the
 //! attributes follow the reader `hdf5storage`. MATLAB is column-major and HDF5 row-major, so axes
 //! are reversed: an array of (row, column, slice) is a dataset of (slice, column, row), whose axes
-//! are z, x, y. Logical arrays are bytes. The contents of cells and of arrays of structures, in
+//! are z, x, y. Three unsigned bytes for each pixel are a colour. Logical arrays are bytes. The contents of cells and of arrays of structures, in
 //! `#refs#`, are only searched if there is no other volume.
 
 use voltile_base::axes::{Axes, AxisName};
+use voltile_base::paint::Kind;
 use voltile_hdf5::volume::VoxelType;
 
 use super::axis_names::MAX_CHANNELS;
 use super::contents::About;
+use super::guess::MIN_COLOURED;
 use super::marks::Marks;
 use super::{Layout, last_of};
 
@@ -24,14 +26,28 @@ impl Layout for Matlab {
             "char" | "cell" | "struct" | "function_handle"
         );
         let because = format!("{} has the attribute MATLAB_class", last_of(about.path));
+        let colours = coloured(&about.dataset.shape).filter(|_| class == "uint8");
         let is_aside = !is_numeric || about.attributes.has("MATLAB_empty");
         Some(Marks {
             aside: is_aside
                 .then_some("text, a cell array, a structure or an empty array of MATLAB"),
-            axes: Some(axes(&about.dataset.shape)),
+            kind: colours.as_ref().map(|_| Kind::Rgb),
+            axes: Some(colours.unwrap_or_else(|| axes(&about.dataset.shape))),
             means: (class == "logical").then_some(VoxelType::Bool),
             ..Marks::because(because)
         })
+    }
+}
+
+/// The axes of (row, column, component) or (row, column, component, frame), as MATLAB stores
+/// pictures in colour.
+fn coloured(shape: &[u64]) -> Option<Axes> {
+    use AxisName::{C, T, X, Y};
+    let is_large = |x: u64, y: u64| x.min(y) >= MIN_COLOURED;
+    match *shape {
+        [3, x, y] if is_large(x, y) => Some(Axes::from_known([C, X, Y])),
+        [_, 3, x, y] if is_large(x, y) => Some(Axes::from_known([T, C, X, Y])),
+        _ => None,
     }
 }
 

@@ -17,6 +17,18 @@ use super::Layout;
 use super::contents::About;
 use super::marks::Marks;
 
+/// Attributes with values that stand for missing data: of netCDF, HDF-EOS, NEON and GDAL.
+const MISSING: [&str; 9] = [
+    "_FillValue",
+    "missing_value",
+    "MissingValue",
+    "FillValue",
+    "fill_value",
+    "Data_Ignore_Value",
+    "NoData",
+    "no_data",
+    "nodata",
+];
 /// Attributes that only libnetcdf writes.
 const OWN: [&str; 2] = ["_Netcdf4Coordinates", "_Netcdf4Dimid"];
 
@@ -60,12 +72,20 @@ impl Layout for Netcdf {
 
 /// The values that stand for missing data.
 pub(super) fn missing(attributes: &Attributes) -> Vec<Number> {
-    let values = |name: &&str| attributes.exact_numbers(name);
-    ["_FillValue", "missing_value"]
-        .iter()
-        .filter_map(values)
-        .flatten()
-        .collect()
+    let values = |name: &&str| {
+        let texts = || attributes.texts(name).map(|texts| numbers(&texts));
+        attributes.exact_numbers(name).or_else(texts)
+    };
+    MISSING.iter().filter_map(values).flatten().collect()
+}
+
+/// The numbers that texts spell out.
+fn numbers(texts: &[String]) -> Vec<Number> {
+    let number = |text: &String| {
+        let whole = text.trim().parse().ok().map(Number::Whole);
+        whole.or_else(|| text.trim().parse().ok().map(Number::Real))
+    };
+    texts.iter().filter_map(number).collect()
 }
 
 /// A number as it is in an unsigned type of the same size, if there is one.

@@ -6,17 +6,21 @@
 //! files mark the dataset: `signal` = 1, and `axes` with names separated by colons. The attributes
 //! `default` of the root and the groups below lead to the data to plot first, which is the first
 //! channel here. Axes whose names say nothing of x and y are taken in order: the last two of images
-//! are y, x. The distance of positions and their `units` give the voxel size.
+//! are y, x. The distance of positions and their `units` give the voxel size. `interpretation`, of a
+//! dataset or its group, says what the last axes are: an image, a spectrum, or colours.
 
-use voltile_base::axes::AxisName;
+use voltile_base::axes::{Axes, AxisName};
+use voltile_base::paint::Kind;
 use voltile_hdf5::volume::hdf5::{Attributes, OpenFile};
 
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use super::{FoundChannel, Layout, Rank};
+use super::{FoundChannel, Layout, Rank, usual_axes};
 
+/// The attribute that says what the last axes of a dataset are.
+const INTERPRETATION: &str = "interpretation";
 /// At most this many groups are followed from the root.
 const MAX_DEFAULTS: usize = 8;
 
@@ -29,12 +33,25 @@ impl Layout for Nexus {
 
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let group = about.file.attributes(about.group())?;
-        if group.text("NX_class").as_deref() != Some("NXdata") || !is_signal(about, &group) {
-            return None;
+        let is_of_data = group.text("NX_class").as_deref() == Some("NXdata");
+        let is_plotted = is_of_data && is_signal(about, &group);
+        let own = about.attributes.text(INTERPRETATION);
+        let shown_as = own.or_else(|| group.text(INTERPRETATION).filter(|_| is_plotted));
+        let shown_as = shown_as.and_then(|word| Interpretation::new(&word, about));
+        if !is_plotted {
+            return shown_as.map(|shown_as| Marks {
+                axes: shown_as.axes(Vec::new(), about),
+                kind: shown_as.kind,
+                is_spectrum: shown_as.is_spectrum,
+                ..Marks::default()
+            });
         }
         let along = |place| axis(about, &group, place).unwrap_or_default();
         let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank()).map(along).unzip();
-        let axes = completed(&names, &about.dataset.shape);
+        let axes = match &shown_as {
+            Some(shown_as) => shown_as.axes(names, about),
+            None => completed(&names, &about.dataset.shape),
+        };
         let calibration = axes
             .as_ref()
             .map(|axes| Calibration::new(axes, &about.dataset.shape, &spacings));
@@ -47,11 +64,65 @@ impl Layout for Nexus {
         Some(Marks {
             rank,
             axes,
-            is_spectrum,
+            kind: shown_as.as_ref().and_then(|shown_as| shown_as.kind),
+            is_spectrum: is_spectrum || shown_as.is_some_and(|shown_as| shown_as.is_spectrum),
             voxel,
             origin,
             ..Marks::because(because)
         })
+    }
+}
+
+/// The meaning of the last axes of a dataset.
+struct Interpretation {
+    /// The letters of the last axes.
+    letters: &'static str,
+    kind: Option<Kind>,
+    is_spectrum: bool,
+}
+
+impl Interpretation {
+    /// By a word of NeXus; `None` if it does not fit the dataset.
+    fn new(word: &str, about: &About<'_>) -> Option<Self> {
+        let shape = &about.dataset.shape;
+        let is_colour = |place: usize| {
+            let extent = shape
+                .len()
+                .checked_sub(place)
+                .and_then(|place| shape.get(place));
+            matches!(extent, Some(3 | 4))
+        };
+        let (letters, kind) = match word.trim().to_lowercase().as_str() {
+            "image" if shape.len() > 1 => ("yx", None),
+            "spectrum" if shape.len() > 2 => ("c", None),
+            "rgb-image" | "rgba-image" if is_colour(1) => ("yxc", Some(Kind::Rgb)),
+            "rgb-image" | "rgba-image" if is_colour(3) => ("cyx", Some(Kind::Rgb)),
+            _ => return None,
+        };
+        Some(Self {
+            letters,
+            kind,
+            is_spectrum: letters == "c",
+        })
+    }
+
+    /// All axes of a dataset, of which some may be named.
+    fn axes(&self, mut names: Vec<Option<AxisName>>, about: &About<'_>) -> Option<Axes> {
+        let rank = about.dataset.shape.len();
+        names.resize(rank, None);
+        let has_plane = [AxisName::X, AxisName::Y]
+            .iter()
+            .all(|axis| names.contains(&Some(*axis)));
+        if !has_plane || self.kind.is_some() {
+            let last = names.iter_mut().rev().zip(self.letters.chars().rev());
+            last.for_each(|(name, letter)| *name = AxisName::from_letter(letter));
+        }
+        let others = || {
+            let space = usual_axes(rank - self.letters.matches('c').count())?.to_string();
+            let first = space.strip_suffix("yx").filter(|_| self.letters != "c");
+            Axes::new(&format!("{}{}", first.unwrap_or(&space), self.letters)).ok()
+        };
+        completed(&names, &about.dataset.shape).or_else(others)
     }
 }
 

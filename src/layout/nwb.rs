@@ -10,7 +10,8 @@
 //! likewise. Four axes of which the last is 3 are frames of colours, if they are bytes and not
 //! those of a microscope. `grid_spacing` of the imaging plane is x, y or x, y, z; `resolution` of
 //! an image is in pixels per centimetre. Series with pixels in other files (`external_file`) have
-//! no data here.
+//! no data here. Masks of regions of interest (`image_mask`: region, x, y) and volumes of extensions
+//! come after the series.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
@@ -20,13 +21,25 @@ use voltile_hdf5::volume::hdf5::OpenFile;
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use super::{Layout, VoxelSize, last_of};
+use super::{Layout, Rank, VoxelSize, last_of};
+
+/// The namespaces of NWB's own types: their data are no volumes, unless they are known here.
+const CORE: [&str; 3] = ["core", "hdmf-common", "hdmf-experimental"];
+/// Types of extensions (ndx-multichannel-volume), and the axes of their data.
+const VOLUMES: [(&str, &str); 4] = [
+    ("MultiChannelVolume", "xyzc"),
+    ("MultiChannelVolume", "xyz"),
+    ("MultiChannelVolumeSeries", "txyzc"),
+    ("MultiChannelVolumeSeries", "txyz"),
+];
 
 pub(super) struct Nwb;
 
 impl Layout for Nwb {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        series(about).or_else(|| image(about))
+        series(about)
+            .or_else(|| image(about))
+            .or_else(|| other(about))
     }
 
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
@@ -67,12 +80,41 @@ fn series(about: &About<'_>) -> Option<Marks> {
     })
     .ok()?;
     Some(Marks {
+        rank: Some(Rank::Declared),
         label: Some(last_of(about.group()).to_owned()),
         kind: is_colour.then_some(Kind::Rgb),
         voxel: voxel_size(about, &axes),
         timing: timing(about),
         axes: Some(axes),
         ..Marks::because(format!("{} is the data of a {series}", about.path))
+    })
+}
+
+/// The masks of regions of interest, and the data of extensions with three axes or more: those of
+/// the kinds in [`VOLUMES`] have known axes.
+fn other(about: &About<'_>) -> Option<Marks> {
+    let group = about.file.attributes(about.group())?;
+    let kind = group.text("neurodata_type")?;
+    let rank = about.rank();
+    let by_version = |letters: &'static str| match is_x_first(about.file) {
+        true => letters,
+        false => "zyx",
+    };
+    let known = VOLUMES
+        .iter()
+        .find(|(name, letters)| *name == kind && letters.len() == rank)
+        .map(|(_, letters)| *letters);
+    let is_mask = about.last() == "image_mask" && rank == 3;
+    let is_of_extension = || {
+        let namespace = group.text("namespace").unwrap_or_default();
+        rank > 2 && !CORE.contains(&namespace.as_str())
+    };
+    let letters = known.or_else(|| is_mask.then(|| by_version("zxy")));
+    (letters.is_some() || is_of_extension()).then(|| Marks {
+        axes: letters.and_then(|letters| Axes::new(letters).ok()),
+        label: Some(last_of(about.group()).to_owned()),
+        named_by: (about.last() == "data").then(|| about.group().to_owned()),
+        ..Marks::because(format!("{} belongs to a {kind}", about.path))
     })
 }
 

@@ -10,6 +10,7 @@ use std::f64::consts::PI;
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::geometry::Xyz;
 use voltile_base::name::Name;
+use voltile_base::notice::Notice;
 use voltile_base::paint::{Kind, Window};
 use voltile_hdf5::volume::ComplexPart;
 use voltile_hdf5::volume::hdf5::{OpenError, View};
@@ -29,22 +30,20 @@ impl Layout for Plain {
     }
 }
 
-/// The channels of all volumes that satisfy `wanted`; datasets that are levels of one volume form
-/// one channel, and so do the parts of one detector.
+/// The channels of all volumes; datasets that are levels of one volume form one channel, and so do
+/// the parts of one detector. Those that are not of the layout lie beside the data.
 pub(super) fn channels(
     contents: &Contents<'_>,
-    wanted: impl Fn(&Candidate) -> bool,
+    is_of_layout: impl Fn(&Candidate) -> bool,
 ) -> Result<Vec<FoundChannel>, OpenError> {
-    let mut volumes: Vec<&Candidate> = contents
-        .volumes()?
-        .iter()
-        .filter(|volume| wanted(volume))
-        .collect();
+    let volumes = contents.volumes()?.iter();
+    let (mut volumes, foreign): (Vec<_>, Vec<_>) = volumes.partition(|volume| is_of_layout(volume));
     let Joined { stacks, taken } = detector::joined(contents, &volumes);
     volumes.retain(|volume| !taken.contains(volume.path.as_str()));
-    let (data, beside): (Vec<_>, Vec<_>) = pyramids(&volumes)
+    let (data, mut beside): (Vec<_>, Vec<_>) = pyramids(&volumes)
         .into_iter()
         .partition(|pyramid| pyramid.finest().rank() < Rank::Table);
+    beside.extend(pyramids(&foreign));
     let stacked = stacks.iter().map(|stack| stack.named_by.as_str());
     let mut paths: Vec<&str> = stacked.chain(data.iter().map(Pyramid::named_by)).collect();
     let mut named = names(&paths);
@@ -61,6 +60,9 @@ pub(super) fn channels(
     let others = pyramids.iter().zip(others).flat_map(|(pyramid, name)| {
         let finest = pyramid.finest();
         let mut channel = channel(pyramid, name);
+        if !is_of_layout(finest) {
+            channel.rank = Rank::Beside;
+        }
         if let (None, Some(Some(voxel))) = (channel.voxel_size, shared.get(&finest.size())) {
             let from = voxel
                 .from
@@ -74,11 +76,15 @@ pub(super) fn channels(
         let channels = one_for_each_component(channel, finest.components());
         channels.into_iter().flat_map(one_for_each_part)
     });
+    let mut channels: Vec<FoundChannel> = stacked.chain(others).collect();
     let mut known = HashSet::new();
-    Ok(stacked
-        .chain(others)
-        .filter(|channel| known.insert(channel.name.clone()))
-        .collect())
+    for channel in &mut channels {
+        // A channel `a_0` may be the first component of `a`, or a dataset of that name.
+        while !known.insert(channel.name.clone()) {
+            channel.name = Name::nearest(&format!("{}_2", channel.name));
+        }
+    }
+    Ok(channels)
 }
 
 /// Voxel sizes by extents: volumes with equal extents show the same space. `None` for contradictory
@@ -133,7 +139,14 @@ fn one_for_each_component(channel: FoundChannel, count: u64) -> Vec<FoundChannel
 /// they have a channel axis.
 fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
     let view = channel.levels.first().map(|level| &level.view);
-    if view.is_none_or(|view| view.part.is_none() || view.axes.position(AxisName::C).is_some()) {
+    let Some(view) = view.filter(|view| view.part.is_some()) else {
+        return vec![channel];
+    };
+    if view.axes.position(AxisName::C).is_some() {
+        let magnitude =
+            "only the magnitude of its complex numbers is shown, because it has an axis c";
+        let mut channel = channel;
+        channel.notices.push(Notice::info(magnitude));
         return vec![channel];
     }
     let part = |(index, part): (u64, ComplexPart)| {

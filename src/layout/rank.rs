@@ -76,7 +76,7 @@ impl Candidate {
     }
 
     /// Whether it has rows and columns, unlike tables and lists.
-    fn looks_like_a_volume(&self) -> bool {
+    pub fn looks_like_a_volume(&self) -> bool {
         let mut extents = self.shape.clone();
         extents.sort_unstable();
         let second = extents

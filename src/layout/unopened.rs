@@ -1,7 +1,7 @@
 //! Messages about what the search for volumes could not open or did not follow, and short lists in
 //! messages.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::{OpenError, UnfollowedLink};
@@ -25,13 +25,38 @@ pub(super) fn note_links(contents: &Contents<'_>) {
     }
 }
 
-/// Notes each of the first datasets that cannot be opened; not those that are no volumes.
-pub(super) fn note_unreadable(contents: &Contents<'_>) {
-    let unopened = contents.unopened().iter();
-    let unreadable = unopened.filter(|reason| !matches!(reason, OpenError::NotAVolume { .. }));
-    unreadable
-        .take(MAX_NAMED)
-        .for_each(|reason| contents.note(Notice::warning(reason.to_string())));
+/// Notes what the search has found and does not show: each of the first objects that cannot be
+/// opened, and datasets that may hold pictures, together if the reason is the same.
+pub(super) fn note_hidden(contents: &Contents<'_>) {
+    let left_out = contents.left_out().iter();
+    let left_out = left_out.map(|(path, why)| format!("{path} is left out: {why}"));
+    let closed = contents.unopened().iter().map(OpenError::to_string);
+    let mut all = closed.chain(left_out);
+    for text in all.by_ref().take(MAX_NAMED) {
+        contents.note(Notice::warning(text));
+    }
+    let others = all.count();
+    if others > 0 {
+        contents.note(Notice::warning(format!(
+            "{others} other objects cannot be opened, and are left out"
+        )));
+    }
+    let mut hidden: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for aside in contents.set_aside() {
+        if aside.may_be_pictures {
+            hidden.entry(&aside.why).or_default().push(&aside.path);
+        }
+    }
+    for (why, paths) in hidden {
+        contents.note(match paths[..] {
+            [path] => Notice::warning(format!("it is not shown: {why}")).about(path),
+            _ => Notice::warning(format!(
+                "{} datasets are not shown ({}): {why}",
+                paths.len(),
+                named(paths.iter().map(|path| (*path).to_owned()))
+            )),
+        });
+    }
 }
 
 /// What explains that a file holds no volume: links that were not followed, datasets that cannot be
@@ -45,14 +70,11 @@ pub(super) fn explanation(
     let largest = aside
         .iter()
         .rev()
-        .max_by_key(|aside| aside.elements)
+        .max_by_key(|aside| (aside.may_be_pictures, aside.elements))
         .filter(|_| links.is_empty());
-    let aside = largest.map(|largest| match aside.len() {
-        1 => largest.why.clone(),
-        number => format!(
-            "{} (the largest of {number} datasets, none of which is a volume)",
-            largest.why
-        ),
+    let aside = largest.map(|Aside { path, why, .. }| match aside.len() {
+        1 => format!("{path}: {why}"),
+        number => format!("{path}: {why} (of {number} datasets, none is a volume)"),
     });
     let closed = unopened.first().map(|reason| match unopened.len() {
         1 => reason.to_string(),
@@ -134,19 +156,17 @@ mod tests {
 
     #[test]
     fn datasets_that_are_no_volumes_explain_nothing_if_links_were_not_followed() {
-        let aside = |elements, why: &str| Aside {
+        let aside = |elements, path: &str| Aside {
+            may_be_pictures: false,
             elements,
-            why: why.to_owned(),
+            path: path.to_owned(),
+            why: "it is a palette".to_owned(),
         };
-        let aside = [
-            aside(1, "/a: its shape is []"),
-            aside(9, "/b is a palette"),
-            aside(9, "/c is a palette"),
-        ];
+        let aside = [aside(1, "/a"), aside(9, "/b"), aside(9, "/c")];
         let told =
             |aside: &[Aside], links: &[UnfollowedLink]| explanation(&[], aside, links).unwrap();
-        assert_eq!(told(&aside[..1], &[]), "/a: its shape is []");
-        let largest = "/b is a palette (the largest of 3 datasets, none of which is a volume)";
+        assert_eq!(told(&aside[..1], &[]), "/a: it is a palette");
+        let largest = "/b: it is a palette (of 3 datasets, none is a volume)";
         assert_eq!(told(&aside, &[]), largest);
         assert_eq!(
             told(&aside, &[link(1, true)]),

@@ -13,7 +13,7 @@ use voltile::layout::FoundChannel;
 use voltile_base::paint::Kind;
 
 use crate::common::made::{
-    axes, cube, file, found, names, numbers, only, put, size, text, voxel, zeros,
+    axes, cube, file, found, names, numbers, only, put, put_text, size, text, voxel, zeros,
 };
 use crate::common::{Place, fixture};
 
@@ -193,7 +193,7 @@ fn a_file_without_channels_says_what_its_largest_dataset_is() {
         put(file, "thumbnail", &zeros::<u8>(&[64, 64]));
     });
     let refused = place.run(["inspect", "none.h5"]).err;
-    let expected = "/thumbnail is a thumbnail, by its name (the largest of 3 datasets, none of which is a volume)";
+    let expected = "/thumbnail: it is a thumbnail, by its name (of 3 datasets, none is a volume)";
     assert!(
         refused.contains(expected) && !refused.contains("cannot be opened"),
         "{refused}"
@@ -204,7 +204,7 @@ fn a_file_without_channels_says_what_its_largest_dataset_is() {
     });
     let refused = place.run(["inspect", "none.h5"]).err;
     assert!(
-        refused.contains("/point is pictures of 1 × 1 voxel"),
+        refused.contains("/point: it is pictures of 1 × 1 voxel"),
         "{refused}"
     );
 }
@@ -579,4 +579,121 @@ fn a_part_of_complex_numbers_is_chosen_by_its_index() {
         "{}",
         refused.err
     );
+}
+
+#[derive(Clone, Copy, hdf5::H5Type)]
+#[repr(C)]
+struct Pair {
+    height: f32,
+    count: i32,
+}
+
+#[test]
+fn what_may_be_a_picture_and_is_not_shown_is_named_with_the_reason() {
+    let place = Place::new();
+    file(&place.path("mixed.h5"), |file| {
+        put(file, "raw", &zeros::<u16>(&[4, 40, 50]));
+        let pair = Pair {
+            height: 1.0,
+            count: 1,
+        };
+        for name in ["pairs", "deep/pairs"] {
+            put(file, name, &ArrayD::from_elem(IxDyn(&[40, 50]), pair));
+        }
+        let jpeg = VarLenArray::from_slice(&[0xff_u8, 0xd8, 0xff]);
+        put(file, "jpegs", &ArrayD::from_elem(IxDyn(&[3]), jpeg));
+        put(file, "six", &zeros::<u8>(&[2, 2, 2, 2, 20, 20]));
+        // Tables and texts are no pictures.
+        put(file, "table", &ArrayD::from_elem(IxDyn(&[40]), pair));
+        put_text(file, "title", "a text");
+        put(file, "quality_flags", &zeros::<u8>(&[40, 50]));
+        put(file, "matrix", &zeros::<f64>(&[3, 3]));
+    });
+    let server = place.serve(["mixed.h5"]);
+    let described = server.json("/datasets/mixed.json");
+    assert_eq!(listed(&described), ["raw"]);
+    let notice = |severity: &str, about: &str, text: &str| json!({ "severity": severity, "about": about, "text": text });
+    let expected = json!([
+        notice(
+            "warning",
+            "/six",
+            "it is not shown: its shape is [2, 2, 2, 2, 20, 20]; a volume has 2 to 5 axes"
+        ),
+        notice(
+            "warning",
+            "mixed",
+            "2 datasets are not shown (/pairs, /deep/pairs): the elements are compounds that are \
+            neither complex numbers nor colours"
+        ),
+        notice(
+            "warning",
+            "/jpegs",
+            "it is not shown: the elements are lists of any length, as of encoded pictures (JPEG, PNG)"
+        ),
+        notice(
+            "info",
+            "mixed",
+            "beside the data lie coordinates, flags or what the layout does not describe, which are not \
+            listed: /quality_flags; `voltile inspect --all` lists them"
+        ),
+    ]);
+    assert_eq!(described["notices"], expected);
+    let list = server.json("/datasets.json").to_string();
+    assert!(list.contains(r#""warnings":3"#), "{list}");
+    let inspected = place.run(["inspect", "mixed.h5"]).out;
+    assert!(
+        inspected.contains("warning    /jpegs: it is not shown: "),
+        "{inspected}"
+    );
+    // If nothing is left, the reason is one that may be a picture, not the largest table.
+    file(&place.path("none.h5"), |file| {
+        let jpeg = VarLenArray::from_slice(&[0xff_u8, 0xd8, 0xff]);
+        put(file, "jpegs", &ArrayD::from_elem(IxDyn(&[3]), jpeg));
+        put(file, "list", &zeros::<f64>(&[3000]));
+    });
+    let refused = place.run(["inspect", "none.h5"]).err;
+    assert!(
+        refused.contains("; /jpegs: the elements are lists of any length"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_component_and_a_dataset_of_one_name_are_both_listed() {
+    let place = Place::new();
+    file(&place.path("names.h5"), |file| {
+        put(file, "a", &zeros::<u8>(&[40, 50, 2]));
+        put(file, "a_0", &zeros::<u8>(&[40, 50]));
+    });
+    let found = found(&place.path("names.h5"));
+    assert_eq!(names(&found), ["a_0", "a_1", "a_0_2"]);
+}
+
+#[test]
+fn bodies_and_neurons_are_labels_if_neighbouring_voxels_are_alike() {
+    let place = Place::new();
+    let noise = |at: IxDyn| (at[0] * 7919 + at[1] * 104_729 + at[2] * 15_485_863) as u16 % 60_013;
+    file(&place.path("words.h5"), |file| {
+        put(
+            file,
+            "neurons",
+            &ArrayD::from_shape_fn(IxDyn(&[3, 40, 50]), noise),
+        );
+        let regions = |at: IxDyn| (at[1] / 10) as u16;
+        put(
+            file,
+            "bodies",
+            &ArrayD::from_shape_fn(IxDyn(&[3, 40, 50]), regions),
+        );
+    });
+    let kinds: Vec<_> = found(&place.path("words.h5"))
+        .channels
+        .iter()
+        .map(|channel| (channel.name.to_string(), channel.kind))
+        .collect();
+    let expected = [
+        ("bodies".to_owned(), Kind::Labels),
+        ("neurons".to_owned(), Kind::Image),
+    ];
+    assert_eq!(kinds, expected);
 }

@@ -140,6 +140,17 @@ impl Window {
     }
 }
 
+impl Window {
+    /// The window that shows the least value white and the greatest black.
+    pub fn inverted(self) -> Self {
+        match self {
+            Window::AsStored => Window::Whole { lo: 255, hi: 0 },
+            Window::Whole { lo, hi } => Window::Whole { lo: hi, hi: lo },
+            Window::Real { lo, hi } => Window::Real { lo: hi, hi: lo },
+        }
+    }
+}
+
 impl Hash for Window {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);

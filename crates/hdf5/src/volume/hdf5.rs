@@ -59,7 +59,7 @@ pub use filters::decode_chunk;
 #[cfg(any(test, feature = "testing"))]
 pub use filters::fuzzing as decoders;
 pub use identity::{ContentId, FileIdentity, KeyOf};
-pub use library::{FilterSpec, look_beside_files};
+pub use library::{ElementMeaning, FilterSpec, look_beside_files};
 pub use links::{LinkPolicy, MissingFiles};
 pub use listing::{Listing, UnfollowedLink};
 pub use significant::SignificantBits;

@@ -62,7 +62,8 @@ impl Attributes {
         self.texts(name).map(|texts| texts.concat())
     }
 
-    /// The attribute's strings, of fixed or variable length. Invalid UTF-8 is replaced.
+    /// The attribute's strings, of fixed or variable length. Those that are not UTF-8 are
+    /// Latin-1, as Windows writes it.
     pub fn texts(&self, name: &str) -> Option<Vec<String>> {
         texts(&*self.attribute(name)?)
     }
@@ -207,9 +208,27 @@ fn each<T>(parts: &[T], bytes: impl Fn(&T) -> &[u8]) -> Vec<String> {
             .iter()
             .position(|byte| *byte == 0)
             .unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..end]).into_owned()
+        legible(&bytes[..end])
     };
     parts.iter().map(text).collect()
+}
+
+/// The bytes from 0x80 to 0x9f in Windows-1252; other bytes are the characters of these numbers.
+const WINDOWS: [char; 32] = [
+    '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
+    '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+];
+
+/// Text in UTF-8, else in Latin-1.
+pub(super) fn legible(bytes: &[u8]) -> String {
+    let latin = |byte: &u8| match byte {
+        0x80..0xa0 => WINDOWS[usize::from(byte - 0x80)],
+        _ => char::from(*byte),
+    };
+    match str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(latin).collect(),
+    }
 }
 
 /// Reads strings of fixed length. The length is a compile-time parameter, so they are read into the

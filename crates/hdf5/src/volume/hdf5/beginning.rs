@@ -116,6 +116,9 @@ fn superblock_at(read: ReadAt<'_>, end: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
+/// The name of the family driver in the driver information block.
+const FAMILY: &[u8] = b"NCSAfami";
+
 /// The end of an HDF5 file by its superblock; `None` if that is unknown, or need not be true, as
 /// while the file is being written in SWMR mode.
 pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
@@ -141,6 +144,15 @@ pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
     // as this does.
     let (base, end) = (address(base)?, address(base + 2 * size)?);
     end.checked_sub(base)?.checked_add(place)
+}
+
+/// Whether a file is the first of several that HDF5's family driver wrote: the driver's name is in
+/// its first bytes.
+pub(super) fn is_of_family(read: ReadAt<'_>) -> bool {
+    let mut bytes = [0; 4096];
+    let known = read(&mut bytes, 0).unwrap_or(0);
+    let bytes = bytes.get(..known).unwrap_or_default();
+    bytes.windows(FAMILY.len()).any(|name| name == FAMILY)
 }
 
 /// Whether a file is being written in SWMR mode, by its superblock. A writer that crashed leaves
@@ -241,6 +253,22 @@ mod tests {
             vec![0; 16],
         ]
         .concat()
+    }
+
+    #[test]
+    fn the_first_file_of_a_family_has_the_drivers_name() {
+        let is_of_family = |bytes: Vec<u8>| {
+            super::is_of_family(&|into: &mut [u8], _| {
+                let length = into.len().min(bytes.len());
+                into[..length].copy_from_slice(&bytes[..length]);
+                Ok(length)
+            })
+        };
+        let own = superblock(0, 8, 0, 9000);
+        assert!(!is_of_family(own.clone()));
+        assert!(is_of_family(
+            [own, b"\0\0\0\0\x08\0\0\0NCSAfami".to_vec()].concat()
+        ));
     }
 
     #[test]

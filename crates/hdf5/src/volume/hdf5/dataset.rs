@@ -21,7 +21,7 @@ use super::filters::Pipeline;
 use super::grid::{Grid, Position, RANK, StoredBox, Stripes, linear, padded};
 use super::identity::{FileIdentity, KeyOf};
 use super::index::{ChunkIndex, Entry, IndexError};
-use super::library::{self, FilterSpec, StoredType};
+use super::library::{self, ElementMeaning, FilterSpec, StoredType};
 use super::library_lock;
 use super::links::{Audited, MissingFiles};
 use super::pieces::Pieces;
@@ -80,7 +80,8 @@ pub struct StoredDataset {
     pub file: Arc<StoredFile>,
     /// The path by which it was opened.
     pub path: String,
-    /// The extents, slowest axis first; of complex numbers, without the two parts of each.
+    /// The extents, slowest axis first, those of arrays and colours in its elements last; of complex
+    /// numbers, without the two parts of each.
     pub shape: Vec<u64>,
     /// The element type.
     pub stored: StoredType,
@@ -133,17 +134,41 @@ impl StoredDataset {
     ) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::object(&file.location, path, problem);
         let library = |e: hdf5::Error| wrong(e.to_string());
-        let shape: Vec<u64> = handle
+        let own: Vec<u64> = handle
             .get_shape()
             .map_err(library)?
             .into_iter()
             .map(|n| n as u64)
             .collect();
-        if !(2..=5).contains(&shape.len()) {
-            let what = format!("its shape is {shape:?}; a volume has 2 to 5 axes");
-            return Err(OpenError::not_a_volume(&file.location, path, &shape, what));
+        let stored = library::stored_type(handle).map_err(library)?;
+        let inner = stored.as_ref().map_or(&[][..], |stored| &stored.extents);
+        let numbers = [&own[..], inner].concat();
+        let is_complex = (stored.as_ref()).is_ok_and(|s| s.meaning == ElementMeaning::Complex);
+        let shape = if is_complex {
+            own.clone()
+        } else {
+            numbers.clone()
+        };
+        let unsuited = |what: String, may_be_pictures: bool| {
+            OpenError::not_a_volume(&file.location, path, &shape, what, may_be_pictures)
+        };
+        let has_rows = own.iter().filter(|extent| **extent > 1).count() > 1;
+        if let Err(other) = &stored
+            && (other.may_hold_pictures || (has_rows && !other.is_text))
+        {
+            let what = format!("the elements are {}", other.what);
+            return Err(unsuited(what, true));
         }
-        let bytes = shape
+        if !(2..=RANK).contains(&shape.len()) || numbers.len() > RANK {
+            let complex = if is_complex {
+                "; one of complex numbers at most 4"
+            } else {
+                ""
+            };
+            let what = format!("its shape is {shape:?}; a volume has 2 to {RANK} axes{complex}");
+            return Err(unsuited(what, numbers.len() > RANK && stored.is_ok()));
+        }
+        let bytes = numbers
             .iter()
             .try_fold(8u64, |bytes, extent| bytes.checked_mul(*extent));
         if bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
@@ -151,18 +176,9 @@ impl StoredDataset {
                 "its shape {shape:?} is impossibly large; the file may be damaged"
             )));
         }
-        let stored = library::stored_type(handle)
-            .map_err(library)?
-            .ok_or_else(|| "its elements are not numbers of at most 64 bits".to_owned())
-            .map_err(|what| OpenError::not_a_volume(&file.location, path, &shape, what))?;
-        let is_complex = stored.complex.is_some();
-        if is_complex && shape.len() == RANK {
-            let what = format!(
-                "it has complex numbers along {RANK} axes; at most {} are supported",
-                RANK - 1
-            );
-            return Err(OpenError::not_a_volume(&file.location, path, &shape, what));
-        }
+        let stored =
+            stored.map_err(|other| unsuited(format!("the elements are {}", other.what), false))?;
+        let inner = stored.extents.clone();
         let creation = handle.dcpl().map_err(library)?;
         let storage = storage(handle, &creation).map_err(library)?;
         let chunked = matches!(storage, Storage::Chunked { .. });
@@ -176,34 +192,34 @@ impl StoredDataset {
             missing,
             gaps,
         } = audited;
-        let object: Arc<str> = handle.name().into();
+        let object: Arc<str> = library::path_of(handle).map_err(library)?.into();
         let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files, access)));
-        let grows = growing_axes(&shape, &handle.space().map_err(library)?.maxdims());
-        let parts = if is_complex { 2 } else { 1 };
+        let grows = growing_axes(
+            &own,
+            &handle.space().map_err(library)?.maxdims(),
+            inner.len(),
+        );
+        let parts = inner.iter().product::<u64>().max(1);
         let element_bytes = handle.dtype().map_err(library)?.size() as u64 / parts;
         file.handles.keep(&object, handle).map_err(library)?;
-        // The parts of complex numbers lie along a last axis that the library does not know.
-        let numbers = |extents: &[u64]| [extents, if is_complex { &[2] } else { &[] }].concat();
         let pieces = match storage {
             Storage::Contiguous {
                 address: Some(address),
             } if file.bytes.is_remote() && stored.plain => Some(Pieces::new(
                 address,
-                &numbers(&shape),
+                &numbers,
                 stored.voxel.stored_bytes() as u64,
             )),
             _ => None,
         };
         let (elements, grid) = match (&storage, &pieces) {
             (Storage::Chunked { chunk }, _) => (
-                Grid::new(&shape, chunk),
-                Grid::new(&numbers(&shape), &numbers(chunk)),
+                Grid::new(&own, chunk),
+                // The numbers in an element lie along further axes that the library does not know.
+                Grid::new(&numbers, &[&chunk[..], &inner].concat()),
             ),
             (_, Some(pieces)) => (pieces.grid(), pieces.grid()),
-            _ => (
-                Grid::new(&shape, &shape),
-                Grid::new(&numbers(&shape), &numbers(&shape)),
-            ),
+            _ => (Grid::new(&own, &own), Grid::new(&numbers, &numbers)),
         };
         let coding = (&filters, stored.voxel, stored.big_endian, grid.chunk());
         let growth = file.identity().growth();
@@ -217,7 +233,7 @@ impl StoredDataset {
             missing,
             gaps: gaps
                 .iter()
-                .map(|gap| padded_gap(gap, parts as usize - 1))
+                .map(|gap| padded_gap(gap, inner.len()))
                 .collect(),
             path,
             shape,
@@ -332,15 +348,25 @@ impl StoredDataset {
         }
     }
 
-    /// The number of axes for the parts of an element: one if it is a complex number.
+    /// The number of axes for the numbers of an element.
     fn axes_of_parts(&self) -> usize {
-        usize::from(self.stored.complex.is_some())
+        self.stored.extents.len()
+    }
+
+    /// The number of axes that the library knows.
+    pub fn own_rank(&self) -> usize {
+        self.own_axes().len()
+    }
+
+    /// The first place in a position of an axis of the dataset.
+    fn first_axis(&self) -> usize {
+        let parts = usize::from(self.stored.meaning == ElementMeaning::Complex);
+        (RANK - parts).saturating_sub(self.shape.len())
     }
 
     /// The places of the axes that the library knows, in a position.
     fn own_axes(&self) -> Range<usize> {
-        let end = RANK - self.axes_of_parts();
-        end - self.shape.len().min(end)..end
+        self.first_axis()..RANK - self.axes_of_parts()
     }
 
     /// Whether it is read in chunks, or in pieces as if they were chunks.
@@ -426,7 +452,8 @@ impl StoredDataset {
     /// The index entry of a chunk that was written as a whole, if the index has been read. The last
     /// chunks that were written along an axis along which the dataset grows may be written again.
     fn final_entry(&self, at: &Position) -> Option<Entry> {
-        let furthest = self.index.furthest()?;
+        let mut furthest = *self.index.furthest()?;
+        furthest.rotate_left(self.axes_of_parts());
         let may_change = (0..RANK).any(|axis| self.grows[axis] && at[axis] >= furthest[axis]);
         self.known_entry(at).filter(|_| !may_change)
     }
@@ -494,26 +521,14 @@ impl StoredDataset {
         // The library does not touch voxels that were never written and have no fill value; the
         // buffer may still contain another tile's voxels.
         into.bytes_mut().fill(0);
-        let own = self.own_axes();
-        let (start, count) = (&stored.start[own.clone()], &stored.count[own]);
-        let parts = stored.start[RANK - 1] as usize..;
-        let members = self
-            .stored
-            .complex
-            .and_then(|names| names.get(parts))
-            .unwrap_or_default();
-        let members: Vec<&str> = members
-            .iter()
-            .take(stored.count[RANK - 1] as usize)
-            .copied()
-            .collect();
+        let axes = self.first_axis()..;
+        let (start, count) = (&stored.start[axes.clone()], &stored.count[axes]);
         // The library opens the raw files of virtual sources by name: compared before and after the
         // read.
         self.ensure_unchanged()?;
         let failures = self.file.admission.failures();
-        let voxel = self.stored.voxel;
         let read =
-            |handle| library::read_box(&handle, voxel, &members, start, count, into.bytes_mut());
+            |handle| library::read_box(&handle, &self.stored, start, count, into.bytes_mut());
         let read = self.handle().and_then(read);
         // Checked before the library's error: it does not report that a file has changed.
         self.ensure_unchanged()?;
@@ -589,7 +604,7 @@ impl StoredDataset {
             samples
         };
         let mut fill = one(voxel);
-        if let Some(known) = self.fill.get().filter(|_| self.stored.complex.is_none()) {
+        if let Some(known) = self.fill.get().filter(|_| self.stored.extents.is_empty()) {
             fill.bytes_mut().copy_from_slice(known.bytes());
             return Ok(fill);
         }
@@ -657,7 +672,7 @@ impl StoredDataset {
             .read_raw::<ObjectReference1>()
             .ok()?;
         match handle.dereference(references.first()?) {
-            Ok(ReferencedObject::Dataset(dataset)) => Some(dataset.name()),
+            Ok(ReferencedObject::Dataset(dataset)) => library::path_of(&dataset).ok(),
             _ => None,
         }
     }
@@ -741,8 +756,9 @@ impl StoredDataset {
 }
 
 /// The axes along which a dataset of this shape and these limits grows: those along which it may be
-/// extended; the slowest if it was created in its full shape.
-fn growing_axes(shape: &[u64], most: &[Option<usize>]) -> [bool; RANK] {
+/// extended; the slowest if it was created in its full shape. `behind` further axes are those of the
+/// numbers in an element.
+fn growing_axes(shape: &[u64], most: &[Option<usize>], behind: usize) -> [bool; RANK] {
     let may_grow =
         |(extent, most): (&u64, &Option<usize>)| most.is_none_or(|most| most as u64 > *extent);
     let mut axes: Vec<u64> = shape
@@ -753,6 +769,7 @@ fn growing_axes(shape: &[u64], most: &[Option<usize>]) -> [bool; RANK] {
     if axes.iter().all(|grows| *grows == 0) {
         axes.iter_mut().take(1).for_each(|slowest| *slowest = 1);
     }
+    axes.resize(axes.len() + behind, 0);
     padded(&axes, 0).map(|grows| grows > 0)
 }
 
@@ -768,7 +785,7 @@ fn scale(handle: &Dataset, reference: &ObjectReference1) -> Option<Scale> {
         .then(|| attributes::numbers(&scale))
         .flatten()
         .unwrap_or_default();
-    let path = scale.name();
+    let path = library::path_of(&scale).ok()?;
     Some(Scale {
         names: vec![given, last(&path).to_owned()],
         values,
@@ -810,7 +827,7 @@ fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> 
 }
 
 /// The place of a missing source along all axes of positions, of which the last `behind` are those
-/// of the parts of an element.
+/// of the numbers in an element.
 fn padded_gap(gap: &[Stripes], behind: usize) -> [Stripes; RANK] {
     let mut all = [Stripes::WHOLE; RANK];
     all.iter_mut()

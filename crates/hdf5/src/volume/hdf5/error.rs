@@ -38,6 +38,8 @@ pub enum OpenError {
         what: String,
         /// The number of its elements.
         elements: u64,
+        /// Whether it may hold pictures, which a list or a table does not.
+        may_be_pictures: bool,
     },
     /// A part of the path does not exist.
     #[error("{object} in {file}: there is no {name:?}")]
@@ -72,7 +74,13 @@ impl OpenError {
         }
     }
 
-    pub(super) fn not_a_volume(file: &Location, object: &str, shape: &[u64], what: String) -> Self {
+    pub(super) fn not_a_volume(
+        file: &Location,
+        object: &str,
+        shape: &[u64],
+        what: String,
+        may_be_pictures: bool,
+    ) -> Self {
         let elements = shape
             .iter()
             .fold(1, |product: u64, extent| product.saturating_mul(*extent));
@@ -81,6 +89,7 @@ impl OpenError {
             object: object.to_owned(),
             what,
             elements,
+            may_be_pictures,
         }
     }
 

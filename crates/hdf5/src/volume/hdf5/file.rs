@@ -133,6 +133,12 @@ fn truncation(bytes: &FileBytes) -> Option<String> {
         .filter(|_| !bytes.is_growing())?;
     let end = beginning::stated_end(&|into, at| bytes.read_at(into, at), length)?;
     let missing = end.checked_sub(length).filter(|missing| *missing > 0)?;
+    if beginning::is_of_family(&|into, at| bytes.read_at(into, at)) {
+        return Some(format!(
+            "the file is the first of a family of files that HDF5's family driver wrote, {missing} bytes are in the \
+             others: join them with `h5repart -family_to_single FAMILY_%d.h5 ONE.h5`"
+        ));
+    }
     Some(format!(
         "the file is incomplete, as it ends at byte {length} and not, as its superblock says, at byte {end}: {missing} \
          bytes are missing. It was truncated, or is still being copied or written: copy it again"

@@ -26,7 +26,7 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5o::H5Oexists_by_name;
 use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
-use hdf5_sys::h5t::{self as t, H5Tconvert};
+use hdf5_sys::h5t::H5Tconvert;
 
 pub(super) use address::{Superblock, header_address, superblock};
 pub(super) use chunk::{RawChunk, is_extensible_array, is_version_1_btree, read_chunk};
@@ -35,10 +35,10 @@ pub(super) use creation::{
     RawFileEntry, VirtualSource, edge_chunks_are_plain, fill_value, filters, raw_files,
     virtual_sources,
 };
-pub use element::StoredType;
 pub(super) use element::stored_type;
+pub use element::{ElementMeaning, StoredType};
 pub(super) use filter::{ForeignFilter, register};
-pub(super) use link::{Link, link};
+pub(super) use link::{Link, LinkKind, link, links, object_info, open_group, path_of};
 pub(super) use strings::read_strings;
 
 use self::handle::{Id, c_name, native};
@@ -131,26 +131,41 @@ pub(super) fn finds(file: &File, path: &str) -> Result<bool> {
         .map(|found| found > 0)
 }
 
-/// Reads a box of a dataset in stored order, as `voxel` in native byte order.
+/// Reads a box of a dataset in stored order, as voxels in native byte order.
 ///
-/// `start` and `count` have one number per stored axis. Of complex numbers, the members of these
-/// names are read, one after the other; no names are given for other elements. `into` must be
-/// exactly as long as the box.
+/// `start` and `count` have one number per stored axis, and one per axis of the numbers in an
+/// element. `into` must be exactly as long as the box.
 pub(super) fn read_box(
     dataset: &Dataset,
-    voxel: VoxelType,
-    members: &[&str],
+    stored: &StoredType,
     start: &[u64],
     count: &[u64],
     into: &mut [u8],
 ) -> Result<()> {
-    let number = native(voxel)?;
-    let memory = if members.is_empty() {
-        number
-    } else {
-        compound(&number, members)?
-    };
-    read_as(dataset, &memory, start, count, into)
+    let memory = element::memory_type(dataset, stored.voxel)?;
+    if stored.extents.is_empty() {
+        return read_as(dataset, &memory, start, count, into);
+    }
+    let axes = dataset.ndim().min(start.len()).min(count.len());
+    let ((start, first), (count, wanted)) = (start.split_at(axes), count.split_at(axes));
+    // The places of the wanted numbers in an element.
+    let mut picked = vec![0];
+    for ((extent, first), wanted) in stored.extents.iter().zip(first).zip(wanted) {
+        let wanted = *first..first + wanted;
+        let along = |at| wanted.clone().map(move |place| at * extent + place);
+        picked = picked.into_iter().flat_map(along).collect();
+    }
+    let width = memory.size() / stored.extents.iter().product::<u64>().max(1) as usize;
+    let mut whole = vec![0; count.iter().product::<u64>() as usize * memory.size()];
+    read_as(dataset, &memory, start, count, &mut whole)?;
+    let numbers = whole.chunks_exact(memory.size()).flat_map(|element| {
+        let number = |at: &u64| element.get(*at as usize * width..)?.get(..width);
+        picked.iter().filter_map(number)
+    });
+    for (number, to) in numbers.zip(into.chunks_exact_mut(width)) {
+        to.copy_from_slice(number);
+    }
+    Ok(())
 }
 
 /// Like [`read_box`], as elements of any type that contains no pointers.
@@ -214,31 +229,6 @@ unsafe fn read_into(
             ))?;
             let (id, space) = (dataset.id(), space.id());
             hdf5::h5check(H5Dread(id, memory.id(), box_of.0, space, transfer, into)).map(|_| ())
-        }
-    })
-}
-
-/// A type in memory with members of one type and these names, one after the other.
-fn compound(number: &Datatype, members: &[&str]) -> Result<Datatype> {
-    sync(|| {
-        // SAFETY: plain calls on open types, with zero-terminated names; each member lies within
-        // the type.
-        unsafe {
-            let size = number.size() * members.len();
-            let whole: Datatype = from_id(hdf5::h5check(t::H5Tcreate(
-                t::H5T_class_t::H5T_COMPOUND,
-                size,
-            ))?)?;
-            for (place, member) in members.iter().enumerate() {
-                let name = c_name(member)?;
-                hdf5::h5check(t::H5Tinsert(
-                    whole.id(),
-                    name.as_ptr(),
-                    place * number.size(),
-                    number.id(),
-                ))?;
-            }
-            Ok(whole)
         }
     })
 }

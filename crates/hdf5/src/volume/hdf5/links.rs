@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use hdf5::plist::DatasetCreate;
 use hdf5::plist::dataset_create::Layout;
-use hdf5::{Dataset, Group, LocationType};
+use hdf5::{Dataset, Group};
 
 use super::OpenError;
 use super::bytes::is_regular;
@@ -282,7 +282,7 @@ impl Follower<'_> {
         let object = if is_dataset(&group, &name) {
             Node::Dataset(library::open_dataset(&group, &name).map_err(|e| wrong("dataset", e))?)
         } else {
-            Node::Group(group.group(&name).map_err(|e| wrong("group", e))?)
+            Node::Group(library::open_group(&group, &name).map_err(|e| wrong("group", e))?)
         };
         Ok(Found {
             file,
@@ -318,7 +318,7 @@ impl Follower<'_> {
                 Link::Missing => return Err(OpenError::missing(&end.file.location, path, &name)),
                 Link::Hard if ahead.is_empty() => end.name = Some(name),
                 Link::Hard => {
-                    let group = end.group.group(&name);
+                    let group = library::open_group(&end.group, &name);
                     end.group = group.map_err(|e| {
                         wrong(format!("{name:?} cannot be opened as a group ({e})"))
                     })?;
@@ -420,7 +420,7 @@ impl Follower<'_> {
         audit: &mut Audit,
         depth: usize,
     ) -> Result<(Vec<RawFile>, bool), OpenError> {
-        let name = found.object.name();
+        let name = path_of(&found.object);
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
         if depth > MAX_LINKS {
             return Err(wrong(
@@ -485,7 +485,7 @@ impl Follower<'_> {
         found: &Found<Dataset>,
         creation: &DatasetCreate,
     ) -> Result<Vec<RawFile>, OpenError> {
-        let name = found.object.name();
+        let name = path_of(&found.object);
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
         let raw_files = library::raw_files(creation).map_err(|e| wrong(e.to_string()))?;
         let raw_file = |raw: library::RawFileEntry| {
@@ -566,7 +566,7 @@ impl Follower<'_> {
             let problem = format!("it has more than {MAX_PARTS} sources, too many to check");
             return Err(OpenError::object(
                 &found.file.location,
-                &found.object.name(),
+                &path_of(&found.object),
                 problem,
             ));
         }
@@ -694,10 +694,13 @@ fn root(file: &StoredFile) -> Result<Group, OpenError> {
         .map_err(|e| OpenError::object(&file.location, "/", e.to_string()))
 }
 
+/// The path of a dataset, for messages.
+fn path_of(dataset: &Dataset) -> String {
+    library::path_of(dataset).unwrap_or_default()
+}
+
 fn is_dataset(group: &Group, name: &str) -> bool {
-    group
-        .loc_type_by_name(name)
-        .is_ok_and(|kind| kind == LocationType::Dataset)
+    library::object_info(group, name).is_ok_and(|info| info.is_dataset)
 }
 
 fn components(path: &str) -> impl DoubleEndedIterator<Item = String> + '_ {

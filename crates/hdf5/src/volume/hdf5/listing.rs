@@ -9,11 +9,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use hdf5::{Group, IndexType, IterationOrder, LinkType, LocationToken, LocationType};
+use hdf5::Group;
 
 use super::OpenError;
 use super::file::StoredFile;
-use super::library::{self, Link};
+use super::library::{self, Link, LinkKind};
 use super::links::{End, Follower};
 use crate::store::Location;
 
@@ -31,6 +31,8 @@ pub struct Listing {
     pub datasets: Vec<String>,
     /// The external links that were not followed.
     pub unfollowed: Vec<UnfollowedLink>,
+    /// The paths of what else was left out, each with the reason.
+    pub left_out: Vec<(String, String)>,
     /// The soft links in the file itself, each by its path and the path that it leads to.
     pub aliases: Vec<(String, String)>,
 }
@@ -115,14 +117,15 @@ struct Walk<'a> {
     first: Location,
     /// The files visited, numbered.
     files: HashMap<Location, usize>,
-    /// The objects visited: the number of the file, and the address in it.
-    seen: HashSet<(usize, String)>,
+    /// The objects visited: the number of the file, and the token in it.
+    seen: HashSet<(usize, [u8; 16])>,
     objects: usize,
     followed: usize,
     groups: VecDeque<(Place, Group)>,
     links: VecDeque<Ahead>,
     datasets: Vec<(usize, String)>,
     unfollowed: Vec<UnfollowedLink>,
+    left_out: Vec<(String, String)>,
     aliases: Vec<(String, String)>,
 }
 
@@ -139,6 +142,7 @@ impl<'a> Walk<'a> {
             links: VecDeque::new(),
             datasets: Vec::new(),
             unfollowed: Vec::new(),
+            left_out: Vec::new(),
             aliases: Vec::new(),
         }
     }
@@ -163,39 +167,57 @@ impl<'a> Walk<'a> {
         Listing {
             datasets,
             unfollowed: self.unfollowed,
+            left_out: self.left_out,
             aliases: self.aliases,
         }
     }
 
-    /// Whether an object is visited for the first time; `false` too if it is one too many.
-    fn is_new(&mut self, file: &StoredFile, token: LocationToken) -> bool {
+    /// Whether an object is visited for the first time.
+    fn is_new(&mut self, file: &StoredFile, token: [u8; 16]) -> bool {
         let next = self.files.len();
         let number = *self.files.entry(file.location.clone()).or_insert(next);
-        // The crate's tokens can only be compared and printed.
-        self.seen.insert((number, format!("{token:?}")))
+        self.seen.insert((number, token))
+    }
+
+    fn leave_out(&mut self, path: &str, reason: impl Into<String>) {
+        self.left_out.push((path.to_owned(), reason.into()));
     }
 
     /// Adds a group to those to be listed, unless it has been visited or is nested too deeply.
     fn enter(&mut self, place: Place, group: Group) -> Result<(), OpenError> {
-        let info = group
-            .loc_info()
+        let info = library::object_info(&group, ".")
             .map_err(|e| OpenError::object(&place.file.location, &place.path, e.to_string()))?;
-        if self.is_new(&place.file, info.token) && place.depth <= MAX_DEPTH {
+        if !self.is_new(&place.file, info.token) {
+            return Ok(());
+        }
+        if place.depth > MAX_DEPTH {
+            self.leave_out(&place.path, "it lies in more than 32 groups");
+        } else {
             self.groups.push_back((place, group));
         }
         Ok(())
     }
 
     fn list(&mut self, place: &Place, group: &Group) {
-        for (name, kind) in links(group) {
-            self.objects += 1;
-            if self.objects > MAX_OBJECTS {
-                return;
-            }
+        let list = library::links(group, MAX_OBJECTS.saturating_sub(self.objects));
+        self.objects += list.links.len();
+        if let Some(rest) = list.rest {
+            let path = if place.path.is_empty() {
+                "/"
+            } else {
+                &place.path
+            };
+            let known = list.links.len();
+            self.leave_out(
+                path,
+                format!("only {known} of its links are looked at: {rest}"),
+            );
+        }
+        for (name, kind) in list.links {
             let below = place.below(&name);
             match kind {
-                LinkType::Hard => self.visit(below, group, &name),
-                LinkType::External => {
+                LinkKind::Hard => self.visit(below, group, &name),
+                LinkKind::Other => {
                     self.links.push_back(Ahead {
                         is_soft: false,
                         place: below,
@@ -203,11 +225,11 @@ impl<'a> Walk<'a> {
                         name,
                     });
                 }
-                LinkType::Soft if below.file.location == self.first => {
+                LinkKind::Soft if below.file.location == self.first => {
                     self.aliases
                         .extend(soft_target(group, &name, &place.path).map(|to| (below.path, to)));
                 }
-                LinkType::Soft => {
+                LinkKind::Soft => {
                     self.links.push_back(Ahead {
                         is_soft: true,
                         place: below,
@@ -222,25 +244,18 @@ impl<'a> Walk<'a> {
     /// Visits the object that a hard link leads to. One that cannot be opened is left out; the rest
     /// may be intact.
     fn visit(&mut self, place: Place, group: &Group, name: &str) {
-        let Ok(info) = group.loc_info_by_name(name) else {
-            return;
-        };
-        match info.loc_type {
-            LocationType::Dataset if self.is_new(&place.file, info.token) => {
+        let path = place.path.clone();
+        let visited = library::object_info(group, name).and_then(|info| {
+            if info.is_dataset && self.is_new(&place.file, info.token) {
                 self.datasets.push((place.depth, place.path));
+            } else if info.is_group {
+                let entered = self.enter(place, library::open_group(group, name)?);
+                entered.map_err(|e| e.to_string())?;
             }
-            LocationType::Group => {
-                let (path, file) = (place.path.clone(), place.file.location.clone());
-                let opened = group.group(name).map_err(|e| e.to_string());
-                let entered =
-                    opened.and_then(|child| self.enter(place, child).map_err(|e| e.to_string()));
-                if let Err(error) = entered {
-                    tracing::warn!(
-                        "the group {path} in {file} cannot be opened, and is left out: {error}"
-                    );
-                }
-            }
-            _ => {}
+            Ok(())
+        });
+        if let Err(error) = visited {
+            self.leave_out(&path, error.to_string());
         }
     }
 
@@ -294,7 +309,7 @@ impl<'a> Walk<'a> {
                 let wrong = |e: hdf5::Error| {
                     OpenError::object(&place.file.location, &place.path, e.to_string())
                 };
-                group.loc_info_by_name(&name).map_err(wrong)?;
+                library::object_info(&group, &name).map_err(wrong)?;
                 self.visit(place, &group, &name);
                 Ok(())
             }
@@ -323,30 +338,20 @@ fn soft_target(group: &Group, name: &str, path: &str) -> Option<String> {
 
 /// The names of all links of a group, of any type, sorted.
 pub(super) fn names(group: &Group) -> Vec<String> {
-    links(group).into_iter().map(|(name, _)| name).collect()
+    links(group).map(|(name, _)| name).collect()
 }
 
 /// The names of the hard links of a group, sorted.
 pub(super) fn members(group: &Group) -> Vec<String> {
-    let is_hard = |(name, link): (String, LinkType)| (link == LinkType::Hard).then_some(name);
-    links(group).into_iter().filter_map(is_hard).collect()
+    let is_hard = |(name, link): (String, LinkKind)| (link == LinkKind::Hard).then_some(name);
+    links(group).filter_map(is_hard).collect()
 }
 
 /// The links of a group, sorted by name.
-fn links(group: &Group) -> Vec<(String, LinkType)> {
-    let mut links = Vec::new();
-    let listed = group.iter_visit(IndexType::Name, IterationOrder::Increasing, |name, info| {
-        if links.len() >= MAX_OBJECTS {
-            return Err("it has too many links".into());
-        }
-        links.push((name.to_owned(), info.link_type));
-        Ok(())
-    });
-    if let Err(e) = listed {
-        tracing::warn!(
-            group = group.name(),
-            "the group is listed only in part: {e}"
-        );
+fn links(group: &Group) -> impl Iterator<Item = (String, LinkKind)> + use<> {
+    let list = library::links(group, MAX_OBJECTS);
+    if let Some(rest) = list.rest {
+        tracing::warn!("a group is listed only in part: {rest}");
     }
-    links
+    list.links.into_iter()
 }

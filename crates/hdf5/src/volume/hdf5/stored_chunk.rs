@@ -241,8 +241,8 @@ impl StoredDataset {
         meter: Meter<'_>,
     ) -> Result<Chunk, ReadError> {
         match stored {
-            // Each part of complex numbers has a fill value of its own.
-            Stored::Nothing if self.stored.complex.is_some() => {
+            // Each number in an element has a fill value of its own.
+            Stored::Nothing if !self.stored.extents.is_empty() => {
                 self.read_whole(&chunk.at, voxel, false)
             }
             Stored::Nothing => Ok(Chunk::never_written(

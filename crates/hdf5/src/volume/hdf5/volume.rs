@@ -27,6 +27,7 @@ use super::OpenError;
 use super::chunks::{Chunk, ChunkRequest, ChunkStore, Found};
 use super::dataset::StoredDataset;
 use super::grid::{Grid, Part, Position, RANK, StoredBox, linear};
+use super::library::ElementMeaning;
 use super::stored_chunk::Located;
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
@@ -165,7 +166,7 @@ impl Hdf5Volume {
             .iter()
             .map(|axis| role(axis, &view.fixed))
             .collect::<Vec<_>>();
-        if dataset.stored.complex.is_some() {
+        if dataset.stored.meaning == ElementMeaning::Complex {
             let part = view
                 .part
                 .ok_or_else(|| wrong(ComplexPart::EXPECTED.to_owned()))?;

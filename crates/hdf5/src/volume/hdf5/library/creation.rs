@@ -12,7 +12,7 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p as p;
 use hdf5_sys::h5s as s;
 
-use super::handle::{Id, LONGEST_NAME, native, text};
+use super::handle::{Id, LONGEST_NAME, native, path_text, text};
 use crate::volume::VoxelType;
 use crate::volume::hdf5::grid::Stripes;
 
@@ -172,8 +172,8 @@ pub(in crate::volume::hdf5) fn virtual_sources(
         unsafe { hdf5::h5check(p::H5Pget_virtual_count(creation.id(), &mut count))? };
         let sources = (0..count).map(|index| {
             Ok(VirtualSource {
-                file: virtual_name(creation, index, p::H5Pget_virtual_filename)?,
-                dataset: virtual_name(creation, index, p::H5Pget_virtual_dsetname)?,
+                file: virtual_name(creation, index, p::H5Pget_virtual_filename, false)?,
+                dataset: virtual_name(creation, index, p::H5Pget_virtual_dsetname, true)?,
                 place: virtual_place(creation, index)?,
             })
         });
@@ -218,7 +218,12 @@ fn virtual_place(creation: &DatasetCreate, index: usize) -> Result<Option<Vec<St
 
 type VirtualName = unsafe extern "C" fn(hid_t, usize, *mut c_char, usize) -> isize;
 
-fn virtual_name(creation: &DatasetCreate, index: usize, get: VirtualName) -> Result<String> {
+fn virtual_name(
+    creation: &DatasetCreate,
+    index: usize,
+    get: VirtualName,
+    is_path: bool,
+) -> Result<String> {
     // SAFETY: the first call returns the length; the buffer has one more byte, for the terminating
     // zero.
     unsafe {
@@ -228,6 +233,10 @@ fn virtual_name(creation: &DatasetCreate, index: usize, get: VirtualName) -> Res
         }
         let mut name = vec![0 as c_char; length + 1];
         hdf5::h5check(get(creation.id(), index, name.as_mut_ptr(), name.len()))?;
-        text(name.as_ptr())
+        // `%b` in a path is a number.
+        text(name.as_ptr()).or_else(|error| match is_path {
+            true => Ok(path_text(CStr::from_ptr(name.as_ptr()).to_bytes())),
+            false => Err(error),
+        })
     }
 }

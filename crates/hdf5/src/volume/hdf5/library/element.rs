@@ -1,99 +1,274 @@
 //! The element type of a dataset.
 
-use hdf5::{Dataset, Result, sync::sync};
+use hdf5::{Dataset, Datatype, Result, from_id, sync::sync};
 use hdf5_sys::h5::H5free_memory;
 use hdf5_sys::h5d::H5Dget_type;
 use hdf5_sys::h5t as t;
 
-use super::handle::{Id, text};
+use super::handle::{Id, native, text};
 use crate::volume::VoxelType;
 use crate::volume::hdf5::significant::SignificantBits;
 
+/// The library's limit of the axes of an array (`H5S_MAX_RANK`).
+const MAX_ARRAY_RANK: usize = 32;
+
 /// The stored element type of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredType {
-    /// The voxel type as which the elements are read.
+    /// The voxel type as which the numbers of the elements are read.
     pub voxel: VoxelType,
-    /// Whether elements can be converted without the library: sizes of 1, 2, 4 or 8 bytes, IEEE
+    /// Whether numbers can be converted without the library: sizes of 1, 2, 4 or 8 bytes, IEEE
     /// floats.
     pub plain: bool,
     /// The significant bits of an integer, if not all are.
     pub significant: Option<SignificantBits>,
     /// Whether the byte order is big-endian.
     pub big_endian: bool,
-    /// The names of the real and the imaginary part of complex numbers, which are two floats of the
-    /// type `voxel`.
-    pub complex: Option<&'static [&'static str; 2]>,
+    /// What the numbers of an element mean together.
+    pub meaning: ElementMeaning,
+    /// The extents of the numbers in an element, slowest axis first; empty if it is one number.
+    pub extents: Vec<u64>,
 }
 
-/// The names of the parts of a complex number: h5py and PyTables; MATLAB and others; Velox.
-const COMPLEX: [[&str; 2]; 4] = [
-    ["r", "i"],
-    ["real", "imag"],
-    ["realFloatHalfEven", "imagFloatHalfEven"],
-    ["realFloatHalfOdd", "imagFloatHalfOdd"],
+/// What the numbers of an element mean together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ElementMeaning {
+    /// Each is a voxel: of the array that the element is, or of an element that is one number.
+    Voxels,
+    /// They are the bits of a bitfield, which is read as one unsigned integer.
+    Bits,
+    /// They are the real and the imaginary part of a complex number.
+    Complex,
+    /// They are the components of a colour: red, green, blue and perhaps opacity.
+    Colour,
+}
+
+/// Why the elements of a dataset are not those of a volume.
+#[derive(Debug)]
+pub(in crate::volume::hdf5) struct OtherType {
+    /// What they are instead, in words that follow "the elements are".
+    pub what: &'static str,
+    /// Whether each of them may hold a picture by itself.
+    pub may_hold_pictures: bool,
+    /// Whether they are texts or references, which are pictures in no way.
+    pub is_text: bool,
+}
+
+/// The names of the members of compounds that are one value, in lower case, and its meaning.
+const COMPOUNDS: [(&[&[&str]], ElementMeaning); 2] = [
+    (
+        &[
+            &[
+                "r",
+                "re",
+                "real",
+                "realfloat",
+                "realfloathalfeven",
+                "realfloathalfodd",
+            ],
+            &[
+                "i",
+                "im",
+                "imag",
+                "imaginary",
+                "imagfloat",
+                "imagfloathalfeven",
+                "imagfloathalfodd",
+            ],
+        ],
+        ElementMeaning::Complex,
+    ),
+    (
+        &[
+            &["r", "red"],
+            &["g", "green"],
+            &["b", "blue"],
+            &["a", "alpha"],
+        ],
+        ElementMeaning::Colour,
+    ),
 ];
 
-/// The element type of a dataset; `None` if it is not numeric.
-pub(in crate::volume::hdf5) fn stored_type(dataset: &Dataset) -> Result<Option<StoredType>> {
+/// The element type of a dataset, if its elements are numbers or consist of equal numbers.
+pub(in crate::volume::hdf5) fn stored_type(
+    dataset: &Dataset,
+) -> Result<std::result::Result<StoredType, OtherType>> {
     sync(|| {
         // SAFETY: the dataset is open.
         let own = Id::new(unsafe { H5Dget_type(dataset.id()) })?;
-        // SAFETY: plain calls on an open type.
-        let class = unsafe { t::H5Tget_class(own.0) };
-        match class {
-            t::H5T_class_t::H5T_INTEGER => Ok(integer_type(&own)),
-            t::H5T_class_t::H5T_FLOAT => Ok(float_type(&own)),
-            t::H5T_class_t::H5T_ENUM => {
-                // SAFETY: as above.
-                let base = Id::new(unsafe { t::H5Tget_super(own.0) })?;
-                let bool_like = is_bool(&own);
-                Ok(integer_type(&base).map(|stored| match stored.voxel {
-                    VoxelType::I8 | VoxelType::U8 if bool_like => StoredType {
-                        voxel: VoxelType::Bool,
-                        ..stored
-                    },
-                    _ => stored,
-                }))
+        Ok(match type_of(&own)? {
+            Some(stored) => Ok(stored),
+            None => Err(other_type(&own)),
+        })
+    })
+}
+
+/// The type as which the library reads elements of a dataset, with numbers of type `voxel`.
+pub(super) fn memory_type(dataset: &Dataset, voxel: VoxelType) -> Result<Datatype> {
+    sync(|| {
+        // SAFETY: plain calls on an open dataset and on its type.
+        unsafe {
+            let own = Id::new(H5Dget_type(dataset.id()))?;
+            match t::H5Tget_class(own.0) {
+                t::H5T_class_t::H5T_INTEGER
+                | t::H5T_class_t::H5T_FLOAT
+                | t::H5T_class_t::H5T_ENUM => native(voxel),
+                // The library converts neither bitfields to integers nor arrays to numbers.
+                _ => from_id(hdf5::h5check(t::H5Tget_native_type(
+                    own.0,
+                    t::H5T_direction_t::H5T_DIR_ASCEND,
+                ))?),
             }
-            t::H5T_class_t::H5T_COMPOUND => complex_type(&own),
-            _ => Ok(None),
         }
     })
 }
 
-/// The type of a compound of two floats, one after the other, whose names are those of a complex
-/// number.
-fn complex_type(own: &Id) -> Result<Option<StoredType>> {
-    // SAFETY: plain calls on an open compound type.
-    let (count, size) = unsafe { (t::H5Tget_nmembers(own.0), t::H5Tget_size(own.0)) };
-    let names = [member_name(own, 0), member_name(own, 1)];
-    let known = COMPLEX
-        .iter()
-        .find(|known| names.iter().flatten().eq(*known));
-    let Some(known) = known.filter(|_| count == 2) else {
-        return Ok(None);
-    };
-    // SAFETY: as above; there are two members.
-    let (parts, second) = unsafe {
-        let part = |index| Id::new(t::H5Tget_member_type(own.0, index));
-        ([part(0)?, part(1)?], t::H5Tget_member_offset(own.0, 1))
-    };
+/// The type of elements that are numbers or consist of equal numbers; `None` for others.
+fn type_of(own: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain call on an open type.
-    let is_float = |part: &Id| unsafe { t::H5Tget_class(part.0) } == t::H5T_class_t::H5T_FLOAT;
-    if !parts.iter().all(is_float) {
-        return Ok(None);
+    let class = unsafe { t::H5Tget_class(own.0) };
+    match class {
+        t::H5T_class_t::H5T_INTEGER => Ok(integer_type(own)),
+        t::H5T_class_t::H5T_FLOAT => Ok(float_type(own)),
+        t::H5T_class_t::H5T_BITFIELD => Ok(bitfield_type(own)),
+        t::H5T_class_t::H5T_ENUM => {
+            let bool_like = is_bool(own);
+            Ok(integer_type(&base(own)?).map(|stored| match stored.voxel {
+                VoxelType::I8 | VoxelType::U8 if bool_like => StoredType {
+                    voxel: VoxelType::Bool,
+                    ..stored
+                },
+                _ => stored,
+            }))
+        }
+        t::H5T_class_t::H5T_COMPOUND => compound_type(own),
+        t::H5T_class_t::H5T_COMPLEX => {
+            let part = type_of(&base(own)?)?;
+            Ok(part.and_then(|part| part.repeated(own, vec![2], ElementMeaning::Complex)))
+        }
+        t::H5T_class_t::H5T_ARRAY => array_type(own),
+        _ => Ok(None),
     }
-    let [real, imaginary] = parts.each_ref().map(float_type);
-    let is_packed = |real: &StoredType| {
-        let width = real.voxel.stored_bytes();
-        real.plain && real.voxel != VoxelType::F16 && (second, size) == (width, 2 * width)
+}
+
+/// The type that an array, an enumeration or a complex number is made of.
+fn base(own: &Id) -> Result<Id> {
+    // SAFETY: plain call on an open type.
+    Id::new(unsafe { t::H5Tget_super(own.0) })
+}
+
+impl StoredType {
+    /// The type of elements that consist of as many of these numbers, one after the other; `None`
+    /// if they are longer, or consist of numbers that only the library converts.
+    fn repeated(self, own: &Id, extents: Vec<u64>, meaning: ElementMeaning) -> Option<Self> {
+        // SAFETY: plain call on an open type.
+        let size = unsafe { t::H5Tget_size(own.0) } as u64;
+        let numbers = extents
+            .iter()
+            .try_fold(1u64, |all, extent| all.checked_mul(*extent))?;
+        let is_packed = numbers.checked_mul(self.voxel.stored_bytes() as u64) == Some(size);
+        let is_number = self.extents.is_empty() && self.plain && self.voxel != VoxelType::F16;
+        (is_packed && is_number).then_some(Self {
+            meaning,
+            extents,
+            ..self
+        })
+    }
+}
+
+/// The type of arrays of numbers.
+fn array_type(own: &Id) -> Result<Option<StoredType>> {
+    let part = type_of(&base(own)?)?;
+    let mut extents = vec![0; MAX_ARRAY_RANK];
+    // SAFETY: no array has more axes than the buffer has places.
+    let rank = unsafe { hdf5::h5check(t::H5Tget_array_dims2(own.0, extents.as_mut_ptr()))? };
+    extents.truncate(rank as usize);
+    Ok(part.and_then(|part| part.repeated(own, extents, ElementMeaning::Voxels)))
+}
+
+/// The type of a compound of equal numbers, one after the other, whose names are those of one
+/// value: two floats of a complex number, or three or four integers of a colour.
+fn compound_type(own: &Id) -> Result<Option<StoredType>> {
+    // SAFETY: plain call on an open compound type.
+    let count = unsafe { t::H5Tget_nmembers(own.0) } as u32;
+    let names: Option<Vec<String>> = (0..count.min(5))
+        .map(|index| Some(member_name(own, index)?.to_lowercase()))
+        .collect();
+    let names = names.unwrap_or_default();
+    let are_named = |known: &[&[&str]]| {
+        let mut both = names.iter().zip(known);
+        names.len() <= known.len() && both.all(|(name, known)| known.contains(&name.as_str()))
     };
-    let stored = real.filter(|real| imaginary == Some(*real) && is_packed(real));
-    Ok(stored.map(|real| StoredType {
-        complex: Some(known),
-        ..real
-    }))
+    let meaning = match names.len() {
+        2 if are_named(COMPOUNDS[0].0) => COMPOUNDS[0].1,
+        3 | 4 if are_named(COMPOUNDS[1].0) => COMPOUNDS[1].1,
+        _ => return Ok(None),
+    };
+    let mut types = Vec::new();
+    for index in 0..count {
+        // SAFETY: plain call on an open compound type with as many members.
+        let member = Id::new(unsafe { t::H5Tget_member_type(own.0, index) })?;
+        types.push(type_of(&member)?);
+    }
+    let first = types.first().cloned().flatten();
+    let are_equal = types.iter().all(|member| *member == first);
+    let suits =
+        |first: &StoredType| first.voxel.is_integer() == (meaning == ElementMeaning::Colour);
+    Ok(first
+        .filter(|first| are_equal && suits(first))
+        .and_then(|first| first.repeated(own, vec![u64::from(count)], meaning)))
+}
+
+/// A bitfield as an unsigned integer, or as a boolean if it has one bit.
+fn bitfield_type(own: &Id) -> Option<StoredType> {
+    let stored = whole_type(own, false)?;
+    let is_bit = stored.significant.is_some_and(|bits| bits.precision == 1);
+    let voxel = match stored.voxel {
+        VoxelType::U8 if is_bit => VoxelType::Bool,
+        other => other,
+    };
+    Some(StoredType {
+        voxel,
+        meaning: ElementMeaning::Bits,
+        ..stored
+    })
+}
+
+/// What elements are that are no numbers.
+fn other_type(own: &Id) -> OtherType {
+    // SAFETY: plain call on an open type.
+    let class = unsafe { t::H5Tget_class(own.0) };
+    let (what, is_text) = match class {
+        t::H5T_class_t::H5T_STRING => ("texts", true),
+        t::H5T_class_t::H5T_REFERENCE => ("references", true),
+        t::H5T_class_t::H5T_TIME => ("times", true),
+        t::H5T_class_t::H5T_COMPOUND => (
+            "compounds that are neither complex numbers nor colours",
+            false,
+        ),
+        t::H5T_class_t::H5T_COMPLEX => (
+            "complex numbers of floats that are not IEEE's of 32 or 64 bits",
+            false,
+        ),
+        t::H5T_class_t::H5T_ARRAY => (
+            "arrays of other elements than numbers of 8 to 64 bits",
+            false,
+        ),
+        t::H5T_class_t::H5T_OPAQUE => ("opaque bytes", false),
+        t::H5T_class_t::H5T_VLEN => (
+            "lists of any length, as of encoded pictures (JPEG, PNG)",
+            false,
+        ),
+        _ => ("numbers of more than 64 bits", false),
+    };
+    // SAFETY: plain calls on an open type, and on the one that a list is made of.
+    let is_of_bytes = class == t::H5T_class_t::H5T_VLEN
+        && base(own).is_ok_and(|base| unsafe { t::H5Tget_size(base.0) } == 1);
+    OtherType {
+        what,
+        may_hold_pictures: is_of_bytes,
+        is_text,
+    }
 }
 
 /// The layout of a number: (size in bytes, significant bits if not all are, whether big-endian).
@@ -124,6 +299,11 @@ fn number_layout(own: &Id, signed: bool) -> (usize, Option<SignificantBits>, boo
 fn integer_type(own: &Id) -> Option<StoredType> {
     // SAFETY: plain call on an open type.
     let signed = unsafe { t::H5Tget_sign(own.0) } == t::H5T_sign_t::H5T_SGN_2;
+    whole_type(own, signed)
+}
+
+/// The type of an integer or, as an unsigned one, of a bitfield.
+fn whole_type(own: &Id, signed: bool) -> Option<StoredType> {
     let (size, significant, big_endian) = number_layout(own, signed);
     let voxel = match (size, signed) {
         (1, false) => VoxelType::U8,
@@ -142,7 +322,8 @@ fn integer_type(own: &Id) -> Option<StoredType> {
         plain,
         significant,
         big_endian,
-        complex: None,
+        meaning: ElementMeaning::Voxels,
+        extents: Vec::new(),
     })
 }
 
@@ -183,7 +364,8 @@ fn float_type(own: &Id) -> Option<StoredType> {
         plain,
         significant: None,
         big_endian,
-        complex: None,
+        meaning: ElementMeaning::Voxels,
+        extents: Vec::new(),
     })
 }
 

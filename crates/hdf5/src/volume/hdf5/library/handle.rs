@@ -26,8 +26,45 @@ impl Drop for Id {
     }
 }
 
+/// A path in a file as the library takes it: the opposite of [`path_text`].
 pub(super) fn c_name(name: &str) -> Result<CString> {
-    CString::new(name).map_err(|_| format!("the name {name:?} holds a zero byte").into())
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend_from_slice(before.as_bytes());
+        let byte = escaped(after.as_bytes());
+        bytes.push(byte.unwrap_or(b'%'));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    CString::new(bytes).map_err(|_| format!("the name {name:?} holds a zero byte").into())
+}
+
+/// A path in a file as text: bytes that are not UTF-8 are percent-encoded (`%B0`), and so is a
+/// percent sign that would be taken for the beginning of such a byte (`%25`).
+pub(super) fn path_text(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len());
+    for chunk in path.utf8_chunks() {
+        for (at, letter) in chunk.valid().char_indices() {
+            let is_escape = letter == '%' && escaped(&chunk.valid().as_bytes()[at + 1..]).is_some();
+            text.push_str(if is_escape { "%25" } else { "" });
+            text.extend(Some(letter).filter(|_| !is_escape));
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+/// The byte that two hexadecimal digits after a percent sign stand for: one that is no ASCII
+/// character, or a percent sign.
+fn escaped(digits: &[u8]) -> Option<u8> {
+    let digits = digits
+        .get(..2)
+        .filter(|two| two.iter().all(u8::is_ascii_hexdigit))?;
+    let byte = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
+    (byte == b'%' || !byte.is_ascii()).then_some(byte)
 }
 
 /// Copies the name of a file or object. Invalid UTF-8 is an error: a lossy conversion could name
@@ -58,5 +95,27 @@ pub(super) fn native(voxel: VoxelType) -> Result<Datatype> {
         VoxelType::I64 => Datatype::from_type::<i64>(),
         VoxelType::F16 | VoxelType::F32 => Datatype::from_type::<f32>(),
         VoxelType::F64 => Datatype::from_type::<f64>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_found_again_by_its_text() {
+        for (name, text) in [
+            (&b"Messung 20\xb0C"[..], "Messung 20%B0C"),
+            (b"K\xf6rper/raw", "K%F6rper/raw"),
+            ("Körper".as_bytes(), "Körper"),
+            (b"100%", "100%"),
+            (b"50%2F %zz", "50%2F %zz"),
+            (b"20%B0C", "20%25B0C"),
+            (b"%25", "%2525"),
+            (b"\xff%ff", "%FF%25ff"),
+        ] {
+            assert_eq!(path_text(name), text);
+            assert_eq!(c_name(text).unwrap().as_bytes(), name);
+        }
     }
 }
