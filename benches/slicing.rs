@@ -195,6 +195,7 @@ fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
         view,
         patch,
         missing: Missing::default(),
+        projection: None,
     };
     let window = volume.shape().voxel.full_window();
     let picture = Picture::Grey(Layer {

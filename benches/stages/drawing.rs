@@ -50,6 +50,7 @@ fn source(volume: &Arc<dyn Volume>, level: u64) -> Source {
         view,
         patch,
         missing: Missing::default(),
+        projection: None,
     }
 }
 

@@ -170,6 +170,7 @@ impl<'a> Drawer<'a> {
             channels: ChannelChoice::One(channel.name.clone()),
             time: None,
             address: *address,
+            slab: None,
             adjust: Vec::new(),
         };
         let resolved = self.catalog.resolve(&request).unwrap();

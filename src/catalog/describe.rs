@@ -242,6 +242,7 @@ impl Catalog {
                 .filter(offered)
                 .map(|plane| plane.name().to_owned())
                 .collect(),
+            slab: Some(Plane::ALL.map(|plane| self.most_slices(view, plane))),
             source: source::describe(stored, view)?,
         })
     }

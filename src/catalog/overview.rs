@@ -4,7 +4,7 @@
 //! inspect` draws them in the terminal, at other sizes.
 
 use voltile_base::geometry::{LevelView, TILE, TileAddress, Xyz};
-use voltile_base::request::TileRequest;
+use voltile_base::request::{SlabRequest, TileRequest};
 use voltile_base::tile::TileKey;
 use voltile_render::plan;
 
@@ -32,7 +32,7 @@ impl Catalog {
         let outside = || NotFound::Outside {
             token: request.token.token.clone(),
         };
-        let first = self.resolve(request)?;
+        let first = self.resolve_names(request)?;
         let (dataset, channel) = first.subject().ok_or_else(outside)?;
         let plane = request.address.plane;
         let (view, (columns, rows)) =
@@ -44,7 +44,7 @@ impl Catalog {
             factor: Xyz::all(1),
             ..view
         };
-        let slice = slice_at(dataset, &full, &view, &request.address);
+        let (slice, slab) = slices_at(dataset, &full, &view, &request.address, request.slab);
         // A channel that ends before the first tile is black.
         let (columns, rows) = (columns.max(1), rows.max(1));
         let (across, down) = (columns.div_ceil(TILE as u64), rows.div_ceil(TILE as u64));
@@ -58,6 +58,7 @@ impl Catalog {
             };
             self.resolve(&TileRequest {
                 address,
+                slab,
                 ..request.clone()
             })
             .map(Resolved::showing_missing)
@@ -99,19 +100,27 @@ fn fitting(
     })
 }
 
-/// Converts a slice number at one level to that at another, which is not finer.
-pub(super) fn slice_at(
+/// Converts the slice or slab at one level that an address begins with to that at another level,
+/// which is not finer.
+pub(super) fn slices_at(
     dataset: &Dataset,
     from: &LevelView,
     to: &LevelView,
     address: &TileAddress,
-) -> u64 {
+    slab: Option<SlabRequest>,
+) -> (u64, Option<SlabRequest>) {
     let axis = address.plane.slice_axis();
     let offset = |view: &LevelView| view.shift(dataset.style.offset)[axis];
     let step = i128::from(to.factor[axis] / from.factor[axis].max(1)).max(1);
-    let slice = (i128::from(address.slice) - offset(from)).div_euclid(step) + offset(to);
-    // Negative numbers lie outside, as does u64::MAX.
-    u64::try_from(slice).unwrap_or(u64::MAX)
+    let converted = |slice: u64| (i128::from(slice) - offset(from)).div_euclid(step) + offset(to);
+    let first = converted(address.slice);
+    let Some(slab) = slab else {
+        // Negative numbers lie outside, as does u64::MAX.
+        return (u64::try_from(first).unwrap_or(u64::MAX), None);
+    };
+    let number = |slice: i128| slice.clamp(0, i128::from(u64::MAX)) as u64;
+    let end = number(converted(slab.end.saturating_sub(1)) + 1);
+    (number(first), Some(SlabRequest { end, ..slab }))
 }
 
 impl Overview {

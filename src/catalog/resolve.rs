@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use voltile_base::color::Colour;
 use voltile_base::geometry::{
-    Level, LevelView, Orthogonal, Patch, Placement, Plane, TileAddress, Xyz, patch,
+    Level, LevelView, Orthogonal, Patch, Placement, Plane, TileAddress, Xyz, slab_patch,
 };
 use voltile_base::name::Name;
 use voltile_base::paint::{DatasetStyle, Kind, Style, Window};
-use voltile_base::request::{Adjustment, ChannelChoice, TileRequest, VersionedToken};
+use voltile_base::request::{Adjustment, ChannelChoice, SlabRequest, TileRequest, VersionedToken};
 use voltile_base::tile::{Fingerprint, TileKey};
 use voltile_hdf5::volume::ReadPolicy;
 use voltile_render::plan::{Layer, Picture, PixelKind, Plan, Shading, Source};
@@ -69,6 +69,18 @@ pub enum NotFound {
         plane: Plane,
         voxels: u64,
         limit: u64,
+    },
+    #[error(
+        "a slab of {slices} slices of level {level} of the channel {channel} would read {voxels} voxels for one {plane} tile, more than the limit of {limit}; at most {most} slices do: request fewer, or a coarser level, or raise render.max_voxels_per_tile"
+    )]
+    TooManySlices {
+        channel: Name,
+        level: u8,
+        plane: Plane,
+        slices: u64,
+        voxels: u64,
+        limit: u64,
+        most: u64,
     },
     #[error("the channel {channel} holds {kind}, which cannot be composited; ask for it alone")]
     NotComposable { channel: Name, kind: &'static str },
@@ -152,6 +164,7 @@ pub struct Resolved {
     layers: Vec<ResolvedLayer>,
     time: u64,
     address: TileAddress,
+    slab: Option<SlabRequest>,
     /// Whether missing pixels are transparent; false if there are none in any tile of its channels.
     shows_missing: bool,
 }
@@ -193,11 +206,27 @@ struct LayerRendering {
 impl Catalog {
     /// Resolves a request. Reads no data.
     pub fn resolve(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
+        let resolved = self.resolve_names(request)?;
+        resolved
+            .layers
+            .iter()
+            .try_for_each(|layer| self.ensure_few_slices(layer))?;
+        let dataset = &resolved.dataset;
+        if dataset.style.not_found_outside && resolved.is_black() {
+            return Err(NotFound::Outside {
+                token: dataset.token.clone(),
+            });
+        }
+        Ok(resolved)
+    }
+
+    /// Resolves a request that may name a slab of too many slices, or a tile that lies outside.
+    pub(super) fn resolve_names(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
         let dataset = self.known(&request.token)?;
         let time = request.time.unwrap_or(0);
         let adjust = |position: usize| request.adjust.get(position).copied().unwrap_or_default();
         let one = |name: &Name, colour, position| {
-            let layer = self.layer(dataset, name, colour, time, &request.address)?;
+            let layer = self.layer(dataset, name, colour, request)?;
             Ok::<_, NotFound>(layer.adjusted(adjust(position)))
         };
         let layers = match &request.channels {
@@ -208,20 +237,15 @@ impl Catalog {
                     .collect::<Result<_, _>>()?
             }
         };
-        let resolved = Resolved {
+        Ok(Resolved {
             dataset: Arc::clone(dataset),
             style: self.style,
             layers,
             time,
             address: request.address,
+            slab: request.slab,
             shows_missing: false,
-        };
-        if dataset.style.not_found_outside && resolved.is_black() {
-            return Err(NotFound::Outside {
-                token: dataset.token.clone(),
-            });
-        }
-        Ok(resolved)
+        })
     }
 
     /// The dataset that a request names, which must have the version.
@@ -261,9 +285,9 @@ impl Catalog {
         dataset: &Dataset,
         name: &Name,
         colour: Option<Colour>,
-        time: u64,
-        address: &TileAddress,
+        request: &TileRequest,
     ) -> Result<ResolvedLayer, NotFound> {
+        let (address, time) = (&request.address, request.time.unwrap_or(0));
         let channel = dataset.channel_at(name, time)?;
         if colour.is_some() && channel.kind != Kind::Image {
             return Err(NotFound::NotComposable {
@@ -275,8 +299,11 @@ impl Catalog {
         let there = channel.is_there(&view, dataset.style.scaling, time);
         let placement = dataset.placement(channel);
         let orthogonal = dataset.orthogonal(channel);
+        let end = request
+            .slab
+            .map_or(address.slice.saturating_add(1), |slab| slab.end);
         let patch = there
-            .then(|| patch(address, &view, placement, orthogonal))
+            .then(|| slab_patch(address, end, &view, placement, orthogonal))
             .flatten();
         let (channel, adjust) = (Arc::clone(channel), Adjustment::default());
         Ok(ResolvedLayer {
@@ -312,6 +339,35 @@ impl Catalog {
             });
         }
         Ok(view)
+    }
+
+    /// Fails if a slab would read more voxels than are allowed for a tile.
+    fn ensure_few_slices(&self, layer: &ResolvedLayer) -> Result<(), NotFound> {
+        let (view, limit) = (&layer.view, self.limits.voxels_per_tile);
+        let slab = layer.patch.as_ref().filter(|patch| patch.depth() > 1);
+        let Some(patch) = slab else {
+            return Ok(());
+        };
+        let (plane, slices) = (patch.plane(), patch.depth());
+        let voxels = view.voxels_per_slab(plane, slices);
+        if voxels <= limit {
+            return Ok(());
+        }
+        Err(NotFound::TooManySlices {
+            channel: layer.channel.name.clone(),
+            level: view.level.number(),
+            plane,
+            slices,
+            voxels,
+            limit,
+            most: self.most_slices(view, plane),
+        })
+    }
+
+    /// The most slices that a slab of a level may have.
+    pub(super) fn most_slices(&self, view: &LevelView, plane: Plane) -> u64 {
+        let most = self.limits.voxels_per_tile / view.voxels_per_tile(plane).max(1);
+        most.clamp(1, view.size[plane.slice_axis()].max(1))
     }
 }
 
@@ -501,9 +557,10 @@ impl Resolved {
             layers,
             time,
             address,
+            slab,
             shows_missing,
         } = self;
-        TileKey::digest(&Rendering {
+        let rendering = Rendering {
             rules: RULES,
             style: *style,
             dataset: dataset.style,
@@ -511,7 +568,12 @@ impl Resolved {
             address: *address,
             shows_missing: *shows_missing,
             layers: layers.iter().map(ResolvedLayer::rendering).collect(),
-        })
+        };
+        // The keys of single slices are as they were before there were slabs.
+        match slab {
+            None => TileKey::digest(&rendering),
+            Some(slab) => TileKey::digest(&(rendering, slab)),
+        }
     }
 
     /// The plan for the renderer: what to read and how to paint it.
@@ -561,6 +623,7 @@ impl Resolved {
             view: layer.view,
             patch: layer.patch.clone(),
             missing,
+            projection: self.slab.map(|slab| slab.projection),
         }
     }
 }

@@ -5,13 +5,13 @@ use std::ops::Range;
 use voltile_base::description::RangeDescription;
 use voltile_base::geometry::{LevelView, Orthogonal, Plane, TILE, TileAddress};
 use voltile_base::paint::Kind;
-use voltile_base::request::{ChannelChoice, RangeRequest, TileRequest};
+use voltile_base::request::{ChannelChoice, RangeRequest, SlabRequest, TileRequest};
 use voltile_base::tile::TileKey;
 use voltile_render::plan;
 
-use super::overview::slice_at;
+use super::overview::slices_at;
 use super::survey;
-use super::{Catalog, Channel, Dataset, NotFound, Origin, Resolved};
+use super::{Catalog, Channel, Dataset, NotFound, Origin, Overview, Resolved};
 
 /// The maximum number of pixels whose voxels are read: of more, the next coarser level is read.
 const MAX_PIXELS: u64 = 1 << 22;
@@ -32,6 +32,7 @@ pub struct Visible {
 /// A rectangle in the grid of tiles of a level, within the slice.
 struct Rectangle {
     address: TileAddress,
+    slab: Option<SlabRequest>,
     columns: Range<u64>,
     rows: Range<u64>,
     /// The stored voxels that a whole tile reads.
@@ -48,6 +49,17 @@ impl Catalog {
         Ok(resolved.showing_missing())
     }
 
+    /// Resolves a request for an overview whose layers are adjusted: only images are. Reads no data.
+    pub fn overview_of_view(&self, request: &TileRequest) -> Result<Overview, NotFound> {
+        let overview = self.overview(request)?;
+        overview
+            .tiles()
+            .iter()
+            .flat_map(Resolved::channels)
+            .try_for_each(|channel| ensure_image(channel))?;
+        Ok(overview)
+    }
+
     /// Resolves a request for the range of what is visible. Reads no data.
     pub fn resolve_range(&self, request: &RangeRequest) -> Result<Visible, NotFound> {
         let dataset = self.known(&request.token)?;
@@ -55,12 +67,13 @@ impl Catalog {
         let channel = dataset.channel_at(&request.channel, time)?;
         ensure_image(channel)?;
         let asked = dataset.view(channel, request.address.level)?;
-        let tile = |address: TileAddress| {
+        let tile = |address: TileAddress, slab: Option<SlabRequest>| {
             self.resolve(&TileRequest {
                 token: request.token.clone(),
                 channels: ChannelChoice::One(channel.name.clone()),
                 time: request.time,
                 address,
+                slab,
                 adjust: Vec::new(),
             })
         };
@@ -71,7 +84,10 @@ impl Catalog {
         {
             let coarser = Rectangle::at(dataset, channel, request, &asked, &view);
             if shown.pixels() <= MAX_PIXELS
-                || matches!(tile(coarser.address), Err(NotFound::TooCostly { .. }))
+                || matches!(
+                    tile(coarser.address, coarser.slab),
+                    Err(NotFound::TooCostly { .. })
+                )
             {
                 break;
             }
@@ -79,7 +95,7 @@ impl Catalog {
         }
         let (mut tiles, mut parts) = (Vec::new(), Vec::new());
         for (address, part) in shown.tiles() {
-            match tile(address) {
+            match tile(address, shown.slab) {
                 Ok(tile) => {
                     tiles.push(tile);
                     parts.push(part);
@@ -133,16 +149,18 @@ impl Rectangle {
             let end = end.min(asked.end.div_ceil(step));
             (asked.start / step).min(end)..end
         };
-        let slice = slice_at(dataset, asked, view, &request.address);
+        let (slice, slab) = slices_at(dataset, asked, view, &request.address, request.slab);
+        let depth = slab.map_or(1, |slab| slab.end.saturating_sub(slice));
         Self {
             address: TileAddress {
                 level: view.level,
                 slice,
                 ..request.address
             },
+            slab,
             columns: within(&request.columns, step[plane.column_axis()], columns),
             rows: within(&request.rows, step[row_axis], rows),
-            voxels_per_tile: view.voxels_per_tile(plane),
+            voxels_per_tile: view.voxels_per_slab(plane, depth),
         }
     }
 

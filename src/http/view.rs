@@ -1,5 +1,5 @@
-//! What a page chooses to see: `/view/TOKEN/LAYERS/…`, tiles with a range, gamma and colours, and
-//! the range of what is visible. Newer views displace older ones because browsers give up what they
+//! What a page chooses to see: `/view/TOKEN/LAYERS/…`, tiles and overviews with a range, gamma and
+//! colours, of slices and of slabs, and the range of what is visible. Newer views displace older ones because browsers give up what they
 //! no longer want: it leaves the queue.
 
 use actix_web::HttpResponse;
@@ -32,6 +32,13 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     {
         ViewRequest::Tile(tile) => (
             site.service.identify_view(catalog, &tile).await?,
+            tile.token,
+            "image/png",
+        ),
+        ViewRequest::Overview(tile) => (
+            site.service
+                .identify_overview_of_view(catalog, &tile)
+                .await?,
             tile.token,
             "image/png",
         ),

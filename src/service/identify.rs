@@ -69,6 +69,21 @@ impl TileService {
         Ok(Identified::new(origin, self.what(resolved)))
     }
 
+    /// Resolves a request for an overview whose layers are adjusted. Reads no data.
+    pub async fn identify_overview_of_view(
+        &self,
+        catalog: &Catalog,
+        request: &TileRequest,
+    ) -> Result<Identified, TileError> {
+        let overview = catalog
+            .overview_of_view(request)
+            .map(|overview| (overview.origin(), overview));
+        let (origin, overview) = self
+            .unchanged(catalog, &request.token.token, overview)
+            .await?;
+        Ok(Identified::new(origin, What::Overview(overview)))
+    }
+
     /// Resolves a request for the range of what is visible. Reads no data.
     pub async fn identify_range(
         &self,

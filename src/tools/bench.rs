@@ -274,6 +274,7 @@ impl TileGrid {
                 row,
                 column,
             },
+            slab: None,
             adjust: Vec::new(),
         }
     }

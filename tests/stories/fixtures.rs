@@ -45,7 +45,8 @@ fn checked(
     wrong: impl Fn(&Value, &Answer) -> Option<String>,
 ) -> Option<String> {
     let url = text(entry, "url");
-    let answer = connection.get(&format!("{MOUNT}{url}"));
+    let mount = if url.starts_with("/view/") { "" } else { MOUNT };
+    let answer = connection.get(&format!("{mount}{url}"));
     wrong(entry, &answer).map(|problem| format!("{url}: {problem}"))
 }
 

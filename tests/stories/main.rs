@@ -69,6 +69,7 @@ mod replicas;
 mod scrolling;
 mod shards;
 mod simd;
+mod slabs;
 mod spread;
 mod stalls;
 mod tier;

@@ -51,6 +51,7 @@ fn filled(path: &str) -> String {
         ("plane", "xy"),
         ("time", "1"),
         ("slice", "1"),
+        ("slices", "0-2.max"),
         ("row", "0"),
         ("column", "0"),
         ("level", "0"),

@@ -313,6 +313,9 @@ pub struct LevelDescription {
     /// The planes in which it is offered: a derived level only if a tile reads at most
     /// `render.max_voxels_per_tile` voxels.
     pub planes: Vec<String>,
+    /// The most slices of a slab in the planes xy, xz and yz; absent before there were slabs.
+    #[serde(default)]
+    pub slab: Option<[u64; 3]>,
     /// The stored level that its tiles are read from.
     pub source: SourceDescription,
 }

@@ -286,6 +286,37 @@ pub enum WindowRule {
     Auto,
 }
 
+/// How the voxels of a slab of slices become one, along the normal of the plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Projection {
+    /// The greatest voxel.
+    Max,
+    /// The least voxel.
+    Min,
+    /// The mean, in 64-bit floating point.
+    Mean,
+}
+
+impl Projection {
+    const ALL: [Projection; 3] = [Projection::Max, Projection::Min, Projection::Mean];
+
+    /// The name in addresses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Projection::Max => "max",
+            Projection::Min => "min",
+            Projection::Mean => "mean",
+        }
+    }
+
+    /// The projection with this name; case-sensitive.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|projection| projection.name() == name)
+    }
+}
+
 /// How tiles are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]

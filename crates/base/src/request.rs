@@ -32,6 +32,7 @@ pub use zarr::{
 use crate::color::Colour;
 use crate::geometry::{Level, Plane, TileAddress};
 use crate::name::{Name, NotAName};
+use crate::paint::Projection;
 
 /// The literal second segment of every tile path.
 const TILECACHE: &str = "tilecache";
@@ -41,6 +42,8 @@ pub const MCFC: &str = "mcfc";
 pub const VIKING: &str = "viking";
 /// The file name under which CATMAID requests the thumbnail of a slice, next to the slice's tiles.
 const OVERVIEW: &str = "small.png";
+/// The file name of the first tile of a slice, which stands for the slice.
+const FIRST_TILE: &str = "0_0_0.png";
 /// Separates a token and a version.
 const VERSION: char = '@';
 
@@ -96,8 +99,19 @@ pub struct TileRequest {
     pub time: Option<u64>,
     /// The tile's address.
     pub address: TileAddress,
+    /// What else a slab has that begins at the slice of the address; `None` for a single slice.
+    pub slab: Option<SlabRequest>,
     /// Changes to how channels are drawn, by channel position; usually empty.
     pub adjust: Vec<Adjustment>,
+}
+
+/// The slices of a slab, after the first, and how they become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SlabRequest {
+    /// The number after that of the last slice, in slices of the level; above that of the first.
+    pub end: u64,
+    /// What is shown of the voxels along the normal of the plane.
+    pub projection: Projection,
 }
 
 /// The channels a tile shows.
@@ -146,7 +160,11 @@ impl fmt::Display for TileRequest {
         if let Some(time) = self.time {
             write!(f, "{time}/")?;
         }
-        write!(f, "{slice}/{row}_{column}_{}.png", level.number())
+        write!(f, "{slice}")?;
+        if let Some(SlabRequest { end, projection }) = self.slab {
+            write!(f, "-{end}.{}", projection.name())?;
+        }
+        write!(f, "/{row}_{column}_{}.png", level.number())
     }
 }
 
@@ -193,7 +211,7 @@ impl<'a> TilePath<'a> {
     pub fn overview(&self) -> Result<TileRequest, Malformed> {
         let mut segments: Vec<&str> = self.segments.iter().map(AsRef::as_ref).collect();
         segments.pop();
-        segments.push("0_0_0.png");
+        segments.push(FIRST_TILE);
         read(&segments)
     }
 
@@ -247,6 +265,7 @@ fn planar(
         channels: channels(choice)?,
         time,
         address,
+        slab: None,
         adjust: Vec::new(),
     })
 }
@@ -277,6 +296,7 @@ fn viking(segments: &[&str]) -> Result<TileRequest, Malformed> {
         channels,
         time: None,
         address,
+        slab: None,
         adjust: Vec::new(),
     })
 }

@@ -31,6 +31,7 @@ pub fn tile() -> Result<Vec<u8>, Box<dyn Error>> {
         volume: Arc::new(volume),
         time: 0,
         missing: Missing::default(),
+        projection: None,
     };
     let shading = Shading {
         window: source.volume.shape().voxel.full_window(),

@@ -156,8 +156,8 @@ fn own_voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError
         if plan.view.is_stored() || plan.is_label {
             let request = ReadRequest::new(plan.time, plan.view.stored_region(&plan.region));
             let request = request.every(plan.view.downsample).with(&plan.policy);
-            plan.components[component].read(&request, &mut drawing.field)?;
-            append(&drawing.field, plan.voxel, &mut all);
+            plan.components[component].read(&request, &mut drawing.level.field)?;
+            append(&drawing.level.field, plan.voxel, &mut all);
         } else {
             let start = all.len();
             all.resize(start + bytes / plan.components.len(), 0);

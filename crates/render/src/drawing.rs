@@ -4,11 +4,11 @@ use voltile_base::color::Colour;
 use voltile_base::flow::trace::{self, Stage};
 use voltile_base::geometry::{Patch, TILE};
 use voltile_base::paint::Style;
-use voltile_hdf5::volume::{ReadError, ReadPolicy, Samples};
+use voltile_hdf5::volume::{ReadError, ReadPolicy};
 
-use super::downsample::SumBuffer;
 use super::encode::{EncodeBuffers, EncodeError, encode};
-use super::{composite, slice, window};
+use super::slice::{self, LevelBuffers};
+use super::{composite, slab, window};
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
 
 /// Why a tile could not be rendered.
@@ -32,15 +32,9 @@ pub struct Scratch {
 
 #[derive(Debug, Default)]
 pub(super) struct Drawing {
-    /// Stored voxels.
-    pub(super) block: Samples,
-    /// Sums from which means are computed.
-    pub(super) sums: SumBuffer,
-    /// The voxels of the level, one for each distinct row and column of the patch.
-    pub(super) field: Samples,
-    /// The opacity of the voxels of `field`; empty if none is missing.
-    opacity: Vec<u8>,
-    /// `field`, windowed to 8 bits.
+    /// The voxels of one layer.
+    pub(super) level: LevelBuffers,
+    /// The field, windowed to 8 bits.
     pub(super) shades: Vec<u8>,
     pub(super) pixels: Vec<u8>,
     /// Whether gaps in volumes are missing; otherwise they are drawn as they are read.
@@ -185,7 +179,12 @@ impl Drawing {
             .filter(|patch| patch.is_whole_tile());
         let pixels: &[u8] = if let Some(patch) = whole {
             self.read(&layer.source, patch, policy)?;
-            window::apply(&self.field, &layer.shading, &self.opacity, &mut self.shades)
+            window::apply(
+                &self.level.field,
+                &layer.shading,
+                &self.level.opacity,
+                &mut self.shades,
+            )
         } else {
             self.clear(PixelKind::Grey);
             self.shade(layer, policy, |shades, _, patch, pixels| {
@@ -206,16 +205,9 @@ impl Drawing {
         patch: &Patch,
         policy: &ReadPolicy,
     ) -> Result<(), ReadError> {
-        let Self {
-            block,
-            sums,
-            field,
-            shows_missing,
-            ..
-        } = self;
-        let mask = slice::means(source, patch, *shows_missing, policy, block, sums, field)?;
-        mask.opacity(&self.field, &mut self.opacity);
-        self.transparency.add(&self.opacity, patch);
+        let mask = slab::means(source, patch, self.shows_missing, policy, &mut self.level)?;
+        mask.opacity(&self.level.field, &mut self.level.opacity);
+        self.transparency.add(&self.level.opacity, patch);
         Ok(())
     }
 
@@ -231,8 +223,13 @@ impl Drawing {
             return Ok(());
         };
         self.read(&layer.source, patch, policy)?;
-        let shades = window::apply(&self.field, &layer.shading, &self.opacity, &mut self.shades);
-        paint(shades, &self.opacity, patch, &mut self.pixels);
+        let shades = window::apply(
+            &self.level.field,
+            &layer.shading,
+            &self.level.opacity,
+            &mut self.shades,
+        );
+        paint(shades, &self.level.opacity, patch, &mut self.pixels);
         Ok(())
     }
 
@@ -241,10 +238,21 @@ impl Drawing {
         let Some(patch) = &source.patch else {
             return Ok(());
         };
-        let mask = slice::picks(source, patch, self.shows_missing, policy, &mut self.field)?;
-        mask.opacity(&self.field, &mut self.opacity);
-        self.transparency.add(&self.opacity, patch);
-        composite::labels(&self.field, &self.opacity, patch, &mut self.pixels);
+        let mask = slice::picks(
+            source,
+            patch,
+            self.shows_missing,
+            policy,
+            &mut self.level.field,
+        )?;
+        mask.opacity(&self.level.field, &mut self.level.opacity);
+        self.transparency.add(&self.level.opacity, patch);
+        composite::labels(
+            &self.level.field,
+            &self.level.opacity,
+            patch,
+            &mut self.pixels,
+        );
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Rendering: turns a plan into the bytes of a PNG, in pure steps.
 //!
-//! slice → downsample → window → colour → encode. The steps work on buffers and numbers; they know
+//! slice → downsample → project → window → colour → encode. The steps work on buffers and numbers; they know
 //! no cache, settings or names. Voxels come from the plan's volumes. Buffers are in a [`Scratch`],
 //! which is reused for every tile: page faults on fresh memory cost more than most of the steps.
 //!
@@ -14,7 +14,8 @@
 //!
 //! - The pixels depend on the plan and the voxels, on nothing else: not on the instructions that the
 //!   processor has, nor on earlier tiles of the same [`Scratch`].
-//! - A tile is 512 × 512 pixels. A thread needs about 8 MiB for one, and 16 MiB at most.
+//! - A tile is 512 × 512 pixels. A thread needs about 8 MiB for one, 16 MiB at
+//!   most, and 8 MiB more for a slab of slices.
 
 mod composite;
 mod cutout;
@@ -24,6 +25,7 @@ mod encode;
 mod mask;
 mod overview;
 pub mod plan;
+mod slab;
 mod slice;
 mod visible;
 mod window;

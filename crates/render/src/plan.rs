@@ -6,7 +6,7 @@ use std::sync::Arc;
 use voltile_base::color::{Colour, Rgb};
 use voltile_base::geometry::{LevelView, Patch, Region, Xyz};
 use voltile_base::name::Name;
-use voltile_base::paint::{BoxFormat, Finite, Style, Window};
+use voltile_base::paint::{BoxFormat, Finite, Projection, Style, Window};
 use voltile_hdf5::volume::{Missing, ReadPolicy, Volume, VoxelType};
 
 /// The most bytes of a TIFF file for each page beside its voxels.
@@ -193,6 +193,8 @@ pub struct Source {
     pub patch: Option<Patch>,
     /// The values that stand for missing data.
     pub missing: Missing,
+    /// How the slices of the patch become one, if it is that of a slab.
+    pub projection: Option<Projection>,
 }
 
 /// Whether a tile is grey or colour.

@@ -1,5 +1,5 @@
 //! Slices: the voxels of a level that a patch shows, read as they are or downsampled from a finer
-//! level.
+//! level. [`super::slab`] projects several of them.
 //!
 //! A stored level is read one run of rows at a time. A derived one is read in blocks of bounded
 //! size, aligned to the volume's chunks, and reduced block by block: memory use does not grow with
@@ -18,8 +18,21 @@ use crate::plan::Source;
 /// core's private cache until it is summed.
 const NEAR_BYTES: u64 = BLOCK_BYTES / 4;
 
-/// Fills `field` with the patch's intensities: `height` × `width`, means over boxes if the level is
-/// derived.
+/// Buffers for the voxels of a layer, which are reused.
+#[derive(Debug, Default)]
+pub(super) struct LevelBuffers {
+    /// Stored voxels.
+    pub block: Samples,
+    /// Sums from which means are computed.
+    pub sums: SumBuffer,
+    /// The voxels of the level, one for each distinct row and column of the patch.
+    pub field: Samples,
+    /// The opacity of the voxels of `field`; empty if none is missing.
+    pub opacity: Vec<u8>,
+}
+
+/// Fills the field with the intensities of a patch of a single slice: `height` × `width`, means over
+/// boxes if the level is derived.
 ///
 /// Returns what stands for missing data in it.
 pub(super) fn means<'a>(
@@ -27,10 +40,11 @@ pub(super) fn means<'a>(
     patch: &Patch,
     has_gaps: bool,
     policy: &ReadPolicy,
-    block: &mut Samples,
-    sums: &mut SumBuffer,
-    field: &mut Samples,
+    buffers: &mut LevelBuffers,
 ) -> Result<MissingMask<'a>, ReadError> {
+    let LevelBuffers {
+        block, sums, field, ..
+    } = buffers;
     if source.view.is_stored() {
         return picks(source, patch, has_gaps, policy, field);
     }
@@ -85,7 +99,7 @@ pub(super) fn picks<'a>(
 
 /// The parts of a box that are missing, if it `has_gaps` to be left out; otherwise they are read as
 /// 0 or the fill value.
-fn gaps(source: &Source, region: &Region, has_gaps: bool) -> Vec<Region> {
+pub(super) fn gaps(source: &Source, region: &Region, has_gaps: bool) -> Vec<Region> {
     if has_gaps {
         source.volume.gaps(source.time, region)
     } else {

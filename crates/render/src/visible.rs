@@ -6,20 +6,19 @@ use voltile_base::geometry::Patch;
 use voltile_hdf5::volume::{ReadError, Voxel, with_samples};
 
 use super::drawing::Scratch;
-use super::slice;
+use super::slab;
 use crate::plan::Visible;
 
 /// The finite values that are visible, in no particular order; without those that stand for missing
 /// data.
 pub fn visible(plan: &Visible, scratch: &mut Scratch) -> Result<Vec<f64>, ReadError> {
-    let drawing = &mut scratch.drawing;
+    let level = &mut scratch.drawing.level;
     let mut all = Vec::new();
     for (tile, part) in plan.tiles.iter().zip(&plan.parts) {
         for source in tile.picture.sources() {
             let Some(patch) = &source.patch else { continue };
-            let (block, sums, field) = (&mut drawing.block, &mut drawing.sums, &mut drawing.field);
-            let mask = slice::means(source, patch, true, &tile.policy, block, sums, field)?;
-            with_samples!(&*field, voxels => {
+            let mask = slab::means(source, patch, true, &tile.policy, level)?;
+            with_samples!(&level.field, voxels => {
                 let there = places(patch, part).into_iter().filter(|place| !mask.has(*place, voxels[*place]));
                 all.extend(there.map(|place| voxels[place].to_f64()).filter(|value| value.is_finite()));
             });

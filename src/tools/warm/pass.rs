@@ -63,6 +63,7 @@ impl Pass {
                 row,
                 column,
             },
+            slab: None,
             adjust: Vec::new(),
         }
     }

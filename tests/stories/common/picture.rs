@@ -1,4 +1,4 @@
-//! The pixels of a PNG tile, grey or coloured.
+//! The pixels of a PNG tile, grey or coloured, perhaps with opacity.
 
 use sha2::{Digest, Sha256};
 
@@ -10,19 +10,21 @@ pub const TILE: usize = 512;
 /// The decoded pixels of a tile.
 #[derive(Clone, PartialEq)]
 pub struct Picture {
-    /// `L` (grey) or `RGB`, as in the fixtures.
+    /// `L` (grey) or `RGB`, with an `A` if there is opacity, as in the fixtures.
     pub mode: &'static str,
-    /// Row by row, one byte or three for each pixel.
+    /// Row by row, one to four bytes for each pixel.
     pub pixels: Vec<u8>,
 }
 
 impl Picture {
-    /// Decodes a tile, which must be an 8-bit PNG of colour type 0 or 2, 512 × 512.
+    /// Decodes a tile, which must be an 8-bit PNG without a palette, 512 × 512.
     pub fn decode(png: &[u8]) -> Self {
         let header = png.get(24..26).expect("it is a PNG");
         let mode = match header {
             [8, 0] => "L",
             [8, 2] => "RGB",
+            [8, 4] => "LA",
+            [8, 6] => "RGBA",
             _ => panic!("bit depth and colour type are {header:?}"),
         };
         let decoded =
@@ -34,6 +36,8 @@ impl Picture {
         let pixels = match decoded {
             DynamicImage::ImageLuma8(grey) => grey.into_raw(),
             DynamicImage::ImageRgb8(rgb) => rgb.into_raw(),
+            DynamicImage::ImageLumaA8(grey) => grey.into_raw(),
+            DynamicImage::ImageRgba8(rgb) => rgb.into_raw(),
             other => panic!("it is {:?}", other.color()),
         };
         Self { mode, pixels }

@@ -62,7 +62,8 @@ pub struct RowRun {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
     plane: Plane,
-    slice: u64,
+    /// The slices, more than one of a slab.
+    slices: Range<u64>,
     columns: Range<u64>,
     runs: Vec<RowRun>,
     shown: Shown,
@@ -87,9 +88,22 @@ pub fn patch(
     placement: Placement,
     orthogonal: Orthogonal,
 ) -> Option<Patch> {
+    let end = address.slice.saturating_add(1);
+    slab_patch(address, end, view, placement, orthogonal)
+}
+
+/// The patch of the slices from that of `address` up to `end`, which is exclusive; `None` if the
+/// tile lies entirely outside in all of them.
+pub fn slab_patch(
+    address: &TileAddress,
+    end: u64,
+    view: &LevelView,
+    placement: Placement,
+    orthogonal: Orthogonal,
+) -> Option<Patch> {
     let plane = address.plane;
     let shift = view.shift(placement.grid);
-    let slice = slice(address, view, placement)?;
+    let slices = slices(address, end, view, placement)?;
     let (columns, left) = within(
         address.column,
         shift[plane.column_axis()],
@@ -113,7 +127,7 @@ pub fn patch(
     };
     (!runs.is_empty()).then_some(Patch {
         plane,
-        slice,
+        slices,
         columns,
         runs,
         shown,
@@ -122,12 +136,19 @@ pub fn patch(
     })
 }
 
-/// The level's slice for a URL's slice number; `None` outside.
-fn slice(address: &TileAddress, view: &LevelView, placement: Placement) -> Option<u64> {
+/// The level's slices for a URL's slice numbers, as far as there are any; `None` outside.
+fn slices(
+    address: &TileAddress,
+    end: u64,
+    view: &LevelView,
+    placement: Placement,
+) -> Option<Range<u64>> {
     let axis = address.plane.slice_axis();
     let shift = view.shift(placement.slices)[axis] + view.shift(placement.grid)[axis];
-    let slice = u64::try_from(i128::from(address.slice) - shift).ok()?;
-    (slice < view.size[axis]).then_some(slice)
+    let inside =
+        |number: u64| (i128::from(number) - shift).clamp(0, i128::from(view.size[axis])) as u64;
+    let slices = inside(address.slice)..inside(end);
+    (!slices.is_empty()).then_some(slices)
 }
 
 /// The positions of the `index`-th tile along an axis whose first voxel lies `shift` pixels into
@@ -208,7 +229,7 @@ impl Patch {
         let shown = Shown::Each(region.size.y as usize);
         Self {
             plane: Plane::Xy,
-            slice: z,
+            slices: z..z + 1,
             columns: start.x..end.x,
             runs: vec![run],
             shown,
@@ -220,6 +241,11 @@ impl Patch {
     /// The plane of the tile.
     pub fn plane(&self) -> Plane {
         self.plane
+    }
+
+    /// The number of slices.
+    pub fn depth(&self) -> u64 {
+        self.slices.end - self.slices.start
     }
 
     /// The number of columns, at most 512.
@@ -270,9 +296,9 @@ impl Patch {
         Region {
             start: self
                 .plane
-                .place(self.slice, run.rows.start, self.columns.start),
+                .place(self.slices.start, run.rows.start, self.columns.start),
             size: self.plane.place(
-                1,
+                self.depth(),
                 run.rows.end - run.rows.start,
                 self.columns.end - self.columns.start,
             ),
@@ -336,8 +362,14 @@ impl LevelView {
 
     /// The maximum number of stored voxels that one tile of this level is derived from.
     pub fn voxels_per_tile(&self, plane: Plane) -> u64 {
+        self.voxels_per_slab(plane, 1)
+    }
+
+    /// The maximum number of stored voxels that one tile of a slab of `depth` slices is derived
+    /// from.
+    pub fn voxels_per_slab(&self, plane: Plane, depth: u64) -> u64 {
         let tile = plane
-            .place(1, TILE as u64, TILE as u64)
+            .place(depth, TILE as u64, TILE as u64)
             .zip(self.size, u64::min);
         tile.zip(self.downsample, u64::saturating_mul)
             .zip(self.stored_size, u64::min)
@@ -485,7 +517,7 @@ mod tests {
                 placement,
                 Orthogonal::Stored,
             )
-            .map(|p| p.slice)
+            .map(|p| p.slices.start)
         };
         assert_eq!(at(Plane::Xy, 2), None);
         assert_eq!(at(Plane::Xy, 3), Some(0));

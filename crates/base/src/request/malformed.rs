@@ -27,13 +27,17 @@ pub enum Malformed {
     #[error("a file of the format {suffix} holds one channel; only .tif may hold several")]
     OneChannel { suffix: &'static str },
     #[error(
-        "a tile with a range and colours is at /view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png, the range of what is visible at /view/TOKEN/CHANNEL/range.json; this path has too few segments or too many"
+        "a tile with a range and colours is at /view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png, the overview of a slice is small.png instead, and the range of what is visible at /view/TOKEN/CHANNEL/range.json; this path has too few segments or too many"
     )]
     ViewShape,
     #[error(
         "{item:?} is not a layer: CHANNEL:LO:HI:GAMMA:MAP is expected, LO and HI being finite numbers, GAMMA one above 0, and MAP grey, inverted, fire, viridis, magma, cyanhot, or a colour of six hexadecimal digits"
     )]
     Layer { item: String },
+    #[error(
+        "{text:?} is neither a slice nor a slab of slices: a number, FIRST-LAST.max, FIRST-LAST.min or FIRST-LAST.mean is expected, LAST being exclusive and above FIRST"
+    )]
+    Slab { text: String },
     #[error(
         "the precomputed format is at /neuroglancer/TOKEN/CHANNEL/info, /neuroglancer/TOKEN/CHANNEL/segment_properties/info and /neuroglancer/TOKEN/CHANNEL/LEVEL/x0-x1_y0-y1_z0-z1, with CHANNEL@T for time point T; there is no other file"
     )]

@@ -1,9 +1,11 @@
 //! Requests of pages that choose how channels are shown:
-//! `/view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, and the range of what is visible,
+//! `/view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, the overview of a slice, which is
+//! `small.png` in place of the tile's file name, and the range of what is visible,
 //! `/view/TOKEN/CHANNEL/range.json?plane=&slice=&level=&box=[&time=]`.
 //!
 //! A layer is `CHANNEL:LO:HI:GAMMA:MAP`: what [`adjustments`](super::adjustments) reads from a
-//! query, in the path.
+//! query, in the path. In place of a slice there may be a slab, `FIRST-LAST.max`: the projection of
+//! several slices.
 
 use std::ops::Range;
 
@@ -12,13 +14,13 @@ use percent_encoding::percent_decode_str;
 use super::adjust::number as finite;
 use super::malformed::{MAX_CHANNELS, Malformed};
 use super::{
-    Adjustment, ChannelChoice, TileRequest, VersionedToken, decoded, digits, level_of, number,
-    planar,
+    Adjustment, ChannelChoice, FIRST_TILE, OVERVIEW, SlabRequest, TileRequest, VersionedToken,
+    decoded, digits, level_of, number, planar,
 };
 use crate::color::Colour;
 use crate::geometry::{Plane, TileAddress};
 use crate::name::Name;
-use crate::paint::Finite;
+use crate::paint::{Finite, Projection};
 
 /// The literal first segment of these paths.
 pub const VIEW: &str = "view";
@@ -30,11 +32,13 @@ const RANGE: &str = "range.json";
 pub enum ViewRequest {
     /// A tile: each layer has a colour and both limits.
     Tile(TileRequest),
+    /// An overview of a slice or slab, given as a request for its first tile at level 0.
+    Overview(TileRequest),
     /// The range of what is visible.
     Range(RangeRequest),
 }
 
-/// The values that a rectangle of a slice shows.
+/// The values that a rectangle of a slice or slab shows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RangeRequest {
     /// The dataset.
@@ -45,6 +49,8 @@ pub struct RangeRequest {
     pub time: Option<u64>,
     /// The first tile of the slice.
     pub address: TileAddress,
+    /// What else a slab has that begins at this slice; `None` for a single slice.
+    pub slab: Option<SlabRequest>,
     /// Pixels in the grid of tiles of the level: columns and rows, not empty and not yet known to
     /// lie within the slice.
     pub columns: Range<u64>,
@@ -57,20 +63,52 @@ impl ViewRequest {
     pub fn parse(path: &str, query: &str) -> Result<Self, Malformed> {
         let segments = path.split('/').filter(|segment| !segment.is_empty());
         let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
-        let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+        let mut segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
         if let [token, channel, RANGE] = *segments {
             return range(token, channel, query).map(ViewRequest::Range);
         }
-        let [_, list, _, _, _, ..] = *segments else {
+        let [_, list, _, .., slices, file] = segments.as_mut_slice() else {
             return Err(Malformed::ViewShape);
         };
         let (channels, adjust) = layers(list)?;
+        let (first, slab) = slab_of(slices)?;
+        *slices = first;
+        let is_overview = *file == OVERVIEW;
+        if is_overview {
+            *file = FIRST_TILE;
+        }
         let tile = planar(&segments, |_| Ok(channels.clone())).map_err(|error| match error {
             Malformed::Shape => Malformed::ViewShape,
             other => other,
         })?;
-        Ok(ViewRequest::Tile(TileRequest { adjust, ..tile }))
+        let tile = TileRequest {
+            slab,
+            adjust,
+            ..tile
+        };
+        Ok(if is_overview {
+            ViewRequest::Overview(tile)
+        } else {
+            ViewRequest::Tile(tile)
+        })
     }
+}
+
+/// The number of the first slice, and the rest of a slab; `None` if the text names no slab.
+fn slab_of(text: &str) -> Result<(&str, Option<SlabRequest>), Malformed> {
+    let Some((first, rest)) = text.split_once('-') else {
+        return Ok((text, None));
+    };
+    let wrong = || Malformed::Slab {
+        text: text.to_owned(),
+    };
+    let (end, mode) = rest.split_once('.').ok_or_else(wrong)?;
+    let end = digits(end).ok_or_else(wrong)?;
+    let projection = Projection::from_name(mode).ok_or_else(wrong)?;
+    if digits(first).is_none_or(|first| first >= end) {
+        return Err(wrong());
+    }
+    Ok((first, Some(SlabRequest { end, projection })))
 }
 
 /// The channels of a list of layers, and how each is drawn.
@@ -125,12 +163,14 @@ fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malfor
     };
     let plane = given("plane");
     let time = Some(given("time")).filter(|time| !time.is_empty());
+    let slices = given("slice");
+    let (slice, slab) = slab_of(&slices)?;
     let address = TileAddress {
         plane: Plane::from_name(&plane).ok_or_else(|| Malformed::Plane {
             plane: plane.to_string(),
         })?,
         level: level_of(number("level", &given("level"))?)?,
-        slice: number("slice", &given("slice"))?,
+        slice: number("slice", slice)?,
         row: 0,
         column: 0,
     };
@@ -147,6 +187,7 @@ fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malfor
         channel,
         time,
         address,
+        slab,
         columns,
         rows,
     })
@@ -167,7 +208,7 @@ mod tests {
     fn tile(path: &str) -> Result<TileRequest, Malformed> {
         match ViewRequest::parse(path, "")? {
             ViewRequest::Tile(tile) => Ok(tile),
-            ViewRequest::Range(range) => panic!("{range:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -230,6 +271,49 @@ mod tests {
             "a/raw:0:1:1:grey/xy/1/2/3/0_0_0.png",
         ] {
             assert!(matches!(tile(path), Err(Malformed::ViewShape)), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_slab_ends_before_its_last_number_and_says_how_it_is_projected() {
+        let slab = |end, projection| Some(SlabRequest { end, projection });
+        for (text, first, expected) in [
+            ("40", 40, None),
+            ("40-72.max", 40, slab(72, Projection::Max)),
+            ("0-1.min", 0, slab(1, Projection::Min)),
+            ("007-0900.mean", 7, slab(900, Projection::Mean)),
+        ] {
+            let request = tile(&format!("brain/raw:0:1:1:grey/xz/7/{text}/1_2_3.png")).unwrap();
+            assert_eq!((request.address.slice, request.slab), (first, expected));
+            let query = format!("plane=xy&slice={text}&level=2&box=0,0,1,1");
+            let Ok(ViewRequest::Range(range)) = ViewRequest::parse("brain/raw/range.json", &query)
+            else {
+                panic!("{query}")
+            };
+            assert_eq!((range.address.slice, range.slab), (first, expected));
+            let path = format!("brain/raw:0:1:1:grey/xz/{text}/small.png");
+            let Ok(ViewRequest::Overview(overview)) = ViewRequest::parse(&path, "") else {
+                panic!("{path}")
+            };
+            assert_eq!((overview.address.slice, overview.slab), (first, expected));
+        }
+        for wrong in [
+            "40-40.max",
+            "41-40.max",
+            "40-72",
+            "40-72.max.png",
+            "40-72.MAX",
+            "40-72.median",
+            "-72.max",
+            "40-.max",
+            "-40-72.max",
+            "40-18446744073709551616.max",
+        ] {
+            let error = tile(&format!("brain/raw:0:1:1:grey/xy/{wrong}/0_0_0.png"));
+            assert!(
+                matches!(error, Err(Malformed::Slab { .. })),
+                "{wrong}: {error:?}"
+            );
         }
     }
 

@@ -139,6 +139,8 @@ pub trait Voxel: Pod + Send + Sync + PartialOrd + Default {
     fn mean(sum: Self::Sum, count: u64) -> Self::Mean;
     /// The mean of 2^`power` voxels (at most 2^62), without a division.
     fn mean_of_power(sum: Self::Sum, power: u32) -> Self::Mean;
+    /// The mean of `count` voxels in 64-bit floating point, not rounded to the type; NaN of none.
+    fn real_mean(sum: Self::Sum, count: u64) -> f64;
     /// The value as a float, rounded if it needs more than 53 bits.
     fn to_f64(self) -> f64;
     /// The exact value of an integer; the integer part of a float.
@@ -205,6 +207,9 @@ macro_rules! integer_voxel {
             fn mean(sum: $sum, count: u64) -> $type {
                 let count = <$sum>::try_from(count).unwrap_or(<$sum>::MAX);
                 (2 * sum + count).div_euclid(2 * count) as $type
+            }
+            fn real_mean(sum: $sum, count: u64) -> f64 {
+                sum as f64 / count as f64
             }
             fn to_f64(self) -> f64 {
                 self as f64
@@ -314,6 +319,9 @@ macro_rules! float_voxel {
             }
             fn mean(sum: $sum, count: u64) -> f64 {
                 $mean(sum, |sum| sum / count as f64)
+            }
+            fn real_mean(sum: $sum, count: u64) -> f64 {
+                Self::mean(sum, count)
             }
             fn to_f64(self) -> f64 {
                 f64::from(self)

@@ -8,6 +8,7 @@ use super::little_endian::{append, place};
 use crate::downsample::Means;
 use crate::drawing::Drawing;
 use crate::plan::Cutout;
+use crate::slice::LevelBuffers;
 
 /// A part is made from as many stored voxels as a chunk has, but at least [`BLOCK_BYTES`] and at
 /// most this many bytes.
@@ -20,9 +21,9 @@ pub(super) fn write(
     drawing: &mut Drawing,
     into: &mut [u8],
 ) -> Result<(), ReadError> {
-    let Drawing {
+    let LevelBuffers {
         block, sums, field, ..
-    } = drawing;
+    } = &mut drawing.level;
     let (volume, view) = (&plan.components[component], plan.view);
     let shape = volume.shape();
     // Parts end where chunks do, if a chunk has a whole number of the boxes that are averaged.

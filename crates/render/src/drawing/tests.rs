@@ -45,6 +45,7 @@ fn source(voxel: VoxelType, plane: Plane, slice: u64, level: u64, scaling: Scali
         view,
         patch,
         missing: Missing::default(),
+        projection: None,
     }
 }
 

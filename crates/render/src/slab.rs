@@ -1,0 +1,267 @@
+//! Slabs: the voxels of several slices become one, along the normal of the plane.
+//!
+//! A slab is read in parts that end where chunks do, each through all of its slices before the
+//! next, so that a chunk is decoded once. The rows of a part are still in the processor's cache
+//! when they are reduced. Parts and sections are read last to first: what the first read of a chunk
+//! decodes is then all that is wanted of it.
+
+use voltile_base::geometry::{Patch, Region, Xyz};
+use voltile_base::paint::{Number, Projection};
+use voltile_base::simd::multiversion;
+use voltile_hdf5::volume::{
+    BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, Samples, Voxel, with_samples,
+};
+
+use super::mask::MissingMask;
+use super::slice::{self, LevelBuffers, gaps};
+use crate::plan::Source;
+
+/// What becomes of the voxels of a column.
+trait Reduction<T: Voxel> {
+    /// What is known of a column after some of its voxels.
+    type State: Copy;
+    /// The type of the result.
+    type Value: Voxel;
+
+    /// The state before the first voxel.
+    fn start() -> Self::State;
+    /// Adds a voxel, which is not NaN.
+    fn add(state: &mut Self::State, voxel: T);
+    /// The value of a column of `count` voxels.
+    fn value(state: Self::State, count: u64) -> Self::Value;
+}
+
+struct Greatest;
+struct Least;
+struct Average;
+
+impl<T: Voxel> Reduction<T> for Greatest {
+    type State = T;
+    type Value = T;
+
+    fn start() -> T {
+        T::nearest(Number::Real(f64::NEG_INFINITY))
+    }
+    #[inline(always)]
+    fn add(state: &mut T, voxel: T) {
+        *state = if voxel > *state { voxel } else { *state };
+    }
+    fn value(state: T, _count: u64) -> T {
+        state
+    }
+}
+
+impl<T: Voxel> Reduction<T> for Least {
+    type State = T;
+    type Value = T;
+
+    fn start() -> T {
+        T::nearest(Number::Real(f64::INFINITY))
+    }
+    #[inline(always)]
+    fn add(state: &mut T, voxel: T) {
+        *state = if voxel < *state { voxel } else { *state };
+    }
+    fn value(state: T, _count: u64) -> T {
+        state
+    }
+}
+
+impl<T: Voxel> Reduction<T> for Average {
+    type State = T::Sum;
+    type Value = f64;
+
+    fn start() -> T::Sum {
+        T::Sum::default()
+    }
+    #[inline(always)]
+    fn add(state: &mut T::Sum, voxel: T) {
+        *state += voxel.widen();
+    }
+    fn value(state: T::Sum, count: u64) -> f64 {
+        T::real_mean(state, count)
+    }
+}
+
+/// Fills the field with the patch's intensities: `height` × `width`, means over boxes if the level
+/// is derived; of a slab, their projection, which is in 64-bit floats if it is a mean. Voxels that
+/// stand for missing data are left out of it.
+///
+/// Returns what stands for missing data in the field.
+pub(super) fn means<'a>(
+    source: &'a Source,
+    patch: &Patch,
+    has_gaps: bool,
+    policy: &ReadPolicy,
+    buffers: &mut LevelBuffers,
+) -> Result<MissingMask<'a>, ReadError> {
+    let Some(projection) = source.projection else {
+        return slice::means(source, patch, has_gaps, policy, buffers);
+    };
+    let slab = SlabReader {
+        source,
+        patch,
+        has_gaps,
+        policy,
+    };
+    with_samples!(&slab.level_samples(), typed => match projection {
+        Projection::Max => slab.reduced::<_, Greatest>(typed, buffers),
+        Projection::Min => slab.reduced::<_, Least>(typed, buffers),
+        Projection::Mean => slab.reduced::<_, Average>(typed, buffers),
+    })
+}
+
+/// A slab, and how it is read.
+struct SlabReader<'a, 'p> {
+    source: &'a Source,
+    patch: &'p Patch,
+    has_gaps: bool,
+    policy: &'p ReadPolicy,
+}
+
+impl<'a> SlabReader<'a, '_> {
+    /// Empty samples of the type of the level's voxels: of means, if it is derived.
+    fn level_samples(&self) -> Samples {
+        fn of_means<T: Voxel>(_typed: &[T]) -> Samples {
+            T::Mean::samples(Vec::new())
+        }
+        let stored = self.source.volume.shape().voxel.samples();
+        if self.source.view.is_stored() {
+            return stored;
+        }
+        with_samples!(&stored, typed => of_means(typed))
+    }
+
+    /// `_typed` only gives the type of the level's voxels.
+    fn reduced<T: Voxel, R: Reduction<T>>(
+        &self,
+        _typed: &[T],
+        buffers: &mut LevelBuffers,
+    ) -> Result<MissingMask<'a>, ReadError> {
+        let Self {
+            source,
+            patch,
+            has_gaps,
+            policy,
+        } = *self;
+        let mut columns = Columns::<T, R>::new(patch);
+        for run in patch.runs() {
+            let region = patch.region(run);
+            for part in self.parts(&region).into_iter().rev() {
+                let place = run.first * patch.width();
+                if source.view.is_stored() {
+                    let request = ReadRequest::new(source.time, part).with(policy);
+                    source.volume.read(&request, &mut buffers.block)?;
+                    let is_gap = part.covered_by(&gaps(source, &part, has_gaps));
+                    let mask = MissingMask {
+                        values: Some(&source.missing),
+                        places: (0..is_gap.len()).filter(|place| is_gap[*place]).collect(),
+                    };
+                    mask.opacity(&buffers.block, &mut buffers.opacity);
+                    columns.add(&buffers.block, &buffers.opacity, &part, &region, place);
+                    continue;
+                }
+                for z in (part.start.z..part.end().z).rev() {
+                    let section = Patch::section(z, &part);
+                    let mask = slice::means(source, &section, has_gaps, policy, buffers)?;
+                    mask.opacity(&buffers.field, &mut buffers.opacity);
+                    for rows in section.runs() {
+                        let part = section.region(rows);
+                        columns.add(&buffers.field, &buffers.opacity, &part, &region, place);
+                    }
+                }
+            }
+        }
+        let places = columns.finish(&mut buffers.field);
+        Ok(MissingMask {
+            values: None,
+            places,
+        })
+    }
+
+    /// Boxes of the level that together are the region, from first to last. Of a derived level, a
+    /// box is made from as many stored voxels as of a stored one.
+    fn parts(&self, region: &Region) -> Vec<Region> {
+        let (shape, view) = (self.source.volume.shape(), &self.source.view);
+        let chunk = shape
+            .chunk
+            .zip(view.downsample, |chunk, step| chunk / step.max(1));
+        let most = BLOCK_BYTES / shape.voxel.samples().voxel_bytes() as u64;
+        region
+            .blocks(chunk, most / view.downsample.volume().max(1))
+            .collect()
+    }
+}
+
+/// The columns of voxels of a patch, one for each of its distinct rows and columns.
+struct Columns<'p, T: Voxel, R: Reduction<T>> {
+    patch: &'p Patch,
+    states: Vec<R::State>,
+    /// The number of missing voxels of each; empty if there are none.
+    left_out: Vec<u64>,
+}
+
+impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
+    fn new(patch: &'p Patch) -> Self {
+        Self {
+            patch,
+            states: vec![R::start(); patch.width() * patch.height()],
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Adds the voxels of a part of a run of rows, contiguous in z, y, x order; those whose opacity
+    /// is 0 are missing. `run` is all of the run, and `first` the place of its first column.
+    fn add(&mut self, part: &Samples, opacity: &[u8], place: &Region, run: &Region, first: usize) {
+        let Some(voxels) = T::slice(part) else { return };
+        // Along the normal of the plane the column stays the same.
+        let step = self.patch.plane().place(0, self.patch.width(), 1);
+        let before = place.start.zip(run.start, |own, all| (own - all) as usize);
+        let before = before.zip(step, |offset, step| offset * step);
+        let first = first + before.x + before.y + before.z;
+        let size = place.size.map(|extent| extent as usize);
+        if opacity.is_empty() {
+            return reduce::<T, R>(voxels, size, step, &mut self.states[first..]);
+        }
+        self.left_out.resize(self.states.len(), 0);
+        let each = voxels.iter().zip(opacity).enumerate();
+        for (number, (voxel, opacity)) in each {
+            let (x, row) = (number % size.x, number / size.x);
+            let column = first + x * step.x + row % size.y * step.y + row / size.y * step.z;
+            if *opacity == 0 {
+                self.left_out[column] += 1;
+            } else {
+                R::add(&mut self.states[column], *voxel);
+            }
+        }
+    }
+
+    /// Fills the field with the value of each column; returns the places of those that have none.
+    fn finish(self, field: &mut Samples) -> Vec<usize> {
+        let (depth, left_out) = (self.patch.depth(), &self.left_out);
+        let count = |place: usize| depth - left_out.get(place).copied().unwrap_or(0);
+        let states = self.states.iter().enumerate();
+        let values = states.map(|(place, state)| R::value(*state, count(place)));
+        *field = R::Value::samples(values.collect());
+        let is_empty = |place: &usize| count(*place) == 0;
+        (0..left_out.len()).filter(is_empty).collect()
+    }
+}
+
+multiversion! {
+    /// Adds the voxels of a box of this size to the columns; `step` is the distance between those of
+    /// adjacent voxels along each axis.
+    [T: Voxel, R: Reduction<T>] [T, R]
+    fn reduce(voxels: &[T], size: Xyz<usize>, step: Xyz<usize>, columns: &mut [R::State]) {
+        for (number, row) in voxels.chunks_exact(size.x).enumerate() {
+            let columns = &mut columns[number % size.y * step.y + number / size.y * step.z..];
+            if step.x == 0 {
+                let mut state = columns[0];
+                row.iter().for_each(|voxel| R::add(&mut state, *voxel));
+                columns[0] = state;
+            } else {
+                columns.iter_mut().zip(row).for_each(|(state, voxel)| R::add(state, *voxel));
+            }
+        }
+    }
+}
