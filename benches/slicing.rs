@@ -30,7 +30,7 @@ use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Region, Scaling, TileAddress, Xyz, patch,
 };
 use voltile_base::metrics::Metrics;
-use voltile_base::paint::Style;
+use voltile_base::paint::{Style, TileFormat};
 use voltile_hdf5::volume::hdf5::{ChunkStore, LinkPolicy, Opener, View};
 use voltile_hdf5::volume::{Missing, ReadPolicy, ReadRequest, Samples, Volume};
 use voltile_render::plan::{Layer, Picture, Plan, Shading, Source};
@@ -208,6 +208,7 @@ fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
     Plan {
         picture,
         style: Style::default(),
+        format: TileFormat::default(),
         shows_missing: false,
         policy: ReadPolicy::default(),
     }

@@ -9,7 +9,7 @@ use voltile_base::color::Colour;
 use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Scaling, TILE, TileAddress, Xyz, patch,
 };
-use voltile_base::paint::{Finite, Style, Window};
+use voltile_base::paint::{Finite, Style, TileFormat, Window};
 use voltile_hdf5::volume::{MemoryVolume, Missing, ReadPolicy, Volume, VoxelType};
 use voltile_render::plan::{Layer, Picture, Plan, Shading, Source};
 use voltile_render::{Scratch, draw};
@@ -130,6 +130,7 @@ pub fn drawing(criterion: &mut Criterion) {
         let plan = Plan {
             picture,
             style: Style::default(),
+            format: TileFormat::default(),
             shows_missing: false,
             policy: ReadPolicy::default(),
         };

@@ -8,7 +8,7 @@ use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Patch, Placement, Plane, TileAddress, Xyz, slab_patch,
 };
 use voltile_base::name::Name;
-use voltile_base::paint::{DatasetStyle, Kind, Style, Window};
+use voltile_base::paint::{DatasetStyle, Kind, Style, TileFormat, Window};
 use voltile_base::request::{Adjustment, ChannelChoice, SlabRequest, TileRequest, VersionedToken};
 use voltile_base::tile::{Fingerprint, TileKey};
 use voltile_hdf5::volume::ReadPolicy;
@@ -165,6 +165,7 @@ pub struct Resolved {
     time: u64,
     address: TileAddress,
     slab: Option<SlabRequest>,
+    format: TileFormat,
     /// Whether missing pixels are transparent; false if there are none in any tile of its channels.
     shows_missing: bool,
 }
@@ -244,6 +245,7 @@ impl Catalog {
             time,
             address: request.address,
             slab: request.slab,
+            format: TileFormat::default(),
             shows_missing: false,
         })
     }
@@ -500,6 +502,17 @@ impl Resolved {
         }
     }
 
+    /// The same tile in another format.
+    #[must_use]
+    pub fn encoded_as(self, format: TileFormat) -> Self {
+        Self { format, ..self }
+    }
+
+    /// The format of the tile.
+    pub fn format(&self) -> TileFormat {
+        self.format
+    }
+
     /// The dataset and the first channel.
     pub(super) fn subject(&self) -> Option<(&Dataset, &Channel)> {
         Some((&self.dataset, &self.layers.first()?.channel))
@@ -558,6 +571,7 @@ impl Resolved {
             time,
             address,
             slab,
+            format,
             shows_missing,
         } = self;
         let rendering = Rendering {
@@ -569,10 +583,10 @@ impl Resolved {
             shows_missing: *shows_missing,
             layers: layers.iter().map(ResolvedLayer::rendering).collect(),
         };
-        // The keys of single slices are as they were before there were slabs.
-        match slab {
-            None => TileKey::digest(&rendering),
-            Some(slab) => TileKey::digest(&(rendering, slab)),
+        // All other keys are as they were before there were slabs and other formats.
+        match (slab, format) {
+            (None, TileFormat::Png) => TileKey::digest(&rendering),
+            added => TileKey::digest(&(rendering, added)),
         }
     }
 
@@ -591,6 +605,7 @@ impl Resolved {
         Plan {
             picture,
             style,
+            format: self.format,
             shows_missing,
             policy: ReadPolicy::default(),
         }

@@ -1,8 +1,9 @@
 //! What a page chooses to see: `/view/TOKEN/LAYERS/…`, tiles and overviews with a range, gamma and
-//! colours, of slices and of slabs, and the range of what is visible. Newer views displace older ones because browsers give up what they
-//! no longer want: it leaves the queue.
+//! colours, of slices and of slabs, and the range of what is visible. Newer views displace older
+//! ones because browsers give up what they no longer want: it leaves the queue.
 
 use actix_web::HttpResponse;
+use voltile_base::paint::TileFormat;
 use voltile_base::request::ViewRequest;
 
 use super::body::Pieces;
@@ -30,17 +31,17 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     };
     let (identified, token, content_type) = match ViewRequest::parse(path, request.query_string())?
     {
-        ViewRequest::Tile(tile) => (
-            site.service.identify_view(catalog, &tile).await?,
+        ViewRequest::Tile(tile, format) => (
+            site.service.identify_view(catalog, &tile, format).await?,
             tile.token,
-            "image/png",
+            format.content_type(),
         ),
         ViewRequest::Overview(tile) => (
             site.service
                 .identify_overview_of_view(catalog, &tile)
                 .await?,
             tile.token,
-            "image/png",
+            TileFormat::Png.content_type(),
         ),
         ViewRequest::Range(range) => (
             site.service.identify_range(catalog, &range).await?,

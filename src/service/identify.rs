@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::{join_all, try_join, try_join_all};
 use voltile_base::name::Name;
-use voltile_base::paint::{BoxFormat, Kind};
+use voltile_base::paint::{BoxFormat, Kind, TileFormat};
 use voltile_base::request::{
     BoxRequest, PrecomputedChunk, PrecomputedVolume, RangeRequest, TileRequest, VersionedToken,
     ZarrChunk, ZarrRequest,
@@ -59,10 +59,11 @@ impl TileService {
         &self,
         catalog: &Catalog,
         request: &TileRequest,
+        format: TileFormat,
     ) -> Result<Identified, TileError> {
         let resolved = catalog
             .resolve_view(request)
-            .map(|resolved| (resolved.origin(), resolved));
+            .map(|resolved| (resolved.origin(), resolved.encoded_as(format)));
         let (origin, resolved) = self
             .unchanged(catalog, &request.token.token, resolved)
             .await?;
@@ -104,7 +105,11 @@ impl TileService {
         if !resolved.is_black() {
             return What::Tile(resolved);
         }
-        let [grey, rgb] = &self.black;
+        let [pngs, jpegs] = &self.black;
+        let [grey, rgb] = match resolved.format() {
+            TileFormat::Png => pngs,
+            TileFormat::Jpeg => jpegs,
+        };
         What::Black(
             if resolved.pixels() == PixelKind::Grey {
                 grey

@@ -14,6 +14,7 @@ use voltile_base::flow::stalls::{Stalls, Unresponsive};
 use voltile_base::flow::trace::Trace;
 use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
+use voltile_base::paint::TileFormat;
 use voltile_base::request::TileRequest;
 use voltile_base::tile::{Fingerprint, Tile, TileKey};
 use voltile_hdf5::volume::{ReadPolicy, UnfinishedChunks, Yields};
@@ -50,7 +51,8 @@ pub struct TileService {
     pub(super) neighbours: Neighbours,
     /// The neighbours whose chunks are being fetched.
     pub(super) ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
-    pub(super) black: [Tile; 2],
+    /// Black tiles, grey and in colour: PNGs, then JPEGs.
+    pub(super) black: [[Tile; 2]; 2],
     pub(super) metrics: Metrics,
     pub(super) health: Arc<Health>,
     boxes: BoxMemory,
@@ -75,17 +77,24 @@ impl TileService {
         pool: RenderPool,
         metrics: Metrics,
     ) -> Result<Self, EncodeError> {
-        let black = |kind: PixelKind| -> Result<Tile, EncodeError> {
-            let key = TileKey::digest(&("black", kind, catalog.style()));
-            Ok(Tile::new(
-                key,
-                voltile_render::black(kind, catalog.style())?,
-            ))
+        let style = catalog.style();
+        let black = |kind: PixelKind, format: TileFormat| -> Result<Tile, EncodeError> {
+            let key = match format {
+                TileFormat::Png => TileKey::digest(&("black", kind, style)),
+                TileFormat::Jpeg => TileKey::digest(&("black", kind, format)),
+            };
+            Ok(Tile::new(key, voltile_render::black(kind, style, format)?))
+        };
+        let both = |format| -> Result<[Tile; 2], EncodeError> {
+            Ok([
+                black(PixelKind::Grey, format)?,
+                black(PixelKind::Rgb, format)?,
+            ])
         };
         let cache = Cache::new(budget, metrics.tile_bytes.clone());
         let keeper = Keeper::new(None, cache.clone());
         Ok(Self {
-            black: [black(PixelKind::Grey)?, black(PixelKind::Rgb)?],
+            black: [both(TileFormat::Png)?, both(TileFormat::Jpeg)?],
             cache,
             // Channels hold their surveys; this cache of size 0 only makes concurrent requests
             // share one sample (single-flight).

@@ -39,6 +39,7 @@ mod house;
 mod http;
 mod indexes;
 mod inspect;
+mod jpegs;
 mod labels;
 mod layouts;
 mod layouts_genuine;

@@ -328,6 +328,26 @@ pub enum PngProfile {
     Small,
 }
 
+/// The format of a tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TileFormat {
+    /// Exact.
+    #[default]
+    Png,
+    /// Lossy and without opacity, for slow lines.
+    Jpeg,
+}
+
+impl TileFormat {
+    /// The `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            TileFormat::Png => "image/png",
+            TileFormat::Jpeg => "image/jpeg",
+        }
+    }
+}
+
 /// How boxes of voxels are encoded. [`BOX_FILES`] has what addresses and headers say of each
 /// format, and `render::cutout` its encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -42,6 +42,8 @@ pub const MCFC: &str = "mcfc";
 pub const VIKING: &str = "viking";
 /// The file name under which CATMAID requests the thumbnail of a slice, next to the slice's tiles.
 const OVERVIEW: &str = "small.png";
+/// The end of the file names of tiles.
+const PNG: &str = ".png";
 /// The file name of the first tile of a slice, which stands for the slice.
 const FIRST_TILE: &str = "0_0_0.png";
 /// Separates a token and a version.
@@ -336,7 +338,7 @@ fn file_numbers(
         file: file.to_owned(),
         expected,
     };
-    let stem = file.strip_suffix(".png").ok_or_else(wrong)?;
+    let stem = file.strip_suffix(PNG).ok_or_else(wrong)?;
     let mut parts = stem.split('_');
     let mut numbers = [0; 3];
     for (prefix, value) in prefixes.into_iter().zip(&mut numbers) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Scaling, TileAddress, Xyz, patch,
 };
-use voltile_base::paint::Style;
+use voltile_base::paint::{Style, TileFormat};
 use voltile_hdf5::volume::{MemoryVolume, Missing, ReadPolicy, VoxelType};
 use voltile_render::plan::{Layer, Picture, Plan, Shading, Source};
 use voltile_render::{Scratch, render};
@@ -40,6 +40,7 @@ pub fn tile() -> Result<Vec<u8>, Box<dyn Error>> {
     let plan = Plan {
         picture: Picture::Grey(Layer { source, shading }),
         style: Style::default(),
+        format: TileFormat::default(),
         shows_missing: false,
         policy: ReadPolicy::default(),
     };

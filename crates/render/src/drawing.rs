@@ -3,10 +3,10 @@
 use voltile_base::color::Colour;
 use voltile_base::flow::trace::{self, Stage};
 use voltile_base::geometry::{Patch, TILE};
-use voltile_base::paint::Style;
+use voltile_base::paint::{Style, TileFormat};
 use voltile_hdf5::volume::{ReadError, ReadPolicy};
 
-use super::encode::{EncodeBuffers, EncodeError, encode};
+use super::encode::{EncodeBuffers, EncodeError, encode, jpeg};
 use super::slice::{self, LevelBuffers};
 use super::{composite, slab, window};
 use crate::plan::{Layer, Picture, PixelKind, Plan, Source};
@@ -91,13 +91,14 @@ pub fn draw<'s>(plan: &Plan, scratch: &'s mut Scratch) -> Result<&'s [u8], ReadE
     Ok(scratch.drawing.draw(plan)?.pixels)
 }
 
-/// Renders one tile to a PNG.
+/// Renders one tile to a file of its format.
 pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
     let Scratch { drawing, encoder } = scratch;
     let trace = plan.policy.trace.as_deref();
     let Drawn { pixels, alpha } = trace::drawing(trace, || drawing.draw(plan))?;
     let kind = plan.picture.pixels();
     let encode = || match alpha {
+        _ if plan.format == TileFormat::Jpeg => jpeg(pixels, kind),
         [] => encode(pixels, kind, plan.style.png, encoder),
         _ => encode(
             &with_alpha(pixels, alpha, kind),
@@ -119,13 +120,12 @@ pub(super) fn with_alpha(pixels: &[u8], alpha: &[u8], kind: PixelKind) -> Vec<u8
 }
 
 /// The tile for addresses outside every volume.
-pub fn black(kind: PixelKind, style: Style) -> Result<Vec<u8>, EncodeError> {
-    encode(
-        &vec![0; TILE * TILE * kind.bytes()],
-        kind,
-        style.png,
-        &mut EncodeBuffers::default(),
-    )
+pub fn black(kind: PixelKind, style: Style, format: TileFormat) -> Result<Vec<u8>, EncodeError> {
+    let pixels = vec![0; TILE * TILE * kind.bytes()];
+    match format {
+        TileFormat::Png => encode(&pixels, kind, style.png, &mut EncodeBuffers::default()),
+        TileFormat::Jpeg => jpeg(&pixels, kind),
+    }
 }
 
 impl Drawing {

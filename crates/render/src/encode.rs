@@ -1,4 +1,4 @@
-//! PNG encoding, in two profiles.
+//! PNG encoding, in two profiles, and JPEG.
 //!
 //! `fast` uses one filter per tile and Huffman codes without match search: micrographs are encoded
 //! smaller than by the fastest encoders of other crates, and no slower (`benches/RESULTS.md`).
@@ -11,6 +11,7 @@ mod deflate;
 mod entropy;
 mod filter;
 mod huffman;
+mod jpeg;
 mod pairs;
 
 use image::error::{
@@ -23,6 +24,7 @@ use voltile_base::paint::PngProfile;
 
 use self::deflate::{SLACK, Stream};
 use self::filter::Filter;
+pub(super) use self::jpeg::jpeg;
 use self::pairs::Pairs;
 use crate::plan::PixelKind;
 

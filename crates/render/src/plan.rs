@@ -6,7 +6,7 @@ use std::sync::Arc;
 use voltile_base::color::{Colour, Rgb};
 use voltile_base::geometry::{LevelView, Patch, Region, Xyz};
 use voltile_base::name::Name;
-use voltile_base::paint::{BoxFormat, Finite, Projection, Style, Window};
+use voltile_base::paint::{BoxFormat, Finite, Projection, Style, TileFormat, Window};
 use voltile_hdf5::volume::{Missing, ReadPolicy, Volume, VoxelType};
 
 /// The most bytes of a TIFF file for each page beside its voxels.
@@ -21,6 +21,8 @@ pub struct Plan {
     pub picture: Picture,
     /// What the settings of the server decide about its pixels.
     pub style: Style,
+    /// The format of the tile.
+    pub format: TileFormat,
     /// Whether pixels that are missing in all channels are transparent, and gaps in volumes are
     /// missing; otherwise they are black, and gaps are drawn as they are read.
     pub shows_missing: bool,

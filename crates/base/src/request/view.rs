@@ -1,5 +1,5 @@
 //! Requests of pages that choose how channels are shown:
-//! `/view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png`, the overview of a slice, which is
+//! `/view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png` or `.jpg`, the overview of a slice, which is
 //! `small.png` in place of the tile's file name, and the range of what is visible,
 //! `/view/TOKEN/CHANNEL/range.json?plane=&slice=&level=&box=[&time=]`.
 //!
@@ -14,16 +14,18 @@ use percent_encoding::percent_decode_str;
 use super::adjust::number as finite;
 use super::malformed::{MAX_CHANNELS, Malformed};
 use super::{
-    Adjustment, ChannelChoice, FIRST_TILE, OVERVIEW, SlabRequest, TileRequest, VersionedToken,
+    Adjustment, ChannelChoice, FIRST_TILE, OVERVIEW, PNG, SlabRequest, TileRequest, VersionedToken,
     decoded, digits, level_of, number, planar,
 };
 use crate::color::Colour;
 use crate::geometry::{Plane, TileAddress};
 use crate::name::Name;
-use crate::paint::{Finite, Projection};
+use crate::paint::{Finite, Projection, TileFormat};
 
 /// The literal first segment of these paths.
 pub const VIEW: &str = "view";
+/// The end of the file names of lossy tiles.
+const JPEG: &str = ".jpg";
 /// The file name of a range.
 const RANGE: &str = "range.json";
 
@@ -31,7 +33,7 @@ const RANGE: &str = "range.json";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ViewRequest {
     /// A tile: each layer has a colour and both limits.
-    Tile(TileRequest),
+    Tile(TileRequest, TileFormat),
     /// An overview of a slice or slab, given as a request for its first tile at level 0.
     Overview(TileRequest),
     /// The range of what is visible.
@@ -74,8 +76,15 @@ impl ViewRequest {
         let (first, slab) = slab_of(slices)?;
         *slices = first;
         let is_overview = *file == OVERVIEW;
+        let as_png = file.strip_suffix(JPEG).map(|stem| format!("{stem}{PNG}"));
+        let format = match &as_png {
+            Some(_) => TileFormat::Jpeg,
+            None => TileFormat::Png,
+        };
         if is_overview {
             *file = FIRST_TILE;
+        } else if let Some(as_png) = &as_png {
+            *file = as_png;
         }
         let tile = planar(&segments, |_| Ok(channels.clone())).map_err(|error| match error {
             Malformed::Shape => Malformed::ViewShape,
@@ -89,7 +98,7 @@ impl ViewRequest {
         Ok(if is_overview {
             ViewRequest::Overview(tile)
         } else {
-            ViewRequest::Tile(tile)
+            ViewRequest::Tile(tile, format)
         })
     }
 }
@@ -207,7 +216,7 @@ mod tests {
 
     fn tile(path: &str) -> Result<TileRequest, Malformed> {
         match ViewRequest::parse(path, "")? {
-            ViewRequest::Tile(tile) => Ok(tile),
+            ViewRequest::Tile(tile, TileFormat::Png) => Ok(tile),
             other => panic!("{other:?}"),
         }
     }
@@ -314,6 +323,26 @@ mod tests {
                 matches!(error, Err(Malformed::Slab { .. })),
                 "{wrong}: {error:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_tile_may_be_a_jpeg() {
+        let path = "brain/raw:0:1:1:grey/xz/40-72.max/1_2_3.jpg";
+        let Ok(ViewRequest::Tile(request, TileFormat::Jpeg)) = ViewRequest::parse(path, "") else {
+            panic!("{path}")
+        };
+        assert_eq!((request.address.row, request.address.column), (1, 2));
+        for wrong in [
+            "small.jpg",
+            "1_2_3.jpg.png",
+            "1_2_3.png.jpg",
+            ".jpg",
+            "1_2_3.jpeg",
+        ] {
+            let path = format!("brain/raw:0:1:1:grey/xz/40/{wrong}");
+            let error = ViewRequest::parse(&path, "");
+            assert!(matches!(error, Err(Malformed::File { .. })), "{error:?}");
         }
     }
 

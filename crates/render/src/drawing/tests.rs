@@ -6,7 +6,7 @@ use voltile_base::color::{Colour, label_colour};
 use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Scaling, TileAddress, Xyz, patch,
 };
-use voltile_base::paint::{Style, Window};
+use voltile_base::paint::{Style, TileFormat, Window};
 use voltile_hdf5::volume::{MemoryVolume, Missing, ReadPolicy, VoxelType};
 
 use super::*;
@@ -61,6 +61,7 @@ fn pixels(picture: &Picture) -> Vec<u8> {
     let plan = Plan {
         picture: picture.clone(),
         style: Style::default(),
+        format: TileFormat::default(),
         shows_missing: false,
         policy: ReadPolicy::default(),
     };

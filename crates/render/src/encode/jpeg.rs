@@ -1,0 +1,29 @@
+//! Lossy tiles, for slow lines: a third of the bytes of a PNG of a micrograph, or fewer.
+
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use voltile_base::geometry::TILE;
+
+use super::EncodeError;
+use crate::plan::PixelKind;
+
+/// From 1 to 100. Addresses and keys do not have it: another one needs new rules of rendering.
+const QUALITY: u8 = 80;
+
+/// Encodes the grey or coloured pixels of a tile as a baseline JPEG with colours in full
+/// resolution.
+pub fn jpeg(pixels: &[u8], kind: PixelKind) -> Result<Vec<u8>, EncodeError> {
+    let colour = match kind {
+        PixelKind::Grey => ColorType::Luma,
+        PixelKind::Rgb => ColorType::Rgb,
+        PixelKind::GreyAlpha | PixelKind::Rgba => {
+            let problem = "JPEG has no opacity".to_owned();
+            return Err(EncodeError::new(pixels.len(), problem));
+        }
+    };
+    let mut file = Vec::new();
+    let mut encoder = Encoder::new(&mut file, QUALITY);
+    encoder.set_sampling_factor(SamplingFactor::R_4_4_4);
+    let encoded = encoder.encode(pixels, TILE as u16, TILE as u16, colour);
+    encoded.map_err(|error| EncodeError::new(pixels.len(), error.to_string()))?;
+    Ok(file)
+}
