@@ -52,7 +52,7 @@ use voltile_base::request::{
     NEUROGLANCER, REFERENCES, TilePath, VIEW, VOXELS, ZARR, first_segment,
 };
 
-use context::{Context, Refusal};
+use context::{Context, LIST, Refusal};
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::assets::has_viewer;
 use record::Record;
@@ -147,7 +147,7 @@ async fn found(context: &Context<'_>) -> HttpResponse {
     }
     // The raw path: a router would decode percent-escapes before the path is split.
     match context.path {
-        "/datasets.json" => in_time(context, Form::Description, descriptions::all(context)).await,
+        LIST => in_time(context, Form::Description, descriptions::all(context)).await,
         "/events" => {
             context.record.set_form(Form::Description);
             events::answer(context)

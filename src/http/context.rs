@@ -6,6 +6,7 @@
 //! documents are relative to it or contain it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix_web::http::header;
@@ -25,6 +26,9 @@ use crate::service::{Demand, TileError};
 
 /// The path segment before a secret.
 pub(super) const SECRET: &str = "/k/";
+
+/// The path of the list of datasets.
+pub(super) const LIST: &str = "/datasets.json";
 
 /// A request that is being answered.
 pub(super) struct Context<'r> {
@@ -80,12 +84,32 @@ impl<'r> Context<'r> {
         if closed.is_empty() {
             return None;
         }
-        self.path.split('/').find_map(|segment| {
+        let listed = self.tokens().unwrap_or_default();
+        let listed = listed.iter().map(Name::as_str);
+        self.path.split('/').chain(listed).find_map(|segment| {
             let token = VersionedToken::new(segment.strip_suffix(".json").unwrap_or(segment))
                 .ok()?
                 .token;
             (closed.get(&token) == Some(&Closed::Waiting)).then_some(token)
         })
+    }
+
+    /// The datasets that a list of datasets is to have, by `?tokens=`; `None` if it has all.
+    pub fn tokens(&self) -> Option<BTreeSet<Name>> {
+        if self.path != LIST {
+            return None;
+        }
+        let pairs = self.request.query_string().split('&');
+        let list = pairs
+            .filter_map(|pair| pair.strip_prefix("tokens="))
+            .next()?;
+        let list = percent_decode_str(list).decode_utf8_lossy();
+        // What is no name is that of no dataset.
+        Some(
+            list.split(',')
+                .filter_map(|name| Name::new(name).ok())
+                .collect(),
+        )
     }
 
     /// The response to what was found. The pause that follows a request can be used for other work.

@@ -17,17 +17,25 @@ use super::problem;
 use crate::catalog::{Dataset, NotFound, advice};
 use crate::service::TileError;
 
-/// `/datasets.json`
+/// `/datasets.json`, of all datasets or of some: those that do not exist, or that the request may
+/// not see, are left out.
 pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
-    let measured = context
-        .catalog
-        .datasets()
-        .map(|dataset| dataset.measured())
-        .sum();
     let (site, catalog) = (Arc::clone(context.site), Arc::clone(&context.catalog));
+    let tokens = context.tokens();
+    let chosen: Vec<Arc<Dataset>> = match &tokens {
+        Some(tokens) => {
+            let found = tokens.iter().filter_map(|token| catalog.dataset(token));
+            found.cloned().collect()
+        }
+        None => catalog.datasets().cloned().collect(),
+    };
+    let measured = chosen.iter().map(|dataset| dataset.measured()).sum();
     let protected = !context.sees_everything();
-    documents::answer(context, &"datasets.json", measured, move || {
-        let datasets = catalog.describe();
+    documents::answer(context, &("datasets.json", tokens), measured, move || {
+        let described = chosen
+            .iter()
+            .map(|dataset| catalog.describe_dataset(dataset));
+        let datasets = described.collect();
         Document::json(&SiteDescription {
             datasets,
             protected,

@@ -1,7 +1,8 @@
 //! Documents, and the store of those that have been built.
 //!
 //! The public address of the server is not part of a document: it is inserted when the document is
-//! sent, so that requests with many `Host`s are answered from one copy.
+//! sent, so that requests with many `Host`s are answered from one copy. Other documents are
+//! compressed once, when they are built.
 
 use std::io;
 use std::sync::Arc;
@@ -10,14 +11,16 @@ use std::sync::atomic::AtomicU64;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
+use libdeflater::{CompressionLvl, Compressor};
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use voltile_base::flow::cache::Cache;
 use voltile_base::tile::TileKey;
 
+use super::body::{self, Pieces};
 use super::caching::is_known;
-use super::{body, problem, range};
+use super::{codings, problem, range};
 use crate::service::{Held, TileError};
 
 /// The bytes of documents that are kept.
@@ -32,6 +35,9 @@ pub(super) const LONGEST: usize = 16 << 20;
 /// The longest document of names: as long as one may be to be kept.
 pub(super) const LARGEST: usize = MAX_KEPT - 4096;
 
+/// The shortest document that is compressed, in bytes: a shorter one fits into one packet as it is.
+const SHORTEST_COMPRESSED: usize = 1024;
+
 /// Stands for the public address of the server while a document is built: a character that Unicode
 /// reserves for such uses.
 pub(super) const BASE: &str = "\u{FDD0}";
@@ -42,6 +48,8 @@ pub(super) struct Document {
     content_type: &'static str,
     /// What is sent, with the public address of the server between any two parts.
     parts: Arc<[Bytes]>,
+    /// The only part as a gzip file, if that is worth while.
+    gzip: Option<Bytes>,
     digest: TileKey,
     /// How many windows and statistics were known when it was requested.
     pub measured: usize,
@@ -105,8 +113,13 @@ impl Document {
     /// A document with the server's address between any two of its parts.
     pub fn new(content_type: &'static str, parts: Vec<Bytes>) -> Self {
         let digest = TileKey::digest(&("document", content_type, &parts));
+        let gzip = match parts.as_slice() {
+            [whole] => gzipped(whole),
+            _ => None,
+        };
         Self {
             content_type,
+            gzip,
             parts: parts.into(),
             digest,
             measured: 0,
@@ -122,21 +135,28 @@ impl Document {
     /// How many bytes of the budget it takes, including bookkeeping.
     pub fn weight(&self) -> usize {
         const BOOKKEEPING: usize = 256;
-        self.length() + self.parts.len() * size_of::<Bytes>() + BOOKKEEPING
+        let compressed = self.gzip.as_ref().map_or(0, Bytes::len);
+        self.length() + compressed + self.parts.len() * size_of::<Bytes>() + BOOKKEEPING
     }
 
     /// The response with this document, whole or the requested range of it, or with 304. `base`:
-    /// the server's address if the document contains it, escaped as the document requires.
+    /// the server's address if the document contains it, escaped as the document requires. A range
+    /// is one of the document as it is.
     pub fn response(
         &self,
         request: &HttpRequest,
         lifetime: HeaderValue,
         base: Option<String>,
     ) -> HttpResponse {
-        let etag = base
-            .as_ref()
-            .map_or(self.digest, |base| TileKey::digest(&(self.digest, base)))
-            .etag();
+        let gzip = self.gzip.as_ref().filter(|_| {
+            codings::accepted(request).gzip && !request.headers().contains_key(header::RANGE)
+        });
+        let etag = match (&base, gzip) {
+            (Some(base), _) => TileKey::digest(&(self.digest, base)),
+            (None, Some(_)) => TileKey::digest(&(self.digest, "gzip")),
+            (None, None) => self.digest,
+        }
+        .etag();
         let is_known = is_known(request, &etag);
         let mut response = if is_known {
             HttpResponse::NotModified()
@@ -146,11 +166,18 @@ impl Document {
         response
             .insert_header((header::ETAG, etag.as_str()))
             .insert_header((header::CACHE_CONTROL, lifetime));
+        if self.gzip.is_some() {
+            response.insert_header((header::VARY, "Accept-Encoding"));
+        }
         if is_known {
             return response.finish();
         }
         response.content_type(self.content_type);
         let Some(base) = base else {
+            if let Some(gzip) = gzip {
+                response.insert_header((header::CONTENT_ENCODING, "gzip"));
+                return response.body(Pieces::new(gzip.clone(), self.held.clone()));
+            }
             let whole = self.parts.first().cloned().unwrap_or_default();
             return range::respond(request, response, &etag, whole, self.held.clone());
         };
@@ -160,6 +187,20 @@ impl Document {
         }
         response.body(body::joined(Arc::clone(&self.parts), base.into(), length))
     }
+}
+
+/// A document as a gzip file; `None` if that would save little, or take long.
+fn gzipped(whole: &[u8]) -> Option<Bytes> {
+    if !(SHORTEST_COMPRESSED..=LONGEST).contains(&whole.len()) {
+        return None;
+    }
+    let mut compressor = Compressor::new(CompressionLvl::default());
+    let mut gzip = vec![0; compressor.gzip_compress_bound(whole.len())];
+    // The bound leaves no reason to fail.
+    let length = compressor.gzip_compress(whole, &mut gzip).ok()?;
+    gzip.truncate(length);
+    gzip.shrink_to_fit();
+    Some(gzip.into())
 }
 
 /// What is written, at most so many bytes.

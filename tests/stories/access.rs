@@ -241,6 +241,8 @@ fn lists_show_what_the_request_may_see() {
             .collect()
     };
     assert_eq!(tokens(""), ["open"]);
+    let chosen = server.json("/datasets.json?tokens=brain,open");
+    assert_eq!(chosen["datasets"].as_array().map(Vec::len), Some(1));
     assert_eq!(tokens(&format!("/k/{GUEST}")), ["open", "raw-1"]);
     assert_eq!(tokens(&format!("/k/{LAB}")), ["brain", "open", "raw-1"]);
     for path in [

@@ -489,3 +489,86 @@ fn windows_for_zarr_are_measured_a_part_at_a_time_and_failures_are_one_line() {
         (0, 0)
     );
 }
+
+#[test]
+fn documents_are_compressed_for_those_who_accept_it_and_tiles_never() {
+    let place = Place::new();
+    let server = place.serve(["--config".as_ref(), fixture("voltile.toml").as_os_str()]);
+    let accepting = [("Accept-Encoding", "gzip, deflate, br")];
+    for path in [
+        "/datasets.json",
+        "/datasets/axes.json",
+        "/openapi.json",
+        "/simple",
+    ] {
+        let (plain, short) = (server.get(path), server.ask("GET", path, &accepting));
+        assert_eq!((plain.status, short.status), (200, 200), "{path}");
+        assert_eq!(plain.header("content-encoding"), None, "{path}");
+        assert_eq!(short.header("content-encoding"), Some("gzip"), "{path}");
+        for answer in [&plain, &short] {
+            assert!(
+                answer.header("vary").unwrap().contains("Accept-Encoding"),
+                "{path}"
+            );
+        }
+        let mut whole = vec![0; plain.body.len()];
+        let length = libdeflater::Decompressor::new().gzip_decompress(&short.body, &mut whole);
+        assert_eq!(length, Ok(plain.body.len()), "{path}");
+        assert!(whole == plain.body, "{path}");
+        assert!(short.body.len() < plain.body.len() / 2, "{path}");
+        assert_ne!(short.etag(), plain.etag(), "{path}");
+        let known = [accepting[0], ("If-None-Match", short.etag())];
+        let again = server.ask("GET", path, &known);
+        assert_eq!((again.status, again.etag()), (304, short.etag()), "{path}");
+        assert_eq!(server.ask("GET", path, &known[1..]).status, 200, "{path}");
+        let part = server.ask("GET", path, &[accepting[0], ("Range", "bytes=3-9")]);
+        assert_eq!(
+            (part.status, part.body.as_slice()),
+            (206, &plain.body[3..10]),
+            "{path}"
+        );
+    }
+    for path in [
+        "/livez",
+        "/ndtilecache/tilecache/wide_zslices/raw/xy/0/0_0_0.png",
+    ] {
+        let answer = server.ask("GET", path, &accepting);
+        assert_eq!(
+            (answer.status, answer.header("content-encoding")),
+            (200, None),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn a_list_may_have_only_the_datasets_that_are_asked_for() {
+    let place = Place::new();
+    let server = place.serve(["--config".as_ref(), fixture("voltile.toml").as_os_str()]);
+    let list = |query: &str| server.json(&format!("/datasets.json{query}"));
+    let all = list("");
+    let of = |tokens: &[&str]| -> Vec<Value> {
+        let datasets = all["datasets"].as_array().unwrap().iter();
+        let listed = |set: &&Value| tokens.contains(&set["token"].as_str().unwrap());
+        datasets.filter(listed).cloned().collect()
+    };
+    for (query, tokens) in [
+        ("?tokens=axes", ["axes"].as_slice()),
+        ("?tokens=series%2Caxes", &["axes", "series"]),
+        (
+            "?a=b&tokens=axes,axes,gone,no%20name,odd-name_1.0",
+            &["axes", "odd-name_1.0"],
+        ),
+        ("?tokens=gone", &[]),
+        ("?tokens=", &[]),
+    ] {
+        let some = list(query);
+        assert_eq!(some["datasets"], Value::from(of(tokens)), "{query}");
+        assert_eq!(
+            (&some["version"], &some["mounts"]),
+            (&all["version"], &all["mounts"]),
+            "{query}"
+        );
+    }
+    assert_eq!(list("?token=axes"), all);
+}
