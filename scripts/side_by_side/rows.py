@@ -8,8 +8,10 @@ import contextlib
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +28,7 @@ CLIENTS = 8
 LOOKED_AT = 3
 SCROLL_CHUNKS = 512 * MIB
 KILL_AFTER = 20
+THICK = 32
 COUNTER = re.compile(r"^(voltile_\w+_total) (\d+)", re.MULTILINE)
 
 
@@ -159,6 +162,43 @@ def passed(bench: Bench, name: str, turn: int, token: str, form: str) -> Sample:
         return asked(server, bench.seconds, ask)
 
 
+def slab(bench: Bench, name: str, turn: int, is_warm: bool) -> Sample:
+    """What the greatest of 32 slices takes beyond the last of them, for which as much of each chunk is decoded: a ratio if
+    the chunks are cold, a difference in ms if they are cached."""
+    path, shape = bench.volumes.file("gzip"), bench.volumes.shape
+    slices, down, across = tiles.sides("xy", shape)
+    some = tiles.cold("xy", shape, turn)[: -(-slices // tiles.EDGE) * down * across]  # no two share a chunk
+    slice_times, slab_times = [], []
+    with running(name, bench.set("gzip", neighbours=False)) as server:
+        first, last = slab_of(some[-1])
+        compare(server.name, fetch(server, some[-1].view(f"{first}-{last}.max")), path, some[-1], (first, last))
+        for number, tile in enumerate(some[:-1]):
+            first, last = slab_of(tile)
+            if is_warm:
+                fetch(server, tile.view(f"{first}-{last}.max"))
+                slice_times.append(took(server, tile.view(f"{last - 2}")))
+                slab_times.append(took(server, tile.view(f"{first}-{last - 1}.max")))
+            elif number % 2:
+                slice_times.append(took(server, tile.view(f"{last - 1}")))
+            else:
+                slab_times.append(took(server, tile.view(f"{first}-{last}.max")))
+    one, many = statistics.median(slice_times), statistics.median(slab_times)
+    return Sample(many - one if is_warm else many / one, {"ms slice": one, "ms slab": many})
+
+
+def slab_of(tile: Tile) -> tuple[int, int]:
+    """The first slices of the tile's chunks: the first, and the one after the last."""
+    first = tile.number // tiles.EDGE * tiles.EDGE
+    return first, first + THICK
+
+
+def took(server: Server, path: str) -> float:
+    """The time of an answer in ms."""
+    began = time.perf_counter()
+    fetch(server, path)
+    return (time.perf_counter() - began) * 1000
+
+
 def replicated(bench: Bench, name: str, turn: int) -> Sample:
     """Renders of three replicas with a Redis behind nginx, of which one is killed, for each distinct tile."""
     counted = bench.setting.work / "replicas.json"
@@ -199,6 +239,14 @@ def passed_row(token: str, form: str, title: str, peers: dict[str, float | None]
     return Row(f"{token}-{form}", title, partial(passed, token=token, form=form), peers, token=token)
 
 
+def slab_rows() -> list[Row]:
+    title = f"the greatest of {THICK} slices, 64³ gzip chunks, compared with one"
+    return [
+        Row("slab-cold", f"{title}, cold", partial(slab, is_warm=False), unit="×", limit=1.3),
+        Row("slab-warm", f"{title}, chunks cached", partial(slab, is_warm=True), unit="ms", limit=8),
+    ]
+
+
 def rows(has_real: bool) -> list[Row]:
     gzip, plain, real = "64³ gzip chunks", "uncompressed 64³ chunks", "real data"
     neither = {"lab": None, "expert": None}
@@ -208,6 +256,7 @@ def rows(has_real: bool) -> list[Row]:
         cold_row("gzip", "xz", gzip, {"lab": 2.2, "expert": None}, 2),
         cold_row("gzip", "yz", gzip, {"lab": 2.2, "expert": None}, 2),
         scroll_row("gzip", gzip, {"lab": 60, "expert": 5}),
+        *slab_rows(),
         # Real data compresses and decodes differently from the synthetic volume.
         *([cold_row("real", "xy", real, neither, 2), scroll_row("real", real, neither), cost_row()] if has_real else []),
         cold_row("plain", "xy", plain, {"lab": 25, "expert": 4}),

@@ -30,6 +30,10 @@ class Tile:
     def path(self, token: str) -> str:
         return f"/ndtilecache/tilecache/{token}/image/{self.plane}/{self.number}/{self.row}_{self.column}_0.png"
 
+    def view(self, slices: str) -> str:
+        """The tile of other slices, or of a slab, drawn from the voxels of `gzip`."""
+        return f"/view/gzip/image:0:255:1:grey/{self.plane}/{slices}/{self.row}_{self.column}_0.png"
+
 
 def sides(plane: str, shape: Shape) -> tuple[int, int, int]:
     """The number of slices, and of rows and columns of tiles."""
@@ -69,18 +73,21 @@ class Wrong(Exception):
     """A server sent a wrong response."""
 
 
-def expected(path: Path, tile: Tile) -> np.ndarray:
+def expected(path: Path, tile: Tile, slab: tuple[int, int] | None = None) -> np.ndarray:
+    """The pixels of a tile, or the greatest of an xy slab: from the first slice up to the second number."""
     rows, columns = (slice(n * SIDE, (n + 1) * SIDE) for n in (tile.row, tile.column))
     where = {"xy": (tile.number, rows, columns), "xz": (rows, tile.number, columns), "yz": (rows, columns, tile.number)}
     with h5py.File(path) as file:
-        found = file["image"][where[tile.plane]]
+        found = file["image"][slice(*slab), rows, columns].max(0) if slab else file["image"][where[tile.plane]]
     whole = np.zeros((SIDE, SIDE), np.uint8)
     whole[: found.shape[0], : found.shape[1]] = found
     return whole
 
 
-def compare(who: str, found: bytes | np.ndarray, path: Path, tile: Tile) -> None:
+def compare(
+    who: str, found: bytes | np.ndarray, path: Path, tile: Tile, slab: tuple[int, int] | None = None
+) -> None:
     """Compares a PNG, or voxels, with h5py's voxels."""
     shown = np.asarray(Image.open(io.BytesIO(found))) if isinstance(found, bytes) else found
-    if not np.array_equal(shown, expected(path, tile)):
+    if not np.array_equal(shown, expected(path, tile, slab)):
         raise Wrong(f"{who} sent pixels that differ from h5py's for {tile} of {path.name}")
