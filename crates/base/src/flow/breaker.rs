@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 /// When a breaker opens, and when it is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// It opens when so many more attempts have failed than succeeded lately; above 0.
+    /// The breaker opens when lately this many more attempts have failed than succeeded; above 0.
     pub failures: u32,
     /// The pause before the first probe. Each probe that fails doubles it.
     pub first_pause: Duration,
@@ -23,11 +23,11 @@ pub struct Rule {
 #[derive(Debug)]
 pub struct Breaker {
     rule: Rule,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum BreakerState {
     /// `balance`: failures less successes, at least 0. Occasional failures among many successes
     /// never open it.
     Closed { balance: u32 },
@@ -52,13 +52,13 @@ impl Breaker {
     pub fn new(rule: Rule) -> Self {
         Self {
             rule,
-            state: Mutex::new(State::Closed { balance: 0 }),
+            state: Mutex::new(BreakerState::Closed { balance: 0 }),
         }
     }
 
     /// An open breaker, for a service that has yet to be tried; a probe is due at once.
     pub fn opened(rule: Rule) -> Self {
-        let state = State::Open {
+        let state = BreakerState::Open {
             until: Instant::now(),
             pause: rule.first_pause / 2,
             probing: false,
@@ -84,7 +84,7 @@ impl Breaker {
 
     fn probe_at(&self, now: Instant) -> Option<Permit<'_>> {
         match &mut *self.state.lock() {
-            State::Open { until, probing, .. } if !*probing && now >= *until => {
+            BreakerState::Open { until, probing, .. } if !*probing && now >= *until => {
                 *probing = true;
                 Some(Permit {
                     breaker: self,
@@ -97,21 +97,21 @@ impl Breaker {
 
     /// Whether attempts are refused.
     pub fn is_open(&self) -> bool {
-        matches!(*self.state.lock(), State::Open { .. })
+        matches!(*self.state.lock(), BreakerState::Open { .. })
     }
 
     /// Whether an attempt or a probe would be permitted now.
     pub fn permits(&self) -> bool {
         match *self.state.lock() {
-            State::Closed { .. } => true,
-            State::Open { until, probing, .. } => !probing && Instant::now() >= until,
+            BreakerState::Closed { .. } => true,
+            BreakerState::Open { until, probing, .. } => !probing && Instant::now() >= until,
         }
     }
 
     /// The time until a probe is due; `None` while the breaker is closed or being probed.
     pub fn until_probe(&self) -> Option<Duration> {
         match *self.state.lock() {
-            State::Open {
+            BreakerState::Open {
                 until,
                 probing: false,
                 ..
@@ -127,14 +127,14 @@ impl Permit<'_> {
         let is_probe = std::mem::take(&mut self.is_probe);
         let mut state = self.breaker.state.lock();
         match &mut *state {
-            State::Closed { balance } => {
+            BreakerState::Closed { balance } => {
                 *balance = balance.saturating_sub(1);
                 false
             }
             // The late result of an earlier attempt says nothing about the service now.
-            State::Open { .. } if !is_probe => false,
-            State::Open { .. } => {
-                *state = State::Closed { balance: 0 };
+            BreakerState::Open { .. } if !is_probe => false,
+            BreakerState::Open { .. } => {
+                *state = BreakerState::Closed { balance: 0 };
                 true
             }
         }
@@ -150,23 +150,23 @@ impl Permit<'_> {
         let rule = self.breaker.rule;
         let mut state = self.breaker.state.lock();
         match &mut *state {
-            State::Closed { balance } if *balance + 1 < rule.failures => {
+            BreakerState::Closed { balance } if *balance + 1 < rule.failures => {
                 *balance += 1;
                 false
             }
-            State::Closed { .. } => {
+            BreakerState::Closed { .. } => {
                 let pause = rule.first_pause;
-                *state = State::Open {
+                *state = BreakerState::Open {
                     until: now + pause,
                     pause,
                     probing: false,
                 };
                 true
             }
-            State::Open { .. } if !is_probe => false,
-            State::Open { pause, .. } => {
+            BreakerState::Open { .. } if !is_probe => false,
+            BreakerState::Open { pause, .. } => {
                 let pause = (*pause * 2).min(rule.longest_pause);
-                *state = State::Open {
+                *state = BreakerState::Open {
                     until: now + pause,
                     pause,
                     probing: false,
@@ -181,7 +181,7 @@ impl Drop for Permit<'_> {
     /// A probe that was not made may be made by another.
     fn drop(&mut self) {
         if self.is_probe
-            && let State::Open { probing, .. } = &mut *self.breaker.state.lock()
+            && let BreakerState::Open { probing, .. } = &mut *self.breaker.state.lock()
         {
             *probing = false;
         }

@@ -5,9 +5,9 @@
 //! returned for [`PATIENCE`]. Work on a stuck file fails at once ([`ensure_answer`]): only threads
 //! that had begun before wait for it. A page fault in a mapped file counts as a read.
 //!
-//! What a thread reads is a property of the thread, whichever job it runs: it is kept in a
-//! thread-local, so that reads made by libhdf5 are seen too. Threads that are not watched say
-//! nothing, and their reads never fail for this reason.
+//! The file that a thread reads is kept in a thread-local, whichever job the thread runs, so that
+//! reads made by libhdf5 are seen too. Threads that are not watched say nothing, and their reads
+//! never fail because a file is stuck.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -33,15 +33,15 @@ pub struct Unresponsive(pub Duration);
 
 /// The watched threads, and the files that are stuck; clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Stalls(Arc<Shared>);
+pub struct Stalls(Arc<WatchedThreads>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct WatchedThreads {
     threads: Mutex<Vec<Weak<Thread>>>,
     stuck: watch::Sender<Stuck>,
 }
 
-/// What is stuck.
+/// The files that are stuck, and what cannot be done because of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Stuck {
     files: BTreeSet<Arc<Path>>,
@@ -60,16 +60,16 @@ impl Stuck {
 /// A watched thread.
 #[derive(Debug)]
 struct Thread {
-    stalls: Arc<Shared>,
+    stalls: Arc<WatchedThreads>,
     renders: bool,
     /// Whether a part of its work was refused.
     was_refused: AtomicBool,
-    busy: Mutex<Option<Busy>>,
+    busy: Mutex<Option<FileWork>>,
 }
 
-/// What a thread does with a file.
+/// The file that a thread works on.
 #[derive(Debug, Clone)]
-struct Busy {
+struct FileWork {
     file: Arc<Path>,
     /// When it began to read; `None` while it does something else for which it may have to wait for
     /// other threads.
@@ -79,7 +79,7 @@ struct Busy {
 
 /// The thread is busy with a file until this is dropped.
 #[must_use]
-pub struct BusyWith(Option<(Arc<Thread>, Option<Busy>)>);
+pub struct BusyWith(Option<(Arc<Thread>, Option<FileWork>)>);
 
 impl Drop for BusyWith {
     fn drop(&mut self) {
@@ -100,18 +100,18 @@ pub fn working_on(file: &Arc<Path>) -> BusyWith {
 }
 
 fn busy(file: &Arc<Path>, reads_since: Option<Instant>, in_library: bool) -> BusyWith {
-    let busy = |thread: &Arc<Thread>| {
-        let before = thread.busy.lock().replace(Busy {
+    BusyWith(THREAD.with_borrow(|thread| {
+        let thread = thread.as_ref()?;
+        let before = thread.busy.lock().replace(FileWork {
             file: Arc::clone(file),
             reads_since,
             in_library,
         });
-        (Arc::clone(thread), before)
-    };
-    BusyWith(THREAD.with_borrow(|thread| thread.as_ref().map(busy)))
+        Some((Arc::clone(thread), before))
+    }))
 }
 
-/// Fails if one of these files is stuck, unless this thread is not watched.
+/// Fails if one of the files is stuck, unless this thread is not watched.
 pub fn ensure_answer<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<(), Unresponsive> {
     ensure_not(|stuck| stuck.has_any(files))
 }
@@ -179,13 +179,13 @@ impl Stalls {
         refused(was_refused()).map(|()| result)
     }
 
-    /// Marks the files whose reads have not returned, and no others. Returns how many threads that
-    /// render wait for them; there are `most`.
+    /// Marks exactly the files whose reads have not returned. Returns how many of the `most` threads
+    /// that render wait for them.
     pub fn look(&self, most: usize) -> usize {
         let mut stuck = Stuck::default();
         let mut threads = self.0.threads.lock();
         threads.retain(|thread| thread.strong_count() > 0);
-        let busy: Vec<(bool, Busy)> = threads
+        let busy: Vec<(bool, FileWork)> = threads
             .iter()
             .filter_map(Weak::upgrade)
             .filter_map(|t| Some((t.renders, t.busy.lock().clone()?)))
@@ -202,7 +202,8 @@ impl Stalls {
         stuck.everything = waiting >= most;
         self.0.stuck.send_if_modified(|before| {
             for file in stuck.files.difference(&before.files) {
-                let (file, seconds) = (file.display(), PATIENCE.as_secs());
+                let file = file.display();
+                let seconds = PATIENCE.as_secs();
                 tracing::warn!(
                     "{file}: a read has not returned for {seconds} s; what is not cached is 503 until it does"
                 );
@@ -217,7 +218,7 @@ impl Stalls {
         waiting
     }
 
-    /// Fails if one of these files is stuck.
+    /// Fails if one of the files is stuck.
     pub fn ensure_answer<'a>(
         &self,
         files: impl IntoIterator<Item = &'a Path>,
@@ -225,18 +226,21 @@ impl Stalls {
         refused(self.0.stuck.borrow().has_any(files))
     }
 
-    /// Returns when it is of no use to wait any longer for something that is made from these files:
-    /// after [`PATIENCE`], as soon as one of them, or everything, is stuck.
+    /// Returns when it is of no use to wait any longer for something that is made from the files:
+    /// after [`PATIENCE`], as soon as one of the files, or everything, is stuck.
     pub async fn held_up<'a>(&self, files: impl Iterator<Item = &'a Path> + Clone) -> Unresponsive {
         tokio::time::sleep(PATIENCE).await;
-        let is_held_up = |stuck: &Stuck| stuck.everything || stuck.has_any(files.clone());
+        let mut stuck = self.0.stuck.subscribe();
         // Never an error: the sender is ours.
-        let _ = self.0.stuck.subscribe().wait_for(is_held_up).await.is_ok();
+        let _ = stuck
+            .wait_for(|stuck| stuck.everything || stuck.has_any(files.clone()))
+            .await
+            .is_ok();
         Unresponsive(PATIENCE)
     }
 }
 
-impl Busy {
+impl FileWork {
     fn is_overdue(&self) -> bool {
         self.reads_since
             .is_some_and(|since| since.elapsed() >= PATIENCE)

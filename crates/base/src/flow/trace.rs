@@ -1,5 +1,5 @@
-//! What one request did: how it was answered, how long each stage of its render took, and what was
-//! read.
+//! The trace of one request: how it was answered, how long each stage of its render took, and how
+//! much was read.
 //!
 //! Whoever answers a request makes a [`Trace`] and passes it on explicitly, with the read requests
 //! of a render down to the volumes. Several threads may add to it at once.
@@ -99,15 +99,15 @@ impl Outcome {
     }
 }
 
-/// What one request did.
+/// A record of how one request was answered. All its values can be added to by several threads.
 #[derive(Debug, Default)]
 pub struct Trace {
     id: Option<RequestId>,
     outcome: AtomicU8,
     /// Nanoseconds of each stage, summed over threads.
     stages: [AtomicU64; Stage::ALL.len()],
-    /// Nanoseconds that the render thread spent reading and decoding, or waiting for others to,
-    /// while it drew.
+    /// Nanoseconds within [`Trace::draw`] in which the render thread read and decoded, or waited for
+    /// other threads that do.
     not_drawing: AtomicU64,
     chunks_read: AtomicU64,
     chunks_cached: AtomicU64,
@@ -156,7 +156,8 @@ impl Trace {
 
     /// Draws, and adds the time not spent reading, decoding or waiting in between.
     pub fn draw<T>(&self, work: impl FnOnce() -> T) -> T {
-        let (began, before) = (Instant::now(), self.not_drawing.load(Ordering::Relaxed));
+        let began = Instant::now();
+        let before = self.not_drawing.load(Ordering::Relaxed);
         let result = work();
         let between = self
             .not_drawing

@@ -21,19 +21,18 @@ impl RequestId {
     /// malformed.
     pub fn traced(value: &[u8]) -> Option<Self> {
         let mut fields = value.split(|byte| *byte == b'-');
-        let (version, trace, parent, flags) = (
-            fields.next()?,
-            fields.next()?,
-            fields.next()?,
-            fields.next()?,
-        );
+        let version = fields.next()?;
+        let trace = fields.next()?;
+        let parent = fields.next()?;
+        let flags = fields.next()?;
         let is_sound =
             is_hex(version, 2) && is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2);
         // Later versions may have more fields. Ids of zeros are invalid.
         let is_known = version != b"ff" && (version != b"00" || fields.next().is_none());
-        let is_set = |id: &[u8]| id.iter().any(|digit| *digit != b'0');
-        (is_sound && is_known && is_set(trace) && is_set(parent))
-            .then(|| Self(Bytes::copy_from_slice(trace)))
+        let is_zero = [trace, parent]
+            .iter()
+            .any(|id| id.iter().all(|digit| *digit == b'0'));
+        (is_sound && is_known && !is_zero).then(|| Self(Bytes::copy_from_slice(trace)))
     }
 
     /// A random id, of 16 hexadecimal digits.
