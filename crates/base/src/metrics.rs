@@ -123,13 +123,16 @@ pub struct Metrics {
     by_request: Arc<ByRequest>,
 }
 
-/// What is counted for every request and every render.
+/// The metrics of all requests and all renders.
 #[derive(Debug, Default)]
 struct ByRequest {
     counts: RequestCounts,
     times: RequestTimes,
     renders: RenderTimes,
 }
+
+/// A metric with its name, without prefix, and its help text.
+type Described<'m, T> = (&'static str, &'static str, &'m T);
 
 impl Metrics {
     /// Counts an answered request.
@@ -146,7 +149,39 @@ impl Metrics {
     /// All values in the OpenMetrics text format; of the datasets, only the visible ones.
     pub fn text(&self, visible: impl Fn(&Name) -> bool) -> Result<String, std::fmt::Error> {
         let mut registry = Registry::with_prefix("voltile");
-        let counters: [(&str, &str, &Counter); 22] = [
+        let counters = self.answer_counters().into_iter();
+        let counters = counters.chain(self.render_counters());
+        for (name, help, counter) in counters.chain(self.chunk_counters()) {
+            registry.register(name, help, counter.clone());
+        }
+        self.tier
+            .register(&mut registry, "tier", "the disk cache", false);
+        self.redis.register(&mut registry, "redis", "Redis", true);
+        self.tile_store
+            .register(&mut registry, "tile_store", "object storage", true);
+        for (name, help, clock) in self.clocks() {
+            registry.register(name, help, clock.0.clone());
+        }
+        for (name, help, gauge) in self.gauges() {
+            registry.register(name, help, gauge.clone());
+        }
+        self.connections.register(&mut registry);
+        self.by_request.register(&mut registry);
+        self.stores.register(&mut registry);
+        for (name, help, metric) in self.datasets.listed(visible).metrics() {
+            registry.register(name, help, metric);
+        }
+        let mut process = Registry::default();
+        process::register(&mut process);
+        let mut text = String::new();
+        encode_registry(&mut text, &process)?;
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+
+    /// How requests were answered.
+    fn answer_counters(&self) -> [Described<'_, Counter>; 8] {
+        [
             ("renders", "Tiles rendered", &self.renders),
             ("render_errors", "Renders that failed", &self.render_errors),
             (
@@ -179,6 +214,12 @@ impl Metrics {
                 "Documents built, not sent from memory",
                 &self.documents,
             ),
+        ]
+    }
+
+    /// Results of renders and prefetches; evictions from the disk cache and lost log lines.
+    fn render_counters(&self) -> [Described<'_, Counter>; 8] {
+        [
             (
                 "renders_rejected",
                 "Renders refused because the queue was full",
@@ -219,6 +260,12 @@ impl Metrics {
                 "Log lines that could not be written",
                 &self.log_lines_lost,
             ),
+        ]
+    }
+
+    /// Chunks of volumes.
+    fn chunk_counters(&self) -> [Described<'_, Counter>; 6] {
+        [
             (
                 "chunk_cache_hits",
                 "Chunks found decoded in memory",
@@ -245,16 +292,12 @@ impl Metrics {
                 "Bytes of stored chunks that were read",
                 &self.chunk_stored_bytes,
             ),
-        ];
-        for (name, help, counter) in counters {
-            registry.register(name, help, counter.clone());
-        }
-        self.tier
-            .register(&mut registry, "tier", "the disk cache", false);
-        self.redis.register(&mut registry, "redis", "Redis", true);
-        self.tile_store
-            .register(&mut registry, "tile_store", "object storage", true);
-        let clocks: [(&str, &str, &Clock); 5] = [
+        ]
+    }
+
+    /// Times spent by threads.
+    fn clocks(&self) -> [Described<'_, Clock>; 5] {
+        [
             (
                 "chunk_read_seconds",
                 "Thread time spent reading stored chunks",
@@ -280,89 +323,84 @@ impl Metrics {
                 "Thread time spent reading through the HDF5 library",
                 &self.library,
             ),
-        ];
-        for (name, help, clock) in clocks {
-            registry.register(name, help, clock.0.clone());
-        }
-        registry.register(
-            "renders_waiting",
-            "Renders waiting for a thread",
-            self.waiting.clone(),
-        );
-        registry.register(
-            "tile_cache_bytes",
-            "Bytes of encoded tiles in memory",
-            self.tile_bytes.clone(),
-        );
-        registry.register(
-            "names_bytes",
-            "Bytes of tables of names in memory",
-            self.names_bytes.clone(),
-        );
-        registry.register(
-            "tier_bytes",
-            "Bytes of encoded tiles in the disk cache",
-            self.tier_bytes.clone(),
-        );
-        registry.register(
-            "chunk_cache_bytes",
-            "Bytes of decoded chunks in memory",
-            self.chunk_bytes.clone(),
-        );
-        registry.register(
-            "box_bytes",
-            "Bytes of boxes of voxels being made or sent",
-            self.box_bytes.clone(),
-        );
-        registry.register(
-            "box_limit_bytes",
-            "The limit of box_bytes (render.boxes)",
-            self.box_limit.clone(),
-        );
-        self.connections.register(&mut registry);
-        self.by_request.register(&mut registry);
-        self.stores.register(&mut registry);
-        for (name, help, metric) in self.datasets.listed(visible).metrics() {
-            registry.register(name, help, metric);
-        }
-        let mut process = Registry::default();
-        process::register(&mut process);
-        let mut text = String::new();
-        encode_registry(&mut text, &process)?;
-        encode(&mut text, &registry)?;
-        Ok(text)
+        ]
+    }
+
+    /// Values as they are now.
+    fn gauges(&self) -> [Described<'_, Gauge>; 7] {
+        [
+            (
+                "renders_waiting",
+                "Renders waiting for a thread",
+                &self.waiting,
+            ),
+            (
+                "tile_cache_bytes",
+                "Bytes of encoded tiles in memory",
+                &self.tile_bytes,
+            ),
+            (
+                "names_bytes",
+                "Bytes of tables of names in memory",
+                &self.names_bytes,
+            ),
+            (
+                "tier_bytes",
+                "Bytes of encoded tiles in the disk cache",
+                &self.tier_bytes,
+            ),
+            (
+                "chunk_cache_bytes",
+                "Bytes of decoded chunks in memory",
+                &self.chunk_bytes,
+            ),
+            (
+                "box_bytes",
+                "Bytes of boxes of voxels being made or sent",
+                &self.box_bytes,
+            ),
+            (
+                "box_limit_bytes",
+                "The limit of box_bytes (render.boxes)",
+                &self.box_limit,
+            ),
+        ]
     }
 }
 
 impl ByRequest {
     fn register(self: &Arc<Self>, registry: &mut Registry) {
         let help = "Requests, by form, status and outcome in the cache";
-        registry.register("requests", help, Part(Arc::clone(self), |all| &all.counts));
+        registry.register(
+            "requests",
+            help,
+            RequestMetric(Arc::clone(self), |all| &all.counts),
+        );
         let help = "Time from the head of a request to the head of its response, by form";
         registry.register(
             "request_seconds",
             help,
-            Part(Arc::clone(self), |all| &all.times),
+            RequestMetric(Arc::clone(self), |all| &all.times),
         );
         let help = "Time of each stage of a render, summed over threads";
         registry.register(
             "render_stage_seconds",
             help,
-            Part(Arc::clone(self), |all| &all.renders),
+            RequestMetric(Arc::clone(self), |all| &all.renders),
         );
     }
 }
 
 /// A metric whose values are in [`ByRequest`].
-struct Part<T>(Arc<ByRequest>, fn(&ByRequest) -> &T);
+struct RequestMetric<T>(Arc<ByRequest>, fn(&ByRequest) -> &T);
 
-impl<T> std::fmt::Debug for Part<T> {
+impl<T> std::fmt::Debug for RequestMetric<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Part").finish_non_exhaustive()
+        f.debug_struct("RequestMetric").finish_non_exhaustive()
     }
 }
 
-impl<T: EncodeMetric> EncodeMetric for Part<T> {
+impl<T: EncodeMetric> EncodeMetric for RequestMetric<T> {
     fn encode(&self, encoder: prometheus_client::encoding::MetricEncoder<'_>) -> std::fmt::Result {
         (self.1)(&self.0).encode(encoder)
     }

@@ -41,10 +41,10 @@ impl DatasetCounters {
 
 /// The counters of all datasets; clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Datasets(Arc<Counters>);
+pub struct Datasets(Arc<CountersByDataset>);
 
 #[derive(Debug, Default)]
-struct Counters {
+struct CountersByDataset {
     named: Mutex<BTreeMap<Name, Arc<DatasetCounters>>>,
     others: Arc<DatasetCounters>,
 }
@@ -66,8 +66,9 @@ impl Datasets {
         }
     }
 
-    /// The counters of the visible datasets, and the sum of those without counters of their own.
-    pub(super) fn listed(&self, visible: impl Fn(&Name) -> bool) -> Listed {
+    /// The counters of the visible datasets, and the sum of all datasets without counters of their
+    /// own.
+    pub(super) fn listed(&self, visible: impl Fn(&Name) -> bool) -> VisibleCounters {
         let named = self.0.named.lock();
         let mut all: Vec<_> = named
             .iter()
@@ -77,52 +78,53 @@ impl Datasets {
         if named.len() >= MAX_DATASETS || self.0.others.requests.load(Ordering::Relaxed) > 0 {
             all.push((OTHERS.to_owned(), Arc::clone(&self.0.others)));
         }
-        Listed(all)
+        VisibleCounters(all)
     }
 }
 
 /// Counters with the label of each.
 #[derive(Debug, Clone)]
-pub(super) struct Listed(Vec<(String, Arc<DatasetCounters>)>);
+pub(super) struct VisibleCounters(Vec<(String, Arc<DatasetCounters>)>);
 
-impl Listed {
+impl VisibleCounters {
     /// The metrics: name, help, values.
     pub fn metrics(&self) -> [(&'static str, &'static str, PerDataset); 3] {
-        let of = |number| PerDataset {
-            all: self.clone(),
-            number,
-        };
-        [
+        let metrics: [(&str, &str, CounterOf); 3] = [
             (
                 "dataset_requests",
                 "Requests answered, by dataset",
-                of(|all| &all.requests),
+                |counters| &counters.requests,
             ),
-            (
-                "dataset_renders",
-                "Renders, by dataset",
-                of(|all| &all.renders),
-            ),
+            ("dataset_renders", "Renders, by dataset", |counters| {
+                &counters.renders
+            }),
             (
                 "dataset_sent_bytes",
                 "Bytes of response bodies, by dataset",
-                of(|all| &all.bytes),
+                |counters| &counters.bytes,
             ),
-        ]
+        ];
+        metrics.map(|(name, help, counter)| {
+            let all = self.clone();
+            (name, help, PerDataset { all, counter })
+        })
     }
 }
 
-/// One of the counters of each dataset.
+/// Picks one of a dataset's counters.
+type CounterOf = fn(&DatasetCounters) -> &AtomicU64;
+
+/// The same counter of each dataset.
 #[derive(Debug)]
 pub(super) struct PerDataset {
-    all: Listed,
-    number: fn(&DatasetCounters) -> &AtomicU64,
+    all: VisibleCounters,
+    counter: CounterOf,
 }
 
 impl EncodeMetric for PerDataset {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
         for (name, counters) in &self.all.0 {
-            let count = (self.number)(counters).load(Ordering::Relaxed);
+            let count = (self.counter)(counters).load(Ordering::Relaxed);
             let labels = [("dataset", name.as_str())];
             encoder
                 .encode_family(&labels)?

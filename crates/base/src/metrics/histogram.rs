@@ -15,12 +15,12 @@ pub(super) const LIMITS: [f64; 17] = [
 
 /// How many durations fell into each bucket, and their sum.
 #[derive(Debug, Default)]
-pub(super) struct Histogram {
+pub(super) struct TimeHistogram {
     buckets: [AtomicU64; LIMITS.len() + 1],
     nanoseconds: AtomicU64,
 }
 
-impl Histogram {
+impl TimeHistogram {
     pub fn observe(&self, span: Duration) {
         let seconds = span.as_secs_f64();
         let bucket = LIMITS.partition_point(|limit| *limit < seconds);

@@ -3,10 +3,10 @@
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 
-use super::histogram::Histogram;
+use super::histogram::TimeHistogram;
 use crate::flow::trace::{Stage, Trace};
 
-/// What a render makes.
+/// The kind of result that a render makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rendered {
     /// A tile.
@@ -31,7 +31,7 @@ impl Rendered {
 
 /// Histograms for each kind of render and each stage.
 #[derive(Debug, Default)]
-pub(super) struct RenderTimes([[Histogram; Stage::ALL.len()]; Rendered::ALL.len()]);
+pub(super) struct RenderTimes([[TimeHistogram; Stage::ALL.len()]; Rendered::ALL.len()]);
 
 impl RenderTimes {
     pub fn observe(&self, rendered: Rendered, trace: &Trace) {

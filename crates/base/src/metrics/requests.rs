@@ -6,10 +6,10 @@ use std::time::Duration;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::histogram::Histogram;
+use super::histogram::TimeHistogram;
 use crate::flow::trace::Outcome;
 
-/// What a request asks for.
+/// The kind of answer that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
     /// A tile.
@@ -114,14 +114,10 @@ impl EncodeMetric for RequestCounts {
             if count == 0 {
                 continue;
             }
-            let (rest, outcome) = (
-                place / Outcome::ALL.len(),
-                Outcome::ALL[place % Outcome::ALL.len()],
-            );
-            let (form, status) = (
-                Form::ALL[rest / (STATUSES.len() + 1)],
-                rest % (STATUSES.len() + 1),
-            );
+            let rest = place / Outcome::ALL.len();
+            let outcome = Outcome::ALL[place % Outcome::ALL.len()];
+            let form = Form::ALL[rest / (STATUSES.len() + 1)];
+            let status = rest % (STATUSES.len() + 1);
             let status = STATUSES
                 .get(status)
                 .map_or("other".to_owned(), u16::to_string);
@@ -144,7 +140,7 @@ impl EncodeMetric for RequestCounts {
 
 /// Durations by form.
 #[derive(Debug, Default)]
-pub(super) struct RequestTimes([Histogram; Form::ALL.len()]);
+pub(super) struct RequestTimes([TimeHistogram; Form::ALL.len()]);
 
 impl RequestTimes {
     pub fn observe(&self, form: Form, span: Duration) {

@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 
 use super::clock::Clock;
 
-/// What is counted for all stores together; clones share the values.
+/// The counters of all stores together; clones share the values.
 #[derive(Debug, Clone, Default)]
 pub struct StoreMetrics {
     /// Requests, repeated ones too.

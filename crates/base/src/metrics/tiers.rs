@@ -1,4 +1,4 @@
-//! What is counted for each tier: a store of encoded tiles outside of this process's memory.
+//! The counters of each tier: a store of encoded tiles outside of this process's memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::histogram::Histogram;
+use super::histogram::TimeHistogram;
 
 /// The counters of one tier; clones share their values.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +30,7 @@ pub struct TierCounters {
     pub skipped: Counter,
     /// 1 while the circuit breaker is open.
     pub open: Gauge,
-    lookups: Arc<Histogram>,
+    lookups: Arc<TimeHistogram>,
 }
 
 impl TierCounters {
@@ -39,7 +39,7 @@ impl TierCounters {
         self.lookups.observe(span);
     }
 
-    /// Registers all metrics with this prefix; those of the circuit breaker only if there is one.
+    /// Registers all metrics with this prefix; the circuit breaker's metrics only if there is one.
     pub(super) fn register(
         &self,
         registry: &mut Registry,
@@ -86,7 +86,7 @@ impl TierCounters {
 }
 
 #[derive(Debug)]
-struct Lookups(Arc<Histogram>);
+struct Lookups(Arc<TimeHistogram>);
 
 impl EncodeMetric for Lookups {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
