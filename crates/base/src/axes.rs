@@ -118,14 +118,14 @@ impl Axes {
         self.0.iter().copied()
     }
 
-    /// The axes with these two names exchanged.
+    /// The axes with the names of two of them exchanged.
     pub fn exchanged(&self, one: AxisName, other: AxisName) -> Self {
-        let exchanged = |axis| match axis {
+        let exchanged = self.iter().map(|axis| match axis {
             _ if axis == one => other,
             _ if axis == other => one,
             _ => axis,
-        };
-        Axes(self.iter().map(exchanged).collect())
+        });
+        Axes(exchanged.collect())
     }
 
     /// The fastest axis.

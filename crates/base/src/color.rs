@@ -132,7 +132,8 @@ impl Colour {
     /// The colour for exactly one upper-case letter.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut letters = text.chars();
-        let (first, rest) = (letters.next()?, letters.next());
+        let first = letters.next()?;
+        let rest = letters.next();
         Self::BY_POSITION
             .into_iter()
             .find(|c| rest.is_none() && c.letter() == Some(first))
@@ -157,7 +158,7 @@ impl Colour {
         })
     }
 
-    /// Which of red, green and blue are the shade, if the others are 0; `None` if it takes a table.
+    /// Whether red, green and blue are the shade or 0; `None` for colours that need a table.
     pub fn components(self) -> Option<[bool; 3]> {
         Some(match self {
             Colour::Cyan => [false, true, true],
@@ -173,10 +174,11 @@ impl Colour {
 
     /// The colour of a shade.
     pub fn of_shade(self, shade: u8) -> Rgb {
-        let scaled = |part: u8| ((u32::from(part) * u32::from(shade) * 2 + 255) / 510) as u8;
         match self {
             Colour::Map(map) => map.colour(shade),
-            Colour::Pure(colour) => colour.map(scaled),
+            Colour::Pure(colour) => {
+                colour.map(|part| ((u32::from(part) * u32::from(shade) * 2 + 255) / 510) as u8)
+            }
             _ => self
                 .components()
                 .unwrap_or_default()

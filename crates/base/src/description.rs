@@ -59,7 +59,7 @@ pub struct ReadinessDescription {
     /// How many notices there are about their data.
     #[serde(default)]
     pub noticed: NoticeCount,
-    /// What is wrong, although other things are served.
+    /// The problems, each with what it concerns; everything else is served.
     pub problems: Vec<ProblemDescription>,
 }
 
@@ -70,7 +70,7 @@ pub struct ProblemDescription {
     pub part: String,
     /// The token, if it is the problem of a dataset.
     pub dataset: Option<String>,
-    /// What is wrong.
+    /// The problem, in words.
     pub problem: String,
 }
 
@@ -108,7 +108,7 @@ pub struct DatasetDescription {
     /// Whether its file is being written: it grows.
     #[serde(default)]
     pub live: bool,
-    /// What the addresses in documents begin with: the token, or TOKEN@VERSION if so configured.
+    /// The beginning of addresses in documents: the token, or TOKEN@VERSION if so configured.
     #[serde(default)]
     pub address: Option<String>,
     /// The path of its file's folder below a served folder, empty for that folder itself; absent
@@ -124,7 +124,7 @@ pub struct DatasetDescription {
     pub modified: Option<i64>,
     /// The layouts recognised in its files.
     pub layouts: Vec<Recognised>,
-    /// What halving a level does to z: `zslices` or `isotropic`.
+    /// Whether halving a level halves z too: `isotropic` if it does, `zslices` if not.
     pub scaling: String,
     /// The position of the first voxel in voxels of level 0: x, y, z.
     pub offset: [i64; 3],
@@ -143,7 +143,7 @@ pub struct DatasetDescription {
 pub struct Recognised {
     /// The layout's name.
     pub layout: String,
-    /// What it was recognised by.
+    /// The reason why the file was taken for one of this layout.
     pub because: String,
 }
 
@@ -223,7 +223,8 @@ pub struct TransformDescription {
     /// position x, y, z in the unit of the voxel size: three rows of the factors of x, y and z and
     /// a shift. Of the first time point.
     pub matrix: [[f64; 4]; 3],
-    /// What it does besides scaling by the voxel size; absent if nothing.
+    /// The transform in words, without the scaling by the voxel size; absent if it does nothing
+    /// else.
     pub in_words: Option<String>,
     /// The nanometres of its unit; 1 if they are unknown.
     pub nanometres: f64,
@@ -238,12 +239,12 @@ pub struct TransformDescription {
 pub struct TimedMatrix {
     /// The time point.
     pub time: u64,
-    /// As that of the transform.
+    /// Rows as in the `matrix` of the transform.
     pub matrix: [[f64; 4]; 3],
 }
 
 impl DatasetDescription {
-    /// What its addresses in documents begin with.
+    /// The beginning of the dataset's addresses in documents.
     pub fn address(&self) -> &str {
         self.address.as_deref().unwrap_or(&self.token)
     }
@@ -367,7 +368,7 @@ pub struct RangeDescription {
     pub max: Option<f64>,
     /// The number of voxels that were read.
     pub voxels: u64,
-    /// The level of these voxels.
+    /// The level of the voxels that were read.
     pub level: u8,
 }
 

@@ -118,8 +118,8 @@ impl TryFrom<String> for Pattern {
 impl Pattern {
     /// Checks a pattern.
     pub fn new(text: &str) -> Result<Self, NotAPattern> {
-        let is_legal = |byte: u8| is_name_byte(byte) || is_wildcard(byte);
-        if text.is_empty() || !text.bytes().all(is_legal) {
+        let mut bytes = text.bytes();
+        if text.is_empty() || !bytes.all(|byte| is_name_byte(byte) || is_wildcard(byte)) {
             return Err(NotAPattern {
                 text: text.to_owned(),
             });

@@ -1,4 +1,4 @@
-//! Notices: what people must be told about data, and how many such things there are.
+//! Notices: facts about data that people must be told, and counts of them.
 //!
 //! A notice is made once, where the fact is found, and carried with the dataset. It is about data,
 //! never about a request: missing sources, datasets that are not shown, units that are not applied,
@@ -31,7 +31,7 @@ pub enum Severity {
     Info,
 }
 
-/// The numbers of notices by severity, without those that only inform.
+/// The numbers of errors and warnings among notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NoticeCount {
     /// The number of errors.

@@ -1,5 +1,5 @@
-//! What decides how voxels are shown; shared by settings, plans and the renderer: kinds, windows,
-//! styles.
+//! Kinds, windows and styles, which decide how voxels are shown. Settings, plans and the renderer
+//! share them.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::geometry::{Scaling, Xyz};
 
-/// What the settings of the whole server decide about pixels. Keys of tiles and versions of
-/// datasets are digests of all of it.
+/// The settings of the whole server that decide pixels. Keys of tiles and versions of datasets are
+/// digests of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Style {
     /// How tiles are encoded.
     pub png: PngProfile,
 }
 
-/// What the settings of a dataset decide about the pixels of all its channels. Keys of tiles and
-/// boxes and versions of datasets are digests of all of it.
+/// The settings of a dataset that decide the pixels of all its channels. Keys of tiles and boxes and
+/// versions of datasets are digests of all of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DatasetStyle {
-    /// What halving a level does to z.
+    /// Whether halving a level halves z too.
     pub scaling: Scaling,
     /// The position of the first voxel, in voxels of level 0: where slice numbers start.
     pub offset: Xyz<i64>,
-    /// The size of a voxel of level 0 in nanometres, finite and above 0; overrides those in files.
+    /// The size of a voxel of level 0 in nanometres, finite and above 0; overrides the size in files.
     pub voxel_size: Option<Xyz<f64>>,
     /// Whether xz and yz tiles are drawn with square pixels if the voxel size is known.
     pub square_pixels: bool,
@@ -66,7 +66,7 @@ impl Hash for DatasetStyle {
     }
 }
 
-/// What a channel's values mean.
+/// The meaning of a channel's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

@@ -138,8 +138,11 @@ impl fmt::Display for ChannelChoice {
         match self {
             ChannelChoice::One(name) => name.fmt(f),
             ChannelChoice::Composite(channels) => {
-                let item = |(name, colour): &(Name, Colour)| format!("{name}:{colour}");
-                f.write_str(&channels.iter().map(item).collect::<Vec<_>>().join(","))
+                let items: Vec<String> = channels
+                    .iter()
+                    .map(|(name, colour)| format!("{name}:{colour}"))
+                    .collect();
+                f.write_str(&items.join(","))
             }
         }
     }

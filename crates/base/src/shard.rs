@@ -17,7 +17,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// All shards of so many.
+    /// The shards of a work that is divided into `count`.
     pub fn all(count: NonZeroU64) -> impl Iterator<Item = Self> {
         (0..count.get()).map(move |index| Self { index, count })
     }
@@ -33,8 +33,8 @@ impl Shard {
         Self { index, ..*self }
     }
 
-    /// The steps of this shard among steps of these weights; those of all shards are disjoint, and
-    /// together all steps.
+    /// The steps of this shard, given the weights of all steps. Each step belongs to exactly one
+    /// shard.
     pub fn part(&self, weights: &[u64]) -> Range<usize> {
         self.begin(self.index, weights)..self.begin(self.index + 1, weights)
     }
@@ -42,16 +42,20 @@ impl Shard {
     /// The first step of shard `index`: where the steps before have about the weight of as many
     /// equal shards.
     fn begin(&self, index: u64, weights: &[u64]) -> usize {
-        let weight = |weight: &u64| u128::from(*weight.max(&1));
-        let all: u128 = weights.iter().map(weight).sum();
+        let weights = weights.iter().map(|weight| u128::from(*weight.max(&1)));
+        let all: u128 = weights.clone().sum();
         let mut before = 0;
-        let is_before = |step: &&u64| {
-            let middle = 2 * before + weight(step);
-            before += weight(step);
+        let mut steps = 0;
+        for weight in weights {
+            let middle = 2 * before + weight;
             // Multiplied by the number of shards, so that all numbers are whole.
-            middle * u128::from(self.count.get()) <= 2 * all * u128::from(index)
-        };
-        weights.iter().take_while(is_before).count()
+            if middle * u128::from(self.count.get()) > 2 * all * u128::from(index) {
+                break;
+            }
+            before += weight;
+            steps += 1;
+        }
+        steps
     }
 }
 
@@ -82,14 +86,6 @@ impl FromStr for Shard {
     type Err = NotAShard;
 
     fn from_str(text: &str) -> Result<Self, NotAShard> {
-        let number = |digits: &str| {
-            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-            digits
-                .parse::<u32>()
-                .ok()
-                .filter(|_| is_number)
-                .map(u64::from)
-        };
         let pair = text
             .split_once('/')
             .and_then(|(index, count)| number(index).zip(number(count)));
@@ -100,6 +96,15 @@ impl FromStr for Shard {
         }
         Ok(Self { index, count })
     }
+}
+
+fn number(digits: &str) -> Option<u64> {
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits
+        .parse::<u32>()
+        .ok()
+        .filter(|_| is_number)
+        .map(u64::from)
 }
 
 #[cfg(test)]

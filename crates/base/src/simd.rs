@@ -14,7 +14,7 @@ const VARIABLE: &str = "VOLTILE_SIMD";
 /// A set of vector instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Path {
-    /// What every processor of the architecture has.
+    /// The instructions that every processor of the architecture has.
     Baseline,
     /// AVX2 and BMI2.
     Avx2,

@@ -61,12 +61,12 @@ impl TileKey {
             return None;
         }
         for (byte, pair) in key.iter_mut().zip(pairs) {
-            let digit = |at: usize| {
-                (pair[at] as char)
-                    .to_digit(16)
-                    .filter(|_| !pair[at].is_ascii_uppercase())
-            };
-            *byte = (digit(0)? << 4 | digit(1)?) as u8;
+            let [high, low] = pair.map(|digit| match digit {
+                b'0'..=b'9' => Some(digit - b'0'),
+                b'a'..=b'f' => Some(digit - b'a' + 10),
+                _ => None,
+            });
+            *byte = high? << 4 | low?;
         }
         Some(TileKey(Fingerprint(key)))
     }

@@ -33,30 +33,28 @@ impl Timing {
         })
     }
 
-    /// Of the seconds of each time point, from any origin; `None` if the last does not come after
-    /// the first, or if they are uneven and too many.
+    /// The timing of time points at these seconds, from any origin; `None` if the last one does not
+    /// come after the first one, or if they are uneven and too many.
     pub fn of_seconds(seconds: &[f64]) -> Option<Self> {
-        let (first, count) = (*seconds.first()?, seconds.len() - 1);
+        let first = *seconds.first()?;
+        let count = seconds.len() - 1;
         let known = Self::even((seconds.last()? - first) / count as f64)?;
         let step = known.step;
-        let is_even =
-            |(place, at): (usize, &f64)| (at - first - place as f64 * step).abs() <= EVEN * step;
-        if seconds.iter().enumerate().all(is_even) {
+        let mut places = seconds.iter().enumerate();
+        if places.all(|(place, at)| (at - first - place as f64 * step).abs() <= EVEN * step) {
             return Some(known);
         }
         let uneven = seconds.iter().map(|at| at - first).collect();
         (seconds.len() <= MAX_LISTED).then_some(Self { uneven, ..known })
     }
 
-    /// Of dates such as `2026-11-25 03:30:00.500`.
+    /// The timing of time points with dates such as `2026-11-25 03:30:00.500`.
     pub fn of_dates(dates: &[String]) -> Option<Self> {
-        let since = |date: &String| {
-            humantime::parse_rfc3339_weak(date.trim())
-                .ok()?
-                .duration_since(UNIX_EPOCH)
-                .ok()
-        };
-        let times = dates.iter().map(since).collect::<Option<Vec<Duration>>>()?;
+        let mut times: Vec<Duration> = Vec::with_capacity(dates.len());
+        for date in dates {
+            let time = humantime::parse_rfc3339_weak(date.trim()).ok()?;
+            times.push(time.duration_since(UNIX_EPOCH).ok()?);
+        }
         let first = *times.first()?;
         let seconds: Vec<f64> = times
             .iter()

@@ -51,12 +51,9 @@ pub fn in_nanometres(unit: &str) -> Option<f64> {
 
 fn known(unit: &str) -> Option<(&'static str, f64)> {
     let lower = unit.to_lowercase();
-    let is_it = |(sign, _, words): &&(&str, f64, &[&str])| {
-        *sign == lower || words.contains(&lower.as_str())
-    };
     UNITS
         .iter()
-        .find(is_it)
+        .find(|(sign, _, words)| *sign == lower || words.contains(&lower.as_str()))
         .map(|(sign, nanometres, _)| (*sign, *nanometres))
 }
 

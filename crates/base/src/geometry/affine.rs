@@ -9,7 +9,7 @@ const VOXEL: f64 = 1e-3;
 /// A transform whose volume of a voxel is a smaller part of the product of its edges is flat.
 const FLAT: f64 = 1e-9;
 
-type Vector = [f64; 3];
+type Vector3 = [f64; 3];
 
 /// A transform from indices of voxels (x, y, z) at level 0 to positions in space: the rows of x, y
 /// and z, each with the factors of x, y and z and a shift. Index 0 is the centre of the first
@@ -24,11 +24,11 @@ pub struct Transforms(Vec<(u64, Affine)>);
 
 /// A transform taken apart: voxels are scaled, then sheared, then turned, then moved.
 struct Parts {
-    scale: Vector,
+    scale: Vector3,
     /// How far x moves for each unit of y, x for z, and y for z.
-    shear: Vector,
+    shear: Vector3,
     /// Where the axes point; each of length 1, at right angles.
-    axes: [Vector; 3],
+    axes: [Vector3; 3],
 }
 
 impl Affine {
@@ -39,8 +39,8 @@ impl Affine {
         [0.0, 0.0, 1.0, 0.0],
     ]);
 
-    /// Of voxels of this size along the axes of space, the first of which has its centre at the
-    /// origin.
+    /// The transform of voxels of this size along the axes of space. The centre of the first voxel
+    /// is the origin.
     pub fn scaling(voxel: Xyz<f64>) -> Self {
         Self([
             [voxel.x, 0.0, 0.0, 0.0],
@@ -57,10 +57,10 @@ impl Affine {
         (is_finite && affine.determinant().abs() > FLAT * edges).then_some(affine)
     }
 
-    /// Of voxels whose edges along x, y and z are these vectors, and whose first has its centre at
-    /// `first`.
-    pub fn from_edges([x, y, z]: [Vector; 3], first: Xyz<f64>) -> Option<Self> {
-        let first: Vector = first.into();
+    /// The transform of voxels whose edges along x, y and z are the given vectors. `first` is the
+    /// centre of the first voxel.
+    pub fn from_edges([x, y, z]: [Vector3; 3], first: Xyz<f64>) -> Option<Self> {
+        let first: Vector3 = first.into();
         Self::new(std::array::from_fn(|row| {
             [x[row], y[row], z[row], first[row]]
         }))
@@ -72,11 +72,11 @@ impl Affine {
     }
 
     /// The edges of a voxel along x, y and z.
-    fn edges(&self) -> [Vector; 3] {
+    fn edges(&self) -> [Vector3; 3] {
         std::array::from_fn(|column| self.0.map(|row| row[column]))
     }
 
-    /// The lengths of these edges.
+    /// The lengths of a voxel's edges along x, y and z.
     pub fn lengths(&self) -> Xyz<f64> {
         self.edges().map(length).into()
     }
@@ -95,30 +95,31 @@ impl Affine {
 
     /// First `other`, then this.
     pub fn after(&self, other: &Self) -> Self {
-        let product = |row: [f64; 4], column: usize| {
-            let sum: f64 = (0..3).map(|i| row[i] * other.0[i][column]).sum();
-            if column == 3 { sum + row[3] } else { sum }
-        };
-        Self(
-            self.0
-                .map(|row| std::array::from_fn(|column| product(row, column))),
-        )
+        Self(self.0.map(|row| {
+            let mut product = std::array::from_fn(|column| {
+                (0..3).map(|i| row[i] * other.0[i][column]).sum::<f64>()
+            });
+            product[3] += row[3];
+            product
+        }))
     }
 
     /// From positions to indices.
     pub fn inverse(&self) -> Self {
-        let ([x, y, z], shift) = (self.edges(), self.translation().into());
+        let [x, y, z] = self.edges();
+        let shift = self.translation().into();
         let rows =
             [cross(y, z), cross(z, x), cross(x, y)].map(|row| row.map(|n| n / self.determinant()));
         Self(rows.map(|row| [row[0], row[1], row[2], -dot(row, shift)]))
     }
 
-    /// In a unit of which `count` are one of the unit so far.
+    /// Converts to a smaller unit; `count` new units make one old unit.
     pub fn in_unit(&self, count: f64) -> Self {
         Self(self.0.map(|row| row.map(|number| number * count)))
     }
 
-    /// Of voxels that are smaller by these factors; the position of the first stays.
+    /// The transform of voxels that are smaller by these factors. The first voxel keeps its
+    /// position.
     pub fn divided(&self, by: Xyz<f64>) -> Self {
         Self(
             self.0
@@ -126,16 +127,20 @@ impl Affine {
         )
     }
 
-    /// Of voxels that begin at this index.
+    /// The transform of a volume whose first voxel is the one at this index.
     pub fn beginning_at(&self, index: Xyz<f64>) -> Self {
-        let shift: Vector = self.apply(index).into();
-        let row = |row: usize| [self.0[row][0], self.0[row][1], self.0[row][2], shift[row]];
-        Self([row(0), row(1), row(2)])
+        let shift: Vector3 = self.apply(index).into();
+        let mut rows = self.0;
+        for (row, shift) in rows.iter_mut().zip(shift) {
+            row[3] = shift;
+        }
+        Self(rows)
     }
 
-    /// Whether it only moves, if so much of a voxel for each voxel along an axis is nothing.
+    /// Whether the transform only moves voxels. Differences of up to `close` are ignored, in voxels
+    /// for each voxel along an axis.
     pub fn only_moves(&self, close: Xyz<f64>) -> bool {
-        let close: Vector = close.into();
+        let close: Vector3 = close.into();
         let rows = self.0.iter().zip(&Self::IDENTITY.0);
         rows.into_iter()
             .all(|(own, usual)| (0..3).all(|axis| (own[axis] - usual[axis]).abs() <= close[axis]))
@@ -153,7 +158,8 @@ impl Affine {
         let xy = dot(first, y);
         let upright = minus(y, scaled(first, xy));
         let second = scaled(upright, 1.0 / length(upright));
-        let (xz, yz) = (dot(first, z), dot(second, z));
+        let xz = dot(first, z);
+        let yz = dot(second, z);
         let rest = minus(minus(z, scaled(first, xz)), scaled(second, yz));
         let scale = [x, upright, rest].map(length);
         let shear = [xy / scale[1], xz / scale[2], yz / scale[2]];
@@ -164,13 +170,13 @@ impl Affine {
         }
     }
 
-    /// What it does besides scaling by the size of a voxel; `None` if nothing. `unit`: that of
-    /// lengths.
+    /// The transform in words, without the scaling by the size of a voxel; `None` if it does nothing
+    /// else. Lengths are in `unit`.
     fn in_words(&self, voxel: Option<Xyz<f64>>, unit: &str) -> Option<String> {
         let parts = self.parts();
         let usual = voxel.map_or(parts.scale, Into::into);
-        let factors: Vector = std::array::from_fn(|axis| parts.scale[axis] / usual[axis]);
-        let moved: Vector = self.translation().into();
+        let factors: Vector3 = std::array::from_fn(|axis| parts.scale[axis] / usual[axis]);
+        let moved: Vector3 = self.translation().into();
         let is_moved = (0..3).any(|axis| moved[axis].abs() > VOXEL * parts.scale[axis]);
         let is_scaled = factors.iter().any(|factor| (factor - 1.0).abs() > VOXEL);
         let words: Vec<String> = [
@@ -227,12 +233,12 @@ impl Transforms {
         Self(kept)
     }
 
-    /// That of the first time point; `None` if it is unknown.
+    /// The transform of the first time point; `None` if it is unknown.
     pub fn first(&self) -> Option<&Affine> {
         self.0.first().map(|(_, transform)| transform)
     }
 
-    /// That of a time point; `None` if it is unknown.
+    /// The transform of a time point; `None` if it is unknown.
     pub fn at(&self, time: u64) -> Option<&Affine> {
         let before = self.0.iter().rfind(|(from, _)| *from <= time);
         before.or(self.0.first()).map(|(_, transform)| transform)
@@ -259,8 +265,8 @@ impl Transforms {
         )
     }
 
-    /// What they do besides scaling by the size of a voxel; `None` if nothing or unknown. `unit`:
-    /// that of lengths.
+    /// The transforms in words, without the scaling by the size of a voxel; `None` if they do
+    /// nothing else, or are unknown. Lengths are in `unit`.
     pub fn in_words(&self, voxel: Option<Xyz<f64>>, unit: &str) -> Option<String> {
         let first = self.first()?.in_words(voxel, unit);
         match (self.vary(), first) {
@@ -281,8 +287,8 @@ impl From<Option<Affine>> for Transforms {
     }
 }
 
-/// The axis and the angle, in degrees, of a rotation that takes the axes of space to these.
-fn rotation(axes: [Vector; 3]) -> (Vector, f64) {
+/// The axis and the angle, in degrees, of the rotation that takes the axes of space to `axes`.
+fn rotation(axes: [Vector3; 3]) -> (Vector3, f64) {
     let [x, y, z] = axes;
     // Of the antisymmetric part, whose length is twice the sine.
     let twice = [y[2] - z[1], z[0] - x[2], x[1] - y[0]];
@@ -290,14 +296,13 @@ fn rotation(axes: [Vector; 3]) -> (Vector, f64) {
     let degrees = (length(twice) / 2.0).atan2(cosine).to_degrees();
     // The symmetric part less the cosine is the axis times itself; near half a turn nothing else
     // tells the axis.
-    let symmetric = |column: usize| -> Vector {
-        std::array::from_fn(|row| {
-            let diagonal = if row == column { 2.0 * cosine } else { 0.0 };
-            axes[column][row] + axes[row][column] - diagonal
-        })
-    };
     let longest = (0..3)
-        .map(symmetric)
+        .map(|column| -> Vector3 {
+            std::array::from_fn(|row| {
+                let diagonal = if row == column { 2.0 * cosine } else { 0.0 };
+                axes[column][row] + axes[row][column] - diagonal
+            })
+        })
         .max_by(|a, b| length(*a).total_cmp(&length(*b)))
         .unwrap_or_default();
     let sign = if dot(longest, twice) < 0.0 { -1.0 } else { 1.0 };
@@ -305,16 +310,15 @@ fn rotation(axes: [Vector; 3]) -> (Vector, f64) {
 }
 
 /// The axis of space along which a unit vector runs, such as `-y`; `None` if it runs along none.
-fn along(direction: &Vector) -> Option<String> {
-    let is_only =
-        |place: &usize| (0..3).all(|other| other == *place || direction[other].abs() <= CLOSE);
-    let place = (0..3).find(is_only)?;
+fn along(direction: &Vector3) -> Option<String> {
+    let place = (0..3)
+        .find(|place| (0..3).all(|other| other == *place || direction[other].abs() <= CLOSE))?;
     let sign = if direction[place] > 0.0 { '+' } else { '-' };
     Some(format!("{sign}{}", ['x', 'y', 'z'][place]))
 }
 
-/// Numbers without those that only come from rounding.
-fn listed(numbers: &Vector) -> String {
+/// The numbers as text; numbers that only come from rounding are 0.
+fn listed(numbers: &Vector3) -> String {
     let most = numbers
         .iter()
         .fold(0.0, |most: f64, number| most.max(number.abs()));
@@ -337,11 +341,11 @@ fn tidy(number: f64) -> String {
         .to_string()
 }
 
-fn dot(a: Vector, b: Vector) -> f64 {
+fn dot(a: Vector3, b: Vector3) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-fn cross(a: Vector, b: Vector) -> Vector {
+fn cross(a: Vector3, b: Vector3) -> Vector3 {
     [
         a[1] * b[2] - a[2] * b[1],
         a[2] * b[0] - a[0] * b[2],
@@ -349,15 +353,15 @@ fn cross(a: Vector, b: Vector) -> Vector {
     ]
 }
 
-fn length(a: Vector) -> f64 {
+fn length(a: Vector3) -> f64 {
     dot(a, a).sqrt()
 }
 
-fn scaled(a: Vector, by: f64) -> Vector {
+fn scaled(a: Vector3, by: f64) -> Vector3 {
     a.map(|part| part * by)
 }
 
-fn minus(a: Vector, b: Vector) -> Vector {
+fn minus(a: Vector3, b: Vector3) -> Vector3 {
     [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
 }
 

@@ -43,7 +43,7 @@ impl Level {
     }
 }
 
-/// What halving a level does to z.
+/// Whether halving a level halves z too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scaling {

@@ -44,9 +44,9 @@ pub struct Placement {
 /// down.
 pub fn at_level(offset: Xyz<i64>, factor: Xyz<u64>) -> Xyz<i64> {
     // A quotient by a factor beyond i64 is 0 or -1.
-    let down =
-        |offset: i64, factor: u64| i128::from(offset).div_euclid(i128::from(factor.max(1))) as i64;
-    offset.zip(factor, down)
+    offset.zip(factor, |offset, factor| {
+        i128::from(offset).div_euclid(i128::from(factor.max(1))) as i64
+    })
 }
 
 /// A run of adjacent rows of a level, and its position among the rows a tile needs.
@@ -66,7 +66,7 @@ pub struct Patch {
     slices: Range<u64>,
     columns: Range<u64>,
     runs: Vec<RowRun>,
-    shown: Shown,
+    shown: ShownRows,
     /// The tile's rows above the first one shown.
     top: usize,
     /// The tile's columns left of the first one shown.
@@ -75,7 +75,7 @@ pub struct Patch {
 
 /// For each tile row from the top, the index of the distinct row that it shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Shown {
+enum ShownRows {
     /// This many rows, each shown once.
     Each(usize),
     Stretched(Vec<usize>),
@@ -122,7 +122,7 @@ pub fn slab_patch(
                 view.size[plane.row_axis()],
             )?;
             let count = (rows.end - rows.start) as usize;
-            (vec![RowRun { rows, first: 0 }], Shown::Each(count), top)
+            (vec![RowRun { rows, first: 0 }], ShownRows::Each(count), top)
         }
     };
     (!runs.is_empty()).then_some(Patch {
@@ -194,7 +194,7 @@ fn shown_by(row: u64, c: f64, d: f64) -> f64 {
 
 /// Splits ascending rows into runs of adjacent ones, and maps each row to the index of its distinct
 /// row.
-fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Shown) {
+fn runs_of(rows: &[u64]) -> (Vec<RowRun>, ShownRows) {
     let mut runs: Vec<RowRun> = Vec::new();
     let mut shown = Vec::with_capacity(rows.len());
     let mut distinct = 0;
@@ -215,18 +215,19 @@ fn runs_of(rows: &[u64]) -> (Vec<RowRun>, Shown) {
         }
         shown.push(distinct - 1);
     }
-    (runs, Shown::Stretched(shown))
+    (runs, ShownRows::Stretched(shown))
 }
 
 impl Patch {
     /// One xy section of a box within the level.
     pub fn section(z: u64, region: &Region) -> Self {
-        let (start, end) = (region.start, region.end());
+        let start = region.start;
+        let end = region.end();
         let run = RowRun {
             rows: start.y..end.y,
             first: 0,
         };
-        let shown = Shown::Each(region.size.y as usize);
+        let shown = ShownRows::Each(region.size.y as usize);
         Self {
             plane: Plane::Xy,
             slices: z..z + 1,
@@ -280,15 +281,15 @@ impl Patch {
     /// last are black.
     pub fn shown(&self) -> impl Iterator<Item = usize> {
         let (each, stretched) = match &self.shown {
-            Shown::Each(count) => (0..*count, [].as_slice()),
-            Shown::Stretched(rows) => (0..0, rows.as_slice()),
+            ShownRows::Each(count) => (0..*count, [].as_slice()),
+            ShownRows::Stretched(rows) => (0..0, rows.as_slice()),
         };
         each.chain(stretched.iter().copied())
     }
 
     /// Whether its voxels, row by row, are exactly the tile's pixels.
     pub fn is_whole_tile(&self) -> bool {
-        self.width() == TILE && self.shown == Shown::Each(TILE)
+        self.width() == TILE && self.shown == ShownRows::Each(TILE)
     }
 
     /// The voxels of one of its runs, in the level.
@@ -328,17 +329,17 @@ impl LevelView {
     /// The end of a level along each axis in the grid of tiles, if its first voxel is at `grid`
     /// (voxels of level 0).
     pub fn end_in(&self, grid: Xyz<i64>) -> Xyz<u64> {
-        let end = |shift: i128, size: u64| {
+        self.shift(grid).zip(self.size, |shift, size| {
             u64::try_from((shift + i128::from(size)).max(0)).unwrap_or(u64::MAX)
-        };
-        self.shift(grid).zip(self.size, end)
+        })
     }
 
     /// The end of a slice as drawn in the grid of tiles, in pixels: columns, then rows. Without an
     /// offset in that grid, its size.
     pub fn drawn(&self, plane: Plane, grid: Xyz<i64>, orthogonal: Orthogonal) -> (u64, u64) {
         let end = self.end_in(grid);
-        let (columns, rows) = (end[plane.column_axis()], end[plane.row_axis()]);
+        let columns = end[plane.column_axis()];
+        let rows = end[plane.row_axis()];
         match orthogonal {
             Orthogonal::Isotropic(voxel) if plane != Plane::Xy => {
                 (columns, self.stretched_rows(plane, end.z, voxel))
@@ -352,11 +353,10 @@ impl LevelView {
     fn stretched_rows(&self, plane: Plane, end: u64, voxel: Xyz<f64>) -> u64 {
         let c = voxel[plane.column_axis()] * self.level.factor() as f64;
         let d = voxel.z * self.factor.z as f64;
-        let is_beyond = |row: u64| shown_by(row, c, d) >= end as f64;
         let about = (end as f64 * d / c).ceil() as u64;
         let near = about.saturating_sub(2)..=about.saturating_add(2);
         near.clone()
-            .find(|row| is_beyond(*row))
+            .find(|row| shown_by(*row, c, d) >= end as f64)
             .unwrap_or(*near.end())
     }
 

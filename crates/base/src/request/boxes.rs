@@ -82,10 +82,13 @@ fn time_in(query: &str) -> Result<Option<u64>, Malformed> {
 fn box_of(text: &str) -> Option<Region> {
     let mut ranges = text.split('_').map(|range| {
         let (first, end) = range.split_once('-')?;
-        let (first, end) = (digits(first)?, digits(end)?);
+        let first = digits(first)?;
+        let end = digits(end)?;
         (first < end).then(|| (first, end - first))
     });
-    let (x, y, z) = (ranges.next()??, ranges.next()??, ranges.next()??);
+    let x = ranges.next()??;
+    let y = ranges.next()??;
+    let z = ranges.next()??;
     let region = Region {
         start: Xyz::new(x.0, y.0, z.0),
         size: Xyz::new(x.1, y.1, z.1),

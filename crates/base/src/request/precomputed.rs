@@ -99,14 +99,12 @@ fn bounds(text: &str) -> Option<Xyz<(i64, i64)>> {
     ranges.next().is_none().then_some(bounds)
 }
 
-/// `FIRST-END`, of which either may be negative: `-64--32`.
+/// Parses `FIRST-END`. Either number may be negative: `-64--32` is (-64, -32).
 fn range(text: &str) -> Option<(i64, i64)> {
     let digit = text.find(|c: char| c.is_ascii_digit())?;
     let hyphen = digit + text.get(digit..)?.find('-')?;
-    let (first, end) = (
-        signed(text.get(..hyphen)?)?,
-        signed(text.get(hyphen + 1..)?)?,
-    );
+    let first = signed(text.get(..hyphen)?)?;
+    let end = signed(text.get(hyphen + 1..)?)?;
     (first < end).then_some((first, end))
 }
 
