@@ -86,7 +86,7 @@ const ENVIRONMENT: [&str; 2] = ["LD_LIBRARY_PATH", "VOLTILE_SIMD"];
 #[derive(Debug, Serialize, Deserialize)]
 enum ToChild {
     Trial(Trial),
-    Bytes(store::Answer),
+    Bytes(store::RelayAnswer),
 }
 
 /// The child's messages, one line each.
@@ -95,7 +95,7 @@ enum FromChild {
     /// The trial is over.
     Done,
     /// Bytes of an object are wanted.
-    Wanted(store::Wanted),
+    Wanted(store::RelayRequest),
 }
 
 /// The child's side: runs trials until its input ends.

@@ -6,9 +6,9 @@
 //! not wait for each of them.
 //!
 //! ```text
-//! Store ── Object ── Blocks      metadata, in aligned blocks of growing size, each fetched once
-//!             └───── stored      stored chunks, merged over small gaps, many at once
-//!                      └─ Source ─ Host ── Transport      attempts, retries, breaker · one request: web, cloud
+//! Store ── Object ── MetadataBlocks   in aligned blocks of growing size, each fetched once
+//!             └───── chunks           stored chunks, merged over small gaps, many at once
+//!                      └─ ObjectSource ─ Host ── Transport   attempts, retries, breaker · one request: web, cloud
 //! ```
 //!
 //! A [`Folder`] holds small objects that are read and written whole: a cache of tiles.
@@ -16,8 +16,10 @@
 pub mod address;
 mod blocks;
 mod bucket;
+mod chunks;
 mod cloud;
 mod connections;
+mod context;
 mod error;
 mod folder;
 mod host;
@@ -26,10 +28,8 @@ mod merge;
 mod object;
 mod profile;
 mod relay;
-mod shared;
 mod sidecar;
 mod source;
-mod stored;
 mod threads;
 mod transport;
 mod version;
@@ -48,42 +48,42 @@ use voltile_base::flow::cache::Cache;
 use voltile_base::metrics::StoreMetrics;
 
 use crate::store::address::Address;
-use connections::Connections;
+use connections::StoreClients;
+use context::StoreContext;
 use host::Host;
-use shared::Shared;
-use source::Source;
+use source::ObjectSource;
 use threads::Threads;
-use transport::Part;
+use transport::RangeBytes;
 
+pub use chunks::Gathering;
 pub use connections::install_cryptography;
+pub use context::ChunkCache;
 pub use error::StoreError;
 pub use folder::{Folder, FolderError};
 pub use location::Location;
 pub use merge::Requests;
 pub use object::Object;
-pub use relay::{Answer, Relay, Wanted};
-pub use shared::ChunkCache;
-pub use stored::Gathering;
+pub use relay::{Relay, RelayAnswer, RelayRequest};
 pub use version::Version;
 
-/// How many bytes of stored chunks that have arrived are kept: those of a dozen tiles.
+/// How many bytes of stored chunks are kept after they have arrived: enough for a dozen tiles.
 const KEPT: usize = 128 << 20;
 
-/// All objects that this process reads, and what they share. Clones are handles to the same.
+/// All objects that this process reads, and what they share. Clones are handles to the same store.
 #[derive(Debug, Clone)]
-pub struct Store(Arc<State>);
+pub struct Store(Arc<StoreState>);
 
 #[derive(Debug)]
-struct State {
-    shared: Arc<Shared>,
-    connections: Connections,
-    known: Mutex<Known>,
+struct StoreState {
+    shared: Arc<StoreContext>,
+    connections: StoreClients,
+    known: Mutex<KnownObjects>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownObjects {
     hosts: BTreeMap<String, Arc<Host>>,
-    sources: HashMap<Address, Arc<Source>>,
+    sources: HashMap<Address, Arc<ObjectSource>>,
     /// Objects with what was read in their trial, until they are opened.
     tried: HashMap<Address, Arc<Object>>,
 }
@@ -102,7 +102,7 @@ impl Store {
         metrics: StoreMetrics,
         metadata: Option<PathBuf>,
     ) -> Self {
-        let shared = Shared {
+        let shared = StoreContext {
             threads: Threads::new(relay.is_none()),
             metrics,
             next: AtomicU64::new(0),
@@ -110,8 +110,9 @@ impl Store {
             kept: OnceLock::new(),
             stored: Cache::new(KEPT, Gauge::default()),
         };
-        let (connections, shared) = (Connections::new(relay), Arc::new(shared));
-        Self(Arc::new(State {
+        let connections = StoreClients::new(relay);
+        let shared = Arc::new(shared);
+        Self(Arc::new(StoreState {
             shared,
             connections,
             known: Mutex::default(),
@@ -137,12 +138,7 @@ impl Store {
 
     /// The text of an object of at most `most` bytes; `None` if there is none.
     pub fn text(&self, address: &Address, most: u64) -> Option<String> {
-        let read = || {
-            let object = self.open(address)?;
-            let mut bytes = vec![0; object.length().min(most) as usize];
-            object.read_metadata(&mut bytes, 0).map(|_| bytes)
-        };
-        match read() {
+        match self.beginning(address, most) {
             Ok(bytes) => String::from_utf8(bytes).ok(),
             Err(StoreError::Missing) => None,
             Err(error) => {
@@ -152,7 +148,15 @@ impl Store {
         }
     }
 
-    /// The folder at an address, which is not that of a web server. Nothing is asked yet.
+    /// The first bytes of an object, at most `most`.
+    fn beginning(&self, address: &Address, most: u64) -> Result<Vec<u8>, StoreError> {
+        let object = self.open(address)?;
+        let mut bytes = vec![0; object.length().min(most) as usize];
+        object.read_metadata(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
+    /// The folder at an address, which must not be on a web server. Nothing is asked yet.
     ///
     /// # Errors
     ///
@@ -169,15 +173,17 @@ impl Store {
     /// refuse.
     pub fn unreachable(&self) -> Vec<String> {
         let known = self.0.known.lock();
-        let hosts = known.hosts.values().filter_map(|host| host.problem());
-        // Of an object that is not open, whoever wanted to open it tells.
-        let open = known
-            .sources
-            .values()
-            .filter(|source| Arc::strong_count(source) > 1);
-        let refusal =
-            |source: &Arc<Source>| Some(format!("{}: {}", source.address, source.refusal()?));
-        hosts.chain(open.filter_map(refusal)).collect()
+        let hosts = known.hosts.values();
+        let mut problems: Vec<String> = hosts.filter_map(|host| host.problem()).collect();
+        for source in known.sources.values() {
+            // If an object is not open, its refusal is told by whoever wanted to open it.
+            if Arc::strong_count(source) > 1
+                && let Some(refusal) = source.refusal()
+            {
+                problems.push(format!("{}: {refusal}", source.address));
+            }
+        }
+        problems
     }
 
     /// Why the store refuses an object, if it did so when it was last asked.
@@ -201,8 +207,8 @@ impl Store {
             )
     }
 
-    fn source(&self, address: &Address) -> Result<Arc<Source>, StoreError> {
-        let Known { hosts, sources, .. } = &mut *self.0.known.lock();
+    fn source(&self, address: &Address) -> Result<Arc<ObjectSource>, StoreError> {
+        let KnownObjects { hosts, sources, .. } = &mut *self.0.known.lock();
         if let Some(source) = sources.get(address) {
             return Ok(Arc::clone(source));
         }
@@ -211,8 +217,9 @@ impl Store {
         let host = hosts.entry(address.server());
         let host = host
             .or_insert_with_key(|name| Arc::new(Host::new(name.clone(), shared.metrics.clone())));
-        let (address, host) = (address.clone(), Arc::clone(host));
-        let source = Arc::new(Source {
+        let address = address.clone();
+        let host = Arc::clone(host);
+        let source = Arc::new(ObjectSource {
             address,
             shared,
             transport,
@@ -228,9 +235,9 @@ impl Store {
     /// afterwards needs no further request.
     pub fn answer(
         &self,
-        wanted: Wanted,
+        wanted: RelayRequest,
         address: Option<Address>,
-        reply: impl FnOnce(Answer, Bytes) + Send + 'static,
+        reply: impl FnOnce(RelayAnswer, Bytes) + Send + 'static,
     ) {
         let store = self.clone();
         let task = async move {
@@ -245,7 +252,7 @@ impl Store {
                 Err(error) => (Err(error), Bytes::new()),
             };
             reply(
-                Answer {
+                RelayAnswer {
                     number: wanted.number,
                     result,
                 },
@@ -257,7 +264,11 @@ impl Store {
         }
     }
 
-    async fn part(&self, wanted: &Wanted, address: &Address) -> Result<Part, StoreError> {
+    async fn part(
+        &self,
+        wanted: &RelayRequest,
+        address: &Address,
+    ) -> Result<RangeBytes, StoreError> {
         let known = self.0.known.lock().tried.get(address).cloned();
         let object = match known {
             Some(known) => known,
@@ -273,7 +284,7 @@ impl Store {
         };
         let end = wanted.end.min(object.length());
         let bytes = object.exactly(wanted.start.min(end)..end).await?;
-        Ok(Part {
+        Ok(RangeBytes {
             version: object.version().clone(),
             bytes,
         })
@@ -284,12 +295,12 @@ impl Store {
 #[allow(clippy::unwrap_used, reason = "only tests call it")]
 impl Store {
     /// A folder in memory, and its bucket.
-    pub fn folder_in_memory() -> (Folder, bucket::Client) {
+    pub fn folder_in_memory() -> (Folder, bucket::BucketClient) {
         let address = Address::parsed("s3://lab/tiles").unwrap().unwrap();
         let made = |_: &Address| {
-            let client: bucket::Client = Arc::new(object_store::memory::InMemory::new());
+            let client: bucket::BucketClient = Arc::new(object_store::memory::InMemory::new());
             let credentials = None;
-            Ok(bucket::Made {
+            Ok(bucket::CredentialedClient {
                 client,
                 credentials,
             })

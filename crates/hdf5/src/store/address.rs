@@ -1,8 +1,8 @@
 //! Addresses of objects, and the parts of them that must not be shown.
 //!
 //! Addresses are `s3://bucket/key`, `gs://bucket/key`, `az://container/key`, or
-//! `https://host/path.h5`. Presigned addresses carry their credentials in the query, and others a
-//! password before the host. Both are sent with requests, and shown nowhere.
+//! `https://host/path.h5`. Presigned addresses carry their credentials in the query; other addresses
+//! may have a password before the host. Both are sent with requests, and shown nowhere.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use url::Url;
 
-/// What has a meaning of its own in an address: in the name of a file it is only a letter.
+/// Characters that have a meaning of their own in an address, but not in the name of a file.
 const LETTERS: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')

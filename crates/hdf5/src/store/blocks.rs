@@ -2,7 +2,7 @@
 //! was made from its bytes.
 //!
 //! libhdf5 asks for metadata in pieces of a few bytes, and a file has it in a few places. A block
-//! holds what is near to a piece that was asked for; while reading continues where the last block
+//! holds the bytes around a piece that was asked for; while reading continues where the last block
 //! ended, blocks grow.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ pub(super) const PAGE: u64 = 4 << 10;
 pub(super) const BLOCK: u64 = 64 << 10;
 /// The longest block.
 const LONGEST: u64 = 1 << 20;
-/// Beyond so many bytes, all pages are dropped: they are not the metadata of one volume any more.
+/// Beyond this many bytes, all pages are dropped: they are not the metadata of one volume any more.
 pub(super) const MAX_BYTES: u64 = 128 << 20;
 
 /// Pages in order, and notes by their keys.
@@ -25,10 +25,10 @@ pub(super) type Saved = (Vec<(u64, Bytes)>, BTreeMap<String, String>);
 
 /// The pages of one object, by number.
 #[derive(Debug, Default)]
-pub(super) struct Blocks(Mutex<State>);
+pub(super) struct MetadataBlocks(Mutex<BlockState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct BlockState {
     pages: HashMap<u64, Bytes>,
     /// The end of the block that was fetched last, and its length.
     last: (u64, u64),
@@ -37,7 +37,7 @@ struct State {
     is_unsaved: bool,
 }
 
-impl Blocks {
+impl MetadataBlocks {
     /// Copies what is known from `position` on, and returns how much that is.
     pub fn copy(&self, into: &mut [u8], position: u64) -> usize {
         let state = self.0.lock();
@@ -83,21 +83,18 @@ impl Blocks {
         start..end
     }
 
-    /// The ranges widened to pages, without those that are known.
+    /// The ranges that are not known yet, widened to pages.
     pub fn unknown(&self, ranges: &[Range<u64>], length: u64) -> Vec<Range<u64>> {
         let state = self.0.lock();
-        let is_known = |range: &Range<u64>| {
-            (range.start / PAGE..range.end.div_ceil(PAGE))
-                .all(|page| state.pages.contains_key(&page))
-        };
-        let widened = |range: &Range<u64>| {
-            range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE).min(length)
-        };
-        ranges
-            .iter()
-            .filter(|range| !range.is_empty() && !is_known(range))
-            .map(widened)
-            .collect()
+        let mut unknown = Vec::new();
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            let mut pages = range.start / PAGE..range.end.div_ceil(PAGE);
+            if !pages.all(|page| state.pages.contains_key(&page)) {
+                let end = range.end.next_multiple_of(PAGE).min(length);
+                unknown.push(range.start / PAGE * PAGE..end);
+            }
+        }
+        unknown
     }
 
     /// Adds bytes that begin on a page and end on one, or with the object.
@@ -115,7 +112,7 @@ impl Blocks {
         }
     }
 
-    /// What is noted under a key.
+    /// The note under a key.
     pub fn noted(&self, key: &str) -> Option<String> {
         self.0.lock().notes.get(key).cloned()
     }
@@ -151,14 +148,14 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    fn added(blocks: &Blocks, range: Range<u64>) {
+    fn added(blocks: &MetadataBlocks, range: Range<u64>) {
         let bytes: Vec<u8> = range.clone().map(|at| at as u8).collect();
         blocks.add(range.start, &bytes.into());
     }
 
     #[test]
     fn what_was_added_is_copied_up_to_the_first_gap() {
-        let blocks = Blocks::default();
+        let blocks = MetadataBlocks::default();
         added(&blocks, PAGE..3 * PAGE);
         let mut into = [0; 10];
         assert_eq!(blocks.copy(&mut into, 2 * PAGE - 5), 10);
@@ -169,7 +166,7 @@ mod tests {
 
     #[test]
     fn blocks_grow_while_reading_continues_and_leave_out_what_is_known() {
-        let (blocks, length) = (Blocks::default(), 1 << 30);
+        let (blocks, length) = (MetadataBlocks::default(), 1 << 30);
         let first = blocks.around(&(70_000..70_008), length);
         assert_eq!(first, BLOCK..2 * BLOCK);
         added(&blocks, first);
@@ -193,7 +190,7 @@ mod tests {
 
     #[test]
     fn unknown_ranges_are_widened_to_pages() {
-        let blocks = Blocks::default();
+        let blocks = MetadataBlocks::default();
         added(&blocks, 0..PAGE);
         let ranges = [5..10, PAGE - 1..PAGE + 1, 0..0];
         assert_eq!(blocks.unknown(&ranges, 5000), vec![0..5000; 1]);
@@ -201,7 +198,7 @@ mod tests {
 
     #[test]
     fn pages_and_notes_are_saved_once() {
-        let blocks = Blocks::default();
+        let blocks = MetadataBlocks::default();
         assert!(blocks.unsaved().is_none());
         added(&blocks, 0..2 * PAGE);
         assert_eq!(blocks.unsaved().unwrap().0.len(), 2);

@@ -13,14 +13,14 @@ use crate::store::address::Address;
 /// Credentials that are refused are read again at most this often.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 
-pub(super) type Client = Arc<dyn ObjectStore>;
+pub(super) type BucketClient = Arc<dyn ObjectStore>;
 /// Makes a client with the current credentials.
-type Make = fn(&Address) -> Result<Made, StoreError>;
+type MakeClient = fn(&Address) -> Result<CredentialedClient, StoreError>;
 
 /// A client, and what it was made from.
 #[derive(Debug)]
-pub(super) struct Made {
-    pub client: Client,
+pub(super) struct CredentialedClient {
+    pub client: BucketClient,
     /// A digest of the credentials; `None` if a service gives them for a time.
     pub credentials: Option<blake3::Hash>,
 }
@@ -30,14 +30,14 @@ pub(super) struct Made {
 pub(super) struct Bucket {
     /// The address of any object in the bucket.
     address: Address,
-    make: Make,
-    made: Mutex<Made>,
+    make: MakeClient,
+    made: Mutex<CredentialedClient>,
     /// When refused credentials were last read again. Locked meanwhile.
     renewed: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Bucket {
-    pub fn open(address: &Address, make: Make) -> Result<Self, StoreError> {
+    pub fn open(address: &Address, make: MakeClient) -> Result<Self, StoreError> {
         let made = Mutex::new(make(address)?);
         Ok(Self {
             address: address.clone(),
@@ -47,13 +47,13 @@ impl Bucket {
         })
     }
 
-    pub fn client(&self) -> Client {
+    pub fn client(&self) -> BucketClient {
         Arc::clone(&self.made.lock().client)
     }
 
     /// A client to try after `refused` was refused, with other credentials. `None` if they are as
     /// before, or were read a moment ago.
-    pub async fn instead_of(self: &Arc<Self>, refused: &Client) -> Option<Client> {
+    pub async fn instead_of(self: &Arc<Self>, refused: &BucketClient) -> Option<BucketClient> {
         let mut renewed = self.renewed.lock().await;
         let is_due = renewed.is_none_or(|at| at.elapsed() >= SHORTEST_INTERVAL);
         if is_due && Arc::ptr_eq(&self.client(), refused) {
@@ -95,14 +95,14 @@ mod tests {
 
     use super::*;
 
-    fn made(credentials: Option<&[u8]>) -> Result<Made, StoreError> {
-        Ok(Made {
+    fn made(credentials: Option<&[u8]>) -> Result<CredentialedClient, StoreError> {
+        Ok(CredentialedClient {
             client: Arc::new(InMemory::new()),
             credentials: credentials.map(blake3::hash),
         })
     }
 
-    fn bucket(make: Make) -> Arc<Bucket> {
+    fn bucket(make: MakeClient) -> Arc<Bucket> {
         Arc::new(Bucket::open(&Address::parsed("s3://lab/a.h5").unwrap().unwrap(), make).unwrap())
     }
 

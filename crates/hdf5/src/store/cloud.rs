@@ -15,10 +15,12 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::{ClientOptions, Error, GetOptions, GetRange, GetResult, RetryConfig};
 
-use super::bucket::{Bucket, Client, Made};
+use super::bucket::{Bucket, BucketClient, CredentialedClient};
 use super::error::StoreError;
 use super::profile;
-use super::transport::{CONNECTING, MAX_AT_ONCE, Part, RETRY, ROOM, Transport, WAITING, checked};
+use super::transport::{
+    CONNECTING, MAX_AT_ONCE, RETRY, ROOM, RangeBytes, Transport, WAITING, checked,
+};
 use super::version::Version;
 use crate::store::address::{Address, Scheme};
 
@@ -37,12 +39,12 @@ impl Cloud {
         })
     }
 
-    /// Asks again with other credentials if these are refused, and there may be others.
+    /// Asks again with other credentials if the current ones are refused and may have changed.
     async fn part(
         &self,
         range: Range<u64>,
         expected: Option<&Version>,
-    ) -> Result<Part, StoreError> {
+    ) -> Result<RangeBytes, StoreError> {
         let client = self.bucket.client();
         match self.ask(&client, &range, expected).await {
             Err(refusal @ StoreError::Denied { .. }) => match self.bucket.instead_of(&client).await
@@ -56,10 +58,10 @@ impl Cloud {
 
     async fn ask(
         &self,
-        client: &Client,
+        client: &BucketClient,
         range: &Range<u64>,
         expected: Option<&Version>,
-    ) -> Result<Part, StoreError> {
+    ) -> Result<RangeBytes, StoreError> {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
             if_match: expected.and_then(|version| version.etag.clone()),
@@ -93,7 +95,7 @@ impl Cloud {
     }
 }
 
-/// The body, of which little more than is wanted is read.
+/// The body; reading stops soon after `wanted` bytes.
 pub(super) async fn body(answer: GetResult, wanted: u64) -> Result<Bytes, StoreError> {
     let mut bytes = BytesMut::with_capacity(wanted.min(ROOM) as usize);
     let mut stream = answer.into_stream();
@@ -111,13 +113,13 @@ impl Transport for Cloud {
         &'a self,
         range: Range<u64>,
         expected: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Part, StoreError>> {
+    ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
         Box::pin(self.part(range, expected))
     }
 }
 
 /// A client for the bucket of an address, with the credentials as they are now.
-pub(super) fn client(address: &Address) -> Result<Made, StoreError> {
+pub(super) fn client(address: &Address) -> Result<CredentialedClient, StoreError> {
     let bucket = match address.scheme() {
         Scheme::S3 => s3(address.bucket()),
         Scheme::Gs => google(address.bucket()),
@@ -133,7 +135,7 @@ fn digest(given: &[Option<String>]) -> Option<blake3::Hash> {
     is_given.then(|| blake3::hash(format!("{given:?}").as_bytes()))
 }
 
-fn s3(bucket: &str) -> object_store::Result<Made> {
+fn s3(bucket: &str) -> object_store::Result<CredentialedClient> {
     // `from_env` reads the client's options too; those that are set here are not among them.
     let builder = profile::aws(AmazonS3Builder::from_env(), bucket)
         .with_bucket_name(bucket)
@@ -152,13 +154,13 @@ fn s3(bucket: &str) -> object_store::Result<Made> {
             .with_client_options(options().with_allow_http(allowed))
             .build()?,
     );
-    Ok(Made {
+    Ok(CredentialedClient {
         client,
         credentials,
     })
 }
 
-fn google(bucket: &str) -> object_store::Result<Made> {
+fn google(bucket: &str) -> object_store::Result<CredentialedClient> {
     let mut builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(bucket)
         .with_retry(once());
@@ -190,13 +192,13 @@ fn google(bucket: &str) -> object_store::Result<Made> {
             .with_client_options(options().with_allow_http(emulator.is_some()))
             .build()?,
     );
-    Ok(Made {
+    Ok(CredentialedClient {
         client,
         credentials,
     })
 }
 
-fn azure(container: &str) -> object_store::Result<Made> {
+fn azure(container: &str) -> object_store::Result<CredentialedClient> {
     let builder = profile::azure(MicrosoftAzureBuilder::from_env());
     let builder = builder.with_container_name(container).with_retry(once());
     // The emulator, and endpoints of private clouds, may lack encryption; credentials are signed,
@@ -216,7 +218,7 @@ fn azure(container: &str) -> object_store::Result<Made> {
             .with_client_options(options().with_allow_http(allowed))
             .build()?,
     );
-    Ok(Made {
+    Ok(CredentialedClient {
         client,
         credentials,
     })
@@ -263,8 +265,12 @@ fn denied(problem: &str) -> StoreError {
     }
 }
 
+/// The text of an error without the query of any address in it, which may contain credentials.
+fn text(error: &dyn std::error::Error) -> String {
+    without_query(&error.to_string())
+}
+
 pub(super) fn failure(error: Error) -> StoreError {
-    let text = |error: &dyn std::error::Error| without_query(&error.to_string());
     match error {
         Error::NotFound { .. } => StoreError::Missing,
         Error::Precondition { .. } | Error::NotModified { .. } => StoreError::Changed,
@@ -278,7 +284,10 @@ pub(super) fn failure(error: Error) -> StoreError {
         other => {
             let causes =
                 std::iter::successors(std::error::Error::source(&other), |error| (*error).source());
-            let problem = causes.last().map_or_else(|| text(&other), text);
+            let problem = match causes.last() {
+                Some(cause) => text(cause),
+                None => text(&other),
+            };
             if METADATA_SERVICES
                 .iter()
                 .any(|service| other.to_string().contains(service))

@@ -1,5 +1,5 @@
-//! What reads the object at an address. All objects in a bucket share one client, and so do those
-//! on web servers.
+//! The clients that read objects. All objects in a bucket share one client, and so do all objects on
+//! web servers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -16,14 +16,14 @@ use crate::store::address::{Address, Scheme};
 
 /// The clients.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(super) struct StoreClients {
     /// Set if all objects are read through another process.
     relay: Option<Arc<Relay>>,
     web: OnceLock<Result<Arc<Clients>, StoreError>>,
     buckets: Mutex<HashMap<(Scheme, String), Arc<Bucket>>>,
 }
 
-impl Connections {
+impl StoreClients {
     pub fn new(relay: Option<Arc<Relay>>) -> Self {
         Self {
             relay,
@@ -32,7 +32,7 @@ impl Connections {
         }
     }
 
-    /// What fetches ranges of the object at an address.
+    /// Fetches ranges of the object at an address.
     pub fn to(&self, address: &Address) -> Result<Arc<dyn Transport>, StoreError> {
         if let Some(relay) = &self.relay {
             return Ok(Arc::new(Relayed {
@@ -52,11 +52,11 @@ impl Connections {
     }
 
     fn web(&self) -> Result<Arc<Clients>, StoreError> {
-        let new = || {
+        let clients = self.web.get_or_init(|| {
             install_cryptography();
             Clients::new().map(Arc::new)
-        };
-        self.web.get_or_init(new).clone()
+        });
+        clients.clone()
     }
 
     /// The bucket of an address.

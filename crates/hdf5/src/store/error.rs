@@ -1,4 +1,4 @@
-//! Why bytes of an object could not be had.
+//! The reasons why bytes of an object cannot be read.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use voltile_base::flow::cache::Abandoned;
 /// Why an object cannot be opened or read. The text names no address: the caller knows which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum StoreError {
-    /// The store has no such object.
+    /// The store has no object of this name.
     #[error("there is no such object")]
     Missing,
     /// The store refuses access.
     #[error("the store refuses access: {problem}")]
     Denied {
-        /// What the store answered, and what helps.
+        /// The store's answer, and the cure.
         problem: String,
     },
     /// The object is not the one that was opened.
@@ -29,13 +29,13 @@ pub enum StoreError {
     /// The answer is not what was asked for.
     #[error("the store's answer cannot be used: {problem}")]
     Invalid {
-        /// What is wrong with it.
+        /// The fault of the answer.
         problem: String,
     },
     /// The store cannot be reached, or fails.
     #[error("the store is unavailable: {problem}")]
     Unavailable {
-        /// What happened last.
+        /// The last failure.
         problem: String,
         /// After which time it is worth trying again.
         retry_after: Duration,
@@ -43,7 +43,7 @@ pub enum StoreError {
     /// The settings for the store are wrong.
     #[error("{problem}")]
     Settings {
-        /// What is wrong, and how to mend it.
+        /// The problem, and how to mend it.
         problem: String,
     },
     /// The read was abandoned.

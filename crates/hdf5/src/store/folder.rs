@@ -16,8 +16,8 @@ use voltile_base::flow::breaker::{Breaker, Rule};
 
 use super::bucket::Bucket;
 use super::cloud::{body, failure, settings};
+use super::context::StoreContext;
 use super::error::StoreError;
-use super::shared::Shared;
 use super::transport::RETRY;
 use crate::store::address::Address;
 
@@ -32,16 +32,16 @@ const RULE: Rule = Rule {
 /// A folder in a bucket of S3, Google Cloud Storage or Azure Blob Storage.
 pub struct Folder {
     public: String,
-    shared: Arc<Shared>,
+    shared: Arc<StoreContext>,
     bucket: Arc<Bucket>,
     prefix: Path,
-    reads: Gate,
-    writes: Gate,
+    reads: OperationGate,
+    writes: OperationGate,
 }
 
 /// Decides whether a kind of operation is tried.
-struct Gate {
-    /// What is done with the folder, as a participle.
+struct OperationGate {
+    /// The operation, as a participle: `read` or `written to`.
     done: &'static str,
     breaker: Breaker,
 }
@@ -64,7 +64,7 @@ impl fmt::Debug for Folder {
 impl Folder {
     pub(super) fn new(
         address: &Address,
-        shared: Arc<Shared>,
+        shared: Arc<StoreContext>,
         bucket: Arc<Bucket>,
     ) -> Result<Self, StoreError> {
         Ok(Self {
@@ -73,11 +73,11 @@ impl Folder {
             bucket,
             prefix: Path::parse(address.key().trim_end_matches('/'))
                 .map_err(|error| settings(&error))?,
-            reads: Gate {
+            reads: OperationGate {
                 done: "read",
                 breaker: Breaker::new(RULE),
             },
-            writes: Gate {
+            writes: OperationGate {
                 done: "written to",
                 breaker: Breaker::new(RULE),
             },
@@ -112,7 +112,8 @@ impl Folder {
         most: u64,
         within: Duration,
     ) -> Result<Option<Bytes>, FolderError> {
-        let (bucket, path) = (self.bucket.client(), self.path(name));
+        let bucket = self.bucket.client();
+        let path = self.path(name);
         self.ask(&self.reads, within, async move {
             let answer = bucket
                 .get_opts(&path, GetOptions::default())
@@ -125,14 +126,16 @@ impl Folder {
 
     /// Whether there is an object. Blocks.
     pub fn has(&self, name: &str, within: Duration) -> Result<bool, FolderError> {
-        let (bucket, path) = (self.bucket.client(), self.path(name));
+        let bucket = self.bucket.client();
+        let path = self.path(name);
         let head = async move { bucket.head(&path).await.map(drop).map_err(failure) };
         Ok(self.ask(&self.reads, within, head)?.is_some())
     }
 
     /// Writes an object, replacing an existing one. Blocks.
     pub fn put(&self, name: &str, bytes: Bytes, within: Duration) -> Result<(), FolderError> {
-        let (bucket, path) = (self.bucket.client(), self.path(name));
+        let bucket = self.bucket.client();
+        let path = self.path(name);
         let put = async move {
             bucket
                 .put(&path, PutPayload::from(bytes))
@@ -149,7 +152,8 @@ impl Folder {
 
     /// Removes an object. Blocks.
     pub fn remove(&self, name: &str, within: Duration) -> Result<(), FolderError> {
-        let (bucket, path) = (self.bucket.client(), self.path(name));
+        let bucket = self.bucket.client();
+        let path = self.path(name);
         let remove = async move { bucket.delete(&path).await.map_err(failure) };
         self.ask(&self.writes, within, remove).map(drop)
     }
@@ -161,11 +165,11 @@ impl Folder {
     /// Runs an operation; `None` if the object is missing.
     fn ask<T: Send + 'static>(
         &self,
-        gate: &Gate,
+        gate: &OperationGate,
         within: Duration,
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<Option<T>, FolderError> {
-        let Gate { done, breaker } = gate;
+        let OperationGate { done, breaker } = gate;
         let permit = breaker
             .permit()
             .or_else(|| breaker.probe())

@@ -12,7 +12,7 @@ use voltile_base::flow::breaker::{Breaker, Rule};
 use voltile_base::metrics::StoreMetrics;
 
 use super::error::StoreError;
-use super::transport::{MAX_AT_ONCE, Part, RETRY, Transport, WAITING};
+use super::transport::{MAX_AT_ONCE, RETRY, RangeBytes, Transport, WAITING};
 use super::version::Version;
 
 /// How often a request is made before its failure is reported.
@@ -26,15 +26,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// megabit.
 const SLOWEST: u64 = 2 << 10;
 
-/// A request that takes so many times as long as usual is raced by another one.
+/// A request that takes this many times as long as usual is raced by another one.
 const SLOW: f64 = 8.0;
 /// Unless it has taken less than this.
 const SOONEST_RACE: Duration = Duration::from_secs(2);
-/// This many bytes are taken to last as long as the wait for the first one: a rough estimate, of
-/// which [`SLOW`] is generous.
+/// This many bytes are taken to last as long as the wait for the first one: a rough estimate, for
+/// which [`SLOW`] leaves room.
 const UNIT: f64 = (256 << 10) as f64;
 
-/// A server that fails so often in a row is not asked, but for one request after each pause.
+/// A server that fails this often in a row is not asked, but for one request after each pause.
 const RULE: Rule = Rule {
     failures: 8,
     first_pause: Duration::from_secs(1),
@@ -83,18 +83,17 @@ impl Pace {
 impl Host {
     pub fn new(name: String, metrics: StoreMetrics) -> Self {
         let permits = Semaphore::new(MAX_AT_ONCE);
-        let (problem, pace) = Default::default();
         Self {
             name,
             permits,
             breaker: Breaker::new(RULE),
             metrics,
-            problem,
-            pace,
+            problem: Mutex::default(),
+            pace: Pace::default(),
         }
     }
 
-    /// What happened last, while it does not answer.
+    /// The last failure, while the server does not answer.
     pub fn problem(&self) -> Option<String> {
         let problem = self.problem.lock().clone();
         let problem = problem.filter(|_| self.breaker.is_open())?;
@@ -107,7 +106,7 @@ impl Host {
         transport: &dyn Transport,
         range: Range<u64>,
         expected: Option<&Version>,
-    ) -> Result<Part, StoreError> {
+    ) -> Result<RangeBytes, StoreError> {
         let began = Instant::now();
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
@@ -133,7 +132,7 @@ impl Host {
         transport: &dyn Transport,
         range: Range<u64>,
         expected: Option<&Version>,
-    ) -> Result<Part, (StoreError, bool)> {
+    ) -> Result<RangeBytes, (StoreError, bool)> {
         let Ok(_place) = self.permits.acquire().await else {
             return Err((self.refusal(), false));
         };
@@ -175,15 +174,15 @@ impl Host {
         }
     }
 
-    /// One request. While it takes much longer than others did, a second one races it, and is
-    /// replaced now and then: a server that was slow when both began may answer the next one at
+    /// One request. While it takes much longer than earlier requests did, a second one races it, and
+    /// is replaced now and then: a server that was slow when both began may answer the next one at
     /// once.
     async fn raced(
         &self,
         transport: &dyn Transport,
         range: &Range<u64>,
         expected: Option<&Version>,
-    ) -> Result<Part, StoreError> {
+    ) -> Result<RangeBytes, StoreError> {
         let ask = async || {
             let began = Instant::now();
             let answer = transport.get(range.clone(), expected).await;
@@ -255,8 +254,8 @@ impl Host {
     }
 }
 
-/// How long a request may take: an answer that keeps arriving over a slow line, beside others, is
-/// waited for. (Silence ends a request earlier.)
+/// How long a request may take: an answer that keeps arriving over a slow line, beside other
+/// answers, is waited for. (Silence ends a request earlier.)
 fn patience(range: &Range<u64>) -> Duration {
     WAITING + Duration::from_secs(range.end.saturating_sub(range.start) / SLOWEST)
 }
@@ -284,11 +283,11 @@ mod tests {
             &'a self,
             range: Range<u64>,
             _: Option<&'a Version>,
-        ) -> BoxFuture<'a, Result<Part, StoreError>> {
+        ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
             Box::pin(async move {
                 tokio::time::sleep(self.0).await;
                 let bytes = Bytes::from(vec![0; (range.end - range.start) as usize]);
-                Ok(Part {
+                Ok(RangeBytes {
                     version: Version::new(1 << 30, None, None),
                     bytes,
                 })
@@ -308,7 +307,7 @@ mod tests {
             &'a self,
             range: Range<u64>,
             expected: Option<&'a Version>,
-        ) -> BoxFuture<'a, Result<Part, StoreError>> {
+        ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
             let is_slow = self.slow.contains(&self.began.elapsed());
             let answer = Slow(Duration::from_secs(if is_slow { 3600 } else { 0 }));
             Box::pin(async move { answer.get(range, expected).await })

@@ -11,7 +11,7 @@ use super::address::{Address, NotAnObject, published};
 
 /// Where a file is: in the file system, or in a store.
 ///
-/// What is shown or written of an address are its public parts.
+/// Only the public part of an address is displayed or serialised.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Location {
     /// In the file system.
@@ -21,7 +21,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// What a user wrote: an address if it begins like one, else a path.
+    /// Parses a user's text: an address if it begins like one, else a path.
     pub fn given(text: PathBuf) -> Result<Self, NotAnObject> {
         match text.to_str().and_then(Address::parsed) {
             Some(address) => address.map(Location::Object),

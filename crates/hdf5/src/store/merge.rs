@@ -16,12 +16,12 @@ const WASTE: u64 = 8;
 
 /// A request, and the indices of the ranges that it covers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Merged {
+pub(super) struct MergedRequest {
     pub range: Range<u64>,
     pub parts: Vec<usize>,
 }
 
-/// What it takes to fetch ranges.
+/// The requests that fetching ranges takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Requests {
     /// The number of requests.
@@ -52,10 +52,10 @@ impl Requests {
 }
 
 /// Merges ranges in any order.
-pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<Merged> {
+pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<MergedRequest> {
     let mut order: Vec<usize> = (0..ranges.len()).collect();
     order.sort_by_key(|at| (ranges[*at].start, ranges[*at].end));
-    let mut all: Vec<Merged> = Vec::new();
+    let mut all: Vec<MergedRequest> = Vec::new();
     let mut wasted = 0;
     for at in order {
         let next = &ranges[at];
@@ -72,7 +72,7 @@ pub(super) fn merged(ranges: &[Range<u64>]) -> Vec<Merged> {
             }
         }
         wasted = 0;
-        all.push(Merged {
+        all.push(MergedRequest {
             range: next.clone(),
             parts: vec![at],
         });
@@ -97,7 +97,7 @@ mod tests {
         let all = merged(&ranges);
         assert_eq!(
             all[0],
-            Merged {
+            MergedRequest {
                 range: 0..300,
                 parts: vec![1, 2, 0]
             }

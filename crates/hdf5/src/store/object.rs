@@ -6,29 +6,29 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::blocks::{BLOCK, Blocks, PAGE};
+use super::blocks::{BLOCK, MetadataBlocks, PAGE};
+use super::context::StoreContext;
 use super::error::StoreError;
 use super::merge::merged;
-use super::shared::Shared;
 use super::sidecar;
-use super::source::Source;
+use super::source::ObjectSource;
 use super::version::Version;
 use crate::store::address::Address;
 
 /// One version of an object. It is compared by the version.
 #[derive(Debug)]
 pub struct Object {
-    /// The number that tells it from all others in this process, and from other versions of it.
+    /// A number that no other object of this process has, nor another version of this one.
     pub(super) number: u64,
     version: Version,
-    source: Arc<Source>,
-    blocks: Blocks,
+    source: Arc<ObjectSource>,
+    blocks: MetadataBlocks,
 }
 
 impl Object {
-    pub(super) async fn open(source: Arc<Source>) -> Result<Arc<Self>, StoreError> {
+    pub(super) async fn open(source: Arc<ObjectSource>) -> Result<Arc<Self>, StoreError> {
         let first = source.first(0..BLOCK).await?;
-        let blocks = Blocks::default();
+        let blocks = MetadataBlocks::default();
         blocks.add(0, &first.bytes);
         if let Some(folder) = &source.shared.metadata {
             sidecar::load(folder, source.address.public(), &first.version, &blocks);
@@ -42,7 +42,7 @@ impl Object {
         }))
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<StoreContext> {
         &self.source.shared
     }
 
@@ -77,7 +77,7 @@ impl Object {
     }
 
     /// Copies metadata; returns how many bytes the object has from `position` on, at most the
-    /// buffer's length. Blocks the calling thread while what is missing is fetched.
+    /// buffer's length. MetadataBlocks the calling thread while what is missing is fetched.
     pub fn read_metadata(
         self: &Arc<Self>,
         into: &mut [u8],
@@ -89,7 +89,8 @@ impl Object {
             .min(into.len() as u64) as usize;
         let into = &mut into[..length];
         if self.blocks.copy(into, position) < length {
-            let (object, range) = (Arc::clone(self), position..position + length as u64);
+            let object = Arc::clone(self);
+            let range = position..position + length as u64;
             let bytes = self
                 .shared()
                 .threads
@@ -161,7 +162,7 @@ impl Object {
         }
     }
 
-    /// What was noted of this version under a key.
+    /// The note about this version under a key.
     pub fn noted(&self, key: &str) -> Option<String> {
         self.blocks.noted(key)
     }

@@ -7,7 +7,8 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use url::Url;
 
-/// Settings of `~/.aws/config` and `~/.aws/credentials`, and those of `object_store` that they set.
+/// Settings of `~/.aws/config` and `~/.aws/credentials`, each with the setting of `object_store` that
+/// it becomes.
 const AWS: [(&str, AmazonS3ConfigKey); 5] = [
     ("aws_access_key_id", AmazonS3ConfigKey::AccessKeyId),
     ("aws_secret_access_key", AmazonS3ConfigKey::SecretAccessKey),
@@ -52,9 +53,9 @@ fn profiled(mut builder: AmazonS3Builder, file: Option<&str>, section: &str) -> 
     builder
 }
 
-/// `object_store` takes an endpoint for that of the bucket if the bucket is to be in the host name.
-/// For others it is that of all buckets. An IP address cannot have another name before it: there
-/// the bucket is in the path.
+/// Puts the bucket into the endpoint's host name if it is to be there: `object_store` then expects
+/// the bucket's own endpoint, while other programs expect one endpoint for all buckets. An IP
+/// address cannot have a name before it: there the bucket is in the path.
 fn hosting(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
     let is_hosted = builder.get_config_value(&AmazonS3ConfigKey::VirtualHostedStyleRequest);
     let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);

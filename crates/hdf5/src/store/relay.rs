@@ -16,13 +16,13 @@ use tokio::sync::oneshot;
 use voltile_base::flow::cache::Abandoned;
 
 use super::error::StoreError;
-use super::transport::{Part, Transport};
+use super::transport::{RangeBytes, Transport};
 use super::version::Version;
 use crate::store::address::Address;
 
 /// A request of the child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct RelayRequest {
     pub(super) number: u64,
     /// The public address of the object.
     pub address: String,
@@ -30,7 +30,7 @@ pub struct Wanted {
     pub(super) end: u64,
 }
 
-impl Wanted {
+impl RelayRequest {
     /// The number of requested bytes.
     pub fn length(&self) -> u64 {
         self.end.saturating_sub(self.start)
@@ -39,12 +39,12 @@ impl Wanted {
 
 /// The answer to a request; the bytes follow it.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Answer {
+pub struct RelayAnswer {
     pub(super) number: u64,
     pub(super) result: Result<(Version, usize), StoreError>,
 }
 
-impl Answer {
+impl RelayAnswer {
     /// The number of bytes that follow.
     pub fn length(&self) -> usize {
         self.result.as_ref().map_or(0, |(_, length)| *length)
@@ -52,13 +52,13 @@ impl Answer {
 }
 
 /// Sends a request to the parent.
-pub(super) type Send = Box<dyn Fn(&Wanted) -> std::io::Result<()> + std::marker::Send + Sync>;
+pub(super) type Send = Box<dyn Fn(&RelayRequest) -> std::io::Result<()> + std::marker::Send + Sync>;
 
 /// The child's side: sends its requests, and hands each answer to the reader that waits for it.
 pub struct Relay {
     send: Send,
     next: AtomicU64,
-    waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Part, StoreError>>>>,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Result<RangeBytes, StoreError>>>>,
 }
 
 impl std::fmt::Debug for Relay {
@@ -78,10 +78,10 @@ impl Relay {
     }
 
     /// Takes the answer to a request.
-    pub fn take(&self, answer: Answer, bytes: Vec<u8>) {
+    pub fn take(&self, answer: RelayAnswer, bytes: Vec<u8>) {
         let waiter = self.waiting.lock().remove(&answer.number);
         if let Some(waiter) = waiter {
-            let part = answer.result.map(|(version, _)| Part {
+            let part = answer.result.map(|(version, _)| RangeBytes {
                 version,
                 bytes: bytes.into(),
             });
@@ -90,11 +90,11 @@ impl Relay {
         }
     }
 
-    async fn part(&self, address: String, range: Range<u64>) -> Result<Part, StoreError> {
+    async fn part(&self, address: String, range: Range<u64>) -> Result<RangeBytes, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         self.waiting.lock().insert(number, sender);
-        let wanted = Wanted {
+        let wanted = RelayRequest {
             number,
             address,
             start: range.start,
@@ -117,7 +117,7 @@ impl Transport for Relayed {
         &'a self,
         range: Range<u64>,
         _: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Part, StoreError>> {
+    ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
         Box::pin(self.relay.part(self.address.public().to_owned(), range))
     }
 }

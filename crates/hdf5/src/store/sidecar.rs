@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::blocks::{Blocks, MAX_BYTES, PAGE, Saved};
+use super::blocks::{MAX_BYTES, MetadataBlocks, PAGE, Saved};
 use super::version::Version;
 use super::whole_file;
 
 const DIGEST: usize = blake3::OUT_LEN;
-/// The folder of these files within the cache directory.
+/// The folder of metadata files within the cache directory.
 const FOLDER: &str = "objects";
 /// The most bytes of the line of JSON.
 const LONGEST_HEAD: usize = 16 << 20;
@@ -26,7 +26,7 @@ const LONGEST_HEAD: usize = 16 << 20;
 const LONGEST: u64 = MAX_BYTES + LONGEST_HEAD as u64;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Head {
+struct SidecarHead {
     address: String,
     version: Version,
     page: u64,
@@ -42,7 +42,7 @@ fn path(cache: &Path, address: &str) -> PathBuf {
 }
 
 /// Adds the pages and notes that were kept of this version of an object.
-pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Blocks) {
+pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &MetadataBlocks) {
     let path = path(cache, address);
     let kept = match read(&path) {
         Ok(kept) => kept,
@@ -76,15 +76,16 @@ fn read(path: &Path) -> io::Result<Bytes> {
 }
 
 /// The head of a file, and its pages by their positions in the object.
-fn parsed(kept: &Bytes) -> Option<(Head, Vec<(u64, Bytes)>)> {
-    let (digest, rest) = (kept.get(..DIGEST)?, kept.slice(DIGEST..));
+fn parsed(kept: &Bytes) -> Option<(SidecarHead, Vec<(u64, Bytes)>)> {
+    let digest = kept.get(..DIGEST)?;
+    let rest = kept.slice(DIGEST..);
     if blake3::hash(&rest).as_bytes() != digest {
         return None;
     }
     let end = memchr::memchr(b'\n', &rest[..rest.len().min(LONGEST_HEAD)])?;
-    let head: Head = serde_json::from_slice(&rest[..end])
+    let head: SidecarHead = serde_json::from_slice(&rest[..end])
         .ok()
-        .filter(|head: &Head| head.page == PAGE)?;
+        .filter(|head: &SidecarHead| head.page == PAGE)?;
     let mut at = end + 1;
     let mut pages = Vec::with_capacity(head.pages.len());
     for (number, length) in &head.pages {
@@ -103,8 +104,9 @@ pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes
         .iter()
         .map(|(number, page)| (*number, page.len()))
         .collect();
-    let (address, version) = (address.to_owned(), version.clone());
-    let head = Head {
+    let address = address.to_owned();
+    let version = version.clone();
+    let head = SidecarHead {
         address,
         version,
         page: PAGE,
@@ -120,7 +122,7 @@ pub(super) fn save(cache: &Path, address: &str, version: &Version, (pages, notes
     }
 }
 
-fn written(cache: &Path, head: &Head, pages: &[(u64, Bytes)]) -> io::Result<()> {
+fn written(cache: &Path, head: &SidecarHead, pages: &[(u64, Bytes)]) -> io::Result<()> {
     let path = path(cache, &head.address);
     let mut head = serde_json::to_vec(head)?;
     head.push(b'\n');

@@ -1,4 +1,4 @@
-//! The place of an object: what reads from there, and what was last seen there.
+//! The place of an object, with the transport that reads from there and the version last seen there.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::blocks::BLOCK;
+use super::context::StoreContext;
 use super::error::StoreError;
 use super::host::Host;
-use super::shared::Shared;
-use super::transport::{Part, RETRY, Transport};
+use super::transport::{RETRY, RangeBytes, Transport};
 use super::version::Version;
 use crate::store::address::Address;
 
@@ -18,18 +18,18 @@ use crate::store::address::Address;
 /// find out earlier.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// An address, what reads from it, and what is known of the object there at this time.
+/// An address, the transport that reads from it, and the state in which the object was last seen.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct ObjectSource {
     pub address: Address,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<StoreContext>,
     pub transport: Arc<dyn Transport>,
     pub host: Arc<Host>,
-    pub known: Mutex<Known>,
+    pub known: Mutex<ObjectStatus>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ObjectStatus {
     /// The version that was seen last, and when; `None` once a request has found that the object
     /// has it no more.
     seen: Option<(Version, Instant)>,
@@ -39,9 +39,9 @@ pub(super) struct Known {
     failed: Option<(StoreError, Instant)>,
 }
 
-impl Source {
+impl ObjectSource {
     /// The bytes in a range of whatever version the object has now.
-    pub async fn first(&self, range: Range<u64>) -> Result<Part, StoreError> {
+    pub async fn first(&self, range: Range<u64>) -> Result<RangeBytes, StoreError> {
         let failed = self
             .known
             .lock()
@@ -60,7 +60,11 @@ impl Source {
     }
 
     /// The bytes in a range of this version.
-    pub async fn get(&self, range: Range<u64>, version: &Version) -> Result<Part, StoreError> {
+    pub async fn get(
+        &self,
+        range: Range<u64>,
+        version: &Version,
+    ) -> Result<RangeBytes, StoreError> {
         let part = self.ask(range, Some(version)).await;
         match &part {
             Ok(_) => self.note(version, true),
@@ -78,7 +82,11 @@ impl Source {
         part
     }
 
-    async fn ask(&self, range: Range<u64>, expected: Option<&Version>) -> Result<Part, StoreError> {
+    async fn ask(
+        &self,
+        range: Range<u64>,
+        expected: Option<&Version>,
+    ) -> Result<RangeBytes, StoreError> {
         self.host
             .get(self.transport.as_ref(), range, expected)
             .await
@@ -165,7 +173,7 @@ impl Source {
     }
 }
 
-impl Known {
+impl ObjectStatus {
     /// Whether a request has failed since the object was last seen.
     fn has_failed_since(&self) -> bool {
         let failed = self.failed.as_ref().map(|(_, at)| at);

@@ -26,7 +26,7 @@ const MAX_BYTES: u64 = 1 << 60;
 
 /// The answer to a request for a range: bytes from its start on, all up to its end or the object's.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct RangeBytes {
     /// The object's state when it was read.
     pub version: Version,
     /// The bytes.
@@ -42,7 +42,7 @@ pub trait Transport: Send + Sync + Debug {
         &'a self,
         range: Range<u64>,
         expected: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Part, StoreError>>;
+    ) -> BoxFuture<'a, Result<RangeBytes, StoreError>>;
 }
 
 /// The answer, if it has exactly the wanted bytes of an object that is `version.length` bytes long.
@@ -50,7 +50,7 @@ pub(super) fn checked(
     range: &Range<u64>,
     version: Version,
     bytes: Bytes,
-) -> Result<Part, StoreError> {
+) -> Result<RangeBytes, StoreError> {
     if version.length > MAX_BYTES {
         return Err(StoreError::invalid(format!(
             "the object has {} bytes",
@@ -66,5 +66,5 @@ pub(super) fn checked(
         );
         return Err(StoreError::invalid(problem));
     }
-    Ok(Part { version, bytes })
+    Ok(RangeBytes { version, bytes })
 }

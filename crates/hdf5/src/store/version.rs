@@ -1,4 +1,4 @@
-//! The version of an object: what tells its bytes from those that it had before.
+//! The version of an object, which changes whenever its bytes do.
 
 use serde::{Deserialize, Serialize};
 

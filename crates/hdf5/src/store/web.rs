@@ -19,11 +19,11 @@ use reqwest::header::{
     RANGE, RETRY_AFTER,
 };
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, ClientBuilder, Response, StatusCode};
 use url::Url;
 
 use super::error::StoreError;
-use super::transport::{CONNECTING, Part, RETRY, ROOM, Transport, WAITING, checked};
+use super::transport::{CONNECTING, RETRY, ROOM, RangeBytes, Transport, WAITING, checked};
 use super::version::Version;
 use crate::store::address::Address;
 use reach::{OnlyPublic, Private, Reach};
@@ -40,12 +40,12 @@ pub(super) struct Web {
     pub clients: Arc<Clients>,
 }
 
-/// What makes requests. Neither follows redirects: [`Web::answer`] does.
+/// The clients that make requests. Neither follows redirects: [`Web::answer`] does.
 #[derive(Debug)]
 pub(super) struct Clients {
     /// To any server.
     any: Client,
-    /// To servers at public addresses; finds no others.
+    /// To servers at public addresses; it cannot find any other server.
     public: Client,
     reach: Reach,
     /// The time of the last modification of objects whose servers tell nothing of it: the same for
@@ -55,26 +55,25 @@ pub(super) struct Clients {
 
 impl Clients {
     pub fn new() -> Result<Self, StoreError> {
-        let builder = || {
-            let builder = Client::builder()
-                .connect_timeout(CONNECTING)
-                .read_timeout(WAITING);
-            builder
-                .redirect(Policy::none())
-                .user_agent(USER_AGENT)
-                .referer(false)
-        };
-        let failed = |error: reqwest::Error| StoreError::Settings {
-            problem: error.to_string(),
-        };
-        let public = builder().dns_resolver(OnlyPublic).build().map_err(failed)?;
-        let (any, reach) = (builder().build().map_err(failed)?, Reach::of_environment());
+        let public = Self::builder().dns_resolver(OnlyPublic).build();
+        let public = public.map_err(no_client)?;
+        let any = Self::builder().build().map_err(no_client)?;
+        let reach = Reach::of_environment();
         Ok(Self {
             any,
             public,
             reach,
             unknown: format!("unknown {:016x}", fastrand::u64(..)),
         })
+    }
+
+    fn builder() -> ClientBuilder {
+        Client::builder()
+            .connect_timeout(CONNECTING)
+            .read_timeout(WAITING)
+            .redirect(Policy::none())
+            .user_agent(USER_AGENT)
+            .referer(false)
     }
 }
 
@@ -92,7 +91,8 @@ impl Web {
         let mut url = given.clone();
         // Whether every server so far is the one that was given, and whether every one is at a
         // private address.
-        let (mut is_home, mut is_inside) = (true, true);
+        let mut is_home = true;
+        let mut is_inside = true;
         for _ in 0..=REDIRECTS {
             let client = if is_inside || reach.is_through_proxy(&url) {
                 any
@@ -132,7 +132,7 @@ impl Web {
         &self,
         range: Range<u64>,
         expected: Option<&Version>,
-    ) -> Result<Part, StoreError> {
+    ) -> Result<RangeBytes, StoreError> {
         let response = self.answer(&range, expected).await?;
         let total = match response.status() {
             StatusCode::PARTIAL_CONTENT => total(response.headers(), range.start)?,
@@ -160,8 +160,9 @@ impl Web {
                 });
             }
         };
-        let text = |name| header(response.headers(), name);
-        let mut version = Version::new(total, text(ETAG), text(LAST_MODIFIED));
+        let etag = header(response.headers(), ETAG);
+        let modified = header(response.headers(), LAST_MODIFIED);
+        let mut version = Version::new(total, etag, modified);
         if version.etag.is_none() {
             version
                 .modified
@@ -177,7 +178,7 @@ impl Transport for Web {
         &'a self,
         range: Range<u64>,
         expected: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Part, StoreError>> {
+    ) -> BoxFuture<'a, Result<RangeBytes, StoreError>> {
         Box::pin(self.part(range, expected))
     }
 }
@@ -204,6 +205,12 @@ fn followed(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static
         return Err(reach::TO_PRIVATE);
     }
     Ok(to)
+}
+
+fn no_client(error: reqwest::Error) -> StoreError {
+    StoreError::Settings {
+        problem: error.to_string(),
+    }
 }
 
 fn not_followed(problem: &str) -> StoreError {
@@ -243,7 +250,7 @@ fn whole(response: &Response, range: &Range<u64>) -> Result<u64, StoreError> {
     length.ok_or(StoreError::NoRanges)
 }
 
-/// The body, of which no more than one byte too many is read.
+/// The body; reading stops at the first byte beyond `wanted`.
 async fn body(mut response: Response, wanted: u64) -> Result<Bytes, StoreError> {
     let mut bytes = BytesMut::with_capacity(wanted.min(ROOM) as usize);
     while let Some(more) = response.chunk().await.map_err(unavailable)? {
@@ -262,7 +269,7 @@ fn retry_after(headers: &HeaderMap) -> Duration {
         .min(Duration::from_secs(60))
 }
 
-/// What went wrong with a connection; never the address, which may contain credentials.
+/// The problem of a connection, without the address, which may contain credentials.
 fn unavailable(error: reqwest::Error) -> StoreError {
     let error = error.without_url();
     let causes = || std::iter::successors(error.source(), |error| (*error).source());

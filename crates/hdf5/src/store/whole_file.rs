@@ -7,7 +7,7 @@ use std::path::Path;
 /// The beginning of temporary names.
 pub const TEMPORARY: &str = ".voltile-";
 
-/// Writes a file of these parts, which replaces a file of that name as a whole.
+/// Writes a file that consists of the given parts. It replaces any file of its name as a whole.
 pub fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut file = tempfile::Builder::new()

@@ -1,5 +1,5 @@
-//! What all objects of a store share: threads, counters, and the stored chunks that are on their
-//! way, have arrived, or are kept on a disk.
+//! The context that all objects of a store share: threads, counters, and the stored chunks that are
+//! on their way, have arrived, or are kept on a disk.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use super::threads::Threads;
 pub(super) type Key = (u64, Range<u64>);
 pub(super) type Arriving = Flight<Key, Bytes, StoreError>;
 
-/// Keeps bytes by key; `name` is that of the object, for people. Every method may block.
+/// Keeps bytes by key; `name` is the object's name, for people. Every method may block.
 pub trait ChunkCache: Send + Sync {
     /// The bytes of a key, complete and exactly as kept; `None` if there are none.
     fn get(&self, name: &str, key: &TileKey) -> Result<Option<Bytes>, String>;
@@ -28,26 +28,26 @@ pub trait ChunkCache: Send + Sync {
     fn put(&self, name: &str, key: &TileKey, bytes: &Bytes) -> Result<(), String>;
 }
 
-pub(super) struct Shared {
+pub(super) struct StoreContext {
     pub threads: Threads,
     pub metrics: StoreMetrics,
     /// The number of the next object that is opened.
     pub next: AtomicU64,
     /// The cache directory in which metadata is kept for the next start.
     pub metadata: Option<PathBuf>,
-    /// What keeps stored chunks on a disk; unset while nothing does.
+    /// Keeps stored chunks on a disk; unset while nothing does.
     pub kept: OnceLock<Arc<dyn ChunkCache>>,
-    /// Stored chunks on their way, and those that arrived last.
+    /// Stored chunks on their way, and the chunks that arrived last.
     pub stored: Cache<Key, Bytes, StoreError>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for StoreContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("StoreContext").finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl StoreContext {
     /// Notes that stored chunks could not be read from the disk, or written to it: they are fetched
     /// again.
     pub fn note_unkept(&self, problem: &str) {

@@ -1,9 +1,9 @@
 //! Stored chunks on their way from a store to the decoders: each fetched once, merged over small
 //! gaps, many at once.
 //!
-//! What has arrived is kept for a while, because a chunk that was decoded in part is decoded
-//! further soon; and on a local disk, if there is room for it, so that it need not be fetched
-//! again.
+//! Bytes that have arrived are kept in memory for a while, because a chunk that was decoded in part
+//! is decoded further soon; and on a local disk, if there is room for them, so that they need not be
+//! fetched again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use bytes::Bytes;
 use voltile_base::flow::cache::{Lookup, Waiter};
 use voltile_base::tile::TileKey;
 
+use super::context::{Arriving, ChunkCache, land};
 use super::error::StoreError;
 use super::merge::merged;
 use super::object::Object;
-use super::shared::{Arriving, land};
 
 /// How often a request that takes long is checked for whether anybody still waits for it.
 const CHECKS: Duration = Duration::from_millis(20);
 
-/// Ranges that are on their way. Dropping this gives up those that nobody else waits for.
+/// Ranges that are on their way. Dropping this gives up the ranges that nobody else waits for.
 #[must_use]
 pub struct Gathering(Vec<Waiter<Bytes, StoreError>>);
 
@@ -53,7 +53,8 @@ impl Gathering {
 impl Object {
     /// Starts to fetch stored chunks.
     pub fn gather(self: &Arc<Self>, ranges: &[Range<u64>]) -> Result<Gathering, StoreError> {
-        let (mut waiters, mut flights) = (Vec::new(), Vec::new());
+        let mut waiters = Vec::new();
+        let mut flights = Vec::new();
         for range in ranges.iter().filter(|range| !range.is_empty()) {
             match self.shared().stored.lookup(&(self.number, range.clone())) {
                 Lookup::Ready(_) => {}
@@ -97,10 +98,11 @@ impl Object {
     }
 }
 
-/// Starts the requests for ranges that lie close together, but for those that came with the
-/// metadata.
+/// Starts requests for ranges, which are merged if they lie close together. Ranges that came with
+/// the metadata are handed out at once.
 fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<(), StoreError> {
-    let (mut ranges, mut unknown) = (Vec::new(), Vec::new());
+    let mut ranges = Vec::new();
+    let mut unknown = Vec::new();
     for (range, flight) in flights {
         match object.known(&range) {
             Some(bytes) => land(flight, Ok(bytes)),
@@ -126,9 +128,9 @@ fn launch(object: &Arc<Object>, flights: Vec<(Range<u64>, Arriving)>) -> Result<
     Ok(())
 }
 
-/// Makes one request, and hands its parts to those who wait for them; ends when nobody does.
+/// Makes one request, and hands its parts to the readers that wait for them; ends when none does.
 async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u64>, Arriving)>) {
-    let mut parts = found(&object, parts).await;
+    let mut parts = fetch_kept(&object, parts).await;
     if parts.is_empty() {
         return;
     }
@@ -138,8 +140,7 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
         tokio::select! {
             answer = &mut request => break answer,
             () = tokio::time::sleep(CHECKS) => {
-                let is_wanted = |flight: &Arriving| flight.interest().is_there();
-                if parts.iter().any(|(_, flight)| is_wanted(flight)) {
+                if parts.iter().any(|(_, flight)| flight.interest().is_there()) {
                     continue;
                 }
                 parts = parts.into_iter().filter_map(|(range, flight)| Some((range, flight.still_wanted()?))).collect();
@@ -151,7 +152,8 @@ async fn fetch_parts(object: Arc<Object>, range: Range<u64>, parts: Vec<(Range<u
     };
     for (part, flight) in parts {
         let bytes = answer.as_ref().map_err(Clone::clone).and_then(|bytes| {
-            let (start, end) = (part.start - range.start, part.end - range.start);
+            let start = part.start - range.start;
+            let end = part.end - range.start;
             if end > bytes.len() as u64 {
                 return Err(StoreError::invalid(
                     "the object ends before the bytes that are wanted",
@@ -178,8 +180,8 @@ fn key(object: &Object, range: &Range<u64>) -> TileKey {
     ))
 }
 
-/// Hands out the ranges that are kept, and returns the others.
-async fn found(
+/// Hands out the ranges that are kept on the disk, and returns the ranges that are not.
+async fn fetch_kept(
     object: &Arc<Object>,
     parts: Vec<(Range<u64>, Arriving)>,
 ) -> Vec<(Range<u64>, Arriving)> {
@@ -187,26 +189,32 @@ async fn found(
         return parts;
     };
     let object = Arc::clone(object);
-    let look = move || {
-        let mut missing = Vec::new();
-        for (range, flight) in parts {
-            let found = kept.get(object.address().name(), &key(&object, &range));
-            match found
-                .inspect_err(|problem| object.shared().note_unkept(problem))
-                .ok()
-                .flatten()
-            {
-                Some(bytes) if bytes.len() as u64 == range.end - range.start => {
-                    object.shared().metrics.block_hits.inc();
-                    land(flight, Ok(bytes));
-                }
-                _ => missing.push((range, flight)),
+    let task = tokio::task::spawn_blocking(move || read_kept(&*kept, &object, parts));
+    // If the task panics, the flights that it held have ended, and whoever waits asks again.
+    task.await.unwrap_or_default()
+}
+
+/// As [`fetch_kept`]; blocks.
+fn read_kept(
+    kept: &dyn ChunkCache,
+    object: &Object,
+    parts: Vec<(Range<u64>, Arriving)>,
+) -> Vec<(Range<u64>, Arriving)> {
+    let mut missing = Vec::new();
+    for (range, flight) in parts {
+        let found = kept.get(object.address().name(), &key(object, &range));
+        match found {
+            Ok(Some(bytes)) if bytes.len() as u64 == range.end - range.start => {
+                object.shared().metrics.block_hits.inc();
+                land(flight, Ok(bytes));
+                continue;
             }
+            Ok(_) => {}
+            Err(problem) => object.shared().note_unkept(&problem),
         }
-        missing
-    };
-    // If the look panics, the flights that it held have ended, and whoever waits asks again.
-    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+        missing.push((range, flight));
+    }
+    missing
 }
 
 /// Keeps a range in the background.
@@ -214,7 +222,9 @@ fn keep(object: &Arc<Object>, range: &Range<u64>, bytes: &Bytes) {
     let Some(kept) = object.shared().kept.get().map(Arc::clone) else {
         return;
     };
-    let (key, object, bytes) = (key(object, range), Arc::clone(object), bytes.clone());
+    let key = key(object, range);
+    let object = Arc::clone(object);
+    let bytes = bytes.clone();
     drop(tokio::task::spawn_blocking(move || {
         let put = kept.put(object.address().name(), &key, &bytes);
         put.inspect_err(|problem| object.shared().note_unkept(problem))
