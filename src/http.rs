@@ -55,7 +55,7 @@ use voltile_base::request::{
 use context::{Context, LIST, Refusal};
 pub use listen::{Certificates, Endpoint, ListenError, Listening, Sockets, start};
 pub use page::assets::has_viewer;
-use record::Record;
+use record::RequestRecord;
 pub use site::LiveSite;
 use site::Site;
 use zarr::references;
@@ -63,7 +63,7 @@ pub use zarr::references::write as write_references;
 
 async fn answer(live: web::Data<LiveSite>, request: HttpRequest) -> HttpResponse {
     let site = live.get();
-    let record = Record::start(&request);
+    let record = RequestRecord::start(&request);
     let mut response = match *request.method() {
         Method::OPTIONS => cors::preflight(&request),
         Method::GET | Method::HEAD => below_base(&live, &site, &request, &record).await,
@@ -80,7 +80,7 @@ async fn below_base(
     live: &LiveSite,
     site: &Arc<Site>,
     request: &HttpRequest,
-    record: &Record,
+    record: &RequestRecord,
 ) -> HttpResponse {
     let host = client::check_host(request, &site.trusted_proxies, &site.hosts);
     let mut context = Context::new(site, request, record);
@@ -224,8 +224,8 @@ async fn below_mounts(context: &Context<'_>) -> HttpResponse {
 
 /// The metrics; protected datasets are named only to requests that may see them.
 fn metrics(context: &Context<'_>) -> HttpResponse {
-    let is_visible = |dataset: &Name| context.catalog.dataset(dataset).is_some();
-    match context.site.service.measured().text(is_visible) {
+    let metrics = context.site.service.measured();
+    match metrics.text(|dataset| context.catalog.dataset(dataset).is_some()) {
         Ok(text) => HttpResponse::Ok()
             .insert_header((
                 header::CONTENT_TYPE,

@@ -19,11 +19,9 @@ pub(super) async fn fetch(
     context: &Context<'_>,
     identified: Identified,
 ) -> Result<(Bytes, Arc<Held>, Keeping), TileError> {
-    let (service, demand, trace) = (
-        &context.site.service,
-        context.demand(),
-        &context.record.trace,
-    );
+    let service = &context.site.service;
+    let demand = context.demand();
+    let trace = &context.record.trace;
     let bytes = identified
         .cutout()
         .map_or(0, |(plan, encoding)| encoding.bytes(&plan));

@@ -93,7 +93,7 @@ pub(super) fn base_url(request: &HttpRequest, trusted: &[Proxy]) -> Result<Strin
     Ok(format!("{scheme}://{}", host(request, reports)?))
 }
 
-/// Fails unless the request is addressed to one of these hosts, on any port. Without hosts, every
+/// Fails unless the request is addressed to one of the hosts, on any port. Without hosts, every
 /// request is accepted.
 pub(super) fn check_host(
     request: &HttpRequest,
@@ -159,8 +159,10 @@ fn is_host(text: &str) -> bool {
         Some((address, behind)) => (address.parse::<Ipv6Addr>().is_ok(), behind),
         None => {
             let (name, port) = text.split_at(text.find(':').unwrap_or(text.len()));
-            let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            (!name.is_empty() && name.bytes().all(is_legal), port)
+            let is_legal = name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+            (!name.is_empty() && is_legal, port)
         }
     };
     is_named && text.len() <= LONGEST_HOST && is_port(port)

@@ -3,7 +3,7 @@
 //!
 //! [`SequentialStream`] takes the place of the socket for actix-http.
 
-mod exchange;
+mod progress;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 
-pub(super) use exchange::followed;
+pub(super) use progress::followed;
 pub(super) use stream::SequentialStream;
 
 /// How long a connection waits for its client.

@@ -17,7 +17,7 @@ use percent_encoding::percent_decode_str;
 use voltile_base::name::Name;
 use voltile_base::request::VersionedToken;
 
-use super::record::Record;
+use super::record::RequestRecord;
 use super::site::Site;
 use super::{client, problem};
 use crate::catalog::access::{Access, Grants};
@@ -34,7 +34,7 @@ pub(super) const LIST: &str = "/datasets.json";
 pub(super) struct Context<'r> {
     pub site: &'r Arc<Site>,
     pub request: &'r HttpRequest,
-    pub record: &'r Record,
+    pub record: &'r RequestRecord,
     /// The datasets that the request may see, as of its start.
     pub catalog: Arc<Catalog>,
     /// The entries of `[[access]]` that it has opened.
@@ -58,10 +58,10 @@ impl<'r> Context<'r> {
     pub fn new(
         site: &'r Arc<Site>,
         request: &'r HttpRequest,
-        record: &'r Record,
+        record: &'r RequestRecord,
     ) -> Result<Self, Refusal<'r>> {
         let all = site.service.catalog();
-        let place = Place::find(request.uri().path(), &site.base_path, all.access())?;
+        let place = PathParts::find(request.uri().path(), &site.base_path, all.access())?;
         let grants = granted(all.access(), request, &place)?;
         if place.path.is_empty() {
             return Err(Refusal::Slash(last_segment(place.secret)));
@@ -138,13 +138,13 @@ impl<'r> Context<'r> {
 
 /// The parts of a raw path.
 #[derive(Debug, PartialEq, Eq)]
-struct Place<'p> {
+struct PathParts<'p> {
     /// `/k/SECRET`, or empty.
     secret: &'p str,
     path: &'p str,
 }
 
-impl<'p> Place<'p> {
+impl<'p> PathParts<'p> {
     fn find(path: &'p str, base_path: &str, access: &Access) -> Result<Self, Refusal<'p>> {
         let path = match path.strip_prefix(base_path) {
             Some("") if !base_path.is_empty() => return Err(Refusal::Slash(last_segment(path))),
@@ -170,7 +170,7 @@ fn last_segment(path: &str) -> &str {
 fn granted<'r>(
     access: &Access,
     request: &HttpRequest,
-    place: &Place<'r>,
+    place: &PathParts<'r>,
 ) -> Result<Grants, Refusal<'r>> {
     if access.is_open() {
         return Ok(Grants::default());
@@ -241,7 +241,8 @@ mod tests {
 
     #[test]
     fn paths_are_taken_with_and_without_the_base_path() {
-        let of = |path, base| Place::find(path, base, &Access::default()).map(|place| place.path);
+        let of =
+            |path, base| PathParts::find(path, base, &Access::default()).map(|place| place.path);
         assert_eq!(of("/a/b", ""), Ok("/a/b"));
         assert_eq!(of("/a/b", "/x"), Ok("/a/b"));
         assert_eq!(of("/x/a/b", "/x"), Ok("/a/b"));

@@ -40,19 +40,25 @@ pub(super) async fn answer(live: &LiveSite, context: &Context<'_>) -> Option<Htt
     }
 }
 
-async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
-    let service = &context.site.service;
-    let all = service.catalog();
-    let of_dataset = |token: &Name, problem: String| ProblemDescription {
+fn of_dataset(token: &Name, problem: String) -> ProblemDescription {
+    ProblemDescription {
         part: "dataset".to_owned(),
         dataset: Some(token.to_string()),
         problem,
-    };
-    let of_files = |problem: String| ProblemDescription {
+    }
+}
+
+fn of_files(problem: String) -> ProblemDescription {
+    ProblemDescription {
         part: "files".to_owned(),
         dataset: None,
         problem,
-    };
+    }
+}
+
+async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
+    let service = &context.site.service;
+    let all = service.catalog();
     let mut problems = Vec::new();
     let mut waiting = 0;
     for (token, closed) in context.catalog.closed() {

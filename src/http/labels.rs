@@ -45,7 +45,8 @@ async fn found(
 ) -> Result<Document, TileError> {
     let names = dataset.names(&Name::new(channel).map_err(Malformed::from)?)?;
     let query = context.request.query_string();
-    let (id, after) = (number(query, "id")?, number(query, "after")?);
+    let id = number(query, "id")?;
+    let after = number(query, "after")?;
     let most = number(query, "count")?
         .unwrap_or(USUAL_COUNT)
         .clamp(1, MAX_COUNT) as usize;
@@ -88,26 +89,24 @@ fn given(query: &str, parameter: &str) -> Option<String> {
 }
 
 fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {
-    let expected = "a whole number that fits in 64 bits";
-    let parse = |value: String| {
-        value.parse().map_err(|_| Malformed::Parameter {
-            parameter,
-            value,
-            expected,
-        })
+    let Some(value) = given(query, parameter) else {
+        return Ok(None);
     };
-    given(query, parameter).map(parse).transpose()
+    let number = value.parse().map_err(|_| Malformed::Parameter {
+        parameter,
+        value,
+        expected: "a whole number that fits in 64 bits",
+    })?;
+    Ok(Some(number))
 }
 
 /// A label. Its id is a text, as JavaScript's numbers cannot hold all ids.
 fn label(labels: &Labels, rank: usize) -> Value {
-    let cell = |column: &Column| {
-        (
-            column.name.clone(),
-            value(column.get(rank), column.is_number),
-        )
-    };
-    let properties: Map<String, Value> = labels.properties.iter().map(cell).collect();
+    let mut properties = Map::new();
+    for column in &labels.properties {
+        let cell = value(column.get(rank), column.is_number);
+        properties.insert(column.name.clone(), cell);
+    }
     let name = labels.names.as_ref().map_or("", |names| names.get(rank));
     json!({ "id": labels.id(rank).to_string(), "name": name, "properties": properties })
 }
@@ -117,16 +116,17 @@ fn value(cell: &str, is_number: bool) -> Value {
     if !is_number {
         return cell.into();
     }
-    let real = || cell.trim().parse::<f64>().map_or(Value::Null, Value::from);
-    cell.trim()
-        .parse::<i64>()
-        .map_or_else(|_| real(), Value::from)
+    let cell = cell.trim();
+    match cell.parse::<i64>() {
+        Ok(whole) => whole.into(),
+        Err(_) => cell.parse::<f64>().map_or(Value::Null, Value::from),
+    }
 }
 
 /// Neuroglancer's segment properties, inline. Names are labels, the column `description` is the
-/// description, and the first column of texts that repeat is that of tags, as there may be only
-/// one; other texts are strings. So are numbers of which some are missing: the format has no gaps.
-/// One column after the other is written.
+/// description, and the first column of texts that repeat holds the tags, as there may be only one
+/// such column; other texts are strings. So is a column of numbers in which some are missing: the
+/// format has no gaps. One column after the other is written.
 pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
     let Ok(properties) = written(LARGEST, |out| write_properties(labels, out)) else {
         let error = too_large();
@@ -144,15 +144,7 @@ pub(super) fn too_large() -> TileError {
 }
 
 fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
-    let ranks = 0..labels.count();
-    let cells = |column: &Column| {
-        ranks
-            .clone()
-            .map(|rank| column.get(rank).to_owned())
-            .collect()
-    };
-    let ids: Vec<String> = ranks
-        .clone()
+    let ids: Vec<String> = (0..labels.count())
         .map(|rank| labels.id(rank).to_string())
         .collect();
     let ids = json!(ids);
@@ -162,7 +154,7 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
     )?;
     let mut between = "";
     if let Some(names) = &labels.names {
-        let names: Vec<String> = cells(names);
+        let names = cells(names, labels.count());
         write!(
             out,
             "{}",
@@ -172,20 +164,17 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
     }
     let mut has_tags = false;
     for column in &labels.properties {
-        let (id, cells): (_, Vec<String>) = (&column.name, cells(column));
-        let tags = || {
-            if has_tags || column.is_number {
-                None
-            } else {
-                tags(id, &cells)
-            }
-        };
+        let id = &column.name;
+        let cells = cells(column, labels.count());
         let property = if let Some(data_type) = data_type(&cells).filter(|_| column.is_number) {
             let numbers: Vec<Value> = cells.iter().map(|cell| value(cell, true)).collect();
             json!({ "id": id, "type": "number", "data_type": data_type, "values": numbers })
         } else if id.eq_ignore_ascii_case("description") {
             json!({ "id": id, "type": "description", "values": cells })
-        } else if let Some(tags) = tags() {
+        } else if !has_tags
+            && !column.is_number
+            && let Some(tags) = tags(id, &cells)
+        {
             has_tags = true;
             tags
         } else {
@@ -195,6 +184,10 @@ fn write_properties(labels: &Labels, out: &mut impl Write) -> io::Result<()> {
         between = ",";
     }
     out.write_all(b"]}}")
+}
+
+fn cells(column: &Column, count: usize) -> Vec<String> {
+    (0..count).map(|rank| column.get(rank).to_owned()).collect()
 }
 
 /// The type of numbers in Neuroglancer; `None` if some are missing or infinite.
@@ -209,19 +202,24 @@ fn data_type(cells: &[String]) -> Option<&'static str> {
     all(|cell| cell.parse().is_ok_and(f64::is_finite)).then_some("float32")
 }
 
-/// Texts as tags, which have no spaces and do not begin with #; `None` if all differ, or too many.
+/// A text as a tag, which has no spaces and does not begin with #: `#big cell` becomes `big_cell`.
+fn tag(cell: &str) -> Option<String> {
+    let words: Vec<&str> = cell.trim_start_matches('#').split_whitespace().collect();
+    (!words.is_empty()).then(|| words.join("_"))
+}
+
+/// Texts as tags; `None` if all differ, or too many.
 fn tags(id: &str, cells: &[String]) -> Option<Value> {
-    let tag = |cell: &String| {
-        let words: Vec<&str> = cell.trim_start_matches('#').split_whitespace().collect();
-        (!words.is_empty()).then(|| words.join("_"))
-    };
-    let all: BTreeSet<String> = cells.iter().filter_map(tag).collect();
+    let all: BTreeSet<String> = cells.iter().filter_map(|cell| tag(cell)).collect();
     let all: Vec<String> = all.into_iter().collect();
-    let place = |cell| all.binary_search(&tag(cell)?).ok();
     let values: Vec<Vec<usize>> = cells
         .iter()
-        .map(|cell| place(cell).into_iter().collect())
+        .map(|cell| match tag(cell) {
+            Some(tag) => all.binary_search(&tag).into_iter().collect(),
+            None => Vec::new(),
+        })
         .collect();
-    let repeat = all.len() < cells.iter().filter_map(tag).count() && all.len() <= MAX_TAGS;
+    let tagged = cells.iter().filter_map(|cell| tag(cell)).count();
+    let repeat = all.len() < tagged && all.len() <= MAX_TAGS;
     repeat.then(|| json!({ "id": id, "type": "tags", "tags": all, "values": values }))
 }

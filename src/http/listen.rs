@@ -37,7 +37,7 @@ pub use certificates::Certificates;
 pub use sockets::{Endpoint, ListenError, Sockets};
 use unix::SocketFile;
 
-/// What actix-http takes: a stream, its protocol, and the address of the peer.
+/// A connection as actix-http takes it: a stream, its protocol, and the address of the peer.
 type Accepted<S> = (SequentialStream<S>, Protocol, Option<SocketAddr>);
 
 /// A server that accepts connections.
@@ -150,7 +150,7 @@ impl Services {
     {
         let count = self.open.clone();
         let timeouts = self.timeouts;
-        let accepted = move |socket: T| {
+        let accept = fn_service(move |socket: T| {
             let open = OpenConnection::new(count.clone());
             let accepting = accept(socket);
             async move {
@@ -158,8 +158,8 @@ impl Services {
                 let stream = SequentialStream::new(socket, timeouts, open);
                 Ok::<_, DispatchError>((stream, Protocol::Http1, peer))
             }
-        };
-        fn_service(accepted).and_then(self.http(is_tls))
+        });
+        accept.and_then(self.http(is_tls))
     }
 
     fn http<S: AsyncRead + AsyncWrite + Unpin + 'static>(
@@ -180,7 +180,7 @@ impl Services {
             .app_data(self.site.clone())
             .default_service(web::to(served));
         let app = if is_tls { app.app_data(Tls) } else { app }.into_factory();
-        // What actix-web would use in redirects and URLs, of which there are none.
+        // actix-web would use this in redirects and URLs, but makes none here.
         let app = map_config(app.map_err(|error| error.error_response()), |()| {
             AppConfig::default()
         });
@@ -198,7 +198,7 @@ impl Services {
             // waited for need not be rendered.
             .h1_allow_half_closed(false)
             .on_connect_ext(|stream: &SequentialStream<S>, data| {
-                drop(data.insert(stream.exchange()));
+                drop(data.insert(stream.progress()));
             })
             .finish(app)
     }
@@ -226,7 +226,7 @@ async fn accept_unix(socket: UnixStream) -> io::Result<(UnixStream, Option<Socke
 
 /// The address of a TCP peer: one without an address would pass for one on a Unix socket.
 fn peer(socket: &TcpStream) -> io::Result<SocketAddr> {
-    // A body is sent in pieces: the last, short one must not wait until the others are acknowledged
+    // A body is sent in pieces: the last, short piece must not wait until the rest is acknowledged
     // (Nagle's algorithm).
     socket.set_nodelay(true)?;
     socket.peer_addr()

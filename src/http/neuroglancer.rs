@@ -65,13 +65,13 @@ async fn description(
         &volume.channel,
         has_properties,
     );
-    let build = move || Document::json(&VolumeInfo::new(&precomputed, has_properties));
-    Ok(documents::find(context, &name, 0, None, build)
-        .await?
-        .response(context.request, fresh, None))
+    let found = documents::find(context, &name, 0, None, move || {
+        Document::json(&VolumeInfo::new(&precomputed, has_properties))
+    });
+    Ok(found.await?.response(context.request, fresh, None))
 }
 
-/// The names and properties of the labels of a channel, which are those of all time points.
+/// The names and properties of the labels of a channel, which are the same at all time points.
 async fn properties(
     context: &Context<'_>,
     volume: &PrecomputedVolume,
@@ -92,8 +92,10 @@ async fn properties(
         channel,
         names.reads(),
     );
-    let build = move || labels::segment_properties(&table);
-    let found = documents::find(context, &name, 0, None, build).await?;
+    let found = documents::find(context, &name, 0, None, move || {
+        labels::segment_properties(&table)
+    })
+    .await?;
     if found.length() > LONGEST {
         return boxes::respond(context, found, labels::too_large);
     }
@@ -115,10 +117,8 @@ async fn chunk(
         .identify_precomputed(catalog, wanted, codings::accepted(request))
         .await?;
     context.record.set_dataset(&identified);
-    let (etag, coding) = (
-        identified.key().etag(),
-        identified.cutout().map(|(_, encoding)| encoding.coding()),
-    );
+    let etag = identified.key().etag();
+    let coding = identified.cutout().map(|(_, encoding)| encoding.coding());
     let fresh = |keeping| kept(keeping, &wanted.volume.token, &site.cache_control);
     let mut response = if is_confirmed(site, request, &identified, &etag) {
         described(

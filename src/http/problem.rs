@@ -27,7 +27,7 @@ pub(super) struct Problem {
     title: String,
     /// The status code of the response.
     status: u16,
-    /// What is wrong and, if that helps, what exists instead.
+    /// The problem and, if that helps, what exists instead.
     detail: String,
 }
 

@@ -1,4 +1,4 @@
-//! What responses tell of protected datasets: nothing, to requests that may not see them.
+//! Protected datasets: responses tell nothing of them to requests that may not see them.
 
 use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderValue};
@@ -14,12 +14,11 @@ pub(super) fn apply(context: &Context<'_>, mut response: HttpResponse) -> HttpRe
     if access.is_open() {
         return response;
     }
-    let is_hidden = |missing: &MissingDataset| !access.tells_absence(&missing.0, &context.grants);
-    if response
-        .extensions()
-        .get::<MissingDataset>()
-        .is_some_and(is_hidden)
-    {
+    let is_hidden = match response.extensions().get::<MissingDataset>() {
+        Some(missing) => !access.tells_absence(&missing.0, &context.grants),
+        None => false,
+    };
+    if is_hidden {
         response = problem::unauthorized();
     }
     if !context.grants.is_empty() {
@@ -47,17 +46,17 @@ const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
 /// A `Cache-Control` without what lets shared caches store the response (RFC 9111, section 5.2.2).
 fn private(cache_control: &str) -> String {
-    let directives = cache_control.split(',').map(str::trim);
-    let is_kept = |directive: &&str| {
+    let mut directives = vec!["private"];
+    for directive in cache_control.split(',').map(str::trim) {
         let name = directive.split('=').next().unwrap_or(directive);
-        !["", "public", "private", "s-maxage"]
+        let is_left_out = ["", "public", "private", "s-maxage"]
             .iter()
-            .any(|other| name.eq_ignore_ascii_case(other))
-    };
-    std::iter::once("private")
-        .chain(directives.filter(is_kept))
-        .collect::<Vec<_>>()
-        .join(", ")
+            .any(|other| name.eq_ignore_ascii_case(other));
+        if !is_left_out {
+            directives.push(directive);
+        }
+    }
+    directives.join(", ")
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::service::Held;
 
 /// The requested part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum RequestedBytes {
     /// All of it: no range was requested, or several, or one that is malformed.
     Whole,
     /// Some of its bytes.
@@ -38,9 +38,9 @@ pub(super) fn respond(
     let is_current = text(header::IF_RANGE).is_none_or(|known| known.trim() == etag);
     let range = text(header::RANGE)
         .filter(|_| is_current && request.method() == actix_web::http::Method::GET);
-    match range.map_or(Part::Whole, |range| part(range, length)) {
-        Part::Whole => response.body(Pieces::new(whole, held)),
-        Part::Bytes(Range { start, end }) => {
+    match range.map_or(RequestedBytes::Whole, |range| part(range, length)) {
+        RequestedBytes::Whole => response.body(Pieces::new(whole, held)),
+        RequestedBytes::Bytes(Range { start, end }) => {
             response.status(StatusCode::PARTIAL_CONTENT);
             response.insert_header((
                 header::CONTENT_RANGE,
@@ -48,7 +48,7 @@ pub(super) fn respond(
             ));
             response.body(Pieces::new(whole.slice(start as usize..end as usize), held))
         }
-        Part::Unsatisfiable => {
+        RequestedBytes::Unsatisfiable => {
             response.status(StatusCode::RANGE_NOT_SATISFIABLE);
             response.insert_header((header::CONTENT_RANGE, format!("bytes */{length}")));
             response.body(Pieces::from_whole(Bytes::new()))
@@ -57,16 +57,16 @@ pub(super) fn respond(
 }
 
 /// The part that a `Range` header asks for.
-fn part(range: &str, length: u64) -> Part {
+fn part(range: &str, length: u64) -> RequestedBytes {
     let Ok(header::Range::Bytes(ranges)) = range.trim().parse() else {
-        return Part::Whole;
+        return RequestedBytes::Whole;
     };
     let [range] = ranges.as_slice() else {
-        return Part::Whole;
+        return RequestedBytes::Whole;
     };
     match range.to_satisfiable_range(length) {
-        Some((first, last)) => Part::Bytes(first..last + 1),
-        None => Part::Unsatisfiable,
+        Some((first, last)) => RequestedBytes::Bytes(first..last + 1),
+        None => RequestedBytes::Unsatisfiable,
     }
 }
 
@@ -79,33 +79,36 @@ mod tests {
     #[test]
     fn one_range_of_bytes_is_cut_out() {
         for (range, expected) in [
-            ("bytes=0-0", Part::Bytes(0..1)),
-            ("bytes=2-5", Part::Bytes(2..6)),
-            ("bytes=2-", Part::Bytes(2..10)),
-            ("bytes=-3", Part::Bytes(7..10)),
-            ("bytes=-30", Part::Bytes(0..10)),
-            ("bytes=9-99999999999", Part::Bytes(9..10)),
-            ("bytes=10-", Part::Unsatisfiable),
-            ("bytes=11-12", Part::Unsatisfiable),
-            ("bytes=-0", Part::Unsatisfiable),
-            ("bytes=5-2", Part::Whole),
-            ("bytes=0-1,3-4", Part::Whole),
-            ("bytes=-", Part::Whole),
-            ("bytes=a-b", Part::Whole),
-            ("bytes=0-18446744073709551616", Part::Whole),
-            ("lines=0-1", Part::Whole),
-            ("", Part::Whole),
+            ("bytes=0-0", RequestedBytes::Bytes(0..1)),
+            ("bytes=2-5", RequestedBytes::Bytes(2..6)),
+            ("bytes=2-", RequestedBytes::Bytes(2..10)),
+            ("bytes=-3", RequestedBytes::Bytes(7..10)),
+            ("bytes=-30", RequestedBytes::Bytes(0..10)),
+            ("bytes=9-99999999999", RequestedBytes::Bytes(9..10)),
+            ("bytes=10-", RequestedBytes::Unsatisfiable),
+            ("bytes=11-12", RequestedBytes::Unsatisfiable),
+            ("bytes=-0", RequestedBytes::Unsatisfiable),
+            ("bytes=5-2", RequestedBytes::Whole),
+            ("bytes=0-1,3-4", RequestedBytes::Whole),
+            ("bytes=-", RequestedBytes::Whole),
+            ("bytes=a-b", RequestedBytes::Whole),
+            ("bytes=0-18446744073709551616", RequestedBytes::Whole),
+            ("lines=0-1", RequestedBytes::Whole),
+            ("", RequestedBytes::Whole),
         ] {
             assert_eq!(part(range, 10), expected, "{range}");
         }
-        assert_eq!(part("bytes=0-18446744073709551615", 10), Part::Bytes(0..10));
-        assert_eq!(part("bytes=0-", 0), Part::Unsatisfiable);
+        assert_eq!(
+            part("bytes=0-18446744073709551615", 10),
+            RequestedBytes::Bytes(0..10)
+        );
+        assert_eq!(part("bytes=0-", 0), RequestedBytes::Unsatisfiable);
     }
 
     proptest! {
         #[test]
         fn a_range_lies_within_the_body(text in "(bytes)?[=0-9,-]{0,30}", length in 0u64..1000) {
-            if let Part::Bytes(range) = part(&text, length) {
+            if let RequestedBytes::Bytes(range) = part(&text, length) {
                 prop_assert!(range.start < range.end && range.end <= length);
             }
         }

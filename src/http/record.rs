@@ -1,8 +1,8 @@
-//! What is recorded about a request while it is answered: its id, form and trace. In the end it is
-//! counted, logged if the configuration says so, and told to the client in `X-Request-Id` and
+//! The record of a request while it is answered: its id, form and trace. In the end it is counted,
+//! logged if the configuration says so, and told to the client in `X-Request-Id` and
 //! `Server-Timing`.
 
-mod shown;
+mod redaction;
 
 use std::cell::{Cell, OnceCell};
 use std::fmt::Write;
@@ -25,7 +25,7 @@ static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 static SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// One request.
-pub(super) struct Record {
+pub(super) struct RequestRecord {
     /// How it was answered, and what its render did.
     pub trace: Arc<Trace>,
     id: RequestId,
@@ -34,7 +34,7 @@ pub(super) struct Record {
     counters: OnceCell<Arc<DatasetCounters>>,
 }
 
-impl Record {
+impl RequestRecord {
     pub fn start(request: &HttpRequest) -> Self {
         let id = id_of(request);
         Self {
@@ -60,7 +60,9 @@ impl Record {
     /// Counts the request, logs it, and adds headers to its response.
     pub fn finish(&self, site: &Site, request: &HttpRequest, response: &mut HttpResponse) {
         let span = self.began.elapsed();
-        let (form, outcome, status) = (self.form.get(), self.trace.outcome(), response.status());
+        let form = self.form.get();
+        let outcome = self.trace.outcome();
+        let status = response.status();
         add_id(&self.id, response.headers_mut());
         if status.is_success() {
             self.add_timing(span, response.headers_mut());
@@ -121,7 +123,7 @@ impl Record {
     ) {
         tracing::info!(
             method = request.method().as_str(),
-            path = %shown::path(request.uri().path()),
+            path = %redaction::path(request.uri().path()),
             status,
             bytes,
             ms = milliseconds(span),
@@ -136,7 +138,7 @@ impl Record {
     fn log_slow(&self, site: &Site, request: &HttpRequest, status: u16, span: Duration) {
         let stage = |stage| milliseconds(self.trace.stage(stage));
         tracing::info!(
-            path = %shown::path(request.uri().path()),
+            path = %redaction::path(request.uri().path()),
             status,
             cache = self.trace.outcome().name(),
             ms = milliseconds(span),
@@ -165,11 +167,18 @@ fn add_id(id: &RequestId, headers: &mut HeaderMap) {
 /// The id given by a proxy, the trace id of a distributed trace (W3C Trace Context), or a random
 /// one.
 fn id_of(request: &HttpRequest) -> RequestId {
-    let value = |name| request.headers().get(name).map(HeaderValue::as_bytes);
-    let given = value(&REQUEST_ID).and_then(RequestId::given);
-    given
-        .or_else(|| value(&TRACE_PARENT).and_then(RequestId::traced))
-        .unwrap_or_else(RequestId::random)
+    let headers = request.headers();
+    if let Some(given) = headers.get(&REQUEST_ID)
+        && let Some(id) = RequestId::given(given.as_bytes())
+    {
+        return id;
+    }
+    if let Some(parent) = headers.get(&TRACE_PARENT)
+        && let Some(id) = RequestId::traced(parent.as_bytes())
+    {
+        return id;
+    }
+    RequestId::random()
 }
 
 /// The length of the body, as far as it is known.

@@ -1,5 +1,5 @@
-//! What every request is answered from: the service, and what the settings say of addresses and
-//! headers.
+//! The site that every request is answered from: the service, and what the settings say of addresses
+//! and headers.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -16,8 +16,8 @@ use super::page::assets;
 use crate::config;
 use crate::service::TileService;
 
-/// What the server answers with, and whether it still accepts requests. A reload replaces the site
-/// in one step.
+/// The site that the server answers with, and whether it still accepts requests. A reload replaces
+/// the site in one step.
 pub struct LiveSite {
     site: RwLock<Arc<Site>>,
 }
@@ -39,7 +39,7 @@ impl LiveSite {
         })
     }
 
-    /// Answers later requests by these settings.
+    /// Answers later requests by other settings.
     pub fn replace(&self, settings: &config::Settings) -> Result<(), InvalidHeaderValue> {
         let old = self.get();
         let mut site = Site::new(Arc::clone(&old.service), settings, old.description.started)?;
@@ -91,7 +91,8 @@ impl Site {
         started: u64,
     ) -> Result<Self, InvalidHeaderValue> {
         let description = describe(settings, started);
-        let (log, deadline) = (settings.log, settings.render.deadline);
+        let log = settings.log;
+        let deadline = settings.render.deadline;
         let settings = &settings.server;
         Ok(Self {
             service,

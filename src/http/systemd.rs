@@ -48,7 +48,7 @@ impl Passed {
     "socket {number} of those passed by the service manager is not a listening TCP or Unix stream socket; expected ListenStream= and Accept=no in its unit"
 )]
 pub struct NotListening {
-    /// Its place among those passed, from 1.
+    /// Its place among the passed descriptors, from 1.
     pub number: usize,
 }
 

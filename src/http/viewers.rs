@@ -21,6 +21,7 @@ use super::context::Context;
 use super::documents::{self, BASE, Document};
 use super::escape::{in_json, in_markup};
 use super::{client, cors, problem};
+use crate::catalog::{Catalog, Precomputed};
 use crate::service::TileError;
 
 /// The path segments allowed between a mount's name and a token, as in ndtilecache and ndstore.
@@ -83,7 +84,8 @@ pub(super) async fn answer(
         Ok(dataset) => Arc::clone(dataset),
         Err(problem) => return *problem,
     };
-    let (catalog, token) = (Arc::clone(&context.catalog), dataset.token.clone());
+    let catalog = Arc::clone(&context.catalog);
+    let token = dataset.token.clone();
     match file {
         File::Info => {
             let measured = dataset.measured();
@@ -115,25 +117,30 @@ pub(super) async fn answer(
 
 /// `/projects.json`
 pub(super) async fn projects(context: &Context<'_>) -> HttpResponse {
-    let (catalog, site) = (Arc::clone(&context.catalog), Arc::clone(context.site));
+    let catalog = Arc::clone(&context.catalog);
+    let site = Arc::clone(context.site);
     addressed(context, &"projects.json", in_json, move || {
-        let precomputed = |token: &str, channel: &str| {
-            let (token, channel) = (Name::new(token).ok()?, Name::new(channel).ok()?);
-            let volume = PrecomputedVolume {
-                token: token.into(),
-                channel,
-                time: None,
-            };
-            catalog
-                .precomputed_volume(&volume)
-                .ok()
-                .map(|(_, precomputed)| precomputed.clone())
-        };
         Document::addressed("application/json", |out| {
-            catmaid::write(&catalog.describe(), precomputed, &site.mounts, BASE, out)
+            catmaid::write(
+                &catalog.describe(),
+                |token, channel| precomputed(&catalog, token, channel),
+                &site.mounts,
+                BASE,
+                out,
+            )
         })
     })
     .await
+}
+
+fn precomputed(catalog: &Catalog, token: &str, channel: &str) -> Option<Precomputed> {
+    let volume = PrecomputedVolume {
+        token: Name::new(token).ok()?.into(),
+        channel: Name::new(channel).ok()?,
+        time: None,
+    };
+    let (_, precomputed) = catalog.precomputed_volume(&volume).ok()?;
+    Some(precomputed.clone())
 }
 
 /// A document with absolute URLs, below the public address that the client used.

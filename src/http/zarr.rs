@@ -77,7 +77,8 @@ async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpRespon
                 node,
                 document,
             );
-            let (node, document) = (node.clone(), *document);
+            let node = node.clone();
+            let document = *document;
             let built = documents::find(context, &name, measured, None, move || {
                 Document::json(&match version {
                     ZarrVersion::V04 => v2::document(&image, &node, document)?,

@@ -16,15 +16,16 @@ pub struct Style {
     pub png: PngProfile,
 }
 
-/// The settings of a dataset that decide the pixels of all its channels. Keys of tiles and boxes and
-/// versions of datasets are digests of all of them.
+/// The settings of a dataset that decide the pixels of all its channels. Keys of tiles and boxes
+/// and versions of datasets are digests of all of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DatasetStyle {
     /// Whether halving a level halves z too.
     pub scaling: Scaling,
     /// The position of the first voxel, in voxels of level 0: where slice numbers start.
     pub offset: Xyz<i64>,
-    /// The size of a voxel of level 0 in nanometres, finite and above 0; overrides the size in files.
+    /// The size of a voxel of level 0 in nanometres, finite and above 0; overrides the size in
+    /// files.
     pub voxel_size: Option<Xyz<f64>>,
     /// Whether xz and yz tiles are drawn with square pixels if the voxel size is known.
     pub square_pixels: bool,

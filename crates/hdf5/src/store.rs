@@ -6,9 +6,10 @@
 //! not wait for each of them.
 //!
 //! ```text
-//! Store ── Object ── MetadataBlocks   in aligned blocks of growing size, each fetched once
-//!             └───── chunks           stored chunks, merged over small gaps, many at once
-//!                      └─ ObjectSource ─ Host ── Transport   attempts, retries, breaker · one request: web, cloud
+//! Store ── Object ── MetadataBlocks    in aligned blocks of growing size, each fetched once
+//!             └───── chunks    stored chunks, merged over small gaps, many at once
+//!                      └─ ObjectSource ─ Host ── Transport
+//!                                        attempts, retries, breaker · one request: web, cloud
 //! ```
 //!
 //! A [`Folder`] holds small objects that are read and written whole: a cache of tiles.

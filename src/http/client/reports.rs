@@ -1,4 +1,4 @@
-//! What proxies report about a request: `X-Forwarded-For`, `-Host` and `-Proto`, or `Forwarded`.
+//! Proxies' reports about a request: `X-Forwarded-For`, `-Host` and `-Proto`, or `Forwarded`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -15,7 +15,7 @@ const HOST: &str = "x-forwarded-host";
 const SCHEME: &str = "x-forwarded-proto";
 const FORWARDED: &str = "forwarded";
 
-/// What the trusted proxies report.
+/// The client, host and scheme that the trusted proxies report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reports<'r> {
     pub client: IpAddr,
@@ -66,26 +66,28 @@ impl<'r> Reports<'r> {
 
     fn of_elements(headers: &'r HeaderMap, peer: IpAddr, trusted: &[Proxy]) -> Self {
         let elements = items(headers, FORWARDED, |text| split(text, ','));
-        let parameter = |element: &Option<&'r str>, name: &str| {
-            let parameters = split((*element)?, ';');
-            let mut named = parameters
-                .iter()
-                .filter_map(|parameter| parameter.split_once('='));
-            let (_, value) = named.find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
-            Some(unquoted(value.trim()))
-        };
         let addresses = elements
             .iter()
-            .map(|element| node(parameter(element, "for")?));
+            .map(|element| node(parameter((*element)?, "for")?));
         let (client, place) = trace(peer, addresses, trusted);
         let outermost = elements.get(place.min(elements.len().saturating_sub(1)));
-        let of = |name| Some((FORWARDED, parameter(outermost?, name)?));
+        let outermost = outermost.copied().flatten().unwrap_or_default();
         Self {
             client,
-            host: of("host"),
-            scheme: of("proto"),
+            host: parameter(outermost, "host").map(|host| (FORWARDED, host)),
+            scheme: parameter(outermost, "proto").map(|scheme| (FORWARDED, scheme)),
         }
     }
+}
+
+/// The value of a parameter of an element such as `for=192.0.2.43;proto=http`.
+fn parameter<'r>(element: &'r str, name: &str) -> Option<&'r str> {
+    let parameters = split(element, ';');
+    let mut named = parameters
+        .iter()
+        .filter_map(|parameter| parameter.split_once('='));
+    let (_, value) = named.find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
+    Some(unquoted(value.trim()))
 }
 
 fn is_trusted(address: IpAddr, trusted: &[Proxy]) -> bool {
@@ -133,7 +135,8 @@ fn items<'r>(
 
 /// Splits at separators outside double quotes.
 fn split(text: &str, separator: char) -> Vec<&str> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
+    let mut is_quoted = false;
+    let mut is_escaped = false;
     let parts = text.split(|letter| {
         let was_escaped = is_escaped;
         is_escaped = is_quoted && !was_escaped && letter == '\\';

@@ -1,5 +1,5 @@
-//! What the stream of a connection and the service that actix-http calls tell each other about the
-//! request in progress.
+//! The progress of a request, which the stream of a connection and the service that actix-http calls
+//! tell each other.
 //!
 //! The stream cannot see in the bytes written to it where a response ends without parsing it. The
 //! service can: actix-http drops the body of a response when all of it is in the write buffer, and
@@ -17,10 +17,10 @@ use actix_web::{HttpRequest, HttpResponse};
 
 /// Shared by the stream and the requests of one connection.
 #[derive(Debug, Clone, Default)]
-pub(in crate::http) struct Exchange(Rc<Cell<Stage>>);
+pub(in crate::http) struct ResponseProgress(Rc<Cell<AnswerStage>>);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum AnswerStage {
     /// The service has not been called.
     #[default]
     Unanswered,
@@ -32,12 +32,12 @@ pub(super) enum Stage {
     },
 }
 
-impl Exchange {
-    pub(super) fn stage(&self) -> Stage {
+impl ResponseProgress {
+    pub(super) fn stage(&self) -> AnswerStage {
         self.0.get()
     }
 
-    pub(super) fn set(&self, stage: Stage) {
+    pub(super) fn set(&self, stage: AnswerStage) {
         self.0.set(stage);
     }
 }
@@ -48,13 +48,16 @@ pub(in crate::http) fn followed(
     request: &HttpRequest,
     payload: web::Payload,
 ) -> impl FnOnce(HttpResponse) -> HttpResponse<Followed> + use<> {
-    let exchange = request.conn_data::<Exchange>().cloned().unwrap_or_default();
-    exchange.set(Stage::Answering);
+    let progress = request
+        .conn_data::<ResponseProgress>()
+        .cloned()
+        .unwrap_or_default();
+    progress.set(AnswerStage::Answering);
     let is_last = !matches!(payload.into_inner(), Payload::None);
     move |answer| {
         answer.map_body(|_, body| Followed {
             body,
-            exchange,
+            progress,
             is_last,
         })
     }
@@ -63,7 +66,7 @@ pub(in crate::http) fn followed(
 /// The body of a response, whose end the stream must know.
 pub(in crate::http) struct Followed {
     body: BoxBody,
-    exchange: Exchange,
+    progress: ResponseProgress,
     is_last: bool,
 }
 
@@ -84,7 +87,7 @@ impl MessageBody for Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        self.exchange.set(Stage::Answered {
+        self.progress.set(AnswerStage::Answered {
             is_last: self.is_last,
         });
     }

@@ -5,7 +5,7 @@
 //! their responses in memory (4 KiB for each request of 28 bytes), and keeps flags such as "the
 //! request was a HEAD" once for all of them. With this stream it never sees two at once: further
 //! requests wait in a few KiB here, and then in the system's buffers. The end of a head is found by
-//! its empty line, the end of a response by [`Exchange`].
+//! its empty line, the end of a response by [`ResponseProgress`].
 //!
 //! actix-http limits the time of the first head of a connection and not that of later ones, so its
 //! timers are off, and this stream limits the time of each head and between requests.
@@ -25,7 +25,7 @@ use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::exchange::{Exchange, Stage};
+use super::progress::{AnswerStage, ResponseProgress};
 use super::{OpenConnection, Timeouts};
 
 /// How many bytes are read ahead.
@@ -41,11 +41,11 @@ const LATE: &[u8] =
 #[derive(Debug)]
 pub(in crate::http) struct SequentialStream<S> {
     socket: S,
-    exchange: Exchange,
+    progress: ResponseProgress,
     /// Received and not passed on.
     input: Vec<u8>,
-    head: Head,
-    phase: Phase,
+    head: HeadProgress,
+    phase: RequestPhase,
     timeouts: Timeouts,
     /// When the one timeout that applies ends, if any; see [`Self::poll_deadline`].
     deadline: Instant,
@@ -58,7 +58,7 @@ pub(in crate::http) struct SequentialStream<S> {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum RequestPhase {
     /// The head of a request is incomplete.
     Receiving,
     /// The request is being answered. The end of the client's stream is reported at the poll after
@@ -70,18 +70,18 @@ enum Phase {
     Closing(usize),
 }
 
-/// What has been passed on of the head of a request.
+/// The part of a request's head that has been passed on.
 #[derive(Debug, Default)]
-struct Head {
+struct HeadProgress {
     length: usize,
     is_at_line_start: bool,
 }
 
-impl Head {
-    /// How many of these bytes belong to the head, and whether it ends with them: after an empty
-    /// line.
+impl HeadProgress {
+    /// How many of the bytes belong to the head, and whether it ends with them: after an empty line.
     fn extend(&mut self, bytes: &[u8]) -> (usize, bool) {
-        let (mut length, mut is_complete) = (0, false);
+        let mut length = 0;
+        let mut is_complete = false;
         while length < bytes.len() && !is_complete {
             let newline = memchr(b'\n', &bytes[length..]);
             let line = &bytes[length..newline.map_or(bytes.len(), |at| length + at)];
@@ -100,10 +100,10 @@ impl<S> SequentialStream<S> {
         let deadline = Instant::now() + timeouts.head;
         Self {
             socket,
-            exchange: Exchange::default(),
+            progress: ResponseProgress::default(),
             input: Vec::new(),
-            head: Head::default(),
-            phase: Phase::Receiving,
+            head: HeadProgress::default(),
+            phase: RequestPhase::Receiving,
             timeouts,
             deadline,
             timer: Box::pin(sleep_until(deadline)),
@@ -114,8 +114,8 @@ impl<S> SequentialStream<S> {
     }
 
     /// To be attached to the requests of this connection.
-    pub fn exchange(&self) -> Exchange {
-        self.exchange.clone()
+    pub fn progress(&self) -> ResponseProgress {
+        self.progress.clone()
     }
 
     /// Ready at the deadline. The timer may be set for an earlier time, and is set again when that
@@ -141,7 +141,7 @@ impl<S> SequentialStream<S> {
         buffer.put_slice(&self.input[..length]);
         self.input.drain(..length);
         if is_complete {
-            self.phase = Phase::Answering { is_end_seen: false };
+            self.phase = RequestPhase::Answering { is_end_seen: false };
         } else if !is_begun {
             self.deadline = Instant::now() + self.timeouts.head;
         }
@@ -166,12 +166,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
     /// Moves on to the next request after a response has been written.
     fn finish(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         self.phase = if self.is_last {
-            Phase::Over
+            RequestPhase::Over
         } else {
-            Phase::Receiving
+            RequestPhase::Receiving
         };
-        self.exchange.set(Stage::Unanswered);
-        self.head = Head::default();
+        self.progress.set(AnswerStage::Unanswered);
+        self.head = HeadProgress::default();
         self.deadline = Instant::now() + self.timeouts.idle;
         // actix-http has read before it wrote: have it read again, unless there is nothing yet to
         // be read.
@@ -209,12 +209,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
             match self.poll_receive(context) {
                 Poll::Ready(received) => received?,
                 Poll::Pending if self.is_ended => {
-                    self.phase = Phase::Over;
+                    self.phase = RequestPhase::Over;
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Pending => {
                     ready!(self.poll_deadline(context));
-                    self.phase = Phase::Over;
+                    self.phase = RequestPhase::Over;
                     self.is_last = true;
                     return self.poll_late(context);
                 }
@@ -239,7 +239,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
             received?;
         }
         match &mut self.phase {
-            Phase::Answering { is_end_seen } if self.is_ended => {
+            RequestPhase::Answering { is_end_seen } if self.is_ended => {
                 if std::mem::replace(is_end_seen, true) {
                     return Poll::Ready(Ok(()));
                 }
@@ -265,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
                 }
             }
         };
-        self.phase = Phase::Closing(unread);
+        self.phase = RequestPhase::Closing(unread);
         if is_over {
             Poll::Ready(())
         } else {
@@ -282,9 +282,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for SequentialStream<S> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         match this.phase {
-            Phase::Receiving => this.poll_head(context, buffer),
-            Phase::Answering { .. } => this.poll_gone(context),
-            Phase::Over | Phase::Closing(_) => Poll::Ready(Ok(())),
+            RequestPhase::Receiving => this.poll_head(context, buffer),
+            RequestPhase::Answering { .. } => this.poll_gone(context),
+            RequestPhase::Over | RequestPhase::Closing(_) => Poll::Ready(Ok(())),
         }
     }
 }
@@ -303,7 +303,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.socket).poll_flush(context))?;
-        if let Stage::Answered { is_last } = this.exchange.stage() {
+        if let AnswerStage::Answered { is_last } = this.progress.stage() {
             this.is_last |= is_last;
             this.finish(context)?;
         }
@@ -313,7 +313,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SequentialStream<S> {
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let unread = match this.phase {
-            Phase::Closing(unread) => unread,
+            RequestPhase::Closing(unread) => unread,
             _ => {
                 ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
                 this.deadline = Instant::now() + LINGER;

@@ -12,7 +12,7 @@ use tokio::io::{
 };
 use tokio::time::Instant;
 
-use super::exchange::Stage;
+use super::progress::AnswerStage;
 use super::*;
 
 type Stream = SequentialStream<DuplexStream>;
@@ -65,9 +65,11 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut SequentialStream<S>,
     response: &[u8],
 ) {
-    stream.exchange().set(Stage::Answering);
+    stream.progress().set(AnswerStage::Answering);
     stream.write_all(response).await.unwrap();
-    stream.exchange().set(Stage::Answered { is_last: false });
+    stream
+        .progress()
+        .set(AnswerStage::Answered { is_last: false });
     stream.flush().await.unwrap();
 }
 
@@ -165,9 +167,11 @@ async fn what_a_client_that_is_closed_still_sends_is_taken_for_a_while() {
         .await
         .unwrap();
     assert!(read(&mut stream).await.starts_with(b"POST"));
-    stream.exchange().set(Stage::Answering);
+    stream.progress().set(AnswerStage::Answering);
     stream.write_all(ANSWER).await.unwrap();
-    stream.exchange().set(Stage::Answered { is_last: true });
+    stream
+        .progress()
+        .set(AnswerStage::Answered { is_last: true });
     stream.flush().await.unwrap();
     assert!(
         read(&mut stream).await.is_empty(),
@@ -225,11 +229,13 @@ async fn answered(mut stream: Stream, pieces: usize) -> Vec<Vec<u8>> {
             ANSWER
         };
         handed.push(head);
-        stream.exchange().set(Stage::Answering);
+        stream.progress().set(AnswerStage::Answering);
         for piece in answer.chunks(pieces) {
             stream.write_all(piece).await.unwrap();
         }
-        stream.exchange().set(Stage::Answered { is_last: false });
+        stream
+            .progress()
+            .set(AnswerStage::Answered { is_last: false });
         stream.flush().await.unwrap();
     }
 }

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{Error, InconsistentKeys, ServerConfig};
 
 use crate::config::{Fault, Tls};
 
-/// The certificate and key in force. Connections keep those that they began with.
+/// The certificate and key in force. Connections keep the ones that they began with.
 #[derive(Debug)]
 pub struct Certificates(RwLock<CertifiedFiles>);
 
@@ -45,7 +45,7 @@ impl Certificates {
         contents.certificates(files).map(Some)
     }
 
-    /// Puts others in force for connections that begin from now on.
+    /// Puts other certificates in force for connections that begin from now on.
     pub fn replace(&self, others: Self) {
         let files = others.0.into_inner();
         *self.0.write() = files;
@@ -74,7 +74,7 @@ pub(super) fn acceptor(certificates: Arc<Certificates>) -> io::Result<TlsAccepto
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// What is in the files of a certificate and its key.
+/// The contents of the files of a certificate and its key.
 struct TlsContents {
     certificate: Vec<u8>,
     key: Vec<u8>,

@@ -85,7 +85,7 @@ pub enum ListenError {
     },
 }
 
-/// What to do about an address that cannot be bound.
+/// The cure for an address that cannot be bound.
 fn cure(error: &io::Error) -> &'static str {
     if error.kind() != ErrorKind::AddrInUse {
         return "";
@@ -110,8 +110,8 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens the configured sockets, unless they are among those passed, and takes the passed ones
-    /// too.
+    /// Opens the configured sockets, unless they were passed to this process, and takes the passed
+    /// ones too.
     pub fn open(settings: &Server, passed: Passed) -> Result<Self, ListenError> {
         let Passed {
             tcp: passed_tcp,
@@ -123,11 +123,8 @@ impl Sockets {
             sockets.tcp.extend(bound(&address, &passed_tcp)?);
         }
         sockets.tcp.extend(passed_tcp);
-        let is_passed = |path: &Path| passed_unix.iter().any(|(_, passed)| passed == path);
-        if let Some(path) = settings
-            .unix_socket
-            .as_deref()
-            .filter(|path| !is_passed(path))
+        if let Some(path) = &settings.unix_socket
+            && !passed_unix.iter().any(|(_, passed)| passed == path)
         {
             sockets.listen_at(path, settings.unix_socket_mode)?;
         }
@@ -166,17 +163,16 @@ impl Sockets {
     }
 }
 
-/// Binds every address of that name that can be bound; fails if none can. Addresses of passed
-/// sockets are left out.
+/// Binds every address of a name that can be bound; fails if none can. Addresses of passed sockets
+/// are left out.
 fn bound(address: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListener>, ListenError> {
-    let is_passed = |one: &SocketAddr| {
-        passed
-            .iter()
-            .any(|listener| listener.local_addr().is_ok_and(|passed| passed == *one))
-    };
     let mut listeners = Vec::new();
     let mut failed = None;
-    for one in resolved(address)?.into_iter().filter(|one| !is_passed(one)) {
+    for one in resolved(address)? {
+        let mut passed = passed.iter().map(TcpListener::local_addr);
+        if passed.any(|passed| passed.is_ok_and(|passed| passed == one)) {
+            continue;
+        }
         match listener(one) {
             Ok(listener) => listeners.push(listener),
             Err(error) => failed = Some(error),
@@ -192,15 +188,13 @@ fn bound(address: &BindAddress, passed: &[TcpListener]) -> Result<Vec<TcpListene
 }
 
 fn resolved(address: &BindAddress) -> Result<Vec<SocketAddr>, ListenError> {
-    let unresolved = |error| ListenError::Unresolved {
-        address: address.to_string(),
-        error,
+    let found: Vec<SocketAddr> = match address.as_str().to_socket_addrs() {
+        Ok(found) => found.collect(),
+        Err(error) => {
+            let address = address.to_string();
+            return Err(ListenError::Unresolved { address, error });
+        }
     };
-    let found: Vec<SocketAddr> = address
-        .as_str()
-        .to_socket_addrs()
-        .map_err(unresolved)?
-        .collect();
     // A name may resolve to several addresses, but they cannot share a port chosen by the system.
     let most = if found.iter().any(|one| one.port() == 0) {
         1

@@ -56,9 +56,9 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         metadata => metadata?,
     };
-    let other = |problem: &str| Err(io::Error::new(ErrorKind::AddrInUse, problem));
     if !metadata.file_type().is_socket() {
-        return other("there is a file that is not a socket; move it, or choose another path");
+        let problem = "there is a file that is not a socket; move it, or choose another path";
+        return Err(io::Error::new(ErrorKind::AddrInUse, problem));
     }
     // Not blocking: a live socket with a full queue must not delay this process.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -66,7 +66,9 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     match connect(&probe, address) {
         Err(Errno::CONNREFUSED) => fs::remove_file(path),
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => {
-            other("another process accepts connections there; stop it, or choose another path")
+            let problem =
+                "another process accepts connections there; stop it, or choose another path";
+            Err(io::Error::new(ErrorKind::AddrInUse, problem))
         }
         Err(error) => Err(error.into()),
     }
@@ -74,8 +76,8 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let is_ours = |file: Metadata| identity(&file) == self.identity;
-        if fs::symlink_metadata(&self.path).is_ok_and(is_ours)
+        if let Ok(file) = fs::symlink_metadata(&self.path)
+            && identity(&file) == self.identity
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!(

@@ -39,18 +39,19 @@ const NO_VIEWER: &str = "<p>This voltile was built without its viewer. Run <code
 
 /// The page.
 pub(in crate::http) async fn answer(context: &Context<'_>) -> HttpResponse {
-    let (catalog, site) = (Arc::clone(&context.catalog), Arc::clone(context.site));
+    let catalog = Arc::clone(&context.catalog);
+    let site = Arc::clone(context.site);
     // Below `/k/SECRET` the form would have another address.
     let form = if context.secret.is_empty() && !context.sees_everything() {
         FORM
     } else {
         ""
     };
-    let build = move || {
+    let mut response = documents::answer(context, &("simple", form), 0, move || {
         let page = index(&catalog, &site.mounts, has_viewer(), form);
         Ok(Document::new("text/html; charset=utf-8", vec![page.into()]))
-    };
-    let mut response = documents::answer(context, &("simple", form), 0, build).await;
+    })
+    .await;
     response.headers_mut().insert(
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(POLICY),

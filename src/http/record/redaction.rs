@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 
 /// The path of a request without what follows a segment `k`, in whatever place and case: people
-/// misspell addresses, and mean a secret nevertheless. Of a path whose escapes hide such a segment,
+/// misspell addresses, and mean a secret nevertheless. Of a path whose escapes hide a segment `k`,
 /// only what precedes the first escape is shown.
 pub(super) fn path(path: &str) -> Cow<'_, str> {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
@@ -20,7 +20,8 @@ pub(super) fn path(path: &str) -> Cow<'_, str> {
 
 /// The path with `…` for each segment after a `k`; `None` if there is none.
 fn hidden(path: &str) -> Option<String> {
-    let (mut is_secret, mut has_secret) = (false, false);
+    let mut is_secret = false;
+    let mut has_secret = false;
     let segments: Vec<&str> = path
         .split('/')
         .map(|segment| {

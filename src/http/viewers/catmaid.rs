@@ -130,13 +130,13 @@ fn zy_stack(
     if channel.kind != "image" || precomputed.components != 1 || !is_whole || full.size.z == 1 {
         return None;
     }
-    let turned = |Xyz { x, y, z }: Xyz<u64>| [z, y, x];
     let factors = precomputed.scales.iter().map(|scale| {
         let level = channel
             .levels
             .iter()
             .find(|level| level.level == scale.level.number())?;
-        Some(text(turned(Xyz::from(level.factor))))
+        let [x, y, z] = level.factor;
+        Some(text([z, y, x]))
     });
     let voxel = nanometres(channel);
     let first = dataset.first_slice(channel, [1; 3]);
@@ -144,7 +144,7 @@ fn zy_stack(
     let time = if channel.times.is_some() { "@0" } else { "" };
     Some(CatmaidStack {
         title: format!("{} zy", channel.name),
-        dimension: text(turned(full.size)),
+        dimension: text([full.size.z, full.size.y, full.size.x]),
         resolution: text([voxel.z, voxel.y, voxel.x]),
         orientation: ZY,
         translation: text(offset.into()),
@@ -202,11 +202,12 @@ fn comment(channel: &ChannelDescription) -> String {
         .replace(BASE, "")
 }
 
-/// One mirror for each mount, those first whose tiles CATMAID can draw with WebGL.
+/// One mirror for each mount; first the mounts whose tiles CATMAID can draw with WebGL.
 fn mirrors(mounts: &[Mount], kind: &str, base: &str, below: &str) -> Vec<CatmaidMirror> {
     let mut sorted: Vec<&Mount> = mounts.iter().collect();
     sorted.sort_by_key(|mount| mount.content_type != ContentType::ImagePng);
-    let mirror = |(position, mount): (usize, &Mount)| CatmaidMirror {
+    let sorted = sorted.into_iter().enumerate();
+    let mirrors = sorted.map(|(position, mount)| CatmaidMirror {
         title: mount.tile_service.to_string(),
         url: format!("{base}/{}/tilecache/{below}", mount.tile_service),
         fileextension: "png",
@@ -218,8 +219,8 @@ fn mirrors(mounts: &[Mount], kind: &str, base: &str, below: &str) -> Vec<Catmaid
             1
         },
         position,
-    };
-    sorted.into_iter().enumerate().map(mirror).collect()
+    });
+    mirrors.collect()
 }
 
 /// The numbers of a stack, each as columns, rows, slices.

@@ -89,7 +89,8 @@ pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> I
         .map(|channel| channel.times)
         .max()
         .unwrap_or(1);
-    let (name, about) = (description.token.clone(), about(description));
+    let name = description.token.clone();
+    let about = about(description);
     Info {
         dataset: by_level(&sizes, &name, &about, &description.scaling, times),
         project: InfoProject {

@@ -59,7 +59,8 @@ fn tile_server(out: &mut impl Write, channel: &ChannelDescription, host: &str) -
         .end(full)
         .map(|length| length.div_ceil(TILE as u64))
         .into();
-    let (name, dtype) = (in_markup(&channel.name), in_markup(&channel.dtype));
+    let name = in_markup(&channel.name);
+    let dtype = in_markup(&channel.dtype);
     writeln!(
         out,
         "  <OCPTileServer CoordSpaceName=\"volume\" host=\"{host}\" FilePrefix=\"\" FilePostfix=\".png\" \

@@ -10,7 +10,7 @@ use voltile_base::units::{MICROMETRE, in_nanometres};
 use super::omero;
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
 
-/// The attribute of groups, beside those of OME-Zarr, for what OME-Zarr cannot say.
+/// The attribute of groups, beside the attributes of OME-Zarr, for facts that OME-Zarr cannot say.
 pub(super) const OWN: &str = "voltile";
 /// Parts of a voxel that are nothing.
 const CLOSE: f64 = 1e-3;
@@ -78,10 +78,10 @@ fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
             vec![y, x]
         }
     };
-    let row = |[x, y, z, shift]: [f64; 4]| {
-        [spatial([x, y, z].map(Value::from)), vec![shift.into()]].concat()
-    };
-    let affine = spatial(transform.rows().map(|numbers| row(numbers).into()));
+    let affine = spatial(transform.rows().map(|[x, y, z, shift]| {
+        let factors = spatial([x, y, z].map(Value::from));
+        [factors, vec![shift.into()]].concat().into()
+    }));
     value[OWN] = json!({"coordinateTransformations": [{"type": "affine", "affine": affine}]});
 }
 
@@ -154,7 +154,8 @@ impl Space {
 }
 
 fn axes(arrays: &Multiscale<'_>, space: &Space) -> Vec<Value> {
-    let axis = |letter: char| match letter {
+    let axes = arrays.axes().letters().into_iter();
+    let axes = axes.map(|letter| match letter {
         't' if space.step.is_some() => json!({"name": "t", "type": "time", "unit": "second"}),
         't' => json!({"name": "t", "type": "time"}),
         'c' => json!({"name": "c", "type": "channel"}),
@@ -162,27 +163,25 @@ fn axes(arrays: &Multiscale<'_>, space: &Space) -> Vec<Value> {
             Some(unit) => json!({"name": letter, "type": "space", "unit": unit}),
             None => json!({"name": letter, "type": "space"}),
         },
-    };
-    arrays.axes().letters().into_iter().map(axis).collect()
+    });
+    axes.collect()
 }
 
-/// A level with its transformations. Coordinates are those of voxel centres: the centre of a voxel
-/// of a coarser level is that of the box of voxels it stands for.
+/// A level with its transformations. Coordinates are of voxel centres: the centre of a voxel of a
+/// coarser level is the centre of the box of voxels it stands for.
 fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &Space) -> Value {
     let scale = level
         .factor
         .map(|factor| factor as f64)
         .zip(space.voxel, |factor, voxel| factor * voxel);
     let centre = level.factor.map(|factor| (factor - 1) as f64 / 2.0);
-    let in_tiles = || {
-        let offset = arrays.position().map(|offset| offset as f64);
-        offset
-            .zip(centre, |offset, centre| offset + centre)
-            .zip(space.voxel, |centre, voxel| centre * voxel)
+    let translation = match space.transform {
+        Some(transform) => transform.apply(centre),
+        None => arrays
+            .position()
+            .zip(centre, |offset, centre| offset as f64 + centre)
+            .zip(space.voxel, |centre, voxel| centre * voxel),
     };
-    let translation = space
-        .transform
-        .map_or_else(in_tiles, |transform| transform.apply(centre));
     let chosen =
         |value: Xyz<f64>, t: f64, c: f64| arrays.axes().chosen(t, c, [value.z, value.y, value.x]);
     json!({

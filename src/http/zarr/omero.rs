@@ -23,13 +23,13 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
         }
         Kind::Image => {
             let together = arrays.dataset().composite_colours();
-            let own = |one: &Channel| match channels.len() {
-                1 => one.colour.as_deref().and_then(Colour::code),
-                _ => together.get(&one.name).map(|(_, rgb)| *rgb),
-            };
             let each = channels.iter().enumerate().map(|(place, one)| {
                 let label = one.label.as_deref().unwrap_or(one.name.as_str());
-                let [r, g, b]: Rgb = own(one).unwrap_or([u8::MAX; 3]);
+                let colour: Option<Rgb> = match channels.len() {
+                    1 => one.colour.as_deref().and_then(Colour::code),
+                    _ => together.get(&one.name).map(|(_, rgb)| *rgb),
+                };
+                let [r, g, b] = colour.unwrap_or([u8::MAX; 3]);
                 channel(
                     one,
                     label,
@@ -51,7 +51,8 @@ pub(super) fn metadata(arrays: &Multiscale<'_>, name: &str) -> Option<Value> {
 fn channel(channel: &Channel, label: &str, colour: &str, is_active: bool) -> Value {
     let full = channel.voxel.full_window().limits();
     let (start, end) = channel.window().map_or(full, |window| window.limits());
-    let (low, high) = (start.min(end), start.max(end));
+    let low = start.min(end);
+    let high = start.max(end);
     json!({
         "label": label,
         "color": colour,
@@ -70,10 +71,9 @@ fn channel(channel: &Channel, label: &str, colour: &str, is_active: bool) -> Val
 /// A number without a fraction if it is whole and small enough to be exact.
 fn number(value: f64) -> Number {
     const EXACT: f64 = (1u64 << 53) as f64;
-    let real = || Number::from_f64(value).unwrap_or(Number::from(0));
     if value.fract() == 0.0 && value.abs() <= EXACT {
         Number::from(value as i64)
     } else {
-        real()
+        Number::from_f64(value).unwrap_or(Number::from(0))
     }
 }

@@ -56,7 +56,8 @@ async fn found(
         .service
         .image(catalog, &token, channel.as_ref())
         .await?;
-    let (measured, prefix) = (image.dataset().measured(), prefix.to_owned());
+    let measured = image.dataset().measured();
+    let prefix = prefix.to_owned();
     let name = ("references", token.token, channel, prefix.clone());
     let read = Arc::clone(image.dataset());
     let document = documents::find(context, &name, measured, Some(&read), move || {
@@ -150,13 +151,12 @@ impl References<'_> {
             .iter()
             .filter_map(|level| Some((level, arrays.stored(level)?)))
             .collect();
-        let is_stored = |dataset: &Value| {
-            stored.iter().any(|(level, _)| {
-                dataset["path"].as_str() == Some(&level.level.number().to_string())
-            })
-        };
         if let Some(Value::Array(datasets)) = attributes.pointer_mut("/multiscales/0/datasets") {
-            datasets.retain(is_stored);
+            datasets.retain(|dataset| {
+                stored.iter().any(|(level, _)| {
+                    dataset["path"].as_str() == Some(&level.level.number().to_string())
+                })
+            });
         }
         self.group(place, &attributes)?;
         for (level, channels) in &stored {
@@ -170,7 +170,7 @@ impl References<'_> {
         Ok(())
     }
 
-    /// The array of a level, which is stored in these levels of its channels.
+    /// The array of a level; `channels` are the stored levels of its channels.
     fn array(
         &mut self,
         place: &str,

@@ -64,7 +64,7 @@ fn attributes(image: &Image, node: &ZarrNode) -> Result<Value, NotFound> {
     }
 }
 
-/// What xarray calls the axes.
+/// The names of the axes, as xarray expects them.
 pub(super) fn array_attributes(arrays: &Multiscale<'_>) -> Value {
     let names: Vec<String> = arrays
         .axes()

@@ -179,8 +179,8 @@ impl Stalls {
         refused(was_refused()).map(|()| result)
     }
 
-    /// Marks exactly the files whose reads have not returned. Returns how many of the `most` threads
-    /// that render wait for them.
+    /// Marks exactly the files whose reads have not returned. Returns how many of the `most`
+    /// threads that render wait for them.
     pub fn look(&self, most: usize) -> usize {
         let mut stuck = Stuck::default();
         let mut threads = self.0.threads.lock();

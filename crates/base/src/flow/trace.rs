@@ -106,8 +106,8 @@ pub struct Trace {
     outcome: AtomicU8,
     /// Nanoseconds of each stage, summed over threads.
     stages: [AtomicU64; Stage::ALL.len()],
-    /// Nanoseconds within [`Trace::draw`] in which the render thread read and decoded, or waited for
-    /// other threads that do.
+    /// Nanoseconds within [`Trace::draw`] in which the render thread read and decoded, or waited
+    /// for other threads that do.
     not_drawing: AtomicU64,
     chunks_read: AtomicU64,
     chunks_cached: AtomicU64,

@@ -170,8 +170,8 @@ impl Affine {
         }
     }
 
-    /// The transform in words, without the scaling by the size of a voxel; `None` if it does nothing
-    /// else. Lengths are in `unit`.
+    /// The transform in words, without the scaling by the size of a voxel; `None` if it does
+    /// nothing else. Lengths are in `unit`.
     fn in_words(&self, voxel: Option<Xyz<f64>>, unit: &str) -> Option<String> {
         let parts = self.parts();
         let usual = voxel.map_or(parts.scale, Into::into);

@@ -1,8 +1,8 @@
 //! Addresses of objects, and the parts of them that must not be shown.
 //!
 //! Addresses are `s3://bucket/key`, `gs://bucket/key`, `az://container/key`, or
-//! `https://host/path.h5`. Presigned addresses carry their credentials in the query; other addresses
-//! may have a password before the host. Both are sent with requests, and shown nowhere.
+//! `https://host/path.h5`. Presigned addresses carry their credentials in the query; other
+//! addresses may have a password before the host. Both are sent with requests, and shown nowhere.
 
 use std::fmt;
 use std::path::Path;

@@ -2,8 +2,8 @@
 //! gaps, many at once.
 //!
 //! Bytes that have arrived are kept in memory for a while, because a chunk that was decoded in part
-//! is decoded further soon; and on a local disk, if there is room for them, so that they need not be
-//! fetched again.
+//! is decoded further soon; and on a local disk, if there is room for them, so that they need not
+//! be fetched again.
 
 use std::ops::Range;
 use std::sync::Arc;

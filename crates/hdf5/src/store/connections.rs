@@ -1,5 +1,5 @@
-//! The clients that read objects. All objects in a bucket share one client, and so do all objects on
-//! web servers.
+//! The clients that read objects. All objects in a bucket share one client, and so do all objects
+//! on web servers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -174,9 +174,9 @@ impl Host {
         }
     }
 
-    /// One request. While it takes much longer than earlier requests did, a second one races it, and
-    /// is replaced now and then: a server that was slow when both began may answer the next one at
-    /// once.
+    /// One request. While it takes much longer than earlier requests did, a second one races it,
+    /// and is replaced now and then: a server that was slow when both began may answer the next one
+    /// at once.
     async fn raced(
         &self,
         transport: &dyn Transport,

@@ -7,8 +7,8 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use url::Url;
 
-/// Settings of `~/.aws/config` and `~/.aws/credentials`, each with the setting of `object_store` that
-/// it becomes.
+/// Settings of `~/.aws/config` and `~/.aws/credentials`, each with the setting of `object_store`
+/// that it becomes.
 const AWS: [(&str, AmazonS3ConfigKey); 5] = [
     ("aws_access_key_id", AmazonS3ConfigKey::AccessKeyId),
     ("aws_secret_access_key", AmazonS3ConfigKey::SecretAccessKey),

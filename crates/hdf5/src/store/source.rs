@@ -1,4 +1,5 @@
-//! The place of an object, with the transport that reads from there and the version last seen there.
+//! The place of an object, with the transport that reads from there and the version last seen
+//! there.
 
 use std::ops::Range;
 use std::sync::Arc;

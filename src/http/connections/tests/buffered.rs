@@ -64,9 +64,11 @@ async fn answered() -> (DuplexStream, SequentialStream<Buffered>) {
     let open = OpenConnection::new(Gauge::default());
     let mut stream = SequentialStream::new(buffered, TIMEOUTS, open);
     assert_eq!(read(&mut stream).await, GET);
-    stream.exchange().set(Stage::Answering);
+    stream.progress().set(AnswerStage::Answering);
     stream.write_all(&[b'x'; 4000]).await.unwrap();
-    stream.exchange().set(Stage::Answered { is_last: false });
+    stream
+        .progress()
+        .set(AnswerStage::Answered { is_last: false });
     (client_side, stream)
 }
 

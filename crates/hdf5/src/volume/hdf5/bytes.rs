@@ -2,13 +2,13 @@
 //!
 //! All reads go through here: voltile's threads fetch ranges ([`FileBytes::fetch`]) or copy from a
 //! mapping ([`FileBytes::borrow`]), and the HDF5 library reads through a file driver
-//! ([`super::library`]). The bytes are those of a local file, or of an object in a store
+//! ([`super::library`]). The bytes belong to a local file, or to an object in a store
 //! ([`crate::store`]), which is read by range and cannot be mapped.
 
-mod borrowed;
-mod cached;
-mod fetched;
-mod mapped;
+mod fetch_buffer;
+mod loan;
+mod mapping_slot;
+mod page_cache;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -24,9 +24,9 @@ use parking_lot::Mutex;
 use voltile_base::flow::stalls::{self, BusyWith};
 use voltile_base::tile::Fingerprint;
 
-pub(super) use self::borrowed::Borrowed;
-pub(super) use self::fetched::Fetched;
-use self::mapped::Mapped;
+pub(super) use self::fetch_buffer::Fetched;
+pub(super) use self::loan::Borrowed;
+use self::mapping_slot::MappingSlot;
 use super::beginning;
 use super::identity::{ContentId, FileIdentity};
 use super::library_lock;
@@ -47,7 +47,7 @@ const PIECE: usize = 8 << 20;
 /// A regular file or an object that is open for reading, and its identity when it was opened.
 #[derive(Debug)]
 pub(super) struct FileBytes {
-    source: Source,
+    source: ByteSource,
     path: Arc<Path>,
     identity: FileIdentity,
     /// The greatest length seen of a growing file; `u64::MAX` once it was shorter than that, or
@@ -56,10 +56,10 @@ pub(super) struct FileBytes {
 }
 
 #[derive(Debug)]
-enum Source {
+enum ByteSource {
     File {
         file: File,
-        mapped: Mapped,
+        mapped: MappingSlot,
     },
     Object {
         object: Arc<Object>,
@@ -89,8 +89,8 @@ impl FileBytes {
         ensure_regular(&metadata, resolved)?;
         let is_marked = || beginning::is_marked_as_written(&|into, at| file.read_at(into, at));
         let mut is_growing = growing.map_or_else(is_marked, Ok)?;
-        // With the library's lock, under which others would wait, too, a file is opened only as one
-        // whose state is known.
+        // With the library's lock, for which other threads would wait, too, a file is opened only as
+        // one whose state is known.
         let has_time = growing != Some(true) && !library_lock::is_held_here();
         for _ in 0..if has_time { MAX_WAITS } else { 0 } {
             let Some(rest) = rest_of_tick(&metadata) else {
@@ -130,9 +130,9 @@ impl FileBytes {
         drop(busy);
         let greatest_length = identity.length().into();
         Ok(Self {
-            source: Source::File {
+            source: ByteSource::File {
                 file,
-                mapped: Mapped::default(),
+                mapped: MappingSlot::default(),
             },
             path,
             identity,
@@ -146,7 +146,7 @@ impl FileBytes {
         Self {
             path: identity.path().into(),
             identity,
-            source: Source::Object {
+            source: ByteSource::Object {
                 object,
                 failure: Mutex::default(),
             },
@@ -211,8 +211,8 @@ impl FileBytes {
     /// The current length of the file, whether or not it has changed.
     pub fn current_length(&self) -> io::Result<u64> {
         match &self.source {
-            Source::File { file, .. } => Ok(file.metadata()?.len()),
-            Source::Object { object, .. } => Ok(object.length()),
+            ByteSource::File { file, .. } => Ok(file.metadata()?.len()),
+            ByteSource::Object { object, .. } => Ok(object.length()),
         }
     }
 
@@ -255,10 +255,10 @@ impl FileBytes {
         stalls::ensure_answer([&*self.path])?;
         self.ensure_reaches(position.saturating_add(into.len() as u64), place)?;
         let read = match &self.source {
-            Source::File { file, .. } => self
+            ByteSource::File { file, .. } => self
                 .read_in_pieces(file, into, position)
                 .map_err(|e| system(place, &e)),
-            Source::Object { object, .. } => {
+            ByteSource::Object { object, .. } => {
                 let range = position..position + into.len() as u64;
                 let fetched = object.fetch(&range).map_err(|e| unread(place, e));
                 fetched.map(|bytes| into.copy_from_slice(&bytes))
@@ -286,8 +286,8 @@ impl FileBytes {
     /// metadata often.
     pub fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
         let file = match &self.source {
-            Source::File { file, .. } => file,
-            Source::Object { object, failure } => {
+            ByteSource::File { file, .. } => file,
+            ByteSource::Object { object, failure } => {
                 return object.read_metadata(into, position).map_err(|error| {
                     let text = error.to_string();
                     *failure.lock() = Some(error);
@@ -312,12 +312,12 @@ impl FileBytes {
 
     /// Whether the bytes come from a store, so that each read is a request.
     pub fn is_remote(&self) -> bool {
-        matches!(self.source, Source::Object { .. })
+        matches!(self.source, ByteSource::Object { .. })
     }
 
     /// Why the last read by the library failed, if the store is the reason; `place` is for errors.
     pub fn failure(&self, place: &str) -> Option<ReadError> {
-        let Source::Object { failure, .. } = &self.source else {
+        let ByteSource::Object { failure, .. } = &self.source else {
             return None;
         };
         let failure = failure.lock().take()?;
@@ -327,44 +327,47 @@ impl FileBytes {
     /// Starts to fetch ranges that will be read soon. A local file is not read ahead.
     pub fn gather(&self, ranges: &[Range<u64>], place: &str) -> Result<Gathering, ReadError> {
         match &self.source {
-            Source::File { .. } => Ok(Gathering::none()),
-            Source::Object { object, .. } => object.gather(ranges).map_err(|e| unread(place, e)),
+            ByteSource::File { .. } => Ok(Gathering::none()),
+            ByteSource::Object { object, .. } => {
+                object.gather(ranges).map_err(|e| unread(place, e))
+            }
         }
     }
 
     /// Forgets a range that cannot be decoded: a store, or what lies between, may have garbled it
     /// once.
     pub fn forget(&self, range: &Range<u64>) {
-        if let Source::Object { object, .. } = &self.source {
+        if let ByteSource::Object { object, .. } = &self.source {
             object.forget(range);
         }
     }
 
     /// Pieces of metadata, read together; `place` is for errors.
     pub fn read_many(&self, ranges: &[Range<u64>], place: &str) -> Result<Vec<Bytes>, ReadError> {
-        if let Source::Object { object, .. } = &self.source {
+        if let ByteSource::Object { object, .. } = &self.source {
             object
                 .gather_metadata(ranges)
                 .map_err(|e| unread(place, e))?;
         }
-        let read = |range: &Range<u64>| {
+        let mut pieces = Vec::with_capacity(ranges.len());
+        for range in ranges {
             self.ensure_reaches(range.end, place)?;
-            let mut bytes =
-                vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0)];
-            let read = self.read_at(&mut bytes, range.start);
-            let read =
-                read.map_err(|e| self.failure(place).unwrap_or_else(|| system(place, &e)))?;
+            let length = range.end.saturating_sub(range.start);
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+            let read = self
+                .read_at(&mut bytes, range.start)
+                .map_err(|e| self.failure(place).unwrap_or_else(|| system(place, &e)))?;
             if read < bytes.len() {
                 return Err(truncated(place, range.start + read as u64, range.end));
             }
-            Ok(Bytes::from(bytes))
-        };
-        ranges.iter().map(read).collect()
+            pieces.push(Bytes::from(bytes));
+        }
+        Ok(pieces)
     }
 
     /// Keeps the metadata of an object for the next start.
     pub fn save_metadata(&self) {
-        if let Source::Object { object, .. } = &self.source {
+        if let ByteSource::Object { object, .. } = &self.source {
             object.save_metadata();
         }
     }
@@ -377,8 +380,8 @@ impl FileBytes {
     /// The current length; `None` if the file has changed.
     fn unchanged_length(&self) -> io::Result<Option<u64>> {
         let file = match &self.source {
-            Source::File { file, .. } => file,
-            Source::Object { object, .. } => {
+            ByteSource::File { file, .. } => file,
+            ByteSource::Object { object, .. } => {
                 return Ok(object.is_current().then(|| object.length()));
             }
         };

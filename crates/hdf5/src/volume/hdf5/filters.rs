@@ -4,7 +4,7 @@
 //! supported here, the dataset is read through the library. Each filter has its own module, whose
 //! `decode` gets the stored bytes and a limit for the decoded size: sizes stated in a chunk are
 //! checked against this limit before memory is allocated. Formats: the HDF5 File Format
-//! Specification, "Data Storage – Filter Pipeline Message", the library's own filters, and those
+//! Specification, "Data Storage – Filter Pipeline Message", the library's own filters, and filters
 //! registered with The HDF Group. The filter modules do not depend on HDF5.
 
 mod bits;
@@ -41,10 +41,10 @@ pub(super) enum DecodeError {
     #[error("the {filter} data of a chunk cannot be decoded: {problem}; the file may be damaged")]
     Broken {
         filter: &'static str,
-        /// What is wrong; "it" refers to the data.
+        /// The fault; "it" refers to the data.
         problem: Broken,
     },
-    /// The decoded size is not that of a chunk.
+    /// The decoded size is not the size of a chunk.
     #[error("a chunk decodes to {found} bytes; {expected} are expected")]
     Length { found: usize, expected: usize },
 }
@@ -65,11 +65,11 @@ impl DecodeError {
 
 /// A filter that is decoded here.
 #[derive(Debug)]
-struct Filter {
+struct SupportedFilter {
     /// Its registered number.
     id: i32,
     name: &'static str,
-    /// Its decoder, given a dataset's parameters; `None` if these are not supported.
+    /// Its decoder, given a dataset's parameters; `None` if the parameters are not supported.
     parse: Parse,
     /// Makes the library decode with it, too.
     register: fn() -> hdf5::Result<()>,
@@ -77,43 +77,43 @@ struct Filter {
 
 type Parse = fn(&[u32]) -> Option<Box<dyn Decoder>>;
 
-/// All of them. Tests compare the README's list and the corpora of the fuzz target with this one.
-const FILTERS: &[Filter] = &[
+/// All filters that are decoded here. Tests compare the README's list and the corpora of the fuzz target with this one.
+const FILTERS: &[SupportedFilter] = &[
     filter::<DEFLATE>("deflate", |_| boxed(deflate::Deflate)),
     filter::<2>("shuffle", |values| boxed(shuffle::Shuffle::new(values))),
     filter::<3>("fletcher32", |_| boxed(fletcher32::Fletcher32)),
-    filter::<4>("szip", |values| boxed(szip::Parameters::new(values)?)),
-    filter::<5>("nbit", |values| boxed(nbit::Parameters::new(values)?)),
+    filter::<4>("szip", |values| boxed(szip::Szip::new(values)?)),
+    filter::<5>("nbit", |values| boxed(nbit::NBit::new(values)?)),
     filter::<6>("scaleoffset", |values| {
-        boxed(scaleoffset::Parameters::new(values)?)
+        boxed(scaleoffset::ScaleOffset::new(values)?)
     }),
-    filter::<307>("bzip2", |_| boxed(Plain(bzip2::decode))),
-    filter::<32000>("lzf", |_| boxed(Plain(lzf::decode))),
-    filter::<32001>("blosc", |_| boxed(Plain(blosc::decode))),
-    filter::<32004>("lz4", |_| boxed(Plain(lz4::decode))),
+    filter::<307>("bzip2", |_| boxed(PlainCompressor(bzip2::decode))),
+    filter::<32000>("lzf", |_| boxed(PlainCompressor(lzf::decode))),
+    filter::<32001>("blosc", |_| boxed(PlainCompressor(blosc::decode))),
+    filter::<32004>("lz4", |_| boxed(PlainCompressor(lz4::decode))),
     filter::<32008>("bitshuffle", |values| {
-        boxed(bitshuffle::Parameters::new(values)?)
+        boxed(bitshuffle::Bitshuffle::new(values)?)
     }),
-    filter::<32015>("zstd", |_| boxed(Plain(zstd::decode))),
+    filter::<32015>("zstd", |_| boxed(PlainCompressor(zstd::decode))),
     filter::<32022>("bitgroom", |_| boxed(Rounded)),
     filter::<32023>("granular_bitround", |_| boxed(Rounded)),
     filter::<32026>("blosc2", |_| boxed(blosc::Frame)),
 ];
 
-const fn filter<const ID: i32>(name: &'static str, parse: Parse) -> Filter {
-    Filter {
+const fn filter<const ID: i32>(name: &'static str, parse: Parse) -> SupportedFilter {
+    SupportedFilter {
         id: ID,
         name,
         parse,
-        register: library::register::<Numbered<ID>>,
+        register: library::register::<NumberedFilter<ID>>,
     }
 }
 
 /// The least number of a filter that is not the library's own.
 const FOREIGN: i32 = 256;
 
-/// Makes the library decode with these filters what it reads itself, as far as they are not its
-/// own.
+/// Registers the filters with the library, except the library's own, so that it can decode what it
+/// reads itself.
 pub(super) fn register() -> hdf5::Result<()> {
     FILTERS
         .iter()
@@ -122,9 +122,9 @@ pub(super) fn register() -> hdf5::Result<()> {
 }
 
 /// The filter with this number, for the library.
-struct Numbered<const ID: i32>;
+struct NumberedFilter<const ID: i32>;
 
-impl<const ID: i32> ForeignFilter for Numbered<ID> {
+impl<const ID: i32> ForeignFilter for NumberedFilter<ID> {
     const ID: i32 = ID;
 
     /// The library does not say how long a chunk is: up to 64 MiB, or 16 times as long as it is
@@ -159,9 +159,9 @@ fn boxed(decoder: impl Decoder + 'static) -> Option<Box<dyn Decoder>> {
 
 /// The decoder of a compressor that needs no parameters.
 #[derive(Debug)]
-struct Plain(fn(&[u8], usize) -> Result<Vec<u8>, Broken>);
+struct PlainCompressor(fn(&[u8], usize) -> Result<Vec<u8>, Broken>);
 
-impl Decoder for Plain {
+impl Decoder for PlainCompressor {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
         self.0(bytes, limit)
     }
@@ -222,37 +222,35 @@ pub fn decode_chunk(
     stored: &[u8],
     size: usize,
 ) -> Result<Vec<u8>, ReadError> {
-    let place = || "a chunk in memory".to_owned();
-    let pipeline = Pipeline::new(filters).ok_or_else(|| {
+    let place = "a chunk in memory";
+    let Some(pipeline) = Pipeline::new(filters) else {
         let names: Vec<String> = filters.iter().map(describe).collect();
-        ReadError::MissingFilter {
-            place: place(),
-            filter: names.join(" with "),
-        }
-    })?;
+        let filter = names.join(" with ");
+        return Err(ReadError::MissingFilter {
+            place: place.to_owned(),
+            filter,
+        });
+    };
     let decoded = pipeline.decode(stored, 0, size, size);
     decoded.map_err(|e| ReadError::Damaged {
-        place: place(),
+        place: place.to_owned(),
         problem: e.to_string(),
     })
 }
 
 /// The filters of a dataset in the order in which they were applied, all of them supported here.
 #[derive(Debug)]
-pub(super) struct Pipeline(Vec<(&'static Filter, Box<dyn Decoder>)>);
+pub(super) struct Pipeline(Vec<(&'static SupportedFilter, Box<dyn Decoder>)>);
 
 impl Pipeline {
     /// Parses the filters of a dataset; `None` if any of them is not supported here.
     pub(super) fn new(filters: &[FilterSpec]) -> Option<Self> {
-        let stage = |spec: &FilterSpec| {
+        let mut stages = Vec::with_capacity(filters.len());
+        for spec in filters {
             let filter = FILTERS.iter().find(|filter| filter.id == spec.id)?;
-            Some((filter, (filter.parse)(&spec.values)?))
-        };
-        filters
-            .iter()
-            .map(stage)
-            .collect::<Option<_>>()
-            .map(Pipeline)
+            stages.push((filter, (filter.parse)(&spec.values)?));
+        }
+        Some(Pipeline(stages))
     }
 
     /// Whether deflate is the only filter.
@@ -281,7 +279,8 @@ impl Pipeline {
         wanted: usize,
     ) -> Result<Vec<u8>, DecodeError> {
         let mut used = Vec::with_capacity(self.0.len());
-        let (mut limit, mut needed) = (size, wanted.min(size));
+        let mut limit = size;
+        let mut needed = wanted.min(size);
         for (position, (filter, decoder)) in self.0.iter().enumerate() {
             if mask.checked_shr(position as u32).unwrap_or(0) & 1 == 0 {
                 used.push((filter, decoder, limit, needed));

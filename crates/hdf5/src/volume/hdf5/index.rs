@@ -24,9 +24,9 @@ use parking_lot::Mutex;
 
 pub(super) use self::entry::{Entry, IndexError};
 use self::entry::{MAX_CHUNKS, ensure_few, ensure_in_time, is_late};
-use self::header::Tree;
+use self::header::ChunkTree;
 use self::metadata::Metadata;
-use self::rotation::Rotation;
+use self::rotation::ElementRotation;
 use self::spot_check::SpotCheck;
 use super::file::StoredFile;
 use super::grid::{Grid, Position, RANK};
@@ -170,7 +170,11 @@ impl ChunkIndex {
         library::superblock(&self.file.handles.get()?.file)
     }
 
-    fn tree(&self, handle: &Dataset, metadata: &Metadata<'_>) -> Result<Option<Tree>, IndexError> {
+    fn tree(
+        &self,
+        handle: &Dataset,
+        metadata: &Metadata<'_>,
+    ) -> Result<Option<ChunkTree>, IndexError> {
         let header = library::header_address(handle).map_err(unreadable)?;
         header::tree(metadata, header, handle.ndim())
     }
@@ -183,7 +187,7 @@ impl ChunkIndex {
     ) -> Result<Vec<Entry>, IndexError> {
         let grid = &self.grid;
         let _library = library_lock::lock().map_err(ReadError::from)?;
-        let rotation = Rotation::detect(handle, grid).map_err(unreadable)?;
+        let rotation = ElementRotation::detect(handle, grid).map_err(unreadable)?;
         let mut entries = Vec::new();
         let visited = handle.chunks_visit(|info| {
             // HDF5 limits chunks to 4 GiB. An invalid length becomes an error when the chunk is
@@ -192,7 +196,8 @@ impl ChunkIndex {
             let reported = grid.beginning_at(info.offset);
             let at = rotation.map_or(reported, |rotation| rotation.undone(&reported));
             if grid.holds(&at) {
-                let (number, mask) = (grid.number(&at), info.filter_mask);
+                let number = grid.number(&at);
+                let mask = info.filter_mask;
                 entries.push(Entry {
                     number,
                     address: info.addr,

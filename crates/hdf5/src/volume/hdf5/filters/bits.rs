@@ -102,7 +102,8 @@ pub(super) struct Elements {
 impl Elements {
     /// From filter parameters: order 0 is little-endian, 1 big-endian.
     pub fn new(count: u32, width: u32, order: u32) -> Option<Self> {
-        let (count, width) = (count as usize, width as usize);
+        let count = count as usize;
+        let width = width as usize;
         (matches!(width, 1 | 2 | 4 | 8) && order < 2).then_some(Self {
             count,
             width,
@@ -170,7 +171,8 @@ fn by_eights<const N: usize>(
         ($($bits:literal)*) => {
             match packed.bits {
                 $($bits => {
-                    let (groups, targets) = (packed.bytes.as_chunks().0, targets.as_chunks_mut::<8>().0);
+                    let groups = packed.bytes.as_chunks().0;
+                    let targets = targets.as_chunks_mut::<8>().0;
                     let pairs = groups.iter().zip(targets);
                     let count = 8 * pairs.len();
                     pairs.for_each(|(group, targets)| {

@@ -11,7 +11,7 @@ use super::{Broken, Decoder, compressed, lz4, shuffle, zstd};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Parameters {
+pub(super) struct Bitshuffle {
     element: usize,
     /// Elements per block, unless the chunk states it.
     block: usize,
@@ -25,7 +25,7 @@ enum Inner {
     Zstd,
 }
 
-impl Parameters {
+impl Bitshuffle {
     /// Parses the filter's parameters; `None` if they are invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
         let [_major, _minor, element, options @ ..] = values else {
@@ -56,9 +56,9 @@ fn default_block(element: usize) -> Option<usize> {
     Some((fitting - fitting % 8).max(128))
 }
 
-impl Decoder for Parameters {
+impl Decoder for Bitshuffle {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        let Parameters {
+        let Bitshuffle {
             element,
             block,
             inner,
@@ -144,11 +144,10 @@ fn turn(rows: [&[u8]; 8], places: [&mut [u8]; 8]) {
     let words = rows.map(|row| &row.as_chunks().0[..whole]);
     let tails = rows.map(|row| row.as_chunks::<8>().1);
     let [p0, p1, p2, p3, p4, p5, p6, p7] = places.map(|place| place.as_chunks_mut());
-    let turned = |at: usize| squares(words.map(|row| row[at]));
     for at in 0..whole {
         [
             p0.0[at], p1.0[at], p2.0[at], p3.0[at], p4.0[at], p5.0[at], p6.0[at], p7.0[at],
-        ] = turned(at);
+        ] = squares(words.map(|row| row[at]));
     }
     let last = squares(tails.map(|tail| {
         let mut word = [0; 8];
@@ -225,11 +224,11 @@ mod tests {
 
     #[test]
     fn blocks_that_cannot_be_are_refused() {
-        assert_eq!(Parameters::new(&[0, 4, 2, 12]), None);
-        assert_eq!(Parameters::new(&[0, 4, 0]), None);
-        assert_eq!(Parameters::new(&[0, 4]), None);
-        assert_eq!(Parameters::new(&[0, 4, 2, 0, 7]), None);
-        let lz4 = Parameters::new(&[0, 4, 2, 0, 2]).unwrap();
+        assert_eq!(Bitshuffle::new(&[0, 4, 2, 12]), None);
+        assert_eq!(Bitshuffle::new(&[0, 4, 0]), None);
+        assert_eq!(Bitshuffle::new(&[0, 4]), None);
+        assert_eq!(Bitshuffle::new(&[0, 4, 2, 0, 7]), None);
+        let lz4 = Bitshuffle::new(&[0, 4, 2, 0, 2]).unwrap();
         let no_block = [&[0, 0, 0, 0, 0, 0, 0, 16][..], &[0; 40]].concat();
         assert!(lz4.decode(&no_block, 16).is_err());
         let odd = [&[0, 0, 0, 0, 0, 0, 0, 15, 0, 0, 0, 16][..], &[0; 40]].concat();

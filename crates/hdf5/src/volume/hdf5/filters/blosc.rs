@@ -14,11 +14,11 @@ use super::cursor::Cursor;
 use super::{Broken, bitshuffle, shuffle};
 
 pub(super) use self::frame::Frame;
-use self::header::{Chunk, Content, Filter};
+use self::header::{BloscChunk, BloscFilter, Content};
 
 /// Decodes one chunk of blosc or blosc2 to at most `limit` bytes.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-    let chunk = Chunk::parse(bytes)?;
+    let chunk = BloscChunk::parse(bytes)?;
     if chunk.size > limit {
         return Err("it is longer than a chunk".into());
     }
@@ -37,7 +37,7 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
 #[derive(Debug, Default)]
 struct Buffers(Vec<u8>, Vec<u8>);
 
-impl Chunk<'_> {
+impl BloscChunk<'_> {
     fn blocks(&self) -> usize {
         if self.size == 0 {
             0
@@ -135,10 +135,10 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    fn undo(&self, filter: Filter, from: &[u8], to: &mut [u8], first: &[u8]) {
+    fn undo(&self, filter: BloscFilter, from: &[u8], to: &mut [u8], first: &[u8]) {
         match filter {
-            Filter::Shuffle(element) => shuffle::unshuffle(from, to, element),
-            Filter::Bitshuffle => {
+            BloscFilter::Shuffle(element) => shuffle::unshuffle(from, to, element),
+            BloscFilter::Bitshuffle => {
                 let mut whole = from.len() / self.element;
                 if self.is_second {
                     whole -= whole % 8;
@@ -151,7 +151,7 @@ impl Chunk<'_> {
                 bitshuffle::untranspose(planes, target, self.element);
                 rest.copy_from_slice(tail);
             }
-            Filter::Delta => {
+            BloscFilter::Delta => {
                 to.copy_from_slice(from);
                 undo_delta(to, first, self.element);
             }
@@ -159,7 +159,8 @@ impl Chunk<'_> {
     }
 }
 
-/// XOR with the previous element in the first block, and with the first block's element in others.
+/// XOR with the previous element in the first block, and with the first block's element in later
+/// blocks.
 fn undo_delta(target: &mut [u8], first: &[u8], element: usize) {
     let step = match element {
         1 | 2 | 4 | 8 => element,

@@ -1,4 +1,4 @@
-//! What every filter does: decode stored bytes to at most a limit.
+//! The interface of every filter: it decodes stored bytes to at most a limit.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -30,7 +30,8 @@ impl Decoder for Fletcher32 {
         let (data, stored) = bytes
             .split_last_chunk::<BYTES>()
             .ok_or("it is too short for a checksum")?;
-        let (sum, length) = (checksum(data), data.len());
+        let sum = checksum(data);
+        let length = data.len();
         let [a, b, c, d] = *stored;
         if sum != u32::from_le_bytes(*stored) && sum != u32::from_le_bytes([b, a, d, c]) {
             return Err("the checksum differs from the stored one".into());
@@ -53,9 +54,10 @@ impl Decoder for Fletcher32 {
 /// a high half.
 ///
 /// The second sum adds the first sum after every word, so each word counts as often as there are
-/// words from it to the end. With these weights, words do not depend on each other.
+/// words from it to the end. With weights, words do not depend on each other.
 fn checksum(bytes: &[u8]) -> u32 {
-    let (mut first, mut second) = (0, 0);
+    let mut first = 0;
+    let mut second = 0;
     let (words, odd) = bytes.as_chunks();
     for words in words.chunks(BLOCK) {
         let (sum, weighted) = sums(words);
@@ -76,7 +78,8 @@ const BLOCK: usize = 256;
 multiversion! {
     /// The sum of all words, and the sum weighted by the number of words from each to the end.
     fn sums(words: &[[u8; 2]]) -> (u32, u32) {
-        let (mut sum, mut weighted) = (0, 0);
+        let mut sum = 0;
+        let mut weighted = 0;
         for (word, weight) in words.iter().zip((1..=words.len() as u32).rev()) {
             let word = u32::from(u16::from_be_bytes(*word));
             sum += word;

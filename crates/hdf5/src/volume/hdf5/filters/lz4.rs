@@ -10,7 +10,8 @@ use super::cursor::Cursor;
 /// Decodes to at most `limit` bytes.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     let mut input = Cursor(bytes);
-    let (size, block_size) = (input.long_size_be()?, input.size_be()?);
+    let size = input.long_size_be()?;
+    let block_size = input.size_be()?;
     if size > limit {
         return Err("it is longer than a chunk".into());
     }

@@ -67,7 +67,8 @@ impl Output {
             .length
             .checked_sub(distance)
             .ok_or("a match refers to data before the start")?;
-        let (start, end) = (self.length, self.end(length)?);
+        let start = self.length;
+        let end = self.end(length)?;
         if distance >= PIECE {
             (0..length).step_by(PIECE).for_each(|done| {
                 self.bytes

@@ -8,7 +8,7 @@ use super::{Broken, Decoder};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parameters {
+pub(super) enum NBit {
     /// All bits are significant, and the filter does nothing.
     Idle,
     /// Numbers of `precision` bits, `offset` bits above the lowest.
@@ -19,7 +19,7 @@ pub(super) enum Parameters {
     },
 }
 
-impl Parameters {
+impl NBit {
     /// Parses the filter's parameters; `None` if they are not of atomic numbers, or invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
         const ATOMIC: u32 = 1;
@@ -27,7 +27,7 @@ impl Parameters {
             return None;
         };
         if idle != 0 {
-            return Some(Parameters::Idle);
+            return Some(NBit::Idle);
         }
         let (ATOMIC, &[order, precision, offset]) = (class, rest) else {
             return None;
@@ -35,7 +35,7 @@ impl Parameters {
         let elements = Elements::new(count, width, order)?;
         let fits =
             precision > 0 && u64::from(precision) + u64::from(offset) <= u64::from(8 * width);
-        fits.then_some(Parameters::Packed {
+        fits.then_some(NBit::Packed {
             elements,
             precision,
             offset,
@@ -43,11 +43,11 @@ impl Parameters {
     }
 }
 
-impl Decoder for Parameters {
+impl Decoder for NBit {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
         match *self {
-            Parameters::Idle => Ok(bytes.to_vec()),
-            Parameters::Packed {
+            NBit::Idle => Ok(bytes.to_vec()),
+            NBit::Packed {
                 elements,
                 precision,
                 offset,
@@ -73,12 +73,12 @@ mod tests {
 
     #[test]
     fn packed_numbers_go_where_their_bits_belong() {
-        let twelve = Parameters::new(&[8, 0, 2, 1, 2, 0, 12, 0]).unwrap();
+        let twelve = NBit::new(&[8, 0, 2, 1, 2, 0, 12, 0]).unwrap();
         assert_eq!(
             twelve.decode(&[0x12, 0x3a, 0xbc], 4),
             Ok(vec![0x23, 0x01, 0xbc, 0x0a])
         );
-        let upper = Parameters::new(&[8, 0, 2, 1, 2, 1, 12, 4]).unwrap();
+        let upper = NBit::new(&[8, 0, 2, 1, 2, 1, 12, 4]).unwrap();
         assert_eq!(
             upper.decode(&[0x12, 0x3a, 0xbc], 4),
             Ok(vec![0x12, 0x30, 0xab, 0xc0])
@@ -89,21 +89,10 @@ mod tests {
 
     #[test]
     fn other_kinds_are_not_decoded() {
-        assert_eq!(
-            Parameters::new(&[8, 1, 2, 1, 2, 0, 16, 0]),
-            Some(Parameters::Idle)
-        );
-        assert_eq!(
-            Parameters::new(&[8, 0, 2, 1, 2, 0, 12, 8]),
-            None,
-            "bits outside"
-        );
-        assert_eq!(Parameters::new(&[5, 0, 2, 4, 2]), None, "no number");
-        assert_eq!(
-            Parameters::new(&[8, 0, 2, 1, 3, 0, 12, 0]),
-            None,
-            "three bytes"
-        );
-        assert_eq!(Parameters::new(&[1]), None);
+        assert_eq!(NBit::new(&[8, 1, 2, 1, 2, 0, 16, 0]), Some(NBit::Idle));
+        assert_eq!(NBit::new(&[8, 0, 2, 1, 2, 0, 12, 8]), None, "bits outside");
+        assert_eq!(NBit::new(&[5, 0, 2, 4, 2]), None, "no number");
+        assert_eq!(NBit::new(&[8, 0, 2, 1, 3, 0, 12, 0]), None, "three bytes");
+        assert_eq!(NBit::new(&[1]), None);
     }
 }

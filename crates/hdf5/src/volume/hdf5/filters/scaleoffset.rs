@@ -15,14 +15,14 @@ const HEADER: usize = 21;
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Parameters {
+pub(super) struct ScaleOffset {
     elements: Elements,
     fill: Option<u64>,
     /// Set up to use all bits, so that it does nothing.
     idle: bool,
 }
 
-impl Parameters {
+impl ScaleOffset {
     /// Parses the filter's parameters; `None` for floats and invalid values.
     pub fn new(values: &[u32]) -> Option<Self> {
         const INTEGER_SCALE: u32 = 2;
@@ -53,9 +53,9 @@ impl Parameters {
     }
 }
 
-impl Decoder for Parameters {
+impl Decoder for ScaleOffset {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        let Parameters {
+        let ScaleOffset {
             elements,
             fill,
             idle,
@@ -123,12 +123,12 @@ mod tests {
         .concat()
     }
 
-    fn parameters(count: u32, element: u32, order: u32, fill: Option<u32>) -> Parameters {
+    fn parameters(count: u32, element: u32, order: u32, fill: Option<u32>) -> ScaleOffset {
         let mut values = [
             2, 0, count, 0, element, 1, order, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
         (values[7], values[8]) = (u32::from(fill.is_some()), fill.unwrap_or(0));
-        Parameters::new(&values).unwrap()
+        ScaleOffset::new(&values).unwrap()
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         );
         assert!(parameters(3, 1, 0, None).decode(&[1, 0, 0, 0], 3).is_err());
         assert_eq!(
-            Parameters::new(&[0, 3, 9, 1, 4, 0, 0, 0, 0, 0]),
+            ScaleOffset::new(&[0, 3, 9, 1, 4, 0, 0, 0, 0, 0]),
             None,
             "floats"
         );

@@ -6,13 +6,13 @@
 
 mod aec;
 
-use self::aec::Coding;
+use self::aec::StreamCoding;
 use super::cursor::Cursor;
 use super::{Broken, Decoder, shuffle};
 
 /// The filter's parameters in the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Parameters {
+pub(super) struct Szip {
     /// Bits per number.
     bits: u32,
     /// Numbers per line.
@@ -23,7 +23,7 @@ pub(super) struct Parameters {
     big_endian: bool,
 }
 
-impl Parameters {
+impl Szip {
     /// Parses the filter's parameters; `None` if they are invalid.
     pub fn new(values: &[u32]) -> Option<Self> {
         const BIG_ENDIAN: u32 = 16;
@@ -45,9 +45,9 @@ impl Parameters {
     }
 }
 
-impl Decoder for Parameters {
+impl Decoder for Szip {
     fn decode(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
-        let Parameters {
+        let Szip {
             bits,
             line,
             block,
@@ -68,8 +68,9 @@ impl Decoder for Parameters {
         if size % (width * planes) != 0 {
             return Err(format!("{size} bytes cannot be numbers of {}", width * planes).into());
         }
-        let (interval, numbers) = (line.div_ceil(block), size / width);
-        let coding = Coding {
+        let interval = line.div_ceil(block);
+        let numbers = size / width;
+        let coding = StreamCoding {
             bits,
             block,
             interval,
@@ -119,7 +120,7 @@ mod tests {
     fn raw_lines_are_cut_where_they_were_filled_up() {
         // Lines of three in blocks of two, no prediction; the blocks are stored raw (their id is
         // 111).
-        let parameters = Parameters::new(&[4, 2, 8, 3]).unwrap();
+        let parameters = Szip::new(&[4, 2, 8, 3]).unwrap();
         let blocks = [[1, 2], [3, 0], [4, 5], [6, 0]];
         let text: String = blocks
             .iter()
@@ -145,8 +146,8 @@ mod tests {
             [4, 8, 25, 3],
             [4, 8, 8, 0],
         ] {
-            assert_eq!(Parameters::new(&broken), None, "{broken:?}");
+            assert_eq!(Szip::new(&broken), None, "{broken:?}");
         }
-        assert_eq!(Parameters::new(&[4, 8, 8]), None);
+        assert_eq!(Szip::new(&[4, 8, 8]), None);
     }
 }

@@ -10,8 +10,8 @@
 use std::time::Instant;
 
 use super::entry::{Entry, IndexError, ensure_few, ensure_in_time};
-use super::header::Tree;
-use super::metadata::{Block, Fields, Metadata, shown, unexpected};
+use super::header::ChunkTree;
+use super::metadata::{Fields, IndexBlock, Metadata, shown, unexpected};
 use crate::volume::hdf5::grid::{Grid, RANK};
 
 /// The type of nodes of chunks; that of groups is 0.
@@ -24,11 +24,11 @@ const MAX_AT_ONCE: u64 = 64 << 20;
 /// the grid are left out.
 pub(super) fn entries(
     metadata: &Metadata<'_>,
-    tree: &Tree,
+    tree: &ChunkTree,
     grid: &Grid,
     until: Option<Instant>,
 ) -> Result<Vec<Entry>, IndexError> {
-    let mut reading = Reading {
+    let mut reading = TreeReading {
         metadata,
         grid,
         tree,
@@ -55,10 +55,10 @@ pub(super) fn entries(
 }
 
 /// A tree that is being read.
-struct Reading<'a> {
+struct TreeReading<'a> {
     metadata: &'a Metadata<'a>,
     grid: &'a Grid,
-    tree: &'a Tree,
+    tree: &'a ChunkTree,
     /// The level of the nodes that are read now; `None` before the root.
     level: Option<u8>,
     /// The positions of the nodes of the next level.
@@ -66,7 +66,7 @@ struct Reading<'a> {
     entries: Vec<Entry>,
 }
 
-impl Reading<'_> {
+impl TreeReading<'_> {
     /// The maximum number of children of a node.
     fn most_children(&self) -> u64 {
         2 * u64::from(self.metadata.superblock.chunk_tree_k)
@@ -84,7 +84,7 @@ impl Reading<'_> {
     }
 
     /// Reads one node: the chunks of a leaf, or the positions of its children.
-    fn node(&mut self, block: &Block) -> Result<(), IndexError> {
+    fn node(&mut self, block: &IndexBlock) -> Result<(), IndexError> {
         let mut fields = self.metadata.fields(block, 0);
         let (level, count) = self.node_head(&mut fields)?;
         for _ in 0..count {
@@ -156,7 +156,8 @@ impl Reading<'_> {
 
     fn chunk(&mut self, mut key: Fields<'_>, address: u64) -> Result<(), IndexError> {
         let position = key.position();
-        let (length, mask) = (key.u32()?, key.u32()?);
+        let length = key.u32()?;
+        let mask = key.u32()?;
         let mut offsets = [0; RANK];
         // The last offset is that within an element: always 0.
         let own = RANK - self.tree.dimensions.saturating_sub(1).min(RANK);

@@ -19,7 +19,7 @@ pub(in super::super) struct Entry {
 }
 
 impl Entry {
-    /// Of a chunk whose stored bytes are its voxels.
+    /// The entry of a chunk whose stored bytes are its voxels.
     pub fn unfiltered(number: u64, address: u64, length: u32) -> Self {
         Self {
             number,
@@ -40,7 +40,7 @@ impl Entry {
 pub(in super::super) enum IndexError {
     /// The file cannot be read.
     Read(ReadError),
-    /// What was found in it is wrong.
+    /// The contents of the index are wrong.
     Wrong(String),
 }
 

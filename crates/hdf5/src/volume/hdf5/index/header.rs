@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::entry::IndexError;
-use super::metadata::{Block, Fields, Metadata, shown, unexpected};
+use super::metadata::{Fields, IndexBlock, Metadata, shown, unexpected};
 
 /// The number of bytes read first: longer than the usual header. One with a few attributes takes
 /// less than 1 KiB.
@@ -24,7 +24,7 @@ const CHUNKED: u8 = 2;
 
 /// The B-tree that indexes the chunks of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tree {
+pub(super) struct ChunkTree {
     /// The address of its root, relative to the base address; `None` if no chunk was ever written.
     pub root: Option<u64>,
     /// The number of offsets in its keys: one more than the dataset has axes.
@@ -33,7 +33,7 @@ pub(super) struct Tree {
 
 /// How the messages of a header are stored.
 #[derive(Debug, Clone, Copy)]
-enum Form {
+enum HeaderForm {
     One,
     Two {
         /// Whether each message has its creation index.
@@ -42,7 +42,7 @@ enum Form {
 }
 
 /// A piece of a header that holds messages.
-struct Piece {
+struct HeaderPiece {
     /// The byte of the file that it begins at.
     position: u64,
     length: u64,
@@ -54,7 +54,7 @@ pub(super) fn tree(
     metadata: &Metadata<'_>,
     address: u64,
     rank: usize,
-) -> Result<Option<Tree>, IndexError> {
+) -> Result<Option<ChunkTree>, IndexError> {
     let tree = found(metadata, address)?;
     if let Some(tree) = tree.filter(|tree| tree.dimensions != rank + 1) {
         return Err(unexpected(
@@ -69,7 +69,7 @@ pub(super) fn tree(
     Ok(tree)
 }
 
-fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<Tree>, IndexError> {
+fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<ChunkTree>, IndexError> {
     let position = metadata.position(address);
     let mut first = only(metadata.blocks(&[position], FIRST_READ)?)?;
     let (form, start, length) = prefix(&mut metadata.fields(&first, 0))?;
@@ -117,7 +117,7 @@ fn found(metadata: &Metadata<'_>, address: u64) -> Result<Option<Tree>, IndexErr
     ))
 }
 
-fn only(blocks: Vec<Block>) -> Result<Block, IndexError> {
+fn only(blocks: Vec<IndexBlock>) -> Result<IndexBlock, IndexError> {
     blocks
         .into_iter()
         .next()
@@ -138,7 +138,7 @@ fn spend(left: &mut u64, bytes: u64, position: u64) -> Result<(), IndexError> {
 
 /// Reads the beginning of a header: how its messages are stored, where they begin, and their total
 /// length in this block.
-fn prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError> {
+fn prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64, u64), IndexError> {
     let begins = *fields;
     let signature = fields.take(4)?;
     if signature == b"OHDR" {
@@ -150,12 +150,13 @@ fn prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError> {
     }
     // The reference count.
     fields.skip(4)?;
-    Ok((Form::One, 16, u64::from(fields.u32()?)))
+    Ok((HeaderForm::One, 16, u64::from(fields.u32()?)))
 }
 
-fn second_prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError> {
+fn second_prefix(fields: &mut Fields<'_>) -> Result<(HeaderForm, u64, u64), IndexError> {
     let position = fields.position();
-    let (version, flags) = (fields.byte()?, fields.byte()?);
+    let version = fields.byte()?;
+    let flags = fields.byte()?;
     if version != 2 {
         return Err(unexpected(
             position,
@@ -170,7 +171,7 @@ fn second_prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError
     let length = fields.number(size)?;
     let start = 6 + times + limits + size;
     Ok((
-        Form::Two {
+        HeaderForm::Two {
             indexed: flags & 0x04 != 0,
         },
         start as u64,
@@ -179,8 +180,8 @@ fn second_prefix(fields: &mut Fields<'_>) -> Result<(Form, u64, u64), IndexError
 }
 
 /// The messages of a further block.
-fn continued(mut fields: Fields<'_>, form: Form) -> Result<Fields<'_>, IndexError> {
-    if matches!(form, Form::One) {
+fn continued(mut fields: Fields<'_>, form: HeaderForm) -> Result<Fields<'_>, IndexError> {
+    if matches!(form, HeaderForm::One) {
         return Ok(fields);
     }
     let position = fields.position();
@@ -198,35 +199,36 @@ fn continued(mut fields: Fields<'_>, form: Form) -> Result<Fields<'_>, IndexErro
 }
 
 /// The result of a header that has a data layout message.
-struct Layout(Option<Tree>);
+struct LayoutMessage(Option<ChunkTree>);
 
 /// Looks for the data layout message, and collects further blocks.
 fn layout(
     mut fields: Fields<'_>,
-    form: Form,
+    form: HeaderForm,
     metadata: &Metadata<'_>,
-    pieces: &mut Vec<Piece>,
-) -> Result<Option<Layout>, IndexError> {
+    pieces: &mut Vec<HeaderPiece>,
+) -> Result<Option<LayoutMessage>, IndexError> {
     let prefix = match form {
-        Form::One => 8,
-        Form::Two { indexed } => 4 + if indexed { 2 } else { 0 },
+        HeaderForm::One => 8,
+        HeaderForm::Two { indexed } => 4 + if indexed { 2 } else { 0 },
     };
     // Fewer bytes are a gap.
     while fields.left() >= prefix {
         let mut head = fields.part(prefix)?;
-        let kind = if matches!(form, Form::One) {
+        let kind = if matches!(form, HeaderForm::One) {
             head.u16()?
         } else {
             u16::from(head.byte()?)
         };
-        let (length, flags) = (head.u16()?, head.byte()?);
+        let length = head.u16()?;
+        let flags = head.byte()?;
         let mut body = fields.part(usize::from(length))?;
         match kind {
             LAYOUT if flags & SHARED != 0 => {
                 let expected = "a data layout message in the object header itself";
                 return Err(unexpected(body.position(), &"a shared one", expected));
             }
-            LAYOUT => return layout_message(&mut body).map(Layout).map(Some),
+            LAYOUT => return layout_message(&mut body).map(LayoutMessage).map(Some),
             CONTINUATION => {
                 let position = body.position();
                 let Some(address) = body.address()? else {
@@ -236,7 +238,7 @@ fn layout(
                         "the address of a block",
                     ));
                 };
-                pieces.push(Piece {
+                pieces.push(HeaderPiece {
                     position: metadata.position(address),
                     length: body.length()?,
                 });
@@ -247,11 +249,12 @@ fn layout(
     Ok(None)
 }
 
-fn layout_message(body: &mut Fields<'_>) -> Result<Option<Tree>, IndexError> {
+fn layout_message(body: &mut Fields<'_>) -> Result<Option<ChunkTree>, IndexError> {
     let position = body.position();
     match body.byte()? {
         1 | 2 => {
-            let (dimensions, class) = (usize::from(body.byte()?), body.byte()?);
+            let dimensions = usize::from(body.byte()?);
+            let class = body.byte()?;
             body.skip(5)?;
             tree_of(class, dimensions, body)
         }
@@ -276,11 +279,11 @@ fn tree_of(
     class: u8,
     dimensions: usize,
     body: &mut Fields<'_>,
-) -> Result<Option<Tree>, IndexError> {
+) -> Result<Option<ChunkTree>, IndexError> {
     if class != CHUNKED {
         return Ok(None);
     }
-    Ok(Some(Tree {
+    Ok(Some(ChunkTree {
         root: body.address()?,
         dimensions,
     }))

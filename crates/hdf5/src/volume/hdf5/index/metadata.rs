@@ -22,7 +22,7 @@ pub(super) struct Metadata<'a> {
 }
 
 /// A piece of metadata, and the byte of the file that it begins at.
-pub(super) struct Block {
+pub(super) struct IndexBlock {
     pub position: u64,
     pub bytes: Bytes,
 }
@@ -34,33 +34,35 @@ impl Metadata<'_> {
     }
 
     /// Reads up to `most` bytes from each position, all in one call; less at the end of the file.
-    pub fn blocks(&self, positions: &[u64], most: u64) -> Result<Vec<Block>, IndexError> {
+    pub fn blocks(&self, positions: &[u64], most: u64) -> Result<Vec<IndexBlock>, IndexError> {
         let wanted: Vec<(u64, u64)> = positions.iter().map(|position| (*position, most)).collect();
         self.blocks_of(&wanted)
     }
 
     /// Reads the given number of bytes from each position, all in one call; less at the end of the
     /// file.
-    pub fn blocks_of(&self, wanted: &[(u64, u64)]) -> Result<Vec<Block>, IndexError> {
-        let range =
-            |(position, most): &(u64, u64)| match position.saturating_add(*most).min(self.length) {
-                end if *position < end => Ok(*position..end),
-                _ => Err(IndexError::Wrong(format!(
+    pub fn blocks_of(&self, wanted: &[(u64, u64)]) -> Result<Vec<IndexBlock>, IndexError> {
+        let mut ranges: Vec<Range<u64>> = Vec::with_capacity(wanted.len());
+        for (position, most) in wanted {
+            let end = position.saturating_add(*most).min(self.length);
+            if *position >= end {
+                return Err(IndexError::Wrong(format!(
                     "its metadata refers to byte {position}, but the file ends at byte {}",
                     self.length
-                ))),
-            };
-        let ranges: Vec<Range<u64>> = wanted.iter().map(range).collect::<Result<_, _>>()?;
+                )));
+            }
+            ranges.push(*position..end);
+        }
         let read = (self.read_many)(&ranges)?;
-        let block = |(range, bytes): (&Range<u64>, Bytes)| Block {
+        let blocks = ranges.iter().zip(read).map(|(range, bytes)| IndexBlock {
             position: range.start,
             bytes,
-        };
-        Ok(ranges.iter().zip(read).map(block).collect())
+        });
+        Ok(blocks.collect())
     }
 
     /// The fields of a block, from its byte `start`.
-    pub fn fields<'b>(&self, block: &'b Block, start: usize) -> Fields<'b> {
+    pub fn fields<'b>(&self, block: &'b IndexBlock, start: usize) -> Fields<'b> {
         let Superblock {
             address_size,
             length_size,
@@ -98,7 +100,8 @@ impl<'b> Fields<'b> {
 
     pub fn take(&mut self, length: usize) -> Result<&'b [u8], IndexError> {
         let Some((taken, rest)) = self.bytes.split_at_checked(length) else {
-            let (position, left) = (self.position, self.bytes.len());
+            let position = self.position;
+            let left = self.bytes.len();
             return Err(IndexError::Wrong(format!(
                 "its metadata is damaged: {length} bytes are expected at byte {position} of the file, but only {left} are there"
             )));

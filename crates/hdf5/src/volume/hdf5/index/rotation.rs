@@ -23,14 +23,14 @@ use crate::volume::hdf5::library;
 
 /// The numbering of the elements of an extensible array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rotation {
+pub(super) struct ElementRotation {
     /// The unlimited axis, which varies slowest.
     unlimited: usize,
     /// The maximum number of chunks along each axis.
     most: Position,
 }
 
-impl Rotation {
+impl ElementRotation {
     /// `None` if the library reports the true coordinates of the dataset.
     pub fn detect(handle: &Dataset, grid: &Grid) -> hdf5::Result<Option<Self>> {
         if !library::is_extensible_array(handle)? {
@@ -49,14 +49,11 @@ impl Rotation {
     fn new(shape: &[u64], chunk: &Position) -> Option<Self> {
         let shape = padded(shape, 1);
         let unlimited = shape.iter().position(|most| *most == u64::MAX)?;
-        let count = |axis: usize| match shape[axis] {
+        let most = std::array::from_fn(|axis| match shape[axis] {
             u64::MAX => u64::MAX,
             most => most.div_ceil(chunk[axis]).max(1),
-        };
-        Some(Self {
-            unlimited,
-            most: std::array::from_fn(count),
-        })
+        });
+        Some(Self { unlimited, most })
     }
 
     /// The true grid position of a chunk, given the reported one.
@@ -106,7 +103,7 @@ mod tests {
         for unlimited in 0..RANK {
             let (mut shape, chunk) = ([7, 4, 3, 5, 6], [2, 1, 3, 4, 2]);
             shape[unlimited] = u64::MAX;
-            let rotation = Rotation::new(&shape, &chunk).unwrap();
+            let rotation = ElementRotation::new(&shape, &chunk).unwrap();
             let grid = Grid::new(&[7, 4, 3, 5, 6], &chunk);
             for number in 0..grid.chunks() {
                 let at = grid.numbered(number);
@@ -123,16 +120,16 @@ mod tests {
     #[test]
     fn nothing_is_undone_where_the_first_axis_is_the_unlimited_one_or_none_is() {
         let chunk = padded(&[10, 16, 16], 1);
-        let first = Rotation::new(&[u64::MAX, 40, 50], &chunk).unwrap();
+        let first = ElementRotation::new(&[u64::MAX, 40, 50], &chunk).unwrap();
         for reported in [[0; RANK], [0, 0, 2, 1, 3], [0, 0, 90, 2, 0]] {
             assert_eq!(first.undone(&reported), reported);
         }
-        assert_eq!(Rotation::new(&[30, 40, 50], &chunk), None);
+        assert_eq!(ElementRotation::new(&[30, 40, 50], &chunk), None);
     }
 
     #[test]
     fn odd_shapes_do_no_harm() {
-        let rotation = Rotation::new(&[0, u64::MAX, u64::MAX - 1], &[1; RANK]).unwrap();
+        let rotation = ElementRotation::new(&[0, u64::MAX, u64::MAX - 1], &[1; RANK]).unwrap();
         rotation.undone(&[u64::MAX; RANK]);
     }
 }

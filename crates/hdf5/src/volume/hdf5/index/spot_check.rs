@@ -52,7 +52,8 @@ impl SpotCheck<'_> {
             return wrong("is listed, but a lookup does not find it");
         };
         if (length_of(&found), found.mask) != (entry.length, entry.mask) {
-            let (listed, mask) = (entry.length, entry.mask);
+            let listed = entry.length;
+            let mask = entry.mask;
             return wrong(&format!(
                 "is listed with {listed} bytes and filter mask {mask:#x}, but a lookup gives {} bytes and {:#x}",
                 found.length, found.mask
@@ -73,7 +74,7 @@ impl SpotCheck<'_> {
         Ok(())
     }
 
-    /// Whether the bytes at the listed address can be read but differ from those that the lookup
+    /// Whether the bytes at the listed address can be read but differ from the bytes that the lookup
     /// returns.
     fn holds_other_bytes(&self, entry: &Entry, origin: &[u64]) -> bool {
         let length = entry.length as usize;
@@ -132,7 +133,8 @@ fn spread(count: u64) -> Vec<u64> {
 
 /// The number of the unlisted chunk at index `place` among all unlisted ones.
 fn unlisted(entries: &[Entry], place: u64) -> u64 {
-    let (mut low, mut high) = (0, entries.len());
+    let mut low = 0;
+    let mut high = entries.len();
     while low < high {
         let middle = (low + high) / 2;
         // The difference counts the unlisted chunks before this entry.

@@ -48,7 +48,8 @@ fn reference(control: u8, input: &mut Cursor<'_>) -> Result<(usize, usize), Brok
             }
         }
     }
-    let (high, low) = (usize::from(control & 31), usize::from(input.byte()?));
+    let high = usize::from(control & 31);
+    let low = usize::from(input.byte()?);
     if (high, low) != (31, 255) {
         return Ok(((high << 8 | low) + 1, length));
     }

@@ -8,7 +8,7 @@
 use super::super::cursor::Cursor;
 use super::super::{Broken, Decoder, compressed};
 use super::Buffers;
-use super::header::Chunk;
+use super::header::BloscChunk;
 
 const MAGIC: &[u8] = b"b2frame\0";
 /// Offsets of fields in the frame's header.
@@ -40,7 +40,7 @@ impl Decoder for Frame {
             .get(..header_length)
             .ok_or("its header ends too early")?;
         let element = cursor(header, place::ELEMENT)?.size_be()?;
-        let blocks = Blocks::find(header, element)?;
+        let blocks = BlockGrid::find(header, element)?;
         let size = match &blocks {
             Some(blocks) => blocks.bytes(),
             None => Some(cursor(header, place::SIZE)?.long_size_be()?),
@@ -51,7 +51,7 @@ impl Decoder for Frame {
         match (chunk(bytes, header_length)?, blocks) {
             (None, _) => Ok(vec![0; size]),
             (Some(chunk), None) => super::decode(chunk, size),
-            (Some(chunk), Some(blocks)) => blocks.decode(&Chunk::parse(chunk)?, size),
+            (Some(chunk), Some(blocks)) => blocks.decode(&BloscChunk::parse(chunk)?, size),
         }
     }
 
@@ -91,14 +91,14 @@ fn chunk(bytes: &[u8], header_length: usize) -> Result<Option<&[u8]>, Broken> {
 
 /// Data stored in multidimensional blocks, padded at the far edges.
 #[derive(Debug, PartialEq, Eq)]
-struct Blocks {
+struct BlockGrid {
     shape: Vec<usize>,
     block: Vec<usize>,
     /// Bytes per element.
     element: usize,
 }
 
-impl Blocks {
+impl BlockGrid {
     /// From the frame's list of metalayers; `None` if none describes blocks.
     fn find(header: &[u8], element: usize) -> Result<Option<Self>, Broken> {
         let Some(list) = header
@@ -161,17 +161,20 @@ impl Blocks {
     }
 
     /// Decodes all blocks into `size` bytes, which must equal [`Self::bytes`].
-    fn decode(&self, chunk: &Chunk<'_>, size: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(&self, chunk: &BloscChunk<'_>, size: usize) -> Result<Vec<u8>, Broken> {
         let block: usize = self.block.iter().product::<usize>() * self.element;
         let blocks: usize = self.grid().product();
         if chunk.block != block || chunk.size != block * blocks {
-            let (found, of) = (chunk.size, chunk.block);
+            let found = chunk.size;
+            let of = chunk.block;
             return Err(
                 format!("{found} bytes in blocks of {of} are not {blocks} of {block}").into(),
             );
         }
-        let (mut out, mut buffers) = (vec![0; size], Buffers::default());
-        let (mut first, mut decoded) = (Vec::new(), vec![0; block]);
+        let mut out = vec![0; size];
+        let mut buffers = Buffers::default();
+        let mut first = Vec::new();
+        let mut decoded = vec![0; block];
         for number in 0..blocks {
             chunk.block(number, &first, &mut buffers, &mut decoded)?;
             self.place(number, &decoded, &mut out);
@@ -213,7 +216,8 @@ impl Blocks {
 
     /// The index in the output of a row of the block at `origin`; `None` for padding.
     fn row(&self, mut at: usize, origin: &[usize]) -> Option<usize> {
-        let (mut index, mut rows) = (0, 1);
+        let mut index = 0;
+        let mut rows = 1;
         let outer = self.shape.iter().zip(&self.block).zip(origin).rev().skip(1);
         for ((extent, block), start) in outer {
             let position = start + at % block;
@@ -249,7 +253,7 @@ mod tests {
     #[test]
     fn rows_of_blocks_find_their_places() {
         // Three rows of five in blocks of two by two, padded with 99.
-        let blocks = Blocks {
+        let blocks = BlockGrid {
             shape: vec![3, 5],
             block: vec![2, 2],
             element: 1,
@@ -275,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_row_is_found_in_any_number_of_dimensions() {
-        let blocks = |shape: &[usize], block: &[usize]| Blocks {
+        let blocks = |shape: &[usize], block: &[usize]| BlockGrid {
             shape: shape.to_vec(),
             block: block.to_vec(),
             element: 1,

@@ -18,7 +18,7 @@ const BITSHUFFLED: u8 = 4;
 
 /// A parsed chunk header.
 #[derive(Debug)]
-pub(super) struct Chunk<'a> {
+pub(super) struct BloscChunk<'a> {
     /// The whole chunk, to which offsets refer.
     pub bytes: &'a [u8],
     /// The part after the header.
@@ -28,7 +28,7 @@ pub(super) struct Chunk<'a> {
     pub is_second: bool,
     pub codec: Codec,
     /// Filters in the order in which they were applied.
-    pub filters: Vec<Filter>,
+    pub filters: Vec<BloscFilter>,
     /// Whether each byte of an element has its own stream.
     pub split: bool,
     /// Bytes per element.
@@ -50,25 +50,28 @@ pub(super) enum Content<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Filter {
+pub(super) enum BloscFilter {
     /// With the element size in bytes.
     Shuffle(usize),
     Bitshuffle,
     Delta,
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> BloscChunk<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Broken> {
         let mut input = Cursor(bytes);
         let [version, _codec_version, flags, element] = input.array()?;
-        let (size, block, length) = (input.size_le()?, input.size_le()?, input.size_le()?);
+        let size = input.size_le()?;
+        let block = input.size_le()?;
+        let length = input.size_le()?;
         if !(2..=LATEST).contains(&version) {
             return Err(format!("version {version} of its format is not known").into());
         }
         let is_second = version >= FIRST_OF_BLOSC2;
         let bytes = bytes.get(..length).ok_or("it ends too early")?;
         let mut input = Cursor(bytes.get(16..).ok_or("its header is too short")?);
-        let (element, mut content) = (usize::from(element), Content::Blocks);
+        let element = usize::from(element);
+        let mut content = Content::Blocks;
         if flags & MEMCPYED != 0 {
             content = Content::Plain;
         }
@@ -105,31 +108,31 @@ impl<'a> Chunk<'a> {
 }
 
 /// The filters encoded in the flags of blosc1.
-fn first_filters(flags: u8, element: usize) -> Result<Vec<Filter>, Broken> {
+fn first_filters(flags: u8, element: usize) -> Result<Vec<BloscFilter>, Broken> {
     match (
         flags & DELTA != 0,
         flags & SHUFFLED != 0,
         flags & BITSHUFFLED != 0,
     ) {
         (true, ..) => Err("its delta filter is not decoded here".into()),
-        (_, true, _) => Ok(vec![Filter::Shuffle(element)]),
-        (_, _, true) => Ok(vec![Filter::Bitshuffle]),
+        (_, true, _) => Ok(vec![BloscFilter::Shuffle(element)]),
+        (_, _, true) => Ok(vec![BloscFilter::Bitshuffle]),
         _ => Ok(Vec::new()),
     }
 }
 
 /// The filters listed in the extended header.
-fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<Filter>, Broken> {
+fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, Broken> {
     let [f0, f1, f2, f3, f4, f5, _, _, m0, m1, m2, m3, m4, m5, ..] = *extension;
     let mut filters = Vec::new();
     for (number, meta) in [(f0, m0), (f1, m1), (f2, m2), (f3, m3), (f4, m4), (f5, m5)] {
         match number {
             // Truncated precision need not be undone.
             0 | 4 => {}
-            1 if meta == 0 => filters.push(Filter::Shuffle(element)),
-            1 => filters.push(Filter::Shuffle(usize::from(meta))),
-            2 => filters.push(Filter::Bitshuffle),
-            3 if filters.is_empty() => filters.push(Filter::Delta),
+            1 if meta == 0 => filters.push(BloscFilter::Shuffle(element)),
+            1 => filters.push(BloscFilter::Shuffle(usize::from(meta))),
+            2 => filters.push(BloscFilter::Bitshuffle),
+            3 if filters.is_empty() => filters.push(BloscFilter::Delta),
             _ => return Err(format!("blosc's own filter {number} is not decoded here").into()),
         }
     }

@@ -1,7 +1,7 @@
 //! The decoder of CCSDS 121.0-B, "Lossless Data Compression", for unsigned numbers.
 //!
 //! Numbers come in blocks, each with whichever coding was shortest. A fixed number of blocks forms
-//! an interval; with prediction, it starts with one raw number, and the others are stored as
+//! an interval; with prediction, it starts with one raw number, and the further ones are stored as
 //! differences from their predecessor.
 
 use super::super::Broken;
@@ -11,7 +11,7 @@ const ENDS: &str = "it ends too early";
 
 /// The parameters of a stream.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Coding {
+pub(super) struct StreamCoding {
     /// Bits per number, 1 to 32.
     pub bits: u32,
     /// Numbers per block, even.
@@ -25,11 +25,11 @@ pub(super) struct Coding {
 /// Decodes `count` numbers and passes them to `put` interval by interval.
 pub(super) fn decode(
     bytes: &[u8],
-    coding: Coding,
+    coding: StreamCoding,
     count: usize,
     mut put: impl FnMut(&[u32]),
 ) -> Result<(), Broken> {
-    let mut decoder = Decoder {
+    let mut decoder = StreamDecoder {
         coding,
         bits: BitReader::new(bytes),
         numbers: Vec::new(),
@@ -44,14 +44,14 @@ pub(super) fn decode(
     Ok(())
 }
 
-struct Decoder<'a> {
-    coding: Coding,
+struct StreamDecoder<'a> {
+    coding: StreamCoding,
     bits: BitReader<'a>,
     /// The numbers of the current interval so far.
     numbers: Vec<u32>,
 }
 
-impl Decoder<'_> {
+impl StreamDecoder<'_> {
     /// Decodes the next interval, or the first `wanted` numbers of it.
     fn interval(&mut self, wanted: usize) -> Result<(), Broken> {
         self.numbers.clear();
@@ -112,7 +112,8 @@ impl Decoder<'_> {
             if code > LARGEST {
                 return Err("a pair of numbers is invalid".into());
             }
-            let (mut sum, mut base) = (0, 0);
+            let mut sum = 0;
+            let mut base = 0;
             while base + sum < code {
                 sum += 1;
                 base += sum;
@@ -130,7 +131,7 @@ impl Decoder<'_> {
     /// blocks.
     fn zeros(&mut self, first: usize, whole: usize) -> Result<(), Broken> {
         const REST_OF_SEGMENT: usize = 5;
-        let Coding {
+        let StreamCoding {
             block, interval, ..
         } = self.coding;
         let run = self.unary()? as usize + 1;

@@ -85,7 +85,7 @@ impl InMemory {
         })
     }
 
-    fn tree(&self, dataset: &StoredDataset) -> Result<Option<Tree>, IndexError> {
+    fn tree(&self, dataset: &StoredDataset) -> Result<Option<ChunkTree>, IndexError> {
         self.with(dataset, |metadata| {
             index(dataset).tree(&dataset.handle().unwrap(), metadata)
         })

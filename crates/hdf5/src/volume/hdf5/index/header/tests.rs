@@ -16,7 +16,7 @@ const ATTRIBUTE: u8 = 0x0C;
 
 /// Looks for the tree of a dataset of two axes in the header at byte 64. Returns the number of
 /// reads, too.
-fn looked(file: &[u8]) -> (Result<Option<Tree>, String>, usize) {
+fn looked(file: &[u8]) -> (Result<Option<ChunkTree>, String>, usize) {
     let calls = Cell::new(0);
     let read_many = |ranges: &[Range<u64>]| {
         calls.set(calls.get() + 1);
@@ -112,8 +112,8 @@ fn continuation(at: u64, block: &[u8]) -> Vec<u8> {
     [(at - 16).to_le_bytes(), (block.len() as u64).to_le_bytes()].concat()
 }
 
-fn found(root: Option<u64>) -> Result<Option<Tree>, String> {
-    Ok(Some(Tree {
+fn found(root: Option<u64>) -> Result<Option<ChunkTree>, String> {
+    Ok(Some(ChunkTree {
         root,
         dimensions: 3,
     }))

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
-use super::{FileBytes, Source, system, truncated};
+use super::{ByteSource, FileBytes, system, truncated};
 use crate::volume::ReadError;
 use crate::volume::hdf5::mapping::{Gone, Mapping};
 
@@ -22,8 +22,8 @@ impl FileBytes {
     /// Whether the file can be mapped into memory; some file systems do not support it.
     pub fn can_be_mapped(&self) -> bool {
         match &self.source {
-            Source::File { mapped, .. } => mapped.is_possible(|| self.map(0).is_ok()),
-            Source::Object { .. } => false,
+            ByteSource::File { mapped, .. } => mapped.is_possible(|| self.map(0).is_ok()),
+            ByteSource::Object { .. } => false,
         }
     }
 
@@ -42,14 +42,14 @@ impl FileBytes {
 
     /// Drops the mapping; it is made again when needed.
     fn unmap(&self) {
-        if let Source::File { mapped, .. } = &self.source {
+        if let ByteSource::File { mapped, .. } = &self.source {
             mapped.drop_mapping();
         }
     }
 
     /// A mapping of the file that reaches at least to `end`.
     fn map(&self, end: u64) -> io::Result<Arc<Mapping>> {
-        let Source::File { file, mapped } = &self.source else {
+        let ByteSource::File { file, mapped } = &self.source else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         mapped.reaching(end, || Mapping::new(file, self.current_length()?))

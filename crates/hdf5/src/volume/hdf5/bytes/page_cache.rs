@@ -6,7 +6,7 @@ use std::io::IoSliceMut;
 use bytes::Bytes;
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::{FileBytes, Source};
+use super::{ByteSource, FileBytes};
 
 /// The most buffers that a thread keeps, and the size in bytes of the largest that it keeps.
 const MAX_BUFFERS: usize = 16;
@@ -44,12 +44,12 @@ impl Drop for Reused {
 
 impl FileBytes {
     /// Some bytes of the file, if all of them are in the page cache and the file is unchanged;
-    /// otherwise `None`, also on file systems that cannot tell. Of an object, what has just been
-    /// fetched.
+    /// otherwise `None`, also on file systems that cannot tell. If the file is an object in a store:
+    /// the bytes, if they have just been fetched.
     pub fn read_cached(&self, position: u64, length: usize) -> Option<Bytes> {
         let file = match &self.source {
-            Source::File { file, .. } => file,
-            Source::Object { object, .. } => {
+            ByteSource::File { file, .. } => file,
+            ByteSource::Object { object, .. } => {
                 let bytes = object.arrived(&(position..position.checked_add(length as u64)?))?;
                 return self.unchanged_length().ok()?.map(|_| bytes);
             }

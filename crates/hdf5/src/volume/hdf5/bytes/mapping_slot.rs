@@ -9,12 +9,12 @@ use crate::volume::hdf5::mapping::Mapping;
 
 /// The mapping of a file, made when it is first needed, and again when the file has grown.
 #[derive(Debug, Default)]
-pub(super) struct Mapped {
+pub(super) struct MappingSlot {
     mapping: Mutex<Option<Arc<Mapping>>>,
     possible: OnceLock<bool>,
 }
 
-impl Mapped {
+impl MappingSlot {
     /// The mapping, if it reaches at least to `end`; otherwise the one that `map` makes.
     pub fn reaching(
         &self,
