@@ -47,7 +47,6 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures_util::FutureExt;
 use voltile_base::metrics::Form;
-use voltile_base::name::Name;
 use voltile_base::request::{
     NEUROGLANCER, REFERENCES, TilePath, VIEW, VOXELS, ZARR, first_segment,
 };

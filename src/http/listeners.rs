@@ -28,7 +28,8 @@ impl Default for Listeners {
 }
 
 impl Listeners {
-    /// Ends all streams, and the streams to come. The server reports that it accepts no more requests.
+    /// Ends all streams, and the streams to come. The server reports that it accepts no more
+    /// requests.
     pub fn drain(&self) {
         self.draining.send_replace(true);
     }

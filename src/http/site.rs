@@ -1,5 +1,5 @@
-//! The site that every request is answered from: the service, and what the settings say of addresses
-//! and headers.
+//! The site that every request is answered from: the service, and what the settings say of
+//! addresses and headers.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -1,5 +1,5 @@
-//! The progress of a request, which the stream of a connection and the service that actix-http calls
-//! tell each other.
+//! The progress of a request, which the stream of a connection and the service that actix-http
+//! calls tell each other.
 //!
 //! The stream cannot see in the bytes written to it where a response ends without parsing it. The
 //! service can: actix-http drops the body of a response when all of it is in the write buffer, and

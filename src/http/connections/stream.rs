@@ -78,7 +78,8 @@ struct HeadProgress {
 }
 
 impl HeadProgress {
-    /// How many of the bytes belong to the head, and whether it ends with them: after an empty line.
+    /// How many of the bytes belong to the head, and whether it ends with them: after an empty
+    /// line.
     fn extend(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut length = 0;
         let mut is_complete = false;
