@@ -11,13 +11,13 @@ mod reference;
 use self::input::Input;
 use self::reference::Reference;
 use super::deflate::Deflate;
-use super::{Decoder, FILTERS, Filter, FilterSpec, Pipeline};
+use super::{Decoder, FILTERS, FilterSpec, Pipeline, SupportedFilter};
 
 /// Chunks have at most this many bytes: enough for several blocks of every format.
 const MAX_BYTES: usize = 8 << 10;
 
 /// Parameters of a filter in a dataset.
-fn parameters(filter: &Filter, input: &mut Input<'_>) -> Vec<u32> {
+fn parameters(filter: &SupportedFilter, input: &mut Input<'_>) -> Vec<u32> {
     match filter.name {
         "shuffle" => vec![input.byte()],
         "szip" => vec![input.byte(), input.byte(), input.byte(), input.short()],
@@ -76,7 +76,7 @@ fn sizes(input: &mut Input<'_>) -> (usize, usize) {
     (size, input.short() as usize % (size + 1))
 }
 
-fn spec(filter: &Filter, input: &mut Input<'_>) -> FilterSpec {
+fn spec(filter: &SupportedFilter, input: &mut Input<'_>) -> FilterSpec {
     let values = parameters(filter, input);
     FilterSpec {
         id: filter.id,
@@ -87,7 +87,7 @@ fn spec(filter: &Filter, input: &mut Input<'_>) -> FilterSpec {
 }
 
 /// The decoded chunk, if the input has one.
-pub(super) fn one(filter: &Filter, data: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn one(filter: &SupportedFilter, data: &[u8]) -> Option<Vec<u8>> {
     let mut input = Input(data);
     let (size, wanted) = sizes(&mut input);
     let (name, spec) = (filter.name, spec(filter, &mut input));

@@ -53,7 +53,7 @@
 //! - `volume::hdf5::mapping`: `WATCHED`, `PAGE`, `BEFORE` and `INSTALLED`. The handler of SIGBUS
 //!   belongs to the process, and gets no arguments.
 //! - Memory that a thread reuses: `volume::hdf5::reused_buffer`: `BUFFER`;
-//!   `volume::hdf5::bytes::fetched`: `BUFFER`; `volume::hdf5::bytes::cached`: `BUFFERS`;
+//!   `volume::hdf5::bytes::fetch_buffer`: `BUFFER`; `volume::hdf5::bytes::page_cache`: `BUFFERS`;
 //!   `volume::hdf5::filters::zstd`: `DECODER`.
 
 // This page is for those who read the code: it links to private modules too.

@@ -89,8 +89,8 @@ impl FileBytes {
         ensure_regular(&metadata, resolved)?;
         let is_marked = || beginning::is_marked_as_written(&|into, at| file.read_at(into, at));
         let mut is_growing = growing.map_or_else(is_marked, Ok)?;
-        // With the library's lock, for which other threads would wait, too, a file is opened only as
-        // one whose state is known.
+        // With the library's lock, for which other threads would wait, too, a file is opened only
+        // as one whose state is known.
         let has_time = growing != Some(true) && !library_lock::is_held_here();
         for _ in 0..if has_time { MAX_WAITS } else { 0 } {
             let Some(rest) = rest_of_tick(&metadata) else {

@@ -77,7 +77,8 @@ struct SupportedFilter {
 
 type Parse = fn(&[u32]) -> Option<Box<dyn Decoder>>;
 
-/// All filters that are decoded here. Tests compare the README's list and the corpora of the fuzz target with this one.
+/// All filters that are decoded here. Tests compare the README's list and the corpora of the fuzz
+/// target with this one.
 const FILTERS: &[SupportedFilter] = &[
     filter::<DEFLATE>("deflate", |_| boxed(deflate::Deflate)),
     filter::<2>("shuffle", |values| boxed(shuffle::Shuffle::new(values))),

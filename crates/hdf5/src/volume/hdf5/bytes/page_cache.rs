@@ -44,8 +44,8 @@ impl Drop for Reused {
 
 impl FileBytes {
     /// Some bytes of the file, if all of them are in the page cache and the file is unchanged;
-    /// otherwise `None`, also on file systems that cannot tell. If the file is an object in a store:
-    /// the bytes, if they have just been fetched.
+    /// otherwise `None`, also on file systems that cannot tell. If the file is an object in a
+    /// store: the bytes, if they have just been fetched.
     pub fn read_cached(&self, position: u64, length: usize) -> Option<Bytes> {
         let file = match &self.source {
             ByteSource::File { file, .. } => file,

@@ -74,8 +74,8 @@ impl SpotCheck<'_> {
         Ok(())
     }
 
-    /// Whether the bytes at the listed address can be read but differ from the bytes that the lookup
-    /// returns.
+    /// Whether the bytes at the listed address can be read but differ from the bytes that the
+    /// lookup returns.
     fn holds_other_bytes(&self, entry: &Entry, origin: &[u64]) -> bool {
         let length = entry.length as usize;
         let Ok(listed) = self.file.bytes.fetch(entry.address, length, "") else {
