@@ -56,8 +56,8 @@ pub(super) struct Clients {
 impl Clients {
     pub fn new() -> Result<Self, StoreError> {
         let public = Self::builder().dns_resolver(OnlyPublic).build();
-        let public = public.map_err(no_client)?;
-        let any = Self::builder().build().map_err(no_client)?;
+        let public = public.map_err(|error| no_client(&error))?;
+        let any = Self::builder().build().map_err(|error| no_client(&error))?;
         let reach = Reach::of_environment();
         Ok(Self {
             any,
@@ -207,7 +207,7 @@ fn followed(from: &Url, location: &str, is_inside: bool) -> Result<Url, &'static
     Ok(to)
 }
 
-fn no_client(error: reqwest::Error) -> StoreError {
+fn no_client(error: &reqwest::Error) -> StoreError {
     StoreError::Settings {
         problem: error.to_string(),
     }
