@@ -161,19 +161,19 @@ fn imaris(path: &Path) {
     });
 }
 
+/// Writes `/u16` in chunks that do not divide its extents.
+fn chunked(file: &hdf5::File) {
+    let data = array(&[70, 131, 300], |at| noise(at) as u16);
+    let builder = file.new_dataset_builder().with_data(&data);
+    let builder = builder.chunk((25, 40, 70)).deflate(1);
+    builder.create("u16").unwrap();
+}
+
 /// Numbers of many types, in chunks that are not aligned with those of the new levels.
 fn kinds(path: &Path) {
     file(path, |file| {
         let shape = [70, 131, 300];
-        let chunked = |name: &str, data: ArrayD<u16>| {
-            let builder = file
-                .new_dataset_builder()
-                .with_data(&data)
-                .chunk((25, 40, 70))
-                .deflate(1);
-            builder.create(name).unwrap();
-        };
-        chunked("u16", array(&shape, |at| noise(at) as u16));
+        chunked(file);
         put(file, "u8", &array(&shape, |at| noise(at) as u8));
         put(file, "i32", &array(&shape, |at| (noise(at) as i32) >> 12));
         put(file, "u64", &array(&[9, 90, 80], noise));
@@ -346,7 +346,7 @@ fn a_voxel_of_a_level_is_the_mean_of_its_box_or_for_labels_the_first_voxel() {
 fn levels_too_expensive_to_derive_are_served_once_they_are_stored() {
     let place = Place::new();
     let path = place.path("kinds.h5");
-    kinds(&path);
+    file(&path, chunked);
     let limited = ["--set", "render.max_voxels_per_tile=20000", "kinds.h5"];
     let tile = "kinds/u16/xy/3/0_0_2.png";
     let server = place.serve(limited);
@@ -366,7 +366,7 @@ fn levels_too_expensive_to_derive_are_served_once_they_are_stored() {
 fn a_sidecar_does_not_change_measured_windows() {
     let place = Place::new();
     let path = place.path("kinds.h5");
-    kinds(&path);
+    file(&path, chunked);
     let window = || {
         let server = place.serve([&path]);
         assert_eq!(server.tile("kinds/u16/xy/3/0_0_1.png").status, 200);

@@ -314,13 +314,13 @@ fn tiles(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// A volume of 20 blocks of eight slices each, in which chunks are aligned.
+/// A volume of ten blocks of eight slices each, in which chunks are aligned.
 fn tall(place: &Place) -> u64 {
-    volume(&place.path("brain.h5"), [160, 60, 600], [8, 60, 600])
+    volume(&place.path("brain.h5"), [80, 60, 600], [8, 60, 600])
 }
 
 /// Its tiles in xy: two at level 0 and one at level 1, in each slice.
-const TILES: u64 = 160 * 3;
+const TILES: u64 = 80 * 3;
 
 fn number(report: &Value, name: &str) -> u64 {
     report[name]
