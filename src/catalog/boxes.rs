@@ -116,7 +116,7 @@ impl Catalog {
     /// Resolves a request for a box. Reads no data.
     pub fn resolve_box(&self, request: &BoxRequest) -> Result<ResolvedBox, NoBox> {
         let dataset = self.known(&request.token)?;
-        let time = request.time.unwrap_or(0);
+        let time = dataset.time_of(request.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
         let mut resolved = dataset.cut(channel, time, request.level, request.region)?;
         for name in &request.others {

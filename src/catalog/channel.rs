@@ -4,15 +4,16 @@ use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use voltile_base::description::ExistingPictures;
 use voltile_base::flow::stalls::Unresponsive;
-use voltile_base::geometry::{Level, LevelView, Scaling, Transforms, Xyz};
+use voltile_base::geometry::{Level, LevelView, Region, Scaling, Transforms, Xyz};
 use voltile_base::name::Name;
 use voltile_base::paint::{Kind, Window};
 use voltile_base::tile::Fingerprint;
 use voltile_base::timing::Timing;
 use voltile_hdf5::store::{Location, Object};
 use voltile_hdf5::volume::hdf5::{FileIdentity, View};
-use voltile_hdf5::volume::{ComplexPart, Missing, Part, ReadError, Volume, VoxelType};
+use voltile_hdf5::volume::{ComplexPart, Missing, Part, ReadError, Volume, VolumeShape, VoxelType};
 
 use super::made;
 use super::names::Names;
@@ -416,6 +417,57 @@ impl Channel {
         let alike = between.only_moves(Xyz::all(CLOSE)) && self.voxel_unit == other.voxel_unit;
         let is_sound = voxels.map(|count| count.abs() <= FURTHEST) == Xyz::all(true);
         (alike && is_sound).then(|| voxels.map(|count| count as i64))
+    }
+
+    /// The first time point that exists; 0 if there is none.
+    pub(super) fn first_time(&self) -> u64 {
+        self.time_from(0)
+    }
+
+    /// The nearest time point that exists: the first from this one on, else the last before it.
+    fn time_from(&self, wanted: u64) -> u64 {
+        let has = |time: &u64| self.shape().is_some_and(|shape| shape.has(*time));
+        let after = (wanted..self.times).find(has);
+        after
+            .or_else(|| (0..wanted).rev().find(has))
+            .unwrap_or(wanted)
+    }
+
+    /// The slice in the middle along z, or the nearest that exists: the first from there on, else
+    /// the last before it.
+    fn slice_to_show(&self) -> u64 {
+        let (size, middle) = (self.size(), self.size().z / 2);
+        let finest = self.levels.first().and_then(|level| level.volumes.first());
+        let Some(volume) = finest.filter(|_| self.has_gaps) else {
+            return middle;
+        };
+        let time = self.first_time();
+        let is_there = |z: &u64| {
+            let slice = Region {
+                start: Xyz::new(0, 0, *z),
+                size: Xyz { z: 1, ..size },
+            };
+            !volume.gaps(time, &slice).contains(&slice)
+        };
+        let after = (middle..size.z).find(is_there);
+        after
+            .or_else(|| (0..middle).rev().find(is_there))
+            .unwrap_or(middle)
+    }
+
+    /// The first pictures that exist; `None` if none is missing.
+    pub(super) fn existing(&self) -> Option<ExistingPictures> {
+        let lacks_times = self.shape().is_some_and(|shape| shape.present.is_some());
+        (lacks_times || self.has_gaps).then(|| ExistingPictures {
+            first_time: self.first_time(),
+            middle_time: self.time_from((self.times - 1) / 2),
+            middle_slice: self.slice_to_show(),
+        })
+    }
+
+    /// What its finest level is.
+    fn shape(&self) -> Option<&VolumeShape> {
+        Some(self.levels.first()?.volumes.first()?.shape())
     }
 
     /// The extent at full resolution.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use voltile_base::description::{
     ChannelDescription, DatasetDescription, LevelDescription, TimedMatrix, TransformDescription,
 };
-use voltile_base::geometry::{Affine, LevelView, Orthogonal, Plane, TILE, Xyz};
+use voltile_base::geometry::{Affine, Axis, LevelView, Orthogonal, Plane, TILE, Xyz};
 use voltile_base::notice::NoticeCount;
 use voltile_base::paint::{Kind, Window};
 use voltile_base::units;
@@ -149,6 +149,7 @@ impl Catalog {
                 .map(|number| number.to_string())
                 .collect(),
             gaps: channel.has_gaps,
+            existing: channel.existing(),
             levels: self.describe_levels(dataset, channel),
         }
     }
@@ -257,10 +258,14 @@ fn add_survey(description: &mut ChannelDescription, channel: &Channel) {
 }
 
 impl Dataset {
-    /// The number of the middle slice of a channel, as in URLs of tiles at full resolution.
+    /// The number of the middle slice of a channel, or of the nearest that exists, as in URLs of tiles at full resolution.
     pub fn middle_slice(&self, channel: &Channel, plane: Plane) -> u64 {
         let axis = plane.slice_axis();
-        (channel.size()[axis] / 2).saturating_add_signed(self.position(channel)[axis])
+        let middle = match channel.existing() {
+            Some(existing) if axis == Axis::Z => existing.middle_slice,
+            _ => channel.size()[axis] / 2,
+        };
+        middle.saturating_add_signed(self.position(channel)[axis])
     }
 
     fn describe_transform(&self, channel: &Channel) -> Option<TransformDescription> {
@@ -277,7 +282,11 @@ impl Dataset {
     /// the token, perhaps with the version.
     pub fn sample_path(&self, address: &str, channel: &Channel, plane: Plane) -> String {
         let middle = self.middle_slice(channel, plane);
-        let time = if channel.is_series { "0/" } else { "" };
+        let time = if channel.is_series {
+            format!("{}/", channel.first_time())
+        } else {
+            String::new()
+        };
         format!(
             "{address}/{}/{plane}/{time}{middle}/0_0_0.png",
             channel.name

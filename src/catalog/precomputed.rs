@@ -104,7 +104,7 @@ impl Catalog {
             time,
         } = volume;
         let dataset = self.known(token)?;
-        let channel = dataset.channel_at(channel, time.unwrap_or(0))?;
+        let channel = dataset.channel_at(channel, dataset.time_of(*time, [channel]))?;
         let refused = |reason| NotFound::NotPrecomputed {
             channel: channel.name.clone(),
             reason,
@@ -161,7 +161,7 @@ impl Catalog {
             bounds,
         } = request;
         let dataset = self.known(&volume.token)?;
-        let time = volume.time.unwrap_or(0);
+        let time = dataset.time_of(volume.time, [&volume.channel]);
         let channel = dataset.channel_at(&volume.channel, time)?;
         let (encoding, scale) = self.known_scale(dataset, channel, *level)?;
         let region = scale.region(*bounds).ok_or_else(|| NotFound::OffGrid {

@@ -224,10 +224,10 @@ impl Catalog {
     /// Resolves a request that may name a slab of too many slices, or a tile that lies outside.
     pub(super) fn resolve_names(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
         let dataset = self.known(&request.token)?;
-        let time = request.time.unwrap_or(0);
+        let time = dataset.time_of(request.time, request.channels.names());
         let adjust = |position: usize| request.adjust.get(position).copied().unwrap_or_default();
         let one = |name: &Name, colour, position| {
-            let layer = self.layer(dataset, name, colour, request)?;
+            let layer = self.layer(dataset, name, colour, (request, time))?;
             Ok::<_, NotFound>(layer.adjusted(adjust(position)))
         };
         let layers = match &request.channels {
@@ -287,9 +287,9 @@ impl Catalog {
         dataset: &Dataset,
         name: &Name,
         colour: Option<Colour>,
-        request: &TileRequest,
+        (request, time): (&TileRequest, u64),
     ) -> Result<ResolvedLayer, NotFound> {
-        let (address, time) = (&request.address, request.time.unwrap_or(0));
+        let address = &request.address;
         let channel = dataset.channel_at(name, time)?;
         if colour.is_some() && channel.kind != Kind::Image {
             return Err(NotFound::NotComposable {
@@ -439,6 +439,20 @@ impl ResolvedLayer {
 }
 
 impl Dataset {
+    /// The time point that a request for channels means: if it names none, the first at which one
+    /// of them exists.
+    pub(super) fn time_of<'n>(
+        &self,
+        wanted: Option<u64>,
+        channels: impl IntoIterator<Item = &'n Name>,
+    ) -> u64 {
+        let known = channels
+            .into_iter()
+            .filter_map(|name| self.channels.get(name));
+        let first = || known.map(|channel| channel.first_time()).min();
+        wanted.or_else(first).unwrap_or(0)
+    }
+
     /// The channel that a request names, which must have the time point.
     pub(super) fn channel_at(&self, name: &Name, time: u64) -> Result<&Arc<Channel>, NotFound> {
         let channel = self.channels.get(name).ok_or_else(|| NotFound::Channel {

@@ -63,7 +63,7 @@ impl Catalog {
     /// Resolves a request for the range of what is visible. Reads no data.
     pub fn resolve_range(&self, request: &RangeRequest) -> Result<Visible, NotFound> {
         let dataset = self.known(&request.token)?;
-        let time = request.time.unwrap_or(0);
+        let time = dataset.time_of(request.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
         ensure_image(channel)?;
         let asked = dataset.view(channel, request.address.level)?;

@@ -638,6 +638,73 @@ fn catmaid_has_a_dataset_for_each_section() {
 }
 
 #[test]
+fn the_picture_shown_first_is_one_that_exists() {
+    let place = Place::new();
+    let view = cube(SMALL).mapv(u16::from);
+    file(&place.path("late.h5"), |file| {
+        let factors = ndarray::arr2(&[[1.0, 1.0, 1.0]]).into_dyn();
+        for setup in ["s00", "s01"] {
+            put(file, &format!("{setup}/resolutions"), &factors);
+        }
+        for cells in ["t00018/s00", "t00020/s00", "t00019/s01"] {
+            put(file, &format!("{cells}/0/cells"), &view);
+        }
+    });
+    for (name, sections) in [("far.hdf", [1000, 1001]), ("split.hdf", [0, 4])] {
+        file(&place.path(name), |file| {
+            for z in sections {
+                put(
+                    file,
+                    &format!("0/{z}/data"),
+                    &zeros::<u8>(&[8, 8]).mapv(|v| v + 7),
+                );
+            }
+        });
+    }
+    let server = place.serve(["late.h5", "far.hdf", "split.hdf"]);
+    let about = |token: &str| server.json(&format!("/datasets/{token}.json"))["channels"].clone();
+    let existing = |first: u64, middle: u64, slice: u64| serde_json::json!({"first_time": first, "middle_time": middle, "middle_slice": slice});
+    let middle = SMALL[0] as u64 / 2;
+    let late = about("late");
+    assert_eq!(late[0]["existing"], existing(18, 18, middle));
+    assert_eq!(late[1]["existing"], existing(19, 19, middle));
+    assert_eq!(late[0]["times"], 21, "numbers are those of the file");
+    assert_eq!(about("far")[0]["existing"], existing(0, 0, 1000));
+    assert_eq!(about("split")[0]["existing"], existing(0, 0, 4));
+
+    let samples = server.printed();
+    let sample = |path: &str| samples.contains(&format!("/tilecache/{path}\n"));
+    assert!(
+        sample(&format!("late/s00/xy/18/{middle}/0_0_0.png"))
+            && sample("far/data/xy/1000/0_0_0.png")
+            && sample("split/data/xy/4/0_0_0.png"),
+        "{samples}"
+    );
+    let tile = |path: &str| server.tile(&format!("{path}/0_0_0.png")).picture();
+    let black = Picture::of_plane(0, 0, |_, _| 0);
+    let first = tile("late/s00/xy/18/1");
+    assert_ne!(first, black);
+    assert_eq!(
+        tile("late/s00/xy/1"),
+        first,
+        "no time is the first that exists"
+    );
+    assert_eq!(tile("late/s00/xy/0/1"), black, "time 0 is not there");
+    assert_eq!(tile("late/s01/xy/1"), tile("late/s01/xy/19/1"));
+    assert_eq!(
+        tile("mcfc/late/s00:R,s01:G/xy/1"),
+        tile("mcfc/late/s00:R,s01:G/xy/18/1")
+    );
+    let voxels = |query: &str| {
+        let answer = server.get(&format!("/voxels/late/s00/0/0-4_0-3_0-1.raw{query}"));
+        (answer.status, answer.body)
+    };
+    assert_eq!(voxels(""), voxels("?time=18"));
+    let projects = server.json("/projects.json").to_string();
+    assert!(projects.contains("/late/s00/xy/18/"), "{projects}");
+}
+
+#[test]
 fn plain_files_have_volumes_levels_and_other_datasets() {
     let place = Place::new();
     let path = place.path("plain.h5");

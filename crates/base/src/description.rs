@@ -212,8 +212,23 @@ pub struct ChannelDescription {
     /// Nothing is there in `/view/`.
     #[serde(default)]
     pub gaps: bool,
+    /// The pictures to show first; absent if no time point and no slice is missing.
+    #[serde(default)]
+    pub existing: Option<ExistingPictures>,
     /// The levels for viewers, finest first; the last one fits one tile.
     pub levels: Vec<LevelDescription>,
+}
+
+/// Pictures that exist, of a channel whose time points or slices are partly missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExistingPictures {
+    /// The first time point that exists. Addresses without a time mean this one.
+    pub first_time: u64,
+    /// The time point in the middle, or the nearest that exists.
+    pub middle_time: u64,
+    /// The slice in the middle along z, or the nearest that exists at the first time point; counted
+    /// from the channel's first slice.
+    pub middle_slice: u64,
 }
 
 /// Where the voxels of a channel lie in space. Tiles and boxes are not resampled.
@@ -397,6 +412,12 @@ impl DatasetDescription {
 }
 
 impl ChannelDescription {
+    /// The first time point that exists; `None` if the channel is not a time series.
+    pub fn first_time(&self) -> Option<u64> {
+        let first = self.existing.map_or(0, |existing| existing.first_time);
+        self.times.map(|_| first)
+    }
+
     /// The level of that number.
     pub fn level(&self, number: u8) -> Option<&LevelDescription> {
         self.levels.iter().find(|level| level.level == number)

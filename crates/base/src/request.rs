@@ -130,6 +130,14 @@ impl ChannelChoice {
     pub fn composite(list: &str) -> Result<Self, Malformed> {
         composite(list).map(ChannelChoice::Composite)
     }
+
+    /// The names of the channels.
+    pub fn names(&self) -> Vec<&Name> {
+        match self {
+            ChannelChoice::One(name) => vec![name],
+            ChannelChoice::Composite(channels) => channels.iter().map(|(name, _)| name).collect(),
+        }
+    }
 }
 
 impl fmt::Display for ChannelChoice {

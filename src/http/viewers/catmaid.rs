@@ -141,7 +141,8 @@ fn zy_stack(
     let voxel = nanometres(channel);
     let first = dataset.first_slice(channel, [1; 3]);
     let offset = first.zip(voxel, |offset, size| offset as f64 * size);
-    let time = if channel.times.is_some() { "@0" } else { "" };
+    let first = channel.first_time();
+    let time = first.map_or_else(String::new, |time| format!("@{time}"));
     Some(CatmaidStack {
         title: format!("{} zy", channel.name),
         dimension: text([full.size.z, full.size.y, full.size.x]),
@@ -177,7 +178,8 @@ fn stack(
     base: &str,
 ) -> Option<CatmaidStack> {
     let sheet = Sheet::new(dataset, channel, plane)?;
-    let time = if channel.times.is_some() { "0/" } else { "" };
+    let first = channel.first_time();
+    let time = first.map_or_else(String::new, |time| format!("{time}/"));
     let below = format!("{}/{}/{plane}/{time}", dataset.address(), channel.name);
     Some(CatmaidStack {
         title: format!("{} {plane}", channel.name),

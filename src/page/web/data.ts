@@ -58,6 +58,8 @@ export interface Channel {
   /** The values that stand for missing data, and whether there are parts without data. */
   missing?: string[];
   gaps?: boolean;
+  /** The pictures to show first, if time points or slices are missing. */
+  existing?: { first_time: number; middle_time: number; middle_slice: number } | null;
   /** The position of its first voxel in the tiles of the dataset, in voxels of level 0; null if it is not known. */
   offset?: Triple | null;
   levels: Level[];

@@ -57,7 +57,8 @@ class Card {
   constructor(readonly dataset: Dataset, site: Site) {
     const view = beginning(dataset);
     // The middle of a series, as the first time point may be blank.
-    const time = Math.floor(Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2);
+    const halfway = Math.floor(Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2);
+    const time = dataset.channels.find((channel) => view.shown[channel.name]?.on)?.existing?.middle_time ?? halfway;
     const layer = layersOf({ dataset, view: { ...view, time }, mounts: site.mounts, adjust: site.adjust === true }, "xy")[0];
     this.picture = layer && picture(layer);
     const names = dataset.channels.map((channel) => channel.label ?? channel.name).join(", ");

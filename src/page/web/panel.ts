@@ -6,7 +6,7 @@ import { type Channel, companions, type Dataset } from "./data";
 import { h } from "./dom";
 import { baseWindow, isMeasured } from "./layers";
 import { type Colour, gradient, MAPS, NAMES, PURE } from "./paint";
-import { coloured, inSight, isLabel, isOn, middle, type Shown, type View } from "./view";
+import { coloured, firstTime, inSight, isLabel, isOn, middle, type Shown, type View } from "./view";
 import { onlyValue, WindowControl } from "./window";
 
 /** What the panel asks for. */
@@ -28,7 +28,7 @@ export function switched(dataset: Dataset, view: View, channel: Channel): View {
   if (!one.on) return { ...view, shown };
   if (inSight(dataset, view).includes(channel)) return coloured(dataset, { ...view, shown });
   for (const other of dataset.channels) if (other !== channel) (shown[other.name] as Shown).on = false;
-  return { ...view, shown, at: middle(channel), zoom: 0, time: 0 };
+  return { ...view, shown, at: middle(channel), zoom: 0, time: firstTime(channel) };
 }
 
 export class Panel {

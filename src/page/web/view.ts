@@ -103,7 +103,7 @@ export function beginning(dataset: Dataset): View {
     const colour = channel.kind === "image" ? nearest(channel.colour) : "";
     shown[channel.name] = { on: on.includes(channel), colour, window: null, gamma: 1, held: null, opacity: 0.4, selected: null };
   }
-  const view: View = { arrangement: filled(on[0]), at: middle(on[0]), zoom: 0, time: 0, shown };
+  const view: View = { arrangement: filled(on[0]), at: middle(on[0]), zoom: 0, time: firstTime(on[0]), shown };
   return on.length > 1 ? coloured(dataset, view) : view;
 }
 
@@ -124,13 +124,18 @@ export function coloured(dataset: Dataset, view: View): View {
   return { ...view, shown };
 }
 
-/** The centre of a channel. */
+/** The centre of a channel, in the nearest slice that exists. */
 export function middle(channel: Channel | undefined): Triple {
   const finest = channel?.levels[0];
   if (!channel || !finest) return [0.5, 0.5, 0.5];
   const first = firstOf(channel);
-  return finest.size.map((length, axis) => at(first, axis) + Math.floor(length / 2) + (length % 2 ? 0.5 : 0)) as Triple;
+  const centre = finest.size.map((length, axis) => at(first, axis) + Math.floor(length / 2) + (length % 2 ? 0.5 : 0)) as Triple;
+  const { existing } = channel;
+  return existing ? [centre[0], centre[1], first[2] + existing.middle_slice + 0.5] : centre;
 }
+
+/** The first time point at which a channel exists. */
+export const firstTime = (channel: Channel | undefined): number => channel?.existing?.first_time ?? 0;
 
 /** A view with its point and time clamped to the volume. */
 export function confined(view: View, dataset: Dataset): View {
@@ -180,7 +185,7 @@ export function toHash(dataset: Dataset, view: View): string {
   const point = view.at.map((value, axis) => tidy(Number((value + at(dataset.offset, axis)).toFixed(2))));
   const on = dataset.channels.filter((channel) => isOn(view, channel));
   const show = on.map((channel) => channelText(channel, view.shown[channel.name] as Shown));
-  const time = view.time ? `&time=${view.time}` : "";
+  const time = view.time || firstTime(inSight(dataset, view)[0]) ? `&time=${view.time}` : "";
   const zoom = view.zoom ? `&zoom=${tidy(Number(view.zoom.toPrecision(4)))}` : "";
   return `#${dataset.token}?plane=${view.arrangement}&at=${point.join()}${zoom}${time}&show=${show.join()}`;
 }
@@ -243,11 +248,13 @@ export function fromHash(dataset: Dataset, hash: string): View {
       const channel = dataset.channels.find((each) => each.name === name);
       if (channel) view.shown[name] = readShown(view, channel, rest);
     }
-    view.at = middle(inSight(dataset, view)[0]);
+    const [first] = inSight(dataset, view);
+    view.at = middle(first);
+    view.time = firstTime(first);
   }
   const point = numbers(query.get("at") ?? undefined, 3);
   if (point) view.at = point.map((value, axis) => value - at(dataset.offset, axis)) as Triple;
   view.zoom = Math.min(Math.max(numbers(query.get("zoom") ?? undefined, 1)?.[0] ?? 0, 0), MAX_ZOOM);
-  view.time = Math.max(0, Math.floor(numbers(query.get("time") ?? undefined, 1)?.[0] ?? 0));
+  view.time = Math.max(0, Math.floor(numbers(query.get("time") ?? undefined, 1)?.[0] ?? view.time));
   return confined(view, dataset);
 }
