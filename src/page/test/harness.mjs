@@ -103,6 +103,13 @@ export class Visit {
     if (hash.length > 1) await this.settle();
   }
 
+  /** Makes the line as slow as so many kilobits a second, with 100 ms of delay. */
+  async slow(kilobits) {
+    const session = await this.context.newCDPSession(this.page);
+    await session.send("Network.enable");
+    await session.send("Network.emulateNetworkConditions", { offline: false, latency: 100, downloadThroughput: kilobits * 125, uploadThroughput: kilobits * 125 });
+  }
+
   /** Waits until every pane shows what the view asks for, and nothing moves. */
   async settle() {
     await this.page.waitForSelector(".pane[data-shown]");
@@ -111,7 +118,7 @@ export class Visit {
       const state = () => [location.hash, document.querySelector(".status").textContent,
         ...[...document.querySelectorAll(".pane")].map((pane) => `${pane.dataset.shown} ${pane.className}`)].join();
       const now = state();
-      if (window.stateBefore !== now || now.includes("busy")) {
+      if (window.stateBefore !== now || /busy|lossy/.test(now)) {
         window.stateBefore = now;
         window.stateSince = performance.now();
       }

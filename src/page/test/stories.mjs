@@ -223,6 +223,143 @@ export const stories = (world) => {
       await shows(visit, "xy", [256.25, 256.25], pixels, demo({ ...EM, box: [2, 2, 1], at: pixels.map(([x, y]) => [x, y, 24]) }));
     },
 
+    async "On a slow line a coarse picture comes first, and the old one stays until then"(visit) {
+      await visit.slow(1000);
+      const tiles = () => visit.requests.filter((url) => /\/em[^/]*\/xy\//.test(url)).map((url) => /(\d+)\/\d+_\d+_(\d+)\.(?:png|jpg)/.exec(url).slice(1).map(Number));
+      const light = async () => (await visit.pixels("xy", spread([600, 500]).map(([x, y]) => [x + 100, y + 50]))).filter((colour) => colour[0] > 0).length;
+      await visit.page.goto(`${visit.server.address}${DEMO}`);
+      // All of the pane has a picture while fine tiles are on their way.
+      await visit.page.waitForFunction(() => document.querySelector(".pane canvas")?.width > 300);
+      for (const deadline = Date.now() + 60_000; (await light()) < 45; await visit.page.waitForTimeout(50)) truth(Date.now() < deadline, "there is no picture");
+      truth(await visit.page.evaluate(() => document.querySelector(".pane").classList.contains("busy")), "the fine tiles came first");
+      truth(tiles()[0][1] > 0, `the first tile is of level ${tiles()[0][1]}`);
+      await visit.settle();
+      await shows(visit, "xy", MIDDLE, NEAR, emAt(24));
+      // A slice far away, of which nothing was prefetched.
+      const before = tiles().length;
+      await visit.page.evaluate(() => {
+        const canvas = document.querySelector(".pane canvas");
+        window.dark = 0;
+        const look = () => {
+          const copy = new OffscreenCanvas(16, 16).getContext("2d");
+          copy.drawImage(canvas, canvas.width / 3, canvas.height / 3, canvas.width / 3, canvas.height / 3, 0, 0, 16, 16);
+          const { data } = copy.getImageData(0, 0, 16, 16);
+          for (let i = 0; i < data.length; i += 4) if (data[i] === 0) window.dark += 1;
+          requestAnimationFrame(look);
+        };
+        look();
+      });
+      await visit.page.locator(".slicer.axis-z input[type=range]").fill("3");
+      await visit.settle();
+      const [first, ...others] = tiles().slice(before).filter(([z]) => z === 3);
+      truth(first[1] > 0 && others.some(([, level]) => level === 0), `tiles of slice 3 came in the order ${[first, ...others].join(" ")}`);
+      equal(await visit.page.evaluate(() => window.dark), 0, "dark places while the slice changed");
+      await shows(visit, "xy", MIDDLE, NEAR, emAt(3));
+    },
+
+    async "A link to a dataset asks for its own document only, and a change for what has changed"(visit) {
+      const folder = mkdtempSync(path.join(tmpdir(), "voltile-folder-"));
+      for (const [name, seed] of [["first", 1], ["second", 2], ["third", 3]]) world.write("another", path.join(folder, `${name}.h5`), String(seed));
+      await servedFrom(visit, folder, [folder], async (other) => {
+        const documents = () => other.requests.filter((url) => url.includes("datasets.json")).map((url) => url.split("datasets.json")[1]);
+        await other.open("#second");
+        equal(documents().join(), "?tokens=second", "the documents of a link");
+        world.write("another", path.join(folder, "third.h5"), "4");
+        world.write("another", path.join(folder, "second.h5"), "5");
+        await other.page.waitForFunction(() => performance.getEntriesByType("resource").some(({ name }) => name.includes("second@")));
+        truth(documents().every((query) => query === "?tokens=second"), `asked for ${documents()}`);
+        await other.page.click("[aria-label='All datasets']");
+        await other.page.waitForSelector("text=third");
+        equal(documents().at(-1), "", "the document of the list");
+        const before = documents().length;
+        world.write("another", path.join(folder, "fourth.h5"), "6");
+        await other.page.waitForSelector("text=fourth");
+        equal(documents().slice(before).join(), "?tokens=fourth", "the documents of a change");
+        equal(await other.page.locator(".card").count(), 4, "the datasets in the list");
+        await other.page.click(".card[title=first]");
+        await other.settle();
+        equal(documents().length, before + 1, "the documents when one of the list is opened");
+      });
+    },
+
+    async "A slab of slices is projected as numpy does it, in every plane, by key, number and link, and saved so"(visit) {
+      await visit.open(DEMO);
+      const projected = (mode, first, last, at) => demo({ ...EM, slab: [2, first, last, mode], at });
+      const shown = async (mode, first, last) => {
+        await visit.settle();
+        await shows(visit, "xy", MIDDLE, NEAR, projected(mode, first, last, NEAR.map(([x, y]) => [x, y, 0])), 1);
+      };
+      await visit.page.keyboard.press("b");
+      equal(await visit.page.inputValue("#slab"), "max", "the kind of slab after the key");
+      await shown("max", 20, 29);
+      await visit.page.keyboard.press("b");
+      await shown("min", 20, 29);
+      await visit.page.keyboard.press("b");
+      await shown("mean", 20, 29);
+      truth(visit.hash().includes("slab=mean:9"), `the address does not tell of the slab: ${visit.hash()}`);
+      await visit.page.fill("#slab-slices", "4");
+      await visit.page.keyboard.press("Enter");
+      await shown("mean", 22, 26);
+      await visit.page.keyboard.press("Period");
+      await shown("mean", 23, 27);
+      // The value under the cursor is that of the slab.
+      const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+      const [[x, y]] = await visit.places("xy", MIDDLE, [[500, 500]]);
+      await visit.page.mouse.move(box.x + x + 0.5, box.y + y + 0.5);
+      const [value] = demo({ ...EM, slab: [2, 23, 27, "mean"], values: true, at: [[500, 500, 0]] });
+      await visit.page.waitForFunction((wanted) => document.querySelector(".status").textContent.includes(wanted), `em ${Number(Number(value).toPrecision(7))}`);
+      await visit.open(DEMO.replace("&show", "&slab=max:all&show"));
+      await shown("max", 0, 48);
+      await world.picture(visit, "slab");
+      // What is saved is the projection, too.
+      await visit.page.keyboard.press("e");
+      const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.click("text=Save picture")]);
+      const saved = readFileSync(await download.path());
+      truth(saved.includes("maximum of all slices"), "the caption does not tell of the slab");
+      await visit.open("#demo-v1?plane=all&at=400.25,300.25,24&zoom=1&slab=max:all&show=em");
+      equal(await visit.page.locator(".slab:visible").count(), 3, "panes that tell of the slab");
+      const pixels = spread([300, 200]).map(([i, row]) => [i + 250, row + 80]);
+      const z = (row) => Math.floor((row * 0.004) / 0.03);
+      await shows(visit, "xz", [400.25, 24 * 7.5], pixels, demo({ ...EM, slab: [1, 0, 1024, "max"], at: pixels.map(([i, row]) => [i, 0, z(row)]) }), 1);
+      await world.picture(visit, "slab-all");
+    },
+
+    async "On a slow line previews are shown while something moves, and exact tiles at rest"(visit) {
+      await visit.slow(4000);
+      await visit.page.goto(`${visit.server.address}${DEMO}`);
+      await visit.page.waitForSelector(".pane[data-shown]:not(.lossy)");
+      await visit.settle();
+      await visit.page.locator(".slicer.axis-z input[type=range]").fill("9");
+      await visit.page.waitForSelector(".lossy .preview:visible");
+      truth(visit.requests.some((url) => /\/9\/\d+_\d+_0\.jpg$/.test(url)), "no preview was asked for");
+      await world.picture(visit, "preview");
+      await visit.page.waitForSelector(".pane[data-shown]:not(.lossy):not(.busy)");
+      await visit.settle();
+      await shows(visit, "xy", MIDDLE, NEAR, emAt(9));
+    },
+
+    async "A plane is fitted in every window, and no zoom is in the link until somebody zooms; a flat picture has one plane"(visit) {
+      for (const [width, height] of [[1600, 1000], [1000, 700]]) {
+        await visit.page.setViewportSize({ width, height });
+        await visit.open("#demo-v1");
+        await visit.page.waitForFunction(() => location.hash.includes("at="));
+        await visit.settle();
+        truth(!visit.hash().includes("zoom"), `nobody zoomed at ${width}: ${visit.hash()}`);
+      }
+      await visit.page.setViewportSize({ width: 1400, height: 800 });
+      await visit.settle();
+      truth(!visit.hash().includes("zoom"), `nobody zoomed when the window grew: ${visit.hash()}`);
+      await visit.page.keyboard.press("ArrowRight");
+      await visit.page.waitForFunction(() => !location.hash.includes("at=512,512"));
+      await visit.settle();
+      truth(!visit.hash().includes("zoom"), `nobody zoomed, only moved: ${visit.hash()}`);
+      await visit.page.keyboard.press("+");
+      await visit.page.waitForFunction(() => location.hash.includes("zoom="));
+      equal(await visit.page.locator(".planes button:visible").count(), 4, "planes of a volume");
+      await visit.open("#ophys");
+      equal(await visit.page.locator(".planes button:visible").count(), 0, "planes of a flat movie");
+    },
+
     async "A drag moves the picture with the finger"(visit) {
       await visit.open(DEMO);
       await visit.page.mouse.move(600, 400);
@@ -385,7 +522,7 @@ export const stories = (world) => {
     },
 
     async "Where the server does not adjust, there is no slider, and a link shows the server's range"(visit) {
-      await visit.page.route("**/datasets.json", async (route) => {
+      await visit.page.route("**/datasets.json*", async (route) => {
         const response = await route.fetch();
         await route.fulfill({ response, json: { ...(await response.json()), adjust: false } });
       });
@@ -928,7 +1065,7 @@ export const stories = (world) => {
         await other.page.keyboard.press("Escape");
         await other.open("#floats?plane=xy&at=200,150,0&show=raw:inverted");
         await other.page.reload();
-        await other.page.waitForFunction(() => document.querySelector(".pane").dataset.shown?.includes("view/"));
+        await other.page.waitForFunction(() => document.querySelector(".pane")?.dataset.shown?.includes("view/"));
         await other.settle();
         truth(await hasPattern(), "NaN has no pattern");
         await point();
@@ -1210,6 +1347,28 @@ export const stories = (world) => {
       await visit.settle();
       const [x, y, z] = /at=([\d.]+),([\d.]+),([\d.]+)/.exec(visit.hash()).slice(1).map(Number);
       equal(made({ ...PYRAMID, path: "/ids", values: true, at: [[x - 3, y - 20, z - 7].map(Math.floor)] })[0], "3000009", "the label there");
+      await visit.page.keyboard.press("z");
+      await visit.page.waitForFunction(() => location.hash.includes("plane=xy"));
+      await go("slice 99");
+      await visit.page.waitForSelector("text=There is no slice 99: there are slices 7 to 15.");
+      await visit.page.fill("#goto", "120, 9000");
+      await visit.page.keyboard.press("Enter");
+      await visit.page.waitForSelector("text=There is no y 9000: y is 20 to 720.");
+      await visit.page.fill("#goto", "time 3");
+      await visit.page.keyboard.press("Enter");
+      await visit.page.waitForSelector("text=There is no time 3: there is only time 0.");
+      await visit.page.keyboard.press("Escape");
+      await visit.page.waitForSelector("#goto", { state: "detached" });
+      await arrives("90, 80", "at=90.5,80.5,");
+      await visit.page.keyboard.press("q");
+      await visit.page.waitForSelector("text=Copied 2 lines");
+      // A number field gives the keyboard back.
+      await visit.page.click(".slicer.axis-z input[type=number]");
+      await visit.page.keyboard.press("Enter");
+      await visit.page.keyboard.press("Period");
+      await visit.page.waitForFunction(() => /at=90.5,80.5,\d+.5/.test(location.hash));
+      await go("3000009");
+      await visit.page.waitForFunction(() => !location.hash.includes("at=90.5,80.5,"));
       await go("label 12345");
       await visit.page.waitForSelector("text=There is no label 12345");
       // The notice is hidden after four seconds, perhaps before the picture is complete.
@@ -1240,7 +1399,7 @@ export const stories = (world) => {
       await world.picture(visit, "about");
     },
 
-    async "Playing goes through every time point in order"(visit) {
+    async "Playing goes through every time point in order, backwards too, or through the slices"(visit) {
       await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&show=first");
       const times = () => visit.page.evaluate(() => {
         window.times = [];
@@ -1254,6 +1413,20 @@ export const stories = (world) => {
       await visit.page.keyboard.press("Escape");
       const seen = (await visit.page.evaluate(() => window.times)).slice(0, 7);
       equal(seen.join(), "1,2,3,0,1,2,3", "the time points that were shown");
+      await visit.settle();
+      await visit.page.evaluate(() => (window.times = []));
+      const here = Number(/time=(\d)/.exec(visit.hash())?.[1] ?? 0);
+      await visit.page.keyboard.press("Shift+K");
+      await visit.page.waitForFunction(() => window.times.length >= 5);
+      await visit.page.keyboard.press("Shift+K");
+      const back = (await visit.page.evaluate(() => window.times)).slice(0, 5);
+      equal(back.join(), [3, 2, 1, 0, 3].map((by) => (here + by) % 4).join(), "the time points backwards");
+      await visit.settle();
+      const time = /time=\d/.exec(visit.hash())?.[0] ?? "show";
+      await visit.page.selectOption("#play-along", "slices");
+      await visit.page.keyboard.press("Escape");
+      await visit.page.click("button[title^=Play]");
+      await visit.page.waitForFunction((time) => !location.hash.includes(",3&") && location.hash.includes(time), time);
     },
 
     async "An address that is none is said to be none"(visit) {
@@ -1264,11 +1437,11 @@ export const stories = (world) => {
 
     async "What goes wrong is said in words, with a way out"(visit) {
       visit.forgiven = /.*/;
-      await visit.page.route("**/datasets.json", (route) => route.abort());
+      await visit.page.route("**/datasets.json*", (route) => route.abort());
       await visit.open("");
       await visit.page.waitForSelector("text=Is voltile still running?");
       await world.picture(visit, "nobody-there");
-      await visit.page.unroute("**/datasets.json");
+      await visit.page.unroute("**/datasets.json*");
       await visit.page.click("text=Try again");
       await visit.page.waitForSelector(".list");
       await visit.open("#");

@@ -293,6 +293,11 @@ def answer(question: dict) -> list[list[int]]:
         for at in question["at"]:
             place = dict(zip("xyz", (slice(i * b, (i + 1) * b) for i, b in zip(at, question["box"]))))
             voxels = dataset[tuple(place[a] if a in place else question["index"].get(a, slice(None)) for a in axes)]
+            if question.get("slab"):
+                axis, first, last, mode = question["slab"]
+                place["xyz"[axis]] = slice(first, last)
+                voxels = dataset[tuple(place[a] if a in place else question["index"].get(a, slice(None)) for a in axes)]
+                voxels = getattr(voxels.astype("f8"), mode)(axis=axes.index("xyz"[axis])).reshape(1)
             if question.get("values"):
                 out.append(str(voxels.flat[0]))
             elif question.get("labels"):

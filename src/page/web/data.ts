@@ -18,6 +18,8 @@ export interface Level {
   storage?: { layout: string; chunk?: number[] | null; filters: string[] } | null;
   /** The stored voxels that a tile reads in the planes xy, xz and yz. */
   voxels_read?: Triple;
+  /** The most slices of it that a slab in xy, xz and yz may have; absent if the server has neither slabs nor `.jpg`. */
+  slab?: Triple;
 }
 
 export interface Histogram {
@@ -138,9 +140,10 @@ export async function sound(response: Response): Promise<Response> {
   throw new Error(detail ?? `The server answered ${response.status} ${response.statusText}`);
 }
 
-/** All datasets and mounts. */
-export async function loadSite(): Promise<Site> {
-  const site = (await (await sound(await fetch("datasets.json", { cache: "no-cache" }))).json()) as Site;
+/** The site with all datasets, or with those of these tokens. */
+export async function loadSite(only?: string[]): Promise<Site> {
+  const query = only ? `?${new URLSearchParams({ tokens: only.join() })}` : "";
+  const site = (await (await sound(await fetch(`datasets.json${query}`, { cache: "no-cache" }))).json()) as Site;
   site.datasets.forEach(arrange);
   return site;
 }

@@ -7,9 +7,13 @@
 
 import { beginOf, type Channel, end, endOf, type Level, type PlaneName, shift, type Triple } from "./data";
 
+import { around, type Slab, touched } from "./slab";
+
 export const TILE = 512;
 /** Minimum size of a tile pixel in screen pixels: at one half, the coarser level is exact. */
 export const LEAST_RATIO = 0.51;
+/** How many levels coarser the picture is that comes before another. */
+const COARSER = 3;
 export const PLANES: PlaneName[] = ["xy", "xz", "yz"];
 export const AXIS_NAMES = ["x", "y", "z"] as const;
 
@@ -30,6 +34,19 @@ export function rowHeight(channel: Channel, plane: PlaneName): number {
   return Number.isFinite(height) && height > 0 ? height : 1;
 }
 
+/** The most slices of a level that a slab may have. */
+const limit = (level: Level, plane: PlaneName): number => at(level.slab ?? [0, 0, 0], PLANES.indexOf(plane));
+
+/** The slab, or as much of it as the server projects at some level. */
+function limited(slab: Slab, channel: Channel, plane: PlaneName): Slab | null {
+  const axis = AXES[plane].slice;
+  const offered = channel.levels.filter(({ planes }) => planes.includes(plane));
+  const count = at(end(channel, channel.levels[0]), axis);
+  if (offered.some((each) => touched(slab, at(each.factor, axis), at(end(channel, each), axis)) <= limit(each, plane))) return slab;
+  const most = Math.max(0, ...offered.map((each) => (limit(each, plane) - 1) * at(each.factor, axis)));
+  return most > 0 ? { ...slab, slices: Math.min(slab.slices, most, count) } : null;
+}
+
 /** One level of a channel in one plane, in tile pixels. */
 interface GridLevel {
   level: number;
@@ -39,6 +56,8 @@ interface GridLevel {
   width: number;
   height: number;
   offered: boolean;
+  /** The stored voxels that a tile reads. */
+  reads: number;
   /** The thickness of a slice in voxels of level 0, and the number of slices; infinite if other channels have more. */
   thickness: number;
   slices: number;
@@ -77,9 +96,12 @@ export class Grid {
   private readonly begin: Triple;
   readonly left: number;
   readonly top: number;
+  /** What is shown of all slices: a slab, as thick as the server allows it at some level; null for one slice. */
+  readonly slab: Slab | null;
 
   /** `whole` is the end of all channels that are shown together. */
-  constructor(channel: Channel, readonly plane: PlaneName, whole: Triple = endOf([channel])) {
+  constructor(channel: Channel, readonly plane: PlaneName, private readonly whole: Triple = endOf([channel]), slab: Slab | null = null) {
+    this.slab = slab && limited(slab, channel, plane);
     this.rowHeight = rowHeight(channel, plane);
     this.begin = beginOf(channel);
     ({ x: this.left, y: this.top } = this.place(this.begin));
@@ -106,7 +128,8 @@ export class Grid {
       rows: Math.max(1, Math.ceil(rows - 1e-9)),
       width,
       height,
-      offered: planes.includes(this.plane),
+      offered: planes.includes(this.plane) && (!this.slab || touched(this.slab, at(factor, slice), at(size, slice)) <= limit(each, this.plane)),
+      reads: at(each.voxels_read ?? [0, 0, 0], PLANES.indexOf(this.plane)),
       thickness: at(factor, slice),
       slices: last,
       steps: square ? [at(voxel ?? [1, 1, 1], column) * width, at(voxel ?? [1, 1, 1], row) * at(factor, row)] : [1, 1],
@@ -115,12 +138,24 @@ export class Grid {
     };
   }
 
-  /** The level to draw at this many screen pixels per unit; a finer one if that is not offered. */
+  /** The level whose pixels fit so many screen pixels per unit best. */
+  wanted(pixels: number): number {
+    return Math.min(Math.max(0, Math.ceil(Math.log2(LEAST_RATIO / pixels))), this.levels.length - 1);
+  }
+
+  /** The level to draw at this many screen pixels per unit; a finer one if that is not offered, or else a coarser one. */
   best(pixels: number): number {
-    const wanted = Math.max(0, Math.ceil(Math.log2(LEAST_RATIO / pixels)));
-    let level = Math.min(wanted, this.levels.length - 1);
+    let level = this.wanted(pixels);
     while (level > 0 && !this.levels[level]?.offered) level -= 1;
-    return level;
+    return this.levels[level]?.offered ? level : (this.levels.find(({ offered }) => offered)?.level ?? level);
+  }
+
+  /** A coarser level that is there sooner than `best`, whose tiles in sight are so many: it reads no more voxels than these. */
+  coarser(best: number, tiles: number): number {
+    // Of a slab, a level that is not stored is computed slice by slice, which takes longer than all the tiles.
+    const most = (this.levels[best]?.reads ?? 0) * (this.slab ? 1 : tiles);
+    const found = this.levels.slice(best + 1, best + 1 + COARSER).filter(({ offered, reads }) => offered && reads <= most);
+    return found.at(-1)?.level ?? best;
   }
 
   /** The number of tiles of a level. */
@@ -172,6 +207,20 @@ export class Grid {
   sliceNumber(level: number, point: Triple, offset: Triple): number {
     const thickness = this.levels[level]?.thickness ?? 1;
     return this.slice(level, point) + Math.floor(at(offset, AXES[this.plane].slice) / thickness);
+  }
+
+  /** What of all slices a tile shows, as in URLs: the number of the slice through a point, or the slab around it. */
+  slices(level: number, point: Triple, offset: Triple): string {
+    const { thickness = 1, first = [0, 0, 0], size = [1, 1, 1] } = this.levels[level] ?? {};
+    if (!this.slab) return String(this.sliceNumber(level, point, offset));
+    const { slice: axis } = AXES[this.plane];
+    const [from, to] = around(this.slab, Math.floor(at(point, axis)), at(this.whole, axis)).map((each) => (each - at(this.begin, axis)) / thickness) as [number, number];
+    const end = at(first, axis) + at(size, axis);
+    // Beyond the end, nothing is shown.
+    const begin = to > 0 ? Math.min(Math.max(Math.floor(from), 0), end) : end;
+    const last = Math.max(begin + 1, Math.min(Math.ceil(to), end));
+    const shift = Math.floor(at(offset, axis) / thickness);
+    return `${begin + shift}-${last + shift}.${this.slab.mode}`;
   }
 
   /** The voxels of the channel that a tile shows, in voxels of its level; null if there are none. */

@@ -1,15 +1,15 @@
 // "Go to": one field for a position, a slice, a label, or a link of this page or of Neuroglancer.
 
-import { type Channel, type Dataset, explain, type PlaneName, type Triple } from "./data";
+import { type Channel, companions, type Dataset, endOf, explain, type PlaneName, type Triple } from "./data";
 import { h, sheet } from "./dom";
-import { at, AXES } from "./geometry";
+import { at, AXES, AXIS_NAMES } from "./geometry";
 import { type Named, searchNames } from "./names";
 import { metres } from "./scale";
 import { isLabel } from "./view";
 
-export type Target = { kind: "point"; at: Triple; zoom?: number } | { kind: "label"; id: string } | { kind: "hash"; hash: string };
+export type Target = { kind: "point"; at: Triple } | { kind: "time"; time: number } | { kind: "label"; id: string } | { kind: "hash"; hash: string };
 
-const EXAMPLES = "For example: 120, 45, 7 · 12 µm, 4.5 µm, 0.7 µm · slice 40 · label 1234 · a link of this page or of Neuroglancer";
+const EXAMPLES = "For example: 120, 45, 7 · 120, 45 · 12 µm, 4.5 µm, 0.7 µm · slice 40 · time 3 · label 1234 · a link of this page or of Neuroglancer";
 
 /** A position in a Neuroglancer link, in voxels with the dataset's offset. */
 function neuroglancer(text: string, voxel: Triple, unit: string | null): Triple | null {
@@ -26,12 +26,25 @@ function neuroglancer(text: string, voxel: Triple, unit: string | null): Triple 
   return found.every(Number.isFinite) ? (found as Triple) : null;
 }
 
+/** Which slices or times there are. */
+const among = (count: number, first: number, what: string): string =>
+  count === 1 ? `there is only ${what} ${first}` : `there are ${what}s ${first} to ${first + count - 1}`;
+
 /** What a text means; an error says what is expected. */
 export function parse(text: string, dataset: Dataset, channel: Channel | undefined, plane: PlaneName, here: Triple): Target {
   const trimmed = text.trim();
   const wrong = new Error(`“${trimmed.slice(0, 60)}” is no place. ${EXAMPLES}`);
   const voxel = channel?.voxel_size ?? null;
-  const placed = (numbers: Triple): Target => ({ kind: "point", at: numbers.map((value, axis) => value - at(dataset.offset, axis)) as Triple });
+  const size = channel ? endOf(companions(dataset, channel)) : null;
+  const placed = (numbers: Triple): Target => {
+    const point = numbers.map((value, axis) => value - at(dataset.offset, axis)) as Triple;
+    const outside = [0, 1, 2].find((axis) => size && (at(point, axis) < 0 || at(point, axis) >= at(size, axis)));
+    if (size && outside !== undefined) {
+      const [name, first, count] = [AXIS_NAMES[outside], at(dataset.offset, outside), at(size, outside)];
+      throw new Error(`There is no ${name} ${Math.floor(at(numbers, outside))}: ${name} is ${count === 1 ? first : `${first} to ${first + count - 1}`}.`);
+    }
+    return { kind: "point", at: point };
+  };
   const state = /#!(.+)$/.exec(trimmed)?.[1];
   if (state !== undefined) {
     try {
@@ -47,15 +60,26 @@ export function parse(text: string, dataset: Dataset, channel: Channel | undefin
   const label = /^label\s+(\S+)$/i.exec(trimmed)?.[1];
   if (label && isLabel(label)) return { kind: "label", id: label };
   const axis = AXES[plane].slice;
+  const time = /^time\s+(\d+)$/i.exec(trimmed)?.[1];
+  if (time) {
+    const times = Math.max(1, ...dataset.channels.map((each) => each.times ?? 1));
+    if (Number(time) >= times) throw new Error(`There is no time ${time}: ${among(times, 0, "time")}.`);
+    return { kind: "time", time: Number(time) };
+  }
   const slice = /^(?:slice\s+)?(-?\d+)$/i.exec(trimmed)?.[1];
   if (slice) {
-    const point = here.map((value, i) => (i === axis ? Number(slice) + 0.5 - at(dataset.offset, i) : value)) as Triple;
-    return { kind: "point", at: point };
+    const number = Number(slice) - at(dataset.offset, axis);
+    if (size && (number < 0 || number >= at(size, axis))) {
+      // A number that is none of a slice may be a label's.
+      if (trimmed === slice && isLabel(slice) && dataset.channels.some(({ kind }) => kind === "labels")) return { kind: "label", id: slice };
+      throw new Error(`There is no slice ${slice}: ${among(at(size, axis), at(dataset.offset, axis), "slice")}.`);
+    }
+    return { kind: "point", at: here.map((value, i) => (i === axis ? number + 0.5 : value)) as Triple };
   }
   const parts = /[,;]/.test(trimmed) ? trimmed.split(/[,;]/) : trimmed.split(/\s+(?=-?[\d.])/);
   const read = parts.map((part) => /^\s*(?:[xyz]\s*=?\s*)?(-?[\d.]+(?:e-?\d+)?)\s*([^\d\s.,]*)\s*$/i.exec(part));
   const lastUnit = read.at(-1)?.[2] || null;
-  if (read.length !== 3 || read.some((one) => !one)) throw wrong;
+  if (read.length < 2 || read.length > 3 || read.some((one) => !one)) throw wrong;
   const numbers = read.map((one, i) => {
     const [value, unit] = [Number(one?.[1]), one?.[2] || lastUnit];
     if (!unit || /^(vx|px|voxels?)$/.test(unit)) return Number.isInteger(value) ? value + 0.5 : value;
@@ -64,8 +88,9 @@ export function parse(text: string, dataset: Dataset, channel: Channel | undefin
     if (!voxel || ours === null) throw new Error("The size of a voxel is not known, so give the position in voxels.");
     // Lengths count from the dataset's first voxel with its offset, as voxels do.
     return (value * of) / (at(voxel, i) * ours);
-  }) as Triple;
-  return placed(numbers);
+  });
+  // Two numbers are x and y of the same slice.
+  return placed([numbers[0] ?? 0, numbers[1] ?? 0, numbers[2] ?? here[2] + at(dataset.offset, 2)]);
 }
 
 /** How long typing pauses before names are searched, in milliseconds. */

@@ -3,6 +3,7 @@
 /** Actions of keys. */
 export interface Actions {
   step(by: number): void;
+  slab(thicker: boolean): void;
   time(by: number): void;
   zoom(factor: number): void;
   pan(x: number, y: number): void;
@@ -13,6 +14,7 @@ export interface Actions {
   screen(): void;
   link(): void;
   address(): void;
+  place(): void;
   value(): void;
   select(): void;
   neuroglancer(): void;
@@ -22,7 +24,7 @@ export interface Actions {
   line(): void;
   goto(): void;
   about(): void;
-  play(): void;
+  play(direction: number): void;
   follow(): void;
   panel(): void;
   escape(): void;
@@ -60,6 +62,7 @@ export const KEYS: Key[] = [
   placed(",", "Comma", "previous slice, ten with shift", (actions, event) => actions.step(-ten(event))),
   placed(".", "Period", "next slice, ten with shift", (actions, event) => actions.step(ten(event))),
   { ...placed("t", "KeyT", "next time point, previous with shift", (actions, event) => actions.time(event.shiftKey ? -1 : 1)) },
+  placed("b", "KeyB", "a slab of slices: maximum, minimum, mean, one slice; with shift thicker, up to the whole stack", (actions, event) => actions.slab(event.shiftKey)),
   key("z", "plane xy: slices along z", (actions) => actions.arrange("xy")),
   key("y", "plane xz: slices along y", (actions) => actions.arrange("xz")),
   key("x", "plane yz: slices along x", (actions) => actions.arrange("yz")),
@@ -83,16 +86,17 @@ export const KEYS: Key[] = [
   key("0", "fit the whole plane", (actions) => actions.whole()),
   key("o", "one voxel per pixel", (actions) => actions.actual()),
   key("f", "full screen", (actions) => actions.screen()),
-  key("g", "go to a position, a slice, a label, a link", (actions) => actions.goto()),
+  key("g", "go to a position, a slice, a time, a label, a link", (actions) => actions.goto()),
   key("m", "measure along a line", (actions) => actions.line()),
   key("Escape", "end measuring, stop playing", (actions) => actions.escape()),
-  key("k", "play along time or slices, stop", (actions) => actions.play()),
+  placed("k", "KeyK", "play along time or slices, with shift backwards; stop", (actions, event) => actions.play(event.shiftKey ? -1 : 1)),
   key("l", "follow the newest slice or time point of a file that is being written, stop", (actions) => actions.follow()),
   key("i", "about this file", (actions) => actions.about()),
   key("c", "copy the link to this view", (actions) => actions.link()),
   key("e", "save the view as a picture", (actions) => actions.picture()),
   key("d", "voxels as a file or in Python", (actions) => actions.voxels()),
   key("w", "copy the address of the tile in the middle", (actions) => actions.address()),
+  key("q", "copy x, y, z under the cursor in voxels and in units", (actions) => actions.place()),
   key("v", "copy the value or label under the cursor", (actions) => actions.value()),
   key("s", "select the label under the cursor, or all again", (actions) => actions.select()),
   key("n", "open this view in Neuroglancer", (actions) => actions.neuroglancer()),

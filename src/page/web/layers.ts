@@ -9,6 +9,7 @@ import { addressOf, beginOf, type Channel, type Dataset, end, endOf, mayMiss, ty
 import { at, type Box, Grid } from "./geometry";
 import { isMap, paintName, table } from "./paint";
 import type { Selection } from "./select";
+import type { Slab } from "./slab";
 import { type Held, inSight, isOn, MAX_TOGETHER, type Shown, type View } from "./view";
 import { boxAddress } from "./voxels";
 
@@ -29,6 +30,8 @@ export interface Layer {
   revision: string;
   grid: Grid;
   address(level: number, row: number, column: number): string;
+  /** The address of the same tile with losses, which is shorter; null if there is none. */
+  preview: ((level: number, row: number, column: number) => string) | null;
   treatment: Treatment;
   /** If only one label is to be seen: which, and the voxels of each tile. */
   selection: (Selection & { voxels(level: number, row: number, column: number): { address: string; box: Box } | null }) | null;
@@ -65,8 +68,16 @@ export const isMeasured = (channel: Channel): boolean => channel.window !== null
 /** Whether the server's ordinary tiles show a channel so. They are black where data is missing. */
 function isPlain(scene: Scene, channel: Channel, shown: Shown): boolean {
   const misses = scene.adjust && mayMiss(channel) && isMeasured(channel);
-  return shown.window === null && shown.gamma === 1 && !isMap(shown.colour) && !misses;
+  return !slabOf(scene, channel, shown) && shown.window === null && shown.gamma === 1 && !isMap(shown.colour) && !misses;
 }
+
+/** The slab that is drawn of a channel; its range must be known. */
+function slabOf(scene: Scene, channel: Channel, shown: Shown): Slab | null {
+  return scene.adjust && hasSlabs(channel) && (shown.window !== null || isMeasured(channel)) ? scene.view.slab : null;
+}
+
+/** Whether the server projects slabs of a channel, and has tiles with losses of it. */
+export const hasSlabs = (channel: Channel): boolean => channel.kind === "image" && channel.levels.some(({ slab }) => slab);
 
 /** The path of tiles with ranges, exponents and colours of ours, up to the plane. */
 function viewPath(dataset: Dataset, channels: Channel[], shown: (channel: Channel) => Shown): string {
@@ -138,19 +149,18 @@ class Maker {
     this.whole = endOf(inSight(scene.dataset, scene.view));
   }
 
-  /** A layer; `path` is that of its tiles, up to the plane. */
-  private layer(channel: Channel, path: string, treatment: Treatment = AS_IT_IS): Layer {
+  /** A layer; `path` is that of its tiles, up to the plane, and `lossy` that of its previews. */
+  private layer(channel: Channel, path: string, treatment: Treatment = AS_IT_IS, lossy: string | null = null): Layer {
     const { dataset, view } = this.scene;
-    const grid = new Grid(channel, this.plane, this.whole);
+    const grid = new Grid(channel, this.plane, this.whole, path.startsWith("view/") ? view.slab : null);
     const point = timeOf(channel, view.time);
     const time = point === null ? "" : `${point}/`;
-    const address = (level: number, row: number, column: number) => {
-      const slice = grid.sliceNumber(level, view.at, dataset.offset);
-      return `${path}/${this.plane}/${time}${slice}/${row}_${column}_${level}.png`;
-    };
+    const place = (level: number, row: number, column: number) => `${this.plane}/${time}${grid.slices(level, view.at, dataset.offset)}/${row}_${column}_${level}`;
+    const address = (level: number, row: number, column: number) => `${path}/${place(level, row, column)}.png`;
+    const preview = lossy === null ? null : (level: number, row: number, column: number) => `${lossy}/${place(level, row, column)}.jpg`;
     const revision = dataset.live ? this.revision(channel, grid, point) : "";
     const key = [address(0, 0, 0), treatment.name, treatment.clear, beginOf(channel), revision].join("|");
-    return { key, revision, grid, address, treatment, selection: null, opacity: 1, adds: false, mayMiss: false };
+    return { key, revision, grid, address, preview, treatment, selection: null, opacity: 1, adds: false, mayMiss: false };
   }
 
   /** The windows; and the state of the file, if the newest slice or time point is shown, which may not be complete. */
@@ -159,7 +169,7 @@ class Maker {
     const thickness = grid.levels.at(-1)?.thickness ?? 1;
     const slice = (z: number) => Math.floor(z / thickness);
     const isLast = this.plane !== "xy" || slice(at(view.at, 2)) >= slice(at(this.whole, 2) - 1);
-    const isNewest = point === null ? isLast : point + 1 === channel.times;
+    const isNewest = view.slab || point === null ? isLast : point + 1 === channel.times;
     return JSON.stringify([dataset.channels.map((each) => each.window), ...(isNewest ? [dataset.modified, dataset.bytes] : [])]);
   }
 
@@ -181,12 +191,14 @@ class Maker {
   group(channels: Channel[], shown: (channel: Channel) => Shown): Layer {
     const { dataset } = this.scene;
     const [first] = channels as [Channel];
+    const own = viewPath(dataset, channels, shown);
+    const lossy = this.scene.adjust && channels.every((channel) => hasSlabs(channel) && (shown(channel).window || isMeasured(channel))) ? own : null;
     if (!channels.every((channel) => isPlain(this.scene, channel, shown(channel)))) {
-      return { ...this.layer(first, viewPath(dataset, channels, shown)), mayMiss: channels.some(mayMiss) };
+      return { ...this.layer(first, own, AS_IT_IS, lossy), mayMiss: channels.some(mayMiss) };
     }
-    if (channels.length === 1 && !shown(first).colour) return this.single(first);
+    if (channels.length === 1 && !shown(first).colour) return this.layer(first, this.pathOf(first), AS_IT_IS, lossy);
     const names = channels.map((channel) => `${channel.name}:${shown(channel).colour}`).join();
-    return this.layer(first, this.ordinary(`mcfc/${addressOf(dataset)}/${names}`));
+    return this.layer(first, this.ordinary(`mcfc/${addressOf(dataset)}/${names}`), AS_IT_IS, lossy);
   }
 
   /** A channel whose range changes: the tiles that there are, stretched. */

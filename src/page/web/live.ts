@@ -3,6 +3,8 @@
 // The pages agree over a BroadcastChannel which of them listens, and that page tells the others. If it is gone for a while,
 // another takes its place. Where the server grants no stream, the page that would listen asks now and then.
 
+import type { Change } from "./known";
+
 /** How often the listening page says that it is there, and when it is given up, in milliseconds. */
 const BEAT = 4000;
 const MAX_SILENCE = 11_000;
@@ -11,7 +13,9 @@ const GREETING = 400;
 /** How often datasets are asked for without a stream, and when a stream is tried again. */
 const POLL = 15_000;
 
-type Message = { kind: "who" } | { kind: "leads"; by: number } | { kind: "gone" } | { kind: "changed"; restarted: boolean };
+/** What has changed; null if it is not known. */
+type Told = { restarted: boolean; change: Change | null };
+type Message = { kind: "who" } | { kind: "leads"; by: number } | { kind: "gone" } | ({ kind: "changed" } & Told);
 
 export class Live {
   private readonly id = Math.random();
@@ -24,8 +28,9 @@ export class Live {
   /** Of the server, as its stream said. */
   private started: number | null = null;
 
-  /** `changed` is called when datasets may have changed; `restarted` if the server answers again after it did not. */
-  constructor(private readonly changed: (restarted: boolean) => void) {
+  /** `changed` is called when datasets may have changed; `restarted` if the server answers again after it did not; `change` is what,
+   *  null if anything. */
+  constructor(private readonly changed: (restarted: boolean, change: Change | null) => void) {
     this.channel.onmessage = (event) => this.hear(event.data as Message);
     this.say({ kind: "who" });
     this.electAfter(GREETING);
@@ -43,7 +48,7 @@ export class Live {
   }
 
   private hear(message: Message): void {
-    if (message.kind === "changed") return this.changed(message.restarted);
+    if (message.kind === "changed") return this.changed(message.restarted, message.change);
     if (message.kind === "who" && this.leads) this.say({ kind: "leads", by: this.id });
     if (message.kind === "gone" && !this.leads) this.electAfter(GREETING);
     if (message.kind !== "leads") return;
@@ -70,9 +75,9 @@ export class Live {
     this.leads = false;
   }
 
-  private tell(restarted: boolean): void {
-    this.say({ kind: "changed", restarted });
-    this.changed(restarted);
+  private tell(restarted: boolean, change: Change | null): void {
+    this.say({ kind: "changed", restarted, change });
+    this.changed(restarted, change);
   }
 
   private listen(): void {
@@ -80,15 +85,15 @@ export class Live {
     stream.addEventListener("hello", (event) => {
       const { started } = JSON.parse((event as MessageEvent<string>).data) as { started: number };
       // A stream that begins again may have missed something.
-      if (this.started !== null) this.tell(this.started !== started);
+      if (this.started !== null) this.tell(this.started !== started, null);
       this.started = started;
     });
-    stream.addEventListener("datasets", () => this.tell(false));
+    stream.addEventListener("datasets", (event) => this.tell(false, JSON.parse((event as MessageEvent<string>).data) as Change));
     stream.addEventListener("error", () => {
       // The browser connects again by itself, unless the server refused.
       if (stream.readyState !== EventSource.CLOSED || this.stream !== stream) return;
       this.poll = window.setTimeout(() => {
-        this.tell(false);
+        this.tell(false, null);
         this.listen();
       }, POLL);
     });

@@ -1,7 +1,8 @@
 // Entry point: fetches the datasets, then shows the list or the dataset that the URL names, and follows changes of both.
 
-import { type Dataset, explain, loadSite, type Site } from "./data";
+import { type Dataset, explain, type Site } from "./data";
 import { h } from "./dom";
+import { type Change, Known } from "./known";
 import { firstChoice, List } from "./list";
 import { Live } from "./live";
 import { secretForm } from "./secret";
@@ -10,7 +11,10 @@ import { Viewer } from "./viewer";
 
 const page = document.getElementById("page") as HTMLElement;
 const choice = firstChoice();
+const known = new Known();
 let shown: Viewer | List | null = null;
+/** What the page that is shown was made of. */
+let at: Site | null = null;
 
 function notice(text: string, ...more: (HTMLElement | false | undefined)[]): HTMLElement {
   return h("main", { className: "notice" }, h("p", { role: "alert" }, text), ...more);
@@ -21,6 +25,7 @@ const named = (site: Site): Dataset | undefined => site.datasets.find((each) => 
 /** Shows what the URL names. */
 function route(site: Site): void {
   const token = tokenOf(location.hash);
+  at = site;
   shown?.close();
   shown = null;
   if (!token) {
@@ -55,54 +60,67 @@ function spareStyle(): void {
   document.head.append(mark);
 }
 
-/** Gives datasets that have changed addresses of their version: what the browser keeps is of another one. */
-function renew(site: Site, before: Site): void {
-  const old = new Map(before.datasets.map((dataset) => [dataset.token, dataset]));
-  for (const dataset of site.datasets) {
-    const { version, address } = old.get(dataset.token) ?? dataset;
-    if (!dataset.version) continue;
-    dataset.address = version === dataset.version ? address : `${dataset.token}@${dataset.version}`;
+/** Shows what the URL names, once it is known. */
+async function show(): Promise<void> {
+  const token = tokenOf(location.hash);
+  const ready = known.now(token);
+  if (!ready) {
+    shown?.close();
+    shown = null;
+    page.replaceChildren(notice("Loading …"));
   }
+  const site = ready ?? (await known.get(token));
+  if (tokenOf(location.hash) === token) route(site);
 }
 
 /** Keeps the page true while datasets come, change and go. */
-function follow(first: Site): void {
-  let site = first;
+function follow(): void {
   const version = (dataset: Dataset | undefined) => dataset && (dataset.version ?? JSON.stringify(dataset));
-  const changed = async (restarted: boolean) => {
-    const before = site;
+  const changed = async (restarted: boolean, change: Change | null) => {
+    const token = tokenOf(location.hash);
+    const before = at?.datasets.find((dataset) => dataset.token === token);
+    known.heard(change);
+    let site: Site;
     try {
-      site = await loadSite();
-      renew(site, before);
+      site = await known.get(token);
     } catch {
       return; // the stream comes back, and with it the next change
     }
+    if (token !== tokenOf(location.hash)) return;
+    at = site;
     const now = named(site);
     if (shown instanceof List) shown.update(site);
-    else if (version(named(before)) !== version(now)) {
+    else if (version(before) !== version(now)) {
       if (shown instanceof Viewer && now && shown.canTake(now)) shown.take(now);
       else route(site);
     }
     else if (restarted && shown) shown.retry();
   };
-  window.addEventListener("hashchange", () => route(site));
+  window.addEventListener("hashchange", () => void attempt(show));
   // One after the other, so that an older answer does not come last.
   let last = Promise.resolve();
-  new Live((restarted) => (last = last.then(() => changed(restarted))));
+  new Live((restarted, change) => (last = last.then(() => changed(restarted, change))));
 }
 
-async function begin(): Promise<void> {
+/** Does what may fail for lack of an answer, which can be tried again. */
+async function attempt(what: () => Promise<void>): Promise<void> {
   try {
-    const site = await loadSite();
-    const only = site.datasets.length === 1 ? site.datasets[0] : undefined;
-    // A list of one dataset is skipped, but "back" leads to it.
-    if (only && location.hash === "") history.replaceState(null, "", `#${only.token}`);
-    route(site);
-    follow(site);
+    await what();
   } catch (error) {
-    page.replaceChildren(notice(explain(error), h("button", { type: "button", onclick: begin }, "Try again")));
+    shown?.close();
+    shown = null;
+    page.replaceChildren(notice(explain(error), h("button", { type: "button", onclick: () => void attempt(what) }, "Try again")));
   }
 }
 
+async function begin(): Promise<void> {
+  const first = await known.get(tokenOf(location.hash));
+  const only = first.datasets.length === 1 ? first.datasets[0] : undefined;
+  // A list of one dataset is skipped, but "back" leads to it.
+  if (only && location.hash === "") history.replaceState(null, "", `#${only.token}`);
+  await show();
+  follow();
+}
+
 spareStyle();
-void begin();
+void attempt(begin);

@@ -9,8 +9,9 @@ import { type Channel, endOf, type PlaneName, type Triple } from "./data";
 import { h } from "./dom";
 import { ExactDrawer } from "./drawer";
 import { at, AXES, AXIS_NAMES, Grid, LEAST_RATIO, type Rectangle } from "./geometry";
-import { type Layer, layersOf, type Scene } from "./layers";
+import { hasSlabs, type Layer, layersOf, type Scene } from "./layers";
 import { showScale } from "./scale";
+import { inWords, type Slab } from "./slab";
 import { Stack } from "./stack";
 import { fitting, inSight, LEAST_PIXELS, MAX_ZOOM, stepped } from "./view";
 
@@ -34,10 +35,16 @@ export class Pane {
   private readonly box = h("div", { className: "canvas" });
   /** The pattern behind the volume, seen where data is missing. */
   private readonly ground = h("div", { className: "ground", hidden: true });
+  /** What is drawn of many slices. */
+  private readonly mark = h("span", { className: "slab", hidden: true });
+  /** Says that tiles with losses are shown. */
+  private readonly lossy = h("span", { className: "preview", role: "status" }, "preview");
   private grid: Grid | null = null;
   private scene: Scene | null = null;
   private readonly stack: Stack;
   private told = { centre: new OpenSeadragon.Point(), ratio: 0 };
+  /** The size of the library's window when it was last moved to the view. */
+  private sized = new OpenSeadragon.Point();
   /** In the pane, in CSS pixels. */
   private cursor: OpenSeadragon.Point | null = null;
   private gone = false;
@@ -49,7 +56,7 @@ export class Pane {
     this.element = h("section", { className: "pane", "aria-label": `${plane} plane` }, this.ground, this.box, legend,
       h("i", { className: `cross down axis-${AXIS_NAMES[axes.column]}` }),
       h("i", { className: `cross over axis-${AXIS_NAMES[axes.row]}` }),
-      this.scale, h("div", { className: "progress" }));
+      this.scale, this.mark, this.lossy, h("div", { className: "progress" }));
     this.element.dataset["plane"] = plane;
     this.viewer = this.open();
     this.stack = new Stack(this.viewer, this.element, (error) => events.failed(error));
@@ -82,10 +89,16 @@ export class Pane {
 
   private listen(): void {
     const { viewer } = this;
-    viewer.addHandler("viewport-change", () => this.tell());
-    viewer.addHandler("update-viewport", () => this.layGround());
-    viewer.addHandler("resize", () => this.follow());
+    viewer.addHandler("viewport-change", () => {
+      this.stack.mayRefine();
+      this.tell();
+    });
+    viewer.addHandler("update-viewport", () => {
+      this.layGround();
+      this.tellSlab();
+    });
     viewer.addHandler("animation-finish", () => {
+      this.stack.mayRefine();
       this.follow(); // back to the limits of the view, if it is past the volume's edge
       this.stack.fetchAhead();
     });
@@ -135,6 +148,11 @@ export class Pane {
   /** The zoom that shows the whole plane. */
   private fit(): number {
     return this.grid ? fitting(this.grid, this.size.width, this.size.height) : 1;
+  }
+
+  /** The zoom at which the plane is shown unless a person has chosen one. */
+  fitted(): number {
+    return this.scene?.view.zoom || this.fit();
   }
 
   /** The zoom that shows the whole plane of a scene. */
@@ -195,6 +213,7 @@ export class Pane {
     const ratio = (zoom * grid.width) / width;
     const centre = new OpenSeadragon.Point(place.x / grid.width, place.y / grid.width);
     this.smooth();
+    this.sized = viewport.getContainerSize();
     if (this.isAt(centre, ratio, false)) return;
     viewport.zoomTo(ratio, undefined, true);
     viewport.panTo(centre, true);
@@ -220,8 +239,11 @@ export class Pane {
     const { grid, scene } = this;
     this.smooth();
     // The library reports every change one frame later, including those made by `follow`.
-    if (!grid || !scene || this.isAt(this.told.centre, this.told.ratio, true)) return;
+    if (!grid || !scene) return;
     const { viewport } = this.viewer;
+    // What the library does when its window gets another size is no movement.
+    if (!this.sized.equals(viewport.getContainerSize())) return this.follow();
+    if (this.isAt(this.told.centre, this.told.ratio, true)) return;
     const centre = viewport.getCenter(true);
     this.told = { centre, ratio: viewport.getZoom(true) };
     this.events.moved(this, grid.point(centre.x * grid.width, centre.y * grid.width, scene.view.at), this.zoom());
@@ -250,11 +272,12 @@ export class Pane {
     return layer.address(level, row, column);
   }
 
-  /** The pixels of a channel that are in the pane: their level, the slice's number, first and last column and row; null if none. */
-  visible(channel: Channel): { level: number; slice: number; box: [number, number, number, number] } | null {
+  /** The pixels of a channel that are in the pane: their level, the slice or slab as in URLs, first and last column and row; null if none. */
+  visible(channel: Channel): { level: number; slice: string; box: [number, number, number, number] } | null {
     const { grid, scene } = this;
     if (!grid || !scene) return null;
-    const own = new Grid(channel, this.plane, endOf(inSight(scene.dataset, scene.view)));
+    const slab = hasSlabs(channel) && scene.adjust ? scene.view.slab : null;
+    const own = new Grid(channel, this.plane, endOf(inSight(scene.dataset, scene.view)), slab);
     const level = own.best(this.zoom() * window.devicePixelRatio);
     const { width = 1, height = 1, columns = 1, rows = 1 } = own.levels[level] ?? {};
     const shown = this.viewer.viewport.getBounds(true);
@@ -264,7 +287,7 @@ export class Pane {
       pixel(shown.x + shown.width, own.left, width, columns), pixel(shown.y + shown.height, own.top, height, rows),
     ];
     if (box[0] >= box[2] || box[1] >= box[3]) return null;
-    return { level, slice: own.sliceNumber(level, scene.view.at, scene.dataset.offset), box };
+    return { level, slice: own.slices(level, scene.view.at, scene.dataset.offset), box };
   }
 
   /** What is drawn: layers, and the part in sight, in units. */
@@ -274,6 +297,24 @@ export class Pane {
     const { x, y, width, height } = this.viewer.viewport.getBounds(true);
     const units = (length: number) => length * grid.width;
     return { grid, layers: this.stack.layers, part: { x: units(x), y: units(y), width: units(width), height: units(height) } };
+  }
+
+  /** The slab that is drawn, if one is; it may be thinner than what was asked for. */
+  get slab(): Slab | null {
+    return this.stack.layers.find((layer) => layer.grid.slab)?.grid.slab ?? null;
+  }
+
+  /** Says of a slab what is drawn: how many slices, and whether at a coarser level than the screen shows. */
+  private tellSlab(): void {
+    const { slab } = this;
+    this.mark.hidden = !slab;
+    if (!slab || !this.scene?.view.slab) return;
+    const grid = this.stack.layers.find((layer) => layer.grid.slab)?.grid;
+    const pixels = this.zoom() * window.devicePixelRatio;
+    const isCoarser = grid && grid.best(pixels) > grid.wanted(pixels);
+    const wanted = this.scene.view.slab.slices;
+    const fewer = slab.slices !== wanted ? ` (${Number.isFinite(wanted) ? wanted : "all"} read too much)` : "";
+    this.mark.textContent = `${inWords(slab)}${fewer}${isCoarser ? ", coarser level" : ""}`;
   }
 
   /** The canvas with the picture. */

@@ -1,8 +1,9 @@
 // The values under the cursor: those of every visible channel at one voxel of the finest level.
 
-import { type Channel, type Dataset, firstOf, type Triple } from "./data";
+import { type Channel, companions, type Dataset, endOf, firstOf, type Triple } from "./data";
 import { at } from "./geometry";
 import { nameOf } from "./names";
+import { around, projected, type Slab } from "./slab";
 import { boxAddress, isMissing, readBox } from "./voxels";
 import { inSight, isOn, type View } from "./view";
 
@@ -15,6 +16,12 @@ export interface Pointed {
   text: string;
   /** The name of a label; empty if it has none. */
   name: string;
+}
+
+/** The slab of a plane whose normal is this axis. */
+export interface Column {
+  axis: number;
+  slab: Slab;
 }
 
 /** A channel, and its voxel under the cursor. */
@@ -33,24 +40,28 @@ export class Pointer {
   constructor(private readonly changed: () => void) {}
 
   /** Requests the values at a point, unless they are known; none if the cursor is not on the volume. */
-  at(dataset: Dataset, view: View, point: Triple | null): void {
+  at(dataset: Dataset, view: View, point: Triple | null, column: Column | null): void {
     const channels = point ? inSight(dataset, view).filter((channel) => isOn(view, channel)) : [];
     const place = (point ?? [0, 0, 0]).map(Math.floor) as Triple;
     const here = channels.flatMap((channel) => {
       const voxel = voxelAt(channel, place);
       return voxel ? [{ channel, voxel }] : [];
     });
-    const key = here.length ? JSON.stringify([place, view.time, here.map(({ channel }) => channel.name)]) : "";
+    const key = here.length ? JSON.stringify([place, view.time, column, here.map(({ channel }) => channel.name)]) : "";
     if (key === this.voxel) return;
     this.forget();
     this.voxel = key;
     if (!key) return;
-    this.timer = window.setTimeout(() => void this.read(dataset, here, view.time), REST);
+    this.timer = window.setTimeout(() => void this.read(dataset, here, view.time, column), REST);
   }
 
-  private async read(dataset: Dataset, here: Here[], time: number): Promise<void> {
+  private async read(dataset: Dataset, here: Here[], time: number, column: Column | null): Promise<void> {
     const { signal } = this.ending;
     const read = async ({ channel, voxel }: Here) => {
+      if (column && channel.kind === "image") {
+        const value = await this.projection(dataset, { channel, voxel }, time, column, signal);
+        return value === null ? [] : [{ channel, text: String(tidy(value)), name: "" }];
+      }
       const values = await readBox(boxAddress(dataset, channel, time, 0, voxel, [1, 1, 1]), signal);
       if (await isMissing(dataset, channel, time, voxel, values, signal)) return [];
       const text = Array.from(values, (value) => String(typeof value === "number" ? tidy(value) : value)).join();
@@ -63,6 +74,17 @@ export class Pointer {
     if (signal.aborted) return;
     this.values = found.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
     this.changed();
+  }
+
+  /** What a slab shows of a voxel's column; null if all of it is missing. */
+  private async projection(dataset: Dataset, { channel, voxel }: Here, time: number, { axis, slab }: Column, signal: AbortSignal): Promise<number | null> {
+    const first = firstOf(channel);
+    const count = at(channel.levels[0]?.size ?? [1, 1, 1], axis);
+    const whole = endOf(companions(dataset, channel))[axis] ?? count;
+    const [from, to] = around(slab, at(voxel, axis) + at(first, axis), whole).map((each) => Math.min(Math.max(each - at(first, axis), 0), count)) as [number, number];
+    const [start, size]: [Triple, Triple] = [[...voxel], [1, 1, 1]];
+    [start[axis], size[axis]] = [from, to - from];
+    return projected(slab, await readBox(boxAddress(dataset, channel, time, 0, start, size), signal), channel.missing ?? []);
   }
 
   /** Drops the values, and requests for others. */

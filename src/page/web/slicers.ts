@@ -26,6 +26,7 @@ class Slicer {
       if (this.number.value !== "") go(Number(this.number.value) - this.first);
       this.number.blur();
     });
+    this.number.addEventListener("keydown", (event) => event.key === "Enter" && this.number.blur());
     this.element = h("div", { className: `slicer ${className}`, title: says }, h("b", {}, label),
       iconButton("previous", `${says}: previous`, () => this.by(-1)), this.range,
       iconButton("next", `${says}: next`, () => this.by(1)), this.number, this.total);
@@ -54,7 +55,11 @@ export class Slicers {
   private readonly planes: Record<PlaneName, Slicer>;
   private readonly time: Slicer;
 
-  private readonly button = iconButton("play", "Play (k)", () => this.toggle());
+  private readonly button = iconButton("play", "Play (k), backwards (K)", () => this.toggle(1));
+  /** What plays of a series that has slices, too. */
+  private readonly along = h("select", { id: "play-along", title: "What plays", "aria-label": "What plays" },
+    h("option", { value: "t" }, "t"), h("option", { value: "slices" }, "slices"));
+  private direction = 1;
   private readonly rate = h("select", { id: "rate", title: "Slices or time points a second", "aria-label": "Slices or time points a second" },
     ...RATES.map((rate) => h("option", { value: String(rate), selected: rate === 5 }, `${rate}/s`)));
   /** When the time point was recorded. */
@@ -74,7 +79,7 @@ export class Slicers {
     };
     this.planes = { xy: slicer("xy"), xz: slicer("xz"), yz: slicer("yz") };
     this.time = new Slicer("t", "Time", "axis-t", (to) => change((view) => ({ ...view, time: to })));
-    this.player = h("div", { className: "player" }, this.button, this.rate, this.when);
+    this.player = h("div", { className: "player" }, this.button, this.along, this.rate, this.when);
     this.element.append(...Object.values(this.planes).map((one) => one.element), this.time.element);
   }
 
@@ -91,13 +96,16 @@ export class Slicers {
     this.when.textContent = when(on, view.time);
     this.time.show(view.time, Math.max(1, ...times), 0, this.when.textContent);
     this.series = Math.max(1, ...times) > 1;
+    const active = this.planes[this.active()].element;
+    this.along.hidden = !this.series || active.hidden;
     this.player.hidden = !this.series && Object.values(this.planes).every((one) => one.element.hidden);
     this.now = { times: Math.max(1, ...times), size };
   }
 
-  /** Plays along time if there is a series, else along slices; or stops. */
-  toggle(): void {
+  /** Plays along time if there is a series, unless slices are chosen, else along slices: forwards or, at -1, backwards; or stops. */
+  toggle(direction: number): void {
     if (this.playing) return this.stop();
+    this.direction = direction;
     this.due = performance.now();
     const frame = (now: number) => {
       this.playing = requestAnimationFrame(frame);
@@ -121,13 +129,17 @@ export class Slicers {
     this.button.setAttribute("aria-pressed", String(this.playing !== 0));
   }
 
-  /** The next time point or slice; after the last comes the first. */
+  /** The next time point or slice in the direction; after the last comes the first. */
   private next(): void {
-    const { now } = this;
+    const { now, direction } = this;
     if (!now) return;
-    if (this.series) return this.change((view) => ({ ...view, time: (view.time + 1) % now.times }));
+    const after = (here: number, count: number) => (here + direction + count) % count;
+    if (this.series && (this.along.hidden || this.along.value === "t")) return this.change((view) => ({ ...view, time: after(view.time, now.times) }));
     const plane = this.active();
     const axis = AXES[plane].slice;
-    this.change((view) => stepped(view, plane, Math.floor(at(view.at, axis)) + 1 < at(now.size, axis) ? 1 : -Math.floor(at(view.at, axis))));
+    this.change((view) => {
+      const here = Math.floor(at(view.at, axis));
+      return stepped(view, plane, after(here, at(now.size, axis)) - here);
+    });
   }
 }

@@ -2,21 +2,35 @@
 //
 // New layers are loaded invisibly and then replace the old ones all at once, so that scrolling does not
 // flicker and two slices are never added. Only the latest request counts: while one set loads, later ones
-// replace each other. Once a set is complete, tiles of the next slices are prefetched.
+// replace each other. The first picture, and on a slow line every one, is there as a coarse level first, whose tiles the others
+// wait for; there, tiles with losses are shown while something moves, and replaced by exact ones at rest. Once a set is complete,
+// tiles of the next slices are prefetched.
 
 import type OpenSeadragon from "openseadragon";
 
 import type { Layer } from "./layers";
-import { LayerSource, Prefetcher } from "./tiles";
+import { isSlow } from "./speed";
+import { isPreview, LayerSource, Prefetcher } from "./tiles";
 
 /** How long the old slice stays before a partly loaded new one is shown, in milliseconds. */
 const PATIENCE = 700;
+/** The same on a slow line, where coarse levels come first. */
+const QUICK = 100;
+/** How long nothing moves before exact tiles replace previews, in milliseconds. */
+const REST = 400;
 /** How many slices are prefetched, and at most how many tiles. */
 const AHEAD = 3;
 const MAX_AHEAD = 48;
 
-/** `savedCutOffLevel`, missing from the library's declarations: the coarsest level that it loads. */
-type Item = OpenSeadragon.TiledImage & { savedCutOffLevel: number };
+/** Missing from the library's declarations: the coarsest level that it draws; the tiles in sight by level, column and row; and what
+ *  finds them, draws those that are there and, in the area `loads`, loads the others. */
+type Item = OpenSeadragon.TiledImage & {
+  savedCutOffLevel: number;
+  coverage: Record<number, Record<number, Record<number, boolean>>>;
+  _updateLevel(level: number, opacity: number, visibility: number, draws: unknown, loads: unknown, ...more: unknown[]): { tilesToDraw: unknown[] };
+};
+/** The source of an item. */
+const sourceOf = (item: Item) => item.source as unknown as LayerSource;
 /** By layer key. */
 type Shown = Map<string, Item>;
 /** The layers of the slice `by` steps further. */
@@ -32,6 +46,9 @@ export class Stack {
   private direction = 0;
   private busy = false;
   private gone = false;
+  private rest = 0;
+  /** The exact items that are to replace previews. */
+  private refined: Shown = new Map();
   private readonly prefetcher = new Prefetcher();
 
   /** Layers of a viewer; the pane is marked while they are incomplete. */
@@ -42,13 +59,14 @@ export class Stack {
   ) {
     viewer.addHandler("fully-loaded-change", () => this.mark());
     viewer.addHandler("zoom", () => {
-      for (const item of this.shown.values()) item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarsest(item));
+      for (const item of this.shown.values()) item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarse(item));
     });
   }
 
   /** Shows layers; `direction` is the sign of the scroll direction, 0 if the user did not scroll. */
   show(layers: Layer[], direction: number, ahead: Ahead): void {
     this.ahead = ahead;
+    this.mayRefine();
     if (signature(layers) === signature(this.layers) && (this.busy || this.shown.size === layers.length)) return;
     this.direction = direction;
     this.layers = layers;
@@ -57,21 +75,79 @@ export class Stack {
 
   private async load(): Promise<void> {
     this.busy = true;
+    this.forgetRefined();
     this.mark();
     while (!this.gone) {
       const layers = this.layers;
+      this.prefetcher.keep(this.inSight(layers));
       const next = await this.items(layers);
-      const whole = await this.loaded([...next.values()], this.shown.size ? PATIENCE : 0);
+      const items = [...next.values()];
+      const patience = this.shown.size === 0 ? 0 : isSlow() ? QUICK : PATIENCE;
+      const whole = (await this.loaded(items, patience)) || (await this.covered(layers, items));
       if (this.gone) return;
       if (whole || this.layers === layers) this.reveal(layers, next);
       else this.discard(next, this.shown);
       if (this.layers !== layers) continue;
-      if (!whole) await this.loaded([...next.values()], Infinity, () => this.layers !== layers);
+      await this.loaded(items, Infinity, () => this.layers !== layers);
       if (this.layers === layers) break;
     }
     this.busy = false;
     this.mark();
     this.fetchAhead();
+    this.mayRefine();
+  }
+
+  /** Whether tiles with losses are in sight. */
+  private hasPreviews(item: Item): boolean {
+    return (item.getTilesToDraw() as unknown as { tile: { getUrl(): string } }[]).some(({ tile }) => isPreview(tile.getUrl()));
+  }
+
+  /** Replaces previews by exact tiles once nothing has moved for a while. */
+  mayRefine(): void {
+    window.clearTimeout(this.rest);
+    this.rest = window.setTimeout(() => void this.refine(), REST);
+    this.pane.classList.toggle("lossy", [...this.shown.values()].some((item) => this.hasPreviews(item)));
+  }
+
+  private async refine(): Promise<void> {
+    // Exact tiles that are being loaded follow the viewport.
+    if (this.gone || this.busy || this.refined.size || !this.pane.classList.contains("lossy")) return;
+    if (![...this.shown.values()].every((item) => item.getFullyLoaded())) return this.mayRefine();
+    const { layers } = this;
+    this.prefetcher.fetch([]);
+    const exact = layers.map(async (layer) => {
+      const old = this.shown.get(layer.key);
+      return [layer.key, old && !this.hasPreviews(old) ? old : await this.add(layer, true)] as const;
+    });
+    const next: Shown = new Map(await Promise.all(exact));
+    if (this.gone || this.busy || this.refined.size || this.layers !== layers) return this.discard(next, this.shown);
+    this.refined = next;
+    const whole = await this.loaded([...next.values()], Infinity, () => this.refined !== next);
+    if (!whole) return;
+    this.refined = new Map();
+    this.reveal(layers, next);
+    for (const item of next.values()) {
+      sourceOf(item).exact = false;
+      this.beginCoarse(item); // for what comes into sight
+    }
+    this.pane.classList.remove("lossy");
+    this.fetchAhead();
+  }
+
+  /** Gives up the exact tiles, as something else is shown. */
+  private forgetRefined(): void {
+    const items = this.refined;
+    this.refined = new Map();
+    this.discard(items, this.shown);
+  }
+
+  /** Waits until something covers the picture: the old one stays until then. True if so, or if there is no level that comes soon. */
+  private async covered(layers: Layer[], items: Item[]): Promise<boolean> {
+    for (const item of items) if (sourceOf(item).first === Infinity) this.beginCoarse(item);
+    if (items.some((item) => sourceOf(item).first === Infinity)) return this.layers === layers;
+    const isCovered = () => items.every((item) => this.isCovered(item));
+    await this.loaded(items, Infinity, () => this.layers !== layers || isCovered());
+    return isCovered();
   }
 
   /** The items of layers: existing ones, and new ones, which load invisibly. */
@@ -80,17 +156,20 @@ export class Stack {
     return new Map(await Promise.all(found));
   }
 
-  private add(layer: Layer): Promise<Item> {
+  private add(layer: Layer, exact = false): Promise<Item> {
+    const source = new LayerSource(layer, (error) => this.failed(error));
+    source.exact = exact;
     return new Promise((resolve, reject) => {
       this.viewer.addTiledImage({
-        tileSource: new LayerSource(layer, (error) => this.failed(error)) as never,
+        tileSource: source as never,
         opacity: 0,
         preload: true,
         width: 1,
         success: (event: unknown) => {
           const item = (event as { item: Item }).item;
           item.allowZombieCache(true);
-          item.savedCutOffLevel = this.coarsest(item);
+          item.savedCutOffLevel = this.coarse(item);
+          this.loadFew(item, !exact && (this.shown.size === 0 || isSlow()));
           resolve(item);
         },
         error: (event: unknown) => reject(new Error(String((event as { message?: string }).message))),
@@ -111,12 +190,51 @@ export class Stack {
     });
   }
 
-  /** The level for the current zoom, in the library's numbering: coarser ones are invisible and not loaded. */
-  private coarsest(item: Item): number {
-    const { grid } = (item.source as unknown as LayerSource).layer;
+  /** The level for the current zoom, in the library's numbering. */
+  private best(item: Item): number {
+    const { grid } = sourceOf(item).layer;
     const width = this.viewer.viewport.getContainerSize().x;
     const pixels = (this.viewer.viewport.getZoom(false) * width * window.devicePixelRatio) / grid.width;
     return grid.levels.length - 1 - grid.best(pixels);
+  }
+
+  /** The coarsest level that is loaded: the best, or the one that comes before it. */
+  private coarse(item: Item): number {
+    return Math.min(sourceOf(item).first, this.best(item));
+  }
+
+  /** Lets a coarse level of an item come first. */
+  private beginCoarse(item: Item): void {
+    const source = sourceOf(item);
+    const { grid } = source.layer;
+    const last = grid.levels.length - 1;
+    const best = last - this.best(item);
+    const { x, y, width, height } = this.viewer.viewport.getBounds(false);
+    const [from, to] = [grid.tileAt(best, x * grid.width, y * grid.width), grid.tileAt(best, (x + width) * grid.width, (y + height) * grid.width)];
+    const level = grid.coarser(best, (to.column - from.column + 1) * (to.row - from.row + 1));
+    if (level !== best) source.first = last - level;
+    item.savedCutOffLevel = Math.min(item.savedCutOffLevel, this.coarse(item));
+  }
+
+  /** Levels between the best and the coarse one are drawn if they are there, and not loaded. */
+  private loadFew(item: Item, coarseFirst: boolean): void {
+    const update = item._updateLevel.bind(item);
+    let begins = coarseFirst;
+    item._updateLevel = (level, opacity, visibility, draws, loads, ...more) => {
+      if (begins) this.beginCoarse(item);
+      begins = false;
+      const isWanted = level <= this.coarse(item) || level >= this.best(item);
+      const updated = update(level, opacity, visibility, draws, isWanted ? loads : null, ...more);
+      const inSight = Object.values(item.coverage[level] ?? {}).reduce((count, column) => count + Object.keys(column).length, 0);
+      sourceOf(item).complete[updated.tilesToDraw.length === inSight ? "add" : "delete"](level);
+      return updated;
+    };
+  }
+
+  /** Whether all that is in sight of an item is there at some level. */
+  private isCovered(item: Item): boolean {
+    const [coarse, best] = [this.coarse(item), this.best(item)];
+    return [...sourceOf(item).complete].some((level) => level >= coarse && level <= best);
   }
 
   private reveal(layers: Layer[], next: Shown): void {
@@ -130,20 +248,21 @@ export class Stack {
     });
     this.discard(this.shown, next);
     this.shown = next;
+    this.pane.classList.toggle("lossy", [...next.values()].some((item) => this.hasPreviews(item)));
     this.pane.dataset["shown"] = layers.map((layer) => layer.address(0, 0, 0)).join(" ");
   }
 
   private discard(items: Shown, kept: Shown): void {
     for (const [key, item] of items) {
       if (kept.get(key) === item) continue;
-      (item.source as unknown as LayerSource).cancel();
+      sourceOf(item).cancel();
       this.viewer.world.removeItem(item);
     }
   }
 
   /** Prefetches tiles of the next slices in the scroll direction. */
   fetchAhead(): void {
-    if (this.gone) return;
+    if (this.gone || this.busy) return;
     const steps = this.direction ? Array.from({ length: AHEAD }, (_, i) => (i + 1) * this.direction) : [1, -1];
     this.prefetcher.fetch(steps.flatMap((by) => this.inSight(this.ahead(by))).slice(0, MAX_AHEAD));
   }
@@ -153,7 +272,9 @@ export class Stack {
     return [...this.shown.values()].flatMap((item, index) => {
       const tiles = item.getTilesToDraw() as unknown as { tile: { level: number; x: number; y: number } }[];
       const last = (layers[index]?.grid.levels.length ?? 1) - 1;
-      return tiles.map(({ tile }) => layers[index]?.address(last - tile.level, tile.y, tile.x) ?? "");
+      const layer = layers[index];
+      const address = (isSlow() && layer?.preview) || layer?.address;
+      return tiles.map(({ tile }) => address?.(last - tile.level, tile.y, tile.x) ?? "");
     });
   }
 
@@ -172,7 +293,8 @@ export class Stack {
 
   close(): void {
     this.gone = true;
-    for (const item of this.shown.values()) (item.source as unknown as LayerSource).cancel();
+    window.clearTimeout(this.rest);
+    for (const item of this.shown.values()) sourceOf(item).cancel();
     this.prefetcher.fetch([]);
   }
 }

@@ -6,9 +6,12 @@ import { sound } from "./data";
 import { TILE } from "./geometry";
 import type { Layer, Treatment } from "./layers";
 import { select } from "./select";
+import { isSlow } from "./speed";
 import { readBox } from "./voxels";
 
 const MAX_TRIES = 5;
+/** Tiles that are prefetched at once. */
+const AT_ONCE = 4;
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -21,6 +24,9 @@ async function answer(url: string, init: RequestInit): Promise<Response> {
   }
 }
 
+/** Whether an address is that of a tile with losses. */
+export const isPreview = (url: string): boolean => url.endsWith(".jpg");
+
 /** A tile as a canvas, processed. */
 export async function draw(url: string, layer: Layer, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
   const { treatment, selection } = layer;
@@ -28,8 +34,8 @@ export async function draw(url: string, layer: Layer, tile: Position, signal: Ab
   const ids = voxels && readBox(voxels.address, signal);
   ids?.catch(() => undefined); // reported where it is awaited
   const bytes = await (await answer(url, { signal })).arrayBuffer();
-  // Whatever the mount's content type: it is a PNG.
-  const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/png" }), { colorSpaceConversion: "none" });
+  // Whatever the mount's content type: it is a PNG, or a preview.
+  const bitmap = await createImageBitmap(new Blob([bytes], { type: isPreview(url) ? "image/jpeg" : "image/png" }), { colorSpaceConversion: "none" });
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
   const touched = treatment.table !== null || treatment.clear || selection !== null;
@@ -79,6 +85,14 @@ interface Job {
 export class LayerSource extends OpenSeadragon.TileSource {
   private readonly last: number;
   private readonly ending = new AbortController();
+  /** The tiles of coarse levels that are being fetched. */
+  private readonly coarse = new Set<Promise<unknown>>();
+  /** Tiles finer than this level, in the library's numbering, wait for the coarser ones. */
+  first = Infinity;
+  /** While only exact tiles are wanted, no previews are asked for on a slow line. */
+  exact = false;
+  /** The levels, in the library's numbering, of which all tiles in sight are there. */
+  readonly complete = new Set<number>();
 
   constructor(readonly layer: Layer, private readonly failed: (error: unknown) => void) {
     const { grid } = layer;
@@ -117,7 +131,8 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 
   override getTileUrl(level: number, column: number, row: number): string {
-    return this.layer.address(this.level(level), row, column);
+    const { preview, address } = this.layer;
+    return (preview && !this.exact && isSlow() ? preview : address)(this.level(level), row, column);
   }
 
   override getTileHashKey(_level: number, _column: number, _row: number, url: string): string {
@@ -134,7 +149,14 @@ export class LayerSource extends OpenSeadragon.TileSource {
     const abort = (job.userData.abort = new AbortController());
     const signal = AbortSignal.any([abort.signal, this.ending.signal]);
     const { level, x, y } = job.tile;
-    draw(job.src, this.layer, { level: this.level(level), row: y, column: x }, signal).then(
+    const position = { level: this.level(level), row: y, column: x };
+    const isCoarse = level <= this.first;
+    const drawn = isCoarse ? draw(job.src, this.layer, position, signal) : this.afterCoarse(() => draw(job.src, this.layer, position, signal));
+    if (isCoarse) {
+      this.coarse.add(drawn);
+      void drawn.catch(() => undefined).finally(() => this.coarse.delete(drawn));
+    }
+    drawn.then(
       (tile) => job.finish(tile, null, "context2d"),
       (error: unknown) => {
         if (abort.signal.aborted) return; // by the library, which needs no report
@@ -142,6 +164,13 @@ export class LayerSource extends OpenSeadragon.TileSource {
         job.fail(String(error), null);
       },
     );
+  }
+
+  /** Does something once the coarse tiles that are asked for now are there. */
+  private async afterCoarse<T>(then: () => Promise<T>): Promise<T> {
+    await Promise.resolve(); // the library asks for all tiles of a frame one after the other
+    await Promise.allSettled([...this.coarse]);
+    return then();
   }
 
   override downloadTileAbort(context: never): void {
@@ -154,13 +183,25 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 }
 
-/** Fetches URLs into the browser's cache, and aborts those of an earlier call that are no longer wanted. */
+/** Fetches URLs into the browser's cache, a few at once, on a slow line one; and aborts those of an earlier call that are no longer
+ *  wanted. */
 export class Prefetcher {
   private readonly waiting = new Map<string, AbortController>();
+  private queue: string[] = [];
 
   fetch(addresses: string[]): void {
     for (const [address, abort] of this.waiting) if (!addresses.includes(address)) abort.abort();
-    for (const address of addresses) if (!this.waiting.has(address)) void this.one(address);
+    this.queue = addresses.filter((address) => !this.waiting.has(address));
+    this.next();
+  }
+
+  /** Leaves only these, which are wanted now. */
+  keep(addresses: string[]): void {
+    this.fetch(addresses.filter((address) => this.waiting.has(address)));
+  }
+
+  private next(): void {
+    while (this.queue.length && this.waiting.size < (isSlow() ? 1 : AT_ONCE)) void this.one(this.queue.shift() ?? "");
   }
 
   private async one(address: string): Promise<void> {
@@ -173,6 +214,7 @@ export class Prefetcher {
       // Failures will show up again when the tile is drawn.
     } finally {
       this.waiting.delete(address);
+      this.next();
     }
   }
 }

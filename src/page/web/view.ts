@@ -1,15 +1,16 @@
 // The view as one plain value: its initial state, its changes, and its encoding in the URL after #.
 //
-//   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&show=em,actin:M:100:2000,segmentation:50
+//   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&slab=max:9&show=em,actin:M:100:2000,segmentation:50
 //
 // `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH
 // may be empty; labels are NAME[:PERCENT[:ID[:alone]]], where ID is the selected label. Missing or invalid parts default to the
-// initial view.
+// initial view. A slab is MODE:SLICES or MODE:all.
 
 import { type Channel, companions, type Dataset, endOf, firstOf, type PlaneName, type Triple } from "./data";
 import { at, AXES, Grid, PLANES } from "./geometry";
 import { type Colour, isMap, MAPS, PURE, type Pure, unused } from "./paint";
 import type { Selection } from "./select";
+import { readSlab, type Slab, slabText } from "./slab";
 
 export type Arrangement = PlaneName | "all";
 
@@ -37,6 +38,8 @@ export interface View {
   /** CSS pixels per column of level 0; 0 fits the whole plane. */
   zoom: number;
   time: number;
+  /** What is shown of images: a slab of slices, or one slice. */
+  slab: Slab | null;
   shown: Record<string, Shown>;
 }
 
@@ -103,7 +106,7 @@ export function beginning(dataset: Dataset): View {
     const colour = channel.kind === "image" ? nearest(channel.colour) : "";
     shown[channel.name] = { on: on.includes(channel), colour, window: null, gamma: 1, held: null, opacity: 0.4, selected: null };
   }
-  const view: View = { arrangement: filled(on[0]), at: middle(on[0]), zoom: 0, time: firstTime(on[0]), shown };
+  const view: View = { arrangement: filled(on[0]), at: middle(on[0]), zoom: 0, time: firstTime(on[0]), slab: null, shown };
   return on.length > 1 ? coloured(dataset, view) : view;
 }
 
@@ -187,7 +190,8 @@ export function toHash(dataset: Dataset, view: View): string {
   const show = on.map((channel) => channelText(channel, view.shown[channel.name] as Shown));
   const time = view.time || firstTime(inSight(dataset, view)[0]) ? `&time=${view.time}` : "";
   const zoom = view.zoom ? `&zoom=${tidy(Number(view.zoom.toPrecision(4)))}` : "";
-  return `#${dataset.token}?plane=${view.arrangement}&at=${point.join()}${zoom}${time}&show=${show.join()}`;
+  const slab = view.slab ? `&slab=${slabText(view.slab)}` : "";
+  return `#${dataset.token}?plane=${view.arrangement}&at=${point.join()}${zoom}${time}${slab}&show=${show.join()}`;
 }
 
 export function tokenOf(hash: string): string {
@@ -255,6 +259,7 @@ export function fromHash(dataset: Dataset, hash: string): View {
   const point = numbers(query.get("at") ?? undefined, 3);
   if (point) view.at = point.map((value, axis) => value - at(dataset.offset, axis)) as Triple;
   view.zoom = Math.min(Math.max(numbers(query.get("zoom") ?? undefined, 1)?.[0] ?? 0, 0), MAX_ZOOM);
+  view.slab = readSlab(query.get("slab"));
   view.time = Math.max(0, Math.floor(numbers(query.get("time") ?? undefined, 1)?.[0] ?? view.time));
   return confined(view, dataset);
 }

@@ -2,7 +2,7 @@
 
 import { aboutSheet, slowness } from "./about";
 import { atLevel, boxSheet, type Wanted } from "./box";
-import { addressOf, type Channel, type Dataset, explain, firstOf, loadDataset, loadRange, type PlaneName, type Site, timeOf, type Triple } from "./data";
+import { addressOf, type Channel, type Dataset, endOf, explain, firstOf, loadDataset, loadRange, type PlaneName, type Site, timeOf, type Triple } from "./data";
 import { h, icon, iconButton, type IconName } from "./dom";
 import { neuroglancer, zarr } from "./elsewhere";
 import { findLabel } from "./find";
@@ -17,7 +17,10 @@ import { Pane } from "./pane";
 import { Panel, switched } from "./panel";
 import { type PictureOf, pictureSheet, type Plane } from "./picture";
 import { Pointer } from "./pointed";
+import { words } from "./scale";
 import { Slicers } from "./slicers";
+import { inWords } from "./slab";
+import { Thickness } from "./thickness";
 import { type Arrangement, confined, fromHash, inSight, isOn, newest, planesOf, type Shown, stepped, toHash, unknownIn, type View } from "./view";
 import { boxAddress, readBox } from "./voxels";
 import { when } from "./when";
@@ -63,10 +66,12 @@ export class Viewer {
   private readonly told = new Told(() => this.actions.about());
   private readonly panel: Panel;
   private readonly slicers: Slicers;
+  private readonly thickness: Thickness;
   private readonly help = helpDialog();
   private readonly follow = h("button", { type: "button", className: "follow", title: "Follow the newest slice or time point (l)", onclick: () => this.actions.follow() }, icon("follow"), "Follow newest");
   private readonly pointer = new Pointer(() => this.tell());
   private readonly planes: [Arrangement, HTMLButtonElement][];
+  private readonly planeChoice: HTMLElement;
   private readonly actions = this.makeActions();
 
   constructor(private readonly site: Site, private dataset: Dataset, private readonly hash: string) {
@@ -79,10 +84,12 @@ export class Viewer {
       find: (channel, id) => void this.find(channel, id),
     });
     this.slicers = new Slicers(change, () => this.panes.every((pane) => pane.whole), () => this.active);
+    this.thickness = new Thickness(change, () => this.active);
     this.planes = ARRANGEMENTS.map(([name, text]) => [name, h("button", { type: "button", onclick: () => this.actions.arrange(name) }, text)]);
+    this.planeChoice = h("div", { className: "planes", role: "group", "aria-label": "Plane" }, ...this.planes.map(([, button]) => button));
     this.element = h("main", { className: "viewer" }, h("div", {}, this.bar(), this.told.element),
       h("div", { className: "stage" }, this.box, this.panel.element, this.notices.element),
-      h("footer", {}, this.slicers.element, this.slicers.player, this.follow, this.status), this.help);
+      h("footer", {}, this.slicers.element, this.slicers.player, this.thickness.element, this.follow, this.status), this.help);
     if (window.matchMedia("(max-width: 44rem)").matches) this.element.classList.add("no-panel");
   }
 
@@ -91,7 +98,7 @@ export class Viewer {
     return h("header", { className: "bar" },
       h("a", { className: "icon", href: "#", title: "All datasets", "aria-label": "All datasets" }, icon("back")),
       h("h1", {}, this.dataset.token),
-      h("div", { className: "planes", role: "group", "aria-label": "Plane" }, ...this.planes.map(([, button]) => button)),
+      this.planeChoice,
       h("div", { className: "tools" },
         iconButton("fit", "Fit the whole plane (0)", actions.whole),
         ...this.often().map(([name, text, act]) => iconButton(name, text, act)),
@@ -191,7 +198,11 @@ export class Viewer {
 
   private paneEvents() {
     return {
-      moved: (pane: Pane, point: Triple, zoom: number) => this.change({ ...this.view, at: point, zoom }, pane),
+      moved: (pane: Pane, point: Triple, zoom: number) => {
+        // A plane that was only moved stays fitted.
+        const isFitted = this.view.zoom === 0 && Math.abs(zoom / pane.fitted() - 1) < 1e-3;
+        this.change({ ...this.view, at: point, zoom: isFitted ? 0 : zoom }, pane);
+      },
       scrolled: (pane: Pane, by: number) => this.change(stepped(this.view, pane.plane, by)),
       chosen: (pane: Pane, point: Triple) => {
         this.active = pane.plane;
@@ -222,9 +233,16 @@ export class Viewer {
     this.panel.show(dataset, view);
     this.told.show(dataset);
     this.slicers.show(dataset, view);
+    this.thickness.show(this.dataset, this.view, this.site.adjust === true);
     this.follow.hidden = !dataset.live;
     this.follow.setAttribute("aria-pressed", String(this.following));
-    this.planes.forEach(([name, button]) => button.setAttribute("aria-pressed", String(name === view.arrangement)));
+    const size = endOf(inSight(dataset, view));
+    for (const [name, button] of this.planes) {
+      button.setAttribute("aria-pressed", String(name === view.arrangement));
+      // A picture without depth has one plane.
+      button.hidden = name !== view.arrangement && planesOf(name).some((plane) => at(size, AXES[plane].column) === 1 || at(size, AXES[plane].row) === 1);
+    }
+    this.planeChoice.hidden = this.planes.every(([name, button]) => button.hidden || name === view.arrangement);
     this.tell();
     this.measureAgain();
     this.explainSlowness();
@@ -241,9 +259,11 @@ export class Viewer {
 
   /** Shows the position of the cursor and the values there, or else the position of the centre. */
   private tell(): void {
-    const point = this.panes.map((pane) => pane.pointed()).find((each) => each !== null) ?? null;
+    const pointed = this.panes.find((pane) => pane.pointed());
+    const point = pointed?.pointed() ?? null;
     const place = point ?? this.view.at;
-    this.pointer.at(this.dataset, this.view, point);
+    const slab = pointed?.slab;
+    this.pointer.at(this.dataset, this.view, point, slab && pointed ? { axis: AXES[pointed.plane].slice, slab } : null);
     const values = this.pointer.values.map(({ channel, text, name }) => ` · ${channel.label ?? channel.name} ${text}${name && ` ${name}`}`).join("");
     const size = this.dataset.channels[0]?.levels[0]?.size;
     const parts = AXIS_NAMES.map((name, axis) => `${name} ${Math.floor(at(place, axis)) + at(this.dataset.offset, axis)}`);
@@ -257,7 +277,7 @@ export class Viewer {
     const part = pane?.visible(channel);
     if (!pane || !part) return this.notices.say("Nothing of the channel is visible.");
     const point = timeOf(channel, this.view.time);
-    const query = new URLSearchParams({ plane: pane.plane, slice: String(part.slice), level: String(part.level), box: part.box.join() });
+    const query = new URLSearchParams({ plane: pane.plane, slice: part.slice, level: String(part.level), box: part.box.join() });
     if (point !== null) query.set("time", String(point));
     try {
       const found = await loadRange(`view/${addressOf(this.dataset)}/${channel.name}/range.json?${query}`);
@@ -313,6 +333,7 @@ export class Viewer {
   private makeActions(): Actions {
     return {
       step: (by) => this.change(stepped(this.view, this.active, by)),
+      slab: (thicker) => (thicker ? this.thickness.thicker() : this.thickness.next()),
       time: (by) => this.change({ ...this.view, time: this.view.time + by }),
       zoom: (factor) => this.pane()?.zoomBy(factor),
       pan: (x, y) => this.pane()?.panBy(x, y),
@@ -331,7 +352,7 @@ export class Viewer {
       line: () => (this.line ? this.endDrag() : this.startLine()),
       goto: () => this.openSheet(gotoSheet((text) => this.goTo(text), this.dataset, ({ channel, id }) => this.goToLabel(channel, id))),
       about: () => this.openSheet(aboutSheet(this.dataset)),
-      play: () => this.slicers.toggle(),
+      play: (direction) => this.slicers.toggle(direction),
       follow: () => {
         if (!this.dataset.live) return this.notices.say("The file is not being written: it has no newer slices.");
         this.slicers.stop();
@@ -343,6 +364,7 @@ export class Viewer {
         this.endDrag();
         this.slicers.stop();
       },
+      place: () => void this.copyPlace(),
       value: () => void this.copyValue(),
       select: () => this.select(),
       neuroglancer: () => void this.openNeuroglancer(),
@@ -374,6 +396,7 @@ export class Viewer {
     const { dataset, view } = this;
     const target = parse(text, dataset, inSight(dataset, view)[0], this.active, view.at);
     if (target.kind === "point") this.change({ ...view, at: target.at });
+    if (target.kind === "time") this.change({ ...view, time: target.time });
     if (target.kind === "hash") location.hash = target.hash;
     if (target.kind !== "label") return;
     const channel = dataset.channels.find((each) => each.kind === "labels" && isOn(view, each)) ?? dataset.channels.find((each) => each.kind === "labels");
@@ -419,7 +442,8 @@ export class Viewer {
       return `${name} (${NAMES[colour]}) ${(window ?? baseWindow(each)).join(" to ")}${gamma === 1 ? "" : `, gamma ${gamma}`}`;
     });
     const time = view.time || inSight(dataset, view).some((each) => each.times) ? [`time ${[view.time, when(inSight(dataset, view), view.time)].filter((part) => part !== "").join(", ")}`] : [];
-    const caption = [dataset.token, `plane ${view.arrangement === "all" ? "xy, xz, yz" : view.arrangement}`, place, ...time, ...channels].join(" · ");
+    const slab = this.panes.flatMap((pane) => pane.slab ?? [])[0];
+    const caption = [dataset.token, `plane ${view.arrangement === "all" ? "xy, xz, yz" : view.arrangement}`, place, ...(slab ? [inWords(slab)] : []), ...time, ...channels].join(" · ");
     return { choices, caption, name: dataset.token };
   }
 
@@ -517,6 +541,15 @@ export class Viewer {
     const lines = text.trimEnd().split("\n");
     const what = lines.length > 1 ? `${lines.length} lines` : text;
     this.notices.say((await copyText(text)) ? `Copied ${what}` : text);
+  }
+
+  /** The place under the cursor, or else of the centre: in voxels, and in units if the size of a voxel is known. */
+  private async copyPlace(): Promise<void> {
+    const place = this.panes.map((pane) => pane.pointed()).find((each) => each !== null) ?? this.view.at;
+    const voxels = place.map((value, axis) => Math.floor(value) + at(this.dataset.offset, axis)) as Triple;
+    const { voxel_size: size = null, voxel_unit: unit = null } = inSight(this.dataset, this.view)[0] ?? {};
+    const lengths = size ? voxels.map((value, axis) => words((value + 0.5) * at(size, axis), unit, 6)) : [];
+    await this.copyText([voxels.join(", "), ...(size && unit ? [lengths.join(", ")] : [])].join("\n"));
   }
 
   /** Of labels if they are shown, as they are on top. */

@@ -1,0 +1,30 @@
+// How fast the line is, by what the browser measured of the answers that came over it: their bytes, and how long they were coming.
+// What the server needed before an answer began does not count.
+
+/** The answers that count, the least bytes of each, and how many must be known. */
+const KEPT = 24;
+const LEAST = 16_000;
+const ENOUGH = 3;
+/** The bytes per second below which a line is slow. */
+const SLOW = 2e6;
+
+/** Of the last answers, in bytes per second. */
+let rates: number[] = [];
+
+new PerformanceObserver((list) => {
+  const came = (list.getEntries() as PerformanceResourceTiming[]).filter(({ transferSize, responseStart }) => transferSize >= LEAST && responseStart > 0);
+  rates.push(...came.map(({ responseStart, responseEnd, transferSize }) => transferSize / (Math.max(responseEnd - responseStart, 0.1) / 1000)));
+  rates = rates.slice(-KEPT);
+}).observe({ type: "resource", buffered: true });
+
+/** What a quarter of the answers exceeds: a slow line slows all, a busy computer only some. */
+function rate(): number | null {
+  const sorted = [...rates].sort((a, b) => b - a);
+  return sorted.length < ENOUGH ? null : (sorted[Math.floor(sorted.length / 4)] ?? null);
+}
+
+/** Whether the person has asked the browser to save data. */
+const saves = (): boolean => (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
+
+/** Whether the line was measured to be slow, or data is to be saved. */
+export const isSlow = (): boolean => saves() || (rate() ?? Infinity) < SLOW;
