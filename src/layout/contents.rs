@@ -321,7 +321,9 @@ impl Candidate {
         let is_thumbnail = || self.marks.rank != Some(Rank::Declared) && is_thumbnail(&self.path);
         match self.marks.aside {
             None if self.shape.contains(&0) => Some("an array without elements"),
-            None if (size.x, size.y) == (1, 1) => Some("pictures of 1 × 1 voxel"),
+            None if (size.x, size.y) == (1, 1) => {
+                Some("an array whose pictures would have a single voxel")
+            }
             None if self.shape.iter().filter(|extent| **extent > 1).count() < 2 => Some("a list"),
             None if is_thumbnail() => Some("a thumbnail, by its name"),
             aside => aside,

@@ -204,7 +204,7 @@ fn a_file_without_channels_says_what_its_largest_dataset_is() {
     });
     let refused = place.run(["inspect", "none.h5"]).err;
     assert!(
-        refused.contains("/point: it is pictures of 1 × 1 voxel"),
+        refused.contains("/point: it is an array whose pictures would have a single voxel"),
         "{refused}"
     );
 }

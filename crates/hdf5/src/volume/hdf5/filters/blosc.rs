@@ -11,8 +11,9 @@ mod frame;
 mod header;
 
 use super::cursor::Cursor;
-use super::{Broken, bitshuffle, shuffle};
+use super::{Broken, bitshuffle, shuffle, zstd};
 
+use self::codec::Codec;
 pub(super) use self::frame::Frame;
 use self::header::{BloscChunk, BloscFilter, Content};
 
@@ -126,7 +127,16 @@ impl BloscChunk<'_> {
         match usize::try_from(length) {
             Ok(0) if self.is_second => target.fill(0),
             Ok(length) if length == target.len() => target.copy_from_slice(input.take(length)?),
-            Ok(length) => self.codec.decode(input.take(length)?, target)?,
+            Ok(length) => {
+                let stored = input.take(length)?;
+                match self.dictionary {
+                    None => self.codec.decode(stored, target)?,
+                    Some(dictionary) if self.codec == Codec::Zstd => {
+                        zstd::block_with(dictionary, stored, target)?;
+                    }
+                    Some(_) => return Err("its dictionary is not one of zstd".into()),
+                }
+            }
             Err(_) if self.is_second && length >= -255 && input.byte()? & 1 == 1 => {
                 target.fill(length.unsigned_abs() as u8);
             }
@@ -154,6 +164,17 @@ impl BloscChunk<'_> {
             BloscFilter::Delta => {
                 to.copy_from_slice(from);
                 undo_delta(to, first, self.element);
+            }
+            BloscFilter::Bytedelta(parts) => {
+                to.copy_from_slice(from);
+                let length = (to.len() / parts).max(1);
+                for part in to.chunks_exact_mut(length).take(parts) {
+                    let mut value = 0u8;
+                    for byte in part {
+                        value = value.wrapping_add(*byte);
+                        *byte = value;
+                    }
+                }
             }
         }
     }
@@ -202,7 +223,7 @@ mod tests {
         single.extend([0; 15]);
         single.extend([0x30, 1, 2]);
         assert_eq!(decode(&single, 6), Ok(vec![1, 2, 1, 2, 1, 2]));
-        single[31] = 0x31;
-        assert!(decode(&single, 6).is_err(), "dictionaries are not decoded");
+        single[31] = 0x38;
+        assert!(decode(&single, 6).is_err(), "lazy chunks are not decoded");
     }
 }

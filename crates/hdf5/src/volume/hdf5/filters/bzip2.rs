@@ -1,18 +1,29 @@
-//! bzip2 (filter 307): one bzip2 stream.
+//! bzip2 (filter 307): one bzip2 stream, or several in a row.
 
 use bzip2::{Decompress, Status};
 
 use super::Broken;
 
+/// The first bytes of a stream.
+const MAGIC: &[u8] = b"BZh";
+
 /// Decodes to at most `limit` bytes; the format does not state the decoded size.
 pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
     // One extra byte, so that the end of the stream is reached and overlong streams are detected.
     let mut out = Vec::with_capacity(limit.saturating_add(1));
-    match Decompress::new(false).decompress_vec(bytes, &mut out) {
-        Ok(Status::StreamEnd) if out.len() <= limit => Ok(out),
-        Ok(_) if out.len() > limit => Err("it is longer than a chunk".into()),
-        Ok(_) => Err("it ends too early".into()),
-        Err(e) => Err(format!("its stream is invalid ({e})").into()),
+    let mut rest = bytes;
+    loop {
+        let mut stream = Decompress::new(false);
+        match stream.decompress_vec(rest, &mut out) {
+            Ok(Status::StreamEnd) if out.len() <= limit => {}
+            Ok(_) if out.len() > limit => return Err("it is longer than a chunk".into()),
+            Ok(_) => return Err("it ends too early".into()),
+            Err(e) => return Err(format!("its stream is invalid ({e})").into()),
+        }
+        rest = rest.get(stream.total_in() as usize..).unwrap_or_default();
+        if !rest.starts_with(MAGIC) {
+            return Ok(out);
+        }
     }
 }
 
@@ -33,6 +44,9 @@ mod tests {
         assert_eq!(decode(&stored, text.len()).as_ref(), Ok(&text));
         assert_eq!(decode(&stored, text.len() + 5).as_ref(), Ok(&text));
         assert!(decode(&stored, text.len() - 1).is_err());
+        let twice = text.repeat(2);
+        assert_eq!(decode(&stored.repeat(2), twice.len()), Ok(twice));
+        assert!(decode(&stored.repeat(2), text.len()).is_err());
         assert!(decode(&stored[..stored.len() - 1], text.len()).is_err());
     }
 }

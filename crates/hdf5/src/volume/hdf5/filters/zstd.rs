@@ -21,6 +21,18 @@ pub(super) fn decode(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Broken> {
 /// Decodes frames that must fill `target`.
 pub(super) fn block(bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
     let length = with_decoder(|decoder| decoder.decompress_to_buffer(bytes, target))?;
+    filled(length, target)
+}
+
+/// Decodes frames that were compressed with a dictionary and must fill `target`.
+pub(super) fn block_with(dictionary: &[u8], bytes: &[u8], target: &mut [u8]) -> Result<(), Broken> {
+    let length = Decompressor::with_dictionary(dictionary)
+        .and_then(|mut decoder| decoder.decompress_to_buffer(bytes, target))
+        .map_err(|e| format!("zstd: {e}"))?;
+    filled(length, target)
+}
+
+fn filled(length: usize, target: &[u8]) -> Result<(), Broken> {
     if length == target.len() {
         Ok(())
     } else {

@@ -238,6 +238,9 @@ fn bitfield_type(own: &Id) -> Option<StoredType> {
 fn other_type(own: &Id) -> OtherType {
     // SAFETY: plain call on an open type.
     let class = unsafe { t::H5Tget_class(own.0) };
+    // SAFETY: a plain call on the open type that a list is made of.
+    let is_of_bytes = class == t::H5T_class_t::H5T_VLEN
+        && base(own).is_ok_and(|base| unsafe { t::H5Tget_size(base.0) } == 1);
     let (what, is_text) = match class {
         t::H5T_class_t::H5T_STRING => ("texts", true),
         t::H5T_class_t::H5T_REFERENCE => ("references", true),
@@ -255,15 +258,13 @@ fn other_type(own: &Id) -> OtherType {
             false,
         ),
         t::H5T_class_t::H5T_OPAQUE => ("opaque bytes", false),
+        t::H5T_class_t::H5T_VLEN if !is_of_bytes => ("lists of any length", false),
         t::H5T_class_t::H5T_VLEN => (
             "lists of any length, as of encoded pictures (JPEG, PNG)",
             false,
         ),
         _ => ("numbers of more than 64 bits", false),
     };
-    // SAFETY: plain calls on an open type, and on the one that a list is made of.
-    let is_of_bytes = class == t::H5T_class_t::H5T_VLEN
-        && base(own).is_ok_and(|base| unsafe { t::H5Tget_size(base.0) } == 1);
     OtherType {
         what,
         may_hold_pictures: is_of_bytes,

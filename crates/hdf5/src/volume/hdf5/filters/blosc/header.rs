@@ -13,6 +13,8 @@ const MEMCPYED: u8 = 2;
 const DELTA: u8 = 8;
 const ONE_STREAM: u8 = 16;
 const EXTENDED: u8 = SHUFFLED | BITSHUFFLED;
+/// Of the extended header's own flags.
+const DICTIONARY: u8 = 1;
 const SHUFFLED: u8 = 1;
 const BITSHUFFLED: u8 = 4;
 
@@ -29,6 +31,8 @@ pub(super) struct BloscChunk<'a> {
     pub codec: Codec,
     /// Filters in the order in which they were applied.
     pub filters: Vec<BloscFilter>,
+    /// The dictionary that its streams were compressed with.
+    pub dictionary: Option<&'a [u8]>,
     /// Whether each byte of an element has its own stream.
     pub split: bool,
     /// Bytes per element.
@@ -55,6 +59,8 @@ pub(super) enum BloscFilter {
     Shuffle(usize),
     Bitshuffle,
     Delta,
+    /// Differences within each of this many equal parts.
+    Bytedelta(usize),
 }
 
 impl<'a> BloscChunk<'a> {
@@ -72,11 +78,13 @@ impl<'a> BloscChunk<'a> {
         let mut input = Cursor(bytes.get(16..).ok_or("its header is too short")?);
         let element = usize::from(element);
         let mut content = Content::Blocks;
+        let mut has_dictionary = false;
         if flags & MEMCPYED != 0 {
             content = Content::Plain;
         }
         let filters = if is_second && flags & EXTENDED == EXTENDED {
-            let extension = input.array()?;
+            let extension: [u8; 16] = input.array()?;
+            has_dictionary = extension[15] & DICTIONARY != 0;
             if let Some(value) = single_value(&extension, element, input.0)? {
                 content = Content::Repeated(value);
             }
@@ -92,18 +100,26 @@ impl<'a> BloscChunk<'a> {
         let split = flags & ONE_STREAM == 0
             && (is_second || (element <= 16 && block / element.max(1) >= 128));
         let body = input.0;
-        Ok(Self {
+        let mut chunk = Self {
             bytes,
             body,
             content,
             is_second,
             codec,
             filters,
+            dictionary: None,
             split,
             element,
             size,
             block,
-        })
+        };
+        if has_dictionary && matches!(chunk.content, Content::Blocks) {
+            // It lies between the offsets of the blocks and the blocks.
+            let mut rest = Cursor(body.get(4 * chunk.blocks()..).unwrap_or_default());
+            let length = rest.size_le()?;
+            chunk.dictionary = Some(rest.take(length)?);
+        }
+        Ok(chunk)
     }
 }
 
@@ -127,11 +143,13 @@ fn filters(extension: &[u8; 16], element: usize) -> Result<Vec<BloscFilter>, Bro
     let mut filters = Vec::new();
     for (number, meta) in [(f0, m0), (f1, m1), (f2, m2), (f3, m3), (f4, m4), (f5, m5)] {
         match number {
-            // Truncated precision need not be undone.
-            0 | 4 => {}
+            // Truncated precision, also of integers, need not be undone.
+            0 | 4 | 36 => {}
             1 if meta == 0 => filters.push(BloscFilter::Shuffle(element)),
             1 => filters.push(BloscFilter::Shuffle(usize::from(meta))),
             2 => filters.push(BloscFilter::Bitshuffle),
+            35 if meta == 0 => filters.push(BloscFilter::Bytedelta(element)),
+            35 => filters.push(BloscFilter::Bytedelta(usize::from(meta))),
             3 if filters.is_empty() => filters.push(BloscFilter::Delta),
             _ => return Err(format!("blosc's own filter {number} is not decoded here").into()),
         }
@@ -145,9 +163,9 @@ fn single_value<'a>(
     element: usize,
     body: &'a [u8],
 ) -> Result<Option<&'a [u8]>, Broken> {
-    const DICTIONARY_LAZY_OR_INSTRUMENTED: u8 = 0x01 | 0x08 | 0x80;
+    const LAZY_OR_INSTRUMENTED: u8 = 0x08 | 0x80;
     let [.., more_flags, flags] = *extension;
-    if flags & DICTIONARY_LAZY_OR_INSTRUMENTED != 0 || more_flags != 0 {
+    if flags & LAZY_OR_INSTRUMENTED != 0 || more_flags != 0 {
         return Err("it uses a feature of blosc2 that is not decoded here".into());
     }
     match (flags >> 4 & 7, element) {
