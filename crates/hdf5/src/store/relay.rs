@@ -1,8 +1,8 @@
 //! Reads objects for a child process that must not open connections: the child requests ranges from
 //! its parent, over a pipe.
 //!
-//! A file is opened in a confined child process first (see [`crate::catalog::Trial`]). The parent
-//! answers the child's requests with [`Store::answer`](super::Store::answer), and keeps the bytes.
+//! The program voltile opens a file in a confined child process first. The parent answers the
+//! child's requests with [`Store::answer`](super::Store::answer), and keeps the bytes.
 
 use std::collections::HashMap;
 use std::ops::Range;
