@@ -24,14 +24,13 @@ use flate2::{Compression, Decompress, FlushDecompress, Status};
 use libdeflater::Decompressor;
 use ndarray::Array3;
 use rayon::prelude::*;
-use voltile_base::axes::Axes;
 use voltile_base::flow::activity::Activity;
 use voltile_base::geometry::{
     Level, LevelView, Orthogonal, Placement, Plane, Region, Scaling, TileAddress, Xyz, patch,
 };
 use voltile_base::metrics::Metrics;
 use voltile_base::paint::{Style, TileFormat};
-use voltile_hdf5::volume::hdf5::{ChunkStore, LinkPolicy, Opener, View};
+use voltile_hdf5::volume::hdf5::{ChunkStore, Opener, View};
 use voltile_hdf5::volume::{Missing, ReadPolicy, ReadRequest, Samples, Volume};
 use voltile_render::plan::{Layer, Picture, Plan, Shading, Source};
 use voltile_render::{Scratch, render};
@@ -77,23 +76,8 @@ fn made(path: &Path) -> Vec<&'static str> {
 /// A volume with a chunk cache of `budget` bytes.
 fn volume(path: &Path, name: &str, budget: usize, activity: &Activity) -> Arc<dyn Volume> {
     let chunks = ChunkStore::new(budget, Metrics::default(), activity.clone());
-    let opener = Opener {
-        files: Arc::default(),
-        chunks,
-        policy: LinkPolicy::BelowTheFile,
-        growing: None,
-        access: None,
-    };
-    let axes = Axes::new("zyx").unwrap();
-    let view = View {
-        axes,
-        fixed: Vec::new(),
-        means: None,
-        size: None,
-        values: None,
-        part: None,
-        repeat: Xyz::all(1),
-    };
+    let opener = Opener::new(chunks);
+    let view = View::zyx();
     Arc::new(
         opener
             .open(&path.into())

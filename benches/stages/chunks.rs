@@ -17,7 +17,7 @@ use hdf5::filters::ScaleOffset;
 use libdeflater::Decompressor;
 use voltile_base::flow::activity::Activity;
 use voltile_base::metrics::Metrics;
-use voltile_hdf5::volume::hdf5::{ChunkStore, FilterSpec, LinkPolicy, Opener, decode_chunk};
+use voltile_hdf5::volume::hdf5::{ChunkStore, FilterSpec, Opener, decode_chunk};
 
 use crate::common::{Dice, micrograph};
 
@@ -148,13 +148,7 @@ fn written<T: hdf5::H5Type>(
         .read_exact_at(&mut bytes, chunk.addr)
         .unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    let opener = Opener {
-        files: std::sync::Arc::default(),
-        chunks,
-        policy: LinkPolicy::BelowTheFile,
-        growing: None,
-        access: None,
-    };
+    let opener = Opener::new(chunks);
     (
         opener
             .open(&path.into())

@@ -1,15 +1,13 @@
 //! Finds the datasets of an HDF5 file, and reads the first slice of one from several threads.
 
 use std::error::Error;
-use std::sync::Arc;
 
 use rayon::prelude::*;
-use voltile_base::axes::Axes;
 use voltile_base::flow::activity::Activity;
 use voltile_base::geometry::{Region, Xyz};
 use voltile_base::metrics::Metrics;
 use voltile_hdf5::store::Location;
-use voltile_hdf5::volume::hdf5::{ChunkStore, Files, LinkPolicy, Opener, View};
+use voltile_hdf5::volume::hdf5::{ChunkStore, Opener, View};
 use voltile_hdf5::volume::{ReadRequest, Samples, Volume};
 
 /// Reads the first slice of a dataset with axes z, y, x: one row of voxels by each thread at a
@@ -18,18 +16,13 @@ pub fn first_slice(
     file: &str,
     dataset: &str,
 ) -> Result<Vec<Samples>, Box<dyn Error + Send + Sync>> {
-    let opener = Opener {
-        files: Arc::new(Files::default()),
-        chunks: ChunkStore::new(64 << 20, Metrics::default(), Activity::default()),
-        policy: LinkPolicy::BelowTheFile,
-        growing: None,
-        access: None,
-    };
+    let chunks = ChunkStore::new(64 << 20, Metrics::default(), Activity::default());
+    let opener = Opener::new(chunks);
     let file = opener.open(&Location::given(file.into())?)?;
     if !file.datasets()?.datasets.iter().any(|path| path == dataset) {
         return Err(format!("there is no dataset {dataset}").into());
     }
-    let volume = file.volume(dataset, &View::from_axes(Axes::new("zyx")?))?;
+    let volume = file.volume(dataset, &View::zyx())?;
     let size = volume.shape().size;
     let read_row = |y| {
         let row = Region {

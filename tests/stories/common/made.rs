@@ -3,7 +3,6 @@
 //! The voxel at (x, y, z) of [`cube`] is 100 z + 10 y + x, so that swapped axes are noticed.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use hdf5::types::{FixedAscii, VarLenUnicode};
 use hdf5::{Dataset, Group, H5Type, Location};
@@ -12,7 +11,7 @@ use voltile::layout::{self, Discovery, FoundChannel, Paths};
 use voltile_base::flow::activity::Activity;
 use voltile_base::geometry::{Region, Xyz};
 use voltile_base::metrics::Metrics;
-use voltile_hdf5::volume::hdf5::{ChunkStore, Hdf5Volume, LinkPolicy, OpenFile, Opener};
+use voltile_hdf5::volume::hdf5::{ChunkStore, Hdf5Volume, OpenFile, Opener};
 use voltile_hdf5::volume::{ReadRequest, Samples, Volume};
 
 /// The shape of a small [`cube`]: sections, rows, columns.
@@ -101,15 +100,7 @@ pub fn numbers<T: H5Type>(at: &Location, name: &str, values: &[T]) {
 /// Opens a file as the catalogue does.
 pub fn open(path: &Path) -> OpenFile {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    Opener {
-        files: Arc::default(),
-        chunks,
-        policy: LinkPolicy::BelowTheFile,
-        growing: None,
-        access: None,
-    }
-    .open(&path.into())
-    .unwrap()
+    Opener::new(chunks).open(&path.into()).unwrap()
 }
 
 /// What is discovered in a file.

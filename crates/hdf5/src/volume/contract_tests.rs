@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use voltile_base::axes::Axes;
 use voltile_base::metrics::Metrics;
 
-use super::hdf5::{LinkPolicy, Opener, View};
+use super::hdf5::{Opener, View};
 use super::samples::with_samples;
 use super::*;
 use crate::volume::hdf5::ChunkStore;
@@ -186,26 +186,12 @@ fn write_datasets(path: &Path) {
 
 /// A dataset of the file, which is read in the way that `access` names.
 fn dataset(path: &Path, name: &'static str, cache_bytes: usize, access: Access) -> Subject {
-    let opener = Opener {
-        files: Arc::default(),
-        chunks: ChunkStore::new(
-            cache_bytes,
-            Metrics::default(),
-            voltile_base::flow::activity::Activity::default(),
-        ),
-        policy: LinkPolicy::BelowTheFile,
-        growing: None,
-        access: None,
-    };
-    let view = View {
-        axes: Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap(),
-        fixed: Vec::new(),
-        means: None,
-        size: None,
-        values: None,
-        part: None,
-        repeat: Xyz::all(1),
-    };
+    let opener = Opener::new(ChunkStore::new(
+        cache_bytes,
+        Metrics::default(),
+        voltile_base::flow::activity::Activity::default(),
+    ));
+    let view = View::from_axes(Axes::new(if name == "turned" { "zxy" } else { "zyx" }).unwrap());
     let file = opener.open(&path.into()).unwrap();
     let volume = file.volume(name, &view).unwrap();
     assert_eq!(volume.shape().access, access, "{name}");

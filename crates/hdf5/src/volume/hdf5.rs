@@ -89,6 +89,18 @@ pub struct Opener {
 }
 
 impl Opener {
+    /// Opens public files, of which those that are marked as being written may grow, and follows
+    /// links to files below the folder of each.
+    pub fn new(chunks: ChunkStore) -> Self {
+        Self {
+            files: Arc::default(),
+            chunks,
+            policy: LinkPolicy::BelowTheFile,
+            growing: None,
+            access: None,
+        }
+    }
+
     /// Opens a file, or finds it open.
     pub fn open(&self, location: &Location) -> Result<OpenFile, OpenError> {
         let file = self.files.open(location, self.growing)?;

@@ -159,8 +159,7 @@ mod tests {
     use voltile_base::flow::activity::Activity;
     use voltile_base::metrics::Metrics;
 
-    use super::*;
-    use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, library_lock};
+    use crate::volume::hdf5::{ChunkStore, Opener, library_lock};
 
     const ROUNDS: usize = 5000;
 
@@ -175,13 +174,7 @@ mod tests {
             .unwrap();
         file.close().unwrap();
         let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-        let opener = Opener {
-            files: Arc::default(),
-            chunks,
-            policy: LinkPolicy::BelowTheFile,
-            growing: None,
-            access: None,
-        };
+        let opener = Opener::new(chunks);
         let raw = opener.open(&path.into()).unwrap().dataset("raw").unwrap();
         let (handles, handle) = (&raw.file.handles, raw.handle().unwrap());
         let open = handles.get().unwrap();

@@ -7,7 +7,7 @@ use ndarray::Array3;
 use voltile_base::metrics::Metrics;
 
 use super::*;
-use crate::volume::hdf5::{LinkPolicy, Opener};
+use crate::volume::hdf5::Opener;
 
 const SIZE: Xyz<u64> = Xyz {
     x: 41,
@@ -22,25 +22,13 @@ fn opener(budget: usize, growing: Option<bool>) -> Opener {
         voltile_base::flow::activity::Activity::default(),
     );
     Opener {
-        files: Arc::default(),
-        chunks,
-        policy: LinkPolicy::BelowTheFile,
         growing,
-        access: None,
+        ..Opener::new(chunks)
     }
 }
 
 fn volume_of(opener: &Opener, path: &Path, name: &str) -> Hdf5Volume {
-    let axes = Axes::new("zyx").unwrap();
-    let view = View {
-        axes,
-        fixed: Vec::new(),
-        means: None,
-        size: None,
-        values: None,
-        part: None,
-        repeat: Xyz::all(1),
-    };
+    let view = View::zyx();
     opener
         .open(&path.into())
         .unwrap()

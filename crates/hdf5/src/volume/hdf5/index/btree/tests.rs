@@ -16,19 +16,11 @@ use voltile_base::metrics::Metrics;
 
 use super::*;
 use crate::volume::hdf5::index::ChunkIndex;
-use crate::volume::hdf5::{
-    ChunkStore, LinkPolicy, OpenFile, Opener, Storage, StoredDataset, library,
-};
+use crate::volume::hdf5::{ChunkStore, OpenFile, Opener, Storage, StoredDataset, library};
 
 fn open(path: &Path) -> Option<OpenFile> {
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    let opener = Opener {
-        files: Arc::default(),
-        chunks,
-        policy: LinkPolicy::BelowTheFile,
-        growing: None,
-        access: None,
-    };
+    let opener = Opener::new(chunks);
     opener.open(&path.into()).ok()
 }
 

@@ -1,14 +1,13 @@
 //! A wrong index of an intact file is detected.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ndarray::{Array3, s};
 use voltile_base::flow::activity::Activity;
 use voltile_base::metrics::Metrics;
 
 use super::*;
-use crate::volume::hdf5::{ChunkStore, LinkPolicy, Opener, StoredDataset};
+use crate::volume::hdf5::{ChunkStore, Opener, StoredDataset};
 
 /// A dataset of 4 × 4 × 4 chunks, of which the second half along z is not written.
 fn dataset(path: &Path, gzip: bool) -> StoredDataset {
@@ -26,13 +25,7 @@ fn dataset(path: &Path, gzip: bool) -> StoredDataset {
     drop(raw);
     file.close().unwrap();
     let chunks = ChunkStore::new(1 << 20, Metrics::default(), Activity::default());
-    let opener = Opener {
-        files: Arc::default(),
-        chunks,
-        policy: LinkPolicy::BelowTheFile,
-        growing: None,
-        access: None,
-    };
+    let opener = Opener::new(chunks);
     opener.open(&path.into()).unwrap().dataset("raw").unwrap()
 }
 
