@@ -24,6 +24,7 @@ enum WindowVersion {
     Known(Window),
     Measured,
     OfBytes(Option<Window>),
+    Inverted,
 }
 
 impl Catalog {
@@ -107,7 +108,8 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
     } = channel;
     let window = match window {
         ChannelWindow::Known(window) => WindowVersion::Known(*window),
-        ChannelWindow::Measured(_) | ChannelWindow::Inverted(_) => WindowVersion::Measured,
+        ChannelWindow::Measured(_) => WindowVersion::Measured,
+        ChannelWindow::Inverted(_) => WindowVersion::Inverted,
         ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
     };
     let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();
