@@ -14,6 +14,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
+use url::form_urlencoded;
 use voltile_base::name::Name;
 use voltile_base::request::VersionedToken;
 
@@ -99,11 +100,7 @@ impl<'r> Context<'r> {
         if self.path != LIST {
             return None;
         }
-        let pairs = self.request.query_string().split('&');
-        let list = pairs
-            .filter_map(|pair| pair.strip_prefix("tokens="))
-            .next()?;
-        let list = percent_decode_str(list).decode_utf8_lossy();
+        let list = given(self.request.query_string(), "tokens")?;
         // What is no name is that of no dataset.
         Some(
             list.split(',')
@@ -159,6 +156,14 @@ impl<'p> PathParts<'p> {
         let (secret, path) = path.split_at(SECRET.len() + end);
         Ok(Self { secret, path })
     }
+}
+
+/// The value of a parameter in a query.
+pub(super) fn given(query: &str, parameter: &str) -> Option<String> {
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    pairs
+        .find(|(name, _)| name == parameter)
+        .map(|(_, value)| value.into_owned())
 }
 
 fn last_segment(path: &str) -> &str {

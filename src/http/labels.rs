@@ -6,14 +6,13 @@ use std::io::{self, Write};
 
 use actix_web::HttpResponse;
 use serde_json::{Map, Value, json};
-use url::form_urlencoded;
 use voltile_base::flow::cache::Abandoned;
 use voltile_base::name::Name;
 use voltile_base::request::Malformed;
 use voltile_hdf5::volume::ReadError;
 
 use super::caching::REVALIDATED;
-use super::context::Context;
+use super::context::{Context, given};
 use super::document::{LARGEST, LONGEST, written};
 use super::documents::Document;
 use super::{descriptions, problem};
@@ -78,14 +77,6 @@ async fn found(
     } else {
         Ok(page)
     }
-}
-
-/// The value of a parameter in a query.
-fn given(query: &str, parameter: &str) -> Option<String> {
-    let mut pairs = form_urlencoded::parse(query.as_bytes());
-    pairs
-        .find(|(name, _)| name == parameter)
-        .map(|(_, value)| value.into_owned())
 }
 
 fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {
