@@ -435,7 +435,7 @@ impl Channel {
 
     /// The slice in the middle along z, or the nearest that exists: the first from there on, else
     /// the last before it.
-    fn slice_to_show(&self) -> u64 {
+    pub(super) fn slice_to_show(&self) -> u64 {
         let (size, middle) = (self.size(), self.size().z / 2);
         let finest = self.levels.first().and_then(|level| level.volumes.first());
         let Some(volume) = finest.filter(|_| self.has_gaps) else {

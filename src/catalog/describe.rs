@@ -258,12 +258,14 @@ fn add_survey(description: &mut ChannelDescription, channel: &Channel) {
 }
 
 impl Dataset {
-    /// The number of the middle slice of a channel, or of the nearest that exists, as in URLs of tiles at full resolution.
+    /// The number of the middle slice of a channel, or of the nearest that exists, as in URLs of
+    /// tiles at full resolution.
     pub fn middle_slice(&self, channel: &Channel, plane: Plane) -> u64 {
         let axis = plane.slice_axis();
-        let middle = match channel.existing() {
-            Some(existing) if axis == Axis::Z => existing.middle_slice,
-            _ => channel.size()[axis] / 2,
+        let middle = if axis == Axis::Z {
+            channel.slice_to_show()
+        } else {
+            channel.size()[axis] / 2
         };
         middle.saturating_add_signed(self.position(channel)[axis])
     }

@@ -227,7 +227,7 @@ impl Catalog {
         let time = dataset.time_of(request.time, request.channels.names());
         let adjust = |position: usize| request.adjust.get(position).copied().unwrap_or_default();
         let one = |name: &Name, colour, position| {
-            let layer = self.layer(dataset, name, colour, (request, time))?;
+            let layer = self.layer(dataset, name, colour, request, time)?;
             Ok::<_, NotFound>(layer.adjusted(adjust(position)))
         };
         let layers = match &request.channels {
@@ -287,7 +287,8 @@ impl Catalog {
         dataset: &Dataset,
         name: &Name,
         colour: Option<Colour>,
-        (request, time): (&TileRequest, u64),
+        request: &TileRequest,
+        time: u64,
     ) -> Result<ResolvedLayer, NotFound> {
         let address = &request.address;
         let channel = dataset.channel_at(name, time)?;

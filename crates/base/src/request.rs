@@ -132,11 +132,12 @@ impl ChannelChoice {
     }
 
     /// The names of the channels.
-    pub fn names(&self) -> Vec<&Name> {
-        match self {
-            ChannelChoice::One(name) => vec![name],
-            ChannelChoice::Composite(channels) => channels.iter().map(|(name, _)| name).collect(),
-        }
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        let (one, several) = match self {
+            ChannelChoice::One(name) => (Some(name), &[][..]),
+            ChannelChoice::Composite(channels) => (None, channels.as_slice()),
+        };
+        one.into_iter().chain(several.iter().map(|(name, _)| name))
     }
 }
 
