@@ -10,8 +10,8 @@
 //! likewise. Four axes of which the last is 3 are frames of colours, if they are bytes and not
 //! those of a microscope. `grid_spacing` of the imaging plane is x, y or x, y, z; `resolution` of
 //! an image is in pixels per centimetre. Series with pixels in other files (`external_file`) have
-//! no data here. Masks of regions of interest (`image_mask`: region, x, y) and volumes of extensions
-//! come after the series.
+//! no data here. Masks of regions of interest (`image_mask`: region, x, y) and volumes of
+//! extensions come after the series.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;
@@ -96,10 +96,6 @@ fn other(about: &About<'_>) -> Option<Marks> {
     let group = about.file.attributes(about.group())?;
     let kind = group.text("neurodata_type")?;
     let rank = about.rank();
-    let by_version = |letters: &'static str| match is_x_first(about.file) {
-        true => letters,
-        false => "zyx",
-    };
     let known = VOLUMES
         .iter()
         .find(|(name, letters)| *name == kind && letters.len() == rank)
@@ -109,7 +105,12 @@ fn other(about: &About<'_>) -> Option<Marks> {
         let namespace = group.text("namespace").unwrap_or_default();
         rank > 2 && !CORE.contains(&namespace.as_str())
     };
-    let letters = known.or_else(|| is_mask.then(|| by_version("zxy")));
+    let letters = match known {
+        Some(letters) => Some(letters),
+        None if is_mask && is_x_first(about.file) => Some("zxy"),
+        None if is_mask => Some("zyx"),
+        None => None,
+    };
     (letters.is_some() || is_of_extension()).then(|| Marks {
         axes: letters.and_then(|letters| Axes::new(letters).ok()),
         label: Some(last_of(about.group()).to_owned()),

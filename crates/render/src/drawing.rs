@@ -97,10 +97,10 @@ pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError
     let trace = plan.policy.trace.as_deref();
     let Drawn { pixels, alpha } = trace::drawing(trace, || drawing.draw(plan))?;
     let kind = plan.picture.pixels();
-    let encode = || match alpha {
-        _ if plan.format == TileFormat::Jpeg => jpeg(pixels, kind),
-        [] => encode(pixels, kind, plan.style.png, encoder),
-        _ => encode(
+    let encode = || match (plan.format, alpha) {
+        (TileFormat::Jpeg, _) => jpeg(pixels, kind),
+        (TileFormat::Png, []) => encode(pixels, kind, plan.style.png, encoder),
+        (TileFormat::Png, _) => encode(
             &with_alpha(pixels, alpha, kind),
             kind.with_alpha(),
             plan.style.png,

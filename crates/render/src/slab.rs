@@ -138,36 +138,22 @@ impl<'a> SlabReader<'a, '_> {
         _typed: &[T],
         buffers: &mut LevelBuffers,
     ) -> Result<MissingMask<'a>, ReadError> {
-        let Self {
-            source,
-            patch,
-            has_gaps,
-            policy,
-        } = *self;
-        let mut columns = Columns::<T, R>::new(patch);
-        for run in patch.runs() {
-            let region = patch.region(run);
+        let mut columns = Columns::<T, R>::new(self.patch);
+        for run in self.patch.runs() {
+            let region = self.patch.region(run);
+            let first = run.first * self.patch.width();
             for part in self.parts(&region).into_iter().rev() {
-                let place = run.first * patch.width();
-                if source.view.is_stored() {
-                    let request = ReadRequest::new(source.time, part).with(policy);
-                    source.volume.read(&request, &mut buffers.block)?;
-                    let is_gap = part.covered_by(&gaps(source, &part, has_gaps));
-                    let mask = MissingMask {
-                        values: Some(&source.missing),
-                        places: (0..is_gap.len()).filter(|place| is_gap[*place]).collect(),
-                    };
-                    mask.opacity(&buffers.block, &mut buffers.opacity);
-                    columns.add(&buffers.block, &buffers.opacity, &part, &region, place);
+                if self.source.view.is_stored() {
+                    self.read_stored(&part, buffers)?;
+                    columns.add(&buffers.block, &buffers.opacity, &part, &region, first);
                     continue;
                 }
                 for z in (part.start.z..part.end().z).rev() {
                     let section = Patch::section(z, &part);
-                    let mask = slice::means(source, &section, has_gaps, policy, buffers)?;
-                    mask.opacity(&buffers.field, &mut buffers.opacity);
+                    self.read_derived(&section, buffers)?;
                     for rows in section.runs() {
                         let part = section.region(rows);
-                        columns.add(&buffers.field, &buffers.opacity, &part, &region, place);
+                        columns.add(&buffers.field, &buffers.opacity, &part, &region, first);
                     }
                 }
             }
@@ -177,6 +163,26 @@ impl<'a> SlabReader<'a, '_> {
             values: None,
             places,
         })
+    }
+
+    /// Reads a part of a stored level into the block, and its opacity.
+    fn read_stored(&self, part: &Region, buffers: &mut LevelBuffers) -> Result<(), ReadError> {
+        let request = ReadRequest::new(self.source.time, *part).with(self.policy);
+        self.source.volume.read(&request, &mut buffers.block)?;
+        let is_gap = part.covered_by(&gaps(self.source, part, self.has_gaps));
+        let mask = MissingMask {
+            values: Some(&self.source.missing),
+            places: (0..is_gap.len()).filter(|place| is_gap[*place]).collect(),
+        };
+        mask.opacity(&buffers.block, &mut buffers.opacity);
+        Ok(())
+    }
+
+    /// Fills the field with a section of a derived level, and its opacity.
+    fn read_derived(&self, section: &Patch, buffers: &mut LevelBuffers) -> Result<(), ReadError> {
+        let mask = slice::means(self.source, section, self.has_gaps, self.policy, buffers)?;
+        mask.opacity(&buffers.field, &mut buffers.opacity);
+        Ok(())
     }
 
     /// Boxes of the level that together are the region, from first to last. Of a derived level, a
@@ -249,8 +255,8 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
 }
 
 multiversion! {
-    /// Adds the voxels of a box of this size to the columns; `step` is the distance between those of
-    /// adjacent voxels along each axis.
+    /// Adds the voxels of a box of this size to the columns; `step` is the distance between those
+    /// of adjacent voxels along each axis.
     [T: Voxel, R: Reduction<T>] [T, R]
     fn reduce(voxels: &[T], size: Xyz<usize>, step: Xyz<usize>, columns: &mut [R::State]) {
         for (number, row) in voxels.chunks_exact(size.x).enumerate() {

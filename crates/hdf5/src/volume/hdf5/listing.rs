@@ -191,7 +191,10 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         if place.depth > MAX_DEPTH {
-            self.leave_out(&place.path, "it lies in more than 32 groups");
+            self.leave_out(
+                &place.path,
+                format!("it lies in more than {MAX_DEPTH} groups"),
+            );
         } else {
             self.groups.push_back((place, group));
         }

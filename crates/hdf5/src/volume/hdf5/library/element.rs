@@ -54,39 +54,32 @@ pub(in crate::volume::hdf5) struct OtherType {
     pub is_text: bool,
 }
 
-/// The names of the members of compounds that are one value, in lower case, and its meaning.
-const COMPOUNDS: [(&[&[&str]], ElementMeaning); 2] = [
-    (
-        &[
-            &[
-                "r",
-                "re",
-                "real",
-                "realfloat",
-                "realfloathalfeven",
-                "realfloathalfodd",
-            ],
-            &[
-                "i",
-                "im",
-                "imag",
-                "imaginary",
-                "imagfloat",
-                "imagfloathalfeven",
-                "imagfloathalfodd",
-            ],
-        ],
-        ElementMeaning::Complex,
-    ),
-    (
-        &[
-            &["r", "red"],
-            &["g", "green"],
-            &["b", "blue"],
-            &["a", "alpha"],
-        ],
-        ElementMeaning::Colour,
-    ),
+/// The names of the members of complex numbers that are stored as compounds, in lower case.
+const COMPLEX_MEMBERS: [&[&str]; 2] = [
+    &[
+        "r",
+        "re",
+        "real",
+        "realfloat",
+        "realfloathalfeven",
+        "realfloathalfodd",
+    ],
+    &[
+        "i",
+        "im",
+        "imag",
+        "imaginary",
+        "imagfloat",
+        "imagfloathalfeven",
+        "imagfloathalfodd",
+    ],
+];
+/// The names of the members of colours that are stored as compounds, in lower case.
+const COLOUR_MEMBERS: [&[&str]; 4] = [
+    &["r", "red"],
+    &["g", "green"],
+    &["b", "blue"],
+    &["a", "alpha"],
 ];
 
 /// The element type of a dataset, if its elements are numbers or consist of equal numbers.
@@ -195,13 +188,9 @@ fn compound_type(own: &Id) -> Result<Option<StoredType>> {
         .map(|index| Some(member_name(own, index)?.to_lowercase()))
         .collect();
     let names = names.unwrap_or_default();
-    let are_named = |known: &[&[&str]]| {
-        let mut both = names.iter().zip(known);
-        names.len() <= known.len() && both.all(|(name, known)| known.contains(&name.as_str()))
-    };
     let meaning = match names.len() {
-        2 if are_named(COMPOUNDS[0].0) => COMPOUNDS[0].1,
-        3 | 4 if are_named(COMPOUNDS[1].0) => COMPOUNDS[1].1,
+        2 if are_members(&names, &COMPLEX_MEMBERS) => ElementMeaning::Complex,
+        3 | 4 if are_members(&names, &COLOUR_MEMBERS) => ElementMeaning::Colour,
         _ => return Ok(None),
     };
     let mut types = Vec::new();
@@ -210,13 +199,20 @@ fn compound_type(own: &Id) -> Result<Option<StoredType>> {
         let member = Id::new(unsafe { t::H5Tget_member_type(own.0, index) })?;
         types.push(type_of(&member)?);
     }
-    let first = types.first().cloned().flatten();
-    let are_equal = types.iter().all(|member| *member == first);
-    let suits =
-        |first: &StoredType| first.voxel.is_integer() == (meaning == ElementMeaning::Colour);
-    Ok(first
-        .filter(|first| are_equal && suits(first))
-        .and_then(|first| first.repeated(own, vec![u64::from(count)], meaning)))
+    let Some(first) = types.first().cloned().flatten() else {
+        return Ok(None);
+    };
+    let are_equal = types.iter().all(|member| member.as_ref() == Some(&first));
+    if !are_equal || first.voxel.is_integer() != (meaning == ElementMeaning::Colour) {
+        return Ok(None);
+    }
+    Ok(first.repeated(own, vec![u64::from(count)], meaning))
+}
+
+/// Whether each name is one of those that its member may have.
+fn are_members(names: &[String], known: &[&[&str]]) -> bool {
+    let mut members = names.iter().zip(known);
+    members.all(|(name, known)| known.contains(&name.as_str()))
 }
 
 /// A bitfield as an unsigned integer, or as a boolean if it has one bit.

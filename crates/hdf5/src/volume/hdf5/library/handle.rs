@@ -47,8 +47,11 @@ pub(super) fn path_text(path: &[u8]) -> String {
     for chunk in path.utf8_chunks() {
         for (at, letter) in chunk.valid().char_indices() {
             let is_escape = letter == '%' && escaped(&chunk.valid().as_bytes()[at + 1..]).is_some();
-            text.push_str(if is_escape { "%25" } else { "" });
-            text.extend(Some(letter).filter(|_| !is_escape));
+            if is_escape {
+                text.push_str("%25");
+            } else {
+                text.push(letter);
+            }
         }
         for byte in chunk.invalid() {
             text.push_str(&format!("%{byte:02X}"));

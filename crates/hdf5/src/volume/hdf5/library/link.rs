@@ -125,12 +125,12 @@ pub(in crate::volume::hdf5) enum LinkKind {
 /// The links of a group, by name.
 pub(in crate::volume::hdf5) struct LinkList {
     pub links: Vec<(String, LinkKind)>,
-    /// Why there are more than those, if there are.
+    /// Why the list ends early; `None` if it has all links.
     pub rest: Option<String>,
     most: usize,
 }
 
-/// Lists at most so many links of a group.
+/// Lists the links of a group, at most `most` of them.
 pub(in crate::volume::hdf5) fn links(group: &Group, most: usize) -> LinkList {
     let mut list = LinkList {
         links: Vec::new(),
