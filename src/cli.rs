@@ -64,7 +64,8 @@ enum Command {
     /// Render tiles ahead of requests: through a running server, or straight into a cache
     /// directory.
     Warm(Box<warm::WarmArguments>),
-    /// Measure how many tiles of a file this machine renders in a second, and which stage limits it.
+    /// Measure how many tiles of a file this machine renders in a second, and which stage limits
+    /// it.
     Bench(bench::BenchArguments),
     /// Read a configuration, open every file, and list every problem.
     Check(check::CheckArguments),

@@ -2,9 +2,9 @@
 //! with cold caches.
 //!
 //! The tile is the first (row 0, column 0) of the middle slice, with square pixels if it is served
-//! with them, read from the stored level that it is derived from. [`voltile_hdf5::volume::ReadCost`]
-//! defines how reads and bytes are counted. Descriptions for viewers end at the first level that
-//! fits one tile; costs continue to the last stored level.
+//! with them, read from the stored level that it is derived from.
+//! [`voltile_hdf5::volume::ReadCost`] defines how reads and bytes are counted. Descriptions for
+//! viewers end at the first level that fits one tile; costs continue to the last stored level.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -49,7 +49,8 @@ impl Catalog {
         Ok(resolved.showing_missing())
     }
 
-    /// Resolves a request for an overview whose layers are adjusted: only images are. Reads no data.
+    /// Resolves a request for an overview whose layers are adjusted: only images are. Reads no
+    /// data.
     pub fn overview_of_view(&self, request: &TileRequest) -> Result<Overview, NotFound> {
         let overview = self.overview(request)?;
         overview

@@ -2,9 +2,9 @@
 //!
 //! Source: NASA, "HDF-EOS5 Data Model, File Format and Library" (ESDS-RFC-008). The dimensions of a
 //! field are named in ODL in `/HDFEOS INFORMATION/StructMetadata.0` (continued in `.1`, …), and, in
-//! augmented files, by dimension scales ([`super::dimensions`]). If neither tells, the last two axes
-//! are y, x: the rows and columns of a grid, or the lines and samples of a swath; an axis before
-//! them is z, another one time. Missing values are read by [`super::netcdf`].
+//! augmented files, by dimension scales ([`super::dimensions`]). If neither tells, the last two
+//! axes are y, x: the rows and columns of a grid, or the lines and samples of a swath; an axis
+//! before them is z, another one time. Missing values are read by [`super::netcdf`].
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_hdf5::volume::hdf5::OpenFile;

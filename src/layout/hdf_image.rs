@@ -4,11 +4,11 @@
 //! Source: The HDF Group, "HDF5 Image and Palette Specification", version 1.2. `IMAGE_SUBCLASS`
 //! says what an image holds: colours (`IMAGE_TRUECOLOR`), whose components are where
 //! `INTERLACE_MODE` says; indices into a palette (`IMAGE_INDEXED`), to which `PALETTE` refers; or
-//! intensities (`IMAGE_GRAYSCALE`). Four axes of colours are a stack of pictures. Without a subclass,
-//! three or four bytes along the last axis are a colour, as in h5web. `IMAGE_MINMAXRANGE` is the
-//! range to be displayed, which `IMAGE_WHITE_IS_ZERO` inverts. `DISPLAY_ORIGIN` is not applied.
-//! Palettes are red, green, blue in bytes, a row for each index;
-//! other colour models are not known here.
+//! intensities (`IMAGE_GRAYSCALE`). Four axes of colours are a stack of pictures. Without a
+//! subclass, three or four bytes along the last axis are a colour, as in h5web. `IMAGE_MINMAXRANGE`
+//! is the range to be displayed, which `IMAGE_WHITE_IS_ZERO` inverts. `DISPLAY_ORIGIN` is not
+//! applied. Palettes are red, green, blue in bytes, a row for each index; other colour models are
+//! not known here.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::notice::Notice;

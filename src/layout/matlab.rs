@@ -3,8 +3,9 @@
 //! Source: MathWorks, "MAT-File Versions", which only says that these files are HDF5; the
 //! attributes follow the reader `hdf5storage`. MATLAB is column-major and HDF5 row-major, so axes
 //! are reversed: an array of (row, column, slice) is a dataset of (slice, column, row), whose axes
-//! are z, x, y. Three unsigned bytes for each pixel are a colour. Logical arrays are bytes. The contents of cells and of arrays of structures, in
-//! `#refs#`, are only searched if there is no other volume.
+//! are z, x, y. Three unsigned bytes for each pixel are a colour. Logical arrays are bytes. The
+//! contents of cells and of arrays of structures, in `#refs#`, are only searched if there is no
+//! other volume.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;

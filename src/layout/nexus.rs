@@ -6,8 +6,8 @@
 //! files mark the dataset: `signal` = 1, and `axes` with names separated by colons. The attributes
 //! `default` of the root and the groups below lead to the data to plot first, which is the first
 //! channel here. Axes whose names say nothing of x and y are taken in order: the last two of images
-//! are y, x. The distance of positions and their `units` give the voxel size. `interpretation`, of a
-//! dataset or its group, says what the last axes are: an image, a spectrum, or colours.
+//! are y, x. The distance of positions and their `units` give the voxel size. `interpretation`, of
+//! a dataset or its group, says what the last axes are: an image, a spectrum, or colours.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::paint::Kind;

@@ -7,9 +7,9 @@
 //! render, so that each has one that replaces it.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
-//! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for work
-//! that it has split takes up other jobs meanwhile, and could then not continue while such a job is
-//! stuck.
+//! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for
+//! work that it has split takes up other jobs meanwhile, and could then not continue while such a
+//! job is stuck.
 
 use std::io;
 use std::num::NonZeroUsize;

@@ -1,8 +1,8 @@
 //! The JSON of `/datasets.json` and `/datasets/TOKEN.json`, as plain data for both sides.
 //!
-//! A server's catalogue builds it, and `voltile warm` and `voltile bench` read it. The server may be
-//! of another version: unknown fields are ignored, an absent `Option` is `None`, and names such as
-//! [`ChannelDescription::kind`] are strings, since a later version may have more of them.
+//! A server's catalogue builds it, and `voltile warm` and `voltile bench` read it. The server may
+//! be of another version: unknown fields are ignored, an absent `Option` is `None`, and names such
+//! as [`ChannelDescription::kind`] are strings, since a later version may have more of them.
 
 use std::collections::BTreeMap;
 
@@ -363,7 +363,8 @@ pub struct SourceDescription {
     pub id: String,
     /// Its downsample factor relative to level 0: x, y, z.
     pub factor: [u64; 3],
-    /// The extent of a box: x, y, z. A chunk, or one voxel of a dataset that is stored in one piece.
+    /// The extent of a box: x, y, z. A chunk, or one voxel of a dataset that is stored in one
+    /// piece.
     pub chunk: [u64; 3],
     /// The number of time points stored in one box.
     pub times: u64,

@@ -1,8 +1,9 @@
 //! Rendering: turns a plan into the bytes of a PNG, in pure steps.
 //!
-//! slice → downsample → project → window → colour → encode. The steps work on buffers and numbers; they know
-//! no cache, settings or names. Voxels come from the plan's volumes. Buffers are in a [`Scratch`],
-//! which is reused for every tile: page faults on fresh memory cost more than most of the steps.
+//! slice → downsample → project → window → colour → encode. The steps work on buffers and numbers;
+//! they know no cache, settings or names. Voxels come from the plan's volumes. Buffers are in a
+//! [`Scratch`], which is reused for every tile: page faults on fresh memory cost more than most of
+//! the steps.
 //!
 //! # Example
 //!
@@ -12,7 +13,8 @@
 //!
 //! # Invariants and limits
 //!
-//! - The pixels depend on the plan and the voxels, on nothing else: not on the instructions that the
+//! - The pixels depend on the plan and the voxels, on nothing else: not on the instructions that
+//!   the
 //!   processor has, nor on earlier tiles of the same [`Scratch`].
 //! - A tile is 512 × 512 pixels. A thread needs about 8 MiB for one, 16 MiB at
 //!   most, and 8 MiB more for a slab of slices.

@@ -31,8 +31,8 @@ pub(super) struct LevelBuffers {
     pub opacity: Vec<u8>,
 }
 
-/// Fills the field with the intensities of a patch of a single slice: `height` × `width`, means over
-/// boxes if the level is derived.
+/// Fills the field with the intensities of a patch of a single slice: `height` × `width`, means
+/// over boxes if the level is derived.
 ///
 /// Returns what stands for missing data in it.
 pub(super) fn means<'a>(

@@ -150,7 +150,7 @@ export class Grid {
     return this.levels[level]?.offered ? level : (this.levels.find(({ offered }) => offered)?.level ?? level);
   }
 
-  /** A coarser level that is there sooner than `best`, whose tiles in sight are so many: it reads no more voxels than these. */
+  /** A coarser level that is there sooner than the level `best`: it reads no more voxels than the `tiles` of `best` that are in sight. */
   coarser(best: number, tiles: number): number {
     // Of a slab, a level that is not stored is computed slice by slice, which takes longer than all the tiles.
     const most = (this.levels[best]?.reads ?? 0) * (this.slab ? 1 : tiles);

@@ -5,7 +5,7 @@ import type { Values } from "./voxels";
 
 export type Mode = "max" | "min" | "mean";
 
-/** So many slices of level 0 around the slice that is shown; infinitely many for all. */
+/** A number of slices of level 0 around the slice that is shown; infinitely many for all. */
 export interface Slab {
   mode: Mode;
   slices: number;
@@ -23,7 +23,7 @@ export function around({ slices }: Slab, slice: number, count: number): [number,
   return [Math.max(0, first), Math.min(count, first + slices)];
 }
 
-/** The most slices of a level, so many of level 0 thick, that a slab can touch. */
+/** The most slices of a level that a slab can touch; each is `thickness` slices of level 0 thick. */
 export const touched = ({ slices }: Slab, thickness: number, count: number): number =>
   Math.min(count, Math.ceil(slices / thickness) + (thickness > 1 && Number.isFinite(slices) ? 1 : 0));
 

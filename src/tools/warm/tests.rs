@@ -1,6 +1,7 @@
 //! The order of many kinds of works, tested with an LRU cache that counts what it decodes.
 //!
-//! The chunks that a tile reads are computed with the renderer's geometry, not with the order's own.
+//! The chunks that a tile reads are computed with the renderer's geometry, not with the order's
+//! own.
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;

@@ -1,6 +1,6 @@
 //! Requests of pages that choose how channels are shown:
-//! `/view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png` or `.jpg`, the overview of a slice, which is
-//! `small.png` in place of the tile's file name, and the range of what is visible,
+//! `/view/TOKEN/LAYERS/PLANE/[TIME/]SLICE/ROW_COLUMN_LEVEL.png` or `.jpg`, the overview of a slice,
+//! which is `small.png` in place of the tile's file name, and the range of what is visible,
 //! `/view/TOKEN/CHANNEL/range.json?plane=&slice=&level=&box=[&time=]`.
 //!
 //! A layer is `CHANNEL:LO:HI:GAMMA:MAP`: what [`adjustments`](super::adjustments) reads from a

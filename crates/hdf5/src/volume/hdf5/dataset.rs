@@ -80,8 +80,8 @@ pub struct StoredDataset {
     pub file: Arc<StoredFile>,
     /// The path by which it was opened.
     pub path: String,
-    /// The extents, slowest axis first, those of arrays and colours in its elements last; of complex
-    /// numbers, without the two parts of each.
+    /// The extents, slowest axis first, those of arrays and colours in its elements last; of
+    /// complex numbers, without the two parts of each.
     pub shape: Vec<u64>,
     /// The element type.
     pub stored: StoredType,
@@ -756,8 +756,8 @@ impl StoredDataset {
 }
 
 /// The axes along which a dataset of this shape and these limits grows: those along which it may be
-/// extended; the slowest if it was created in its full shape. `behind` further axes are those of the
-/// numbers in an element.
+/// extended; the slowest if it was created in its full shape. `behind` further axes are those of
+/// the numbers in an element.
 fn growing_axes(shape: &[u64], most: &[Option<usize>], behind: usize) -> [bool; RANK] {
     let may_grow =
         |(extent, most): (&u64, &Option<usize>)| most.is_none_or(|most| most as u64 > *extent);
