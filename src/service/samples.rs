@@ -120,6 +120,10 @@ impl TileService {
 }
 
 fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
+    // Another flight may have landed after this one's request had looked.
+    if let Some(survey) = channel.surveyed() {
+        return Ok(Arc::clone(survey));
+    }
     let survey = channel.survey().map(Arc::new);
     match &survey {
         Ok(survey) => {

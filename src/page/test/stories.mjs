@@ -1426,7 +1426,10 @@ export const stories = (world) => {
       await visit.page.selectOption("#play-along", "slices");
       await visit.page.keyboard.press("Escape");
       await visit.page.click("button[title^=Play]");
-      await visit.page.waitForFunction((time) => !location.hash.includes(",3&") && location.hash.includes(time), time);
+      await visit.page.waitForFunction(() => document.querySelector(".slicer.axis-z input[type=range]").value !== "3");
+      await visit.page.keyboard.press("Escape");
+      await visit.settle();
+      truth(!visit.hash().includes(",3&") && visit.hash().includes(time), `${visit.hash()} has the slice that played, and ${time}`);
     },
 
     async "An address that is none is said to be none"(visit) {
