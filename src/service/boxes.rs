@@ -19,32 +19,32 @@ use voltile_base::units;
 use super::client::Client;
 use super::error::TileError;
 
-/// How often the voxels of a box are in memory while it is made.
+/// The number of copies of a box's voxels in memory while it is made.
 const COPIES: u64 = 3;
 /// The part of the memory that one client may hold: a quarter.
 const SHARES: u64 = 4;
 
 /// The memory for boxes; clones share it.
 #[derive(Debug, Clone)]
-pub struct BoxMemory(Arc<Shared>);
+pub struct BoxMemory(Arc<SharedMemory>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedMemory {
     bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     /// Notified when memory is given back.
     freed: Notify,
     gauge: Gauge,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     held: u64,
-    /// The clients that hold memory or wait for it, and some that did.
+    /// The clients that hold memory or wait for it, and some that no longer do.
     clients: HashMap<Client, Weak<Account>>,
 }
 
-/// What a client holds.
+/// The memory that one client holds.
 #[derive(Debug, Default)]
 struct Account {
     /// The bytes held; changed only while the state is locked.
@@ -63,27 +63,28 @@ pub struct Held {
 }
 
 impl BoxMemory {
-    /// So many bytes of memory; `gauge` follows how many are held.
+    /// Memory of `bytes` bytes in total; `gauge` follows how many are held.
     pub fn new(bytes: usize, gauge: Gauge) -> Self {
-        let (state, freed) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedMemory {
             bytes: bytes as u64,
-            state,
-            freed,
+            state: Mutex::default(),
+            freed: Notify::new(),
             gauge,
         }))
     }
 
-    /// Waits until there is room to make a box of so many bytes.
+    /// Waits until there is room to make a box of `bytes` bytes.
     pub async fn hold(&self, client: Client, bytes: u64) -> Result<Held, TileError> {
         let most = self.0.bytes / SHARES;
         if bytes > most {
-            let (bytes, most) = (units::bytes(bytes), units::bytes(most));
             return Err(TileError::TooLarge(format!(
-                "the box has {bytes}, more than a quarter of the memory for boxes, {most}; request a smaller box, or raise render.boxes"
+                "the box has {}, more than a quarter of the memory for boxes, {}; request a smaller box, or raise render.boxes",
+                units::bytes(bytes),
+                units::bytes(most)
             )));
         }
-        let (account, bytes) = (self.account(client), bytes.saturating_mul(COPIES));
+        let account = self.account(client);
+        let bytes = bytes.saturating_mul(COPIES);
         if let Some(held) = self.try_hold(&account, bytes) {
             return Ok(held);
         }
@@ -110,10 +111,8 @@ impl BoxMemory {
 
     fn try_hold(&self, account: &Arc<Account>, bytes: u64) -> Option<Held> {
         let mut state = self.0.state.lock();
-        let (own, all) = (
-            account.held.load(Ordering::Relaxed) + bytes,
-            state.held + bytes,
-        );
+        let own = account.held.load(Ordering::Relaxed) + bytes;
+        let all = state.held + bytes;
         if all > self.0.bytes || (own > bytes && own > self.0.bytes / SHARES) {
             return None;
         }
@@ -129,7 +128,7 @@ impl BoxMemory {
 }
 
 impl Held {
-    /// Gives back all but so many bytes: the box is made.
+    /// Gives back all but `bytes` bytes, once the box is made.
     pub fn shrink_to(&self, bytes: usize) {
         let mut state = self.memory.0.state.lock();
         let freed = self

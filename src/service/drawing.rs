@@ -1,4 +1,4 @@
-//! What a render thread draws: a tile, an overview, or a box of voxels.
+//! The subject of a render: a tile, an overview, a range, or a box of voxels.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::boxes::Held;
 use super::footprint::Footprint;
 use crate::catalog::range_of;
 
-/// What is drawn, and how it is read.
+/// The plan of a picture or box, with the policy by which its chunks are read.
 pub(super) enum Drawing {
     Tile(Plan),
     Overview(Overview),
@@ -48,7 +48,7 @@ impl Drawing {
         policy.trace.as_ref()
     }
 
-    /// What it makes, for metrics.
+    /// The kind of its result, for metrics.
     pub fn rendered(&self) -> Rendered {
         match self {
             Drawing::Tile(_) => Rendered::Tile,

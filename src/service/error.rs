@@ -55,7 +55,7 @@ pub enum TileError {
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// There is no such tile: a retry will not help.
+    /// The tile does not exist: a retry will not help.
     NotFound,
     /// More is requested than is allowed.
     TooLarge,

@@ -50,9 +50,7 @@ impl TileService {
         // The last check before may have missed the change that a read has found.
         if let Err(TileError::Render(RenderError::Read(ReadError::Changed { .. }))) = &tile {
             identified.origin.note_change();
-            if let Some(reopener) = &self.reopener {
-                reopener.reopen(identified.origin.token());
-            }
+            self.request_reopening(identified.origin.token());
         }
         tile
     }
@@ -65,18 +63,15 @@ impl TileService {
         trace: &Arc<Trace>,
     ) -> Result<Tile, TileError> {
         let key = identified.key();
-        let policy = || ReadPolicy {
-            trace: Some(Arc::clone(trace)),
-            ..ReadPolicy::default()
-        };
-        let passed = match identified.what {
-            What::Box(..) => identified
-                .drawing(policy())
-                .and_then(|b| b.stored_chunk(&self.metrics)),
-            _ => None,
-        };
-        if let Some(chunk) = passed {
-            return Ok(Tile::new(key, chunk));
+        if let What::Box(..) = identified.what {
+            let policy = ReadPolicy {
+                trace: Some(Arc::clone(trace)),
+                ..ReadPolicy::default()
+            };
+            let drawing = identified.drawing(policy);
+            if let Some(chunk) = drawing.and_then(|drawing| drawing.stored_chunk(&self.metrics)) {
+                return Ok(Tile::new(key, chunk));
+            }
         }
         match self.cache.lookup(&key) {
             Lookup::Ready(tile) => {
@@ -92,7 +87,8 @@ impl TileService {
             }
             Lookup::Lead(flight) => {
                 trace.set_outcome(Outcome::Miss);
-                let (waiter, yields) = (flight.join(), Yields::Unwanted(flight.interest()));
+                let waiter = flight.join();
+                let yields = Yields::Unwanted(flight.interest());
                 let purpose = Purpose::Request(demand.urgency);
                 let work = self
                     .work(identified, purpose, yields, Some(Arc::clone(trace)))
@@ -112,7 +108,9 @@ impl TileService {
         let Some(work) = self.work(identified, Purpose::Warming, Yields::Never, None) else {
             return Ok(Warmed::Black);
         };
-        let (keeper, origin, key) = (Arc::clone(&self.keeper), work.origin.clone(), work.key);
+        let key = work.key;
+        let keeper = Arc::clone(&self.keeper);
+        let origin = work.origin.clone();
         if spawn_blocking(move || keeper.has(&origin, key))
             .await
             .map_err(|_| Abandoned)??

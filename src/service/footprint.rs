@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use voltile_hdf5::store::Gathering;
 use voltile_hdf5::volume::{Part, ReadError};
-use voltile_render::plan::{Cutout, Plan, Source};
+use voltile_render::plan::{Cutout, Plan};
 
 use crate::catalog::Channel;
 
@@ -14,29 +14,25 @@ pub(super) struct Footprint(Vec<Part>);
 
 impl Footprint {
     pub fn new(plans: &[Plan]) -> Self {
-        let sources = plans.iter().flat_map(|plan| plan.picture.sources());
-        let parts = |source: &Source| -> Vec<_> {
-            let (volume, time) = (&source.volume, source.time);
-            source
-                .regions()
-                .map(|region| Part {
-                    volume: Arc::clone(volume),
-                    time,
-                    region,
-                })
-                .collect()
-        };
-        Self(sources.flat_map(parts).collect())
+        let mut all = Vec::new();
+        for source in plans.iter().flat_map(|plan| plan.picture.sources()) {
+            all.extend(source.regions().map(|region| Part {
+                volume: Arc::clone(&source.volume),
+                time: source.time,
+                region,
+            }));
+        }
+        Self(all)
     }
 
     /// The box of stored voxels that a box of a level is made from.
     pub fn of_box(cutout: &Cutout) -> Self {
         let mut all = Vec::new();
         for part in cutout.parts().filter(|part| part.is_there) {
-            let (time, region) = (part.time, part.view.stored_region(&part.region));
-            all.extend(part.components.iter().cloned().map(|volume| Part {
-                volume,
-                time,
+            let region = part.view.stored_region(&part.region);
+            all.extend(part.components.iter().map(|volume| Part {
+                volume: Arc::clone(volume),
+                time: part.time,
                 region,
             }));
         }
@@ -62,7 +58,7 @@ impl Footprint {
         Ok(all)
     }
 
-    /// Whether nothing of it will change by what is appended to its files.
+    /// Whether appending to its files will change none of its voxels.
     pub fn is_final(&self) -> bool {
         self.0
             .iter()

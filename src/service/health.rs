@@ -1,5 +1,4 @@
-//! What is wrong with what is served, for `/readyz`: each part of the service notes its own
-//! problems here.
+//! The problems at present, for `/readyz`: each part of the service notes its own problems here.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What a request was resolved to: a tile, an overview or a box that exists, rendered or not.
+//! The subject of a request, once it is resolved: a tile, an overview, a range or a box, rendered
+//! or not.
 
 use std::sync::Arc;
 
@@ -78,24 +79,22 @@ impl Identified {
         self
     }
 
-    /// For how long it may be kept. Of a live dataset, that is known once it was fetched.
+    /// For how long it may be kept. For a live dataset, that is known once it was fetched.
     pub fn keeping(&self) -> Keeping {
         if !self.origin.may_grow() {
             return Keeping::AsConfigured;
         }
-        match self
-            .footprint()
-            .is_some_and(|footprint| footprint.is_final())
-        {
-            true if matches!(self.what, What::Box(..)) || !self.origin.is_measured() => {
-                Keeping::AsConfigured
-            }
-            true => Keeping::Revalidated,
-            false => Keeping::No,
+        let footprint = self.footprint();
+        if !footprint.is_some_and(|footprint| footprint.is_final()) {
+            return Keeping::No;
         }
+        if matches!(self.what, What::Box(..)) || !self.origin.is_measured() {
+            return Keeping::AsConfigured;
+        }
+        Keeping::Revalidated
     }
 
-    /// What is read and how it is encoded, if it is a box of voxels.
+    /// The plan and the encoding of a box of voxels; `None` for anything else.
     pub fn cutout(&self) -> Option<(Cutout, BoxEncoding)> {
         match &self.what {
             What::Box(resolved, encoding, _) => {

@@ -20,7 +20,8 @@ use super::identified::{Identified, What};
 use super::prepare::in_words;
 use super::tile_service::TileService;
 use crate::catalog::{
-    Catalog, Channel, Image, NoBox, NotFound, Origin, Precomputed, Resolved, ResolvedBox,
+    Catalog, Channel, Image, NoBox, NotFound, Origin, Overview, Precomputed, Resolved, ResolvedBox,
+    Visible,
 };
 
 /// The most bytes of a TIFF file, in which places are numbers of 32 bits.
@@ -35,21 +36,17 @@ impl TileService {
         request: &TileRequest,
         demand: Demand,
     ) -> Result<Identified, TileError> {
-        let resolved = catalog
-            .resolve(request)
-            .map(|resolved| (resolved.origin(), resolved));
+        let resolved = catalog.resolve(request);
         let (origin, resolved) = self
-            .unchanged(catalog, &request.token.token, resolved)
+            .unchanged(catalog, &request.token, resolved, Resolved::origin)
             .await?;
         if !resolved.is_black() && resolved.unmeasured().next().is_some() {
-            // The tile's own chunks arrive together with those of the samples.
-            let (own, place) = (Footprint::new(&[resolved.plan()]), in_words(origin.token()));
-            let ahead = self.preparation.fetch(own, &place);
-            Box::pin(try_join(
-                self.measure_all(resolved.unmeasured(), demand),
-                ahead,
-            ))
-            .await?;
+            // The tile's own chunks arrive together with the chunks of the samples.
+            let footprint = Footprint::new(&[resolved.plan()]);
+            let place = in_words(origin.token());
+            let fetched = self.preparation.fetch(footprint, &place);
+            let measured = self.measure_all(resolved.unmeasured(), demand);
+            Box::pin(try_join(measured, fetched)).await?;
         }
         Ok(Identified::new(origin, self.what(resolved)))
     }
@@ -61,13 +58,12 @@ impl TileService {
         request: &TileRequest,
         format: TileFormat,
     ) -> Result<Identified, TileError> {
-        let resolved = catalog
-            .resolve_view(request)
-            .map(|resolved| (resolved.origin(), resolved.encoded_as(format)));
+        let resolved = catalog.resolve_view(request);
         let (origin, resolved) = self
-            .unchanged(catalog, &request.token.token, resolved)
+            .unchanged(catalog, &request.token, resolved, Resolved::origin)
             .await?;
-        Ok(Identified::new(origin, self.what(resolved)))
+        let what = self.what(resolved.encoded_as(format));
+        Ok(Identified::new(origin, what))
     }
 
     /// Resolves a request for an overview whose layers are adjusted. Reads no data.
@@ -76,11 +72,9 @@ impl TileService {
         catalog: &Catalog,
         request: &TileRequest,
     ) -> Result<Identified, TileError> {
-        let overview = catalog
-            .overview_of_view(request)
-            .map(|overview| (overview.origin(), overview));
+        let overview = catalog.overview_of_view(request);
         let (origin, overview) = self
-            .unchanged(catalog, &request.token.token, overview)
+            .unchanged(catalog, &request.token, overview, Overview::origin)
             .await?;
         Ok(Identified::new(origin, What::Overview(overview)))
     }
@@ -91,11 +85,9 @@ impl TileService {
         catalog: &Catalog,
         request: &RangeRequest,
     ) -> Result<Identified, TileError> {
-        let visible = catalog
-            .resolve_range(request)
-            .map(|visible| (visible.origin(), visible));
+        let visible = catalog.resolve_range(request);
         let (origin, visible) = self
-            .unchanged(catalog, &request.token.token, visible)
+            .unchanged(catalog, &request.token, visible, Visible::origin)
             .await?;
         Ok(Identified::new(origin, What::Range(visible)))
     }
@@ -110,14 +102,12 @@ impl TileService {
             TileFormat::Png => pngs,
             TileFormat::Jpeg => jpegs,
         };
-        What::Black(
-            if resolved.pixels() == PixelKind::Grey {
-                grey
-            } else {
-                rgb
-            }
-            .clone(),
-        )
+        let black = if resolved.pixels() == PixelKind::Grey {
+            grey
+        } else {
+            rgb
+        };
+        What::Black(black.clone())
     }
 
     /// Resolves a request for an overview of a slice, given as a request for the slice's first
@@ -128,17 +118,12 @@ impl TileService {
         request: &TileRequest,
         demand: Demand,
     ) -> Result<Identified, TileError> {
-        let overview = catalog
-            .overview(request)
-            .map(|overview| (overview.origin(), overview));
+        let overview = catalog.overview(request);
         let (origin, overview) = self
-            .unchanged(catalog, &request.token.token, overview)
+            .unchanged(catalog, &request.token, overview, Overview::origin)
             .await?;
-        self.measure_all(
-            overview.tiles().iter().flat_map(Resolved::unmeasured),
-            demand,
-        )
-        .await?;
+        let unmeasured = overview.tiles().iter().flat_map(Resolved::unmeasured);
+        self.measure_all(unmeasured, demand).await?;
         Ok(Identified::new(origin, What::Overview(overview)))
     }
 
@@ -161,22 +146,12 @@ impl TileService {
         format: BoxFormat,
         demand: Demand,
     ) -> Result<Identified, TileError> {
-        let resolved = catalog.resolve_box(request).and_then(|resolved| {
-            let (channel, voxel) = (resolved.channel().name.clone(), resolved.channel().voxel);
-            match imagej_has(voxel, resolved.channel().kind == Kind::Rgb)
-                || format != BoxFormat::Tiff
-            {
-                true => Ok((resolved, BoxEncoding::File(format))),
-                false => Err(NotFound::NotTiff {
-                    channel,
-                    dtype: voxel.name(),
-                }
-                .into()),
-            }
-        });
-        let resolved = resolved.map(|found| (found.0.origin(), found));
-        let (origin, (resolved, encoding)) = self
-            .unchanged(catalog, &request.token.token, resolved)
+        let mut resolved = catalog.resolve_box(request);
+        if format == BoxFormat::Tiff {
+            resolved = resolved.and_then(ensure_imagej_has);
+        }
+        let (origin, resolved) = self
+            .unchanged(catalog, &request.token, resolved, ResolvedBox::origin)
             .await?;
         if format == BoxFormat::Tiff
             && let Err(error) = self.measure_all(resolved.unmeasured(), demand).await
@@ -187,6 +162,7 @@ impl TileService {
                 origin.token()
             );
         }
+        let encoding = BoxEncoding::File(format);
         let identified = Identified::new(origin, What::Box(Box::new(resolved), encoding, None));
         let bytes = identified
             .cutout()
@@ -210,7 +186,7 @@ impl TileService {
         if let Err(NoBox::NotFound(error @ NotFound::OffGrid { .. })) = resolved {
             return Err(error.into());
         }
-        self.unchanged_box(catalog, &request.volume.token.token, resolved)
+        self.unchanged_box(catalog, &request.volume.token, resolved)
             .await
     }
 
@@ -222,22 +198,20 @@ impl TileService {
         chunk: &ZarrChunk,
     ) -> Result<Identified, TileError> {
         let resolved = catalog.resolve_chunk(request, chunk);
-        self.unchanged_box(catalog, &request.token.token, resolved)
-            .await
+        self.unchanged_box(catalog, &request.token, resolved).await
     }
 
     async fn unchanged_box(
         &self,
         catalog: &Catalog,
-        token: &Name,
+        token: &VersionedToken,
         resolved: Result<(ResolvedBox, BoxEncoding), NoBox>,
     ) -> Result<Identified, TileError> {
-        let resolved = resolved.map(|found| (found.0.origin(), found));
-        let (origin, (resolved, encoding)) = self.unchanged(catalog, token, resolved).await?;
-        Ok(Identified::new(
-            origin,
-            What::Box(Box::new(resolved), encoding, None),
-        ))
+        let (origin, (resolved, encoding)) = self
+            .unchanged(catalog, token, resolved, |(resolved, _)| resolved.origin())
+            .await?;
+        let what = What::Box(Box::new(resolved), encoding, None);
+        Ok(Identified::new(origin, what))
     }
 
     /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.
@@ -247,11 +221,10 @@ impl TileService {
         volume: &PrecomputedVolume,
     ) -> Result<Precomputed, TileError> {
         let found = catalog.precomputed_volume(volume);
-        Ok(self
-            .unchanged(catalog, &volume.token.token, found)
-            .await?
-            .1
-            .clone())
+        let (_, (_, precomputed)) = self
+            .unchanged(catalog, &volume.token, found, |(origin, _)| origin.clone())
+            .await?;
+        Ok(precomputed.clone())
     }
 
     /// Resolves the image of a channel, or of a dataset. Reads no data.
@@ -261,10 +234,13 @@ impl TileService {
         token: &VersionedToken,
         channel: Option<&Name>,
     ) -> Result<Image, TileError> {
-        let image = catalog
-            .image(token, channel)
-            .map(|image| (Origin::whole(image.dataset()), image));
-        Ok(self.unchanged(catalog, &token.token, image).await?.1)
+        let image = catalog.image(token, channel);
+        let (_, image) = self
+            .unchanged(catalog, token, image, |image| {
+                Origin::whole(image.dataset())
+            })
+            .await?;
+        Ok(image)
     }
 
     /// Measures the windows of channels of an image that have not been measured yet, but no more
@@ -276,13 +252,9 @@ impl TileService {
         let channels = arrays.channels().iter();
         let unmeasured =
             channels.filter(|channel| channel.kind != Kind::Labels && channel.window().is_none());
-        let chosen = fastrand::choose_multiple(unmeasured, self.pool.share());
-        let measured = join_all(
-            chosen
-                .into_iter()
-                .map(|channel| self.measure_window(channel, demand)),
-        )
-        .await;
+        let chosen = fastrand::choose_multiple(unmeasured, self.pool.share()).into_iter();
+        let measured = chosen.map(|channel| self.measure_window(channel, demand));
+        let measured = join_all(measured).await;
         let errors: Vec<TileError> = measured.into_iter().filter_map(Result::err).collect();
         if let Some(error) = errors.first() {
             let token = &image.dataset().token;
@@ -293,24 +265,29 @@ impl TileService {
         }
     }
 
-    /// What was resolved, with its origin; fails if a file of the origin has changed since it was
-    /// opened. If nothing was resolved, all files of the dataset are checked: it may resolve in
-    /// their next generation.
+    /// Returns a resolved request with its origin; fails if a file of the origin has changed since
+    /// it was opened. If the request was not resolved, all files of the dataset are checked: it may
+    /// resolve in their next generation.
     async fn unchanged<T, E: Into<TileError>>(
         &self,
         catalog: &Catalog,
-        token: &Name,
-        resolved: Result<(Origin, T), E>,
+        token: &VersionedToken,
+        resolved: Result<T, E>,
+        origin: impl FnOnce(&T) -> Origin,
     ) -> Result<(Origin, T), TileError> {
-        match &resolved {
-            Ok((origin, _)) => self.ensure_unchanged(origin).await?,
-            Err(_) => {
-                if let Some(dataset) = catalog.dataset(token) {
+        match resolved {
+            Ok(resolved) => {
+                let origin = origin(&resolved);
+                self.ensure_unchanged(&origin).await?;
+                Ok((origin, resolved))
+            }
+            Err(error) => {
+                if let Some(dataset) = catalog.dataset(&token.token) {
                     self.ensure_unchanged(&Origin::whole(dataset)).await?;
                 }
+                Err(error.into())
             }
         }
-        resolved.map_err(Into::into)
     }
 
     /// Fails if a file has changed since it was opened, and requests that the dataset be reopened.
@@ -318,11 +295,22 @@ impl TileService {
         if !origin.has_changed().await? {
             return Ok(());
         }
-        if let Some(reopener) = &self.reopener {
-            reopener.reopen(origin.token());
-        }
+        self.request_reopening(origin.token());
         Err(TileError::Changed {
             token: origin.token().clone(),
         })
     }
+}
+
+/// Fails if ImageJ reads no TIFF files with the voxels of a box.
+fn ensure_imagej_has(resolved: ResolvedBox) -> Result<ResolvedBox, NoBox> {
+    let channel = resolved.channel();
+    if imagej_has(channel.voxel, channel.kind == Kind::Rgb) {
+        return Ok(resolved);
+    }
+    let error = NotFound::NotTiff {
+        channel: channel.name.clone(),
+        dtype: channel.voxel.name(),
+    };
+    Err(error.into())
 }

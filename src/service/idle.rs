@@ -1,5 +1,5 @@
-//! What the render threads do while they are idle: finish partly decoded chunks, then render the
-//! neighbours of requested tiles.
+//! Idle work of the render threads: they finish partly decoded chunks, then render the neighbours
+//! of requested tiles.
 //!
 //! Finishing begins a short delay after a response, so that a client that sends its next request at
 //! once finds the threads free. It comes before prefetching, which then only has to copy. Between
@@ -121,9 +121,10 @@ impl TileService {
             return;
         }
         let neighbours = self.neighbours.note(asked);
-        match identified.origin.dataset.is_remote() {
-            true => self.fetch_ahead(neighbours),
-            false => self.prefetch(neighbours),
+        if identified.origin.dataset.is_remote() {
+            self.fetch_ahead(neighbours);
+        } else {
+            self.prefetch(neighbours);
         }
     }
 
@@ -160,29 +161,28 @@ impl TileService {
         let Some(identified) = self.neighbour(&tile) else {
             return;
         };
-        let (key, origin, keeper) = (
-            identified.key(),
-            identified.origin.clone(),
-            Arc::clone(&self.keeper),
-        );
-        if self.cache.peek(&key).is_some() {
+        if self.cache.peek(&identified.key()).is_some() {
             return;
         }
-        let is_kept = async || {
-            spawn_blocking(move || keeper.has_anywhere(&origin, key))
-                .await
-                .unwrap_or(false)
-        };
         let Some(footprint) = identified.footprint() else {
             return;
         };
-        if (self.keeper.has_tiers() && is_kept().await)
-            || gathered(footprint, &in_words(identified.origin.token()))
-                .await
-                .is_ok()
-        {
+        let place = in_words(identified.origin.token());
+        if self.is_in_a_tier(&identified).await || gathered(footprint, &place).await.is_ok() {
             self.prefetch(vec![tile]);
         }
+    }
+
+    async fn is_in_a_tier(&self, identified: &Identified) -> bool {
+        if !self.keeper.has_tiers() {
+            return false;
+        }
+        let key = identified.key();
+        let origin = identified.origin.clone();
+        let keeper = Arc::clone(&self.keeper);
+        spawn_blocking(move || keeper.has_anywhere(&origin, key))
+            .await
+            .unwrap_or(false)
     }
 
     /// A tile that may be prefetched; `None` if it shows nothing, or needs measuring first.
@@ -202,8 +202,8 @@ impl TileService {
         let Lookup::Lead(flight) = self.cache.lookup(&identified.key()) else {
             return;
         };
-        let work = |purpose, yields| self.work(&identified, purpose, yields, None);
-        let Some(ahead) = work(Purpose::Neighbour, Yields::ToRequests) else {
+        let ahead = self.work(&identified, Purpose::Neighbour, Yields::ToRequests, None);
+        let Some(ahead) = ahead else {
             return;
         };
         if let Some(tile) = ahead.find() {
@@ -219,8 +219,9 @@ impl TileService {
             // counted and reported as usual.
             Err(_) => {
                 self.metrics.neighbours_given_up.inc();
+                let purpose = Purpose::Request(Urgency::Wanted);
                 if let Some(flight) = flight.still_wanted()
-                    && let Some(wanted) = work(Purpose::Request(Urgency::Wanted), Yields::Never)
+                    && let Some(wanted) = self.work(&identified, purpose, Yields::Never, None)
                 {
                     flight.land(wanted.make().map(|tile| wanted.weighed(tile)));
                 }

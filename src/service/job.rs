@@ -25,19 +25,12 @@ pub(super) struct FlightJob<K: Hash + Eq + Clone, V: Clone, F> {
 impl<K: Hash + Eq + Clone, V: Clone, F> FlightJob<K, V, F> {
     /// A job that counts its outcome in these metrics.
     pub fn new(flight: Flight<K, V, TileError>, work: F, metrics: &Metrics) -> Self {
-        let Metrics {
-            rejected,
-            abandoned,
-            stopped,
-            ..
-        } = metrics;
-        let (rejected, abandoned, stopped) = (rejected.clone(), abandoned.clone(), stopped.clone());
         Self {
             flight,
             work,
-            rejected,
-            abandoned,
-            stopped,
+            rejected: metrics.rejected.clone(),
+            abandoned: metrics.abandoned.clone(),
+            stopped: metrics.stopped.clone(),
         }
     }
 }
@@ -78,24 +71,12 @@ where
     }
 
     fn if_wanted(self: Box<Self>) -> Option<Box<dyn Job>> {
-        let Self {
-            flight,
-            work,
-            rejected,
-            abandoned,
-            stopped,
-        } = *self;
-        let Some(flight) = flight.still_wanted() else {
-            abandoned.inc();
+        let job = *self;
+        let Some(flight) = job.flight.still_wanted() else {
+            job.abandoned.inc();
             return None;
         };
-        Some(Box::new(Self {
-            flight,
-            work,
-            rejected,
-            abandoned,
-            stopped,
-        }))
+        Some(Box::new(Self { flight, ..job }))
     }
 }
 

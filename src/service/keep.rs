@@ -43,7 +43,7 @@ struct WaitingChunks {
     bytes: usize,
 }
 
-/// A tile of which some chunks may not be verified: each of these holds a reference.
+/// A tile with chunks that may not be verified; each of these chunks holds a reference to it.
 struct UnverifiedTile {
     key: TileKey,
     /// The tile, if it is to be written to the tiers.

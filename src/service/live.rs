@@ -5,29 +5,27 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-use voltile_base::name::Name;
-
 use crate::catalog::{Catalog, Dataset};
 use crate::config::Settings;
+use tokio::sync::watch;
 
 /// The current catalogue, replaced as a whole.
 #[derive(Debug)]
-pub(super) struct LiveCatalog(watch::Sender<State>);
+pub(super) struct LiveCatalog(watch::Sender<LiveState>);
 
 /// Tells that the catalogue was replaced.
 #[derive(Debug)]
-pub struct Changes(watch::Receiver<State>);
+pub struct Changes(watch::Receiver<LiveState>);
 
 #[derive(Debug)]
-struct State {
+struct LiveState {
     catalog: Arc<Catalog>,
     settings: Arc<Settings>,
 }
 
 impl LiveCatalog {
     pub fn new(catalog: Catalog) -> Self {
-        Self(watch::Sender::new(State {
+        Self(watch::Sender::new(LiveState {
             catalog: Arc::new(catalog),
             settings: Arc::default(),
         }))
@@ -51,12 +49,13 @@ impl LiveCatalog {
     /// Replaces everything.
     pub fn replace(&self, catalog: Catalog, settings: Settings) {
         self.0.send_modify(|state| {
-            let is_same =
-                |token: &Name| state.settings.datasets.get(token) == settings.datasets.get(token);
-            let catalog = catalog.taking(&state.catalog, is_same);
-            let catalog = Arc::new(catalog.after(&state.catalog));
-            *state = State {
-                catalog,
+            let catalog = catalog
+                .taking(&state.catalog, |token| {
+                    state.settings.datasets.get(token) == settings.datasets.get(token)
+                })
+                .after(&state.catalog);
+            *state = LiveState {
+                catalog: Arc::new(catalog),
                 settings: Arc::new(settings),
             };
         });

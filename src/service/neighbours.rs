@@ -1,5 +1,5 @@
-//! Which tiles to prefetch: the slices next to those requested last, in the direction of the scroll
-//! first.
+//! Chooses tiles to prefetch: the neighbours of the slices that were requested last, in the
+//! direction of the scroll first.
 //!
 //! This module only keeps the list. The service renders the tiles while it is idle. The list is
 //! bounded: newer tiles displace older ones.
@@ -11,7 +11,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use voltile_base::request::TileRequest;
 
-/// The maximum number of tiles in the list: those of two large screens.
+/// The maximum number of tiles in the list: enough for two large screens.
 const MAX_TILES: usize = 128;
 /// The maximum number of positions at which scrolls are followed.
 const MAX_POSITIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
@@ -24,16 +24,16 @@ const STRIDE: u64 = 16;
 #[derive(Debug)]
 pub(super) struct Neighbours {
     reach: u32,
-    state: Mutex<State>,
+    state: Mutex<Scrolls>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Scrolls {
     /// Newest first.
     tiles: VecDeque<TileRequest>,
     /// The scrolls at each position, the latest first. A position is a request with its slice set
     /// to 0: dataset, channels, time, plane, level, row, column and adjustments.
-    scrolls: LruCache<TileRequest, Vec<Scroll>>,
+    by_position: LruCache<TileRequest, Vec<Scroll>>,
 }
 
 /// One scroll through the slices at one position.
@@ -49,13 +49,12 @@ impl Neighbours {
     /// Prefetches `reach` slices in the direction of each scroll and one in the other; none if
     /// `reach` is 0.
     pub fn new(reach: u32) -> Self {
-        let state = State {
-            tiles: VecDeque::new(),
-            scrolls: LruCache::new(MAX_POSITIONS),
-        };
         Self {
             reach,
-            state: Mutex::new(state),
+            state: Mutex::new(Scrolls {
+                tiles: VecDeque::new(),
+                by_position: LruCache::new(MAX_POSITIONS),
+            }),
         }
     }
 
@@ -66,16 +65,11 @@ impl Neighbours {
     /// Takes a requested tile as a step of a scroll, and returns its neighbours, the nearest first.
     pub fn note(&self, asked: &TileRequest) -> Vec<TileRequest> {
         let mut state = self.state.lock();
-        let (ahead, behind) = if state.goes_backwards(asked) {
-            (-1, 1)
-        } else {
-            (1, -1)
-        };
+        let ahead = if state.goes_backwards(asked) { -1 } else { 1 };
         state.tiles.retain(|tile| tile != asked);
-        let distances = (1..=i64::from(self.reach)).map(|n| ahead * n);
+        let distances = (1..=i64::from(self.reach)).chain([-1]);
         distances
-            .chain([behind])
-            .filter_map(|by| beside(asked, by))
+            .filter_map(|distance| beside(asked, ahead * distance))
             .collect()
     }
 
@@ -83,10 +77,9 @@ impl Neighbours {
     pub fn add(&self, tiles: Vec<TileRequest>) {
         let mut state = self.state.lock();
         state.tiles.retain(|tile| !tiles.contains(tile));
-        tiles
-            .into_iter()
-            .rev()
-            .for_each(|tile| state.tiles.push_front(tile));
+        for tile in tiles.into_iter().rev() {
+            state.tiles.push_front(tile);
+        }
         state.tiles.truncate(MAX_TILES);
     }
 
@@ -100,13 +93,14 @@ impl Neighbours {
     }
 }
 
-impl State {
+impl Scrolls {
     /// Adds a slice to the scroll that it continues, or to a new one; returns whether that scroll
     /// goes backwards.
     fn goes_backwards(&mut self, asked: &TileRequest) -> bool {
-        let (mut position, slice) = (asked.clone(), asked.address.slice);
+        let slice = asked.address.slice;
+        let mut position = asked.clone();
         position.address.slice = 0;
-        let scrolls = self.scrolls.get_or_insert_mut(position, Vec::new);
+        let scrolls = self.by_position.get_or_insert_mut(position, Vec::new);
         let nearest = (0..scrolls.len()).min_by_key(|at| scrolls[*at].slice.abs_diff(slice));
         let continued = nearest.filter(|at| scrolls[*at].slice.abs_diff(slice) <= STRIDE);
         let mut scroll = match continued {

@@ -4,7 +4,7 @@
 //! Each job that ends starts the next. A waiting job leaves the queue as soon as all of its
 //! requests have been dropped. Idle work takes the place of a job, which it gives back as soon as a
 //! job waits: together, jobs and idle work that wait for one file take at most as many threads as
-//! render, so that each has one that replaces it.
+//! render, so that there is a thread to replace each of them.
 //!
 //! The threads are those of a tokio runtime for blocking work, which starts more when some are
 //! stuck ([`voltile_base::flow::stalls`]). They are not rayon's: a thread of rayon that waits for
@@ -35,7 +35,7 @@ const CHECKS: Duration = Duration::from_millis(250);
 /// How long a thread without work keeps its buffers.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// What a job makes; later requests for the same value join the job while it waits.
+/// The value that a job makes; later requests for the same value join the job while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum JobValue {
     /// A tile.
@@ -59,36 +59,36 @@ pub(super) trait Job: Send {
 
 /// Threads with a bounded queue; clones share them.
 #[derive(Debug, Clone)]
-pub struct RenderPool(Arc<Shared>);
+pub struct RenderPool(Arc<SharedPool>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedPool {
     /// `None` once this is dropped.
     runtime: Option<Runtime>,
     stalls: Stalls,
     activity: Activity,
     threads: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug)]
-struct State {
-    waiting: Queue<JobValue, Waiting>,
-    /// How many jobs run, and threads do idle work.
+struct PoolState {
+    waiting: Queue<JobValue, WaitingJob>,
+    /// The number of jobs that run, and of threads that do idle work.
     running: usize,
-    /// How many threads may run jobs: those that are stuck have been replaced.
+    /// The number of threads that may run jobs: stuck threads have been replaced.
     most: usize,
 }
 
 /// A job that is not running yet, and its entry in the activity count.
-struct Waiting {
+struct WaitingJob {
     place: Place,
     job: Box<dyn Job>,
 }
 
-impl std::fmt::Debug for Waiting {
+impl std::fmt::Debug for WaitingJob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").finish_non_exhaustive()
+        f.debug_struct("WaitingJob").finish_non_exhaustive()
     }
 }
 
@@ -111,31 +111,32 @@ pub(super) struct Ticket {
 impl RenderPool {
     /// `threads` render threads, with a queue of `queue` jobs; `activity` counts all jobs.
     pub fn new(threads: NonZeroUsize, queue: usize, activity: Activity) -> io::Result<Self> {
-        let (threads, stalls) = (threads.get(), Stalls::default());
-        let (renders, helps) = (stalls.clone(), stalls.clone());
+        let threads = threads.get();
+        let stalls = Stalls::default();
+        let render_stalls = stalls.clone();
+        let helper_stalls = stalls.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(2 * threads)
             .thread_name("render")
             .thread_keep_alive(KEPT)
-            .on_thread_start(move || renders.watch_thread(true))
+            .on_thread_start(move || render_stalls.watch_thread(true))
             .build()?;
         let helpers = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("decode-{index}"))
-            .start_handler(move |_| helps.watch_thread(false))
+            .start_handler(move |_| helper_stalls.watch_thread(false))
             .build();
         activity.use_helpers(helpers.map_err(io::Error::other)?);
-        let state = Mutex::new(State {
-            waiting: Queue::new(queue, threads),
-            running: 0,
-            most: threads,
-        });
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(SharedPool {
             runtime: Some(runtime),
             stalls,
             activity,
             threads,
-            state,
+            state: Mutex::new(PoolState {
+                waiting: Queue::new(queue, threads),
+                running: 0,
+                most: threads,
+            }),
         })))
     }
 
@@ -143,15 +144,14 @@ impl RenderPool {
     /// long as it takes.
     pub fn replace_stuck(&self) -> io::Result<()> {
         let shared = Arc::downgrade(&self.0);
-        let look = move || {
-            while let Some(shared) = shared.upgrade() {
-                Self(shared).look();
-                thread::sleep(CHECKS);
-            }
-        };
         thread::Builder::new()
             .name("stalls".to_owned())
-            .spawn(look)
+            .spawn(move || {
+                while let Some(shared) = shared.upgrade() {
+                    Self(shared).look();
+                    thread::sleep(CHECKS);
+                }
+            })
             .map(drop)
     }
 
@@ -219,20 +219,8 @@ impl RenderPool {
     }
 
     fn run(&self, work: impl FnOnce() + Send + 'static) {
-        // The job's waiters are woken by unwinding.
-        let guarded = move || {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text
-                    .or_else(|| panic.downcast_ref::<&str>().copied())
-                    .unwrap_or("no message");
-                tracing::error!(
-                    "a render thread panicked, which is a defect of this program: {text}"
-                );
-            }
-        };
         if let Some(runtime) = &self.0.runtime {
-            drop(runtime.spawn_blocking(guarded));
+            drop(runtime.spawn_blocking(move || guard(work)));
         }
     }
 
@@ -254,7 +242,7 @@ impl RenderPool {
     }
 
     /// Adds a request to a queued job, so that it runs no later than this client's turn. `None` if
-    /// no such job is queued; most likely it is already running.
+    /// the job is not queued; most likely it is already running.
     pub(super) fn join(&self, value: JobValue, demand: Demand) -> Option<Ticket> {
         let job = self
             .0
@@ -276,7 +264,7 @@ impl RenderPool {
         demand: Demand,
         job: Box<dyn Job>,
     ) -> Option<SequenceNumber> {
-        let waiting = Waiting {
+        let waiting = WaitingJob {
             place: self.0.activity.enter(),
             job,
         };
@@ -297,14 +285,14 @@ impl RenderPool {
             Ok(entered) => (Some(entered.job), entered.displaced),
             Err(refused) => (None, Some(refused)),
         };
-        if let Some(Waiting { place, job }) = loser {
+        if let Some(WaitingJob { place, job }) = loser {
             drop(place);
             job.refuse(busy);
         }
         number
     }
 
-    fn start(&self, Waiting { place, job }: Waiting) {
+    fn start(&self, WaitingJob { place, job }: WaitingJob) {
         let turn = Turn {
             pool: self.clone(),
             is_idle_work: false,
@@ -340,7 +328,7 @@ impl RenderPool {
         let left = self.0.state.lock().waiting.leave(ticket.job, ticket.demand);
         // A request may have joined the flight but not the job, if it came between the two steps:
         // then the job is queued again.
-        if let Some(Waiting { place, job }) = left
+        if let Some(WaitingJob { place, job }) = left
             && let Some(job) = job.if_wanted()
         {
             drop(place);
@@ -349,7 +337,18 @@ impl RenderPool {
     }
 }
 
-impl Drop for Shared {
+/// Does work on a render thread, and logs if it panics. Unwinding wakes the job's waiters.
+fn guard(work: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        tracing::error!("a render thread panicked, which is a defect of this program: {text}");
+    }
+}
+
+impl Drop for SharedPool {
     fn drop(&mut self) {
         // Waits for no thread.
         if let Some(runtime) = self.runtime.take() {

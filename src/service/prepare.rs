@@ -1,5 +1,5 @@
-//! What is done for a tile before it takes a render thread: it is looked for in the tiers, and its
-//! chunks are fetched.
+//! Prepares a tile before it takes a render thread: it is looked for in the tiers, and its chunks
+//! are fetched.
 //!
 //! Both wait for other machines or for disks. A render thread that waited for them could not render
 //! anything else. So a tile enters the render queue only when no tier has it and its chunks have
@@ -44,10 +44,10 @@ pub(super) struct Preparation {
     waiting: AtomicUsize,
 }
 
-/// One tile in the count of those waiting; dropping it decrements the count.
-struct Place(Arc<Preparation>);
+/// One of the tiles that are being prepared; dropping it decrements their count.
+struct PreparedTile(Arc<Preparation>);
 
-impl Drop for Place {
+impl Drop for PreparedTile {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::AcqRel);
     }
@@ -80,7 +80,7 @@ impl Preparation {
             return self.queue(work, flight, demand);
         }
         let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
-        let place = Place(Arc::clone(self));
+        let place = PreparedTile(Arc::clone(self));
         if waiting >= MAX_WAITING {
             self.metrics.rejected.inc();
             flight.land(Err(Busy { waiting }.into()));
@@ -104,7 +104,7 @@ impl Preparation {
         work: Arc<TileWork>,
         mut flight: TileFlight,
         demand: Demand,
-        place: Place,
+        place: PreparedTile,
     ) {
         let interest = flight.interest();
         let prepared = loop {
@@ -169,7 +169,7 @@ impl Preparation {
     }
 }
 
-/// What a dataset is called in errors.
+/// Names a dataset in errors.
 pub(super) fn in_words(token: &Name) -> String {
     format!("the dataset {token}")
 }

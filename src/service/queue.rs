@@ -10,8 +10,8 @@
 //! - Within one client, the newest request goes first if more wait than there are render threads,
 //!   since that is what the user is looking at; a request that has waited for
 //!   [`rotation::PATIENCE`] goes before newer ones.
-//! - Prefetches come after all wanted requests. Clients take turns with them as well, and those of
-//!   one client run in order.
+//! - Prefetches come after all wanted requests. Clients take turns with them as well, and the
+//!   prefetches of one client run in order.
 //! - Views come last, in turns and the newest first, like wanted requests.
 //! - If the queue is full, the client with the most waiting requests loses its oldest. Views are
 //!   dropped first, then prefetches, and neither displaces a request of a higher class. A job that
@@ -21,6 +21,7 @@ pub(super) mod rotation;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Instant;
@@ -37,14 +38,14 @@ pub struct Busy {
     pub waiting: usize,
 }
 
-/// A queue of jobs of type `J`; those with a key can be joined.
+/// A queue of jobs of type `J`; a job with a key can be joined.
 #[derive(Debug)]
 pub(super) struct Queue<K, J> {
     pub capacity: usize,
-    /// How many jobs more may wait for now: those that wait until idle work gives back its place.
+    /// How many more jobs may wait for now: they wait until idle work gives back its place.
     pub extra: usize,
     threads: usize,
-    jobs: HashMap<SequenceNumber, Waiting<K, J>>,
+    jobs: HashMap<SequenceNumber, QueuedJob<K, J>>,
     by_key: HashMap<K, SequenceNumber>,
     /// By urgency.
     rotations: [Rotation; 3],
@@ -52,7 +53,7 @@ pub(super) struct Queue<K, J> {
 }
 
 #[derive(Debug)]
-struct Waiting<K, J> {
+struct QueuedJob<K, J> {
     key: Option<K>,
     job: J,
     claims: Vec<Claim>,
@@ -116,7 +117,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
         let number = self.next;
         self.jobs.insert(
             number,
-            Waiting {
+            QueuedJob {
                 key,
                 job,
                 claims: Vec::new(),
@@ -196,7 +197,7 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     }
 
     fn remove(&mut self, number: SequenceNumber) -> Option<J> {
-        let Waiting { key, job, claims } = self.jobs.remove(&number)?;
+        let QueuedJob { key, job, claims } = self.jobs.remove(&number)?;
         if let Some(key) = key
             && self.by_key.get(&key) == Some(&number)
         {
@@ -215,30 +216,26 @@ impl<K: Hash + Eq + Copy, J> Queue<K, J> {
     /// The job to drop for a newcomer, of a class that is not above its own.
     fn loser(&self, newcomer: Demand) -> Option<SequenceNumber> {
         let classes = &self.rotations[newcomer.urgency as usize..];
-        let lose = |class: &Rotation| self.oldest_of_most(class, newcomer.client);
-        classes.iter().rev().find_map(lose)
+        classes
+            .iter()
+            .rev()
+            .find_map(|class| self.oldest_of_most(class, newcomer.client))
     }
 
     /// The oldest job of the client with the most waiting requests, counting the newcomer's. On a
     /// tie, other clients lose before the newcomer, and among them the one with the oldest job.
     fn oldest_of_most(&self, rotation: &Rotation, newcomer: Client) -> Option<SequenceNumber> {
-        let is_sole = |job: &SequenceNumber| {
-            self.jobs
-                .get(job)
-                .is_some_and(|waiting| waiting.claims.len() == 1)
-        };
         let candidates = rotation.lines().filter_map(|(client, line)| {
             let is_newcomer = client == newcomer;
-            let (number, job) = line.claims().find(|(_, job)| is_sole(job))?;
-            Some((
-                (
-                    line.len() + usize::from(is_newcomer),
-                    !is_newcomer,
-                    std::cmp::Reverse(number),
-                ),
-                job,
-            ))
+            let (number, job) = line.claims().find(|(_, job)| self.has_one_claim(*job))?;
+            let length = line.len() + usize::from(is_newcomer);
+            Some(((length, !is_newcomer, Reverse(number)), job))
         });
         candidates.max_by_key(|(rank, _)| *rank).map(|(_, job)| job)
+    }
+
+    fn has_one_claim(&self, job: SequenceNumber) -> bool {
+        let job = self.jobs.get(&job);
+        job.is_some_and(|job| job.claims.len() == 1)
     }
 }

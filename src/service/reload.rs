@@ -1,7 +1,7 @@
 //! Serving other settings without a restart: datasets that have changed are opened first, then the
 //! catalogue is replaced in one step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use voltile_base::name::Name;
 
@@ -9,12 +9,12 @@ use super::tile_service::TileService;
 use super::trials::Shown;
 use crate::catalog::access::Grants;
 use crate::catalog::{Catalog, Opened, tell};
-use crate::config::{Fault, Settings};
+use crate::config::{DatasetSettings, Fault, Settings};
 
-/// What a reload changed.
+/// The changes of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Datasets that were opened: new ones, and those with other settings or changed files.
+    /// Datasets that were opened: they are new, or their settings or files have changed.
     pub opened: Vec<Name>,
     /// Datasets that are not served any more.
     pub removed: Vec<Name>,
@@ -46,36 +46,23 @@ impl TileService {
     /// chunks. A dataset with the same settings whose changed files cannot be opened stays as it is
     /// (its tiles are errors), and `/readyz` reports it. Blocks while files are opened. Datasets
     /// that are optional, or whose files alone have changed, wait for their trials without holding
-    /// up others.
+    /// up other datasets.
     ///
     /// Unless `may_expose`, it is a fault if a protected dataset would become public: a
     /// configuration that is being written may lack the rules of access at its end.
     pub fn reload(&self, mut settings: Settings, may_expose: bool) -> Result<Reloaded, Vec<Fault>> {
         self.pool.stalls().watch_thread(false);
         let (catalog, before) = self.live.with_settings();
+        let mut served = before.datasets.clone();
+        served.retain(|token, _| catalog.dataset(token).is_some());
         let mut to_open = catalog.to_open(&settings, &before);
-        let mut changed = settings.clone();
-        changed.datasets.retain(|token, _| to_open.contains(token));
-        let served = |token: &Name| {
-            before
-                .datasets
-                .get(token)
-                .filter(|_| catalog.dataset(token).is_some())
-        };
-        let may_wait = |token: &Name| {
-            let wanted = settings.datasets.get(token);
-            wanted.is_some_and(|wanted| wanted.found_in.is_some() || served(token) == Some(wanted))
-        };
-        let Shown { refused, pending } = match &self.reopener {
-            Some(reopener) if !to_open.is_empty() => reopener.try_files(&changed, may_wait),
-            _ => Shown::default(),
-        };
+        let Shown { refused, pending } = self.try_files(&settings, &to_open, &served);
         to_open.retain(|token| !pending.contains(token));
         let mut waiting = BTreeSet::new();
         let is_pending = !pending.is_empty();
         for token in pending {
-            match served(&token) {
-                Some(known) => _ = settings.datasets.insert(token, known.clone()),
+            match served.remove(&token) {
+                Some(known) => _ = settings.datasets.insert(token, known),
                 None if catalog.closed().contains_key(&token) => _ = waiting.insert(token),
                 None => _ = settings.datasets.remove(&token),
             }
@@ -93,10 +80,9 @@ impl TileService {
         }
         to_open.retain(|token| opened.catalog.dataset(token).is_some());
         to_open.retain(|token| !opened.unopened.iter().any(|(other, _)| other == token));
-        let is_known = |token: &Name| {
+        settings.datasets.retain(|token, _| {
             opened.catalog.dataset(token).is_some() || opened.catalog.closed().contains_key(token)
-        };
-        settings.datasets.retain(|token, _| is_known(token));
+        });
         let reloaded = Reloaded {
             opened: to_open,
             removed: removed(&catalog, &opened.catalog),
@@ -122,12 +108,31 @@ impl TileService {
         Ok(reloaded)
     }
 
+    /// Opens the files of the datasets `to_open` in child processes.
+    fn try_files(
+        &self,
+        settings: &Settings,
+        to_open: &[Name],
+        served: &BTreeMap<Name, DatasetSettings>,
+    ) -> Shown {
+        let Some(reopener) = self.reopener.as_ref().filter(|_| !to_open.is_empty()) else {
+            return Shown::default();
+        };
+        let mut changed = settings.clone();
+        changed.datasets.retain(|token, _| to_open.contains(token));
+        reopener.try_files(&changed, |token| {
+            let wanted = settings.datasets.get(token);
+            wanted.is_some_and(|wanted| {
+                wanted.found_in.is_some() || served.get(token) == Some(wanted)
+            })
+        })
+    }
+
     /// Notes which of the served datasets could not be opened again.
     fn note_datasets(&self, reloaded: &Reloaded, opened: &Opened) {
-        reloaded
-            .opened
-            .iter()
-            .for_each(|token| self.health.set_dataset(token, None));
+        for token in &reloaded.opened {
+            self.health.set_dataset(token, None);
+        }
         for (token, fault) in &opened.unopened {
             if opened.catalog.dataset(token).is_some() {
                 if self.health.of_dataset(token).as_ref() != Some(&fault.problem) {
@@ -155,12 +160,15 @@ fn removed(before: &Catalog, after: &Catalog) -> Vec<Name> {
 /// The datasets that were protected, and are public in the next catalogue.
 fn exposed(before: &Catalog, after: &Catalog) -> Vec<String> {
     let nobody = Grants::default();
-    let tokens = before.datasets().map(|dataset| &dataset.token);
-    let is_exposed = |token: &&Name| {
+    let mut exposed = Vec::new();
+    for dataset in before.datasets() {
+        let token = &dataset.token;
         let was_protected = !before.access().shows(token, &nobody);
-        was_protected && after.dataset(token).is_some() && after.access().shows(token, &nobody)
-    };
-    tokens.filter(is_exposed).map(ToString::to_string).collect()
+        if was_protected && after.dataset(token).is_some() && after.access().shows(token, &nobody) {
+            exposed.push(token.to_string());
+        }
+    }
+    exposed
 }
 
 fn would_expose(datasets: &[String]) -> String {
@@ -171,9 +179,8 @@ fn would_expose(datasets: &[String]) -> String {
 }
 
 fn log_warnings(opened: &Opened) {
-    opened
-        .warnings
-        .iter()
-        .for_each(|warning| tracing::warn!("{warning}"));
+    for warning in &opened.warnings {
+        tracing::warn!("{warning}");
+    }
     tell(&opened.notices);
 }

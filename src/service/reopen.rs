@@ -1,8 +1,8 @@
-//! Reopening datasets whose files have changed, and opening those whose store did not answer.
+//! Reopens datasets whose files have changed, and opens datasets whose store did not answer.
 //!
 //! Each dataset is reopened on a thread of its own, so that a file that takes long does not delay
-//! others: first a trial, then the dataset is opened, then the catalogue is replaced in one step.
-//! Failed attempts are repeated until one succeeds.
+//! other files: first a trial, then the dataset is opened, then the catalogue is replaced in one
+//! step. Failed attempts are repeated until one succeeds.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use voltile_base::flow::stalls::Stalls;
 use voltile_base::name::Name;
 use voltile_hdf5::store::Location;
@@ -19,7 +19,7 @@ use voltile_hdf5::store::Location;
 use super::health::Health;
 use super::live::LiveCatalog;
 use super::trials::{Shown, Trial, Trials};
-use crate::catalog::{Closed, Dataset, tell};
+use crate::catalog::{Closed, tell};
 use crate::config::Settings;
 
 /// The pause after a failed attempt; doubled each time, up to [`LONGEST_PAUSE`].
@@ -42,12 +42,10 @@ const MAX_AT_ONCE: usize = 4;
 
 /// The files of some settings that must not be opened, with the reason.
 fn refused(trial: &Trial, settings: &Settings) -> Vec<(Location, String)> {
-    let refused = Mutex::default();
-    let note = |file: Location, why: Option<String>| {
-        let mut refused: MutexGuard<'_, Vec<_>> = refused.lock();
-        refused.extend(why.map(|why| (file, why)));
-    };
-    trial(settings, &note);
+    let refused = Mutex::new(Vec::new());
+    trial(settings, &|file, why| {
+        refused.lock().extend(why.map(|why| (file, why)));
+    });
     refused.into_inner()
 }
 
@@ -77,7 +75,8 @@ impl Reopener {
         stalls: Stalls,
     ) -> std::io::Result<Self> {
         let (sender, messages) = sync_channel(MAX_ANNOUNCED);
-        let (sender, trial) = (Arc::new(sender), Arc::new(trial));
+        let sender = Arc::new(sender);
+        let trial = Arc::new(trial);
         let trials = Trials::new(Arc::clone(&trial), live.get().store().clone());
         let mut schedule = Schedule {
             reopening: Arc::new(Reopening {
@@ -141,11 +140,11 @@ struct Schedule {
     sender: Weak<SyncSender<Message>>,
     due: BTreeMap<Name, Attempt>,
     running: BTreeMap<Name, Attempt>,
-    /// When each dataset was last reopened or found unchanged; those that grow are not recorded.
+    /// When each dataset was last reopened or found unchanged; growing datasets are not recorded.
     opened: BTreeMap<Name, Instant>,
 }
 
-/// What reopening a dataset takes.
+/// Reopens a dataset, on a thread of its own.
 struct Reopening {
     live: Arc<LiveCatalog>,
     trial: Arc<Trial>,
@@ -166,19 +165,15 @@ impl Schedule {
     fn run(&mut self, messages: &Receiver<Message>) {
         self.follow();
         loop {
-            let can_start = self.running.len() < MAX_AT_ONCE;
-            let next = self
-                .due
-                .values()
-                .map(|attempt| attempt.at)
-                .min()
-                .filter(|_| can_start);
+            let next = self.due.values().map(|attempt| attempt.at).min();
             let received = match next {
-                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(at) => messages.recv_timeout(at.saturating_duration_since(Instant::now())),
+                Some(at) if self.running.len() < MAX_AT_ONCE => {
+                    messages.recv_timeout(at.saturating_duration_since(Instant::now()))
+                }
+                _ => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match received {
-                Ok(Message::Changed(token)) => self.changed(token),
+                Ok(Message::Changed(token)) => self.changed(&token),
                 Ok(Message::Reloaded) => self.follow(),
                 Ok(Message::Ended(token, result)) => self.ended(token, result),
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -188,78 +183,64 @@ impl Schedule {
         }
     }
 
-    /// Schedules the datasets that may grow, and those whose store did not answer, unless they are
-    /// scheduled.
+    /// Schedules the datasets that may grow, and the datasets whose store did not answer.
     fn follow(&mut self) {
         let catalog = self.reopening.live.get();
-        let growing = catalog.datasets().filter(|dataset| dataset.growing);
-        let is_unreachable = |closed: &Closed| matches!(closed, Closed::Unreachable(_));
-        let unreachable = catalog
-            .closed()
-            .iter()
-            .filter(|(_, closed)| is_unreachable(closed));
-        let unreachable = unreachable.map(|(token, _)| (token, UNREACHABLE));
-        for (token, pause) in growing
-            .map(|dataset| (&dataset.token, LIVE))
-            .chain(unreachable)
-        {
-            if !self.running.contains_key(token) {
-                self.due
-                    .entry(token.clone())
-                    .or_insert_with(|| Attempt::after(pause));
+        for dataset in catalog.datasets().filter(|dataset| dataset.growing) {
+            self.schedule(&dataset.token, LIVE);
+        }
+        for (token, closed) in catalog.closed() {
+            if matches!(closed, Closed::Unreachable(_)) {
+                self.schedule(token, UNREACHABLE);
             }
         }
     }
 
-    fn changed(&mut self, token: Name) {
-        if self.running.contains_key(&token) {
-            return;
+    /// Schedules an attempt, unless one is scheduled or runs.
+    fn schedule(&mut self, token: &Name, pause: Duration) {
+        if !self.running.contains_key(token) {
+            self.due
+                .entry(token.clone())
+                .or_insert_with(|| Attempt::after(pause));
         }
-        let since = self.opened.get(&token).map(Instant::elapsed);
+    }
+
+    fn changed(&mut self, token: &Name) {
+        let since = self.opened.get(token).map(Instant::elapsed);
         let rest = since.map_or(Duration::ZERO, |since| {
             SHORTEST_INTERVAL.saturating_sub(since)
         });
-        self.due
-            .entry(token)
-            .or_insert_with(|| Attempt::after(rest));
+        self.schedule(token, rest);
     }
 
     fn start_due(&mut self) {
         let now = Instant::now();
         while self.running.len() < MAX_AT_ONCE {
             let due = self.due.iter().filter(|(_, attempt)| attempt.at <= now);
-            let Some(token) = due
-                .min_by_key(|(_, attempt)| attempt.at)
-                .map(|(token, _)| token.clone())
-            else {
+            let Some((token, attempt)) = due.min_by_key(|(_, attempt)| attempt.at) else {
                 return;
             };
-            let Some(attempt) = self.due.remove(&token) else {
-                return;
-            };
-            self.running.insert(token.clone(), attempt);
+            let token = token.clone();
+            self.running.insert(token.clone(), attempt.clone());
+            self.due.remove(&token);
             self.start(token);
         }
     }
 
     fn start(&mut self, token: Name) {
-        let (reopening, sender, name) = (
-            Arc::clone(&self.reopening),
-            self.sender.clone(),
-            token.clone(),
-        );
-        let work = move || {
+        let reopening = Arc::clone(&self.reopening);
+        let sender = self.sender.clone();
+        let name = token.clone();
+        let thread = thread::Builder::new().name("reopening".to_owned());
+        let spawned = thread.spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(|| reopening.reopen(&name)));
             let result = result.unwrap_or_else(|_| Err("opening it panicked".to_owned()));
             // Without a sender the server is shutting down.
             if let Some(sender) = sender.upgrade() {
                 let _ = sender.send(Message::Ended(name, result));
             }
-        };
-        if let Err(error) = thread::Builder::new()
-            .name("reopening".to_owned())
-            .spawn(work)
-        {
+        });
+        if let Err(error) = spawned {
             self.ended(token, Err(format!("no thread could be started: {error}")));
         }
     }
@@ -318,7 +299,8 @@ impl Reopening {
 
     fn try_reopen(&self, token: &Name) -> Result<(), String> {
         let (catalog, all) = self.live.with_settings();
-        let (known, Some(settings)) = (catalog.dataset(token), all.datasets.get(token)) else {
+        let known = catalog.dataset(token);
+        let Some(settings) = all.datasets.get(token) else {
             return Ok(());
         };
         let is_to_open = match known {
@@ -349,11 +331,11 @@ impl Reopening {
         if known.is_none_or(|known| !known.live) {
             tell(&reopened.notices);
         }
-        let next = reopened
-            .dataset
-            .inspect(|next| self.live.put(Arc::clone(next), known));
-        let is_live = |dataset: &Arc<Dataset>| dataset.live;
-        match (known, next.as_ref().is_some_and(is_live)) {
+        let is_live = reopened.dataset.as_ref().is_some_and(|next| next.live);
+        if let Some(next) = reopened.dataset {
+            self.live.put(next, known);
+        }
+        match (known, is_live) {
             (None, _) if catalog.closed().get(token) == Some(&Closed::Waiting) => {}
             (None, _) => tracing::info!("the dataset {token} was opened: its store answers"),
             (Some(before), true) if before.live => {}

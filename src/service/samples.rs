@@ -106,9 +106,12 @@ impl TileService {
             Lookup::Lead(flight) => {
                 let waiter = flight.join();
                 let sampled = Arc::clone(channel);
-                // It is heavier than the budget, which is 0: the channel keeps it.
-                let work = move || survey(&sampled).map(|survey| (survey, 1));
-                let job = FlightJob::new(flight, work, &self.metrics);
+                let job = FlightJob::new(
+                    flight,
+                    // It is heavier than the budget, which is 0: the channel keeps it.
+                    move || survey(&sampled).map(|survey| (survey, 1)),
+                    &self.metrics,
+                );
                 let _ticket = self.pool.submit(Some(value), demand, Box::new(job));
                 self.landed(channel.files(), waiter).await?
             }

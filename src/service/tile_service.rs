@@ -14,7 +14,7 @@ use voltile_base::flow::stalls::{Stalls, Unresponsive};
 use voltile_base::flow::trace::Trace;
 use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
-use voltile_base::paint::TileFormat;
+use voltile_base::paint::{Style, TileFormat};
 use voltile_base::request::TileRequest;
 use voltile_base::tile::{Fingerprint, Tile, TileKey};
 use voltile_hdf5::volume::{ReadPolicy, UnfinishedChunks, Yields};
@@ -78,23 +78,13 @@ impl TileService {
         metrics: Metrics,
     ) -> Result<Self, EncodeError> {
         let style = catalog.style();
-        let black = |kind: PixelKind, format: TileFormat| -> Result<Tile, EncodeError> {
-            let key = match format {
-                TileFormat::Png => TileKey::digest(&("black", kind, style)),
-                TileFormat::Jpeg => TileKey::digest(&("black", kind, format)),
-            };
-            Ok(Tile::new(key, voltile_render::black(kind, style, format)?))
-        };
-        let both = |format| -> Result<[Tile; 2], EncodeError> {
-            Ok([
-                black(PixelKind::Grey, format)?,
-                black(PixelKind::Rgb, format)?,
-            ])
-        };
         let cache = Cache::new(budget, metrics.tile_bytes.clone());
         let keeper = Keeper::new(None, cache.clone());
         Ok(Self {
-            black: [both(TileFormat::Png)?, both(TileFormat::Jpeg)?],
+            black: [
+                black_tiles(style, TileFormat::Png)?,
+                black_tiles(style, TileFormat::Jpeg)?,
+            ],
             cache,
             // Channels hold their surveys; this cache of size 0 only makes concurrent requests
             // share one sample (single-flight).
@@ -139,17 +129,19 @@ impl TileService {
     /// trial. Without this, their tiles remain errors.
     pub fn with_reopening(self, settings: Settings, trial: Trial) -> std::io::Result<Self> {
         self.live.set_settings(settings);
-        let (live, health) = (Arc::clone(&self.live), Arc::clone(&self.health));
-        let reopener = Some(Reopener::start(
-            live,
-            health,
+        let reopener = Reopener::start(
+            Arc::clone(&self.live),
+            Arc::clone(&self.health),
             trial,
-            self.pool.stalls().clone(),
-        )?);
-        Ok(Self { reopener, ..self })
+            self.stalls().clone(),
+        )?;
+        Ok(Self {
+            reopener: Some(reopener),
+            ..self
+        })
     }
 
-    /// What is wrong with what is served.
+    /// The problems at present, for `/readyz`.
     pub fn health(&self) -> &Health {
         &self.health
     }
@@ -169,17 +161,22 @@ impl TileService {
         self.live.changes()
     }
 
-    /// Opens a dataset ahead of others that wait to be opened. Ends when it has been opened or left
-    /// out.
+    /// Opens a dataset before all other datasets that wait to be opened. Ends when it has been
+    /// opened or left out.
     pub async fn opened(&self, token: &Name) {
         let mut changes = self.changes();
         while self.catalog().closed().get(token) == Some(&Closed::Waiting) {
-            self.reopener
-                .iter()
-                .for_each(|reopener| reopener.reopen(token));
+            self.request_reopening(token);
             if changes.changed().await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Requests that a dataset be reopened, if datasets are reopened at all.
+    pub(super) fn request_reopening(&self, token: &Name) {
+        if let Some(reopener) = &self.reopener {
+            reopener.reopen(token);
         }
     }
 
@@ -198,7 +195,7 @@ impl TileService {
 
     /// Fails if a file of a dataset is stuck.
     pub fn ensure_answers(&self, dataset: &Dataset) -> Result<(), Unresponsive> {
-        self.pool.stalls().ensure_answer(dataset.files())
+        self.stalls().ensure_answer(dataset.files())
     }
 
     /// The files that are stuck.
@@ -228,7 +225,7 @@ impl TileService {
         tokio::select! {
             biased;
             landed = waiter.wait() => landed,
-            unresponsive = self.pool.stalls().held_up(files) => Err(unresponsive.into()),
+            unresponsive = self.stalls().held_up(files) => Err(unresponsive.into()),
         }
     }
 
@@ -247,21 +244,27 @@ impl TileService {
             trace,
             unfinished: Some(unfinished.clone()),
         })?;
-        let (key, origin, footprint) = (
-            identified.key(),
-            identified.origin.clone(),
-            drawing.footprint(),
-        );
-        let (keeper, metrics) = (Arc::clone(&self.keeper), self.metrics.clone());
         Some(TileWork {
-            key,
-            origin,
+            key: identified.key(),
+            origin: identified.origin.clone(),
+            footprint: drawing.footprint(),
             drawing,
-            footprint,
             purpose,
             unfinished,
-            keeper,
-            metrics,
+            keeper: Arc::clone(&self.keeper),
+            metrics: self.metrics.clone(),
         })
     }
+}
+
+/// The black tiles of a format: grey, then in colour.
+fn black_tiles(style: Style, format: TileFormat) -> Result<[Tile; 2], EncodeError> {
+    let [grey, rgb] = [PixelKind::Grey, PixelKind::Rgb].map(|kind| {
+        let key = match format {
+            TileFormat::Png => TileKey::digest(&("black", kind, style)),
+            TileFormat::Jpeg => TileKey::digest(&("black", kind, format)),
+        };
+        Ok(Tile::new(key, voltile_render::black(kind, style, format)?))
+    });
+    Ok([grey?, rgb?])
 }

@@ -29,18 +29,18 @@ const MAX_GROUPS: usize = 4;
 pub(super) struct Trials {
     trial: Arc<Trial>,
     store: Store,
-    shared: Arc<Shared>,
+    shared: Arc<SharedTrials>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedTrials {
+    state: Mutex<TrialState>,
     /// A group of trials has ended.
     ended: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct TrialState {
     files: BTreeMap<Location, Tried>,
     groups: usize,
 }
@@ -61,7 +61,7 @@ impl Tried {
     }
 }
 
-/// What trials have shown so far.
+/// The results of trials so far.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     /// Files that must not be opened, with the reason.
@@ -83,55 +83,47 @@ impl Trials {
     /// a little.
     pub fn show(&self, settings: &Settings) -> Shown {
         let called = Instant::now();
-        let files = || settings.datasets.values().flat_map(DatasetSettings::files);
-        let wanted: BTreeSet<&Location> = files().collect();
+        let files = settings.datasets.values().flat_map(DatasetSettings::files);
+        let wanted: BTreeSet<&Location> = files.collect();
         let mut state = self.shared.state.lock();
         state.files.retain(|file, tried| {
             tried.verdict.is_none()
                 || (wanted.contains(file) && tried.is_unchanged(file, &self.store))
         });
         self.start(&mut state, settings);
-        let until = |state: &State| {
-            let running = files().filter_map(|file| {
-                state
-                    .files
-                    .get(file)
-                    .filter(|tried| tried.verdict.is_none())
-            });
-            running.map(|tried| tried.began + PATIENCE).max()
-        };
-        while let Some(until) = until(&state).filter(|until| *until > Instant::now()) {
+        while let Some(until) = state.waits_until(&wanted)
+            && until > Instant::now()
+        {
             self.shared.ended.wait_until(&mut state, until);
         }
         let mut shown = Shown::default();
         for (token, dataset) in &settings.datasets {
-            let has_ended = |file: &Location| {
-                let tried = state
-                    .files
-                    .get(file)
-                    .filter(|tried| tried.verdict.is_some());
-                tried.is_some_and(|tried| {
-                    tried.began >= called || tried.is_unchanged(file, &self.store)
+            let have_ended = dataset.files().all(|file| {
+                state.files.get(file).is_some_and(|tried| {
+                    tried.verdict.is_some()
+                        && (tried.began >= called || tried.is_unchanged(file, &self.store))
                 })
-            };
-            if !dataset.files().all(has_ended) {
+            });
+            if !have_ended {
                 shown.pending.insert(token.clone());
             }
         }
-        let taken = settings
-            .datasets
-            .iter()
-            .filter(|(token, _)| !shown.pending.contains(*token));
-        for file in taken.flat_map(|(_, dataset)| dataset.files()) {
-            if let Some(Err(why)) = state.files.remove(file).and_then(|tried| tried.verdict) {
-                shown.refused.push((file.clone(), why));
+        // In a second pass: datasets may share files.
+        for (token, dataset) in &settings.datasets {
+            if shown.pending.contains(token) {
+                continue;
+            }
+            for file in dataset.files() {
+                if let Some(Err(why)) = state.files.remove(file).and_then(|tried| tried.verdict) {
+                    shown.refused.push((file.clone(), why));
+                }
             }
         }
         shown
     }
 
     /// Starts the trials of files that are not known, if there may be another group.
-    fn start(&self, state: &mut State, settings: &Settings) {
+    fn start(&self, state: &mut TrialState, settings: &Settings) {
         let mut new = settings.clone();
         new.datasets
             .retain(|_, dataset| dataset.files().any(|file| !state.files.contains_key(file)));
@@ -145,30 +137,19 @@ impl Trials {
             .cloned()
             .collect();
         let began = Instant::now();
-        let entry = |file: &Location| {
-            (
-                file.clone(),
-                Tried {
-                    began,
-                    file: FileIdentity::from_location(file, &self.store).ok(),
-                    verdict: None,
-                },
-            )
-        };
-        let entries: Vec<(Location, Tried)> = files.iter().map(entry).collect();
-        let (trial, shared) = (Arc::clone(&self.trial), Arc::clone(&self.shared));
-        let work = move || {
-            let note =
-                |file: Location, why: Option<String>| shared.note(&file, why.map_or(Ok(()), Err));
-            let result = catch_unwind(AssertUnwindSafe(|| trial(&new, &note)));
-            let rest = result.map_err(|_| "its trial panicked".to_owned());
-            files
-                .iter()
-                .for_each(|file| shared.note(file, rest.clone()));
-            shared.state.lock().groups -= 1;
-            shared.ended.notify_all();
-        };
-        match thread::Builder::new().name("trials".to_owned()).spawn(work) {
+        let mut entries = Vec::new();
+        for file in &files {
+            let tried = Tried {
+                began,
+                file: FileIdentity::from_location(file, &self.store).ok(),
+                verdict: None,
+            };
+            entries.push((file.clone(), tried));
+        }
+        let trial = Arc::clone(&self.trial);
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new().name("trials".to_owned());
+        match thread.spawn(move || shared.run(&trial, &new, &files)) {
             Ok(_) => {
                 state.groups += 1;
                 state.files.extend(entries);
@@ -179,7 +160,33 @@ impl Trials {
     }
 }
 
-impl Shared {
+impl TrialState {
+    /// Until when the trials of these files are waited for; `None` if none of them goes on.
+    fn waits_until(&self, wanted: &BTreeSet<&Location>) -> Option<Instant> {
+        let tried = wanted.iter().filter_map(|file| self.files.get(*file));
+        tried
+            .filter(|tried| tried.verdict.is_none())
+            .map(|tried| tried.began + PATIENCE)
+            .max()
+    }
+}
+
+impl SharedTrials {
+    /// Tries the files of a group.
+    fn run(&self, trial: &Trial, settings: &Settings, files: &[Location]) {
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            trial(settings, &|file, why| {
+                self.note(&file, why.map_or(Ok(()), Err));
+            });
+        }));
+        let rest = result.map_err(|_| "its trial panicked".to_owned());
+        for file in files {
+            self.note(file, rest.clone());
+        }
+        self.state.lock().groups -= 1;
+        self.ended.notify_all();
+    }
+
     /// Notes how a trial ended; a refusal is final.
     fn note(&self, file: &Location, verdict: Result<(), String>) {
         if let Some(tried) = self.state.lock().files.get_mut(file)

@@ -132,7 +132,7 @@ impl TileWork {
         (tile, weight)
     }
 
-    /// What a job does that is queued now.
+    /// The work of a job that is queued now.
     pub fn into_job(self: Arc<Self>) -> impl FnMut() -> Result<(Tile, usize), TileError> {
         let mut queued = Some(Instant::now());
         move || {

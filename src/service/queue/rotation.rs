@@ -1,10 +1,10 @@
 //! Clients take turns, one job each.
 //!
-//! A client that has not been served goes before those that have, so that a single request waits
-//! only for the running jobs. So that a client does not count as new each time, it stays in the
-//! rotation after it was served until its next turn has passed, even if it has nothing waiting (as
-//! in the FQ-CoDel scheduler, RFC 8290). If nothing is waiting at all, only the last few clients
-//! are remembered: those whose jobs may still be running.
+//! A client that has not been served goes before clients that have been, so that a single request
+//! waits only for the running jobs. So that a client does not count as new each time, it stays in
+//! the rotation after it was served until its next turn has passed, even if it has nothing waiting
+//! (as in the FQ-CoDel scheduler, RFC 8290). If nothing is waiting at all, only the last few
+//! clients are remembered: their jobs may still be running.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 /// The number of a job or a claim, in increasing order.
 pub type SequenceNumber = u64;
 
-/// How many new clients go first in a row while others are waiting for another turn.
+/// How many new clients go first in a row while served clients wait for another turn.
 const FRESH_IN_A_ROW: u32 = 8;
 
 /// Which of a client's requests goes first.
@@ -57,11 +57,10 @@ struct Claimed {
 impl Rotation {
     /// `remembered`: how many served clients are remembered while nothing is waiting.
     pub fn new(remembered: usize) -> Self {
-        let (lines, fresh, served) = Default::default();
         Self {
-            lines,
-            fresh,
-            served,
+            lines: HashMap::new(),
+            fresh: VecDeque::new(),
+            served: VecDeque::new(),
             overtaken: 0,
             claims: 0,
             remembered,
