@@ -3,7 +3,7 @@
 //!
 //! Each proxy appends the address of its own peer to `X-Forwarded-For`. The client is the last
 //! address in that list that is not itself a trusted proxy, as everything before it may be forged.
-//! Host and scheme are those reported by the outermost trusted proxy. If there are no `X-Forwarded`
+//! Host and scheme are as the outermost trusted proxy reports them. If there are no `X-Forwarded`
 //! headers, `Forwarded` (RFC 7239) is read in the same way. All of these are ignored if the peer is
 //! not trusted.
 

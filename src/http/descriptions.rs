@@ -17,10 +17,11 @@ use super::problem;
 use crate::catalog::{Dataset, NotFound, advice};
 use crate::service::TileError;
 
-/// `/datasets.json`, of all datasets or of some: those that do not exist, or that the request may
-/// not see, are left out.
+/// `/datasets.json`, of all datasets or of some: a dataset that does not exist, or that the request
+/// may not see, is left out.
 pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
-    let (site, catalog) = (Arc::clone(context.site), Arc::clone(&context.catalog));
+    let site = Arc::clone(context.site);
+    let catalog = Arc::clone(&context.catalog);
     let tokens = context.tokens();
     let chosen: Vec<Arc<Dataset>> = match &tokens {
         Some(tokens) => {
@@ -35,9 +36,8 @@ pub(super) async fn all(context: &Context<'_>) -> HttpResponse {
         let described = chosen
             .iter()
             .map(|dataset| catalog.describe_dataset(dataset));
-        let datasets = described.collect();
         Document::json(&SiteDescription {
-            datasets,
+            datasets: described.collect(),
             protected,
             ..site.description.clone()
         })
@@ -67,9 +67,10 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> HttpResponse {
         Ok(dataset) => dataset,
         Err(problem) => return *problem,
     };
-    let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));
     let name = ("about.json", dataset.token.clone());
-    let read = Arc::clone(&dataset);
+    let catalog = Arc::clone(&context.catalog);
+    let read = Arc::clone(dataset);
+    let dataset = Arc::clone(dataset);
     let found = documents::find(context, &name, 0, Some(&read), move || {
         let inspection = catalog.inspect(&dataset);
         // Clients do not learn where the file is.
@@ -96,30 +97,20 @@ pub(super) async fn one(context: &Context<'_>, token: &str) -> HttpResponse {
         Ok(dataset) => dataset,
         Err(problem) => return *problem,
     };
-    let mut problems = context
-        .site
-        .service
-        .sample_all(dataset, context.demand())
-        .await;
+    let service = &context.site.service;
+    let mut problems = service.sample_all(dataset, context.demand()).await;
     // Labels are not sampled, so that there is no other problem.
     for (channel, problem) in dataset.listed().zip(&mut problems) {
         if let Some(names) = &channel.names {
-            *problem = context
-                .site
-                .service
-                .names(dataset, names)
-                .await
-                .err()
-                .map(|error| error.public());
+            let read = service.names(dataset, names).await;
+            *problem = read.err().map(|error| error.public());
         }
     }
-    let (catalog, dataset) = (Arc::clone(&context.catalog), Arc::clone(dataset));
+    let catalog = Arc::clone(&context.catalog);
+    let dataset = Arc::clone(dataset);
     // Problems may differ at the next request.
-    let (name, measured) = (
-        ("dataset.json", dataset.token.clone(), problems.clone()),
-        dataset.measured(),
-    );
-    documents::answer(context, &name, measured, move || {
+    let name = ("dataset.json", dataset.token.clone(), problems.clone());
+    documents::answer(context, &name, dataset.measured(), move || {
         Document::json(&catalog.describe_sampled(&dataset, &problems))
     })
     .await

@@ -1,4 +1,4 @@
-//! Documents, and the store of those that have been built.
+//! Documents, and the store of built documents.
 //!
 //! The public address of the server is not part of a document: it is inserted when the document is
 //! sent, so that requests with many `Host`s are answered from one copy. Other documents are
@@ -25,8 +25,8 @@ use crate::service::{Held, TileError};
 
 /// The bytes of documents that are kept.
 const MAX_KEPT: usize = 64 << 20;
-/// How many documents are built at the same time, each on a thread of its own; and as many that
-/// read files.
+/// How many documents are built at the same time, each on a thread of its own; the same number
+/// again of documents that read files.
 const MAX_BUILT: usize = 2;
 
 /// The longest document with the server's address, in bytes. Thousands of channels, or hundreds of
@@ -39,14 +39,14 @@ pub(super) const LARGEST: usize = MAX_KEPT - 4096;
 const SHORTEST_COMPRESSED: usize = 1024;
 
 /// Stands for the public address of the server while a document is built: a character that Unicode
-/// reserves for such uses.
+/// reserves for the internal use of programs.
 pub(super) const BASE: &str = "\u{FDD0}";
 
 /// A document that has been built; clones share its bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     content_type: &'static str,
-    /// What is sent, with the public address of the server between any two parts.
+    /// The parts of its text; the public address of the server is sent between any two of them.
     parts: Arc<[Bytes]>,
     /// The only part as a gzip file, if that is worth while.
     gzip: Option<Bytes>,
@@ -61,12 +61,24 @@ pub(super) struct Document {
 pub(super) struct Documents {
     /// By the generation of the catalogue, and all else that decides them.
     pub kept: Cache<(u64, TileKey), Document, TileError>,
-    /// The newest generation that was requested: documents of others are not kept.
+    /// The newest generation that was requested: documents of older generations are not kept.
     pub newest: Arc<AtomicU64>,
-    /// The places of those that are built from memory.
-    pub builders: Arc<Semaphore>,
-    /// The places of those that read files.
-    pub readers: Arc<Semaphore>,
+    /// The places of documents that are built from memory.
+    builders: Arc<Semaphore>,
+    /// The places of documents that read files.
+    readers: Arc<Semaphore>,
+}
+
+impl Documents {
+    /// The places of documents that are built at the same time; documents that read files have
+    /// places of their own.
+    pub fn places(&self, is_reader: bool) -> Arc<Semaphore> {
+        Arc::clone(if is_reader {
+            &self.readers
+        } else {
+            &self.builders
+        })
+    }
 }
 
 impl Default for Documents {
@@ -203,7 +215,7 @@ fn gzipped(whole: &[u8]) -> Option<Bytes> {
     Some(gzip.into())
 }
 
-/// What is written, at most so many bytes.
+/// The bytes that `write` writes, at most this many.
 pub(super) fn written<E>(
     most: usize,
     write: impl FnOnce(&mut &mut [u8]) -> Result<(), E>,

@@ -1,13 +1,13 @@
 //! Documents about what is served: each is built once for each generation of the catalogue and each
 //! view of it, off the HTTP threads, and kept.
 //!
-//! What a document says follows from the settings (a site with other settings has documents of its
-//! own), the generation of the catalogue, the entries of `[[access]]` that the request has opened,
-//! the name that the caller gives it, and from which windows and statistics of channels are known.
-//! They become known while the catalogue is served: a document that was built when fewer were known
-//! is built again.
+//! The text of a document follows from the settings (a site with other settings has documents of
+//! its own), the generation of the catalogue, the entries of `[[access]]` that the request has
+//! opened, the name that the caller gives it, and from which windows and statistics of channels are
+//! known. They become known while the catalogue is served: a document that was built when fewer
+//! were known is built again.
 //!
-//! Those that read files have places of their own, and give them back when a file is stuck
+//! Documents that read files have places of their own, and give them back when a file is stuck
 //! ([`voltile_base::flow::stalls`]): they keep nobody from other documents.
 
 use std::hash::Hash;
@@ -16,18 +16,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use voltile_base::flow::cache::Lookup;
+use tokio::sync::Semaphore;
+use voltile_base::flow::cache::{Flight, Lookup};
 use voltile_base::tile::TileKey;
 
 use super::caching::REVALIDATED;
 use super::context::Context;
-use super::document::Documents;
 pub(super) use super::document::{BASE, Document};
 use super::problem;
 use crate::catalog::Dataset;
-use crate::service::TileError;
+use crate::service::{TileError, TileService};
 
-/// How long a document that is being built keeps others from being built.
+/// How long a document that is being built keeps other documents from being built.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The document that the catalogue and `name` decide, and in which `measured` windows and
@@ -39,23 +39,22 @@ pub(super) async fn find(
     reads: Option<&Arc<Dataset>>,
     build: impl FnOnce() -> Result<Document, TileError> + Send + 'static,
 ) -> Result<Document, TileError> {
-    let Documents {
-        kept,
-        newest,
-        builders,
-        readers,
-    } = &*context.site.documents;
-    let files = || reads.into_iter().flat_map(|dataset| dataset.files());
+    let documents = &context.site.documents;
+    let service = &context.site.service;
+    let files = reads.into_iter().flat_map(|dataset| dataset.files());
     let generation = context.catalog.generation();
-    if newest.fetch_max(generation, Ordering::Relaxed) < generation {
-        kept.clear();
+    if documents.newest.fetch_max(generation, Ordering::Relaxed) < generation {
+        documents.kept.clear();
     }
     let key = (generation, TileKey::digest(&(&context.grants, name)));
     let flight = loop {
-        match kept.lookup_if(&key, |kept| kept.measured >= measured) {
+        let lookup = documents
+            .kept
+            .lookup_if(&key, |kept| kept.measured >= measured);
+        match lookup {
             Lookup::Ready(document) => return Ok(document),
             Lookup::Wait(waiter) => {
-                let document = context.site.service.landed(files(), waiter).await?;
+                let document = service.landed(files.clone(), waiter).await?;
                 // It may have been requested before something became known that this request must
                 // be told.
                 if document.measured >= measured {
@@ -66,44 +65,60 @@ pub(super) async fn find(
         }
     };
     let waiter = flight.join();
-    let places = Arc::clone(if reads.is_some() { readers } else { builders });
-    let newest = Arc::clone(newest);
-    let service = Arc::clone(&context.site.service);
-    let read = reads.cloned();
-    // On its own: it goes on if this client leaves and others wait.
-    drop(tokio::spawn(async move {
-        // An error means that the semaphore is closed, which never happens.
-        let Ok(_place) = places.acquire_owned().await else {
-            return;
-        };
-        let Some(flight) = flight.still_wanted() else {
-            return;
-        };
-        let landed = flight.join();
-        let stalls = service.stalls().clone();
-        let built = service.metrics().documents.clone();
-        drop(tokio::task::spawn_blocking(move || {
-            let document = stalls
-                .watched(build)
-                .unwrap_or_else(|stuck| Err(stuck.into()));
-            flight.land(document.map(|mut document| {
-                built.inc();
-                let is_current = newest.load(Ordering::Relaxed) == generation;
-                // No budget has room for one of a catalogue that is not served any more.
-                let weight = if is_current {
-                    document.weight()
-                } else {
-                    usize::MAX
-                };
-                document.measured = measured;
-                (document, weight)
-            }));
-        }));
-        // Its thread goes on.
-        let files = read.iter().flat_map(|dataset| dataset.files());
-        let _ = tokio::time::timeout(PATIENCE, service.landed(files, landed)).await;
+    let newest = Arc::clone(&documents.newest);
+    // On its own: it goes on if this client leaves and other clients wait.
+    drop(tokio::spawn(made(
+        Arc::clone(service),
+        documents.places(reads.is_some()),
+        reads.cloned(),
+        flight,
+        move || {
+            let mut document = build()?;
+            document.measured = measured;
+            // No budget has room for a document of a catalogue that is not served any more.
+            let is_current = newest.load(Ordering::Relaxed) == generation;
+            let weight = if is_current {
+                document.weight()
+            } else {
+                usize::MAX
+            };
+            Ok((document, weight))
+        },
+    )));
+    service.landed(files, waiter).await
+}
+
+/// Has a document built on a thread of its own, once there is a place for it. The place is given
+/// back before the document is there if a file that is `read` for it is stuck.
+async fn made(
+    service: Arc<TileService>,
+    places: Arc<Semaphore>,
+    read: Option<Arc<Dataset>>,
+    flight: Flight<(u64, TileKey), Document, TileError>,
+    build: impl FnOnce() -> Result<(Document, usize), TileError> + Send + 'static,
+) {
+    // An error means that the semaphore is closed, which never happens.
+    let Ok(_place) = places.acquire_owned().await else {
+        return;
+    };
+    let Some(flight) = flight.still_wanted() else {
+        return;
+    };
+    let landed = flight.join();
+    let stalls = service.stalls().clone();
+    let built = service.metrics().documents.clone();
+    drop(tokio::task::spawn_blocking(move || {
+        let document = stalls
+            .watched(build)
+            .unwrap_or_else(|stuck| Err(stuck.into()));
+        if document.is_ok() {
+            built.inc();
+        }
+        flight.land(document);
     }));
-    context.site.service.landed(files(), waiter).await
+    // If the time is over, the thread goes on without a place.
+    let files = read.iter().flat_map(|dataset| dataset.files());
+    let _ = tokio::time::timeout(PATIENCE, service.landed(files, landed)).await;
 }
 
 /// The response with a document that does not contain the server's address, to be revalidated at
@@ -117,7 +132,7 @@ pub(super) async fn answer(
     respond(context, find(context, name, measured, None, build).await)
 }
 
-/// The same response, of a document that was found.
+/// The same response with a document that was found.
 pub(super) fn respond(context: &Context<'_>, found: Result<Document, TileError>) -> HttpResponse {
     found.map_or_else(
         |error| problem::response(&error),

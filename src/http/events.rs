@@ -48,12 +48,11 @@ impl Difference {
                 Some(_) => {}
             }
         }
-        let gone = before
-            .datasets()
-            .filter(|dataset| after.dataset(&dataset.token).is_none());
-        found
-            .removed
-            .extend(gone.map(|dataset| dataset.token.to_string()));
+        for dataset in before.datasets() {
+            if after.dataset(&dataset.token).is_none() {
+                found.removed.push(dataset.token.to_string());
+            }
+        }
         found
     }
 }
@@ -68,7 +67,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// What is sent next; `None` at the end.
+    /// The next bytes to send; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             tokio::select! {

@@ -1,7 +1,6 @@
 //! `/livez` and `/readyz`: whether the process answers, and whether requests should be sent to it.
 
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use actix_web::HttpResponse;
@@ -13,8 +12,8 @@ use voltile_base::notice::NoticeCount;
 
 use super::context::Context;
 use super::site::LiveSite;
-use crate::catalog::{Closed, Dataset, Origin};
-use crate::service::Part;
+use crate::catalog::{Catalog, Closed, Dataset, Origin};
+use crate::service::{Part, TileService};
 
 /// How long the files of all datasets may take to be checked for changes.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -48,67 +47,36 @@ fn of_dataset(token: &Name, problem: String) -> ProblemDescription {
     }
 }
 
-fn of_files(problem: String) -> ProblemDescription {
+fn of_part(part: Part, problem: String) -> ProblemDescription {
     ProblemDescription {
-        part: "files".to_owned(),
+        part: part.name().to_owned(),
         dataset: None,
         problem,
     }
 }
 
 async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
-    let service = &context.site.service;
-    let all = service.catalog();
-    let mut problems = Vec::new();
-    let mut waiting = 0;
-    for (token, closed) in context.catalog.closed() {
-        match closed {
-            Closed::Unreachable(problem) => problems.push(of_dataset(token, problem.clone())),
-            Closed::Waiting => waiting += 1,
-        }
-    }
-    if waiting > 0 {
-        problems.push(of_files(format!(
-            "{waiting} files found in folders have not been opened yet"
-        )));
-    }
+    let all = context.site.service.catalog();
+    let visible = &context.catalog;
+    let mut problems = problems_of_closed(visible);
     let mut broken = 0;
     let check = async {
         let found = join_all(all.datasets().map(|dataset| problem_of(context, dataset))).await;
         for (dataset, problem) in all.datasets().zip(found) {
             let Some(problem) = problem else { continue };
             broken += 1;
-            if context.catalog.dataset(&dataset.token).is_some() {
+            if visible.dataset(&dataset.token).is_some() {
                 problems.push(of_dataset(&dataset.token, problem));
             }
         }
     };
     if tokio::time::timeout(PATIENCE, check).await.is_err() {
         let seconds = PATIENCE.as_secs();
-        problems.push(of_files(format!(
-            "not all files could be checked for changes within {seconds} s"
-        )));
+        let problem = format!("not all files could be checked for changes within {seconds} s");
+        problems.push(of_part(Part::Files, problem));
     }
     if context.sees_everything() {
-        let tiers = service.tier_problems();
-        let stores = all
-            .store()
-            .unreachable()
-            .into_iter()
-            .map(|problem| (Part::Store, problem));
-        problems.extend(
-            service
-                .health()
-                .others()
-                .into_iter()
-                .chain(tiers)
-                .chain(stores)
-                .map(|(part, problem)| ProblemDescription {
-                    part: part.name().to_owned(),
-                    dataset: None,
-                    problem,
-                }),
-        );
+        problems.extend(problems_of_parts(&context.site.service));
     }
     let has_something = all.datasets().count() > broken;
     let (status, word) = match (live.is_draining(), has_something) {
@@ -118,18 +86,41 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     };
     let ready = ReadinessDescription {
         status: word.to_owned(),
-        datasets: context.catalog.datasets().count(),
-        noticed: NoticeCount::of(
-            context
-                .catalog
-                .datasets()
-                .flat_map(|dataset| &dataset.notices),
-        ),
+        datasets: visible.datasets().count(),
+        noticed: NoticeCount::of(visible.datasets().flat_map(|dataset| &dataset.notices)),
         problems,
     };
     HttpResponse::build(status)
         .insert_header(NOT_STORED)
         .json(ready)
+}
+
+/// The problems of datasets that are not open.
+fn problems_of_closed(catalog: &Catalog) -> Vec<ProblemDescription> {
+    let mut problems = Vec::new();
+    let mut waiting = 0;
+    for (token, closed) in catalog.closed() {
+        match closed {
+            Closed::Unreachable(problem) => problems.push(of_dataset(token, problem.clone())),
+            Closed::Waiting => waiting += 1,
+        }
+    }
+    if waiting > 0 {
+        let problem = format!("{waiting} files found in folders have not been opened yet");
+        problems.push(of_part(Part::Files, problem));
+    }
+    problems
+}
+
+/// The problems of the parts of the service.
+fn problems_of_parts(service: &TileService) -> impl Iterator<Item = ProblemDescription> {
+    let stores = service.catalog().store().unreachable();
+    let mut problems = service.health().others();
+    problems.extend(service.tier_problems());
+    problems.extend(stores.into_iter().map(|problem| (Part::Store, problem)));
+    problems
+        .into_iter()
+        .map(|(part, problem)| of_part(part, problem))
 }
 
 /// Why the tiles of a dataset are errors now.

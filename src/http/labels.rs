@@ -70,13 +70,12 @@ async fn found(
         let page: Vec<Value> = ranks.iter().map(|rank| label(&labels, *rank)).collect();
         Document::json(&json!({ "total": labels.count(), "labels": page, "next": next }))
     });
-    let too_long = "this page of labels is longer than 16 MiB; ask for fewer labels (count)";
     let page = page.await?;
     if page.length() > LONGEST {
-        Err(TileError::TooLarge(too_long.to_owned()))
-    } else {
-        Ok(page)
+        let problem = "this page of labels is longer than 16 MiB; ask for fewer labels (count)";
+        return Err(TileError::TooLarge(problem.to_owned()));
     }
+    Ok(page)
 }
 
 fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {
@@ -116,8 +115,8 @@ fn value(cell: &str, is_number: bool) -> Value {
 
 /// Neuroglancer's segment properties, inline. Names are labels, the column `description` is the
 /// description, and the first column of texts that repeat holds the tags, as there may be only one
-/// such column; other texts are strings. So is a column of numbers in which some are missing: the
-/// format has no gaps. One column after the other is written.
+/// such column; other columns of texts are strings. So is a column of numbers in which some are
+/// missing: the format has no gaps. One column after the other is written.
 pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
     let Ok(properties) = written(LARGEST, |out| write_properties(labels, out)) else {
         let error = too_large();
@@ -183,14 +182,16 @@ fn cells(column: &Column, count: usize) -> Vec<String> {
 
 /// The type of numbers in Neuroglancer; `None` if some are missing or infinite.
 fn data_type(cells: &[String]) -> Option<&'static str> {
-    let all = |is_right: fn(&str) -> bool| cells.iter().all(|cell| is_right(cell.trim()));
-    if all(|cell| cell.parse::<i32>().is_ok()) {
+    let mut cells = cells.iter().map(|cell| cell.trim());
+    if cells.clone().all(|cell| cell.parse::<i32>().is_ok()) {
         return Some("int32");
     }
-    if all(|cell| cell.parse::<u32>().is_ok()) {
+    if cells.clone().all(|cell| cell.parse::<u32>().is_ok()) {
         return Some("uint32");
     }
-    all(|cell| cell.parse().is_ok_and(f64::is_finite)).then_some("float32")
+    cells
+        .all(|cell| cell.parse().is_ok_and(f64::is_finite))
+        .then_some("float32")
 }
 
 /// A text as a tag, which has no spaces and does not begin with #: `#big cell` becomes `big_cell`.

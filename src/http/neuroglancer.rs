@@ -2,7 +2,7 @@
 //!
 //! A stored chunk that is a zlib stream is sent as it is, because HTTP's `deflate` is the same
 //! format. Neuroglancer takes 404 for empty data, so chunks that exist are never 404, not even
-//! those that were never written.
+//! chunks that were never written.
 
 mod info;
 
@@ -38,17 +38,14 @@ async fn description(
     context: &Context<'_>,
     volume: &PrecomputedVolume,
 ) -> Result<HttpResponse, TileError> {
-    let precomputed = context
-        .site
-        .service
-        .precomputed(&context.catalog, volume)
-        .await?;
+    let service = &context.site.service;
+    let precomputed = service.precomputed(&context.catalog, volume).await?;
     let dataset = context.catalog.known(&volume.token)?;
     let names = dataset.names(&volume.channel).ok();
-    // What is wrong with a table is told where it is asked for, and in the description of the
+    // The problem of a table is told where the table is asked for, and in the description of the
     // dataset.
     let labels = match names {
-        Some(names) => context.site.service.names(dataset, names).await.ok(),
+        Some(names) => service.names(dataset, names).await.ok(),
         None => None,
     };
     let has_properties = labels.is_some_and(|labels| labels.left_out().is_none());
@@ -121,12 +118,8 @@ async fn chunk(
     let coding = identified.cutout().map(|(_, encoding)| encoding.coding());
     let fresh = |keeping| kept(keeping, &wanted.volume.token, &site.cache_control);
     let mut response = if is_confirmed(site, request, &identified, &etag) {
-        described(
-            HttpResponse::NotModified(),
-            etag,
-            fresh(identified.keeping()),
-        )
-        .finish()
+        let fresh = fresh(identified.keeping());
+        described(HttpResponse::NotModified(), etag, fresh).finish()
     } else {
         match boxes::fetch(context, identified).await {
             Err(error) => problem::response(&error),
@@ -134,10 +127,8 @@ async fn chunk(
                 let mut response = described(HttpResponse::Ok(), etag, fresh(keeping));
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
-                    response.insert_header((
-                        header::CONTENT_ENCODING,
-                        HeaderValue::from_static(coding),
-                    ));
+                    let coding = HeaderValue::from_static(coding);
+                    response.insert_header((header::CONTENT_ENCODING, coding));
                 }
                 response.body(Pieces::new(chunk, Some(held)))
             }

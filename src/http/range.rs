@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use actix_web::http::{StatusCode, header};
+use actix_web::http::{Method, StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 
@@ -33,12 +33,7 @@ pub(super) fn respond(
 ) -> HttpResponse {
     let length = whole.len() as u64;
     response.insert_header((header::ACCEPT_RANGES, "bytes"));
-    let text = |name: header::HeaderName| request.headers().get(name)?.to_str().ok();
-    // The client has part of another version: it needs all of this one.
-    let is_current = text(header::IF_RANGE).is_none_or(|known| known.trim() == etag);
-    let range = text(header::RANGE)
-        .filter(|_| is_current && request.method() == actix_web::http::Method::GET);
-    match range.map_or(RequestedBytes::Whole, |range| part(range, length)) {
+    match requested(request, etag).map_or(RequestedBytes::Whole, |range| part(range, length)) {
         RequestedBytes::Whole => response.body(Pieces::new(whole, held)),
         RequestedBytes::Bytes(Range { start, end }) => {
             response.status(StatusCode::PARTIAL_CONTENT);
@@ -54,6 +49,21 @@ pub(super) fn respond(
             response.body(Pieces::from_whole(Bytes::new()))
         }
     }
+}
+
+/// The `Range` header, if the request is for a range of this version.
+fn requested<'r>(request: &'r HttpRequest, etag: &str) -> Option<&'r str> {
+    if request.method() != Method::GET {
+        return None;
+    }
+    let headers = request.headers();
+    if let Some(known) = headers.get(header::IF_RANGE)
+        && known.to_str().is_ok_and(|known| known.trim() != etag)
+    {
+        // The client has part of another version: it needs all of this one.
+        return None;
+    }
+    headers.get(header::RANGE)?.to_str().ok()
 }
 
 /// The part that a `Range` header asks for.

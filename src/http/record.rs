@@ -135,18 +135,21 @@ impl RequestRecord {
         );
     }
 
+    fn stage_milliseconds(&self, stage: Stage) -> f64 {
+        milliseconds(self.trace.stage(stage))
+    }
+
     fn log_slow(&self, site: &Site, request: &HttpRequest, status: u16, span: Duration) {
-        let stage = |stage| milliseconds(self.trace.stage(stage));
         tracing::info!(
             path = %redaction::path(request.uri().path()),
             status,
             cache = self.trace.outcome().name(),
             ms = milliseconds(span),
-            queue_ms = stage(Stage::Queue),
-            read_ms = stage(Stage::Read),
-            decode_ms = stage(Stage::Decode),
-            draw_ms = stage(Stage::Draw),
-            encode_ms = stage(Stage::Encode),
+            queue_ms = self.stage_milliseconds(Stage::Queue),
+            read_ms = self.stage_milliseconds(Stage::Read),
+            decode_ms = self.stage_milliseconds(Stage::Decode),
+            draw_ms = self.stage_milliseconds(Stage::Draw),
+            encode_ms = self.stage_milliseconds(Stage::Encode),
             chunks_read = self.trace.chunks_read(),
             chunks_cached = self.trace.chunks_cached(),
             stored_bytes = self.trace.stored_bytes(),

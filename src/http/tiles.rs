@@ -2,14 +2,15 @@
 
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
-use voltile_base::request::{TilePath, adjustments};
+use voltile_base::request::{TilePath, VersionedToken, adjustments};
+use voltile_base::tile::Tile;
 
 use super::body::Pieces;
 use super::caching::{is_known, kept};
 use super::context::Context;
 use super::site::Site;
 use crate::config::Mount;
-use crate::service::{Identified, Keeping, TileError, Urgency};
+use crate::service::{Demand, Identified, Keeping, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
 pub(super) async fn answer(
@@ -28,7 +29,6 @@ async fn tile(
     let Context {
         site,
         request,
-        record,
         catalog,
         ..
     } = context;
@@ -47,25 +47,55 @@ async fn tile(
     } else {
         site.service.identify(catalog, &wanted, demand).await?
     };
-    record.set_dataset(&identified);
+    let content_type = mount.content_type.name();
+    // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor
+    // for prefetches.
+    let is_looked_at = !is_overview && demand.urgency == Urgency::Wanted;
+    respond(
+        context,
+        &identified,
+        &wanted.token,
+        demand,
+        content_type,
+        |tile| {
+            if is_looked_at {
+                site.service.look_ahead(&wanted, &identified, tile);
+            }
+        },
+    )
+    .await
+}
+
+/// The response with something that is identified: 304 if the client's copy is current, otherwise
+/// it is fetched. Calls `on_fetched` before the response is made.
+pub(super) async fn respond(
+    context: &Context<'_>,
+    identified: &Identified,
+    token: &VersionedToken,
+    demand: Demand,
+    content_type: &'static str,
+    on_fetched: impl FnOnce(&Tile),
+) -> Result<HttpResponse, TileError> {
+    let Context {
+        site,
+        request,
+        record,
+        ..
+    } = context;
+    record.set_dataset(identified);
     let etag = identified.key().etag();
-    let fresh = || kept(identified.keeping(), &wanted.token, &site.cache_control);
-    if is_confirmed(site, request, &identified, &etag) {
+    let fresh = || kept(identified.keeping(), token, &site.cache_control);
+    if is_confirmed(site, request, identified, &etag) {
         return Ok(described(HttpResponse::NotModified(), etag, fresh()).finish());
     }
     let tile = site
         .service
-        .fetch(&identified, demand, &record.trace)
+        .fetch(identified, demand, &record.trace)
         .await?;
-    // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor
-    // for prefetches.
-    if !is_overview && demand.urgency == Urgency::Wanted {
-        site.service.look_ahead(&wanted, &identified, &tile);
-    }
+    on_fetched(&tile);
     // A body of known length gets a Content-Length, even if HEAD omits the body.
-    let content_type = HeaderValue::from_static(mount.content_type.name());
     Ok(described(HttpResponse::Ok(), etag, fresh())
-        .content_type(content_type)
+        .content_type(HeaderValue::from_static(content_type))
         .body(Pieces::from_whole(tile.bytes)))
 }
 

@@ -54,24 +54,17 @@ impl File {
 /// The metadata file that a path below a mount names, with the mount and the token; `None` for
 /// other paths.
 pub(super) fn requested<'p>(context: &Context<'p>) -> Option<(File, &'p str, &'p str)> {
-    let segments = || {
-        context
-            .path
-            .split('/')
-            .filter(|segment| !segment.is_empty())
-    };
+    let segments = context.path.split('/');
+    let segments = segments.filter(|segment| !segment.is_empty());
     // Check the file name first: nearly every path is that of a tile.
-    let file = File::named(segments().next_back()?)?;
-    let segments: Vec<&str> = segments().collect();
+    let file = File::named(segments.clone().next_back()?)?;
+    let segments: Vec<&str> = segments.collect();
     let [mount, between @ .., token, _] = segments.as_slice() else {
         return None;
     };
-    let is_known = BETWEEN.contains(&between)
-        && context
-            .site
-            .mounts
-            .iter()
-            .any(|m| m.tile_service.as_str() == *mount);
+    let mut mounts = context.site.mounts.iter();
+    let is_known =
+        BETWEEN.contains(&between) && mounts.any(|known| known.tile_service.as_str() == *mount);
     is_known.then_some((file, *mount, *token))
 }
 

@@ -13,7 +13,9 @@ mod v3;
 
 use actix_web::HttpResponse;
 use voltile_base::paint::Kind;
-use voltile_base::request::{VersionedToken, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion};
+use voltile_base::request::{
+    VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
+};
 
 use super::caching::{REVALIDATED, is_any, kept, lifetime};
 use super::context::Context;
@@ -33,61 +35,65 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 }
 
 async fn found(context: &Context<'_>, wanted: &ZarrRequest) -> Result<HttpResponse, TileError> {
-    let Context {
-        site,
-        request,
-        catalog,
-        ..
-    } = context;
     match &wanted.part {
         ZarrPart::Chunk(place) => {
-            let identified = site.service.identify_chunk(catalog, wanted, place).await?;
+            let service = &context.site.service;
+            let identified = service
+                .identify_chunk(&context.catalog, wanted, place)
+                .await?;
             chunk(context, &wanted.token, identified).await
         }
-        ZarrPart::Document(node, document) => {
-            let image = site
-                .service
-                .image(catalog, &wanted.token, wanted.channel.as_ref())
-                .await?;
-            if *node == ZarrNode::Image && document.has_attributes() {
-                site.service.measure_windows(&image, context.demand()).await;
-            }
-            let version = wanted.version;
-            let has_windows = document.has_attributes();
-            let measured = if has_windows {
-                image.dataset().measured()
-            } else {
-                0
-            };
-            // Windows that could not be measured are missing, but only for now. Asked before the
-            // document is: more may become known meanwhile.
-            let is_whole = image.multiscale().channels().iter().all(|channel| {
-                channel.kind == Kind::Labels || channel.window().is_some() || !has_windows
-            });
-            let lifetime = if is_whole {
-                lifetime(&wanted.token, &REVALIDATED)
-            } else {
-                REVALIDATED
-            };
-            let name = (
-                "zarr",
-                &wanted.token.token,
-                &wanted.channel,
-                version,
-                node,
-                document,
-            );
-            let node = node.clone();
-            let document = *document;
-            let built = documents::find(context, &name, measured, None, move || {
-                Document::json(&match version {
-                    ZarrVersion::V04 => v2::document(&image, &node, document)?,
-                    ZarrVersion::V05 => v3::document(&image, &node)?,
-                })
-            });
-            Ok(built.await?.response(request, lifetime, None))
-        }
+        ZarrPart::Document(node, document) => metadata(context, wanted, node, *document).await,
     }
+}
+
+async fn metadata(
+    context: &Context<'_>,
+    wanted: &ZarrRequest,
+    node: &ZarrNode,
+    document: ZarrDocument,
+) -> Result<HttpResponse, TileError> {
+    let service = &context.site.service;
+    let image = service
+        .image(&context.catalog, &wanted.token, wanted.channel.as_ref())
+        .await?;
+    let has_windows = document.has_attributes();
+    if *node == ZarrNode::Image && has_windows {
+        service.measure_windows(&image, context.demand()).await;
+    }
+    let measured = if has_windows {
+        image.dataset().measured()
+    } else {
+        0
+    };
+    // Windows that could not be measured are missing, but only for now. Asked before the document
+    // is: more may become known meanwhile.
+    let is_whole =
+        image.multiscale().channels().iter().all(|channel| {
+            channel.kind == Kind::Labels || channel.window().is_some() || !has_windows
+        });
+    let lifetime = if is_whole {
+        lifetime(&wanted.token, &REVALIDATED)
+    } else {
+        REVALIDATED
+    };
+    let version = wanted.version;
+    let name = (
+        "zarr",
+        &wanted.token.token,
+        &wanted.channel,
+        version,
+        node,
+        document,
+    );
+    let node = node.clone();
+    let built = documents::find(context, &name, measured, None, move || {
+        Document::json(&match version {
+            ZarrVersion::V04 => v2::document(&image, &node, document)?,
+            ZarrVersion::V05 => v3::document(&image, &node)?,
+        })
+    });
+    Ok(built.await?.response(context.request, lifetime, None))
 }
 
 async fn chunk(
@@ -103,12 +109,8 @@ async fn chunk(
     let fresh = |keeping| kept(keeping, dataset, &REVALIDATED);
     // `*` matches only a chunk that exists, which is not known yet.
     if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
-        return Ok(described(
-            HttpResponse::NotModified(),
-            etag,
-            fresh(identified.keeping()),
-        )
-        .finish());
+        let fresh = fresh(identified.keeping());
+        return Ok(described(HttpResponse::NotModified(), etag, fresh).finish());
     }
     let (chunk, held, keeping) = boxes::fetch(context, identified).await?;
     if chunk.is_empty() {

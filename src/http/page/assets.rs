@@ -2,7 +2,7 @@
 
 /// A file of a page.
 pub(in crate::http) struct Asset {
-    /// The path below `/`; those of the two pages end in `index.html`.
+    /// The path below `/`; the paths of the two pages end in `index.html`.
     pub name: &'static str,
     pub digest: &'static str,
     pub plain: &'static [u8],

@@ -1,7 +1,7 @@
 //! CATMAID's project file, for its importer: a project for each dataset, with a stack for each
 //! channel and plane.
 //!
-//! The fields are those read by `PreProject`, `PreStack` and `PreMirror` of CATMAID's
+//! The fields are the ones that are read by `PreProject`, `PreStack` and `PreMirror` of CATMAID's
 //! `control/importer.py`; triples are strings such as "(1, 2, 3)", as `fields.py` parses them. All
 //! values are in the stack's own axes: x along columns, y along rows, z along slices. CATMAID
 //! divides slice numbers by a level's z factor and rounds down (`layers/tile-layer.js`,
@@ -249,7 +249,7 @@ impl Sheet {
         let [columns, rows] = *full.drawn.get(index)?;
         let offset = dataset.first_slice(channel, [1; 3])[plane.slice_axis()];
         let slices = Xyz::from(full.size)[plane.slice_axis()];
-        // Slices are numbered including the offset: those before it exist and are black.
+        // Slices are numbered including the offset: slices before it exist and are black.
         let depth = slices.saturating_add_signed(offset);
         let is_square = channel.orthogonal == "isotropic" && plane != Plane::Xy;
         let voxel = nanometres(channel);

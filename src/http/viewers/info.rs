@@ -1,6 +1,6 @@
 //! ndstore's description of a dataset at `TOKEN/info/`, for its old clients.
 //!
-//! The fields are those of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that its
+//! The fields are the fields of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that its
 //! clients read: ndtilecache itself used `imagesize`, `offset`, `voxelres`, `scalinglevels`,
 //! `scaling`, `timerange` and the channels' `channel_type`, `datatype` and `windowrange`. Maps by
 //! level have the level's number, as a string, as their key. An unknown voxel size is 1; a window

@@ -1,6 +1,6 @@
 //! VikingXML: the description of a volume that Viking needs to request tiles.
 //!
-//! The elements are those read by `TileServerInfo.CreateFromElement` and `Volume.Initialize` of
+//! The elements are the ones that are read by `TileServerInfo.CreateFromElement` and `Volume.Initialize` of
 //! Viking's `VolumeModel`, as ndstore's `xmlInfo` wrote them, with one difference: ndstore rounded
 //! the size of the grid down, so that Viking never requested the tiles along two edges. Viking
 //! halves the grid from level to level and rounds up (`OCPTileServerMapping.PopulateLevels`), and

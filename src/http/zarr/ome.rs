@@ -71,18 +71,18 @@ fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
     if rest.only_moves(Xyz::all(CLOSE)) {
         return;
     }
-    let spatial = |[x, y, z]: [Value; 3]| {
-        if arrays.axes().has_z() {
-            vec![z, y, x]
-        } else {
-            vec![y, x]
-        }
-    };
-    let affine = spatial(transform.rows().map(|[x, y, z, shift]| {
-        let factors = spatial([x, y, z].map(Value::from));
+    let has_z = arrays.axes().has_z();
+    let rows = transform.rows().map(|[x, y, z, shift]| {
+        let factors = spatial([x, y, z].map(Value::from), has_z);
         [factors, vec![shift.into()]].concat().into()
-    }));
+    });
+    let affine = spatial(rows, has_z);
     value[OWN] = json!({"coordinateTransformations": [{"type": "affine", "affine": affine}]});
+}
+
+/// Values of the spatial axes, in the order of the array's axes.
+fn spatial([x, y, z]: [Value; 3], has_z: bool) -> Vec<Value> {
+    if has_z { vec![z, y, x] } else { vec![y, x] }
 }
 
 fn multiscale(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -> Value {
@@ -182,13 +182,15 @@ fn dataset(arrays: &Multiscale<'_>, level: &ArrayLevel, space: &Space) -> Value 
             .zip(centre, |offset, centre| offset as f64 + centre)
             .zip(space.voxel, |centre, voxel| centre * voxel),
     };
-    let chosen =
-        |value: Xyz<f64>, t: f64, c: f64| arrays.axes().chosen(t, c, [value.z, value.y, value.x]);
+    let axes = arrays.axes();
+    let step = space.step.unwrap_or(1.0);
+    let scale = axes.chosen(step, 1.0, [scale.z, scale.y, scale.x]);
+    let translation = axes.chosen(0.0, 0.0, [translation.z, translation.y, translation.x]);
     json!({
         "path": level.level.number().to_string(),
         "coordinateTransformations": [
-            {"type": "scale", "scale": chosen(scale, space.step.unwrap_or(1.0), 1.0)},
-            {"type": "translation", "translation": chosen(translation, 0.0, 0.0)},
+            {"type": "scale", "scale": scale},
+            {"type": "translation", "translation": translation},
         ],
     })
 }
