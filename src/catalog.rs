@@ -84,14 +84,14 @@ pub struct Catalog {
     names_versions: bool,
     /// How many catalogues were served before this one.
     generation: u64,
-    /// What is visible to requests with these grants.
+    /// The datasets that are visible to requests with these grants.
     views: Mutex<BTreeMap<Grants, Arc<Catalog>>>,
 }
 
 /// Why a dataset that is served is not open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
-    /// There are so many files in folders that this one is opened after the server has started.
+    /// It is in a folder with many files, and is opened after the server has started.
     Waiting,
     /// Its store does not answer; what happened.
     Unreachable(String),
@@ -109,16 +109,14 @@ struct Stores {
 impl Stores {
     /// Opens files whose links may leave their folder if they are `external`, and which may grow.
     fn opener(&self, external: bool, growing: Option<bool>) -> Opener {
-        let policy = if external {
-            LinkPolicy::Anywhere
-        } else {
-            LinkPolicy::BelowTheFile
-        };
-        let Self { files, chunks, .. } = self.clone();
         Opener {
-            files,
-            chunks,
-            policy,
+            files: Arc::clone(&self.files),
+            chunks: self.chunks.clone(),
+            policy: if external {
+                LinkPolicy::Anywhere
+            } else {
+                LinkPolicy::BelowTheFile
+            },
             growing,
             access: None,
         }
@@ -149,7 +147,7 @@ impl From<&config::Render> for Limits {
 pub struct Dataset {
     /// The token.
     pub token: Name,
-    /// What its settings decide about pixels.
+    /// The settings of the dataset that decide about pixels.
     pub style: DatasetStyle,
     /// Whether a file of it may grow: it is served as of the last time that was opened.
     pub growing: bool,
@@ -171,13 +169,13 @@ pub struct Dataset {
     pub channels: BTreeMap<Name, Arc<Channel>>,
     /// The channel whose tile grid counts for all; see [`first_channel`].
     first: Option<Name>,
-    /// What is counted for it; kept when it is reopened.
+    /// Its counters; kept when it is reopened.
     pub counters: Arc<DatasetCounters>,
     limits: Limits,
     derived: Derived,
 }
 
-/// What follows from a dataset and its limits; determined when it is first needed.
+/// The consequences of a dataset and its limits; each is determined when it is first needed.
 #[derive(Debug, Clone, Default)]
 struct Derived {
     /// Its version.
@@ -247,13 +245,13 @@ impl Dataset {
     /// How many windows and statistics of its channels are known, and how often tables of names
     /// have been read. The number never falls: channels are sampled once.
     pub fn measured(&self) -> usize {
-        let measured = |channel: &Arc<Channel>| {
-            let names = channel.names.as_ref().map_or(0, |names| names.reads());
-            usize::from(channel.window().is_some())
-                + usize::from(channel.surveyed().is_some())
-                + names
-        };
-        self.channels.values().map(measured).sum()
+        let mut count = 0;
+        for channel in self.channels.values() {
+            count += usize::from(channel.window().is_some());
+            count += usize::from(channel.surveyed().is_some());
+            count += channel.names.as_ref().map_or(0, |names| names.reads());
+        }
+        count
     }
 
     /// The path of one of its files below the public folder that holds the folder of the
@@ -272,9 +270,9 @@ impl Dataset {
             .any(|channel| channel.file.is_remote())
     }
 
-    /// The channels in the order in which they are listed: first what the file says is to be shown
-    /// first, then what its format declares as data, then the largest; those that are configured by
-    /// path, and equals, by name.
+    /// The channels in the order in which they are listed: first the channel that the file says is
+    /// to be shown first, then the channels that its format declares as data, then the largest.
+    /// Channels that are configured by path, and equals, are in the order of their names.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Channel>> {
         listed(&self.channels)
     }
@@ -289,17 +287,16 @@ impl Dataset {
     /// `None` if neither is known. That of the first channel is 0 unless it is configured.
     pub fn placed(&self, channel: &Channel) -> Option<Xyz<i64>> {
         let first = self.first_channel()?;
-        let is_first = first.name == channel.name;
+        if channel.offset.is_some() {
+            return channel.offset;
+        }
         // Other images in a file need not show the same thing, even if their positions are given.
-        let measured = || {
-            channel
-                .distance_from(first)
-                .filter(|_| channel.kind == Kind::Labels)
-        };
-        channel
-            .offset
-            .or_else(measured)
-            .or(is_first.then(|| Xyz::all(0)))
+        if channel.kind == Kind::Labels
+            && let Some(distance) = channel.distance_from(first)
+        {
+            return Some(distance);
+        }
+        (first.name == channel.name).then(|| Xyz::all(0))
     }
 
     /// The position of a channel's first voxel, as [`Dataset::placed`] returns it, or that of the
@@ -317,25 +314,23 @@ impl Dataset {
 
     /// The size of a channel's voxels, as configured or as the file says, and its unit.
     pub(crate) fn voxel_size(&self, channel: &Channel) -> Option<(Xyz<f64>, Option<String>)> {
-        let configured = self
-            .style
-            .voxel_size
-            .map(|size| (size, Some("nm".to_owned())));
-        configured.or_else(|| Some((channel.voxel_size?, channel.voxel_unit.clone())))
+        match self.style.voxel_size {
+            Some(configured) => Some((configured, Some("nm".to_owned()))),
+            None => Some((channel.voxel_size?, channel.voxel_unit.clone())),
+        }
     }
 
     /// Whether its files say more of where voxels lie in space than their size. A configured size
     /// replaces what they say.
     fn is_registered(&self) -> bool {
-        let says_more = |channel: &Arc<Channel>| {
-            channel
-                .transforms
-                .in_words(channel.voxel_size, "")
-                .is_some()
-                && channel.offset.is_none()
-        };
-        let any = || self.style.voxel_size.is_none() && self.channels.values().any(says_more);
-        *self.derived.registered.get_or_init(any)
+        *self.derived.registered.get_or_init(|| {
+            let mut channels = self.channels.values();
+            self.style.voxel_size.is_none()
+                && channels.any(|channel| {
+                    let words = channel.transforms.in_words(channel.voxel_size, "");
+                    channel.offset.is_none() && words.is_some()
+                })
+        })
     }
 
     /// Where a channel's voxels lie in space, in the unit of their size; unknown for every channel
@@ -349,18 +344,19 @@ impl Dataset {
         if (channel.offset.is_none() || is_first) && channel.transforms.first().is_some() {
             return channel.transforms.clone();
         }
-        let of = |channel: &Channel| (channel.voxel_size, channel.voxel_unit.clone());
         let is_placed = channel.offset.is_some() || channel.kind == Kind::Labels;
-        let base =
-            Some(&first.transforms).filter(|_| is_placed && !is_first && of(first) == of(channel));
-        let by_size = || Some(Affine::scaling(channel.voxel_size.unwrap_or(Xyz::all(1.0)))).into();
+        let has_same_voxels =
+            first.voxel_size == channel.voxel_size && first.voxel_unit == channel.voxel_unit;
+        let base = if is_placed && !is_first && has_same_voxels {
+            first.transforms.clone()
+        } else {
+            Some(Affine::scaling(channel.voxel_size.unwrap_or(Xyz::all(1.0)))).into()
+        };
         let distance = self
             .grid_offset(channel)
             .zip(self.grid_offset(first), i64::saturating_sub);
         let begin = distance.map(|voxels| voxels as f64);
-        base.cloned()
-            .unwrap_or_else(by_size)
-            .map(|transform| transform.beginning_at(begin))
+        base.map(|transform| transform.beginning_at(begin))
     }
 
     /// The position of a channel in the tiles of the dataset.
@@ -408,7 +404,8 @@ impl Catalog {
 
     /// A copy of the catalogue in which `dataset` replaces the one with the same token.
     pub fn with(&self, dataset: Arc<Dataset>) -> Self {
-        let (mut datasets, mut closed) = (self.datasets.clone(), self.closed.clone());
+        let mut datasets = self.datasets.clone();
+        let mut closed = self.closed.clone();
         closed.remove(&dataset.token);
         datasets.insert(dataset.token.clone(), dataset);
         self.with_datasets(datasets, closed)
@@ -419,19 +416,18 @@ impl Catalog {
         datasets: BTreeMap<Name, Arc<Dataset>>,
         closed: BTreeMap<Name, Closed>,
     ) -> Self {
-        let (stores, access) = (self.stores.clone(), self.access.clone());
         Self {
             datasets,
             closed,
-            stores,
-            access,
+            stores: self.stores.clone(),
+            access: self.access.clone(),
             views: Mutex::default(),
             ..*self
         }
     }
 
-    /// The number of this catalogue among those that are served one after the other; its views have
-    /// it, too.
+    /// The number of this catalogue among the catalogues that are served one after the other; its
+    /// views have it, too.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -471,7 +467,8 @@ impl Catalog {
         if let Some(view) = views.get(grants) {
             return Arc::clone(view);
         }
-        let (mut datasets, mut closed) = (self.datasets.clone(), self.closed.clone());
+        let mut datasets = self.datasets.clone();
+        let mut closed = self.closed.clone();
         datasets.retain(|token, _| self.access.shows(token, grants));
         closed.retain(|token, _| self.access.shows(token, grants));
         let view = Arc::new(self.with_datasets(datasets, closed));
@@ -492,7 +489,7 @@ impl Catalog {
         &self.stores.chunks
     }
 
-    /// What the settings of the server decide about pixels.
+    /// The settings of the server that decide about pixels.
     pub fn style(&self) -> Style {
         self.style
     }

@@ -57,7 +57,9 @@ pub struct OpenedAccess {
 impl Access {
     /// Reads the files of secrets.
     pub fn open(settings: &[AccessSettings]) -> OpenedAccess {
-        let (mut entries, mut faults, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut entries = Vec::new();
+        let mut faults = Vec::new();
+        let mut warnings = Vec::new();
         for (place, given) in settings.iter().enumerate() {
             let key = format!("access[{place}].secrets");
             // A path that is missing or wrong is a fault of the configuration, and told already.
@@ -107,22 +109,20 @@ impl Access {
     /// The entries that one of the presented secrets opens.
     pub fn grants<'s>(&self, presented: impl IntoIterator<Item = &'s [u8]>) -> Grants {
         let presented: Vec<Hash> = presented.into_iter().map(digest).collect();
-        // All are compared, whatever is found.
-        let opens = |entry: &Entry| {
-            let pairs = entry
-                .secrets
-                .iter()
-                .flat_map(|known| presented.iter().map(move |given| known == given));
-            pairs.fold(false, |found, is_equal| found | is_equal)
-        };
-        Grants(
-            self.entries
-                .iter()
-                .enumerate()
-                .filter(|(_, entry)| opens(entry))
-                .map(|(place, _)| place)
-                .collect(),
-        )
+        let mut opened = BTreeSet::new();
+        for (place, entry) in self.entries.iter().enumerate() {
+            // All are compared, whatever is found.
+            let mut is_opened = false;
+            for known in &entry.secrets {
+                for given in &presented {
+                    is_opened |= known == given;
+                }
+            }
+            if is_opened {
+                opened.insert(place);
+            }
+        }
+        Grants(opened)
     }
 
     /// Whether a dataset of this name is visible: no entry protects it, or one that does was
@@ -159,16 +159,12 @@ impl Access {
     }
 
     fn protecting<'a>(&'a self, dataset: &'a Name) -> impl Iterator<Item = usize> + 'a {
-        let matches = |entry: &Entry| {
-            entry
-                .datasets
-                .iter()
-                .any(|pattern| pattern.matches(dataset))
-        };
-        self.entries
-            .iter()
-            .enumerate()
-            .filter(move |(_, entry)| matches(entry))
+        let entries = self.entries.iter().enumerate();
+        entries
+            .filter(move |(_, entry)| {
+                let mut patterns = entry.datasets.iter();
+                patterns.any(|pattern| pattern.matches(dataset))
+            })
             .map(|(place, _)| place)
     }
 }
@@ -180,7 +176,7 @@ fn digest(secret: &[u8]) -> Hash {
     ))
 }
 
-/// The secrets in a file, one per line. Empty lines and those that begin with `#` are skipped.
+/// The secrets in a file, one per line. Empty lines and lines that begin with `#` are skipped.
 fn read(path: &Path) -> Result<Vec<String>, String> {
     let unreadable = |error: io::Error| format!("{} cannot be read: {error}", path.display());
     let file = File::open(path).map_err(|error| match path.symlink_metadata() {
@@ -218,16 +214,16 @@ fn read(path: &Path) -> Result<Vec<String>, String> {
             path.display()
         ));
     }
-    // Others could be sent neither as a password nor in a path by every client.
-    let is_sendable = |secret: &String| secret.bytes().all(|byte| byte.is_ascii_graphic());
-    match secrets.iter().position(|secret| !is_sendable(secret)) {
-        Some(place) => Err(format!(
-            "{}: secret {} has spaces or other characters than visible ASCII",
-            path.display(),
-            place + 1
-        )),
-        None => Ok(secrets),
+    for (number, secret) in (1..).zip(&secrets) {
+        // Not every client could send another character, as a password or in a path.
+        if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "{}: secret {number} has spaces or other characters than visible ASCII",
+                path.display()
+            ));
+        }
     }
+    Ok(secrets)
 }
 
 /// A warning if every user of this machine can read a file.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytesize::ByteSize;
 use serde::Serialize;
 use serde_json::{Value, json};
-use voltile_base::description::{ChannelDescription, LevelDescription};
+use voltile_base::description::ChannelDescription;
 use voltile_base::geometry::Plane;
 use voltile_hdf5::store::Location;
 
@@ -25,7 +25,7 @@ const MAX_READS: u64 = 4096;
 pub struct Warning {
     /// Its name.
     pub channel: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
     /// The command that fixes it, if there is one.
     pub mend: Option<String>,
@@ -67,29 +67,27 @@ pub fn warnings(inspection: &Inspection, file: &Location) -> Vec<Warning> {
 }
 
 fn of_channel(channel: &ChannelDescription, costs: &[LevelCost], file: &Location) -> Vec<Warning> {
-    let warning = |problem: String, mend: Option<String>| Warning {
+    let mut problems = Vec::new();
+    for (level, cost) in channel.levels.iter().zip(costs) {
+        if let Some(damage) = &cost.damage
+            && level.path.is_some()
+        {
+            problems.push((damage.clone(), None));
+        }
+    }
+    let expensive = expensive_planes(channel, costs);
+    if let Some(problem) = ill_suited(channel, costs, &expensive) {
+        problems.push((problem, Some(rechunk(file))));
+    }
+    if let Some(problem) = not_stored(channel, costs, &expensive) {
+        problems.push((problem, Some(store_levels(file))));
+    }
+    let warnings = problems.into_iter().map(|(problem, mend)| Warning {
         channel: channel.name.clone(),
         problem,
         mend,
-    };
-    let mut found = Vec::new();
-    for (level, cost) in channel.levels.iter().zip(costs) {
-        found.extend(
-            cost.damage
-                .iter()
-                .filter(|_| level.path.is_some())
-                .map(|damage| warning(damage.clone(), None)),
-        );
-    }
-    let expensive = expensive_planes(channel, costs);
-    found.extend(
-        ill_suited(channel, costs, &expensive).map(|problem| warning(problem, Some(rechunk(file)))),
-    );
-    found.extend(
-        not_stored(channel, costs, &expensive)
-            .map(|problem| warning(problem, Some(store_levels(file)))),
-    );
-    found
+    });
+    warnings.collect()
 }
 
 fn is_expensive(tile: &TileCost) -> bool {
@@ -98,17 +96,16 @@ fn is_expensive(tile: &TileCost) -> bool {
 
 /// The planes in which a tile of any stored level is expensive.
 fn expensive_planes(channel: &ChannelDescription, costs: &[LevelCost]) -> Vec<Plane> {
-    let stored = || {
-        channel
-            .levels
-            .iter()
-            .zip(costs)
-            .filter(|(level, _)| level.path.is_some())
-    };
-    let expensive = |plane: &Plane| {
-        stored().any(|(_, cost)| cost.tile.get(plane.name()).is_some_and(is_expensive))
-    };
-    Plane::ALL.into_iter().filter(expensive).collect()
+    let levels = channel.levels.iter().zip(costs);
+    let stored = levels.filter(|(level, _)| level.path.is_some());
+    let mut planes = Plane::ALL.to_vec();
+    planes.retain(|plane| {
+        let mut tiles = stored
+            .clone()
+            .filter_map(|(_, cost)| cost.tile.get(plane.name()));
+        tiles.any(is_expensive)
+    });
+    planes
 }
 
 /// Why tiles of stored levels are expensive, if they are.
@@ -143,67 +140,42 @@ fn ill_suited(
     ))
 }
 
-/// Why computed levels are expensive, if they are, in planes in which stored ones are not.
+/// Why computed levels are expensive, if they are, in planes in which stored levels are not.
 fn not_stored(
     channel: &ChannelDescription,
     costs: &[LevelCost],
     expensive: &[Plane],
 ) -> Option<String> {
-    let planes: Vec<Plane> = Plane::ALL
-        .into_iter()
-        .filter(|plane| !expensive.contains(plane))
-        .collect();
-    let is_lacking = |level: &LevelDescription, cost: &LevelCost, plane: &Plane| {
-        let offered = level.is_offered(*plane);
-        !offered || cost.tile.get(plane.name()).is_some_and(is_expensive)
-    };
-    let made = channel
-        .levels
-        .iter()
-        .zip(costs)
-        .filter(|(level, _)| level.path.is_none());
-    let lacking: Vec<_> = made
-        .filter(|(level, cost)| {
-            planes.iter().any(|plane| is_lacking(level, cost, plane))
-                || level.planes.len() < Plane::ALL.len()
-        })
-        .collect();
-    let numbers: Vec<String> = lacking
-        .iter()
-        .map(|(level, _)| level.level.to_string())
-        .collect();
-    let tiles = lacking.iter().flat_map(|(_, cost)| {
-        planes
-            .iter()
-            .filter_map(|plane| cost.tile.get(plane.name()))
-    });
-    let worst = tiles
-        .max_by_key(|tile| weight(tile))
-        .map(cost_text)
-        .unwrap_or_default();
-    let (levels, are) = if numbers.len() == 1 {
-        ("level", "is")
+    let mut numbers = Vec::new();
+    let mut tiles = Vec::new();
+    let mut are_all_offered = true;
+    for (level, cost) in channel.levels.iter().zip(costs) {
+        let planes = Plane::ALL.iter().filter(|plane| !expensive.contains(plane));
+        let of_planes = planes.filter_map(|plane| cost.tile.get(plane.name()));
+        let has_all_planes = level.planes.len() == Plane::ALL.len();
+        let is_lacking = !has_all_planes || of_planes.clone().any(is_expensive);
+        if level.path.is_none() && is_lacking {
+            numbers.push(level.level.to_string());
+            tiles.extend(of_planes);
+            are_all_offered &= has_all_planes;
+        }
+    }
+    let worst = tiles.into_iter().max_by_key(weight);
+    let takes = worst.map(|worst| format!(", and a tile takes up to {}", cost_text(&worst)));
+    let takes = takes.unwrap_or_default();
+    let offered = if are_all_offered {
+        ""
     } else {
-        ("levels", "are")
+        ", which is more than is allowed"
     };
-    let takes = if worst.is_empty() {
-        worst
-    } else {
-        format!(", and a tile takes up to {worst}")
-    };
-    let offered = match lacking
-        .iter()
-        .all(|(level, _)| level.planes.len() == Plane::ALL.len())
-    {
-        true => "",
-        false => ", which is more than is allowed",
-    };
-    (!lacking.is_empty()).then(|| {
-        format!(
-            "the {levels} {} {are} not stored{takes}{offered}",
+    match numbers.as_slice() {
+        [] => None,
+        [number] => Some(format!("the level {number} is not stored{takes}{offered}")),
+        numbers => Some(format!(
+            "the levels {} are not stored{takes}{offered}",
             numbers.join(", ")
-        )
-    })
+        )),
+    }
 }
 
 fn weight(tile: &TileCost) -> u64 {
@@ -214,7 +186,7 @@ fn weight(tile: &TileCost) -> u64 {
         .saturating_add(tile.cost.reads.saturating_mul(MAX_BYTES / MAX_READS))
 }
 
-/// What a tile takes to be read, such as `3 reads of 1.0 MiB that inflate to 2.0 MiB`.
+/// The cost of reading a tile in words, such as `3 reads of 1.0 MiB that inflate to 2.0 MiB`.
 fn cost_text(tile: &TileCost) -> String {
     let cost = tile.cost;
     let inflated = match cost.bytes_inflated {
@@ -232,11 +204,10 @@ fn cost_text(tile: &TileCost) -> String {
 fn names(planes: &[Plane]) -> String {
     match planes {
         [xy, xz, yz] => format!("{}, {} and {}", xy.name(), xz.name(), yz.name()),
-        fewer => fewer
-            .iter()
-            .map(|plane| plane.name())
-            .collect::<Vec<_>>()
-            .join(" and "),
+        fewer => {
+            let names: Vec<_> = fewer.iter().map(|plane| plane.name()).collect();
+            names.join(" and ")
+        }
     }
 }
 
@@ -266,10 +237,10 @@ fn store_levels(file: &Location) -> String {
 /// A path quoted for the shell.
 fn shell(path: &Path) -> String {
     let text = path.to_string_lossy();
-    let is_plain = |c: char| {
-        c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@' | '%')
-    };
-    if text.chars().all(is_plain) {
+    if text
+        .chars()
+        .all(|letter| letter.is_alphanumeric() || "/._-+,:@%".contains(letter))
+    {
         text.into_owned()
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))

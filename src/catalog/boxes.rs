@@ -86,7 +86,7 @@ pub struct ResolvedBox {
     view: LevelView,
     time: u64,
     region: Region,
-    /// The channel's colour beside the others, if there are several.
+    /// The channel's colour beside the other channels, if there are several.
     colour: Option<Rgb>,
     /// Where its first voxel is in the whole box, if it is a part of one.
     place: Xyz<u64>,
@@ -147,34 +147,27 @@ impl Dataset {
         let end = region.start.zip(region.size, u64::checked_add);
         let is_within = end.zip(view.size, |end, size| end.is_some_and(|end| end <= size));
         if !(is_within.x && is_within.y && is_within.z) {
-            let (channel, level) = (channel.name.clone(), level.number());
-            return Err(NotFound::Box {
-                channel,
-                level,
+            let outside = NotFound::Box {
+                channel: channel.name.clone(),
+                level: level.number(),
                 size: view.size,
-            }
-            .into());
+            };
+            return Err(outside.into());
         }
         let stored = view.stored_region(&region);
-        let decoded = |shape: &VolumeShape| decoded(shape, &stored);
-        ensure_affordable(
-            self.limits.voxels_per_box,
-            channel,
-            &view,
-            stored.voxels(),
-            decoded,
-        )?;
-        let (dataset, channel) = (Arc::clone(self), Arc::clone(channel));
-        let (colour, place, others) = (None, Xyz::all(0), Vec::new());
+        let limit = self.limits.voxels_per_box;
+        ensure_affordable(limit, channel, &view, stored.voxels(), |shape| {
+            decoded(shape, &stored)
+        })?;
         Ok(ResolvedBox {
-            dataset,
-            channel,
+            dataset: Arc::clone(self),
+            channel: Arc::clone(channel),
             view,
             time,
             region,
-            colour,
-            place,
-            others,
+            colour: None,
+            place: Xyz::all(0),
+            others: Vec::new(),
         })
     }
 
@@ -184,31 +177,15 @@ impl Dataset {
         whole: &ResolvedBox,
         other: &Arc<Channel>,
     ) -> Result<ResolvedBox, NoBox> {
-        let (first, view) = (&whole.channel, self.view(other, whole.view.level)?);
-        let distance = if first.kind != Kind::Image || other.kind != Kind::Image {
-            Err("both must be images".to_owned())
-        } else if first.voxel != other.voxel {
-            Err(format!(
-                "their voxels are {} and {}",
-                first.voxel.name(),
-                other.voxel.name()
-            ))
-        } else if view.factor != whole.view.factor {
-            Err(format!(
-                "this level is {} and {} times as coarse as level 0",
-                whole.view.factor, view.factor
-            ))
-        } else {
-            self.distance(first, other, whole.time)
-        };
-        let distance = distance.map_err(|reason| {
-            let (first, other) = (first.name.clone(), other.name.clone());
-            NotFound::NotAlike {
-                first,
-                other,
+        let first = &whole.channel;
+        let view = self.view(other, whole.view.level)?;
+        let distance = self
+            .distance_if_alike(whole, other, &view)
+            .map_err(|reason| NotFound::NotAlike {
+                first: first.name.clone(),
+                other: other.name.clone(),
                 reason,
-            }
-        })?;
+            })?;
         // As in tiles, each position is rounded by itself.
         let position = self.grid_offset(first);
         let shift = at_level(position.zip(distance, i64::saturating_add), view.factor)
@@ -238,6 +215,34 @@ impl Dataset {
         })
     }
 
+    /// The position of another channel's first voxel in voxels of the channel of a box, if both can
+    /// be in one file; otherwise why they cannot.
+    fn distance_if_alike(
+        &self,
+        whole: &ResolvedBox,
+        other: &Channel,
+        view: &LevelView,
+    ) -> Result<Xyz<i64>, String> {
+        let first = &whole.channel;
+        if first.kind != Kind::Image || other.kind != Kind::Image {
+            return Err("both must be images".to_owned());
+        }
+        if first.voxel != other.voxel {
+            return Err(format!(
+                "their voxels are {} and {}",
+                first.voxel.name(),
+                other.voxel.name()
+            ));
+        }
+        if view.factor != whole.view.factor {
+            return Err(format!(
+                "this level is {} and {} times as coarse as level 0",
+                whole.view.factor, view.factor
+            ));
+        }
+        self.distance(first, other, whole.time)
+    }
+
     /// The position of another channel's first voxel in voxels of a channel, to the nearest;
     /// otherwise how they differ.
     fn distance(&self, first: &Channel, other: &Channel, time: u64) -> Result<Xyz<i64>, String> {
@@ -252,7 +257,7 @@ impl Dataset {
             return Ok(between.translation().map(|along| along.round() as i64));
         }
         let words = Transforms::from(Some(between)).in_words(Some(Xyz::all(1.0)), "voxels");
-        let words = words.unwrap_or_else(|| "slightly scaled".to_owned());
+        let words = words.as_deref().unwrap_or("slightly scaled");
         Err(format!("the voxels of {} are {words}", other.name))
     }
 
@@ -264,23 +269,22 @@ impl Dataset {
         let begin = self.grid_offset(channel).map(|voxels| voxels as f64);
         let known = self.transforms(channel).at(time).copied();
         let affine = known.unwrap_or_else(|| Affine::scaling(size).beginning_at(begin));
-        affine.in_unit(
-            unit.as_deref()
-                .and_then(units::in_nanometres)
-                .unwrap_or(1.0),
-        )
+        let nanometres = unit.as_deref().and_then(units::in_nanometres);
+        affine.in_unit(nanometres.unwrap_or(1.0))
     }
 }
 
 /// Whether every chunk of a shape may be read from a level.
 pub(super) fn affords(limit: u64, channel: &Channel, view: &LevelView, chunk: Xyz<u64>) -> bool {
     let first = view.stored_region(&Region::whole(chunk.zip(view.size, u64::min)));
-    let decoded = |shape: &VolumeShape| most_decoded(shape, first.size);
-    ensure_affordable(limit, channel, view, first.voxels(), decoded).is_ok()
+    let checked = ensure_affordable(limit, channel, view, first.voxels(), |shape| {
+        most_decoded(shape, first.size)
+    });
+    checked.is_ok()
 }
 
-/// Fails if so many voxels of each volume of a level are more than may be read, or if too many must
-/// be decoded for them.
+/// Fails if reading `voxels` voxels of each volume of a level, or decoding the voxels that must be
+/// decoded for them, exceeds the limit.
 fn ensure_affordable(
     limit: u64,
     channel: &Channel,
@@ -316,11 +320,8 @@ impl ResolvedBox {
 
     /// The images whose windows have yet to be measured.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        let images = self
-            .parts()
-            .map(|part| &part.channel)
-            .filter(|channel| channel.kind == Kind::Image);
-        images.filter(|channel| channel.window().is_none())
+        let channels = self.parts().map(|part| &part.channel);
+        channels.filter(|channel| channel.kind == Kind::Image && channel.window().is_none())
     }
 
     /// The dataset.
@@ -330,10 +331,8 @@ impl ResolvedBox {
 
     /// The origin of its voxels.
     pub fn origin(&self) -> Origin {
-        Origin::new(
-            &self.dataset,
-            self.parts().map(|part| Arc::clone(&part.channel)).collect(),
-        )
+        let channels = self.parts().map(|part| Arc::clone(&part.channel));
+        Origin::new(&self.dataset, channels.collect())
     }
 
     /// The key of the box in an encoding: a digest of everything that determines its bytes.
@@ -356,24 +355,20 @@ impl ResolvedBox {
         })
     }
 
-    /// What to read.
+    /// The plan for the renderer.
     pub fn plan(&self, policy: ReadPolicy) -> Cutout {
-        let is_there = self
-            .channel
-            .is_there(&self.view, self.dataset.style.scaling, self.time);
+        let channel = &self.channel;
+        let is_there = channel.is_there(&self.view, self.dataset.style.scaling, self.time);
         Cutout {
-            name: self.channel.name.clone(),
-            components: self.channel.volumes(&self.view).to_vec(),
-            is_rgb: self.channel.kind == Kind::Rgb,
-            voxel: self.channel.voxel,
+            name: channel.name.clone(),
+            components: channel.volumes(&self.view).to_vec(),
+            is_rgb: channel.kind == Kind::Rgb,
+            voxel: channel.voxel,
             time: self.time,
             view: self.view,
             region: self.region,
             is_there: is_there && self.region.voxels() > 0,
-            window: self
-                .channel
-                .window()
-                .filter(|_| self.channel.kind == Kind::Image),
+            window: channel.window().filter(|_| channel.kind == Kind::Image),
             colour: self.colour,
             place: self.place,
             others: self
@@ -381,12 +376,12 @@ impl ResolvedBox {
                 .iter()
                 .map(|part| part.plan(policy.clone()))
                 .collect(),
-            voxel_size: self.dataset.voxel_size(&self.channel).map(|(size, unit)| {
+            voxel_size: self.dataset.voxel_size(channel).map(|(size, unit)| {
                 let size = size.zip(self.view.factor, |size, factor| size * factor as f64);
                 (size, unit.unwrap_or_default())
             }),
-            missing: self.channel.missing.clone(),
-            is_label: self.channel.kind == Kind::Labels,
+            missing: channel.missing.clone(),
+            is_label: channel.kind == Kind::Labels,
             policy,
         }
     }

@@ -1,27 +1,31 @@
 //! A channel: its stored levels, its window, and its fingerprint.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use voltile_base::axes::AxisName;
 use voltile_base::description::ExistingPictures;
 use voltile_base::flow::stalls::Unresponsive;
 use voltile_base::geometry::{Level, LevelView, Region, Scaling, Transforms, Xyz};
 use voltile_base::name::Name;
-use voltile_base::paint::{Kind, Window};
+use voltile_base::paint::{Kind, Window, WindowRule};
 use voltile_base::tile::Fingerprint;
 use voltile_base::timing::Timing;
 use voltile_hdf5::store::{Location, Object};
-use voltile_hdf5::volume::hdf5::{FileIdentity, View};
+use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile, View};
 use voltile_hdf5::volume::{ComplexPart, Missing, Part, ReadError, Volume, VolumeShape, VoxelType};
 
+use super::levels::Levels;
 use super::made;
 use super::names::Names;
 use super::stored::StoredLevel;
 use super::survey::{self, Survey};
 use super::watch::Watch;
+use crate::config::ChannelSettings;
 use crate::layout::inventory::{ChannelRecord, range_text};
-use crate::layout::{Paths, Rank};
+use crate::layout::{FoundChannel, FoundLevel, Paths, Rank};
 
 /// Voxels that differ by less than this part are equal.
 const CLOSE: f64 = 1e-3;
@@ -39,7 +43,7 @@ pub struct Channel {
     pub label: Option<String>,
     /// The colour given in the file, as `#rrggbb`.
     pub colour: Option<String>,
-    /// What its values mean.
+    /// The kind of its values.
     pub kind: Kind,
     /// The type of its voxels.
     pub voxel: VoxelType,
@@ -64,7 +68,7 @@ pub struct Channel {
     /// Its place in the list of channels: how likely it is what its file was written for, its
     /// number of voxels, and which part of complex numbers it shows.
     pub(super) place: (Rank, Reverse<u64>, Option<ComplexPart>),
-    /// Whether it shows stored values that stand for others.
+    /// Whether it shows the stored values although the file says how to convert them.
     pub shows_stored_values: bool,
     /// The configured position of its first voxel in the tiles of its dataset.
     pub(super) offset: Option<Xyz<i64>>,
@@ -104,11 +108,102 @@ pub(super) enum ChannelWindow {
 pub struct SpelledOut<'a> {
     /// The path and the downsample factor (x, y, z) of each level, finest first.
     pub levels: Vec<(&'a str, Xyz<u64>)>,
-    /// The axes, and the positions along those that are fixed.
+    /// The axes, and the positions along fixed axes.
     pub view: &'a View,
 }
 
+impl ChannelWindow {
+    /// The window: as configured, else from the file, else measured; booleans and RGB data are not
+    /// measured.
+    fn new(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> Self {
+        match given {
+            Some(WindowRule::Fixed(window)) => return Self::Known(window),
+            Some(WindowRule::Full) => return Self::Known(voxel.full_window()),
+            Some(WindowRule::Auto) => return Self::Measured(OnceLock::new()),
+            None => {}
+        }
+        let is_bytes = voxel == VoxelType::U8;
+        match found.kind {
+            Kind::Labels => return Self::Known(Window::AsStored),
+            Kind::Rgb if is_bytes => return Self::Known(Window::AsStored),
+            Kind::Rgb => return Self::Known(voxel.full_window()),
+            Kind::Image if voxel == VoxelType::Bool => return Self::Known(voxel.full_window()),
+            Kind::Image => {}
+        }
+        match found.range {
+            Some(range) if found.is_inverted => Self::Known(range.inverted()),
+            None if found.is_inverted && is_bytes => Self::Known(Window::AsStored.inverted()),
+            None if found.is_inverted => Self::Inverted(OnceLock::new()),
+            range if is_bytes => Self::OfBytes {
+                cell: OnceLock::new(),
+                range,
+            },
+            Some(range) => Self::Known(range),
+            None => Self::Measured(OnceLock::new()),
+        }
+    }
+}
+
+/// Whether a level is a time series: by a time axis that is not fixed, or by one dataset per time
+/// point.
+fn is_series(level: &FoundLevel) -> bool {
+    let has_axis = level.view.axes.position(AxisName::T).is_some();
+    let mut fixed = level.view.fixed.iter();
+    matches!(&level.paths, Paths::Times(paths) if paths.len() > 1)
+        || (has_axis && !fixed.any(|(axis, _)| *axis == AxisName::T))
+}
+
 impl Channel {
+    /// A channel that a layout has found, with its settings and levels; not yet sampled.
+    pub(super) fn new(
+        file: &OpenFile,
+        found: FoundChannel,
+        given: &ChannelSettings,
+        levels: Levels,
+        missing: Missing,
+        names: Option<Arc<Names>>,
+    ) -> Self {
+        let Levels {
+            stored: levels,
+            made,
+            has_gaps,
+            ..
+        } = levels;
+        let files = levels.iter().chain(&made).flat_map(StoredLevel::files);
+        let files: BTreeSet<_> = files.chain(file.watched()).cloned().collect();
+        let fingerprints: Vec<_> = levels.iter().map(|level| level.fingerprint).collect();
+        let shape = levels.first().map(|level| &level.shape);
+        let voxel = shape.map_or(VoxelType::U8, |shape| shape.voxel);
+        Self {
+            file: file.location().clone(),
+            window: ChannelWindow::new(given.window, &found, voxel),
+            voxel,
+            times: shape.map_or(1, |shape| shape.times),
+            offset: given.offset,
+            place: (found.rank, Reverse(found.voxels), found.part()),
+            shows_stored_values: found.shows_stored_values || given.stored_values,
+            labels_because: found.labels_because.filter(|_| given.kind.is_none()),
+            is_series: found.levels.iter().any(is_series),
+            name: found.name,
+            label: found.label,
+            colour: found.colour,
+            kind: found.kind,
+            timing: found.timing,
+            voxel_size: found.voxel_size,
+            voxel_unit: found.voxel_unit,
+            voxel_size_from: found.voxel_size_from,
+            transforms: found.transforms,
+            fingerprint: Fingerprint::digest(&(found.kind, missing.in_words(), fingerprints)),
+            levels,
+            made,
+            missing,
+            has_gaps,
+            names,
+            surveyed: OnceLock::new(),
+            watch: Arc::new(Watch::over(files)),
+        }
+    }
+
     /// The levels found by the file's layout, finest first; without precomputed ones.
     pub fn levels(&self) -> &[StoredLevel] {
         &self.levels
@@ -159,13 +254,12 @@ impl Channel {
 
     /// Stores the statistics that an earlier start has kept, if there are any.
     pub(super) fn recall(&self) {
-        let noted = self
-            .object()
-            .and_then(|object| object.noted(&self.note_key()));
-        let survey = noted.and_then(|text| serde_json::from_str(&text).ok());
-        survey
-            .into_iter()
-            .for_each(|survey| self.keep(&Arc::new(survey)));
+        let object = self.object();
+        if let Some(text) = object.and_then(|object| object.noted(&self.note_key()))
+            && let Ok(survey) = serde_json::from_str(&text)
+        {
+            self.keep(&Arc::new(survey));
+        }
     }
 
     /// The first of its files that lies in a store.
@@ -202,13 +296,17 @@ impl Channel {
         if !self.watch.files().map(FileIdentity::growth).eq(growths) {
             return;
         }
-        let size = |channel: &Channel| (channel.size().volume() * channel.times).checked_ilog2();
-        let is_alike =
-            (self.kind, self.voxel, size(self)) == (before.kind, before.voxel, size(before));
-        before
-            .surveyed()
-            .filter(|_| is_alike)
-            .inspect(|survey| self.keep(survey));
+        let is_alike = self.kind == before.kind
+            && self.voxel == before.voxel
+            && self.magnitude() == before.magnitude();
+        if is_alike && let Some(survey) = before.surveyed() {
+            self.keep(survey);
+        }
+    }
+
+    /// The number of its voxels as a power of two, rounded down.
+    fn magnitude(&self) -> Option<u32> {
+        (self.size().volume() * self.times).checked_ilog2()
     }
 
     /// Whether its voxels are bytes that are shown as stored unless they cover little of their
@@ -232,21 +330,21 @@ impl Channel {
     /// voxels are repeated: a configuration cannot express that.
     pub fn spelled_out(&self) -> Option<SpelledOut<'_>> {
         let view = &self.levels.first()?.source.view;
-        let named = |level: &'_ StoredLevel| matches!(level.source.paths, Paths::One(_));
-        let factor = |level: &StoredLevel| {
-            Xyz::new(
-                level.level().factor(),
-                level.level().factor(),
-                level.source.z_factor,
-            )
-        };
-        let levels = self
-            .levels
-            .iter()
-            .map(|level| (level.path(), factor(level)))
-            .collect();
-        let is_complete = self.levels.iter().all(named) && !self.is_repeated();
-        is_complete.then_some(SpelledOut { levels, view })
+        if self.is_repeated() {
+            return None;
+        }
+        let mut levels = Vec::new();
+        for level in &self.levels {
+            let Paths::One(path) = &level.source.paths else {
+                return None;
+            };
+            let factor = level.level().factor();
+            levels.push((
+                path.as_str(),
+                Xyz::new(factor, factor, level.source.z_factor),
+            ));
+        }
+        Some(SpelledOut { levels, view })
     }
 
     /// How a level is derived: from a precomputed level if there is one, else as
@@ -281,8 +379,8 @@ impl Channel {
 
     /// Whether its own file lacks a level; sidecars are not considered.
     pub fn lacks(&self, view: &LevelView) -> bool {
-        let has = |made: &StoredLevel| made.sidecar.is_none() && made.stands_for(view);
-        !view.is_stored() && !self.made.iter().any(has)
+        let mut in_file = self.made.iter().filter(|made| made.sidecar.is_none());
+        !view.is_stored() && !in_file.any(|made| made.stands_for(view))
     }
 
     /// The paths of the files that are checked for changes.
@@ -340,11 +438,8 @@ impl Channel {
     /// The fingerprint of the precomputed level that a view of this channel reads; `None` if it
     /// reads none.
     pub(super) fn made_fingerprint(&self, view: &LevelView) -> Option<Fingerprint> {
-        Some(
-            self.made
-                .get(view.stored.checked_sub(self.levels.len())?)?
-                .fingerprint,
-        )
+        let place = view.stored.checked_sub(self.levels.len())?;
+        Some(self.made.get(place)?.fingerprint)
     }
 
     /// Whether a level has data at a time point; a precomputed level has data where its source
@@ -363,12 +458,6 @@ impl Channel {
 
     /// The channel's record in the inventory of a file written by voltile, without levels.
     pub fn record(&self, scaling: Scaling) -> ChannelRecord {
-        let has = |time: &u64| {
-            self.levels
-                .first()
-                .and_then(|l| l.volumes.first())
-                .is_some_and(|volume| volume.shape().has(*time))
-        };
         ChannelRecord {
             name: self.name.to_string(),
             label: self.label.clone(),
@@ -391,7 +480,7 @@ impl Channel {
             series: self.is_series,
             times: self.times,
             timing: self.timing.clone(),
-            missing: (0..self.times).filter(|time| !has(time)).collect(),
+            missing: (0..self.times).filter(|time| !self.has(*time)).collect(),
             scaling: scaling.name().to_owned(),
             origin: made::origin(&self.levels, &self.missing),
             levels: Vec::new(),
@@ -426,33 +515,35 @@ impl Channel {
 
     /// The nearest time point that exists: the first from this one on, else the last before it.
     fn time_from(&self, wanted: u64) -> u64 {
-        let has = |time: &u64| self.shape().is_some_and(|shape| shape.has(*time));
-        let after = (wanted..self.times).find(has);
-        after
-            .or_else(|| (0..wanted).rev().find(has))
-            .unwrap_or(wanted)
+        let mut nearest = (wanted..self.times).chain((0..wanted).rev());
+        nearest.find(|time| self.has(*time)).unwrap_or(wanted)
+    }
+
+    /// Whether its finest level has a time point.
+    fn has(&self, time: u64) -> bool {
+        self.shape().is_some_and(|shape| shape.has(time))
     }
 
     /// The slice in the middle along z, or the nearest that exists: the first from there on, else
     /// the last before it.
     pub(super) fn slice_to_show(&self) -> u64 {
-        let (size, middle) = (self.size(), self.size().z / 2);
+        let size = self.size();
+        let middle = size.z / 2;
         let finest = self.levels.first().and_then(|level| level.volumes.first());
         let Some(volume) = finest.filter(|_| self.has_gaps) else {
             return middle;
         };
         let time = self.first_time();
-        let is_there = |z: &u64| {
+        for z in (middle..size.z).chain((0..middle).rev()) {
             let slice = Region {
-                start: Xyz::new(0, 0, *z),
+                start: Xyz::new(0, 0, z),
                 size: Xyz { z: 1, ..size },
             };
-            !volume.gaps(time, &slice).contains(&slice)
-        };
-        let after = (middle..size.z).find(is_there);
-        after
-            .or_else(|| (0..middle).rev().find(is_there))
-            .unwrap_or(middle)
+            if !volume.gaps(time, &slice).contains(&slice) {
+                return z;
+            }
+        }
+        middle
     }
 
     /// The first pictures that exist; `None` if none is missing.
@@ -465,7 +556,7 @@ impl Channel {
         })
     }
 
-    /// What its finest level is.
+    /// The shape of its finest level.
     fn shape(&self) -> Option<&VolumeShape> {
         Some(self.levels.first()?.volumes.first()?.shape())
     }

@@ -37,12 +37,6 @@ impl Dataset {
     /// as clients expect. Derived levels that stand in the way of a stored one are left out.
     pub(super) fn listed_views(&self, channel: &Channel) -> Vec<LevelView> {
         let all = self.served_views(channel);
-        let is_ordered = |finer: &LevelView, coarser: &LevelView| {
-            finer
-                .factor
-                .zip(coarser.factor, |finer, coarser| finer <= coarser)
-                == Xyz::all(true)
-        };
         let mut listed: Vec<LevelView> = Vec::new();
         for (place, view) in all.iter().enumerate() {
             let mut stored = all.iter().skip(place + 1).filter(|later| later.is_stored());
@@ -53,6 +47,14 @@ impl Dataset {
         }
         listed
     }
+}
+
+/// Whether a level is along no axis coarser than the level after it.
+fn is_ordered(finer: &LevelView, coarser: &LevelView) -> bool {
+    let is_finer = finer
+        .factor
+        .zip(coarser.factor, |finer, coarser| finer <= coarser);
+    is_finer == Xyz::all(true)
 }
 
 impl StoredLevel {
@@ -67,9 +69,11 @@ impl StoredLevel {
     pub(super) fn suitable_chunk(&self, bytes: u64) -> Result<Xyz<u64>, String> {
         let chunk = self.chunk().ok_or("it is not stored in chunks")?;
         suitable(chunk, self.shape.size, bytes).ok_or_else(|| {
-            let (least, most, bytes) = (EDGES.start(), EDGES.end(), units::bytes(MAX_BYTES));
             format!(
-                "its chunks of {chunk} are not between {least} and {most} voxels along each axis and at most {bytes}"
+                "its chunks of {chunk} are not between {} and {} voxels along each axis and at most {}",
+                EDGES.start(),
+                EDGES.end(),
+                units::bytes(MAX_BYTES)
             )
         })
     }

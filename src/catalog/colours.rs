@@ -9,11 +9,13 @@ use voltile_base::paint::Kind;
 use super::Dataset;
 
 impl Dataset {
-    /// The colour of each image beside others, as one of the six colours of composites and exactly:
-    /// that of the file, unless it is grey or an earlier image has it; else the first of
-    /// [`Colour::TOGETHER`] that is left.
+    /// The colour of each image when images are shown together, as one of the six colours of
+    /// composites and exactly: the colour in the file, unless it is grey or an earlier image has
+    /// it; else the first of [`Colour::TOGETHER`] that is left.
     pub fn composite_colours(&self) -> BTreeMap<&Name, (Colour, Rgb)> {
-        let (mut given, mut taken, mut others) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut given = BTreeMap::new();
+        let mut taken = Vec::new();
+        let mut others = Vec::new();
         for image in self.listed().filter(|channel| channel.kind == Kind::Image) {
             let code = image.colour.as_deref().unwrap_or_default();
             match Colour::nearest(code).zip(Colour::code(code)) {

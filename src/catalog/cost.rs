@@ -1,5 +1,5 @@
-//! The cost of rendering tiles of a dataset: for each level and plane, what one whole tile reads
-//! with cold caches.
+//! The cost of rendering tiles of a dataset: of one whole tile of each level and plane, with cold
+//! caches.
 //!
 //! The tile is the first (row 0, column 0) of the middle slice, with square pixels if it is served
 //! with them, read from the stored level that it is derived from.
@@ -7,7 +7,6 @@
 //! viewers end at the first level that fits one tile; costs continue to the last stored level.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use serde::Serialize;
 use voltile_base::axes::AxisName;
@@ -78,7 +77,7 @@ pub struct TileCost {
     /// The cost of reading them.
     #[serde(flatten)]
     pub cost: ReadCost,
-    /// What it takes to fetch them, if they lie in a store.
+    /// The requests that fetch them, if they lie in a store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<Requests>,
 }
@@ -89,17 +88,20 @@ impl Catalog {
     pub fn inspect(&self, dataset: &Dataset) -> Inspection {
         let mut description = self.describe_dataset(dataset);
         description.notices = Some(dataset.notices.clone());
-        let channels = dataset.listed().zip(&mut description.channels);
-        let costs = channels
-            .map(|(channel, described)| {
-                let views = dataset.served_views(channel);
-                described.levels = views
-                    .iter()
-                    .filter_map(|view| self.describe_level(dataset, channel, view))
-                    .collect();
-                costs(dataset, channel, &views, self.limits.voxels_per_box)
-            })
-            .collect();
+        let mut costs = Vec::new();
+        for (channel, described) in dataset.listed().zip(&mut description.channels) {
+            let tallies: Vec<_> = channel.all_levels().map(tally).collect();
+            let views = dataset.served_views(channel);
+            described.levels.clear();
+            let mut of_levels = Vec::new();
+            for view in &views {
+                let level = self.describe_level(dataset, channel, view);
+                described.levels.extend(level);
+                let tally = tallies.get(view.stored);
+                of_levels.push(level_cost(dataset, channel, view, tally));
+            }
+            costs.push(of_levels);
+        }
         Inspection {
             description,
             costs,
@@ -108,37 +110,37 @@ impl Catalog {
     }
 }
 
-fn costs(dataset: &Dataset, channel: &Channel, views: &[LevelView], limit: u64) -> Vec<LevelCost> {
-    let tallies: Vec<Result<Tally, ReadError>> = channel.all_levels().map(tally).collect();
-    let cost = |view: &LevelView| {
-        let (stored, tally) = (channel.source(view), tallies.get(view.stored));
-        let known = tally.and_then(|tally| tally.as_ref().ok());
-        let own = known.filter(|_| view.is_stored());
-        let tile = |plane: Plane| {
-            Some((
-                plane.name(),
-                tile_cost(dataset, channel, stored?, known?, view, plane)?,
-            ))
-        };
-        LevelCost {
-            axes: stored
-                .filter(|_| view.is_stored())
-                .map(|stored| stored.source.view.axes.to_string()),
-            stored: own.copied(),
-            compression: own.and_then(Tally::compression),
-            neuroglancer: stored
-                .filter(|_| view.is_stored())
-                .map(|stored| PassThrough::from_check(channel.passes_through(stored))),
-            zarr: stored.filter(|_| view.is_stored()).map(|stored| {
-                PassThrough::from_check(images::passed_through(channel, stored, limit).map(drop))
-            }),
-            damage: tally
-                .and_then(|tally| tally.as_ref().err())
-                .map(ToString::to_string),
-            tile: Plane::ALL.into_iter().filter_map(tile).collect(),
+fn level_cost(
+    dataset: &Dataset,
+    channel: &Channel,
+    view: &LevelView,
+    tally: Option<&Result<Tally, ReadError>>,
+) -> LevelCost {
+    let source = channel.source(view);
+    let known = tally.and_then(|tally| tally.as_ref().ok());
+    let mut tile = BTreeMap::new();
+    if let (Some(source), Some(known)) = (source, known) {
+        for plane in Plane::ALL {
+            let cost = tile_cost(dataset, channel, source, known, view, plane);
+            tile.extend(cost.map(|cost| (plane.name(), cost)));
         }
-    };
-    views.iter().map(cost).collect()
+    }
+    let stored = source.filter(|_| view.is_stored());
+    let own = known.filter(|_| view.is_stored());
+    let limit = dataset.limits.voxels_per_box;
+    LevelCost {
+        axes: stored.map(|stored| stored.source.view.axes.to_string()),
+        stored: own.copied(),
+        compression: own.and_then(Tally::compression),
+        neuroglancer: stored.map(|stored| PassThrough::from_check(channel.passes_through(stored))),
+        zarr: stored.map(|stored| {
+            PassThrough::from_check(images::passed_through(channel, stored, limit).map(drop))
+        }),
+        damage: tally
+            .and_then(|tally| tally.as_ref().err())
+            .map(ToString::to_string),
+        tile,
+    }
 }
 
 fn tally(level: &StoredLevel) -> Result<Tally, ReadError> {
@@ -179,8 +181,8 @@ fn tile_cost(
     } else {
         once.times(components)
     };
-    let length = |runs: Vec<Range<u64>>| runs.iter().map(|run| run.end - run.start).sum::<u64>();
-    let voxels = wanted.map(length).volume().saturating_mul(components);
+    let lengths = wanted.map(|runs| runs.iter().map(|run| run.end - run.start).sum::<u64>());
+    let voxels = lengths.volume().saturating_mul(components);
     let bytes_wanted = voxels.saturating_mul(volume.shape().voxel.samples().voxel_bytes() as u64);
     Some(TileCost {
         bytes_wanted,
@@ -189,7 +191,7 @@ fn tile_cost(
     })
 }
 
-/// What it takes to fetch the chunks of a tile from a store; `None` if they are in local files.
+/// The requests that fetch the chunks of a tile from a store; `None` if they are in local files.
 fn requests(stored: &StoredLevel, view: &LevelView, patch: &Patch) -> Option<Requests> {
     let mut ranges = Vec::new();
     for volume in &stored.volumes {

@@ -1,12 +1,11 @@
 //! Describes the datasets, channels and levels of a catalogue, for JSON and the command line.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use voltile_base::description::{
     ChannelDescription, DatasetDescription, LevelDescription, TimedMatrix, TransformDescription,
 };
-use voltile_base::geometry::{Affine, Axis, LevelView, Orthogonal, Plane, TILE, Xyz};
+use voltile_base::geometry::{Axis, LevelView, Orthogonal, Plane, TILE, Xyz};
 use voltile_base::notice::NoticeCount;
 use voltile_base::paint::{Kind, Window};
 use voltile_base::units;
@@ -52,15 +51,13 @@ impl Catalog {
             .filter_map(FileIdentity::length_and_time)
             .collect();
         let colours = dataset.composite_colours();
-        let channels = dataset.listed().map(|channel| {
-            let composite_colour = colours
-                .get(&channel.name)
-                .and_then(|(colour, _)| colour.letter());
-            ChannelDescription {
-                composite_colour,
-                ..self.describe_channel(dataset, channel)
-            }
-        });
+        let mut channels = Vec::new();
+        for channel in dataset.listed() {
+            let mut description = self.describe_channel(dataset, channel);
+            let colour = colours.get(&channel.name);
+            description.composite_colour = colour.and_then(|(colour, _)| colour.letter());
+            channels.push(description);
+        }
         DatasetDescription {
             token: dataset.token.to_string(),
             folder: dataset
@@ -78,7 +75,7 @@ impl Catalog {
             layouts: dataset.layouts.clone(),
             scaling: dataset.style.scaling.name().to_owned(),
             offset: dataset.style.offset.into(),
-            channels: channels.collect(),
+            channels,
             noticed: NoticeCount::of(&dataset.notices),
             notices: None,
         }
@@ -97,12 +94,14 @@ impl Catalog {
         for ((description, channel), problem) in channels.zip(problems) {
             add_survey(description, channel);
             let transforms = dataset.transforms(channel);
-            if let Some(transform) = description.transform.as_mut().filter(|_| transforms.vary()) {
-                let timed = |(time, known): &(u64, Affine)| TimedMatrix {
+            if let Some(transform) = &mut description.transform
+                && transforms.vary()
+            {
+                let matrices = transforms.iter().map(|(time, known)| TimedMatrix {
                     time: *time,
                     matrix: known.rows(),
-                };
-                transform.by_time = transforms.iter().map(timed).collect();
+                });
+                transform.by_time = matrices.collect();
             }
             description.problem = problem.clone();
         }
@@ -157,31 +156,33 @@ impl Catalog {
     /// The table of names that is obviously meant for the labels of a channel; `None` if none is,
     /// or if it has one. Opens its file.
     pub fn proposed_names(&self, dataset: &Dataset, channel: &Channel) -> Option<NamesSettings> {
-        let is_labels = |channel: &Channel| channel.kind == Kind::Labels;
-        let others = dataset
+        if channel.kind != Kind::Labels || channel.names.is_some() {
+            return None;
+        }
+        let has_others = dataset
             .listed()
-            .any(|other| is_labels(other) && other.name != channel.name);
-        let opener = || self.stores.opener(false, None).open(&channel.file).ok();
-        let file = (is_labels(channel) && channel.names.is_none())
-            .then(opener)
-            .flatten()?;
-        names::propose(&file, channel.name.as_str(), others)
+            .any(|other| other.kind == Kind::Labels && other.name != channel.name);
+        let opener = self.stores.opener(false, None);
+        let file = opener.open(&channel.file).ok()?;
+        names::propose(&file, channel.name.as_str(), has_others)
     }
 
-    /// What is wrong with tables of names. Reads them.
+    /// The problems of tables of names. Reads the tables.
     pub fn names_faults(&self) -> Vec<Fault> {
-        let channels = self
-            .datasets()
-            .flat_map(|dataset| dataset.channels.values().map(move |it| (dataset, it)));
-        let fault = |(dataset, channel): (&Arc<Dataset>, &Arc<Channel>)| {
-            let names = channel.names.as_ref()?;
-            let key = format!("datasets.{}.channels.{}.names", dataset.token, channel.name);
-            Some(Fault {
-                key,
-                problem: format!("{}: {}", names.place(), names.read().err()?),
-            })
-        };
-        channels.filter_map(fault).collect()
+        let mut faults = Vec::new();
+        for dataset in self.datasets() {
+            for channel in dataset.channels.values() {
+                if let Some(names) = &channel.names
+                    && let Err(problem) = names.read()
+                {
+                    faults.push(Fault {
+                        key: format!("datasets.{}.channels.{}.names", dataset.token, channel.name),
+                        problem: format!("{}: {problem}", names.place()),
+                    });
+                }
+            }
+        }
+        faults
     }
 
     fn left_out(&self, dataset: &Dataset, channel: &Channel) -> BTreeMap<String, String> {
@@ -219,9 +220,9 @@ impl Catalog {
         view: &LevelView,
     ) -> Option<LevelDescription> {
         let stored = channel.source(view)?;
-        let offered = |plane: &Plane| {
+        let offered = Plane::ALL.into_iter().filter(|plane| {
             view.is_stored() || view.voxels_per_tile(*plane) <= self.limits.voxels_per_tile
-        };
+        });
         Some(LevelDescription {
             level: view.level.number(),
             size: view.size.into(),
@@ -238,11 +239,7 @@ impl Catalog {
             sidecar: stored.sidecar.clone().filter(|_| view.is_stored()),
             storage: view.is_stored().then(|| stored.storage.clone()),
             voxels_read: Plane::ALL.map(|plane| stored.voxels_read(view, plane)),
-            planes: Plane::ALL
-                .into_iter()
-                .filter(offered)
-                .map(|plane| plane.name().to_owned())
-                .collect(),
+            planes: offered.map(|plane| plane.name().to_owned()).collect(),
             slab: Some(Plane::ALL.map(|plane| self.most_slices(view, plane))),
             source: source::describe(stored, view)?,
         })
@@ -271,7 +268,8 @@ impl Dataset {
     }
 
     fn describe_transform(&self, channel: &Channel) -> Option<TransformDescription> {
-        let (transforms, unit) = (self.transforms(channel), channel.voxel_unit.as_deref());
+        let transforms = self.transforms(channel);
+        let unit = channel.voxel_unit.as_deref();
         Some(TransformDescription {
             matrix: transforms.first()?.rows(),
             in_words: transforms.in_words(channel.voxel_size, unit.unwrap_or("of an unknown unit")),

@@ -21,7 +21,6 @@ use voltile_base::name::Name;
 use voltile_base::notice::{Notice, Severity};
 use voltile_base::paint::Kind;
 use voltile_base::request::{VersionedToken, ZarrChunk, ZarrRequest, ZarrVersion};
-use voltile_hdf5::volume::hdf5::View;
 use voltile_render::plan::BoxEncoding;
 
 use super::resolve::known;
@@ -42,18 +41,17 @@ impl Catalog {
         if let Some(channel) = channel {
             dataset.channel_at(channel, 0)?;
         }
-        let (dataset, channel) = (Arc::clone(dataset), channel.cloned());
-        let image = Image { dataset, channel };
+        let image = Image {
+            dataset: Arc::clone(dataset),
+            channel: channel.cloned(),
+        };
         if image.multiscale().levels().is_empty() {
-            let of = |name: &Name| image.dataset.channels.get(name)?.undecodable();
-            let all = || {
-                image
-                    .dataset
-                    .channels
-                    .values()
-                    .find_map(|channel| channel.undecodable())
+            let channels = &dataset.channels;
+            let undecodable = match channel {
+                Some(name) => channels.get(name).and_then(|channel| channel.undecodable()),
+                None => channels.values().find_map(|channel| channel.undecodable()),
             };
-            return Err(match image.channel.as_ref().map_or_else(all, of) {
+            return Err(match undecodable {
                 Some(reason) => NotFound::NotZarr {
                     name: image.name().clone(),
                     reason,
@@ -98,7 +96,7 @@ impl Image {
         &self.dataset
     }
 
-    /// The name of the channel if it is the image of one, else that of the dataset.
+    /// The name of the channel if it is the image of one channel, else the name of the dataset.
     pub fn name(&self) -> &Name {
         self.channel.as_ref().unwrap_or(&self.dataset.token)
     }
@@ -162,26 +160,24 @@ impl Image {
 /// The images that the channels of a dataset form.
 fn formed(dataset: &Dataset) -> Images {
     let limit = dataset.limits.voxels_per_box;
-    let levels = |channel: &Channel| -> Vec<ArrayLevel> { chunks::levels(dataset, channel, limit) };
-    let decodable = dataset
-        .channels
-        .iter()
-        .filter(|(_, channel)| channel.undecodable().is_none());
-    let channels: BTreeMap<Name, Vec<ArrayLevel>> = decodable
-        .map(|(name, channel)| (name.clone(), levels(channel)))
-        .collect();
+    let mut channels = BTreeMap::new();
+    for (name, channel) in &dataset.channels {
+        if channel.undecodable().is_none() {
+            let levels = chunks::levels(dataset, channel, limit);
+            channels.insert(name.clone(), levels);
+        }
+    }
     let members = members(dataset, &channels);
-    let image = members
-        .first()
-        .and_then(|name| Some((dataset.channels.get(name)?, channels.get(name)?)));
-    let label = |(name, channel): (&Name, &Arc<Channel>)| {
-        let (image, levels) = image?;
-        Some((
-            name.clone(),
-            label_levels(dataset, channel, image, levels, limit)?,
-        ))
-    };
-    let labels = dataset.channels.iter().filter_map(label).collect();
+    let mut labels = BTreeMap::new();
+    if let Some(first) = members.first()
+        && let Some(image) = dataset.channels.get(first)
+        && let Some(levels) = channels.get(first)
+    {
+        for (name, channel) in &dataset.channels {
+            let levels = label_levels(dataset, channel, image, levels, limit);
+            labels.extend(levels.map(|levels| (name.clone(), levels)));
+        }
+    }
     Images {
         channels,
         members,
@@ -189,76 +185,67 @@ fn formed(dataset: &Dataset) -> Images {
     }
 }
 
-/// The channels that form the dataset's image: those that are like its first intensity channel, or
+/// The channels that form the dataset's image: all channels like its first intensity channel, or
 /// else its first RGB channel, or else its first channel.
 fn members(dataset: &Dataset, levels: &BTreeMap<Name, Vec<ArrayLevel>>) -> Vec<Name> {
-    let of_kind = |kind: Kind| {
-        dataset
-            .listed()
-            .find(|channel| channel.kind == kind && levels.contains_key(&channel.name))
-    };
+    let usable: Vec<(&Channel, &[ArrayLevel])> = dataset
+        .listed()
+        .filter_map(|channel| Some((&**channel, levels.get(&channel.name)?.as_slice())))
+        .collect();
     let first = [Kind::Image, Kind::Rgb, Kind::Labels]
         .into_iter()
-        .find_map(of_kind);
-    let Some(first) = first else {
+        .find_map(|kind| usable.iter().find(|(channel, _)| channel.kind == kind));
+    let Some((first, own)) = first else {
         return Vec::new();
     };
     if first.kind != Kind::Image {
         return vec![first.name.clone()];
     }
-    let are_alike = |other: &&Arc<Channel>| {
-        let of = |channel: &Channel| levels.get(&channel.name).map_or(&[][..], Vec::as_slice);
-        let (own, others) = (of(first), of(other));
-        levels.contains_key(&other.name)
-            && first.is_like(other)
+    let mut members = Vec::new();
+    for (other, levels) in &usable {
+        if first.is_like(other)
             && dataset.grid_offset(first) == dataset.grid_offset(other)
             && dataset.transforms(first) == dataset.transforms(other)
-            && own.len() == others.len()
+            && own.len() == levels.len()
             && own
                 .iter()
-                .zip(others)
+                .zip(*levels)
                 .all(|(own, other)| own.is_like(other))
-    };
-    dataset
-        .listed()
-        .filter(are_alike)
-        .map(|channel| channel.name.clone())
-        .collect()
+        {
+            members.push(other.name.clone());
+        }
+    }
+    members
 }
 
 impl Channel {
     /// Whether it can share an array with another channel, as far as it does not depend on levels.
     fn is_like(&self, other: &Channel) -> bool {
-        let of = |channel: &Channel| {
-            (
-                channel.kind,
-                channel.voxel,
-                channel.is_series,
-                channel.times,
-                channel.has_sections(),
-            )
-        };
-        of(self) == of(other)
+        self.kind == other.kind
+            && self.voxel == other.voxel
+            && self.is_series == other.is_series
+            && self.times == other.times
+            && self.has_sections() == other.has_sections()
             && self.voxel_size == other.voxel_size
             && self.voxel_unit == other.voxel_unit
     }
 
     /// Whether it has an axis z, even of extent 1.
     pub(super) fn has_sections(&self) -> bool {
-        let is_stored = |view: &View| {
-            let is_fixed = view.fixed.iter().any(|(axis, _)| *axis == AxisName::Z);
-            view.axes.position(AxisName::Z).is_some() && !is_fixed
+        if self.size().z > 1 {
+            return true;
+        }
+        let Some(level) = self.levels.first() else {
+            return false;
         };
-        self.size().z > 1
-            || self
-                .levels
-                .first()
-                .is_some_and(|level| is_stored(&level.source.view))
+        let view = &level.source.view;
+        let is_fixed = view.fixed.iter().any(|(axis, _)| *axis == AxisName::Z);
+        view.axes.position(AxisName::Z).is_some() && !is_fixed
     }
 }
 
-/// The levels of a label channel that correspond to those of an image; `None` if its extents or
-/// position are different, or one of the levels cannot be derived.
+/// The levels of a label channel that correspond to the levels of an image; `None` if its extents
+/// or position are different, or one of the levels cannot be derived.
 fn label_levels(
     dataset: &Dataset,
     label: &Channel,
@@ -274,9 +261,10 @@ fn label_levels(
     if !is_label || !is_in_step || !is_in_place {
         return None;
     }
-    let level = |of: &ArrayLevel| {
+    let mut found = Vec::new();
+    for of in levels {
         let view = label.view(of.level, dataset.style.scaling)?;
-        chunks::level(label, &view, limit, Shrink::AsNeeded)
-    };
-    levels.iter().map(level).collect()
+        found.push(chunks::level(label, &view, limit, Shrink::AsNeeded)?);
+    }
+    Some(found)
 }

@@ -24,12 +24,14 @@ use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 /// that they refer to.
 const MAX_AUDITED: usize = 1000;
 
-/// The stored levels of a channel.
+/// The levels of a channel.
 pub(super) struct Levels {
     /// The usable levels, finest first.
     pub stored: Vec<StoredLevel>,
-    /// Why the others are not used; and of the usable levels, filters that cannot be decoded and
-    /// files that are missing.
+    /// Levels precomputed by `voltile pyramid`; empty until they are looked for.
+    pub made: Vec<StoredLevel>,
+    /// Why levels are not used; filters of usable levels that cannot be decoded, and their missing
+    /// files.
     pub notices: Vec<Notice>,
     /// Whether parts of the usable levels are missing.
     pub has_gaps: bool,
@@ -69,9 +71,16 @@ impl Levels {
         notices.extend(stored.iter().flat_map(undecodable));
         Ok(Self {
             stored,
+            made: Vec::new(),
             notices,
             has_gaps,
         })
+    }
+
+    /// The shape of the level at full resolution, if there is one.
+    pub fn full(&self) -> Option<&VolumeShape> {
+        let first = self.stored.first()?;
+        (first.level() == Level::FULL).then_some(&first.shape)
     }
 }
 
@@ -82,7 +91,8 @@ fn usable(
     factor: Xyz<u64>,
     others: &[StoredLevel],
 ) -> Result<Level, String> {
-    let (voxel, times) = (open.shape.voxel, open.shape.times);
+    let voxel = open.shape.voxel;
+    let times = open.shape.times;
     if voxel != finest.voxel {
         return Err(format!(
             "its voxels are {}, those of the finest level are {}",
@@ -164,29 +174,20 @@ impl OpenLevel {
         z_factor: u64,
         found: &FoundLevel,
     ) -> StoredLevel {
-        let (paths, view) = (found.paths.clone(), found.view.clone());
         let source = LevelSource {
             level,
             z_factor,
-            paths,
-            view,
+            paths: found.paths.clone(),
+            view: found.view.clone(),
         };
-        let fingerprint = Fingerprint::digest(&(&source, file.key_of(&self.files)));
-        let Self {
-            shape,
-            volumes,
-            files,
-            storage,
-            ..
-        } = self;
         StoredLevel {
-            shape,
-            storage,
+            shape: self.shape,
+            storage: self.storage,
             sidecar: None,
+            fingerprint: Fingerprint::digest(&(&source, file.key_of(&self.files))),
             source,
-            files,
-            fingerprint,
-            volumes,
+            files: self.files,
+            volumes: self.volumes,
         }
     }
 }
@@ -249,8 +250,10 @@ struct Referred {
 
 impl Referred {
     fn by(file: &OpenFile, paths: &Paths, first: &StoredDataset) -> Self {
-        let (files, missing) = (first.files.iter().cloned().collect(), first.missing.clone());
-        let mut referred = Self { files, missing };
+        let mut referred = Self {
+            files: first.files.iter().cloned().collect(),
+            missing: first.missing.clone(),
+        };
         if let Paths::Times(_) | Paths::Parts(_) = paths {
             for (number, path) in paths.all().enumerate() {
                 referred.add(file, path, number < MAX_AUDITED);
@@ -289,11 +292,12 @@ fn uncoloured(view: &View) -> View {
 /// One view for each of red, green and blue.
 fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
     if let Some(palette) = view.values.as_ref().filter(|values| values.is_palette()) {
-        let coloured = |component| View {
-            values: palette.component(component),
-            ..view.clone()
-        };
-        return Ok([0, 1, 2].map(coloured).into());
+        return Ok((0..3)
+            .map(|component| View {
+                values: palette.component(component),
+                ..view.clone()
+            })
+            .collect());
     }
     let extent = view
         .axes
@@ -316,20 +320,14 @@ fn components(shape: &[u64], view: &View) -> Result<Vec<View>, String> {
 }
 
 fn open_volume(file: &OpenFile, paths: &Paths, view: &View) -> Result<Arc<dyn Volume>, OpenError> {
-    let part = |part| {
-        open_stored(
-            file,
-            paths,
-            &View {
-                part: Some(part),
-                ..view.clone()
-            },
-        )
-    };
     let stored = match view.part.filter(|part| part.is_computed()) {
         Some(shown) => {
-            let parts = [part(ComplexPart::Real)?, part(ComplexPart::Imaginary)?];
-            Arc::new(Polar::new(parts, shown == ComplexPart::Phase))
+            let mut part = view.clone();
+            part.part = Some(ComplexPart::Real);
+            let real = open_stored(file, paths, &part)?;
+            part.part = Some(ComplexPart::Imaginary);
+            let imaginary = open_stored(file, paths, &part)?;
+            Arc::new(Polar::new([real, imaginary], shown == ComplexPart::Phase))
         }
         None => open_stored(file, paths, view)?,
     };
@@ -362,22 +360,26 @@ fn open_frames(
     view: &View,
 ) -> Result<Series, OpenError> {
     let shape = file.volume(path, view)?.shape().clone();
-    let (file, path, view) = (file.clone(), path.to_owned(), view.clone());
-    let open = move |time: u64| {
-        let mut view = view.clone();
-        view.fixed.push((AxisName::T, time));
-        let volume = file
-            .volume(&path, &view)
-            .map_err(|e| unreadable(&path, &e))?;
-        Ok(Arc::new(volume) as Arc<dyn Volume>)
-    };
-    Ok(Series::new(shape, present.to_vec(), Box::new(open)))
+    let file = file.clone();
+    let path = path.to_owned();
+    let view = view.clone();
+    Ok(Series::new(
+        shape,
+        present.to_vec(),
+        Box::new(move |time| {
+            let mut view = view.clone();
+            view.fixed.push((AxisName::T, time));
+            open_one(&file, &path, &view)
+        }),
+    ))
 }
 
-/// Parts that follow each other along z; those whose datasets do not exist are missing.
+/// Parts that follow each other along z; parts whose datasets do not exist are missing.
 fn open_stack(file: &OpenFile, parts: &[Part], view: &View) -> Result<Stack, OpenError> {
-    let present = |part: &Part| part.path.clone().filter(|path| file.has(path));
-    let paths: Vec<Option<String>> = parts.iter().map(present).collect();
+    let paths = parts.iter().map(|part| part.path.clone());
+    let paths: Vec<Option<String>> = paths
+        .map(|path| path.filter(|path| file.has(path)))
+        .collect();
     let depths = parts.iter().map(|part| part.depth).collect();
     Ok(Stack::new(open_series(file, &paths, view)?, depths))
 }
@@ -390,16 +392,25 @@ fn open_series(
     let (first, _) = file.first_dataset(paths.iter().flatten().map(String::as_str))?;
     let shape = file.volume(first, view)?.shape().clone();
     let present = paths.iter().map(Option::is_some).collect();
-    let (file, view, paths) = (file.clone(), view.clone(), paths.to_vec());
-    let open = move |number: u64| {
-        let path = usize::try_from(number)
-            .ok()
-            .and_then(|number| paths.get(number)?.as_deref())
-            .unwrap_or("/");
-        let volume = file.volume(path, &view).map_err(|e| unreadable(path, &e))?;
-        Ok(Arc::new(volume) as Arc<dyn Volume>)
-    };
-    Ok(Series::new(shape, present, Box::new(open)))
+    let file = file.clone();
+    let view = view.clone();
+    let paths = paths.to_vec();
+    Ok(Series::new(
+        shape,
+        present,
+        Box::new(move |number| {
+            let path = paths.get(number as usize).and_then(Option::as_deref);
+            open_one(&file, path.unwrap_or("/"), &view)
+        }),
+    ))
+}
+
+/// One of the datasets of a series, opened when it is first read.
+fn open_one(file: &OpenFile, path: &str, view: &View) -> Result<Arc<dyn Volume>, ReadError> {
+    match file.volume(path, view) {
+        Ok(volume) => Ok(Arc::new(volume)),
+        Err(error) => Err(unreadable(path, &error)),
+    }
 }
 
 fn unreadable(path: &str, error: &OpenError) -> ReadError {

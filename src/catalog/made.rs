@@ -1,10 +1,10 @@
 //! Levels precomputed by `voltile pyramid`: in the sidecar next to a file, or in a volume that it
 //! wrote.
 //!
-//! They are used only if they equal what would be derived on the fly: from the same files, the same
-//! datasets interpreted in the same way, and the same scaling. Others are ignored with a warning
-//! that gives the reason. Windows are not measured on them: running `voltile pyramid` must not
-//! change a window.
+//! They are used only if they equal the levels that would be derived on the fly: from the same
+//! files, the same datasets interpreted in the same way, and the same scaling. Other levels are
+//! ignored with a warning that gives the reason. Windows are not measured on them: running `voltile
+//! pyramid` must not change a window.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use voltile_base::geometry::{Level, LevelView, Scaling, Xyz};
 use voltile_base::notice::Notice;
-use voltile_base::paint::Kind;
 use voltile_hdf5::store::Location;
 use voltile_hdf5::volume::hdf5::OpenFile;
 use voltile_hdf5::volume::{Missing, VoxelType};
@@ -66,53 +65,58 @@ impl Sidecar {
         if !path.exists() {
             return Ok(None);
         }
-        let ignored = |reason: String| format!("{} is ignored: {reason}", path.display());
-        let sidecar = file
-            .other(&path.as_path().into())
-            .map_err(|e| ignored(e.to_string()))?;
-        let inventory =
-            Inventory::from_file(&sidecar).filter(|inventory| inventory.role == Role::Sidecar);
-        let Some(inventory) = inventory else {
-            return Err(ignored(
-                "it was not written by this version of voltile pyramid".to_owned(),
-            ));
-        };
-        for stamp in &inventory.originals {
-            let again =
-                "its levels were made from other data; remove it and run `voltile pyramid` again";
-            let checked = stamp.check(&stamp.path(original));
-            checked.map_err(|reason| ignored(format!("{reason}; {again}")))?;
+        match Self::open(file, original, &path) {
+            Ok(sidecar) => Ok(Some(sidecar)),
+            Err(reason) => Err(format!("{} is ignored: {reason}", path.display())),
         }
-        Ok(Some(Self {
+    }
+
+    fn open(file: &OpenFile, original: &Path, path: &Path) -> Result<Self, String> {
+        let sidecar = file
+            .other(&path.into())
+            .map_err(|error| error.to_string())?;
+        let inventory = Inventory::from_file(&sidecar)
+            .filter(|inventory| inventory.role == Role::Sidecar)
+            .ok_or("it was not written by this version of voltile pyramid")?;
+        for stamp in &inventory.originals {
+            stamp.check(&stamp.path(original)).map_err(|reason| {
+                format!(
+                    "{reason}; its levels were made from other data; remove it and run `voltile pyramid` again"
+                )
+            })?;
+        }
+        Ok(Self {
             file: sidecar,
             inventory,
-        }))
+        })
     }
 
     /// Its record of a channel, or why it has none that matches.
     fn record(&self, wanted: &Wanted<'_>) -> Result<&ChannelRecord, String> {
         let origin = origin(wanted.levels, wanted.missing);
-        let alike = |record: &&ChannelRecord| {
-            (record.kind.as_str(), record.dtype.as_str(), &record.origin)
-                == (wanted.kind.name(), wanted.voxel.name(), &origin)
-        };
-        let mut records = self.inventory.channels.iter().filter(alike).peekable();
-        let Some(first) = records.peek().copied() else {
-            return Err("none were made from these datasets, interpreted in this way".to_owned());
-        };
         let scaling = wanted.scaling.name();
-        records
-            .find(|record| record.scaling == scaling)
-            .ok_or_else(|| {
-                format!(
-                    "its levels were made with scaling = \"{}\", but this is \"{scaling}\"",
-                    first.scaling
-                )
-            })
+        let mut other = None;
+        for record in &self.inventory.channels {
+            let is_alike = record.kind == wanted.found.kind.name()
+                && record.dtype == wanted.voxel.name()
+                && record.origin == origin;
+            if is_alike && record.scaling == scaling {
+                return Ok(record);
+            }
+            if is_alike {
+                other = other.or(Some(&record.scaling));
+            }
+        }
+        Err(match other {
+            Some(other) => format!(
+                "its levels were made with scaling = \"{other}\", but this is \"{scaling}\""
+            ),
+            None => "none were made from these datasets, interpreted in this way".to_owned(),
+        })
     }
 }
 
-/// The records of the levels that others are derived from; equal whenever the same file is opened.
+/// The records of the levels that the rest is derived from; equal whenever the same file is opened.
 pub(super) fn origin(levels: &[StoredLevel], missing: &Missing) -> Vec<OriginRecord> {
     // Voxels that are left out of means.
     let without = if missing.is_empty() {
@@ -120,14 +124,14 @@ pub(super) fn origin(levels: &[StoredLevel], missing: &Missing) -> Vec<OriginRec
     } else {
         format!(" without {}", missing.in_words())
     };
-    let record = |level: &StoredLevel| OriginRecord {
+    let records = levels.iter().map(|level| OriginRecord {
         level: level.level().number(),
         z_factor: level.source.z_factor,
         size: level.shape.size.into(),
         paths: level.source.paths.in_words(),
         view: level.source.view.in_words() + &without,
-    };
-    levels.iter().map(record).collect()
+    });
+    records.collect()
 }
 
 /// A channel for which precomputed levels are looked up.
@@ -135,7 +139,6 @@ pub(super) struct Wanted<'a> {
     pub file: &'a OpenFile,
     pub found: &'a FoundChannel,
     pub levels: &'a [StoredLevel],
-    pub kind: Kind,
     pub voxel: VoxelType,
     pub missing: &'a Missing,
     pub scaling: Scaling,
@@ -188,25 +191,20 @@ impl Wanted<'_> {
         made: &mut Vec<StoredLevel>,
         notices: &mut Vec<Notice>,
     ) {
-        let opened = open_made(file, level, self.kind, sidecar).and_then(|open| {
-            if made.iter().any(|other| other.level() == open.level()) {
-                return Ok(None);
-            }
-            self.fits(&open).then_some(Some(open)).ok_or_else(|| {
-                format!(
-                    "it is not the level that scaling = \"{}\" would derive here",
-                    self.scaling.name()
-                )
-            })
-        });
-        match opened {
-            Ok(level) => made.extend(level),
-            Err(reason) => notices.push(Notice::warning(format!(
-                "the precomputed level {} in {} is not used: {reason}",
-                level.paths.first().unwrap_or_default(),
-                file.location()
-            ))),
-        }
+        let reason = match open_made(file, level, self.found.kind, sidecar) {
+            Ok(open) if made.iter().any(|other| other.level() == open.level()) => return,
+            Ok(open) if self.fits(&open) => return made.push(open),
+            Ok(_) => format!(
+                "it is not the level that scaling = \"{}\" would derive here",
+                self.scaling.name()
+            ),
+            Err(reason) => reason,
+        };
+        notices.push(Notice::warning(format!(
+            "the precomputed level {} in {} is not used: {reason}",
+            level.paths.first().unwrap_or_default(),
+            file.location()
+        )));
     }
 
     fn fits(&self, made: &StoredLevel) -> bool {

@@ -27,7 +27,7 @@ pub use table::{Column, Labels};
 
 use crate::config::NamesSettings;
 
-/// A table that takes longer to read does not keep others from being read.
+/// A table that takes longer to read does not keep other tables from being read.
 const LONGEST_READ: Duration = Duration::from_secs(10);
 /// The bytes that an entry takes besides its table.
 const BOOKKEEPING: usize = 1024;
@@ -163,9 +163,13 @@ impl Names {
     /// The table, read on a thread for blocking work unless it is known. Errors do not name its
     /// file. Fails if the file is stuck.
     pub async fn get(self: &Arc<Self>, stalls: &Stalls) -> Result<Outcome, Unresponsive> {
-        let (turn, names) = (Arc::clone(&self.turn).lock_owned().await, Arc::clone(self));
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let names = Arc::clone(self);
         let stalls = stalls.clone();
-        let read = tokio::task::spawn_blocking(move || (stalls.watched(|| names.read()), turn).0);
+        let read = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            stalls.watched(|| names.read())
+        });
         read.await
             .unwrap_or_else(|error| Ok(Err(NoNames::Wrong(error.to_string()))))
     }
@@ -178,17 +182,12 @@ impl Names {
             id,
             name,
         } = &self.settings;
-        let (id, name) = (id.as_deref(), name.as_deref());
-        let now = file
-            .as_deref()
-            .map(identity)
-            .transpose()
-            .map_err(NoNames::Wrong)?;
-        let flight = match self
-            .tables
-            .kept
-            .lookup_if(&self.number, |(then, _)| *then == now)
-        {
+        let id = id.as_deref();
+        let name = name.as_deref();
+        let now = file.as_deref().map(identity).transpose();
+        let now = now.map_err(NoNames::Wrong)?;
+        let kept = &self.tables.kept;
+        let flight = match kept.lookup_if(&self.number, |(then, _)| *then == now) {
             Lookup::Ready((_, labels)) => return labels,
             Lookup::Wait(waiter) => return waiter.wait_blocking()?.1,
             Lookup::Lead(flight) => flight,
@@ -240,19 +239,19 @@ pub(super) fn propose(file: &OpenFile, channel: &str, others: bool) -> Option<Na
 
 /// Reads the table at a path, until that moment at most, and forgets it.
 pub(super) fn try_out(file: &OpenFile, path: &str, until: Instant) {
-    let mut take = |_: &[u8]| {
-        if Instant::now() > until {
-            Err(String::new())
-        } else {
+    for column in file.columns(path).into_iter().flatten() {
+        let read = column.read(&mut |_| {
+            if Instant::now() > until {
+                return Err(String::new());
+            }
             Ok(())
+        });
+        // Only whether the library survives counts: errors are reported when the table is read for
+        // use.
+        if read.is_err() {
+            return;
         }
-    };
-    // Only whether the library survives counts: errors are reported when the table is read for use.
-    let _ = file
-        .columns(path)
-        .into_iter()
-        .flatten()
-        .try_for_each(|column| column.read(&mut take));
+    }
 }
 
 fn identity(text: &Path) -> Result<FileIdentity, String> {

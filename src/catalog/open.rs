@@ -3,36 +3,33 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use voltile_base::axes::AxisName;
 use voltile_base::description::Recognised;
 use voltile_base::flow::activity::Activity;
-use voltile_base::geometry::{Level, Scaling, Transforms};
+use voltile_base::geometry::{Scaling, Transforms};
 use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_base::notice::{Notice, Severity};
-use voltile_base::paint::{Kind, Window, WindowRule};
-use voltile_base::tile::Fingerprint;
+use voltile_base::paint::Kind;
 use voltile_hdf5::store::{Location, Store};
+use voltile_hdf5::volume::Missing;
 use voltile_hdf5::volume::hdf5::{
     ChunkStore, Digests, FileIdentity, Files, Kept, OpenFile, Opener,
 };
-use voltile_hdf5::volume::{Missing, VoxelType};
 
-use super::channel::{Channel, ChannelWindow};
+use super::channel::Channel;
 use super::levels::Levels;
 use super::made::{Sidecars, Wanted};
 use super::names::{Names, Tables};
-use super::stored::StoredLevel;
-use super::watch::Watch;
 use super::{
     Catalog, Closed, Dataset, Derived, LIVE, Limits, Stores, first_channel, growing, is_written,
 };
 use crate::catalog::access::{Access, Grants, OpenedAccess};
 use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
-use crate::layout::{self, FoundChannel, FoundLevel, Given, Paths, Rank};
+use crate::layout::{self, FoundChannel, Given, Rank};
 
 /// A catalogue, and the problems found while opening it.
 #[derive(Debug)]
@@ -43,8 +40,8 @@ pub struct Opened {
     pub faults: Vec<Fault>,
     /// The notices about the datasets that were opened, by the key of the dataset or the channel.
     pub notices: Vec<(Severity, Fault)>,
-    /// Datasets that could not be opened, although others are served: found in a folder, or changed
-    /// since they were opened and kept as they were.
+    /// Datasets that could not be opened, although the rest is served: they were found in a folder,
+    /// or have changed since they were opened and are kept as they were.
     pub unopened: Vec<(Name, Fault)>,
     /// Datasets that cannot be opened until their store answers; the catalogue knows their names.
     pub unreachable: Vec<Fault>,
@@ -89,25 +86,24 @@ impl Catalog {
         })
     }
 
-    /// The tokens of the datasets that must be opened to serve `settings`: all but those with the
-    /// same settings as `before` and unchanged files. Those that grow are reopened by themselves.
+    /// The tokens of the datasets that must be opened to serve `settings`: all datasets with other
+    /// settings than `before`, or with changed files. Growing datasets are reopened by themselves.
     /// Accesses the file system for every file.
     pub fn to_open(&self, settings: &Settings, before: &Settings) -> Vec<Name> {
-        let is_as_before = |token: &Name, wanted: &DatasetSettings| {
+        let mut changed = Vec::new();
+        for (token, wanted) in &settings.datasets {
             let is_current = self
                 .dataset(token)
                 .is_some_and(|dataset| dataset.growing || !dataset.find_change());
-            is_current && before.datasets.get(token) == Some(wanted)
-        };
-        let changed = settings
-            .datasets
-            .iter()
-            .filter(|(token, wanted)| !is_as_before(token, wanted));
-        changed.map(|(token, _)| token.clone()).collect()
+            if !is_current || before.datasets.get(token) != Some(wanted) {
+                changed.push(token.clone());
+            }
+        }
+        changed
     }
 
-    /// The catalogue of other settings, with the same stores. Opens the datasets `to_open`, and
-    /// keeps the others, except those `waiting`, which are not opened yet. Files in `refused` must
+    /// The catalogue of other settings, with the same stores. Opens the datasets `to_open`, keeps
+    /// all other datasets, and does not open the datasets `waiting` yet. Files in `refused` must
     /// not be opened.
     ///
     /// A dataset whose files have changed is kept as it was if it cannot be opened again and its
@@ -128,70 +124,55 @@ impl Catalog {
         self.stores.files.forget(&files);
         self.stores.files.refuse(refused);
         let limits = Limits::from(&settings.render);
-        // What a dataset has derived, such as its version, depends on both.
+        // The facts that a dataset has derived, such as its version, depend on both.
         let has_same_style = self.style == settings.render.style;
-        let kept = |known: &Arc<Dataset>| match has_same_style && known.limits == limits {
-            true => Arc::clone(known),
-            false => Arc::new(known.within(limits)),
-        };
-        Opening::with(self.stores.clone(), limits).catalog(
-            settings,
-            waiting,
-            |opening, token, wanted| {
-                let known = self.dataset(token);
-                if let Some(known) = known.filter(|_| !to_open.contains(token)) {
-                    return Some(kept(known));
+        let opening = Opening::with(self.stores.clone(), limits);
+        opening.catalog(settings, waiting, |opening, token, wanted| {
+            let Some(known) = self.dataset(token) else {
+                return opening.dataset(token, wanted).map(Arc::new);
+            };
+            if to_open.contains(token) {
+                if before.datasets.get(token) != Some(wanted) {
+                    return opening.dataset(token, wanted).map(Arc::new);
                 }
-                let same = known.filter(|_| before.datasets.get(token) == Some(wanted));
-                let faults = opening.faults.len();
-                let opened = match same {
-                    Some(same) => opening.again(same, wanted),
-                    None => opening.dataset(token, wanted),
-                };
-                let Some(same) = same else {
-                    return opened.map(Arc::new);
-                };
-                let mut problems = opening.faults.split_off(faults);
-                problems.extend(opening.unreachable.remove(token).into_iter().flatten());
-                let before = opening.unopened.len();
-                opening
-                    .unopened
-                    .extend(problems.into_iter().map(|fault| (token.clone(), fault)));
-                let is_whole = opening.unopened.len() == before;
-                Some(
-                    opened
-                        .filter(|_| is_whole)
-                        .map_or_else(|| kept(same), Arc::new),
-                )
-            },
-        )
+                if let Some(dataset) = opening.again_if_whole(known, wanted) {
+                    return Some(Arc::new(dataset));
+                }
+            }
+            if has_same_style && known.limits == limits {
+                Some(Arc::clone(known))
+            } else {
+                Some(Arc::new(known.within(limits)))
+            }
+        })
     }
 
     /// A warning for each name in the access rules that no dataset has, and for each public dataset
     /// whose token is a protected one with a number appended or a folder before it, such as
     /// `brain_2` and `run1.brain`.
     fn unknown_names(&self) -> Vec<String> {
-        let is_known = |name: &str| {
-            let tokens = self.datasets.keys().chain(self.closed.keys());
-            tokens.into_iter().any(|token| token.as_str() == name)
-        };
-        let unknown = self.access.unknown_names(is_known);
-        let misspelt = unknown.map(|name| {
-            format!("access: there is no dataset {name:?} to protect; is it misspelt?")
+        let mut warnings = Vec::new();
+        let unknown = self.access.unknown_names(|name| {
+            let mut tokens = self.datasets.keys().chain(self.closed.keys());
+            tokens.any(|token| token.as_str() == name)
         });
+        for name in unknown {
+            warnings.push(format!(
+                "access: there is no dataset {name:?} to protect; is it misspelt?"
+            ));
+        }
         let nobody = Grants::default();
-        let is_public = |token: &Name| self.access.shows(token, &nobody);
-        let variants = self
-            .datasets
-            .keys()
-            .filter(|token| is_public(token))
-            .filter_map(|token| {
-                let base = plain_names(token.as_str()).find(|base| !is_public(base))?;
-                Some(format!(
+        for token in self.datasets.keys() {
+            if self.access.shows(token, &nobody)
+                && let Some(base) =
+                    plain_names(token.as_str()).find(|base| !self.access.shows(base, &nobody))
+            {
+                warnings.push(format!(
                     "access: the dataset {token} is public although {base} is protected"
-                ))
-            });
-        misspelt.chain(variants).collect()
+                ));
+            }
+        }
+        warnings
     }
 
     /// Reopens one dataset from the current files. Channels whose files have not changed are kept
@@ -202,31 +183,24 @@ impl Catalog {
             Some(known) => opening.again(known, settings),
             None => opening.dataset(token, settings),
         };
-        let Opening {
-            mut faults,
-            notices,
-            unopened,
-            unreachable,
-            ..
-        } = opening;
-        faults.extend(unopened.into_iter().map(|(_, fault)| fault));
-        faults.extend(unreachable.into_values().flatten());
+        let mut faults = opening.faults;
+        faults.extend(opening.unopened.into_iter().map(|(_, fault)| fault));
+        faults.extend(opening.unreachable.into_values().flatten());
         Reopened {
             dataset: dataset.map(Arc::new),
             faults,
-            notices,
+            notices: opening.notices,
         }
     }
 }
 
 impl DatasetSettings {
-    /// The files that are named, not those that they refer to.
+    /// The files that are named, without the files that they refer to.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Location> {
-        self.file.iter().chain(
-            self.channels
-                .values()
-                .filter_map(|channel| channel.file.as_ref()),
-        )
+        let of_channels = self.channels.values();
+        self.file
+            .iter()
+            .chain(of_channels.filter_map(|channel| channel.file.as_ref()))
     }
 
     /// Whether a file is an object in a store that does not answer. Asks the store; blocks.
@@ -242,15 +216,16 @@ fn plain_names(token: &str) -> impl Iterator<Item = Name> {
     let behind_folders = token
         .match_indices('.')
         .filter_map(|(at, dot)| token.get(at + dot.len()..));
-    let without_number = |name: &str| {
-        let (base, number) = name.rsplit_once('_')?;
-        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        Name::new(base).ok().filter(|_| is_number)
-    };
     let names = std::iter::once(token).chain(behind_folders);
     names
-        .flat_map(move |name| [Name::new(name).ok(), without_number(name)])
+        .flat_map(|name| [Name::new(name).ok(), without_number(name)])
         .flatten()
+}
+
+fn without_number(name: &str) -> Option<Name> {
+    let (base, number) = name.rsplit_once('_')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    Name::new(base).ok().filter(|_| is_number)
 }
 
 /// The next generation of a dataset.
@@ -276,7 +251,6 @@ struct Opening {
     notices: Vec<(Severity, Fault)>,
     unopened: Vec<(Name, Fault)>,
     unreachable: BTreeMap<Name, Vec<Fault>>,
-    warnings: Vec<String>,
     /// Discovered channels that cannot be served.
     left_out: Vec<(Name, Fault)>,
     _kept: Arc<Kept>,
@@ -284,86 +258,89 @@ struct Opening {
 
 impl Opening {
     fn with(stores: Stores, limits: Limits) -> Self {
-        let (sidecars, faults, noticed, notices) = Default::default();
-        let (unopened, unreachable, warnings, left_out) = Default::default();
         Self {
             _kept: stores.files.keep_open(),
             stores,
             limits,
-            sidecars,
-            faults,
-            noticed,
-            notices,
-            unopened,
-            unreachable,
-            warnings,
-            left_out,
+            sidecars: Sidecars::default(),
+            faults: Vec::new(),
+            noticed: Vec::new(),
+            notices: Vec::new(),
+            unopened: Vec::new(),
+            unreachable: BTreeMap::new(),
+            left_out: Vec::new(),
         }
     }
 
-    /// A catalogue of the datasets that `open` returns; it is not called with those `waiting`.
+    /// A catalogue of the datasets that `open` returns; it is not called with the datasets
+    /// `waiting`.
     fn catalog(
         mut self,
         settings: &Settings,
         waiting: BTreeSet<Name>,
         open: impl Fn(&mut Self, &Name, &DatasetSettings) -> Option<Arc<Dataset>>,
     ) -> Opened {
-        let datasets = settings
-            .datasets
-            .iter()
-            .filter(|(token, _)| !waiting.contains(*token))
-            .filter_map(|(token, dataset)| Some((token.clone(), open(&mut self, token, dataset)?)))
-            .collect();
+        let mut datasets = BTreeMap::new();
+        for (token, wanted) in &settings.datasets {
+            if !waiting.contains(token)
+                && let Some(dataset) = open(&mut self, token, wanted)
+            {
+                datasets.insert(token.clone(), dataset);
+            }
+        }
+        let mut closed = BTreeMap::new();
+        for (token, faults) in &self.unreachable {
+            if let Some(fault) = faults.first() {
+                let closed_by = Closed::Unreachable(fault.problem.clone());
+                closed.insert(token.clone(), closed_by);
+            }
+        }
+        closed.extend(waiting.into_iter().map(|token| (token, Closed::Waiting)));
         let OpenedAccess {
             access,
             faults,
-            warnings,
+            mut warnings,
         } = Access::open(&settings.access);
         self.faults.extend(faults);
-        self.warnings.extend(warnings);
-        let (stores, limits, views) = (self.stores, self.limits, Mutex::default());
-        let unreachable = self.unreachable.iter().filter_map(|(token, faults)| {
-            Some((
-                token.clone(),
-                Closed::Unreachable(faults.first()?.problem.clone()),
-            ))
-        });
-        let waiting = waiting.into_iter().map(|token| (token, Closed::Waiting));
         let catalog = Catalog {
             datasets,
-            closed: unreachable.chain(waiting).collect(),
-            limits,
+            closed,
+            limits: self.limits,
             style: settings.render.style,
-            stores,
+            stores: self.stores,
             access,
             names_versions: settings.server.immutable,
             generation: 0,
-            views,
+            views: Mutex::default(),
         };
-        self.warnings.extend(catalog.unknown_names());
-        self.warnings.extend(
-            catalog
-                .datasets()
-                .filter(|dataset| dataset.growing && !dataset.live)
-                .map(left_open),
-        );
+        warnings.extend(catalog.unknown_names());
+        let left_open = catalog
+            .datasets()
+            .filter(|dataset| dataset.growing && !dataset.live);
+        warnings.extend(left_open.map(left_open_warning));
         catalog.stores.files.save_metadata();
-        let Self {
-            faults,
-            notices,
-            unopened,
-            warnings,
-            ..
-        } = self;
-        let unreachable = self.unreachable.into_values().flatten().collect();
         Opened {
             catalog,
-            faults,
-            notices,
-            unopened,
-            unreachable,
+            faults: self.faults,
+            notices: self.notices,
+            unopened: self.unopened,
+            unreachable: self.unreachable.into_values().flatten().collect(),
             warnings,
         }
+    }
+
+    /// The next generation of a dataset; `None` if there is any fault, so that it must be kept as
+    /// it was. Faults become reasons why it was not opened.
+    fn again_if_whole(&mut self, known: &Dataset, settings: &DatasetSettings) -> Option<Dataset> {
+        let token = &known.token;
+        let before = self.faults.len();
+        let opened = self.again(known, settings);
+        let mut problems = self.faults.split_off(before);
+        problems.extend(self.unreachable.remove(token).into_iter().flatten());
+        let is_whole = problems.is_empty();
+        let problems = problems.into_iter().map(|fault| (token.clone(), fault));
+        self.unopened.extend(problems);
+        opened.filter(|_| is_whole)
     }
 
     /// The next generation of a dataset. Channels whose files have not changed are kept with their
@@ -378,16 +355,13 @@ impl Opening {
         let mut dataset = self.dataset(&known.token, settings);
         let is_live = dataset.as_ref().is_some_and(|dataset| dataset.live);
         for (name, channel) in dataset.iter_mut().flat_map(|dataset| &mut dataset.channels) {
-            let same = known.channels.get(name);
-            let same =
-                same.filter(|same| same.fingerprint == channel.fingerprint && !same.has_changed());
-            if let Some(same) = same {
-                *channel = Arc::clone(same);
+            let Some(before) = known.channels.get(name) else {
+                continue;
+            };
+            if before.fingerprint == channel.fingerprint && !before.has_changed() {
+                *channel = Arc::clone(before);
             } else if is_live {
-                known
-                    .channels
-                    .get(name)
-                    .inspect(|before| channel.sample_like(before));
+                channel.sample_like(before);
             }
         }
         let left_out = std::mem::replace(&mut self.left_out, others);
@@ -409,7 +383,7 @@ impl Opening {
         if self.faults.len() == before {
             return Some(dataset);
         }
-        // What its trial has refused need not be asked for.
+        // A file that its trial has refused need not be asked for.
         let is_refused = settings
             .files()
             .any(|file| self.stores.files.is_refused(file));
@@ -421,16 +395,14 @@ impl Opening {
         if settings.found_in.is_none() {
             return Some(dataset);
         }
-        self.unopened.extend(
-            self.faults
-                .drain(before..)
-                .map(|fault| (token.clone(), fault)),
-        );
+        let faults = self.faults.drain(before..);
+        self.unopened
+            .extend(faults.map(|fault| (token.clone(), fault)));
         None
     }
 
     /// Makes it a fault if the end of a file is missing and was written lately: the file is being
-    /// copied, or written by a program that does not let others read meanwhile.
+    /// copied, or written by a program that does not let other programs read meanwhile.
     fn refuse_incomplete(&mut self, dataset: &Dataset) {
         let files = dataset
             .channels
@@ -460,31 +432,28 @@ impl Opening {
             .file
             .as_ref()
             .and_then(|file| self.file(&opener, file, &format!("{key}.file")));
-        let (mut channels, mut layouts) = (BTreeMap::new(), Vec::new());
+        let mut channels = BTreeMap::new();
+        let mut layouts = Vec::new();
         if let Some(file) = &file
             && is_discovered(settings)
         {
             self.discovered(&key, file, settings, &mut channels, &mut layouts);
         }
-        for (name, given) in settings
-            .channels
-            .iter()
-            .filter(|(_, given)| is_spelled_out(given))
-        {
+        for (name, given) in &settings.channels {
+            if !is_spelled_out(given) {
+                continue;
+            }
             let key = format!("{key}.channels.{name}");
-            let own = given
-                .file
-                .as_ref()
-                .and_then(|file| self.file(&opener, file, &format!("{key}.file")));
-            let file = if given.file.is_some() {
-                own
-            } else {
-                file.clone()
+            let file = match &given.file {
+                Some(own) => self.file(&opener, own, &format!("{key}.file")),
+                None => file.clone(),
             };
-            let channel = file.and_then(|file| {
-                self.spelled_out(&key, name, given, &file, settings.style.scaling)
-            });
-            channels.extend(channel.map(|channel| (name.clone(), Arc::new(channel))));
+            if let Some(file) = file
+                && let Some(channel) =
+                    self.spelled_out(&key, name, given, &file, settings.style.scaling)
+            {
+                channels.insert(name.clone(), Arc::new(channel));
+            }
         }
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
             self.fault(
@@ -493,20 +462,19 @@ impl Opening {
             );
         }
         self.note_truncation(&key, file.as_ref(), &channels);
-        let own = file.as_ref().map(OpenFile::location);
-        let own = own.or_else(|| channels.values().next().map(|channel| &channel.file));
-        let folder = own.and_then(|own| Some(own.named().parent()?.to_owned()));
-        let notices = self.told(token, &channels);
         Dataset {
             token: token.clone(),
             style: settings.style,
             growing: settings.growing == Some(true) || growing(&channels).next().is_some(),
             live: settings.growing == Some(true) || is_written(&channels),
             found_in: settings.found_in.clone(),
-            home: (folder.unwrap_or_default(), settings.below.clone()),
+            home: (
+                folder(file.as_ref(), &channels).unwrap_or_default(),
+                settings.below.clone(),
+            ),
             file,
             layouts,
-            notices,
+            notices: self.told(token, &channels),
             first: first_channel(&channels).map(|channel| channel.name.clone()),
             channels,
             counters: self.stores.chunks.metrics().datasets.counters(token),
@@ -515,7 +483,7 @@ impl Opening {
         }
     }
 
-    /// The notices about a dataset, which people may read who must not learn where its files are.
+    /// The notices about a dataset. People read them who must not learn where its files are.
     fn told(&mut self, token: &Name, channels: &BTreeMap<Name, Arc<Channel>>) -> Vec<Notice> {
         let files = channels.values().map(|channel| &channel.file);
         let folders: BTreeSet<String> = files
@@ -578,12 +546,8 @@ impl Opening {
             .values()
             .flat_map(|channel| channel.watch.files())
             .map(FileIdentity::location);
-        for path in file
-            .map(OpenFile::location)
-            .into_iter()
-            .chain(watched)
-            .collect::<BTreeSet<_>>()
-        {
+        let files: BTreeSet<_> = watched.chain(file.map(OpenFile::location)).collect();
+        for path in files {
             if let Some(what) = self.stores.files.truncation(path) {
                 let name = path
                     .as_path()
@@ -628,50 +592,33 @@ impl Opening {
         });
         let mut all = discovery.channels;
         let names: Vec<String> = all.iter().map(|channel| channel.name.to_string()).collect();
-        let is_wanted = |channel: &FoundChannel| {
-            settings.lists_all || settings.channels.contains_key(&channel.name)
-        };
-        let (wanted, hidden): (Vec<_>, Vec<_>) = discovery
-            .beside
-            .into_iter()
-            .partition(|channel| is_wanted(channel));
+        let (wanted, hidden): (Vec<_>, Vec<_>) =
+            discovery.beside.into_iter().partition(|channel| {
+                settings.lists_all || settings.channels.contains_key(&channel.name)
+            });
         all.extend(wanted);
-        let pictures = hidden.iter().filter(|channel| channel.has_pictures);
-        let paths = pictures.filter_map(|channel| channel.levels.first()?.paths.first());
-        let hidden = layout::named(paths.map(str::to_owned));
-        if !hidden.is_empty() {
-            self.noticed.push(Notice::info(format!(
-                "beside the data lie coordinates, flags or what the layout does not describe, which are not listed: \
-                 {hidden}; `voltile inspect --all` lists them"
-            )));
-        }
-        for name in settings
-            .channels
-            .iter()
-            .filter(|(_, given)| !is_spelled_out(given))
-            .map(|(name, _)| name)
-        {
-            if !all.iter().any(|channel| channel.name == *name) {
-                let found = if names.is_empty() {
-                    "none".to_owned()
-                } else {
-                    names.join(", ")
-                };
-                let problem = format!(
-                    "there is no such channel in {}; found there: {found}. Give its path, or one of these names",
-                    file.location()
-                );
-                self.fault(&format!("{key}.channels.{name}"), problem);
+        self.note_hidden(&hidden);
+        for (name, given) in &settings.channels {
+            if is_spelled_out(given) || all.iter().any(|channel| channel.name == *name) {
+                continue;
             }
+            let found = if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            };
+            let problem = format!(
+                "there is no such channel in {}; found there: {found}. Give its path, or one of these names",
+                file.location()
+            );
+            self.fault(&format!("{key}.channels.{name}"), problem);
         }
         if names.is_empty() && settings.channels.is_empty() {
-            let lost = discovery
-                .lost
-                .map(|lost| format!("; {lost}"))
-                .unwrap_or_default();
+            let lost = discovery.lost.map(|lost| format!("; {lost}"));
             let problem = format!(
-                "{} holds no dataset that looks like a volume{lost}",
-                file.location()
+                "{} holds no dataset that looks like a volume{}",
+                file.location(),
+                lost.unwrap_or_default()
             );
             self.fault(&format!("{key}.file"), problem);
         } else {
@@ -690,24 +637,53 @@ impl Opening {
             layout::align(&image, &mut all);
         }
         for found in all {
-            let none = ChannelSettings::default();
-            let given = settings.channels.get(&found.name).unwrap_or(&none);
             let name = found.name.clone();
-            let key = format!("{key}.channels.{name}");
-            match self.channel(file, found, given, settings.style.scaling) {
-                Ok(channel) => {
-                    channels.insert(name, Arc::new(channel));
-                }
-                Err(problem) if settings.channels.contains_key(&name) => self.fault(&key, problem),
-                // A channel that is not configured by name is optional.
-                Err(problem) => {
-                    let left_out = format!("the channel is left out: {problem}");
-                    self.noticed
-                        .push(Notice::warning(left_out).about(name.as_str()));
-                    self.left_out.push((name, Fault { key, problem }));
-                }
+            if let Some(channel) = self.found_channel(key, file, found, settings) {
+                channels.insert(name, Arc::new(channel));
             }
         }
+    }
+
+    /// Notes the datasets with pictures that are not listed.
+    fn note_hidden(&mut self, hidden: &[FoundChannel]) {
+        let pictures = hidden.iter().filter(|channel| channel.has_pictures);
+        let paths = pictures.filter_map(|channel| channel.levels.first()?.paths.first());
+        let hidden = layout::named(paths.map(str::to_owned));
+        if !hidden.is_empty() {
+            self.noticed.push(Notice::info(format!(
+                "beside the data lie coordinates, flags or what the layout does not describe, which are not listed: \
+                 {hidden}; `voltile inspect --all` lists them"
+            )));
+        }
+    }
+
+    /// A discovered channel. One that is not configured by name is optional: it is left out if it
+    /// cannot be opened.
+    fn found_channel(
+        &mut self,
+        key: &str,
+        file: &OpenFile,
+        found: FoundChannel,
+        settings: &DatasetSettings,
+    ) -> Option<Channel> {
+        let name = found.name.clone();
+        let key = format!("{key}.channels.{name}");
+        let none = ChannelSettings::default();
+        let given = settings.channels.get(&name);
+        let opened = self.channel(file, found, given.unwrap_or(&none), settings.style.scaling);
+        let problem = match opened {
+            Ok(channel) => return Some(channel),
+            Err(problem) => problem,
+        };
+        if given.is_some() {
+            self.fault(&key, problem);
+        } else {
+            let left_out = format!("the channel is left out: {problem}");
+            self.noticed
+                .push(Notice::warning(left_out).about(name.as_str()));
+            self.left_out.push((name, Fault { key, problem }));
+        }
+        None
     }
 
     /// A channel whose path or levels are configured. It begins where the dataset's first channel
@@ -720,42 +696,31 @@ impl Opening {
         file: &OpenFile,
         scaling: Scaling,
     ) -> Option<Channel> {
-        let levels: Vec<_> = given
-            .levels
-            .iter()
-            .map(|level| (level.path.clone(), level.factor))
-            .collect();
-        let fixed = given
-            .index
-            .iter()
-            .map(|(axis, index)| (*axis, *index))
-            .collect();
-        let path = given
-            .path
-            .as_deref()
-            .or(levels.first().map(|(path, _)| path.as_str()))?
-            .to_owned();
-        let (axes, kind, stored_values) = (given.axes.clone(), given.kind, given.stored_values);
+        let levels = given.levels.iter();
         let known = Given {
-            axes,
-            fixed,
-            kind,
-            levels,
-            stored_values,
+            axes: given.axes.clone(),
+            fixed: given.index.clone().into_iter().collect(),
+            kind: given.kind,
+            levels: levels
+                .map(|level| (level.path.clone(), level.factor))
+                .collect(),
+            stored_values: given.stored_values,
         };
-        let channel = layout::channel_at(file, &path, name.clone(), &known)
-            .map_err(|e| e.to_string())
-            .map(|found| {
-                let transforms = Transforms::default();
-                FoundChannel {
-                    transforms,
+        let finest = given.levels.first().map(|level| &level.path);
+        let path = given.path.as_ref().or(finest)?;
+        let opened = match layout::channel_at(file, path, name.clone(), &known) {
+            Err(error) => Err(error.to_string()),
+            Ok(found) => {
+                let found = FoundChannel {
+                    transforms: Transforms::default(),
                     rank: Rank::default(),
                     voxels: 0,
                     ..found
-                }
-            })
-            .and_then(|found| self.channel(file, found, given, scaling));
-        channel.map_err(|problem| self.fault(key, problem)).ok()
+                };
+                self.channel(file, found, given, scaling)
+            }
+        };
+        opened.map_err(|problem| self.fault(key, problem)).ok()
     }
 
     fn channel(
@@ -765,117 +730,83 @@ impl Opening {
         given: &ChannelSettings,
         scaling: Scaling,
     ) -> Result<Channel, String> {
-        let Levels {
-            stored: levels,
-            mut notices,
-            has_gaps,
-        } = Levels::open(file, &found)?;
-        notices.extend(found.notices.iter().cloned());
-        let first = levels.first().filter(|level| level.level() == Level::FULL);
-        let shape = first
-            .and_then(|level| level.volumes.first())
-            .map(|volume| volume.shape());
-        let shape = shape.ok_or("it has no level at full resolution")?;
-        let present = shape.present.iter().flat_map(|present| present.iter());
+        let mut levels = Levels::open(file, &found)?;
+        levels.notices.extend(found.notices.iter().cloned());
+        let full = levels.full().ok_or("it has no level at full resolution")?;
+        let voxel = full.voxel;
+        let present = full.present.iter().flat_map(|present| present.iter());
         let absent = present.filter(|is_present| !**is_present).count();
         if absent > 0 {
-            let times = shape.times;
-            notices.push(Notice::info(format!(
+            let times = full.times;
+            levels.notices.push(Notice::info(format!(
                 "{absent} of its {times} time points are not there"
             )));
         }
-        if found.kind == Kind::Labels && !shape.voxel.is_integer() {
+        if found.kind == Kind::Labels && !voxel.is_integer() {
             return Err(format!(
                 "labels must be integers; its voxels are {}",
-                shape.voxel.name()
+                voxel.name()
             ));
         }
-        let names = given.names.as_ref().map(|names| match found.kind {
-            Kind::Labels => Names::open(names, file, &self.stores.tables).map(Arc::new),
-            other => Err(format!(
-                "only labels have names; its kind is {}",
-                other.name()
-            )),
-        });
-        let names = names
-            .transpose()
+        let names = self
+            .names(file, found.kind, given)
             .map_err(|problem| format!("names: {problem}"))?;
-        let (kind, voxel) = (found.kind, shape.voxel);
         // A component of a colour may have any value.
-        let declared = given.missing.as_ref().unwrap_or(&found.missing);
-        let missing = Missing::new(
-            if kind == Kind::Rgb {
-                &[]
-            } else {
-                declared.as_slice()
-            },
-            voxel,
-        );
-        let wanted = Wanted {
-            file,
-            found: &found,
-            levels: &levels,
-            kind,
-            voxel,
-            missing: &missing,
-            scaling,
+        let declared = match found.kind {
+            Kind::Rgb => &[][..],
+            Kind::Image | Kind::Labels => {
+                given.missing.as_ref().unwrap_or(&found.missing).as_slice()
+            }
         };
+        let missing = Missing::new(declared, voxel);
         // Levels that were made before do not show what is missing now.
-        let made = if has_gaps {
-            Vec::new()
-        } else {
-            wanted.open(&mut self.sidecars, &mut notices)
-        };
-        self.noticed.extend(
-            notices
-                .into_iter()
-                .map(|notice| notice.about(found.name.as_str())),
-        );
-        let files = levels
-            .iter()
-            .chain(&made)
-            .flat_map(StoredLevel::files)
-            .chain(file.watched());
-        let files: BTreeSet<_> = files.cloned().collect();
-        let channel = Channel {
-            made,
-            has_gaps,
-            file: file.location().clone(),
-            window: window(given.window, &found, shape.voxel),
-            offset: given.offset,
-            place: (found.rank, Reverse(found.voxels), found.part()),
-            transforms: found.transforms,
-            shows_stored_values: found.shows_stored_values || given.stored_values,
-            labels_because: given
-                .kind
-                .is_none()
-                .then_some(found.labels_because)
-                .flatten(),
-            surveyed: OnceLock::new(),
-            watch: Arc::new(Watch::over(files)),
-            names,
-            is_series: found.levels.iter().any(is_series),
-            name: found.name,
-            label: found.label,
-            colour: found.colour,
-            kind: found.kind,
-            voxel: shape.voxel,
-            times: shape.times,
-            voxel_size: found.voxel_size,
-            voxel_unit: found.voxel_unit,
-            voxel_size_from: found.voxel_size_from,
-            timing: found.timing,
-            fingerprint: Fingerprint::digest(&(
-                found.kind,
-                missing.in_words(),
-                levels.iter().map(|l| l.fingerprint).collect::<Vec<_>>(),
-            )),
-            levels,
-            missing,
-        };
+        if !levels.has_gaps {
+            let wanted = Wanted {
+                file,
+                found: &found,
+                levels: &levels.stored,
+                voxel,
+                missing: &missing,
+                scaling,
+            };
+            levels.made = wanted.open(&mut self.sidecars, &mut levels.notices);
+        }
+        let notices = levels.notices.drain(..);
+        self.noticed
+            .extend(notices.map(|notice| notice.about(found.name.as_str())));
+        let channel = Channel::new(file, found, given, levels, missing, names);
         channel.recall();
         Ok(channel)
     }
+
+    /// The table of names that is configured for a channel, if one is.
+    fn names(
+        &self,
+        file: &OpenFile,
+        kind: Kind,
+        given: &ChannelSettings,
+    ) -> Result<Option<Arc<Names>>, String> {
+        let Some(names) = &given.names else {
+            return Ok(None);
+        };
+        if kind != Kind::Labels {
+            return Err(format!(
+                "only labels have names; its kind is {}",
+                kind.name()
+            ));
+        }
+        let names = Names::open(names, file, &self.stores.tables)?;
+        Ok(Some(Arc::new(names)))
+    }
+}
+
+/// The folder of a dataset's own file, or of its first channel's.
+fn folder(file: Option<&OpenFile>, channels: &BTreeMap<Name, Arc<Channel>>) -> Option<PathBuf> {
+    let own = match file {
+        Some(file) => file.location(),
+        None => &channels.values().next()?.file,
+    };
+    Some(own.named().parent()?.to_owned())
 }
 
 /// A text without a folder where it begins a path: the same words within a path in a file are
@@ -905,8 +836,8 @@ pub fn tell(notices: &[(Severity, Fault)]) {
     }
 }
 
-/// What is said of a dataset whose file is marked as being written, and does not change.
-fn left_open(dataset: &Arc<Dataset>) -> String {
+/// The warning about a dataset whose file is marked as being written, and does not change.
+fn left_open_warning(dataset: &Arc<Dataset>) -> String {
     format!(
         "datasets.{}: its file is marked as being written in SWMR mode, but has not changed for a minute; it is served as any \
          other. If no program writes it, the last one has crashed: remove the mark with `h5clear -s`",
@@ -928,47 +859,6 @@ fn first_image(found: &[FoundChannel]) -> Option<&FoundChannel> {
 
 fn is_spelled_out(given: &ChannelSettings) -> bool {
     given.path.is_some() || !given.levels.is_empty()
-}
-
-/// Whether a level is a time series: by a time axis that is not fixed, or by one dataset per time
-/// point.
-fn is_series(level: &FoundLevel) -> bool {
-    let by_axis = level.view.axes.position(AxisName::T).is_some();
-    let is_fixed = level
-        .view
-        .fixed
-        .iter()
-        .any(|(axis, _)| *axis == AxisName::T);
-    matches!(&level.paths, Paths::Times(paths) if paths.len() > 1) || (by_axis && !is_fixed)
-}
-
-/// The window: as configured, else from the file, else measured; booleans and RGB data are not
-/// measured.
-fn window(given: Option<WindowRule>, found: &FoundChannel, voxel: VoxelType) -> ChannelWindow {
-    let measured = || ChannelWindow::Measured(OnceLock::new());
-    match given {
-        Some(WindowRule::Fixed(window)) => ChannelWindow::Known(window),
-        Some(WindowRule::Full) => ChannelWindow::Known(voxel.full_window()),
-        Some(WindowRule::Auto) => measured(),
-        None if found.kind == Kind::Labels
-            || (found.kind == Kind::Rgb && voxel == VoxelType::U8) =>
-        {
-            ChannelWindow::Known(Window::AsStored)
-        }
-        None if found.kind == Kind::Rgb || voxel == VoxelType::Bool => {
-            ChannelWindow::Known(voxel.full_window())
-        }
-        None if found.is_inverted => match found.range {
-            Some(range) => ChannelWindow::Known(range.inverted()),
-            None if voxel == VoxelType::U8 => ChannelWindow::Known(Window::AsStored.inverted()),
-            None => ChannelWindow::Inverted(OnceLock::new()),
-        },
-        None if voxel == VoxelType::U8 => ChannelWindow::OfBytes {
-            cell: OnceLock::new(),
-            range: found.range,
-        },
-        None => found.range.map_or_else(measured, ChannelWindow::Known),
-    }
 }
 
 #[cfg(test)]

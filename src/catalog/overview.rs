@@ -29,51 +29,48 @@ impl Catalog {
     /// Resolves a request for an overview, given as a request for the first tile of the slice.
     /// Reads no data.
     pub fn overview(&self, request: &TileRequest) -> Result<Overview, NotFound> {
-        let outside = || NotFound::Outside {
-            token: request.token.token.clone(),
-        };
         let first = self.resolve_names(request)?;
-        let (dataset, channel) = first.subject().ok_or_else(outside)?;
+        let Some((dataset, channel)) = first.subject() else {
+            let token = request.token.token.clone();
+            return Err(NotFound::Outside { token });
+        };
         let plane = request.address.plane;
-        let (view, (columns, rows)) =
-            fitting(dataset, channel, &request.address).ok_or_else(|| NotFound::NoOverview {
-                channel: channel.name.clone(),
-                plane,
-            })?;
+        let Some((view, (columns, rows))) = fitting(dataset, channel, &request.address) else {
+            let channel = channel.name.clone();
+            return Err(NotFound::NoOverview { channel, plane });
+        };
         let full = LevelView {
             factor: Xyz::all(1),
             ..view
         };
         let (slice, slab) = slices_at(dataset, &full, &view, &request.address, request.slab);
         // A channel that ends before the first tile is black.
-        let (columns, rows) = (columns.max(1), rows.max(1));
-        let (across, down) = (columns.div_ceil(TILE as u64), rows.div_ceil(TILE as u64));
-        let tile = |row: u64, column: u64| {
-            let address = TileAddress {
-                plane,
-                level: view.level,
-                slice,
-                row,
-                column,
-            };
-            self.resolve(&TileRequest {
-                address,
-                slab,
-                ..request.clone()
-            })
-            .map(Resolved::showing_missing)
-        };
-        let all = (0..down).flat_map(|row| (0..across).map(move |column| (row, column)));
-        let tiles = all
-            .map(|(row, column)| tile(row, column))
-            .collect::<Result<Vec<_>, _>>()?;
-        let extent = (columns as usize, rows as usize);
-        let origin = tiles.first().unwrap_or(&first).origin();
+        let columns = columns.max(1);
+        let rows = rows.max(1);
+        let across = columns.div_ceil(TILE as u64);
+        let mut tiles = Vec::new();
+        for row in 0..rows.div_ceil(TILE as u64) {
+            for column in 0..across {
+                let address = TileAddress {
+                    plane,
+                    level: view.level,
+                    slice,
+                    row,
+                    column,
+                };
+                let tile = self.resolve(&TileRequest {
+                    address,
+                    slab,
+                    ..request.clone()
+                })?;
+                tiles.push(tile.showing_missing());
+            }
+        }
         Ok(Overview {
-            origin,
+            origin: tiles.first().unwrap_or(&first).origin(),
             tiles,
             across: across as usize,
-            extent,
+            extent: (columns as usize, rows as usize),
             most: MAX_EXTENT,
         })
     }
@@ -86,22 +83,24 @@ fn fitting(
     channel: &Channel,
     address: &TileAddress,
 ) -> Option<(LevelView, (u64, u64))> {
-    let (grid, orthogonal) = (dataset.grid_offset(channel), dataset.orthogonal(channel));
-    let mut drawn = dataset
+    let grid = dataset.grid_offset(channel);
+    let orthogonal = dataset.orthogonal(channel);
+    let drawn = dataset
         .views(channel)
         .map(|view| (view, view.drawn(address.plane, grid, orthogonal)));
-    let small = drawn
-        .clone()
-        .find(|(_, (columns, rows))| *columns.max(rows) <= TILE as u64);
-    small.or_else(|| {
-        drawn.find(|(_, (columns, rows))| {
-            *columns <= TILE as u64 && *rows <= MAX_TILES * TILE as u64
-        })
-    })
+    for down in [1, MAX_TILES] {
+        let mut drawn = drawn.clone();
+        let found = drawn
+            .find(|(_, (columns, rows))| *columns <= TILE as u64 && *rows <= down * TILE as u64);
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
-/// Converts the slice or slab at one level that an address begins with to that at another level,
-/// which is not finer.
+/// Converts the slice or slab at one level that an address begins with to the slice or slab at
+/// another level, which is not finer.
 pub(super) fn slices_at(
     dataset: &Dataset,
     from: &LevelView,
@@ -110,17 +109,21 @@ pub(super) fn slices_at(
     slab: Option<SlabRequest>,
 ) -> (u64, Option<SlabRequest>) {
     let axis = address.plane.slice_axis();
-    let offset = |view: &LevelView| view.shift(dataset.style.offset)[axis];
+    let shift_from = from.shift(dataset.style.offset)[axis];
+    let shift_to = to.shift(dataset.style.offset)[axis];
     let step = i128::from(to.factor[axis] / from.factor[axis].max(1)).max(1);
-    let converted = |slice: u64| (i128::from(slice) - offset(from)).div_euclid(step) + offset(to);
+    let converted = |slice: u64| (i128::from(slice) - shift_from).div_euclid(step) + shift_to;
     let first = converted(address.slice);
     let Some(slab) = slab else {
         // Negative numbers lie outside, as does u64::MAX.
         return (u64::try_from(first).unwrap_or(u64::MAX), None);
     };
-    let number = |slice: i128| slice.clamp(0, i128::from(u64::MAX)) as u64;
-    let end = number(converted(slab.end.saturating_sub(1)) + 1);
-    (number(first), Some(SlabRequest { end, ..slab }))
+    let end = clamped(converted(slab.end.saturating_sub(1)) + 1);
+    (clamped(first), Some(SlabRequest { end, ..slab }))
+}
+
+fn clamped(slice: i128) -> u64 {
+    slice.clamp(0, i128::from(u64::MAX)) as u64
 }
 
 impl Overview {
@@ -148,9 +151,8 @@ impl Overview {
 
     /// The plan for the renderer: what to read and how to paint it.
     pub fn plan(&self) -> plan::Overview {
-        let tiles = self.tiles.iter().map(Resolved::plan).collect();
         plan::Overview {
-            tiles,
+            tiles: self.tiles.iter().map(Resolved::plan).collect(),
             across: self.across,
             extent: self.extent,
             most: self.most,

@@ -1,10 +1,9 @@
-//! What Neuroglancer's precomputed format offers of a channel (its type, levels and chunk shapes),
-//! and its chunks.
+//! Channels in Neuroglancer's precomputed format: type, levels and chunk shapes; and their chunks.
 //!
 //! A level may list several chunk shapes. The first is for every client: the stored chunk shape
 //! where that is of a usable size, because its chunks cost the least, and perhaps no decoding at
 //! all. Where no level's stored chunks can be passed through, all levels also list shapes that are
-//! one voxel thick, of which Neuroglancer takes the one that suits each plane. It chooses a
+//! one voxel thick: for each plane, Neuroglancer takes the shape that suits it. It chooses a
 //! position in the lists by the finest level, and then ignores levels with shorter lists
 //! (`pickBestAlternativeSource` in its `sliceview/base.ts`); a shape that is listed twice is an
 //! error to it.
@@ -14,7 +13,6 @@ mod format;
 use std::sync::Arc;
 
 use voltile_base::geometry::{Level, LevelView, Xyz, at_level};
-use voltile_base::name::Name;
 use voltile_base::request::{PrecomputedChunk, PrecomputedVolume};
 use voltile_base::units;
 use voltile_render::plan::{AcceptedCodings, BoxEncoding, Coding};
@@ -48,13 +46,12 @@ impl Catalog {
         dataset: &'a Dataset,
         channel: &Channel,
     ) -> Result<&'a Precomputed, String> {
-        let of = |(name, channel): (&Name, &Arc<Channel>)| {
-            (name.clone(), self.determined(dataset, channel))
-        };
-        let all = dataset
-            .derived
-            .precomputed
-            .get_or_init(|| dataset.channels.iter().map(of).collect());
+        let all = dataset.derived.precomputed.get_or_init(|| {
+            let channels = dataset.channels.iter();
+            channels
+                .map(|(name, channel)| (name.clone(), self.determined(dataset, channel)))
+                .collect()
+        });
         match all.get(&channel.name) {
             Some(found) => found.as_ref().map_err(String::clone),
             None => Err("it is not a channel of this dataset".to_owned()),
@@ -63,28 +60,33 @@ impl Catalog {
 
     fn determined(&self, dataset: &Dataset, channel: &Channel) -> Result<Precomputed, String> {
         let encoding = PrecomputedEncoding::choose(channel)?;
+        let limit = dataset.limits.voxels_per_box;
         let views = dataset.listed_views(channel);
-        let scale = |view: &LevelView| Some((*view, self.scale(dataset, channel, encoding, view)?));
-        let (listed, mut scales): (Vec<_>, Vec<_>) = views.iter().filter_map(scale).unzip();
-        if scales.iter().all(|scale| scale.stored.is_none()) {
-            let is_for_all = |shape: &Xyz<u64>| {
-                scales
-                    .iter()
-                    .all(|scale| scale.chunk_sizes.first() != Some(shape))
-                    && listed
-                        .iter()
-                        .all(|view| affords(dataset.limits.voxels_per_box, channel, view, *shape))
-            };
-            let flat: Vec<_> = FLAT.into_iter().filter(is_for_all).collect();
-            scales
-                .iter_mut()
-                .for_each(|scale| scale.chunk_sizes.extend_from_slice(&flat));
-        }
         let components = views.first().map_or(1, |view| channel.volumes(view).len());
+        let mut listed = Vec::new();
+        let mut scales = Vec::new();
+        for view in views {
+            if let Some(scale) = scale(dataset, channel, encoding, &view) {
+                listed.push(view);
+                scales.push(scale);
+            }
+        }
         if scales.is_empty() {
             return Err(
                 "its chunks need more voxels than render.max_voxels_per_box allows".to_owned(),
             );
+        }
+        if scales.iter().all(|scale| scale.stored.is_none()) {
+            let mut flat = FLAT.to_vec();
+            flat.retain(|shape| {
+                let mut firsts = scales.iter().map(|scale| scale.chunk_sizes.first());
+                let mut views = listed.iter();
+                firsts.all(|first| first != Some(shape))
+                    && views.all(|view| affords(limit, channel, view, *shape))
+            });
+            for scale in &mut scales {
+                scale.chunk_sizes.extend_from_slice(&flat);
+            }
         }
         Ok(Precomputed {
             encoding,
@@ -105,47 +107,20 @@ impl Catalog {
         } = volume;
         let dataset = self.known(token)?;
         let channel = dataset.channel_at(channel, dataset.time_of(*time, [channel]))?;
-        let refused = |reason| NotFound::NotPrecomputed {
-            channel: channel.name.clone(),
-            reason,
-        };
-        let precomputed = self.precomputed(dataset, channel).map_err(refused)?;
+        let precomputed = self.served_precomputed(dataset, channel)?;
         Ok((Origin::new(dataset, vec![Arc::clone(channel)]), precomputed))
     }
 
-    /// A level in the precomputed format; `None` if its chunks would need more voxels than allowed.
-    fn scale(
+    fn served_precomputed<'a>(
         &self,
-        dataset: &Dataset,
+        dataset: &'a Dataset,
         channel: &Channel,
-        encoding: PrecomputedEncoding,
-        view: &LevelView,
-    ) -> Option<PrecomputedScale> {
-        let stored = channel.stored_level(view);
-        let affords =
-            |chunk: &Xyz<u64>| affords(dataset.limits.voxels_per_box, channel, view, *chunk);
-        let own = stored
-            .and_then(|level| encoding.suitable_chunk(level).ok())
-            .filter(affords);
-        let passed = stored
-            .filter(|_| own.is_some())
-            .and_then(|level| encoding.passed_through(level).ok());
-        let first = own.or_else(|| usual(affords))?;
-        Some(PrecomputedScale {
-            level: view.level,
-            size: view.size,
-            resolution: dataset
-                .nanometres(channel)
-                .zip(view.factor, |size, factor| size * factor as f64),
-            // Each rounded by itself, as in tiles: the channel lies over the others as it does
-            // there.
-            offset: at_level(dataset.style.offset, view.factor).zip(
-                at_level(dataset.grid_offset(channel), view.factor),
-                i64::saturating_add,
-            ),
-            chunk_sizes: vec![first],
-            stored: passed,
-        })
+    ) -> Result<&'a Precomputed, NotFound> {
+        self.precomputed(dataset, channel)
+            .map_err(|reason| NotFound::NotPrecomputed {
+                channel: channel.name.clone(),
+                reason,
+            })
     }
 
     /// Resolves a request for a chunk, and chooses among the codings that the client accepts. Reads
@@ -169,10 +144,8 @@ impl Catalog {
             level: level.number(),
             grid: scale.grid(),
         })?;
-        let coding = match scale
-            .stored
-            .filter(|_| scale.chunk_sizes.first() == Some(&region.size))
-        {
+        let is_first_shape = scale.chunk_sizes.first() == Some(&region.size);
+        let coding = match scale.stored.filter(|_| is_first_shape) {
             Some(Coding::Zlib) if accepted.zlib => Coding::Zlib,
             Some(Coding::Identity) => Coding::Identity,
             _ if accepted.gzip => Coding::Gzip,
@@ -192,13 +165,9 @@ impl Catalog {
         channel: &Channel,
         level: Level,
     ) -> Result<(PrecomputedEncoding, &'a PrecomputedScale), NotFound> {
-        let refused = |reason| NotFound::NotPrecomputed {
-            channel: channel.name.clone(),
-            reason,
-        };
         let Precomputed {
             encoding, scales, ..
-        } = self.precomputed(dataset, channel).map_err(refused)?;
+        } = self.served_precomputed(dataset, channel)?;
         if let Some(scale) = scales.iter().find(|scale| scale.level == level) {
             return Ok((*encoding, scale));
         }
@@ -217,14 +186,45 @@ impl Catalog {
 impl Dataset {
     /// The size of a voxel in nanometres; 1 if it is unknown.
     fn nanometres(&self, channel: &Channel) -> Xyz<f64> {
-        let own = || {
-            let unit = channel
-                .voxel_unit
-                .as_deref()
-                .and_then(units::in_nanometres)
-                .unwrap_or(1.0);
-            channel.voxel_size.map(|size| size.map(|edge| edge * unit))
-        };
-        self.style.voxel_size.or_else(own).unwrap_or(Xyz::all(1.0))
+        if let Some(configured) = self.style.voxel_size {
+            return configured;
+        }
+        let unit = channel.voxel_unit.as_deref();
+        let unit = unit.and_then(units::in_nanometres).unwrap_or(1.0);
+        channel
+            .voxel_size
+            .map_or(Xyz::all(1.0), |size| size.map(|edge| edge * unit))
     }
+}
+
+/// A level in the precomputed format; `None` if its chunks would need more voxels than allowed.
+fn scale(
+    dataset: &Dataset,
+    channel: &Channel,
+    encoding: PrecomputedEncoding,
+    view: &LevelView,
+) -> Option<PrecomputedScale> {
+    let stored = channel.stored_level(view);
+    let affords = |chunk: &Xyz<u64>| affords(dataset.limits.voxels_per_box, channel, view, *chunk);
+    let own = stored
+        .and_then(|level| encoding.suitable_chunk(level).ok())
+        .filter(affords);
+    let passed = stored
+        .filter(|_| own.is_some())
+        .and_then(|level| encoding.passed_through(level).ok());
+    let first = own.or_else(|| usual(affords))?;
+    // Each position is rounded by itself, as in tiles: the channel lies over other channels as it
+    // does there.
+    let position = at_level(dataset.style.offset, view.factor);
+    let grid = at_level(dataset.grid_offset(channel), view.factor);
+    Some(PrecomputedScale {
+        level: view.level,
+        size: view.size,
+        resolution: dataset
+            .nanometres(channel)
+            .zip(view.factor, |size, factor| size * factor as f64),
+        offset: position.zip(grid, i64::saturating_add),
+        chunk_sizes: vec![first],
+        stored: passed,
+    })
 }

@@ -1,9 +1,9 @@
 //! Trials: opening a file and reading its metadata in a child process first, which may crash.
 //!
 //! A malicious or damaged file can crash the HDF5 library, or make it loop for ever, merely when a
-//! group is listed. A [`Trial`] opens a file as a catalogue does, including what is otherwise
-//! deferred to the first tile: chunk indexes, and the datasets of a long series. The command line
-//! starts the child process and sets its limits.
+//! group is listed. A [`Trial`] opens a file as a catalogue does, and also reads the parts that a
+//! catalogue defers to the first tile: chunk indexes, and the datasets of a long series. The
+//! command line starts the child process and sets its limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use voltile_hdf5::store::{Location, Store};
 use voltile_hdf5::volume::Volume;
 use voltile_hdf5::volume::hdf5::Files;
 
-use super::{Catalog, Dataset, names};
+use super::{Catalog, names};
 use crate::config::{ChannelSettings, DatasetSettings, Settings};
 
 /// The time limit per file for deferred reads: an index of a million chunks takes a second at most,
@@ -28,7 +28,7 @@ const REHEARSAL: Duration = Duration::from_secs(2);
 /// The most volumes of an object that are read side by side.
 const MAX_AT_ONCE: usize = 8;
 
-/// A file to be opened, and what will be used of it.
+/// A file to be opened, and the parts of it that will be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
     /// The file. Sent to a child, invalid UTF-8 is replaced, as the HDF5 crate accepts only UTF-8,
@@ -49,28 +49,22 @@ impl Trial {
     pub fn all(settings: &Settings) -> Vec<Trial> {
         let mut trials: BTreeMap<(Location, bool), Trial> = BTreeMap::new();
         for dataset in settings.datasets.values() {
-            let is_adjusted = |given: &ChannelSettings| paths(given).next().is_none();
-            let discover =
-                dataset.channels.is_empty() || dataset.channels.values().any(is_adjusted);
-            let own = dataset.file.iter().map(|file| (file, discover, None));
-            let named = dataset.channels.values().filter_map(|given| {
-                Some((
-                    given.file.as_ref().or(dataset.file.as_ref())?,
-                    false,
-                    Some(given),
-                ))
-            });
-            for (file, discover, given) in own.chain(named) {
+            if let Some(file) = &dataset.file {
                 let key = (file.clone(), dataset.allow_external);
                 let trial = trials.entry(key).or_insert_with_key(Self::nothing);
-                trial.discover |= discover;
-                trial
-                    .paths
-                    .extend(given.into_iter().flat_map(paths).cloned());
-                let names = given.and_then(|given| given.names.as_ref());
-                trial
-                    .tables
-                    .extend(names.and_then(|names| names.path.clone()));
+                let mut channels = dataset.channels.values();
+                trial.discover |= dataset.channels.is_empty()
+                    || channels.any(|given| paths(given).next().is_none());
+            }
+            for given in dataset.channels.values() {
+                let Some(file) = given.file.as_ref().or(dataset.file.as_ref()) else {
+                    continue;
+                };
+                let key = (file.clone(), dataset.allow_external);
+                let trial = trials.entry(key).or_insert_with_key(Self::nothing);
+                trial.paths.extend(paths(given).cloned());
+                let table = given.names.as_ref().and_then(|names| names.path.clone());
+                trial.tables.extend(table);
             }
         }
         trials.into_values().collect()
@@ -78,10 +72,9 @@ impl Trial {
 
     /// A trial that only opens the file.
     fn nothing((file, allow_external): &(Location, bool)) -> Self {
-        let (file, allow_external) = (file.clone(), *allow_external);
         Self {
-            file,
-            allow_external,
+            file: file.clone(),
+            allow_external: *allow_external,
             discover: false,
             paths: BTreeSet::new(),
             tables: BTreeSet::new(),
@@ -93,41 +86,36 @@ impl Trial {
     /// opened for use.
     pub fn run(&self, latest: Instant, store: &Store) {
         let until = latest.min(Instant::now() + REHEARSAL);
-        let (files, metrics) = (Files::new(store.clone()), Metrics::default());
         let opened = Catalog::open_among(
-            files,
+            Files::new(store.clone()),
             &self.settings(),
             BTreeSet::new(),
-            &metrics,
+            &Metrics::default(),
             &Activity::default(),
         );
-        opened
-            .catalog
-            .datasets()
-            .for_each(|dataset| drop(dataset.attributes()));
-        if let Ok(file) = opened
-            .catalog
-            .stores
-            .opener(self.allow_external, Some(true))
-            .open(&self.file)
-        {
-            self.tables
-                .iter()
-                .for_each(|path| names::try_out(&file, path, until));
+        let catalog = opened.catalog;
+        let mut volumes: Vec<&Arc<dyn Volume>> = Vec::new();
+        for dataset in catalog.datasets() {
+            drop(dataset.attributes());
+            let levels = dataset
+                .channels
+                .values()
+                .flat_map(|channel| channel.levels());
+            volumes.extend(levels.flat_map(|level| &level.volumes));
         }
-        let channels = opened
-            .catalog
-            .datasets()
-            .flat_map(|dataset: &Arc<Dataset>| dataset.channels.values());
-        let levels = channels.flat_map(|channel| channel.levels());
-        let volumes: Vec<&Arc<dyn Volume>> = levels.flat_map(|level| &level.volumes).collect();
+        let opener = catalog.stores.opener(self.allow_external, Some(true));
+        if let Ok(file) = opener.open(&self.file) {
+            for path in &self.tables {
+                names::try_out(&file, path, until);
+            }
+        }
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(volume) = volumes.get(next.fetch_add(1, Ordering::Relaxed)) {
                 volume.rehearse(until);
             }
         };
-        // Those of an object wait for its store most of the time.
+        // The volumes of an object wait for its store most of the time.
         let threads = if self.file.is_remote() {
             MAX_AT_ONCE.min(volumes.len())
         } else {
@@ -152,13 +140,14 @@ impl Trial {
             growing: Some(true),
             ..DatasetSettings::of_file(self.file.clone())
         };
-        let named = |path: &String| ChannelSettings {
-            path: Some(path.clone()),
-            ..ChannelSettings::default()
-        };
-        let names = (0..).map(|number: usize| Name::nearest(&number.to_string()));
-        let channels: BTreeMap<Name, ChannelSettings> =
-            names.zip(self.paths.iter().map(named)).collect();
+        let mut channels = BTreeMap::new();
+        for (number, path) in self.paths.iter().enumerate() {
+            let channel = ChannelSettings {
+                path: Some(path.clone()),
+                ..ChannelSettings::default()
+            };
+            channels.insert(Name::nearest(&number.to_string()), channel);
+        }
         let mut settings = Settings::default();
         if !channels.is_empty() {
             let named = DatasetSettings {

@@ -225,19 +225,20 @@ impl Catalog {
     pub(super) fn resolve_names(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
         let dataset = self.known(&request.token)?;
         let time = dataset.time_of(request.time, request.channels.names());
-        let adjust = |position: usize| request.adjust.get(position).copied().unwrap_or_default();
-        let one = |name: &Name, colour, position| {
-            let layer = self.layer(dataset, name, colour, request, time)?;
-            Ok::<_, NotFound>(layer.adjusted(adjust(position)))
-        };
-        let layers = match &request.channels {
-            ChannelChoice::One(name) => vec![one(name, None, 0)?],
-            ChannelChoice::Composite(channels) => {
-                let all = channels.iter().enumerate();
-                all.map(|(i, (name, colour))| one(name, Some(*colour), i))
-                    .collect::<Result<_, _>>()?
+        let mut layers = Vec::new();
+        match &request.channels {
+            ChannelChoice::One(name) => {
+                layers.push(self.layer(dataset, name, None, request, time)?);
             }
-        };
+            ChannelChoice::Composite(channels) => {
+                for (name, colour) in channels {
+                    layers.push(self.layer(dataset, name, Some(*colour), request, time)?);
+                }
+            }
+        }
+        for (layer, adjust) in layers.iter_mut().zip(&request.adjust) {
+            layer.apply(*adjust);
+        }
         Ok(Resolved {
             dataset: Arc::clone(dataset),
             style: self.style,
@@ -308,11 +309,10 @@ impl Catalog {
         let patch = there
             .then(|| slab_patch(address, end, &view, placement, orthogonal))
             .flatten();
-        let (channel, adjust) = (Arc::clone(channel), Adjustment::default());
         Ok(ResolvedLayer {
-            channel,
+            channel: Arc::clone(channel),
             colour,
-            adjust,
+            adjust: Adjustment::default(),
             view,
             placement,
             patch,
@@ -325,18 +325,14 @@ impl Catalog {
         channel: &Channel,
         address: &TileAddress,
     ) -> Result<LevelView, NotFound> {
-        let (level, plane, limit) = (
-            address.level.number(),
-            address.plane,
-            self.limits.voxels_per_tile,
-        );
+        let limit = self.limits.voxels_per_tile;
         let view = dataset.view(channel, address.level)?;
-        let voxels = view.voxels_per_tile(plane);
+        let voxels = view.voxels_per_tile(address.plane);
         if !view.is_stored() && voxels > limit {
             return Err(NotFound::TooCostly {
                 channel: channel.name.clone(),
-                level,
-                plane,
+                level: address.level.number(),
+                plane: address.plane,
                 voxels,
                 limit,
             });
@@ -346,12 +342,14 @@ impl Catalog {
 
     /// Fails if a slab would read more voxels than are allowed for a tile.
     fn ensure_few_slices(&self, layer: &ResolvedLayer) -> Result<(), NotFound> {
-        let (view, limit) = (&layer.view, self.limits.voxels_per_tile);
         let slab = layer.patch.as_ref().filter(|patch| patch.depth() > 1);
         let Some(patch) = slab else {
             return Ok(());
         };
-        let (plane, slices) = (patch.plane(), patch.depth());
+        let view = &layer.view;
+        let limit = self.limits.voxels_per_tile;
+        let plane = patch.plane();
+        let slices = patch.depth();
         let voxels = view.voxels_per_slab(plane, slices);
         if voxels <= limit {
             return Ok(());
@@ -376,21 +374,15 @@ impl Catalog {
 
 impl ResolvedLayer {
     /// Applies a client's adjustments. None apply to labels; the colour does not apply to RGB data.
-    fn adjusted(self, adjust: Adjustment) -> Self {
-        match self.channel.kind {
-            Kind::Labels => self,
-            Kind::Rgb => Self { adjust, ..self },
-            Kind::Image => {
-                // A single channel is drawn in white anyway: the tile stays grey, with the same
-                // key.
-                let alone = self.colour.is_none() && adjust.colour == Some(Colour::White);
-                let colour = adjust.colour.filter(|_| !alone).or(self.colour);
-                Self {
-                    colour,
-                    adjust,
-                    ..self
-                }
-            }
+    fn apply(&mut self, adjust: Adjustment) {
+        if self.channel.kind == Kind::Labels {
+            return;
+        }
+        self.adjust = adjust;
+        // A single channel is drawn in white anyway: the tile stays grey, with the same key.
+        let is_grey = self.colour.is_none() && adjust.colour == Some(Colour::White);
+        if self.channel.kind == Kind::Image && adjust.colour.is_some() && !is_grey {
+            self.colour = adjust.colour;
         }
     }
 
@@ -409,17 +401,16 @@ impl ResolvedLayer {
     /// How its voxels become shades: all that the renderer learns of it besides the voxels and the
     /// colour.
     fn shading(&self) -> Shading {
-        let window = self.window().unwrap_or(self.channel.voxel.full_window());
         Shading {
-            window,
+            window: self.window().unwrap_or(self.channel.voxel.full_window()),
             gamma: self.adjust.gamma,
         }
     }
 
     /// Its part of the key.
     fn rendering(&self) -> LayerRendering {
-        // The adjustments are in the colour and the shading, and the patch follows from all the
-        // others.
+        // The adjustments are in the colour and the shading, and the patch follows from all other
+        // fields.
         let Self {
             channel,
             colour,
@@ -447,11 +438,12 @@ impl Dataset {
         wanted: Option<u64>,
         channels: impl IntoIterator<Item = &'n Name>,
     ) -> u64 {
-        let known = channels
-            .into_iter()
-            .filter_map(|name| self.channels.get(name));
-        let first = || known.map(|channel| channel.first_time()).min();
-        wanted.or_else(first).unwrap_or(0)
+        if let Some(time) = wanted {
+            return time;
+        }
+        let names = channels.into_iter();
+        let known = names.filter_map(|name| self.channels.get(name));
+        known.map(|channel| channel.first_time()).min().unwrap_or(0)
     }
 
     /// The channel that a request names, which must have the time point.
@@ -541,10 +533,10 @@ impl Resolved {
     /// The origin of its tile. One that lies outside of the volume may lie within in the next
     /// generation of any file: it depends on all channels.
     pub fn origin(&self) -> Origin {
-        match self.is_black() {
-            true => Origin::whole(&self.dataset),
-            false => Origin::new(&self.dataset, self.channels().cloned().collect()),
+        if self.is_black() {
+            return Origin::whole(&self.dataset);
         }
+        Origin::new(&self.dataset, self.channels().cloned().collect())
     }
 
     /// The channels, in the order of the request.
@@ -554,11 +546,9 @@ impl Resolved {
 
     /// The channels whose windows must be measured before the rendering has a key.
     pub fn unmeasured(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        let needed =
-            |layer: &&ResolvedLayer| layer.channel.kind != Kind::Labels && layer.window().is_none();
-        self.layers
-            .iter()
-            .filter(needed)
+        let layers = self.layers.iter();
+        layers
+            .filter(|layer| layer.channel.kind != Kind::Labels && layer.window().is_none())
             .map(|layer| &layer.channel)
     }
 
@@ -609,19 +599,17 @@ impl Resolved {
     pub fn plan(&self) -> Plan {
         let picture = match self.layers.as_slice() {
             [only] if only.colour.is_none() => self.picture(only),
-            layers => Picture::Composite(
-                layers
-                    .iter()
-                    .filter_map(|l| Some((self.shaded(l, 0), l.colour?)))
-                    .collect(),
-            ),
+            layers => {
+                let coloured = layers.iter();
+                let coloured = coloured.filter_map(|it| Some((self.shaded(it, 0), it.colour?)));
+                Picture::Composite(coloured.collect())
+            }
         };
-        let (style, shows_missing) = (self.style, self.shows_missing);
         Plan {
             picture,
-            style,
+            style: self.style,
             format: self.format,
-            shows_missing,
+            shows_missing: self.shows_missing,
             policy: ReadPolicy::default(),
         }
     }
@@ -645,14 +633,12 @@ impl Resolved {
 
     fn source(&self, layer: &ResolvedLayer, component: usize) -> Source {
         let volumes = layer.channel.volumes(&layer.view);
-        let volume = Arc::clone(&volumes[component.min(volumes.len() - 1)]);
-        let missing = layer.channel.missing.clone();
         Source {
-            volume,
+            volume: Arc::clone(&volumes[component.min(volumes.len() - 1)]),
             time: self.time,
             view: layer.view,
             patch: layer.patch.clone(),
-            missing,
+            missing: layer.channel.missing.clone(),
             projection: self.slab.map(|slab| slab.projection),
         }
     }

@@ -36,10 +36,13 @@ impl StoredLevel {
     /// Identifies the boxes that contain its voxels.
     fn boxes_id(&self) -> Fingerprint {
         // A fixed position selects the box that contains it.
-        let box_of = |(axis, index): &(AxisName, u64)| (*axis, index / self.chunk_along(*axis));
-        let fixed: Vec<(AxisName, u64)> = self.source.view.fixed.iter().map(box_of).collect();
+        let view = &self.source.view;
+        let fixed = view.fixed.iter();
+        let fixed: Vec<(AxisName, u64)> = fixed
+            .map(|(axis, index)| (*axis, index / self.chunk_along(*axis)))
+            .collect();
         let files = KeyOf::files(&self.files, None);
-        Fingerprint::digest(&(&self.source.paths, files, fixed, self.source.view.repeat))
+        Fingerprint::digest(&(&self.source.paths, files, fixed, view.repeat))
     }
 
     /// The extent of a chunk along a stored axis; 1 if the dataset is not chunked or has no such

@@ -14,9 +14,9 @@ use crate::layout::Paths;
 /// A level stored in a file.
 #[derive(Debug)]
 pub struct StoredLevel {
-    /// What its volumes are; of several datasets, the first.
+    /// The shape of its volumes; if it has several datasets, of the first.
     pub shape: VolumeShape,
-    /// How its dataset is stored; of several datasets, the first.
+    /// How its dataset is stored; if it has several datasets, the first.
     pub storage: StorageDescription,
     /// The file name of the sidecar that contains it, if it is in one.
     pub sidecar: Option<String>,

@@ -1,5 +1,5 @@
-//! The version of a dataset: a short digest of all that decides its pixels, and what its documents
-//! say of it.
+//! The version of a dataset: a short digest of everything that decides its pixels and the text of
+//! its documents.
 //!
 //! It is known before windows are measured: the sample that a window is measured from depends on
 //! the files only.
@@ -7,7 +7,7 @@
 //! Addresses with a version are cached for a year, so nothing may be forgotten here: datasets and
 //! channels are taken apart without `..`, and a new field does not compile until it is named.
 
-use voltile_base::geometry::{Affine, Xyz};
+use voltile_base::geometry::Xyz;
 use voltile_base::name::Name;
 use voltile_base::paint::Window;
 use voltile_base::tile::Fingerprint;
@@ -38,9 +38,10 @@ impl Catalog {
 
     /// The dataset in addresses that documents contain: with its version if that is configured.
     pub fn address(&self, dataset: &Dataset) -> String {
-        match self.names_versions && !dataset.live {
-            true => format!("{}@{}", dataset.token, self.version(dataset)),
-            false => dataset.token.to_string(),
+        if self.names_versions && !dataset.live {
+            format!("{}@{}", dataset.token, self.version(dataset))
+        } else {
+            dataset.token.to_string()
         }
     }
 
@@ -113,9 +114,10 @@ fn channel_version(dataset: &Dataset, channel: &Channel) -> Fingerprint {
         ChannelWindow::OfBytes { range, .. } => WindowVersion::OfBytes(*range),
     };
     let made: Vec<_> = made.iter().map(|level| level.fingerprint).collect();
-    let transform =
-        |(time, known): &(u64, Affine)| (*time, known.rows().map(|row| row.map(f64::to_bits)));
-    let transforms: Vec<_> = transforms.iter().map(transform).collect();
+    let transforms: Vec<_> = transforms
+        .iter()
+        .map(|(time, known)| (*time, known.rows().map(|row| row.map(f64::to_bits))))
+        .collect();
     let space = (
         voxel_size.map(bits),
         voxel_unit,

@@ -1,4 +1,4 @@
-//! What is visible: the tiles that a rectangle of a slice shows, and the range of their values.
+//! The visible part of a slice: the tiles that a rectangle shows, and the range of their values.
 
 use std::ops::Range;
 
@@ -94,7 +94,8 @@ impl Catalog {
             }
             shown = coarser;
         }
-        let (mut tiles, mut parts) = (Vec::new(), Vec::new());
+        let mut tiles = Vec::new();
+        let mut parts = Vec::new();
         for (address, part) in shown.tiles() {
             match tile(address, shown.slab) {
                 Ok(tile) => {
@@ -105,9 +106,8 @@ impl Catalog {
                 Err(error) => return Err(error),
             }
         }
-        let origin = Origin::new(dataset, vec![channel.clone()]);
         Ok(Visible {
-            origin,
+            origin: Origin::new(dataset, vec![channel.clone()]),
             level: shown.address.level.number(),
             tiles,
             parts,
@@ -134,7 +134,8 @@ impl Rectangle {
         asked: &LevelView,
         view: &LevelView,
     ) -> Self {
-        let (plane, orthogonal) = (request.address.plane, dataset.orthogonal(channel));
+        let plane = request.address.plane;
+        let orthogonal = dataset.orthogonal(channel);
         let step = view
             .factor
             .zip(asked.factor, |factor, asked| (factor / asked.max(1)).max(1));
@@ -146,10 +147,6 @@ impl Rectangle {
             plane.row_axis()
         };
         let (columns, rows) = view.drawn(plane, dataset.grid_offset(channel), orthogonal);
-        let within = |asked: &Range<u64>, step: u64, end: u64| {
-            let end = end.min(asked.end.div_ceil(step));
-            (asked.start / step).min(end)..end
-        };
         let (slice, slab) = slices_at(dataset, asked, view, &request.address, request.slab);
         let depth = slab.map_or(1, |slab| slab.end.saturating_sub(slice));
         Self {
@@ -166,19 +163,14 @@ impl Rectangle {
     }
 
     fn pixels(&self) -> u64 {
-        let length = |range: &Range<u64>| range.end - range.start;
-        length(&self.columns).saturating_mul(length(&self.rows))
+        let columns = self.columns.end - self.columns.start;
+        columns.saturating_mul(self.rows.end - self.rows.start)
     }
 
     /// The tiles that it touches, each with the columns and rows within.
     fn tiles(&self) -> impl Iterator<Item = (TileAddress, [Range<usize>; 2])> {
-        let edge = TILE as u64;
-        let touched = |range: &Range<u64>| range.start / edge..range.end.div_ceil(edge);
-        let part = move |range: &Range<u64>, tile: u64| {
-            let inside = |place: u64| place.saturating_sub(tile * edge).min(edge) as usize;
-            inside(range.start)..inside(range.end)
-        };
-        let (across, down) = (touched(&self.columns), touched(&self.rows));
+        let across = touched(&self.columns);
+        let down = touched(&self.rows);
         let width = across.end - across.start;
         let count = width.saturating_mul(down.end - down.start);
         let step = count
@@ -189,7 +181,8 @@ impl Rectangle {
         ((step - 1) / 2..count)
             .step_by(step as usize)
             .map(move |number| {
-                let (row, column) = (down.start + number / width, across.start + number % width);
+                let row = down.start + number / width;
+                let column = across.start + number % width;
                 let address = TileAddress {
                     row,
                     column,
@@ -197,10 +190,29 @@ impl Rectangle {
                 };
                 (
                     address,
-                    [part(&self.columns, column), part(&self.rows, row)],
+                    [inside(&self.columns, column), inside(&self.rows, row)],
                 )
             })
     }
+}
+
+/// A range of pixels at a coarser level, clipped to the level's end.
+fn within(asked: &Range<u64>, step: u64, end: u64) -> Range<u64> {
+    let end = end.min(asked.end.div_ceil(step));
+    (asked.start / step).min(end)..end
+}
+
+/// The tiles along an axis that a range of pixels touches.
+fn touched(range: &Range<u64>) -> Range<u64> {
+    range.start / TILE as u64..range.end.div_ceil(TILE as u64)
+}
+
+/// The part of a range of pixels that lies inside a tile, in pixels of the tile.
+fn inside(range: &Range<u64>, tile: u64) -> Range<usize> {
+    let edge = TILE as u64;
+    let start = range.start.saturating_sub(tile * edge).min(edge);
+    let end = range.end.saturating_sub(tile * edge).min(edge);
+    start as usize..end as usize
 }
 
 impl Visible {
@@ -215,11 +227,10 @@ impl Visible {
         TileKey::digest(&("range", self.level, &self.parts, tiles))
     }
 
-    /// What is read.
+    /// The plan for the renderer.
     pub fn plan(&self) -> plan::Visible {
-        let tiles = self.tiles.iter().map(Resolved::plan).collect();
         plan::Visible {
-            tiles,
+            tiles: self.tiles.iter().map(Resolved::plan).collect(),
             parts: self.parts.clone(),
             level: self.level,
         }

@@ -38,17 +38,12 @@ pub struct ArrayLevel {
 impl ArrayLevel {
     /// Whether both levels have the same metadata.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let of = |level: &Self| {
-            (
-                level.level,
-                level.size,
-                level.factor,
-                level.chunk,
-                level.stored,
-            )
-        };
-        let fill = |level: &'_ Self| level.fill.as_ref().map(|fill| fill.bytes().to_vec());
-        of(self) == of(other) && fill(self) == fill(other)
+        self.level == other.level
+            && self.size == other.size
+            && self.factor == other.factor
+            && self.chunk == other.chunk
+            && self.stored == other.stored
+            && self.fill.as_ref().map(Samples::bytes) == other.fill.as_ref().map(Samples::bytes)
     }
 
     /// The encoding of the level's chunks if stored chunks are passed through where possible.

@@ -26,18 +26,16 @@ pub(super) enum Shrink {
 /// The levels of a channel. Derived levels are left out if a chunk needs more voxels than the limit
 /// for boxes allows.
 pub(super) fn levels(dataset: &Dataset, channel: &Channel, limit: u64) -> Vec<ArrayLevel> {
-    let shrink = |view: &LevelView| {
-        if view.is_stored() {
+    let views = dataset.listed_views(channel);
+    let levels = views.iter().filter_map(|view| {
+        let shrink = if view.is_stored() {
             Shrink::AsNeeded
         } else {
             Shrink::Never
-        }
-    };
-    let views = dataset.listed_views(channel);
-    views
-        .iter()
-        .filter_map(|view| level(channel, view, limit, shrink(view)))
-        .collect()
+        };
+        level(channel, view, limit, shrink)
+    });
+    levels.collect()
 }
 
 /// A level as an array; `None` if its chunks would need more voxels than the limit for boxes
@@ -61,14 +59,13 @@ pub(super) fn level(
         None => None,
     };
     let chunk = chunk.or_else(|| chosen(view.size, affords, shrink))?;
-    let (size, factor, fill) = (view.size, view.factor, source.shape.fill.clone());
     Some(ArrayLevel {
         level: view.level,
-        size,
-        factor,
+        size: view.size,
+        factor: view.factor,
         chunk,
         stored,
-        fill,
+        fill: source.shape.fill.clone(),
     })
 }
 
@@ -89,9 +86,10 @@ pub(in crate::catalog) fn passed_through(
         .saturating_mul(channel.voxel.stored_bytes() as u64);
     let is_only_one = chunk.zip(level.shape.size, |edge, extent| edge >= extent) == Xyz::all(true);
     if bytes > MAX_BYTES || chunk.volume() > limit || (bytes < LEAST_BYTES && !is_only_one) {
-        let (least, most) = (units::bytes(LEAST_BYTES), units::bytes(MAX_BYTES));
         return Err(format!(
-            "its chunks of {chunk} are not between {least} and {most}, or have more voxels than render.max_voxels_per_box"
+            "its chunks of {chunk} are not between {} and {}, or have more voxels than render.max_voxels_per_box",
+            units::bytes(LEAST_BYTES),
+            units::bytes(MAX_BYTES)
         ));
     }
     Ok(coding)

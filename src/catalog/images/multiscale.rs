@@ -44,11 +44,9 @@ impl ImageAxes {
 
     /// One value for each axis that exists: for t, c, and z, y and x.
     pub fn chosen<T>(self, t: T, c: T, [z, y, x]: [T; 3]) -> Vec<T> {
-        let (t, c, z) = (
-            self.times.map(|_| t),
-            self.channels.map(|_| c),
-            self.has_z.then_some(z),
-        );
+        let t = self.times.map(|_| t);
+        let c = self.channels.map(|_| c);
+        let z = self.has_z.then_some(z);
         [t, c, z, Some(y), Some(x)].into_iter().flatten().collect()
     }
 }
@@ -139,16 +137,13 @@ impl<'a> Multiscale<'a> {
 
     /// The array of a level.
     pub fn level(&self, level: Level) -> Result<&'a ArrayLevel, NotFound> {
-        let numbers = || {
-            self.levels
-                .iter()
-                .map(|level| level.level.number().to_string())
-                .collect::<Vec<_>>()
-        };
         let found = self.levels.iter().find(|of| of.level == level);
-        found.ok_or_else(|| NotFound::Array {
-            level: level.number(),
-            known: numbers().join(", "),
+        found.ok_or_else(|| {
+            let numbers = self.levels.iter().map(|of| of.level.number().to_string());
+            NotFound::Array {
+                level: level.number(),
+                known: numbers.collect::<Vec<_>>().join(", "),
+            }
         })
     }
 
@@ -189,49 +184,42 @@ impl<'a> Multiscale<'a> {
         }
     }
 
-    /// What a chunk holds: the channel, the time point, and the box of voxels.
+    /// The contents of a chunk: the channel, the time point, and the box of voxels.
     pub fn chunk(
         &self,
         level: &ArrayLevel,
         place: &[u64],
     ) -> Result<(&'a Arc<Channel>, u64, Region), NotFound> {
-        let (shape, chunk) = (self.shape(level), self.chunk_shape(level));
+        let shape = self.shape(level);
+        let chunk = self.chunk_shape(level);
         let grid: Vec<u64> = shape
             .iter()
             .zip(&chunk)
             .map(|(size, edge)| size.div_ceil(*edge))
             .collect();
+        let letters = self.axes.letters();
         let is_within =
             grid.len() == place.len() && place.iter().zip(&grid).all(|(at, count)| at < count);
-        let outside = || NotFound::Chunk {
-            level: level.level.number(),
-            axes: self.axes.letters().into_iter().collect(),
-            grid: grid
-                .iter()
-                .map(u64::to_string)
-                .collect::<Vec<_>>()
-                .join(" × "),
-        };
-        if !is_within {
-            return Err(outside());
-        }
-        let letters = self.axes.letters();
         let along = |letter: char| {
-            letters
-                .iter()
-                .position(|axis| *axis == letter)
-                .map(|axis| place[axis])
+            let mut axes = letters.iter().zip(place);
+            axes.find(|(axis, _)| **axis == letter)
+                .map_or(0, |(_, at)| *at)
         };
-        let at = Xyz::new('x', 'y', 'z').map(|axis| along(axis).unwrap_or(0));
+        let channel = self.channels.get(along('c') as usize).filter(|_| is_within);
+        let Some(channel) = channel else {
+            let grid: Vec<String> = grid.iter().map(u64::to_string).collect();
+            return Err(NotFound::Chunk {
+                level: level.level.number(),
+                axes: letters.into_iter().collect(),
+                grid: grid.join(" × "),
+            });
+        };
+        let at = Xyz::new('x', 'y', 'z').map(along);
         let start = at.zip(level.chunk, u64::saturating_mul);
         let size = level
             .size
             .zip(start, u64::saturating_sub)
             .zip(level.chunk, u64::min);
-        let member = usize::try_from(along('c').unwrap_or(0)).ok();
-        let channel = member
-            .and_then(|member| self.channels.get(member))
-            .ok_or_else(outside)?;
-        Ok((*channel, along('t').unwrap_or(0), Region { start, size }))
+        Ok((*channel, along('t'), Region { start, size }))
     }
 }

@@ -16,8 +16,9 @@ const MAX_LOOKED_AT: usize = 10_000;
 /// The table that BrainGlobe puts beside the volumes of an atlas.
 const STRUCTURES: &str = "structures.csv";
 
-/// The table for the labels of a channel: the only one in its file, or beside it. Of several
-/// tables, or if the file has `others`, the one whose path contains the name of the channel.
+/// The table for the labels of a channel: the only one in its file, or beside it. If there are
+/// several tables, or `others` (other channels of labels), it is the one whose path contains the
+/// name of the channel.
 pub(super) fn table(file: &OpenFile, channel: &str, others: bool) -> Option<NamesSettings> {
     let paths = file.datasets().ok()?.datasets;
     let with_groups = paths.iter().take(MAX_LOOKED_AT).flat_map(|path| {
@@ -54,13 +55,13 @@ pub(super) fn table(file: &OpenFile, channel: &str, others: bool) -> Option<Name
 fn found(file: &OpenFile, path: &str) -> Option<NamesSettings> {
     let columns = file.columns(path).ok()?;
     let (id, name) = places(&names(&columns), None, None).ok()?;
-    let (id, name) = (columns.get(id)?, columns.get(name?)?);
+    let id = columns.get(id)?;
+    let name = columns.get(name?)?;
     let is_table = !id.is_text && name.is_text && id.rows == name.rows && id.rows > 0;
-    let names = |path| NamesSettings {
+    is_table.then(|| NamesSettings {
         file: None,
-        path,
+        path: Some(path.to_owned()),
         id: Some(id.name.clone()),
         name: Some(name.name.clone()),
-    };
-    is_table.then(|| names(Some(path.to_owned())))
+    })
 }

@@ -15,11 +15,10 @@ pub(super) fn read(
     name: Option<&str>,
     room: &Cell<usize>,
 ) -> Result<Labels, String> {
-    let unreadable = |error| {
+    let mut columns = file.columns(path).map_err(|error| {
         tracing::warn!("{error}");
-        "it cannot be opened; the log says why".to_owned()
-    };
-    let mut columns = file.columns(path).map_err(unreadable)?;
+        "it cannot be opened; the log says why"
+    })?;
     let (place, _) = places(&names(&columns), id, name)?;
     // Groups may also hold lists of other lengths.
     let rows = columns.get(place).map_or(0, |column| column.rows);

@@ -13,8 +13,8 @@ const CELL: usize = 8;
 const MAX_COLUMNS: usize = 256;
 /// Neuroglancer is given the names of at most this many labels: it loads all of them at once.
 const MAX_SEGMENTS: usize = 500_000;
-/// What the column of ids may be called, the most telling name first. ilastik, NWB and BrainGlobe
-/// use these.
+/// The usual names of the column of ids, the most telling name first. ilastik, NWB and BrainGlobe
+/// use them.
 pub(super) const IDS: [&str; 8] = [
     "id",
     "ids",
@@ -25,7 +25,7 @@ pub(super) const IDS: [&str; 8] = [
     "object_id",
     "label",
 ];
-/// What the column of names may be called, likewise.
+/// The usual names of the column of names, the most telling name first.
 const NAMES: [&str; 8] = [
     "name",
     "names",
@@ -43,7 +43,7 @@ pub struct Labels {
     ids: Vec<u64>,
     /// The column of names, if there is one.
     pub names: Option<Column>,
-    /// The columns other than those of ids and names.
+    /// All columns but the columns of ids and names.
     pub properties: Vec<Column>,
     /// Why they cannot be written for Neuroglancer, once that has been tried.
     pub unwritable: OnceLock<String>,
@@ -80,41 +80,34 @@ pub(super) fn places(
     id: Option<&str>,
     name: Option<&str>,
 ) -> Result<(usize, Option<usize>), String> {
-    let find = |wanted: &str| {
-        columns
-            .iter()
-            .position(|column| column.eq_ignore_ascii_case(wanted))
-    };
-    let named = |wanted: &str| {
-        let problem = "Say which are meant: names = { …, id = \"…\", name = \"…\" }";
-        find(wanted).ok_or_else(|| {
-            format!(
-                "it has no column {wanted}; its columns are {}. {problem}",
-                columns.join(", ")
-            )
-        })
-    };
     let id = match id {
-        Some(id) => named(id)?,
-        None => IDS
-            .into_iter()
-            .find_map(find)
-            .ok_or(())
-            .or_else(|()| named(&IDS.join(" or ")))?,
+        Some(id) => place(columns, id).ok_or_else(|| no_column(columns, id))?,
+        None => {
+            let mut usual = IDS.into_iter().filter_map(|usual| place(columns, usual));
+            let usual = usual.next();
+            usual.ok_or_else(|| no_column(columns, &IDS.join(" or ")))?
+        }
     };
-    let usual = || {
-        NAMES
-            .into_iter()
-            .filter_map(find)
-            .find(|place| *place != id)
+    let name = match name {
+        Some(name) => Some(place(columns, name).ok_or_else(|| no_column(columns, name))?),
+        None => {
+            let mut usual = NAMES.into_iter().filter_map(|usual| place(columns, usual));
+            usual.find(|place| *place != id)
+        }
     };
-    Ok((
-        id,
-        name.map(named)
-            .transpose()?
-            .or_else(usual)
-            .filter(|place| *place != id),
-    ))
+    Ok((id, name.filter(|place| *place != id)))
+}
+
+fn place(columns: &[&str], wanted: &str) -> Option<usize> {
+    let mut columns = columns.iter();
+    columns.position(|column| column.eq_ignore_ascii_case(wanted))
+}
+
+fn no_column(columns: &[&str], wanted: &str) -> String {
+    format!(
+        "it has no column {wanted}; its columns are {}. Say which are meant: names = {{ …, id = \"…\", name = \"…\" }}",
+        columns.join(", ")
+    )
 }
 
 impl<'r> Unsorted<'r> {
@@ -131,15 +124,14 @@ impl<'r> Unsorted<'r> {
             ));
         }
         let places = places(header, id, name)?;
-        let column = |name: &&str| Column {
+        let columns = header.iter().map(|name| Column {
             name: (*name).to_owned(),
             is_number: true,
             ..Column::default()
-        };
-        let columns = header.iter().map(column).collect();
+        });
         Ok(Self {
             ids: Vec::new(),
-            columns,
+            columns: columns.collect(),
             places,
             first,
             room,
@@ -151,42 +143,35 @@ impl<'r> Unsorted<'r> {
         let Some(column) = self.columns.get_mut(place) else {
             return Ok(());
         };
-        let row = self.first
-            + if place == self.places.0 {
-                self.ids.len()
-            } else {
-                column.ends.len()
-            };
-        let wrong = |problem: String| format!("row {row}, column {:?}: {problem}", column.name);
-        let Ok(cell) = str::from_utf8(cell) else {
-            return Err(wrong(
-                "it is not UTF-8; write the table with texts in UTF-8".to_owned(),
-            ));
-        };
-        let taken = if place == self.places.0 {
-            ID
+        let is_id = place == self.places.0;
+        let number = if is_id {
+            self.ids.len()
         } else {
-            CELL + cell.len()
+            column.ends.len()
         };
+        let row = self.first + number;
+        let Ok(cell) = str::from_utf8(cell) else {
+            let problem = "it is not UTF-8; write the table with texts in UTF-8";
+            return Err(wrong(row, column, problem));
+        };
+        let taken = if is_id { ID } else { CELL + cell.len() };
         self.room.set(self.room.get().saturating_sub(taken));
         if self.room.get() == 0 {
-            return Err(wrong(
-                "up to here the table takes a quarter of render.boxes, the limit".to_owned(),
-            ));
+            let problem = "up to here the table takes a quarter of render.boxes, the limit";
+            return Err(wrong(row, column, problem));
         }
-        if place == self.places.0 {
-            let expected = || {
-                format!(
-                    "{cell:?} is not an id: a whole number from 0 to {} is expected",
-                    u64::MAX
-                )
+        if is_id {
+            let Some(id) = parsed_id(cell) else {
+                let most = u64::MAX;
+                let problem =
+                    format!("{cell:?} is not an id: a whole number from 0 to {most} is expected");
+                return Err(wrong(row, column, &problem));
             };
-            self.ids
-                .push(parsed_id(cell).ok_or_else(|| wrong(expected()))?);
+            self.ids.push(id);
             return Ok(());
         }
-        let is_number = |cell: &str| cell.is_empty() || cell.parse::<f64>().is_ok();
-        column.is_number = column.is_number && is_number(cell.trim());
+        let number = cell.trim();
+        column.is_number &= number.is_empty() || number.parse::<f64>().is_ok();
         column.push(cell);
         Ok(())
     }
@@ -218,16 +203,17 @@ impl<'r> Unsorted<'r> {
                 unwritable: OnceLock::new(),
             });
         };
-        let row = |rank: usize| first + rows.get(rank).map_or(rank, |row| *row as usize);
-        let (id, before, row) = (
-            ids.get(rank).copied().unwrap_or_default(),
-            row(rank),
-            row(rank + 1),
-        );
+        let id = ids[rank];
+        let before = first + rows[rank] as usize;
+        let row = first + rows[rank + 1] as usize;
         Err(format!(
             "row {row}, column of ids: {id} is the id of row {before}, too; each id is expected once"
         ))
     }
+}
+
+fn wrong(row: usize, column: &Column, problem: &str) -> String {
+    format!("row {row}, column {:?}: {problem}", column.name)
 }
 
 /// A whole number, perhaps with a decimal point and zeros, as programs write it that take it for a
@@ -243,10 +229,12 @@ fn parsed_id(cell: &str) -> Option<u64> {
 impl Column {
     /// The cell of the label with that rank among all ids.
     pub fn get(&self, rank: usize) -> &str {
-        let end = |rank: usize| self.ends.get(rank).map_or(0, |end| *end as usize);
-        self.all
-            .get(rank.checked_sub(1).map_or(0, end)..end(rank))
-            .unwrap_or_default()
+        let start = rank.checked_sub(1).map_or(0, |before| self.end(before));
+        self.all.get(start..self.end(rank)).unwrap_or_default()
+    }
+
+    fn end(&self, rank: usize) -> usize {
+        self.ends.get(rank).map_or(0, |end| *end as usize)
     }
 
     fn push(&mut self, cell: &str) {
@@ -256,18 +244,15 @@ impl Column {
 
     /// Brings the cells into another order.
     fn arrange(&mut self, rows: &[u32]) {
-        let (all, ends) = (
-            String::with_capacity(self.all.len()),
-            Vec::with_capacity(rows.len()),
-        );
         let mut arranged = Self {
             name: std::mem::take(&mut self.name),
             is_number: self.is_number,
-            all,
-            ends,
+            all: String::with_capacity(self.all.len()),
+            ends: Vec::with_capacity(rows.len()),
         };
-        rows.iter()
-            .for_each(|row| arranged.push(self.get(*row as usize)));
+        for row in rows {
+            arranged.push(self.get(*row as usize));
+        }
         *self = arranged;
     }
 }
@@ -290,12 +275,12 @@ impl Labels {
     /// Why Neuroglancer is not given the names, if so.
     pub fn left_out(&self) -> Option<String> {
         let count = self.count();
-        let reason = || {
-            format!("{count} labels have names, and Neuroglancer is given at most {MAX_SEGMENTS}")
-        };
-        (count > MAX_SEGMENTS)
-            .then(reason)
-            .or_else(|| self.unwritable.get().cloned())
+        if count > MAX_SEGMENTS {
+            return Some(format!(
+                "{count} labels have names, and Neuroglancer is given at most {MAX_SEGMENTS}"
+            ));
+        }
+        self.unwritable.get().cloned()
     }
 
     /// The id of the label with that rank among all ids.
@@ -308,8 +293,8 @@ impl Labels {
         self.ids.binary_search(&id).ok()
     }
 
-    /// The ranks of at most `most` labels of which a text contains `wanted`, whatever the case,
-    /// with ids above `after`; and whether there are more. Ends early once `is_wanted` is false.
+    /// The ranks of at most `most` labels with ids above `after` and a text that contains `wanted`,
+    /// whatever the case; and whether there are more. Ends early once `is_wanted` is false.
     pub fn page(
         &self,
         after: Option<u64>,
@@ -319,26 +304,36 @@ impl Labels {
     ) -> (Vec<usize>, bool) {
         let first = after.map_or(0, |id| self.ids.partition_point(|known| *known <= id));
         let wanted = wanted.to_lowercase();
-        let (finder, mut lower) = (Finder::new(&wanted), String::new());
-        let mut contains = |text: &str| {
-            lower.clear();
-            lower.push_str(text);
-            if text.is_ascii() {
-                lower.make_ascii_lowercase();
-            } else {
-                lower = text.to_lowercase();
-            }
-            finder.find(lower.as_bytes()).is_some()
-        };
+        let finder = Finder::new(&wanted);
+        let mut lower = String::new();
         let of_texts = self.properties.iter().filter(|column| !column.is_number);
         let texts: Vec<&Column> = self.names.iter().chain(of_texts).collect();
-        let matches = |rank: &usize| {
-            wanted.is_empty() || texts.iter().any(|column| contains(column.get(*rank)))
-        };
-        let ranks = (first..self.count()).take_while(|_| is_wanted());
-        let mut found: Vec<usize> = ranks.filter(matches).take(most + 1).collect();
-        let has_more = found.len() > most;
-        found.truncate(most);
-        (found, has_more)
+        let mut found = Vec::new();
+        for rank in first..self.count() {
+            if !is_wanted() {
+                break;
+            }
+            let mut texts = texts.iter().map(|column| column.get(rank));
+            if !wanted.is_empty() && !texts.any(|text| contains(&finder, text, &mut lower)) {
+                continue;
+            }
+            if found.len() == most {
+                return (found, true);
+            }
+            found.push(rank);
+        }
+        (found, false)
     }
+}
+
+/// Whether a text contains the wanted one in lower case; `lower` is reused memory.
+fn contains(wanted: &Finder<'_>, text: &str, lower: &mut String) -> bool {
+    lower.clear();
+    if text.is_ascii() {
+        lower.push_str(text);
+        lower.make_ascii_lowercase();
+    } else {
+        *lower = text.to_lowercase();
+    }
+    wanted.find(lower.as_bytes()).is_some()
 }

@@ -24,22 +24,9 @@ pub(super) fn read(
     name: Option<&str>,
     room: &Cell<usize>,
 ) -> Result<Labels, String> {
-    let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
-    // Opening or reading anything but a regular file may never end.
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-    let place: Arc<Path> = path.into();
-    let file = || -> Result<NotedFile, String> {
-        let _opening = stalls::reading(&place, false);
-        let opened = options.open(path).map_err(unreadable)?;
-        Ok(NotedFile {
-            opened,
-            place: Arc::clone(&place),
-        })
-    };
-    let about = file()?.opened.metadata().map_err(unreadable)?;
+    let about = NotedFile::open(path)
+        .and_then(|file| file.opened.metadata())
+        .map_err(|error| unreadable(&error))?;
     if !about.is_file() {
         return Err("it is not a regular file".to_owned());
     }
@@ -50,40 +37,59 @@ pub(super) fn read(
             about.len()
         ));
     }
-    let mut line = Vec::new();
-    BufReader::new(file()?.take(MAX_LINE))
-        .read_until(b'\n', &mut line)
-        .map_err(unreadable)?;
-    let count = |wanted: &u8| line.iter().filter(|byte| *byte == wanted).count();
-    let delimiter = [b';', b'\t', b',']
-        .into_iter()
-        .max_by_key(count)
-        .unwrap_or(b',');
+    let delimiter = delimiter(path).map_err(|error| unreadable(&error))?;
     let mut reader = ReaderBuilder::new()
         .delimiter(delimiter)
-        .from_reader(file()?);
+        .from_reader(NotedFile::open(path).map_err(|error| unreadable(&error))?);
     let header = reader.headers().map_err(|error| in_words(&error))?;
     let header: Vec<&str> = header.iter().map(str::trim).collect();
-    let (mut table, mut record) = (
-        Unsorted::new(&header, id, name, (2, room))?,
-        ByteRecord::new(),
-    );
+    let mut table = Unsorted::new(&header, id, name, (2, room))?;
+    let mut record = ByteRecord::new();
     while reader
         .read_byte_record(&mut record)
         .map_err(|error| in_words(&error))?
     {
-        record
-            .iter()
-            .enumerate()
-            .try_for_each(|(place, cell)| table.push(place, cell))?;
+        for (place, cell) in record.iter().enumerate() {
+            table.push(place, cell)?;
+        }
     }
     table.sorted()
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("it cannot be read: {error}")
+}
+
+/// The separator that occurs most often in the first line of a file.
+fn delimiter(path: &Path) -> io::Result<u8> {
+    let mut line = Vec::new();
+    let mut start = BufReader::new(NotedFile::open(path)?.take(MAX_LINE));
+    start.read_until(b'\n', &mut line)?;
+    let separators = [b';', b'\t', b','].into_iter();
+    let most = separators.max_by_key(|wanted| line.iter().filter(|byte| *byte == wanted).count());
+    Ok(most.unwrap_or(b','))
 }
 
 /// A file whose reads are noted, as they may hang.
 struct NotedFile {
     opened: File,
     place: Arc<Path>,
+}
+
+impl NotedFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let place: Arc<Path> = path.into();
+        let _opening = stalls::reading(&place, false);
+        // Opening or reading anything but a regular file may never end.
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path)?;
+        Ok(Self {
+            opened,
+            place: Arc::clone(&place),
+        })
+    }
 }
 
 impl Read for NotedFile {

@@ -52,22 +52,25 @@ impl PrecomputedEncoding {
         if let Some(reason) = channel.undecodable() {
             return Err(reason);
         }
-        let (voxel, is_segmentation) = (channel.voxel, channel.kind == Kind::Labels);
-        let refused = |instead: &str| {
-            Err(format!(
-                "it has no {} for images; {instead}, or use another format",
-                voxel.name()
-            ))
-        };
-        let (voxel, is_compressed) = match (voxel, is_segmentation) {
-            (VoxelType::U32 | VoxelType::U64, true) => (voxel, true),
+        let is_segmentation = channel.kind == Kind::Labels;
+        let (voxel, is_compressed) = match (channel.voxel, is_segmentation) {
+            (VoxelType::U32 | VoxelType::U64, true) => (channel.voxel, true),
             (VoxelType::I8 | VoxelType::I16 | VoxelType::I32 | VoxelType::I64, true) => {
                 (VoxelType::U64, true)
             }
-            (VoxelType::I64, false) => return refused("if they are labels, set kind = \"labels\""),
-            (VoxelType::F64, _) => return refused("store float32"),
+            (VoxelType::I64, false) | (VoxelType::F64, _) => {
+                let instead = if channel.voxel == VoxelType::F64 {
+                    "store float32"
+                } else {
+                    "if they are labels, set kind = \"labels\""
+                };
+                return Err(format!(
+                    "it has no {} for images; {instead}, or use another format",
+                    channel.voxel.name()
+                ));
+            }
             (VoxelType::F16, _) => (VoxelType::F32, false),
-            _ => (voxel, false),
+            _ => (channel.voxel, false),
         };
         Ok(Self {
             is_segmentation,
@@ -146,31 +149,28 @@ impl Channel {
     }
 }
 
+/// A coordinate counted from an offset; `None` if it lies before it.
+fn from_offset(at: i64, offset: i64) -> Option<u64> {
+    u64::try_from(at.checked_sub(offset)?).ok()
+}
+
 impl PrecomputedScale {
     /// The chunk with these bounds, in voxels of the level; `None` if it is not on the grid of any
     /// listed shape.
     pub(super) fn region(&self, bounds: Xyz<(i64, i64)>) -> Option<Region> {
-        let along = |offset: i64, (first, end): (i64, i64)| {
-            let first = u64::try_from(first.checked_sub(offset)?).ok()?;
-            let end = u64::try_from(end.checked_sub(offset)?).ok()?;
-            Some((first, end))
-        };
-        let place = self.offset.zip(bounds, along);
-        let (x, y, z) = (place.x?, place.y?, place.z?);
-        let (start, end) = (Xyz::new(x.0, y.0, z.0), Xyz::new(x.1, y.1, z.1));
-        let is_chunk = |shape: &&Xyz<u64>| {
-            let is_first = start.zip(**shape, |start, edge| start % edge == 0);
+        let start = bounds.zip(self.offset, |(first, _), offset| from_offset(first, offset));
+        let end = bounds.zip(self.offset, |(_, end), offset| from_offset(end, offset));
+        let start = Xyz::new(start.x?, start.y?, start.z?);
+        let end = Xyz::new(end.x?, end.y?, end.z?);
+        let is_inside = start.zip(self.size, |start, size| start < size) == Xyz::all(true);
+        let is_chunk = self.chunk_sizes.iter().any(|shape| {
+            let is_first = start.zip(*shape, |start, edge| start % edge == 0);
             let clipped = start
-                .zip(**shape, u64::saturating_add)
+                .zip(*shape, u64::saturating_add)
                 .zip(self.size, u64::min);
             is_first == Xyz::all(true) && end == clipped
-        };
-        let is_inside = start.zip(self.size, |start, size| start < size) == Xyz::all(true);
-        self.chunk_sizes
-            .iter()
-            .find(is_chunk)
-            .filter(|_| is_inside)?;
-        Some(Region {
+        });
+        (is_inside && is_chunk).then(|| Region {
             start,
             size: end.zip(start, |end, start| end - start),
         })
