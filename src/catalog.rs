@@ -200,7 +200,7 @@ const LIVE: Duration = Duration::from_secs(60);
 fn growing(channels: &BTreeMap<Name, Arc<Channel>>) -> impl Iterator<Item = &FileIdentity> {
     channels
         .values()
-        .flat_map(|channel| channel.identities())
+        .flat_map(|channel| channel.watch.files())
         .filter(|file| file.is_growing())
 }
 
@@ -228,7 +228,9 @@ impl Dataset {
     /// Whether a file of its channels has changed since it was opened. Accesses the file system for
     /// every file.
     pub fn find_change(&self) -> bool {
-        self.channels.values().for_each(|channel| channel.check());
+        for channel in self.channels.values() {
+            channel.watch.check();
+        }
         self.channels.values().any(|channel| channel.has_changed())
     }
 

@@ -9,7 +9,7 @@
 //!
 //! - [`voltile_base`] (`crates/base`): geometry, plain values, single-flight caches, metrics.
 //! - [`voltile_hdf5`] (`crates/hdf5`): boxes of voxels from HDF5 files, and the object stores that
-//!   hold such files; the only crate that names `object_store`.
+//!   hold HDF5 files; the only crate that names `object_store`.
 //! - [`voltile_render`] (`crates/render`): turns plans into PNGs; knows volumes, no files, no
 //!   settings.
 //! - `voltile`, this one: the program.
@@ -52,8 +52,8 @@
 //! - *chunk*: the unit in which HDF5 stores and compresses. *Prefix decode*: decoding a chunk only
 //!   up to the last voxel wanted. *Finishing*: decoding the rest of it later, which verifies its
 //!   checksum.
-//! - *flight*: the making of a value that others wait for (single-flight); it *lands* when the
-//!   value is there.
+//! - *flight*: the making of a value, for which all other requests for it wait (single-flight); it
+//!   *lands* when the value is there.
 //! - *live*: of a dataset whose file is being written in SWMR mode. *Final*: of voxels that
 //!   appending to it does not change.
 //! - *generation*: the state of a file between two changes. *Reopening*: replacing a dataset by its

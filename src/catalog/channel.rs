@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 
 use voltile_base::axes::AxisName;
 use voltile_base::description::ExistingPictures;
-use voltile_base::flow::stalls::Unresponsive;
 use voltile_base::geometry::{Level, LevelView, Region, Scaling, Transforms, Xyz};
 use voltile_base::name::Name;
 use voltile_base::paint::{Kind, Window, WindowRule};
@@ -385,29 +384,7 @@ impl Channel {
 
     /// The paths of the files that are checked for changes.
     pub fn files(&self) -> impl Iterator<Item = &Path> + Clone {
-        self.identities().map(FileIdentity::path)
-    }
-
-    /// The states of these files when they were opened.
-    pub(super) fn identities(&self) -> impl Iterator<Item = &FileIdentity> + Clone {
-        self.watch.files()
-    }
-
-    /// Has its files checked for changes, unless that was done recently. Does not block; see
-    /// [`Channel::has_changed`].
-    pub async fn check_soon(&self) -> Result<(), Unresponsive> {
-        self.watch.check_soon().await
-    }
-
-    /// Checks whether its files have changed. Accesses the file system: must not be called on an
-    /// async thread.
-    pub fn check(&self) {
-        self.watch.check();
-    }
-
-    /// Records that a read found one of its files changed.
-    pub fn note_change(&self) {
-        self.watch.note_change();
+        self.watch.files().map(FileIdentity::path)
     }
 
     /// Whether its files were found to have changed since they were opened.
@@ -487,7 +464,7 @@ impl Channel {
         }
     }
 
-    /// Whether its voxels are repeated to fill those of the dataset's first channel.
+    /// Whether its voxels are repeated to fill the voxels of the dataset's first channel.
     fn is_repeated(&self) -> bool {
         self.levels
             .first()

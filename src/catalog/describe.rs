@@ -46,7 +46,7 @@ impl Catalog {
     /// Describes one dataset.
     pub fn describe_dataset(&self, dataset: &Dataset) -> DatasetDescription {
         // A file may have several identities, by symbolic links.
-        let identities = dataset.listed().flat_map(|channel| channel.identities());
+        let identities = dataset.listed().flat_map(|channel| channel.watch.files());
         let files: BTreeMap<_, (u64, i64)> = identities
             .filter_map(FileIdentity::length_and_time)
             .collect();

@@ -407,7 +407,7 @@ impl Opening {
         let files = dataset
             .channels
             .values()
-            .flat_map(|channel| channel.identities());
+            .flat_map(|channel| channel.watch.files());
         for file in files.filter(|file| file.was_modified_within(LIVE)) {
             if let Some(what) = self.stores.files.truncation(file.location()) {
                 let problem = format!(
@@ -432,29 +432,7 @@ impl Opening {
             .file
             .as_ref()
             .and_then(|file| self.file(&opener, file, &format!("{key}.file")));
-        let mut channels = BTreeMap::new();
-        let mut layouts = Vec::new();
-        if let Some(file) = &file
-            && is_discovered(settings)
-        {
-            self.discovered(&key, file, settings, &mut channels, &mut layouts);
-        }
-        for (name, given) in &settings.channels {
-            if !is_spelled_out(given) {
-                continue;
-            }
-            let key = format!("{key}.channels.{name}");
-            let file = match &given.file {
-                Some(own) => self.file(&opener, own, &format!("{key}.file")),
-                None => file.clone(),
-            };
-            if let Some(file) = file
-                && let Some(channel) =
-                    self.spelled_out(&key, name, given, &file, settings.style.scaling)
-            {
-                channels.insert(name.clone(), Arc::new(channel));
-            }
-        }
+        let (channels, layouts) = self.channels(&key, &opener, file.as_ref(), settings);
         if channels.is_empty() && !self.faults.iter().any(|fault| fault.key.starts_with(&key)) {
             self.fault(
                 &key,
@@ -481,6 +459,47 @@ impl Opening {
             limits: self.limits,
             derived: Derived::default(),
         }
+    }
+
+    /// The channels of a dataset, and the layouts recognised in its file.
+    fn channels(
+        &mut self,
+        key: &str,
+        opener: &Opener,
+        file: Option<&OpenFile>,
+        settings: &DatasetSettings,
+    ) -> (BTreeMap<Name, Arc<Channel>>, Vec<Recognised>) {
+        let mut channels = BTreeMap::new();
+        let mut layouts = Vec::new();
+        if let Some(file) = file
+            && is_discovered(settings)
+            && let Some((layout, all)) = self.discovered(key, file, settings)
+        {
+            layouts.push(layout);
+            for found in all {
+                let name = found.name.clone();
+                if let Some(channel) = self.found_channel(key, file, found, settings) {
+                    channels.insert(name, Arc::new(channel));
+                }
+            }
+        }
+        for (name, given) in &settings.channels {
+            if !is_spelled_out(given) {
+                continue;
+            }
+            let key = format!("{key}.channels.{name}");
+            let file = match &given.file {
+                Some(own) => self.file(opener, own, &format!("{key}.file")),
+                None => file.cloned(),
+            };
+            if let Some(file) = file
+                && let Some(channel) =
+                    self.spelled_out(&key, name, given, &file, settings.style.scaling)
+            {
+                channels.insert(name.clone(), Arc::new(channel));
+            }
+        }
+        (channels, layouts)
     }
 
     /// The notices about a dataset. People read them who must not learn where its files are.
@@ -573,23 +592,21 @@ impl Opening {
         });
     }
 
-    /// Adds the channels discovered in the file, adjusted by the settings of the same name.
+    /// The layout of the file, and the channels discovered in it, adjusted by the settings of the
+    /// same name.
     fn discovered(
         &mut self,
         key: &str,
         file: &OpenFile,
         settings: &DatasetSettings,
-        channels: &mut BTreeMap<Name, Arc<Channel>>,
-        layouts: &mut Vec<Recognised>,
-    ) {
-        let discovery = match layout::discover(file) {
-            Ok(discovery) => discovery,
-            Err(e) => return self.fault(&format!("{key}.file"), e.to_string()),
-        };
-        layouts.push(Recognised {
+    ) -> Option<(Recognised, Vec<FoundChannel>)> {
+        let discovery = layout::discover(file)
+            .map_err(|error| self.fault(&format!("{key}.file"), error.to_string()))
+            .ok()?;
+        let layout = Recognised {
             layout: discovery.layout.to_owned(),
             because: discovery.because,
-        });
+        };
         let mut all = discovery.channels;
         let names: Vec<String> = all.iter().map(|channel| channel.name.to_string()).collect();
         let (wanted, hidden): (Vec<_>, Vec<_>) =
@@ -636,12 +653,7 @@ impl Opening {
         if let Some(image) = first_image(&all).cloned() {
             layout::align(&image, &mut all);
         }
-        for found in all {
-            let name = found.name.clone();
-            if let Some(channel) = self.found_channel(key, file, found, settings) {
-                channels.insert(name, Arc::new(channel));
-            }
-        }
+        Some((layout, all))
     }
 
     /// Notes the datasets with pictures that are not listed.

@@ -64,18 +64,19 @@ impl Origin {
     /// Does not block.
     pub async fn has_changed(&self) -> Result<bool, Unresponsive> {
         for channel in &self.channels {
-            channel.check_soon().await?;
+            channel.watch.check_soon().await?;
         }
-        let follows = self.dataset.growing;
-        let mut watches = self.channels.iter().map(|channel| &channel.watch);
-        Ok(watches.any(|watch| watch.was_rewritten() || (watch.has_changed() && !follows)))
+        let is_followed = self.dataset.growing;
+        Ok(self.channels.iter().any(|channel| {
+            channel.watch.was_rewritten() || (channel.has_changed() && !is_followed)
+        }))
     }
 
     /// Records that a read found a file of the channels changed.
     pub fn note_change(&self) {
-        self.channels
-            .iter()
-            .for_each(|channel| channel.note_change());
+        for channel in &self.channels {
+            channel.watch.note_change();
+        }
     }
 
     /// Whether no file of the channels had changed by `moment`, judging by modification times. May

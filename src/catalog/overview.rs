@@ -30,7 +30,8 @@ impl Catalog {
     /// Reads no data.
     pub fn overview(&self, request: &TileRequest) -> Result<Overview, NotFound> {
         let first = self.resolve_names(request)?;
-        let Some((dataset, channel)) = first.subject() else {
+        let dataset = first.dataset();
+        let Some(channel) = first.channels().next() else {
             let token = request.token.token.clone();
             return Err(NotFound::Outside { token });
         };

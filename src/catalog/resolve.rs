@@ -520,11 +520,6 @@ impl Resolved {
         self.format
     }
 
-    /// The dataset and the first channel.
-    pub(super) fn subject(&self) -> Option<(&Dataset, &Channel)> {
-        Some((&self.dataset, &self.layers.first()?.channel))
-    }
-
     /// The dataset.
     pub fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset

@@ -138,11 +138,7 @@ impl Watch {
 
     /// Whether a check has begun since `moment`, or a change was found, which is final.
     fn is_known_at(&self, moment: u64) -> bool {
-        self.has_changed() || self.unchanged_since(moment)
-    }
-
-    fn unchanged_since(&self, moment: u64) -> bool {
-        self.unchanged_at.load(Ordering::Acquire) > moment
+        self.has_changed() || self.unchanged_at.load(Ordering::Acquire) > moment
     }
 
     /// Nanoseconds since `created`.

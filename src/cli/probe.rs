@@ -186,7 +186,7 @@ pub(super) fn refused(settings: &Settings, store: &Store) -> Vec<(Location, Stri
 }
 
 /// The trials of files that a server opens again.
-pub(super) fn while_serving(store: Store) -> service::Trial {
+pub(super) fn while_serving(store: Store) -> service::RunTrials {
     Box::new(move |settings, note| {
         if settings.files.trial {
             let trials = Trial::all(settings);

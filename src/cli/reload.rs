@@ -19,7 +19,7 @@ use crate::catalog::{Catalog, Closed};
 use crate::config::{self, Layers, Settings};
 use crate::http::systemd;
 use crate::http::{Certificates, LiveSite};
-use crate::service::{Part, Reloaded, TileService};
+use crate::service::{Reloaded, ServicePart, TileService};
 use crate::tier::Directory;
 
 /// The interval at which folders are listed, unless `files.watch` says otherwise.
@@ -109,14 +109,17 @@ impl Reloader {
     fn reload(&mut self, is_ordered: bool) -> Option<NextReload> {
         match self.try_reload(is_ordered) {
             Ok((reloaded, watch)) => {
-                self.service.health().set(Part::Configuration, &[]);
+                self.service.health().set(ServicePart::Configuration, &[]);
                 if is_ordered || !reloaded.is_nothing() {
                     tracing::info!("reloaded: {}", summary(&reloaded));
                 }
                 Some((watch, reloaded.is_pending))
             }
             Err(problems) => {
-                let is_new = self.service.health().set(Part::Configuration, &problems);
+                let is_new = self
+                    .service
+                    .health()
+                    .set(ServicePart::Configuration, &problems);
                 if is_ordered || is_new {
                     tracing::error!(
                         "the configuration was not reloaded, and the settings, datasets and secrets in force stay: {}",
@@ -224,7 +227,7 @@ impl Reloader {
         }
         self.service
             .health()
-            .set(Part::Files, &self.folders.problems());
+            .set(ServicePart::Files, &self.folders.problems());
     }
 }
 

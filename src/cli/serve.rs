@@ -34,7 +34,7 @@ use crate::catalog::Catalog;
 use crate::config::{self, Layers, Memory, Settings};
 use crate::http::systemd::{self, Passed};
 use crate::http::{self, Endpoint, ListenError, LiveSite, Sockets};
-use crate::service::{Part, RenderPool, TileService};
+use crate::service::{RenderPool, ServicePart, TileService};
 use crate::tools::demo;
 
 /// How much longer than `server.shutdown_timeout` the last writes may take: beyond it, a write does
@@ -110,7 +110,9 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
     tracing::info!("{}", memory_text(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let service = open_service(catalog, &settings, metrics, activity)?;
-    service.health().set(Part::Files, &folders.problems());
+    service
+        .health()
+        .set(ServicePart::Files, &folders.problems());
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
     let reloader = Reloader {
         log: log.clone(),

@@ -29,7 +29,7 @@ pub(super) const DECISIVE: &str =
     "Host, Forwarded, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto";
 
 /// In the data of the application if it is served over TLS.
-pub(super) struct Tls;
+pub(super) struct OverTls;
 
 /// Why the scheme and host of a request could not be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +84,7 @@ pub(super) fn address(request: &HttpRequest, trusted: &[Proxy]) -> IpAddr {
 pub(super) fn base_url(request: &HttpRequest, trusted: &[Proxy]) -> Result<String, BadHost> {
     let reports = Reports::from_request(request, peer(request), trusted);
     let scheme = match reports.as_ref().and_then(|reports| reports.scheme) {
-        None if request.app_data::<Tls>().is_some() => "https",
+        None if request.app_data::<OverTls>().is_some() => "https",
         None => "http",
         Some((_, scheme)) if scheme.eq_ignore_ascii_case("http") => "http",
         Some((_, scheme)) if scheme.eq_ignore_ascii_case("https") => "https",

@@ -13,7 +13,7 @@ use voltile_base::notice::NoticeCount;
 use super::context::Context;
 use super::site::LiveSite;
 use crate::catalog::{Catalog, Closed, Dataset, Origin};
-use crate::service::{Part, TileService};
+use crate::service::{ServicePart, TileService};
 
 /// How long the files of all datasets may take to be checked for changes.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ fn of_dataset(token: &Name, problem: String) -> ProblemDescription {
     }
 }
 
-fn of_part(part: Part, problem: String) -> ProblemDescription {
+fn of_part(part: ServicePart, problem: String) -> ProblemDescription {
     ProblemDescription {
         part: part.name().to_owned(),
         dataset: None,
@@ -73,7 +73,7 @@ async fn readiness(live: &LiveSite, context: &Context<'_>) -> HttpResponse {
     if tokio::time::timeout(PATIENCE, check).await.is_err() {
         let seconds = PATIENCE.as_secs();
         let problem = format!("not all files could be checked for changes within {seconds} s");
-        problems.push(of_part(Part::Files, problem));
+        problems.push(of_part(ServicePart::Files, problem));
     }
     if context.sees_everything() {
         problems.extend(problems_of_parts(&context.site.service));
@@ -107,7 +107,7 @@ fn problems_of_closed(catalog: &Catalog) -> Vec<ProblemDescription> {
     }
     if waiting > 0 {
         let problem = format!("{waiting} files found in folders have not been opened yet");
-        problems.push(of_part(Part::Files, problem));
+        problems.push(of_part(ServicePart::Files, problem));
     }
     problems
 }
@@ -115,9 +115,13 @@ fn problems_of_closed(catalog: &Catalog) -> Vec<ProblemDescription> {
 /// The problems of the parts of the service.
 fn problems_of_parts(service: &TileService) -> impl Iterator<Item = ProblemDescription> {
     let stores = service.catalog().store().unreachable();
-    let mut problems = service.health().others();
+    let mut problems = service.health().of_parts();
     problems.extend(service.tier_problems());
-    problems.extend(stores.into_iter().map(|problem| (Part::Store, problem)));
+    problems.extend(
+        stores
+            .into_iter()
+            .map(|problem| (ServicePart::Store, problem)),
+    );
     problems
         .into_iter()
         .map(|(part, problem)| of_part(part, problem))

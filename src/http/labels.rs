@@ -115,8 +115,8 @@ fn value(cell: &str, is_number: bool) -> Value {
 
 /// Neuroglancer's segment properties, inline. Names are labels, the column `description` is the
 /// description, and the first column of texts that repeat holds the tags, as there may be only one
-/// such column; other columns of texts are strings. So is a column of numbers in which some are
-/// missing: the format has no gaps. One column after the other is written.
+/// column of tags; other columns of texts are strings. A column of numbers in which some are
+/// missing is one of strings, too: the format has no gaps. One column after the other is written.
 pub(super) fn segment_properties(labels: &Labels) -> Result<Document, TileError> {
     let Ok(properties) = written(LARGEST, |out| write_properties(labels, out)) else {
         let error = too_large();

@@ -29,7 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::answer;
-use super::client::Tls;
+use super::client::OverTls;
 use super::connections::{OpenConnection, SequentialStream, Timeouts, followed};
 use super::site::LiveSite;
 use crate::config;
@@ -179,7 +179,7 @@ impl Services {
         let app = App::new()
             .app_data(self.site.clone())
             .default_service(web::to(served));
-        let app = if is_tls { app.app_data(Tls) } else { app }.into_factory();
+        let app = if is_tls { app.app_data(OverTls) } else { app }.into_factory();
         // actix-web would use this in redirects and URLs, but makes none here.
         let app = map_config(app.map_err(|error| error.error_response()), |()| {
             AppConfig::default()

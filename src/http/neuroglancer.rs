@@ -16,7 +16,7 @@ use super::caching::{REVALIDATED, kept, lifetime};
 use super::context::Context;
 use super::document::LONGEST;
 use super::documents::{self, Document};
-use super::tiles::{described, is_confirmed};
+use super::tiles::{confirmed, described};
 use super::{boxes, codings, cors, labels, problem};
 use crate::catalog::NotFound;
 use crate::service::TileError;
@@ -103,28 +103,24 @@ async fn chunk(
     context: &Context<'_>,
     wanted: &PrecomputedChunk,
 ) -> Result<HttpResponse, TileError> {
-    let Context {
-        site,
-        request,
-        catalog,
-        ..
-    } = context;
+    let site = context.site;
+    let accepted = codings::accepted(context.request);
     let identified = site
         .service
-        .identify_precomputed(catalog, wanted, codings::accepted(request))
+        .identify_precomputed(&context.catalog, wanted, accepted)
         .await?;
-    context.record.set_dataset(&identified);
+    let token = &wanted.volume.token;
     let etag = identified.key().etag();
-    let coding = identified.cutout().map(|(_, encoding)| encoding.coding());
-    let fresh = |keeping| kept(keeping, &wanted.volume.token, &site.cache_control);
-    let mut response = if is_confirmed(site, request, &identified, &etag) {
-        let fresh = fresh(identified.keeping());
-        described(HttpResponse::NotModified(), etag, fresh).finish()
+    let confirmed = confirmed(context, &identified, &etag, token, &site.cache_control);
+    let mut response = if let Some(response) = confirmed {
+        response
     } else {
+        let coding = identified.cutout().map(|(_, encoding)| encoding.coding());
         match boxes::fetch(context, identified).await {
             Err(error) => problem::response(&error),
             Ok((chunk, held, keeping)) => {
-                let mut response = described(HttpResponse::Ok(), etag, fresh(keeping));
+                let fresh = kept(keeping, token, &site.cache_control);
+                let mut response = described(HttpResponse::Ok(), etag, fresh);
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {
                     let coding = HeaderValue::from_static(coding);

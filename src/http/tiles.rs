@@ -1,14 +1,13 @@
 //! Tile responses: 200 with the headers that viewers need, or 304 without rendering.
 
 use actix_web::http::header::{self, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use voltile_base::request::{TilePath, VersionedToken, adjustments};
 use voltile_base::tile::Tile;
 
 use super::body::Pieces;
 use super::caching::{is_known, kept};
 use super::context::Context;
-use super::site::Site;
 use crate::config::Mount;
 use crate::service::{Demand, Identified, Keeping, TileError, Urgency};
 
@@ -76,42 +75,42 @@ pub(super) async fn respond(
     content_type: &'static str,
     on_fetched: impl FnOnce(&Tile),
 ) -> Result<HttpResponse, TileError> {
-    let Context {
-        site,
-        request,
-        record,
-        ..
-    } = context;
-    record.set_dataset(identified);
+    let site = context.site;
     let etag = identified.key().etag();
-    let fresh = || kept(identified.keeping(), token, &site.cache_control);
-    if is_confirmed(site, request, identified, &etag) {
-        return Ok(described(HttpResponse::NotModified(), etag, fresh()).finish());
+    if let Some(response) = confirmed(context, identified, &etag, token, &site.cache_control) {
+        return Ok(response);
     }
-    let tile = site
-        .service
-        .fetch(identified, demand, &record.trace)
-        .await?;
+    let trace = &context.record.trace;
+    let tile = site.service.fetch(identified, demand, trace).await?;
     on_fetched(&tile);
+    let fresh = kept(identified.keeping(), token, &site.cache_control);
     // A body of known length gets a Content-Length, even if HEAD omits the body.
-    Ok(described(HttpResponse::Ok(), etag, fresh())
+    Ok(described(HttpResponse::Ok(), etag, fresh)
         .content_type(HeaderValue::from_static(content_type))
         .body(Pieces::from_whole(tile.bytes)))
 }
 
-/// Whether the client's copy is current, which is counted. A copy of what is not complete yet is
-/// not confirmed.
-pub(super) fn is_confirmed(
-    site: &Site,
-    request: &HttpRequest,
+/// The response with 304 if the client's copy is current. A copy of what is not complete yet is
+/// not confirmed. `otherwise`: the `Cache-Control` without a version.
+pub(super) fn confirmed(
+    context: &Context<'_>,
     identified: &Identified,
     etag: &str,
-) -> bool {
-    let is_confirmed = is_known(request, etag) && identified.keeping() != Keeping::No;
-    if is_confirmed {
-        site.service.metrics().not_modified.inc();
+    token: &VersionedToken,
+    otherwise: &HeaderValue,
+) -> Option<HttpResponse> {
+    context.record.set_dataset(identified);
+    if !is_known(context.request, etag) {
+        return None;
     }
-    is_confirmed
+    let keeping = identified.keeping();
+    (keeping != Keeping::No).then(|| not_modified(context, etag, kept(keeping, token, otherwise)))
+}
+
+/// The response with 304, which is counted.
+pub(super) fn not_modified(context: &Context<'_>, etag: &str, fresh: HeaderValue) -> HttpResponse {
+    context.site.service.metrics().not_modified.inc();
+    described(HttpResponse::NotModified(), etag.to_owned(), fresh).finish()
 }
 
 /// With the headers of something that is cached: its ETag, and how long it may be kept without

@@ -9,7 +9,7 @@ use super::body::Pieces;
 use super::boxes;
 use super::caching::kept;
 use super::context::Context;
-use super::tiles::{described, is_confirmed};
+use super::tiles::{confirmed, described};
 use crate::service::TileError;
 
 static SHAPE: HeaderName = HeaderName::from_static("x-voltile-shape");
@@ -32,17 +32,16 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
         .service
         .identify_box(catalog, &wanted, file.format, context.demand())
         .await?;
-    context.record.set_dataset(&identified);
     let etag = identified.key().etag();
-    if is_confirmed(site, request, &identified, &etag) {
-        let fresh = kept(identified.keeping(), &wanted.token, &site.cache_control);
-        return Ok(described(HttpResponse::NotModified(), etag, fresh).finish());
+    let lifetime = &site.cache_control;
+    if let Some(response) = confirmed(context, &identified, &etag, &wanted.token, lifetime) {
+        return Ok(response);
     }
     let about = identified
         .cutout()
         .map(|(cutout, _)| (cutout.shape(), cutout.voxel));
     let (voxels, held, keeping) = boxes::fetch(context, identified).await?;
-    let fresh = kept(keeping, &wanted.token, &site.cache_control);
+    let fresh = kept(keeping, &wanted.token, lifetime);
     let mut response = described(HttpResponse::Ok(), etag, fresh);
     response.content_type(file.content_type);
     if let Some((shape, voxel)) = about

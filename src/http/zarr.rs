@@ -20,7 +20,7 @@ use voltile_base::request::{
 use super::caching::{REVALIDATED, is_any, kept, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
-use super::tiles::{described, is_confirmed};
+use super::tiles::{confirmed, described, not_modified};
 use super::{boxes, range};
 use crate::catalog::NotFound;
 use crate::service::{Identified, Keeping, TileError};
@@ -101,26 +101,27 @@ async fn chunk(
     dataset: &VersionedToken,
     identified: Identified,
 ) -> Result<HttpResponse, TileError> {
-    let Context { site, request, .. } = context;
+    let request = context.request;
     context.record.set_dataset(&identified);
     let etag = identified.key().etag();
     // The name of a chunk says nothing of its shape and coding, which change with the file: a
-    // cached copy must be revalidated, as the metadata must, unless it is that of a version.
-    let fresh = |keeping| kept(keeping, dataset, &REVALIDATED);
+    // cached copy must be revalidated, as the metadata must, unless its address has a version.
+    let lifetime = &REVALIDATED;
     // `*` matches only a chunk that exists, which is not known yet.
-    if !is_any(request) && is_confirmed(site, request, &identified, &etag) {
-        let fresh = fresh(identified.keeping());
-        return Ok(described(HttpResponse::NotModified(), etag, fresh).finish());
+    if !is_any(request)
+        && let Some(response) = confirmed(context, &identified, &etag, dataset, lifetime)
+    {
+        return Ok(response);
     }
     let (chunk, held, keeping) = boxes::fetch(context, identified).await?;
     if chunk.is_empty() {
         return Err(NotFound::Unwritten.into());
     }
+    let fresh = kept(keeping, dataset, lifetime);
     if is_any(request) && keeping != Keeping::No {
-        site.service.metrics().not_modified.inc();
-        return Ok(described(HttpResponse::NotModified(), etag, fresh(keeping)).finish());
+        return Ok(not_modified(context, &etag, fresh));
     }
-    let mut response = described(HttpResponse::Ok(), etag.clone(), fresh(keeping));
+    let mut response = described(HttpResponse::Ok(), etag.clone(), fresh);
     response.content_type("application/octet-stream");
     Ok(range::respond(request, response, &etag, chunk, Some(held)))
 }

@@ -37,17 +37,6 @@ impl Drawing {
         }
     }
 
-    /// The trace of the request that it is for.
-    pub fn trace(&self) -> Option<&Arc<Trace>> {
-        let policy = match self {
-            Drawing::Tile(plan) => &plan.policy,
-            Drawing::Overview(plan) => &plan.tiles.first()?.policy,
-            Drawing::Range(plan) => &plan.tiles.first()?.policy,
-            Drawing::Box(plan, ..) => &plan.policy,
-        };
-        policy.trace.as_ref()
-    }
-
     /// The kind of its result, for metrics.
     pub fn rendered(&self) -> Rendered {
         match self {
@@ -64,14 +53,15 @@ impl Drawing {
 
     /// A box that is a stored chunk, if it can be sent as it is and is in memory: it needs no
     /// render thread. Never blocks.
-    pub fn stored_chunk(&self, metrics: &Metrics) -> Option<Bytes> {
+    pub fn stored_chunk(&self, metrics: &Metrics, trace: Option<&Trace>) -> Option<Bytes> {
         let Drawing::Box(plan, encoding, _) = self else {
             return None;
         };
         let chunk = voltile_render::cached_box(plan, *encoding)?;
         metrics.chunks_passed.inc();
-        self.trace()
-            .inspect(|trace| trace.set_outcome(Outcome::Passed));
+        if let Some(trace) = trace {
+            trace.set_outcome(Outcome::Passed);
+        }
         Some(chunk)
     }
 

@@ -68,8 +68,9 @@ impl TileService {
                 trace: Some(Arc::clone(trace)),
                 ..ReadPolicy::default()
             };
-            let drawing = identified.drawing(policy);
-            if let Some(chunk) = drawing.and_then(|drawing| drawing.stored_chunk(&self.metrics)) {
+            if let Some(drawing) = identified.drawing(policy)
+                && let Some(chunk) = drawing.stored_chunk(&self.metrics, Some(trace))
+            {
                 return Ok(Tile::new(key, chunk));
             }
         }

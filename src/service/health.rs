@@ -14,12 +14,12 @@ pub struct Health(Mutex<Problems>);
 #[derive(Debug, Clone, Default)]
 struct Problems {
     datasets: BTreeMap<Name, String>,
-    others: BTreeMap<Part, Vec<String>>,
+    parts: BTreeMap<ServicePart, Vec<String>>,
 }
 
 /// A part of the service that may have problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum ServicePart {
     /// The last reload of the configuration failed, so nothing has changed.
     Configuration,
     /// Files in the folders that are served, which had to be left out.
@@ -30,14 +30,14 @@ pub enum Part {
     Store,
 }
 
-impl Part {
+impl ServicePart {
     /// The name in `/readyz`.
     pub fn name(self) -> &'static str {
         match self {
-            Part::Configuration => "configuration",
-            Part::Files => "files",
-            Part::Tier(backend) => backend.key(),
-            Part::Store => "store",
+            ServicePart::Configuration => "configuration",
+            ServicePart::Files => "files",
+            ServicePart::Tier(backend) => backend.key(),
+            ServicePart::Store => "store",
         }
     }
 }
@@ -53,8 +53,8 @@ impl Health {
     }
 
     /// Replaces the problems of a part; returns whether they are new.
-    pub fn set(&self, part: Part, problems: &[String]) -> bool {
-        let before = self.0.lock().others.insert(part, problems.to_vec());
+    pub fn set(&self, part: ServicePart, problems: &[String]) -> bool {
+        let before = self.0.lock().parts.insert(part, problems.to_vec());
         !problems.is_empty() && before.as_deref() != Some(problems)
     }
 
@@ -68,13 +68,13 @@ impl Health {
         self.0.lock().datasets.retain(|token, _| is_served(token));
     }
 
-    /// The problems of the other parts.
-    pub fn others(&self) -> Vec<(Part, String)> {
-        let problems = self.0.lock().others.clone();
+    /// The problems of the parts.
+    pub fn of_parts(&self) -> Vec<(ServicePart, String)> {
+        let mut problems = Vec::new();
+        for (part, all) in &self.0.lock().parts {
+            problems.extend(all.iter().map(|problem| (*part, problem.clone())));
+        }
         problems
-            .into_iter()
-            .flat_map(|(part, all)| all.into_iter().map(move |problem| (part, problem)))
-            .collect()
     }
 }
 
@@ -91,9 +91,13 @@ mod tests {
         assert_eq!(health.of_dataset(&token), None);
         let broken = ["a key is wrong".to_owned()];
         assert!(
-            health.set(Part::Configuration, &broken) && !health.set(Part::Configuration, &broken)
+            health.set(ServicePart::Configuration, &broken)
+                && !health.set(ServicePart::Configuration, &broken)
         );
-        assert_eq!(health.others(), [(Part::Configuration, broken[0].clone())]);
-        assert!(!health.set(Part::Configuration, &[]) && health.others().is_empty());
+        assert_eq!(
+            health.of_parts(),
+            [(ServicePart::Configuration, broken[0].clone())]
+        );
+        assert!(!health.set(ServicePart::Configuration, &[]) && health.of_parts().is_empty());
     }
 }

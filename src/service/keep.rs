@@ -17,7 +17,7 @@ use voltile_base::tile::{Tile, TileKey};
 use voltile_hdf5::volume::{ReadError, UnfinishedChunk};
 
 use super::error::TileError;
-use super::health::Part;
+use super::health::ServicePart;
 use crate::catalog::Origin;
 use crate::tier::{Backend, TierError, Tiers};
 
@@ -69,10 +69,10 @@ impl Keeper {
     }
 
     /// Why tiers could not be read or written lately.
-    pub fn problems(&self) -> Vec<(Part, String)> {
+    pub fn problems(&self) -> Vec<(ServicePart, String)> {
         let problems = self.tiers.iter().flat_map(Tiers::problems);
         problems
-            .map(|(backend, problem)| (Part::Tier(backend), problem))
+            .map(|(backend, problem)| (ServicePart::Tier(backend), problem))
             .collect()
     }
 

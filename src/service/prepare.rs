@@ -162,10 +162,10 @@ impl Preparation {
         }
         self.fetch(work.footprint.clone(), &in_words(work.origin.token()))
             .await?;
-        Ok(work
+        let chunk = work
             .drawing
-            .stored_chunk(&self.metrics)
-            .map(|chunk| Tile::new(work.key, chunk)))
+            .stored_chunk(&self.metrics, work.trace.as_deref());
+        Ok(chunk.map(|chunk| Tile::new(work.key, chunk)))
     }
 }
 

@@ -18,7 +18,7 @@ use voltile_hdf5::store::Location;
 
 use super::health::Health;
 use super::live::LiveCatalog;
-use super::trials::{Shown, Trial, Trials};
+use super::trials::{RunTrials, Shown, Trials};
 use crate::catalog::{Closed, tell};
 use crate::config::Settings;
 
@@ -41,7 +41,7 @@ const MAX_ANNOUNCED: usize = 64;
 const MAX_AT_ONCE: usize = 4;
 
 /// The files of some settings that must not be opened, with the reason.
-fn refused(trial: &Trial, settings: &Settings) -> Vec<(Location, String)> {
+fn refused(trial: &RunTrials, settings: &Settings) -> Vec<(Location, String)> {
     let refused = Mutex::new(Vec::new());
     trial(settings, &|file, why| {
         refused.lock().extend(why.map(|why| (file, why)));
@@ -53,7 +53,7 @@ fn refused(trial: &Trial, settings: &Settings) -> Vec<(Location, String)> {
 /// dropped.
 pub(super) struct Reopener {
     sender: Arc<SyncSender<Message>>,
-    trial: Arc<Trial>,
+    trial: Arc<RunTrials>,
     trials: Trials,
 }
 
@@ -71,7 +71,7 @@ impl Reopener {
     pub fn start(
         live: Arc<LiveCatalog>,
         health: Arc<Health>,
-        trial: Trial,
+        trial: RunTrials,
         stalls: Stalls,
     ) -> std::io::Result<Self> {
         let (sender, messages) = sync_channel(MAX_ANNOUNCED);
@@ -147,7 +147,7 @@ struct Schedule {
 /// Reopens a dataset, on a thread of its own.
 struct Reopening {
     live: Arc<LiveCatalog>,
-    trial: Arc<Trial>,
+    trial: Arc<RunTrials>,
     /// Watches the threads that open files, which may have libhdf5's lock.
     stalls: Stalls,
 }

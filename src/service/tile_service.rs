@@ -23,7 +23,7 @@ use voltile_render::plan::PixelKind;
 
 use super::boxes::BoxMemory;
 use super::error::TileError;
-use super::health::{Health, Part};
+use super::health::{Health, ServicePart};
 use super::identified::Identified;
 use super::keep::Keeper;
 use super::live::{Changes, LiveCatalog};
@@ -31,7 +31,7 @@ use super::neighbours::Neighbours;
 use super::pool::RenderPool;
 use super::prepare::Preparation;
 use super::reopen::Reopener;
-use super::trials::Trial;
+use super::trials::RunTrials;
 use super::work::{Purpose, TileWork};
 use crate::catalog::Closed;
 use crate::catalog::{Catalog, Dataset, Labels, Names, Survey};
@@ -127,7 +127,7 @@ impl TileService {
 
     /// Makes the service reopen datasets whose files have changed, with these settings and after a
     /// trial. Without this, their tiles remain errors.
-    pub fn with_reopening(self, settings: Settings, trial: Trial) -> std::io::Result<Self> {
+    pub fn with_reopening(self, settings: Settings, trial: RunTrials) -> std::io::Result<Self> {
         self.live.set_settings(settings);
         let reopener = Reopener::start(
             Arc::clone(&self.live),
@@ -147,7 +147,7 @@ impl TileService {
     }
 
     /// Why tiers could not be read or written lately.
-    pub fn tier_problems(&self) -> Vec<(Part, String)> {
+    pub fn tier_problems(&self) -> Vec<(ServicePart, String)> {
         self.keeper.problems()
     }
 
@@ -241,7 +241,7 @@ impl TileService {
         let drawing = identified.drawing(ReadPolicy {
             decode: purpose.decode(),
             yields,
-            trace,
+            trace: trace.clone(),
             unfinished: Some(unfinished.clone()),
         })?;
         Some(TileWork {
@@ -250,6 +250,7 @@ impl TileService {
             footprint: drawing.footprint(),
             drawing,
             purpose,
+            trace,
             unfinished,
             keeper: Arc::clone(&self.keeper),
             metrics: self.metrics.clone(),

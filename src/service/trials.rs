@@ -17,7 +17,8 @@ use crate::config::{DatasetSettings, Settings};
 /// Opens the files of some settings in child processes. Calls the function with each file, as soon
 /// as its result is known: with the reason if the file must not be opened in this process. Files
 /// without a call may be opened.
-pub type Trial = Box<dyn Fn(&Settings, &(dyn Fn(Location, Option<String>) + Sync)) + Send + Sync>;
+pub type RunTrials =
+    Box<dyn Fn(&Settings, &(dyn Fn(Location, Option<String>) + Sync)) + Send + Sync>;
 
 /// How long a trial is waited for. Most take milliseconds, and files that arrive together are taken
 /// together.
@@ -27,7 +28,7 @@ const MAX_GROUPS: usize = 4;
 
 /// Runs trials, and remembers the trials whose results nobody has requested since they ended.
 pub(super) struct Trials {
-    trial: Arc<Trial>,
+    trial: Arc<RunTrials>,
     store: Store,
     shared: Arc<SharedTrials>,
 }
@@ -71,7 +72,7 @@ pub(super) struct Shown {
 }
 
 impl Trials {
-    pub fn new(trial: Arc<Trial>, store: Store) -> Self {
+    pub fn new(trial: Arc<RunTrials>, store: Store) -> Self {
         Self {
             trial,
             store,
@@ -173,7 +174,7 @@ impl TrialState {
 
 impl SharedTrials {
     /// Tries the files of a group.
-    fn run(&self, trial: &Trial, settings: &Settings, files: &[Location]) {
+    fn run(&self, trial: &RunTrials, settings: &Settings, files: &[Location]) {
         let result = catch_unwind(AssertUnwindSafe(|| {
             trial(settings, &|file, why| {
                 self.note(&file, why.map_or(Ok(()), Err));

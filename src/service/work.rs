@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use voltile_base::flow::trace::Stage;
+use voltile_base::flow::trace::{Stage, Trace};
 use voltile_base::metrics::Metrics;
 use voltile_base::tile::{Tile, TileKey};
 use voltile_hdf5::volume::{Decode, UnfinishedChunks};
@@ -47,6 +47,8 @@ pub(super) struct TileWork {
     pub drawing: Drawing,
     pub footprint: Footprint,
     pub purpose: Purpose,
+    /// The trace of the request that it is made for.
+    pub trace: Option<Arc<Trace>>,
     pub unfinished: UnfinishedChunks,
     pub keeper: Arc<Keeper>,
     pub metrics: Metrics,
@@ -69,9 +71,9 @@ impl TileWork {
     /// The tile, if a tier has it. Blocks.
     pub fn find(&self) -> Option<Tile> {
         let (tile, outcome) = self.keeper.find(&self.origin, self.key)?;
-        self.drawing
-            .trace()
-            .inspect(|trace| trace.set_outcome(outcome));
+        if let Some(trace) = &self.trace {
+            trace.set_outcome(outcome);
+        }
         Some(tile)
     }
 
@@ -108,9 +110,9 @@ impl TileWork {
             .draw()
             .map_err(TileError::from)
             .inspect_err(|error| self.note(error))?;
-        self.drawing
-            .trace()
-            .inspect(|trace| self.metrics.observe_render(self.drawing.rendered(), trace));
+        if let Some(trace) = &self.trace {
+            self.metrics.observe_render(self.drawing.rendered(), trace);
+        }
         Ok(Tile::new(self.key, png))
     }
 
@@ -119,7 +121,7 @@ impl TileWork {
     pub fn note(&self, error: &TileError) {
         if error.kind() == ErrorKind::Failed && !error.is_stopped() {
             self.metrics.render_errors.inc();
-            let request = self.drawing.trace().map_or("", |trace| trace.id());
+            let request = self.trace.as_ref().map_or("", |trace| trace.id());
             tracing::error!(key = %self.key, request, "a tile could not be rendered: {error}");
         }
     }
@@ -136,7 +138,7 @@ impl TileWork {
     pub fn into_job(self: Arc<Self>) -> impl FnMut() -> Result<(Tile, usize), TileError> {
         let mut queued = Some(Instant::now());
         move || {
-            if let (Some(trace), Some(queued)) = (self.drawing.trace(), queued.take()) {
+            if let (Some(trace), Some(queued)) = (&self.trace, queued.take()) {
                 trace.add(Stage::Queue, queued.elapsed());
             }
             self.make().map(|tile| self.weighed(tile))
