@@ -93,7 +93,7 @@ pub struct Catalog {
 pub enum Closed {
     /// It is in a folder with many files, and is opened after the server has started.
     Waiting,
-    /// Its store does not answer; what happened.
+    /// Its store does not answer; the text says what happened.
     Unreachable(String),
 }
 

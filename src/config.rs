@@ -1,9 +1,9 @@
 //! The configuration: flags, environment and file are parsed into [`Settings`] or a list of faults.
 //!
-//! Nothing here opens a data file or builds anything that runs: whether a file exists and contains
-//! what is claimed is checked by the catalogue. Reading does not stop at the first fault: an
-//! invalid value is replaced by its default, the fault is recorded, and reading continues, so that
-//! one run reports everything.
+//! Nothing here opens a data file or builds anything that runs: the catalogue checks whether a file
+//! exists and has the contents that the settings claim. Reading does not stop at the first fault:
+//! an invalid value is replaced by its default, the fault is recorded, and reading continues, so
+//! that one run reports everything.
 //!
 //! Flags override the environment, which overrides the file, which overrides the defaults. The
 //! `config` crate merges these layers (`layers`), and serde reads the result into the settings

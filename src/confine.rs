@@ -1,12 +1,13 @@
-//! Confinement of the child process that tries files: it gives up what it does not need, as far as
-//! the kernel lets it.
+//! Confinement of the child process that tries files: it gives up the rights that it does not need,
+//! as far as the kernel lets it.
 //!
 //! The child keeps only the right to read the folders of the files on trial. No new privileges
 //! (`PR_SET_NO_NEW_PRIVS`), Landlock and a system call filter (seccomp) apply to the calling thread
 //! and to the threads that it starts: the child must be confined before it starts its second
 //! thread.
 //!
-//! Nothing here fails: what the kernel does not offer is reported, and the child runs without it.
+//! Nothing here fails: a protection that the kernel lacks is reported, and the child runs without
+//! it.
 //! The server itself is restricted from outside, by the service manager or the container.
 
 #[cfg(target_os = "linux")]

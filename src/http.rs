@@ -108,12 +108,12 @@ async fn below_base(
     }
 }
 
-/// Records what is requested, and answers it if that is done in time. Otherwise it is given up,
+/// Records the form of a request, and answers it if that is done in time. Otherwise it is given up,
 /// unless another request waits for it.
 ///
 /// Not an `async fn`, whose future would have room for the answer's future twice. The future is on
-/// the heap: up to 1 KiB, the allocator takes the future of a request from what its thread has
-/// freed; for more, it takes a lock that all threads share.
+/// the heap: up to 1 KiB, the allocator takes the future of a request from memory that its thread
+/// has freed; for more, it takes a lock that all threads share.
 fn in_time(
     context: &Context<'_>,
     form: Form,

@@ -69,8 +69,8 @@
 //! [`service::TileService::identify`] resolves it in the [`catalog`] to channels, levels and a
 //! [`voltile_base::geometry::Patch`], and to a [`voltile_base::tile::TileKey`], a digest of
 //! everything that decides the bytes; [`service::TileService::fetch`] asks the
-//! [cache](voltile_base::flow::cache): *ready*, *wait*, or *lead*. What a leader wants is looked
-//! for in the tiers ([`tier`]) and fetched from its store ([`voltile_hdf5::store`]); then it enters
+//! [cache](voltile_base::flow::cache): *ready*, *wait*, or *lead*. A leader's tile is looked for in
+//! the tiers ([`tier`]) and its chunks are fetched ([`voltile_hdf5::store`]); then it enters
 //! the render queue, in which clients take turns; then [`voltile_render::render`] reads boxes of
 //! voxels from volumes ([`voltile_hdf5::volume`]), windows, colours and encodes them; then the
 //! flight lands, and the tile is kept in the tiers once all of its chunks are verified. While the
@@ -84,7 +84,7 @@
 //!   files, and lookups in the tiers, run on threads for blocking work. The render queue is
 //!   bounded.
 //! - **No tile is made from two generations of a file**, see [`voltile_hdf5`]. While a dataset is
-//!   live, what is not complete yet enters no cache ([`voltile_hdf5::volume::Volume::is_final`]).
+//!   live, incomplete values enter no cache ([`voltile_hdf5::volume::Volume::is_final`]).
 //! - **No number from a URL is used as an index** before a [`voltile_base::geometry::Patch`] has
 //!   clipped it to a level.
 //! - **The renderer knows no names, settings or caches**, and `config` opens no files.
@@ -125,15 +125,15 @@
 //! another file waits for such a thread: jobs and idle work run on threads that take up nothing
 //! else meanwhile, together at most as many as are replaced, only one job at a time splits its work
 //! over the helpers, and libhdf5's lock is waited for no longer than its holder's file answers. All
-//! other threads of a server that may have this lock are watched too: those that reopen files,
-//! reload, build documents and read tables of names.
+//! other threads of a server that may have this lock are watched too: they reopen files, reload,
+//! build documents and read tables of names.
 //!
 //! `unsafe` code is in `voltile_hdf5`, and besides in the macro of `voltile_base::simd`, in `cli`,
 //! `cli::limits` and `http::listen::sockets`.
 
 // These macros panic if writing fails: `cli::output` and `cli::log` print instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
-// This page is for those who read the code: it links to private modules too.
+// This page is for readers of the code: it links to private modules too.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod catalog;

@@ -64,8 +64,8 @@ pub struct Channel {
     pub missing: Missing,
     /// Whether parts of it are missing: sources of a virtual dataset, or datasets of a stack.
     pub has_gaps: bool,
-    /// Its place in the list of channels: how likely it is what its file was written for, its
-    /// number of voxels, and which part of complex numbers it shows.
+    /// Its place in the list of channels: how likely its file was written for it, its number of
+    /// voxels, and which part of complex numbers it shows.
     pub(super) place: (Rank, Reverse<u64>, Option<ComplexPart>),
     /// Whether it shows the stored values although the file says how to convert them.
     pub shows_stored_values: bool,

@@ -32,8 +32,8 @@ const LONGEST_READ: Duration = Duration::from_secs(10);
 /// The bytes that an entry takes besides its table.
 const BOOKKEEPING: usize = 1024;
 
-/// The tables in memory, or what is wrong with them, each in one generation of its text file;
-/// clones share them.
+/// The tables in memory, or their problems, each in one generation of its text file; clones share
+/// them.
 #[derive(Clone)]
 pub(super) struct Tables {
     kept: Cache<u64, (Option<FileIdentity>, Outcome), Abandoned>,

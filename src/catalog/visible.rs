@@ -19,7 +19,7 @@ const MAX_PIXELS: u64 = 1 << 22;
 /// evenly; one is always read.
 const MAX_VOXELS: u64 = 1 << 22;
 
-/// A request for the range of what is visible, with its names resolved.
+/// A request for the range of the visible values, with its names resolved.
 #[derive(Debug)]
 pub struct Visible {
     origin: Origin,
@@ -61,7 +61,7 @@ impl Catalog {
         Ok(overview)
     }
 
-    /// Resolves a request for the range of what is visible. Reads no data.
+    /// Resolves a request for the range of the visible values. Reads no data.
     pub fn resolve_range(&self, request: &RangeRequest) -> Result<Visible, NotFound> {
         let dataset = self.known(&request.token)?;
         let time = dataset.time_of(request.time, [&request.channel]);

@@ -71,7 +71,7 @@ const LEAST_MEMORY: u64 = 128 << 20;
 /// limited, too.
 const LEAST_ANSWER: u64 = 64 << 10;
 
-/// Why a child is killed: what opening the file does.
+/// Why a child is killed, as the end of a sentence that begins with "opening it".
 const ASKS_TOO_MUCH: &str =
     "requests more bytes at once than the memory of the child process holds";
 const INVALID_MESSAGE: &str = "makes the child process send an invalid message";
@@ -312,7 +312,7 @@ struct TrialChild {
     input: ChildInput,
     /// One for each trial that the child finishes. An error is the reason to kill it.
     done: Receiver<Result<(), &'static str>>,
-    /// The object on trial: the child may read what lies in its folder and below.
+    /// The object on trial: the child may read all objects in its folder and below.
     on_trial: Arc<Mutex<Option<Address>>>,
     /// The memory that it may take, in bytes.
     memory: u64,

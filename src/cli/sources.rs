@@ -81,8 +81,8 @@ pub(super) fn search(folders: &mut Folders, layers: &mut Layers) -> std::io::Res
     Ok(())
 }
 
-/// A file or an address on the command line. Not parsed by clap, whose errors repeat what was
-/// typed, with its credentials.
+/// A file or an address on the command line. It is not parsed by clap, whose errors repeat the
+/// typed text with its credentials.
 pub(super) fn file(given: PathBuf) -> Result<Location, Failure> {
     Location::given(given).map_err(|error| Failure::Usage(error.to_string()))
 }

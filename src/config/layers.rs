@@ -2,8 +2,8 @@
 //!
 //! The `config` crate merges them. Its keys are path expressions, in which dots split and brackets
 //! index; a token such as `FlyEM.v1` must survive. So every layer is one tree below a single plain
-//! key, and the crate merges what is below it key by key, unparsed. The configuration file is the
-//! only file read; its values are interpreted elsewhere.
+//! key, and the crate merges these trees key by key, unparsed. The configuration file is the only
+//! file read; its values are interpreted elsewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

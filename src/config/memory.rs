@@ -12,9 +12,9 @@ use super::layers::below;
 use super::settings::{Caches, Settings};
 
 const MIB: u64 = 1 << 20;
-/// The program, with open files and whatever else is not counted separately.
+/// The program, with open files and everything else that is not counted separately.
 const PROGRAM: u64 = 48 * MIB;
-/// A connection whose client reads nothing, with what the system holds of its answers.
+/// A connection whose client reads nothing, with the parts of answers that the system holds for it.
 const CONNECTION: usize = 128 << 10;
 /// A render thread, and the thread that replaces it while it waits for a file that does not answer.
 const THREAD: u64 = 2 * 14 * MIB;

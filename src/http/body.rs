@@ -2,9 +2,9 @@
 //!
 //! actix-http copies every body into the connection's write buffer, and writes that. If the body
 //! were a whole tile, all of it would be copied before the first byte is sent, and the buffer would
-//! exceed what actix-http retains (128 KiB), so that it would be allocated and freed for each
-//! response. With pieces the buffer stays allocated, and even in the core's cache, and the client
-//! reads one piece while the next is copied.
+//! exceed the size that actix-http retains (128 KiB), so that it would be allocated and freed for
+//! each response. With pieces the buffer stays allocated, and even in the core's cache, and the
+//! client reads one piece while the next is copied.
 
 use std::convert::Infallible;
 use std::pin::Pin;

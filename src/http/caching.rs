@@ -1,4 +1,4 @@
-//! How long clients may keep what they are sent, and whether they have it already.
+//! How long clients may keep responses, and whether they have them already.
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderValue};
@@ -6,7 +6,7 @@ use voltile_base::request::VersionedToken;
 
 use crate::service::Keeping;
 
-/// The `Cache-Control` of what an address names: what is there at the address of a version never
+/// The `Cache-Control` of a response at an address: with a version in the address, it never
 /// changes.
 pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> HeaderValue {
     if dataset.version.is_some() {

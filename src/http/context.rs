@@ -1,5 +1,5 @@
-//! A request with what is known of it before its path is parsed: the catalogue that it may see, and
-//! the path below the base path and the secret.
+//! A request before its path is parsed: with the catalogue that it may see, and the path below the
+//! base path and the secret.
 //!
 //! Secrets are taken from `Authorization` (Bearer, or the password of Basic: RFC 6750, RFC 7617)
 //! and from the path prefix `/k/SECRET`. Viewers keep that prefix, because the addresses in
@@ -101,7 +101,7 @@ impl<'r> Context<'r> {
             return None;
         }
         let list = given(self.request.query_string(), "tokens")?;
-        // What is no name is that of no dataset.
+        // A text that is not a name is the name of no dataset.
         Some(
             list.split(',')
                 .filter_map(|name| Name::new(name).ok())
@@ -109,7 +109,7 @@ impl<'r> Context<'r> {
         )
     }
 
-    /// The response to what was found. The pause that follows a request can be used for other work.
+    /// The response, or the error as one. The pause after a request can be used for other work.
     pub fn response(&self, found: Result<HttpResponse, TileError>) -> HttpResponse {
         self.site.service.use_pause();
         found.unwrap_or_else(|error| problem::response(&error))

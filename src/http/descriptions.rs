@@ -61,7 +61,7 @@ pub(super) fn named<'c>(
     })
 }
 
-/// `/datasets/TOKEN/about.json`: what `voltile inspect` says of the file. Reads chunk indexes.
+/// `/datasets/TOKEN/about.json`: the output of `voltile inspect --json`. Reads chunk indexes.
 pub(super) async fn about(context: &Context<'_>, token: &str) -> HttpResponse {
     let dataset = match named(context, token) {
         Ok(dataset) => dataset,

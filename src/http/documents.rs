@@ -1,5 +1,5 @@
-//! Documents about what is served: each is built once for each generation of the catalogue and each
-//! view of it, off the HTTP threads, and kept.
+//! Documents about the served datasets: each is built once for each generation of the catalogue and
+//! each view of it, off the HTTP threads, and kept.
 //!
 //! The text of a document follows from the settings (a site with other settings has documents of
 //! its own), the generation of the catalogue, the entries of `[[access]]` that the request has

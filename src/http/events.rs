@@ -145,7 +145,7 @@ pub(super) fn answer(context: &Context<'_>) -> HttpResponse {
         .insert_header(("X-Accel-Buffering", "no"))
         .streaming(events);
     if context.request.version() < Version::HTTP_11 {
-        // Such a client does not know chunks: what it is sent ends with the connection.
+        // This client does not know chunks: the response ends with the connection.
         response.head_mut().no_chunking(true);
         response
             .head_mut()

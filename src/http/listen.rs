@@ -1,5 +1,5 @@
-//! Sockets and the threads that serve them: what `actix_web::HttpServer` does, but with our own
-//! stream between each socket and actix-http ([`super::connections`]).
+//! Sockets and the threads that serve them. It does the work of `actix_web::HttpServer`, with our
+//! own stream between each socket and actix-http ([`super::connections`]).
 //!
 //! The signal of a graceful shutdown is not in the documentation of actix-http: `HttpServer` passes
 //! it on in the same way.

@@ -30,7 +30,7 @@ const NEUROGLANCER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-u
                                    style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
                                    form-action 'none'; frame-ancestors 'self'";
 
-/// Answers paths of the files of the pages: `/`, `/neuroglancer/`, and what they load.
+/// Answers paths of the files of the pages: `/`, `/neuroglancer/`, and the files that they load.
 pub(super) fn answer(context: &Context<'_>) -> Option<HttpResponse> {
     let Context { path, request, .. } = context;
     let name = match path.strip_prefix('/')? {

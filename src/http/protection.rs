@@ -8,7 +8,7 @@ use super::problem::MissingDataset;
 use super::{cors, problem};
 
 /// Answers 401 instead of 404 if the named dataset could be one that is hidden from this request,
-/// and keeps shared caches from storing what was opened with a secret.
+/// and keeps shared caches from storing a response that a secret has opened.
 pub(super) fn apply(context: &Context<'_>, mut response: HttpResponse) -> HttpResponse {
     let access = context.catalog.access();
     if access.is_open() {
@@ -44,7 +44,8 @@ pub(super) fn apply(context: &Context<'_>, mut response: HttpResponse) -> HttpRe
 const PRIVATE: HeaderValue = HeaderValue::from_static("private");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
-/// A `Cache-Control` without what lets shared caches store the response (RFC 9111, section 5.2.2).
+/// A `Cache-Control` without the directives that let shared caches store the response (RFC 9111,
+/// section 5.2.2).
 fn private(cache_control: &str) -> String {
     let mut directives = vec!["private"];
     for directive in cache_control.split(',').map(str::trim) {

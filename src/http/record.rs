@@ -46,7 +46,7 @@ impl RequestRecord {
         }
     }
 
-    /// Records what is requested.
+    /// Records the form of the requested resource.
     pub fn set_form(&self, form: Form) {
         self.form.set(form);
     }

@@ -1,5 +1,5 @@
-//! The site that every request is answered from: the service, and what the settings say of
-//! addresses and headers.
+//! The site that every request is answered from: the service, and the settings for addresses and
+//! headers.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -65,7 +65,7 @@ impl LiveSite {
     }
 }
 
-/// How requests are answered: the service, and what the settings say of addresses and headers.
+/// How requests are answered: the service, and the settings for addresses and headers.
 pub(super) struct Site {
     pub service: Arc<TileService>,
     pub mounts: Vec<config::Mount>,

@@ -1,7 +1,7 @@
-//! The service manager: the sockets that it passes, and what it is told (`sd_listen_fds(3)`,
-//! `sd_notify(3)`).
+//! The service manager: the sockets that it passes, and the notifications that it gets
+//! (`sd_listen_fds(3)`, `sd_notify(3)`).
 //!
-//! Without a service manager nothing is passed, and what it is told goes nowhere.
+//! Without a service manager nothing is passed, and notifications go nowhere.
 
 use std::io;
 use std::net::TcpListener;
@@ -59,7 +59,7 @@ fn listening<S: AsFd>(socket: S, index: usize) -> Result<S, NotListening> {
     }
 }
 
-/// The path of a Unix socket; for one without a path, what else its address is.
+/// The path of a Unix socket, or another text for its address if it has no path.
 fn path(socket: &UnixListener) -> PathBuf {
     let Ok(address) = socket.local_addr() else {
         return PathBuf::new();
@@ -69,7 +69,7 @@ fn path(socket: &UnixListener) -> PathBuf {
         .map_or_else(|| format!("{address:?}").into(), PathBuf::from)
 }
 
-/// Tells the service manager that the server accepts connections, and what it serves.
+/// Tells the service manager that the server accepts connections; `status` says what it serves.
 pub fn ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }

@@ -1,5 +1,5 @@
-//! Fetches what was identified: from the cache of encoded tiles, by joining a flight, or by leading
-//! a flight.
+//! Fetches an identified tile, overview, range or box: from the cache, by joining a flight, or by
+//! leading a flight.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub enum Warmed {
 
 impl TileService {
     /// Fetches an identified tile. For a prefetch, chunks are decoded completely, and the tile is
-    /// in the disk cache when this returns. What happened is recorded in the trace.
+    /// in the disk cache when this returns. The outcome is recorded in the trace.
     ///
     /// If this future is dropped, a render that no other request waits for is dropped too: before
     /// it begins, or before its next chunk.

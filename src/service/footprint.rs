@@ -49,7 +49,7 @@ impl Footprint {
         self.0.iter().any(|part| part.volume.shape().is_remote)
     }
 
-    /// Starts to fetch what is not cached; may block while a chunk index is read.
+    /// Starts to fetch the bytes that are not cached; may block while a chunk index is read.
     pub fn gather(&self) -> Result<Gathering, ReadError> {
         let mut all = Gathering::none();
         for part in &self.0 {

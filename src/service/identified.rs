@@ -40,7 +40,7 @@ pub(super) enum What {
     Tile(Resolved),
     /// A thumbnail of a slice.
     Overview(Overview),
-    /// The range of what is visible.
+    /// The range of the visible values.
     Range(Visible),
     /// A box of voxels, and the memory in which it is made; on the heap, so that tiles do not take
     /// as much room as boxes.

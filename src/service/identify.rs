@@ -1,4 +1,4 @@
-//! Identifies what is requested: resolved in a catalogue, with its key, once its files have been
+//! Identifies requests: each is resolved in a catalogue and gets its key, once its files have been
 //! found unchanged. Reads no pixels.
 
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl TileService {
         Ok(Identified::new(origin, What::Overview(overview)))
     }
 
-    /// Resolves a request for the range of what is visible. Reads no data.
+    /// Resolves a request for the range of the visible values. Reads no data.
     pub async fn identify_range(
         &self,
         catalog: &Catalog,

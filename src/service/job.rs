@@ -1,4 +1,4 @@
-//! The job of a flight: what happens when it runs, is refused, or is no longer wanted.
+//! The job of a flight: it is run, refused, or dropped when nobody wants it any more.
 
 use std::hash::Hash;
 

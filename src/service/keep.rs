@@ -201,7 +201,7 @@ impl Keeper {
         tiers.keep_later(&token, &kept, move || origin.was_unchanged_at(now));
     }
 
-    /// Waits until what is queued is written, at most for `within`; the rest is dropped.
+    /// Waits until all queued tiles are written, at most for `within`; the rest is dropped.
     pub fn finish(&self, within: Duration) {
         if let Some(tiers) = &self.tiers {
             tiers.finish(within);

@@ -135,7 +135,7 @@ impl Preparation {
         }
     }
 
-    /// Fetches what lies in a store; `place` is for errors.
+    /// Fetches the voxels that lie in a store; `place` is for errors.
     pub async fn fetch(&self, footprint: Footprint, place: &str) -> Result<(), TileError> {
         if !footprint.is_remote() {
             return Ok(());
@@ -174,7 +174,7 @@ pub(super) fn in_words(token: &Name) -> String {
     format!("the dataset {token}")
 }
 
-/// Fetches what a tile needs from stores; `place` is for errors.
+/// Fetches the voxels of a tile that lie in stores; `place` is for errors.
 pub(super) async fn gathered(footprint: Footprint, place: &str) -> Result<(), TileError> {
     let gathering = spawn_blocking(move || footprint.gather())
         .await

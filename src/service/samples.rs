@@ -80,7 +80,7 @@ impl TileService {
     }
 
     /// Takes a channel's sample on the pool, once for all requests that need it. The result is
-    /// stored even if all of them have been dropped. What lies in a store is fetched before, all at
+    /// stored even if all of them have been dropped. Chunks in a store are fetched before, all at
     /// once.
     pub(super) async fn measure(
         &self,
@@ -137,7 +137,7 @@ fn survey(channel: &Channel) -> Result<Arc<Survey>, TileError> {
         }
         // Logged once for all channels and tiles.
         Err(ReadError::Unresponsive(_)) => {}
-        // The tiles of bytes report what is wrong by themselves.
+        // The tiles of bytes report the problem by themselves.
         Err(error) if channel.is_of_bytes() => {
             tracing::warn!(channel = %channel.name, "no sample could be taken: {error}");
         }

@@ -1,4 +1,4 @@
-//! The service: what it consists of, and how it is set up.
+//! The service: its parts, and how it is set up.
 
 use std::collections::VecDeque;
 use std::path::Path;

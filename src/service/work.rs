@@ -16,7 +16,7 @@ use super::footprint::Footprint;
 use super::keep::Keeper;
 use crate::catalog::Origin;
 
-/// For what a tile is made.
+/// The purpose that a tile is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A request, by a user who waits or by a client that prefetches.
@@ -127,7 +127,7 @@ impl TileWork {
     }
 
     /// A tile that was made, with its weight in bytes against the cache's budget. No budget has
-    /// room for what is not complete.
+    /// room for a tile that is not complete.
     pub fn weighed(&self, tile: Tile) -> (Tile, usize) {
         let is_final = !self.origin.may_grow() || self.footprint.is_final();
         let weight = if is_final { tile.weight() } else { usize::MAX };

@@ -209,7 +209,8 @@ impl PyramidWork {
         self.families.is_empty()
     }
 
-    /// Computes what an earlier run has not finished, and moves the complete file into place.
+    /// Computes the pieces that earlier runs have not finished, and moves the complete file into
+    /// place.
     ///
     /// # Errors
     /// If something cannot be written, or the original has changed since the work was planned. A

@@ -73,8 +73,8 @@ pub(super) struct Unsorted<'r> {
     room: &'r Cell<usize>,
 }
 
-/// The columns of ids and of names among the columns of a table. `id` and `name`: what they are
-/// called, if that is known.
+/// The numbers of the columns of ids and of names among the columns of a table. `id` and `name`
+/// are the names of these columns, if they are known.
 pub(super) fn places(
     columns: &[&str],
     id: Option<&str>,

@@ -38,8 +38,8 @@ pub(super) fn watch(most: u64) -> io::Result<()> {
         .map(drop)
 }
 
-/// Damaged lengths lead to allocations that are given up at once, when the file proves to be
-/// shorter: only what exceeds the limit twice counts.
+/// Ends the process if the limit is exceeded twice in a row: damaged lengths lead to allocations
+/// that are given up at once, when the file proves to be shorter.
 fn end_if_exceeded() {
     let mut exceeded = false;
     loop {

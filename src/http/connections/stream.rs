@@ -251,8 +251,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SequentialStream<S> {
         }
     }
 
-    /// Reads and discards what a client still sends after its last response: closing a socket with
-    /// unread bytes resets the connection, and the client may lose the response.
+    /// Reads and discards the bytes that a client still sends after its last response: closing a
+    /// socket with unread bytes resets the connection, and the client may lose the response.
     fn poll_linger(&mut self, context: &mut Context<'_>, mut unread: usize) -> Poll<()> {
         let is_over = loop {
             unread += self.input.len();

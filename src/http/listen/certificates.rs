@@ -35,7 +35,7 @@ impl Certificates {
         TlsContents::read(files)?.certificates(files)
     }
 
-    /// Reads the files again; `None` if they hold what is in force.
+    /// Reads the files again; `None` if they hold the certificates in force.
     pub fn renewed(&self, files: &Tls) -> Result<Option<Self>, Vec<Fault>> {
         let contents = TlsContents::read(files)?;
         let known = self.0.read().digest;

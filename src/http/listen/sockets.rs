@@ -80,7 +80,7 @@ pub enum ListenError {
     UnixSocket {
         /// Its path.
         path: PathBuf,
-        /// The system's error, or what is there.
+        /// The system's error, or an error that says what kind of file is there.
         error: io::Error,
     },
 }
@@ -211,10 +211,10 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Sets what accepted connections inherit: limits of the memory that the system takes for answers
-/// that clients do not read, otherwise several MiB for each connection; and an end to connections
-/// whose clients read nothing for `write_timeout`, or are gone. A Unix socket holds no more than
-/// `net.core.wmem_default` (208 KiB) by itself.
+/// Sets options that accepted connections inherit: limits of the memory that the system takes for
+/// answers that clients do not read, otherwise several MiB for each connection; and an end to
+/// connections whose clients read nothing for `write_timeout`, or are gone. A Unix socket holds no
+/// more than `net.core.wmem_default` (208 KiB) by itself.
 fn set_options(listener: &TcpListener, write_timeout: Duration) -> io::Result<()> {
     set_socket_send_buffer_size(listener, SENDING)?;
     set_socket_keepalive(listener, true)?;
@@ -228,7 +228,7 @@ fn set_options(listener: &TcpListener, write_timeout: Duration) -> io::Result<()
     Ok(())
 }
 
-/// Limits what the system holds of answers that are not on their way yet.
+/// Limits the bytes of answers that the system holds and has not sent yet.
 #[cfg(target_os = "linux")]
 fn limit_unsent(listener: &TcpListener) -> io::Result<()> {
     let unsent: libc::c_int = 64 << 10;

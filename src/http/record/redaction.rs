@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// The path of a request without what follows a segment `k`, in whatever place and case: people
-/// misspell addresses, and mean a secret nevertheless. Of a path whose escapes hide a segment `k`,
-/// only what precedes the first escape is shown.
+/// The path of a request up to a segment `k`, wherever that is and in any case: people misspell
+/// addresses, and mean a secret nevertheless. A path whose escapes hide a segment `k` is shown up
+/// to the first escape.
 pub(super) fn path(path: &str) -> Cow<'_, str> {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     if hidden(&decoded).is_some()

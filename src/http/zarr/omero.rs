@@ -60,7 +60,7 @@ fn channel(channel: &Channel, label: &str, colour: &str, is_active: bool) -> Val
         "coefficient": 1,
         "family": "linear",
         "inverted": start > end,
-        // Floats have no range of their own: theirs is 0 to 1, and what is shown.
+        // Floats have no range of their own: it is 0 to 1, extended by the displayed range.
         "window": {
             "min": number(full.0.min(low)), "max": number(full.1.max(high)),
             "start": number(low), "end": number(high),

@@ -1,5 +1,5 @@
-//! Applies a selection to what is served. It is clipped to what exists; a name or number that
-//! exists nowhere is an error that lists what does.
+//! Applies a selection to the served datasets. It is clipped to the existing pictures; a name or
+//! number that exists nowhere is an error that lists the existing ones.
 
 use voltile_base::description::{ChannelDescription, DatasetDescription, LevelDescription};
 use voltile_base::geometry::{Level, Plane, TILE, Xyz};
