@@ -46,9 +46,11 @@ fn segmentation(criterion: &mut Criterion) {
     let catalog = opened(path, &activity);
     // Other jobs count as running, so that each chunk is read by one thread.
     let _others = (activity.enter(), activity.enter());
-    let (chunks, mut scratch) = (chunks(&catalog), Scratch::default());
+    let chunks = chunks(&catalog);
+    let mut scratch = Scratch::default();
+    let policy = ReadPolicy::default();
     for (number, (plan, encoding)) in chunks.iter().enumerate() {
-        let encoded = cutout(plan, *encoding, &mut scratch).unwrap();
+        let encoded = cutout(plan, *encoding, &policy, &mut scratch).unwrap();
         std::fs::write(path.with_file_name(format!("{number}.cseg")), encoded).unwrap();
     }
     let mut group = criterion.benchmark_group("segmentation");
@@ -58,7 +60,8 @@ fn segmentation(criterion: &mut Criterion) {
     let mut all = |encoding_of: fn(BoxEncoding) -> BoxEncoding| {
         let began = Instant::now();
         for (plan, encoding) in &chunks {
-            black_box(cutout(black_box(plan), encoding_of(*encoding), &mut scratch).unwrap());
+            let encoding = encoding_of(*encoding);
+            black_box(cutout(black_box(plan), encoding, &policy, &mut scratch).unwrap());
         }
         began.elapsed()
     };
@@ -122,7 +125,7 @@ fn chunks(catalog: &Catalog) -> Vec<(Cutout, BoxEncoding)> {
             matches!(encoding, BoxEncoding::Segmentation(_)),
             "{name} is not encoded as a segmentation"
         );
-        (resolved.plan(ReadPolicy::default()), encoding)
+        (resolved.plan(), encoding)
     };
     (0..depth).step_by(EDGE as usize).map(chunk).collect()
 }

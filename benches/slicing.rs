@@ -151,7 +151,8 @@ fn tiles(criterion: &mut Criterion) {
                 bencher.iter(|| {
                     let slices: Vec<u64> = (0..BURST).map(|_| dice.roll() % DEPTH as u64).collect();
                     let draw = |scratch: &mut Scratch, slice: u64| {
-                        drop(render(&plan(&volume, slice), scratch).unwrap());
+                        let plan = plan(&volume, slice);
+                        drop(render(&plan, &ReadPolicy::default(), scratch).unwrap());
                     };
                     pool.install(|| slices.into_par_iter().for_each_init(Scratch::default, draw));
                 });
@@ -194,7 +195,6 @@ fn plan(volume: &Arc<dyn Volume>, slice: u64) -> Plan {
         style: Style::default(),
         format: TileFormat::default(),
         shows_missing: false,
-        policy: ReadPolicy::default(),
     }
 }
 

@@ -126,16 +126,16 @@ pub fn drawing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("draw");
     group.sample_size(30);
     let mut scratch = Scratch::default();
+    let policy = ReadPolicy::default();
     for (stage, name, picture) in pictures() {
         let plan = Plan {
             picture,
             style: Style::default(),
             format: TileFormat::default(),
             shows_missing: false,
-            policy: ReadPolicy::default(),
         };
         group.bench_function(format!("{stage}: {name}"), |bencher| {
-            bencher.iter(|| draw(black_box(&plan), &mut scratch).unwrap().len());
+            bencher.iter(|| draw(black_box(&plan), &policy, &mut scratch).unwrap().len());
         });
     }
     let (tile, mut copy) = (vec![7u8; TILE * TILE], vec![0u8; TILE * TILE]);

@@ -21,7 +21,7 @@ use voltile_base::geometry::{Axis, Level, Plane, Region, TileAddress};
 use voltile_base::metrics::Metrics;
 use voltile_base::name::Name;
 use voltile_base::request::{ChannelChoice, TileRequest};
-use voltile_hdf5::volume::{ReadRequest, Samples, Volume};
+use voltile_hdf5::volume::{ReadPolicy, ReadRequest, Samples, Volume};
 use voltile_render::plan::{Picture, Plan};
 use voltile_render::{Scratch, render};
 
@@ -193,7 +193,7 @@ impl<'a> Drawer<'a> {
         }
         let began = Instant::now();
         let plan = self.plan(address);
-        black_box(render(&plan, &mut self.scratch).unwrap());
+        black_box(render(&plan, &ReadPolicy::default(), &mut self.scratch).unwrap());
         began.elapsed()
     }
 }

@@ -9,7 +9,7 @@ use voltile_base::paint::{BoxFormat, DatasetStyle, Kind, Window};
 use voltile_base::request::BoxRequest;
 use voltile_base::tile::{Fingerprint, TileKey};
 use voltile_base::units;
-use voltile_hdf5::volume::{Access, ReadPolicy, VolumeShape};
+use voltile_hdf5::volume::{Access, VolumeShape};
 use voltile_render::plan::{BoxEncoding, Cutout};
 
 use super::resolve::RULES;
@@ -356,7 +356,7 @@ impl ResolvedBox {
     }
 
     /// The plan for the renderer.
-    pub fn plan(&self, policy: ReadPolicy) -> Cutout {
+    pub fn plan(&self) -> Cutout {
         let channel = &self.channel;
         let is_there = channel.is_there(&self.view, self.dataset.style.scaling, self.time);
         Cutout {
@@ -371,18 +371,13 @@ impl ResolvedBox {
             window: channel.window().filter(|_| channel.kind == Kind::Image),
             colour: self.colour,
             place: self.place,
-            others: self
-                .others
-                .iter()
-                .map(|part| part.plan(policy.clone()))
-                .collect(),
+            others: self.others.iter().map(ResolvedBox::plan).collect(),
             voxel_size: self.dataset.voxel_size(channel).map(|(size, unit)| {
                 let size = size.zip(self.view.factor, |size, factor| size * factor as f64);
                 (size, unit.unwrap_or_default())
             }),
             missing: channel.missing.clone(),
             is_label: channel.kind == Kind::Labels,
-            policy,
         }
     }
 }

@@ -11,7 +11,6 @@ use voltile_base::name::Name;
 use voltile_base::paint::{DatasetStyle, Kind, Style, TileFormat, Window};
 use voltile_base::request::{Adjustment, ChannelChoice, SlabRequest, TileRequest, VersionedToken};
 use voltile_base::tile::{Fingerprint, TileKey};
-use voltile_hdf5::volume::ReadPolicy;
 use voltile_render::plan::{Layer, Picture, PixelKind, Plan, Shading, Source};
 
 use super::{Catalog, Channel, Closed, Dataset, Names, Origin};
@@ -605,7 +604,6 @@ impl Resolved {
             style: self.style,
             format: self.format,
             shows_missing: self.shows_missing,
-            policy: ReadPolicy::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use voltile_base::flow::trace::{Outcome, Trace};
 use voltile_base::metrics::{Metrics, Rendered};
+use voltile_hdf5::volume::ReadPolicy;
 use voltile_render::plan::{BoxEncoding, Cutout, Overview, Plan, Visible};
 use voltile_render::{RenderError, Scratch};
 
@@ -13,7 +14,7 @@ use super::boxes::Held;
 use super::footprint::Footprint;
 use crate::catalog::range_of;
 
-/// The plan of a picture or box, with the policy by which its chunks are read.
+/// The plan of a picture or box.
 pub(super) enum Drawing {
     Tile(Plan),
     Overview(Overview),
@@ -66,16 +67,18 @@ impl Drawing {
     }
 
     /// Draws and encodes it, on a render thread.
-    pub fn draw(&self) -> Result<Vec<u8>, RenderError> {
+    pub fn draw(&self, policy: &ReadPolicy) -> Result<Vec<u8>, RenderError> {
         with_scratch(|scratch| match self {
-            Drawing::Tile(plan) => voltile_render::render(plan, scratch),
-            Drawing::Overview(plan) => voltile_render::overview(plan, scratch),
+            Drawing::Tile(plan) => voltile_render::render(plan, policy, scratch),
+            Drawing::Overview(plan) => voltile_render::overview(plan, policy, scratch),
             Drawing::Range(plan) => {
-                let range = range_of(voltile_render::visible(plan, scratch)?, plan.level);
+                let range = range_of(voltile_render::visible(plan, policy, scratch)?, plan.level);
                 // Numbers can always be written.
                 Ok(serde_json::to_vec(&range).unwrap_or_default())
             }
-            Drawing::Box(plan, encoding, _) => voltile_render::cutout(plan, *encoding, scratch),
+            Drawing::Box(plan, encoding, _) => {
+                voltile_render::cutout(plan, *encoding, policy, scratch)
+            }
         })
     }
 }

@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 use voltile_base::flow::cache::{Abandoned, Cache, Lookup};
 use voltile_base::flow::trace::{Outcome, Trace};
 use voltile_base::tile::Tile;
-use voltile_hdf5::volume::{ReadError, ReadPolicy, Yields};
+use voltile_hdf5::volume::{ReadError, Yields};
 use voltile_render::RenderError;
 
 use super::client::{Client, Demand};
@@ -63,16 +63,11 @@ impl TileService {
         trace: &Arc<Trace>,
     ) -> Result<Tile, TileError> {
         let key = identified.key();
-        if let What::Box(..) = identified.what {
-            let policy = ReadPolicy {
-                trace: Some(Arc::clone(trace)),
-                ..ReadPolicy::default()
-            };
-            if let Some(drawing) = identified.drawing(policy)
-                && let Some(chunk) = drawing.stored_chunk(&self.metrics, Some(trace))
-            {
-                return Ok(Tile::new(key, chunk));
-            }
+        if let What::Box(..) = identified.what
+            && let Some(drawing) = identified.drawing()
+            && let Some(chunk) = drawing.stored_chunk(&self.metrics, Some(trace))
+        {
+            return Ok(Tile::new(key, chunk));
         }
         match self.cache.lookup(&key) {
             Lookup::Ready(tile) => {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use voltile_base::metrics::DatasetCounters;
 use voltile_base::tile::{Tile, TileKey};
-use voltile_hdf5::volume::ReadPolicy;
 use voltile_render::plan::{BoxEncoding, Cutout};
 
 use super::boxes::Held;
@@ -97,40 +96,25 @@ impl Identified {
     /// The plan and the encoding of a box of voxels; `None` for anything else.
     pub fn cutout(&self) -> Option<(Cutout, BoxEncoding)> {
         match &self.what {
-            What::Box(resolved, encoding, _) => {
-                Some((resolved.plan(ReadPolicy::default()), *encoding))
-            }
+            What::Box(resolved, encoding, _) => Some((resolved.plan(), *encoding)),
             _ => None,
         }
     }
 
     /// The stored voxels that it is made from; `None` for a black tile.
     pub(super) fn footprint(&self) -> Option<Footprint> {
-        self.drawing(ReadPolicy::default())
-            .map(|drawing| drawing.footprint())
+        self.drawing().map(|drawing| drawing.footprint())
     }
 
-    /// Its drawing, with chunks read by the policy; `None` for a black tile.
-    pub(super) fn drawing(&self, policy: ReadPolicy) -> Option<Drawing> {
+    /// Its drawing; `None` for a black tile.
+    pub(super) fn drawing(&self) -> Option<Drawing> {
         Some(match &self.what {
             What::Black(_) => return None,
-            What::Tile(resolved) => Drawing::Tile(resolved.plan().with(policy)),
-            What::Overview(overview) => {
-                let mut plan = overview.plan();
-                plan.tiles
-                    .iter_mut()
-                    .for_each(|tile| tile.policy = policy.clone());
-                Drawing::Overview(plan)
-            }
-            What::Range(visible) => {
-                let mut plan = visible.plan();
-                plan.tiles
-                    .iter_mut()
-                    .for_each(|tile| tile.policy = policy.clone());
-                Drawing::Range(plan)
-            }
+            What::Tile(resolved) => Drawing::Tile(resolved.plan()),
+            What::Overview(overview) => Drawing::Overview(overview.plan()),
+            What::Range(visible) => Drawing::Range(visible.plan()),
             What::Box(resolved, encoding, held) => {
-                Drawing::Box(resolved.plan(policy), *encoding, held.clone())
+                Drawing::Box(resolved.plan(), *encoding, held.clone())
             }
         })
     }

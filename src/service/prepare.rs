@@ -164,7 +164,7 @@ impl Preparation {
             .await?;
         let chunk = work
             .drawing
-            .stored_chunk(&self.metrics, work.trace.as_deref());
+            .stored_chunk(&self.metrics, work.policy.trace.as_deref());
         Ok(chunk.map(|chunk| Tile::new(work.key, chunk)))
     }
 }

@@ -238,19 +238,19 @@ impl TileService {
         trace: Option<Arc<Trace>>,
     ) -> Option<TileWork> {
         let unfinished = UnfinishedChunks::default();
-        let drawing = identified.drawing(ReadPolicy {
-            decode: purpose.decode(),
-            yields,
-            trace: trace.clone(),
-            unfinished: Some(unfinished.clone()),
-        })?;
+        let drawing = identified.drawing()?;
         Some(TileWork {
             key: identified.key(),
             origin: identified.origin.clone(),
             footprint: drawing.footprint(),
             drawing,
             purpose,
-            trace,
+            policy: ReadPolicy {
+                decode: purpose.decode(),
+                yields,
+                trace,
+                unfinished: Some(unfinished.clone()),
+            },
             unfinished,
             keeper: Arc::clone(&self.keeper),
             metrics: self.metrics.clone(),

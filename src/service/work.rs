@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use voltile_base::flow::trace::{Stage, Trace};
+use voltile_base::flow::trace::Stage;
 use voltile_base::metrics::Metrics;
 use voltile_base::tile::{Tile, TileKey};
-use voltile_hdf5::volume::{Decode, UnfinishedChunks};
+use voltile_hdf5::volume::{Decode, ReadPolicy, UnfinishedChunks};
 
 use super::client::Urgency;
 use super::drawing::Drawing;
@@ -47,8 +47,8 @@ pub(super) struct TileWork {
     pub drawing: Drawing,
     pub footprint: Footprint,
     pub purpose: Purpose,
-    /// The trace of the request that it is made for.
-    pub trace: Option<Arc<Trace>>,
+    /// How its chunks are read, and the trace of the request that it is made for.
+    pub policy: ReadPolicy,
     pub unfinished: UnfinishedChunks,
     pub keeper: Arc<Keeper>,
     pub metrics: Metrics,
@@ -71,7 +71,7 @@ impl TileWork {
     /// The tile, if a tier has it. Blocks.
     pub fn find(&self) -> Option<Tile> {
         let (tile, outcome) = self.keeper.find(&self.origin, self.key)?;
-        if let Some(trace) = &self.trace {
+        if let Some(trace) = &self.policy.trace {
             trace.set_outcome(outcome);
         }
         Some(tile)
@@ -101,16 +101,16 @@ impl TileWork {
 
     fn drawn(&self) -> Result<Tile, TileError> {
         if self.purpose == Purpose::Neighbour {
-            return Ok(Tile::new(self.key, self.drawing.draw()?));
+            return Ok(Tile::new(self.key, self.drawing.draw(&self.policy)?));
         }
         self.metrics.renders.inc();
         self.origin.dataset.counters.count_render();
         let png = self
             .drawing
-            .draw()
+            .draw(&self.policy)
             .map_err(TileError::from)
             .inspect_err(|error| self.note(error))?;
-        if let Some(trace) = &self.trace {
+        if let Some(trace) = &self.policy.trace {
             self.metrics.observe_render(self.drawing.rendered(), trace);
         }
         Ok(Tile::new(self.key, png))
@@ -121,7 +121,7 @@ impl TileWork {
     pub fn note(&self, error: &TileError) {
         if error.kind() == ErrorKind::Failed && !error.is_stopped() {
             self.metrics.render_errors.inc();
-            let request = self.trace.as_ref().map_or("", |trace| trace.id());
+            let request = self.policy.trace.as_ref().map_or("", |trace| trace.id());
             tracing::error!(key = %self.key, request, "a tile could not be rendered: {error}");
         }
     }
@@ -138,7 +138,7 @@ impl TileWork {
     pub fn into_job(self: Arc<Self>) -> impl FnMut() -> Result<(Tile, usize), TileError> {
         let mut queued = Some(Instant::now());
         move || {
-            if let (Some(trace), Some(queued)) = (&self.trace, queued.take()) {
+            if let (Some(trace), Some(queued)) = (&self.policy.trace, queued.take()) {
                 trace.add(Stage::Queue, queued.elapsed());
             }
             self.make().map(|tile| self.weighed(tile))

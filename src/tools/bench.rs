@@ -19,6 +19,7 @@ use voltile_base::flow::trace::{Stage, Trace};
 use voltile_base::geometry::{Level, Plane, TILE, TileAddress, Xyz};
 use voltile_base::name::Name;
 use voltile_base::request::{ChannelChoice, TileRequest};
+use voltile_hdf5::volume::ReadPolicy;
 use voltile_render::{RenderError, Scratch};
 
 use crate::catalog::{Catalog, NotFound};
@@ -319,9 +320,12 @@ impl Drawer {
             let began = Instant::now();
             let resolved = catalog.resolve(&tile)?;
             black_box(resolved.key());
-            let mut plan = resolved.plan();
-            plan.policy.trace = Some(Arc::clone(&self.trace));
-            black_box(voltile_render::render(&plan, &mut self.scratch)?);
+            let policy = ReadPolicy {
+                trace: Some(Arc::clone(&self.trace)),
+                ..ReadPolicy::default()
+            };
+            let plan = resolved.plan();
+            black_box(voltile_render::render(&plan, &policy, &mut self.scratch)?);
             self.time += began.elapsed();
             self.tiles += 1;
             if Instant::now() >= deadline {
@@ -354,7 +358,12 @@ pub fn prepare(catalog: &Catalog, subject: &BenchSubject) -> Result<(), BenchErr
             channel.keep(&Arc::new(survey));
         }
         let plan = catalog.resolve(&first)?.plan();
-        black_box(voltile_render::render(&plan, &mut Scratch::default())?);
+        let policy = ReadPolicy::default();
+        black_box(voltile_render::render(
+            &plan,
+            &policy,
+            &mut Scratch::default(),
+        )?);
     }
     Ok(())
 }

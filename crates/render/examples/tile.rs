@@ -42,9 +42,12 @@ pub fn tile() -> Result<Vec<u8>, Box<dyn Error>> {
         style: Style::default(),
         format: TileFormat::default(),
         shows_missing: false,
-        policy: ReadPolicy::default(),
     };
-    Ok(render(&plan, &mut Scratch::default())?)
+    Ok(render(
+        &plan,
+        &ReadPolicy::default(),
+        &mut Scratch::default(),
+    )?)
 }
 
 /// Writes the tile to `tile.png`.

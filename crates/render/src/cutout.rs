@@ -10,7 +10,7 @@ use bytes::Bytes;
 use voltile_base::flow::trace::{self, Stage};
 use voltile_base::geometry::Xyz;
 use voltile_base::paint::BoxFormat;
-use voltile_hdf5::volume::{ReadError, ReadRequest, Volume, VoxelType};
+use voltile_hdf5::volume::{ReadError, ReadPolicy, ReadRequest, Volume, VoxelType};
 
 pub use self::imagej::imagej_has;
 use self::little_endian::{append, interleaved, place};
@@ -22,18 +22,19 @@ use crate::plan::{BoxEncoding, ChunkFormat, Coding, Cutout};
 pub fn cutout(
     plan: &Cutout,
     encoding: BoxEncoding,
+    policy: &ReadPolicy,
     scratch: &mut Scratch,
 ) -> Result<Vec<u8>, RenderError> {
     if let BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) = &encoding
-        && let Some(stored) = passed_through(plan, format)?
+        && let Some(stored) = passed_through(plan, format, policy)?
     {
         return Ok(stored);
     }
     if matches!(encoding, BoxEncoding::WrittenChunk(_)) && !is_written(plan)? {
         return Ok(Vec::new());
     }
-    let trace = plan.policy.trace.as_deref();
-    let voxels = trace::drawing(trace, || voxels(plan, scratch));
+    let trace = policy.trace.as_deref();
+    let voxels = trace::drawing(trace, || voxels(plan, policy, scratch));
     // A box may be much larger than a tile: its buffers are not kept, also after an error.
     scratch.drawing = Drawing::default();
     let voxels = voxels?;
@@ -71,11 +72,13 @@ pub fn cached(plan: &Cutout, encoding: BoxEncoding) -> Option<Bytes> {
 }
 
 /// The stored bytes of the one chunk that the box is, if they are what the format asks for.
-fn passed_through(plan: &Cutout, format: &ChunkFormat) -> Result<Option<Vec<u8>>, ReadError> {
+fn passed_through(
+    plan: &Cutout,
+    format: &ChunkFormat,
+    policy: &ReadPolicy,
+) -> Result<Option<Vec<u8>>, ReadError> {
     match whole_chunk(plan, format) {
-        Some((volume, place)) => {
-            volume.stored_chunk(plan.time, place, plan.policy.trace.as_deref())
-        }
+        Some((volume, place)) => volume.stored_chunk(plan.time, place, policy.trace.as_deref()),
         None => Ok(None),
     }
 }
@@ -126,11 +129,11 @@ fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
 
 /// The voxels of a box, little-endian, in the order channel or component, z, y, x with x fastest.
 /// What is not there is zeros.
-fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
-    let mut all = own_voxels(plan, scratch)?;
+fn voxels(plan: &Cutout, policy: &ReadPolicy, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
+    let mut all = own_voxels(plan, policy, scratch)?;
     let channel = all.len();
     for part in &plan.others {
-        let voxels = own_voxels(part, scratch)?;
+        let voxels = own_voxels(part, policy, scratch)?;
         let start = all.len();
         all.resize(start + channel, 0);
         place(
@@ -145,7 +148,11 @@ fn voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
 }
 
 /// The voxels of a box, without the other channels.
-fn own_voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
+fn own_voxels(
+    plan: &Cutout,
+    policy: &ReadPolicy,
+    scratch: &mut Scratch,
+) -> Result<Vec<u8>, ReadError> {
     let bytes = plan.region.voxels() as usize * plan.voxel.stored_bytes() * plan.components.len();
     if !plan.is_there {
         return Ok(vec![0; bytes]);
@@ -155,13 +162,13 @@ fn own_voxels(plan: &Cutout, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError
         let drawing = &mut scratch.drawing;
         if plan.view.is_stored() || plan.is_label {
             let request = ReadRequest::new(plan.time, plan.view.stored_region(&plan.region));
-            let request = request.every(plan.view.downsample).with(&plan.policy);
+            let request = request.every(plan.view.downsample).with(policy);
             plan.components[component].read(&request, &mut drawing.level.field)?;
             append(&drawing.level.field, plan.voxel, &mut all);
         } else {
             let start = all.len();
             all.resize(start + bytes / plan.components.len(), 0);
-            means::write(plan, component, drawing, &mut all[start..])?;
+            means::write(plan, component, policy, drawing, &mut all[start..])?;
         }
     }
     Ok(all)

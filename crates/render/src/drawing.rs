@@ -87,15 +87,23 @@ impl Transparency {
 }
 
 /// Draws one tile without encoding it: its pixels, row by row.
-pub fn draw<'s>(plan: &Plan, scratch: &'s mut Scratch) -> Result<&'s [u8], ReadError> {
-    Ok(scratch.drawing.draw(plan)?.pixels)
+pub fn draw<'s>(
+    plan: &Plan,
+    policy: &ReadPolicy,
+    scratch: &'s mut Scratch,
+) -> Result<&'s [u8], ReadError> {
+    Ok(scratch.drawing.draw(plan, policy)?.pixels)
 }
 
 /// Renders one tile to a file of its format.
-pub fn render(plan: &Plan, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
+pub fn render(
+    plan: &Plan,
+    policy: &ReadPolicy,
+    scratch: &mut Scratch,
+) -> Result<Vec<u8>, RenderError> {
     let Scratch { drawing, encoder } = scratch;
-    let trace = plan.policy.trace.as_deref();
-    let Drawn { pixels, alpha } = trace::drawing(trace, || drawing.draw(plan))?;
+    let trace = policy.trace.as_deref();
+    let Drawn { pixels, alpha } = trace::drawing(trace, || drawing.draw(plan, policy))?;
     let kind = plan.picture.pixels();
     let encode = || match (plan.format, alpha) {
         (TileFormat::Jpeg, _) => jpeg(pixels, kind),
@@ -129,13 +137,16 @@ pub fn black(kind: PixelKind, style: Style, format: TileFormat) -> Result<Vec<u8
 }
 
 impl Drawing {
-    pub(super) fn draw(&mut self, plan: &Plan) -> Result<Drawn<'_>, ReadError> {
+    pub(super) fn draw(
+        &mut self,
+        plan: &Plan,
+        policy: &ReadPolicy,
+    ) -> Result<Drawn<'_>, ReadError> {
         self.shows_missing = plan.shows_missing;
         self.transparency = match plan.shows_missing {
             true => Transparency::Undecided,
             false => Transparency::Opaque,
         };
-        let policy = &plan.policy;
         match &plan.picture {
             Picture::Grey(layer) => return self.grey(layer, policy),
             Picture::Composite(layers) => {

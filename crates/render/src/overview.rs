@@ -8,29 +8,35 @@ use image::imageops::{FilterType, resize, thumbnail as averaged};
 use image::{DynamicImage, ImageBuffer, Luma, LumaA, Pixel, Rgb, Rgba};
 use voltile_base::flow::trace::{self, Stage};
 use voltile_base::geometry::TILE;
+use voltile_hdf5::volume::ReadPolicy;
 
 use super::drawing::{Drawn, RenderError, Scratch, with_alpha};
 use super::encode::{self, EncodeError};
 use crate::plan::{Overview, Picture, PixelKind};
 
 /// Renders a thumbnail of one slice as a PNG.
-pub fn overview(plan: &Overview, scratch: &mut Scratch) -> Result<Vec<u8>, RenderError> {
-    let trace = plan
-        .tiles
-        .first()
-        .and_then(|tile| tile.policy.trace.as_deref());
-    let thumbnail = trace::drawing(trace, || thumbnail(plan, scratch))?;
+pub fn overview(
+    plan: &Overview,
+    policy: &ReadPolicy,
+    scratch: &mut Scratch,
+) -> Result<Vec<u8>, RenderError> {
+    let trace = policy.trace.as_deref();
+    let thumbnail = trace::drawing(trace, || thumbnail(plan, policy, scratch))?;
     Ok(trace::stage(trace, Stage::Encode, || {
         encode::picture(&thumbnail, &mut scratch.encoder)
     })?)
 }
 
 /// Renders a thumbnail of one slice without encoding it.
-fn thumbnail(plan: &Overview, scratch: &mut Scratch) -> Result<DynamicImage, RenderError> {
+fn thumbnail(
+    plan: &Overview,
+    policy: &ReadPolicy,
+    scratch: &mut Scratch,
+) -> Result<DynamicImage, RenderError> {
     let first = plan.tiles.first().map(|tile| &tile.picture);
     let is_labels = matches!(first, Some(Picture::Labels(_)));
     let kind = first.map_or(PixelKind::Grey, Picture::pixels);
-    let (pixels, alpha) = assembled(plan, kind, scratch)?;
+    let (pixels, alpha) = assembled(plan, kind, policy, scratch)?;
     let (pixels, kind) = match alpha.as_slice() {
         [] => (pixels, kind),
         alpha => (with_alpha(&pixels, alpha, kind), kind.with_alpha()),
@@ -79,13 +85,14 @@ fn undarken<P: Pixel<Subpixel = u8>>(pixel: &mut P) {
 fn assembled(
     plan: &Overview,
     kind: PixelKind,
+    policy: &ReadPolicy,
     scratch: &mut Scratch,
 ) -> Result<(Vec<u8>, Vec<u8>), RenderError> {
     let (width, height) = plan.extent;
     let mut whole = vec![0; width * height * kind.bytes()];
     let mut opacity = Vec::new();
     for (index, tile) in plan.tiles.iter().enumerate() {
-        let Drawn { pixels, alpha } = scratch.drawing.draw(tile)?;
+        let Drawn { pixels, alpha } = scratch.drawing.draw(tile, policy)?;
         let place = (
             index % plan.across.max(1) * TILE,
             index / plan.across.max(1) * TILE,

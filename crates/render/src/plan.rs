@@ -7,7 +7,7 @@ use voltile_base::color::{Colour, Rgb};
 use voltile_base::geometry::{LevelView, Patch, Region, Xyz};
 use voltile_base::name::Name;
 use voltile_base::paint::{BoxFormat, Finite, Projection, Style, TileFormat, Window};
-use voltile_hdf5::volume::{Missing, ReadPolicy, Volume, VoxelType};
+use voltile_hdf5::volume::{Missing, Volume, VoxelType};
 
 /// The most bytes of a TIFF file for each page beside its voxels.
 const MAX_DIRECTORY: u64 = 256;
@@ -26,8 +26,6 @@ pub struct Plan {
     /// Whether pixels that are missing in all channels are transparent, and gaps in volumes are
     /// missing; otherwise they are black, and gaps are drawn as they are read.
     pub shows_missing: bool,
-    /// How much of each stored chunk is decoded, and whether the reads yield to requests.
-    pub policy: ReadPolicy,
 }
 
 /// A box of voxels to read.
@@ -65,8 +63,6 @@ pub struct Cutout {
     /// Whether voxels are label ids, for which derived levels take one voxel of each box rather
     /// than the mean.
     pub is_label: bool,
-    /// How much of the stored chunks is decoded.
-    pub policy: ReadPolicy,
 }
 
 /// The encoding of a box of voxels.
@@ -295,14 +291,6 @@ impl BoxEncoding {
             BoxEncoding::Chunk(format) | BoxEncoding::WrittenChunk(format) => format.coding,
             BoxEncoding::Segmentation(format) => format.coding,
         }
-    }
-}
-
-impl Plan {
-    /// This plan with another read policy.
-    #[must_use]
-    pub fn with(self, policy: ReadPolicy) -> Self {
-        Self { policy, ..self }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use voltile_base::geometry::Patch;
-use voltile_hdf5::volume::{ReadError, Voxel, with_samples};
+use voltile_hdf5::volume::{ReadError, ReadPolicy, Voxel, with_samples};
 
 use super::drawing::Scratch;
 use super::slab;
@@ -11,13 +11,17 @@ use crate::plan::Visible;
 
 /// The finite values that are visible, in no particular order; without those that stand for missing
 /// data.
-pub fn visible(plan: &Visible, scratch: &mut Scratch) -> Result<Vec<f64>, ReadError> {
+pub fn visible(
+    plan: &Visible,
+    policy: &ReadPolicy,
+    scratch: &mut Scratch,
+) -> Result<Vec<f64>, ReadError> {
     let level = &mut scratch.drawing.level;
     let mut all = Vec::new();
     for (tile, part) in plan.tiles.iter().zip(&plan.parts) {
         for source in tile.picture.sources() {
             let Some(patch) = &source.patch else { continue };
-            let mask = slab::means(source, patch, true, &tile.policy, level)?;
+            let mask = slab::means(source, patch, true, policy, level)?;
             with_samples!(&level.field, voxels => {
                 let there = places(patch, part).into_iter().filter(|place| !mask.has(*place, voxels[*place]));
                 all.extend(there.map(|place| voxels[place].to_f64()).filter(|value| value.is_finite()));

@@ -2,7 +2,7 @@
 //! stored voxels of a part are read at once, so that a chunk is not decoded again for each section.
 
 use voltile_base::geometry::{Patch, Region, Xyz};
-use voltile_hdf5::volume::{BLOCK_BYTES, ReadError, ReadRequest, with_samples};
+use voltile_hdf5::volume::{BLOCK_BYTES, ReadError, ReadPolicy, ReadRequest, with_samples};
 
 use super::little_endian::{append, place};
 use crate::downsample::Means;
@@ -18,6 +18,7 @@ const MAX_BYTES: u64 = 16 << 20;
 pub(super) fn write(
     plan: &Cutout,
     component: usize,
+    policy: &ReadPolicy,
     drawing: &mut Drawing,
     into: &mut [u8],
 ) -> Result<(), ReadError> {
@@ -41,10 +42,7 @@ pub(super) fn write(
     let mut bytes = Vec::new();
     for part in plan.region.blocks(chunk, most) {
         let stored = view.stored_region(&part);
-        volume.read(
-            &ReadRequest::new(plan.time, stored).with(&plan.policy),
-            block,
-        )?;
+        volume.read(&ReadRequest::new(plan.time, stored).with(policy), block)?;
         for z in part.start.z..part.end().z {
             let (patch, section) = (Patch::section(z, &part), section(&part, z));
             let from = view.stored_region(&section);

@@ -63,9 +63,9 @@ fn pixels(picture: &Picture) -> Vec<u8> {
         style: Style::default(),
         format: TileFormat::default(),
         shows_missing: false,
-        policy: ReadPolicy::default(),
     };
-    scratch.drawing.draw(&plan).unwrap().pixels.to_vec()
+    let drawn = scratch.drawing.draw(&plan, &ReadPolicy::default());
+    drawn.unwrap().pixels.to_vec()
 }
 
 /// The stored voxels that one voxel of a level is derived from.
