@@ -162,16 +162,11 @@ impl Channel {
         missing: Missing,
         names: Option<Arc<Names>>,
     ) -> Self {
-        let Levels {
-            stored: levels,
-            made,
-            has_gaps,
-            ..
-        } = levels;
-        let files = levels.iter().chain(&made).flat_map(StoredLevel::files);
+        let stored = levels.stored.iter();
+        let fingerprints: Vec<_> = stored.clone().map(|level| level.fingerprint).collect();
+        let files = stored.chain(&levels.made).flat_map(StoredLevel::files);
         let files: BTreeSet<_> = files.chain(file.watched()).cloned().collect();
-        let fingerprints: Vec<_> = levels.iter().map(|level| level.fingerprint).collect();
-        let shape = levels.first().map(|level| &level.shape);
+        let shape = levels.stored.first().map(|level| &level.shape);
         let voxel = shape.map_or(VoxelType::U8, |shape| shape.voxel);
         Self {
             file: file.location().clone(),
@@ -193,10 +188,10 @@ impl Channel {
             voxel_size_from: found.voxel_size_from,
             transforms: found.transforms,
             fingerprint: Fingerprint::digest(&(found.kind, missing.in_words(), fingerprints)),
-            levels,
-            made,
+            levels: levels.stored,
+            made: levels.made,
             missing,
-            has_gaps,
+            has_gaps: levels.has_gaps,
             names,
             surveyed: OnceLock::new(),
             watch: Arc::new(Watch::over(files)),

@@ -176,15 +176,9 @@ impl Names {
 
     /// The table, read unless it is known. Blocks.
     pub fn read(&self) -> Outcome {
-        let NamesSettings {
-            file,
-            path,
-            id,
-            name,
-        } = &self.settings;
-        let id = id.as_deref();
-        let name = name.as_deref();
-        let now = file.as_deref().map(identity).transpose();
+        let id = self.settings.id.as_deref();
+        let name = self.settings.name.as_deref();
+        let now = self.text_file().map(identity).transpose();
         let now = now.map_err(NoNames::Wrong)?;
         let kept = &self.tables.kept;
         let flight = match kept.lookup_if(&self.number, |(then, _)| *then == now) {
@@ -193,11 +187,9 @@ impl Names {
             Lookup::Lead(flight) => flight,
         };
         let room = Cell::new(self.tables.most);
-        let labels = self.tables.turns.run(|| match (file, path) {
-            (Some(file), _) => text::read(file, id, name, &room),
-            (None, path) => {
-                stored::read(&self.file, path.as_deref().unwrap_or("/"), id, name, &room)
-            }
+        let labels = self.tables.turns.run(|| match self.text_file() {
+            Some(file) => text::read(file, id, name, &room),
+            None => stored::read(&self.file, self.path(), id, name, &room),
         });
         let labels = labels.map(Arc::new).map_err(|problem| match room.get() {
             0 => NoNames::TooLarge(format!("the table of names is too large: {problem}")),
@@ -220,14 +212,15 @@ impl Names {
 
     /// Where the table is, for operators.
     pub(super) fn place(&self) -> String {
-        match (&self.settings.file, &self.settings.path) {
-            (Some(file), _) => file.display().to_string(),
-            (None, path) => format!(
-                "{} in {}",
-                path.as_deref().unwrap_or("/"),
-                self.file.location()
-            ),
+        match self.text_file() {
+            Some(file) => file.display().to_string(),
+            None => format!("{} in {}", self.path(), self.file.location()),
         }
+    }
+
+    /// The path of the table in the HDF5 file.
+    fn path(&self) -> &str {
+        self.settings.path.as_deref().unwrap_or("/")
     }
 }
 

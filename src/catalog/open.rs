@@ -27,7 +27,7 @@ use super::names::{Names, Tables};
 use super::{
     Catalog, Closed, Dataset, Derived, LIVE, Limits, Stores, first_channel, growing, is_written,
 };
-use crate::catalog::access::{Access, Grants, OpenedAccess};
+use crate::catalog::access::{Access, Grants};
 use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::layout::{self, FoundChannel, Given, Rank};
 
@@ -296,19 +296,16 @@ impl Opening {
             }
         }
         closed.extend(waiting.into_iter().map(|token| (token, Closed::Waiting)));
-        let OpenedAccess {
-            access,
-            faults,
-            mut warnings,
-        } = Access::open(&settings.access);
-        self.faults.extend(faults);
+        let opened = Access::open(&settings.access);
+        let mut warnings = opened.warnings;
+        self.faults.extend(opened.faults);
         let catalog = Catalog {
             datasets,
             closed,
             limits: self.limits,
             style: settings.render.style,
             stores: self.stores,
-            access,
+            access: opened.access,
             names_versions: settings.server.immutable,
             generation: 0,
             views: Mutex::default(),

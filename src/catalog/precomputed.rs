@@ -100,13 +100,9 @@ impl Catalog {
         &self,
         volume: &PrecomputedVolume,
     ) -> Result<(Origin, &Precomputed), NotFound> {
-        let PrecomputedVolume {
-            token,
-            channel,
-            time,
-        } = volume;
-        let dataset = self.known(token)?;
-        let channel = dataset.channel_at(channel, dataset.time_of(*time, [channel]))?;
+        let dataset = self.known(&volume.token)?;
+        let time = dataset.time_of(volume.time, [&volume.channel]);
+        let channel = dataset.channel_at(&volume.channel, time)?;
         let precomputed = self.served_precomputed(dataset, channel)?;
         Ok((Origin::new(dataset, vec![Arc::clone(channel)]), precomputed))
     }
@@ -130,20 +126,19 @@ impl Catalog {
         request: &PrecomputedChunk,
         accepted: AcceptedCodings,
     ) -> Result<(ResolvedBox, BoxEncoding), NoBox> {
-        let PrecomputedChunk {
-            volume,
-            level,
-            bounds,
-        } = request;
+        let volume = &request.volume;
+        let level = request.level;
         let dataset = self.known(&volume.token)?;
         let time = dataset.time_of(volume.time, [&volume.channel]);
         let channel = dataset.channel_at(&volume.channel, time)?;
-        let (encoding, scale) = self.known_scale(dataset, channel, *level)?;
-        let region = scale.region(*bounds).ok_or_else(|| NotFound::OffGrid {
-            channel: channel.name.clone(),
-            level: level.number(),
-            grid: scale.grid(),
-        })?;
+        let (encoding, scale) = self.known_scale(dataset, channel, level)?;
+        let region = scale
+            .region(request.bounds)
+            .ok_or_else(|| NotFound::OffGrid {
+                channel: channel.name.clone(),
+                level: level.number(),
+                grid: scale.grid(),
+            })?;
         let is_first_shape = scale.chunk_sizes.first() == Some(&region.size);
         let coding = match scale.stored.filter(|_| is_first_shape) {
             Some(Coding::Zlib) if accepted.zlib => Coding::Zlib,
@@ -153,7 +148,7 @@ impl Catalog {
         };
         let size = region.size;
         Ok((
-            dataset.cut(channel, time, *level, region)?,
+            dataset.cut(channel, time, level, region)?,
             encoding.of_box(size, coding),
         ))
     }
@@ -165,16 +160,13 @@ impl Catalog {
         channel: &Channel,
         level: Level,
     ) -> Result<(PrecomputedEncoding, &'a PrecomputedScale), NotFound> {
-        let Precomputed {
-            encoding, scales, ..
-        } = self.served_precomputed(dataset, channel)?;
-        if let Some(scale) = scales.iter().find(|scale| scale.level == level) {
-            return Ok((*encoding, scale));
+        let precomputed = self.served_precomputed(dataset, channel)?;
+        let mut scales = precomputed.scales.iter();
+        let numbers = scales.clone().map(|scale| scale.level.number().to_string());
+        if let Some(scale) = scales.find(|scale| scale.level == level) {
+            return Ok((precomputed.encoding, scale));
         }
-        let all: Vec<String> = scales
-            .iter()
-            .map(|scale| scale.level.number().to_string())
-            .collect();
+        let all: Vec<String> = numbers.collect();
         Err(NotFound::NotAScale {
             channel: channel.name.clone(),
             level: level.number(),

@@ -68,35 +68,30 @@ pub(super) fn open(
         warnings,
         ..
     } = read;
-    let Opened {
-        catalog,
-        faults: of_files,
-        notices,
-        unopened,
-        unreachable,
-        warnings: more,
-    } = open_catalog(&settings, found, metrics, activity);
-    let left_out = unopened.into_iter().filter_map(|(token, fault)| {
-        let dataset = settings.datasets.remove(&token)?;
-        Some((dataset.file?, fault))
-    });
-    let left_out: Vec<(Location, Fault)> = left_out.collect();
-    for (_, fault) in &left_out {
-        tracing::warn!("left out: {fault}");
+    let opened = open_catalog(&settings, found, metrics, activity);
+    let mut left_out = Vec::new();
+    for (token, fault) in opened.unopened {
+        if let Some(file) = settings.datasets.remove(&token).and_then(|it| it.file) {
+            tracing::warn!("left out: {fault}");
+            left_out.push((file, fault));
+        }
     }
-    for warning in warnings.iter().map(ToString::to_string).chain(more) {
+    for warning in warnings {
         tracing::warn!("{warning}");
     }
-    faults.extend(of_files);
+    for warning in opened.warnings {
+        tracing::warn!("{warning}");
+    }
+    faults.extend(opened.faults);
     faults.extend(settings.cache.directory.as_deref().and_then(misnamed));
     faults.sort();
     LoadedCatalog {
         settings,
-        catalog,
+        catalog: opened.catalog,
         faults,
-        notices,
+        notices: opened.notices,
         left_out,
-        unreachable,
+        unreachable: opened.unreachable,
     }
 }
 

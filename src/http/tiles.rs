@@ -25,12 +25,8 @@ async fn tile(
     mount: &Mount,
     path: &TilePath<'_>,
 ) -> Result<HttpResponse, TileError> {
-    let Context {
-        site,
-        request,
-        catalog,
-        ..
-    } = context;
+    let service = &context.site.service;
+    let catalog = &context.catalog;
     let is_overview = path.is_overview();
     let mut wanted = if is_overview {
         path.overview()?
@@ -38,13 +34,13 @@ async fn tile(
         path.request()?
     };
     if mount.adjustable {
-        wanted.adjust = adjustments(request.query_string())?;
+        wanted.adjust = adjustments(context.request.query_string())?;
     }
     let demand = context.demand();
     let identified = if is_overview {
-        Box::pin(site.service.identify_overview(catalog, &wanted, demand)).await?
+        Box::pin(service.identify_overview(catalog, &wanted, demand)).await?
     } else {
-        site.service.identify(catalog, &wanted, demand).await?
+        service.identify(catalog, &wanted, demand).await?
     };
     let content_type = mount.content_type.name();
     // Neighbours are only prefetched for tiles that a user is looking at: not for overviews, nor
@@ -58,7 +54,7 @@ async fn tile(
         content_type,
         |tile| {
             if is_looked_at {
-                site.service.look_ahead(&wanted, &identified, tile);
+                service.look_ahead(&wanted, &identified, tile);
             }
         },
     )

@@ -16,19 +16,14 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 }
 
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
-    let Context {
-        site,
-        request,
-        catalog,
-        ..
-    } = context;
+    let service = &context.site.service;
+    let catalog = &context.catalog;
     let demand = Demand {
         urgency: Urgency::View,
         ..context.demand()
     };
-    let service = &site.service;
-    let (identified, token, content_type) = match ViewRequest::parse(path, request.query_string())?
-    {
+    let wanted = ViewRequest::parse(path, context.request.query_string())?;
+    let (identified, token, content_type) = match wanted {
         ViewRequest::Tile(tile, format) => (
             service.identify_view(catalog, &tile, format).await?,
             tile.token,

@@ -21,19 +21,13 @@ pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
 }
 
 async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileError> {
-    let Context {
-        site,
-        request,
-        catalog,
-        ..
-    } = context;
-    let (wanted, file) = BoxRequest::parse(path, request.query_string())?;
-    let identified = site
-        .service
-        .identify_box(catalog, &wanted, file.format, context.demand())
+    let (wanted, file) = BoxRequest::parse(path, context.request.query_string())?;
+    let service = &context.site.service;
+    let identified = service
+        .identify_box(&context.catalog, &wanted, file.format, context.demand())
         .await?;
     let etag = identified.key().etag();
-    let lifetime = &site.cache_control;
+    let lifetime = &context.site.cache_control;
     if let Some(response) = confirmed(context, &identified, &etag, &wanted.token, lifetime) {
         return Ok(response);
     }

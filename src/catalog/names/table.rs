@@ -178,23 +178,17 @@ impl<'r> Unsorted<'r> {
 
     /// The whole table, in which each id occurs once.
     pub fn sorted(self) -> Result<Labels, String> {
-        let Self {
-            ids,
-            mut columns,
-            places: (id, name),
-            first,
-            ..
-        } = self;
+        let (id, name) = self.places;
+        let mut columns = self.columns;
         let mut names = name.map(|name| columns.remove(name));
         columns.remove(id - usize::from(name.is_some_and(|name| name < id)));
-        let mut order: Vec<(u64, u32)> = ids.into_iter().zip(0..).collect();
+        let mut order: Vec<(u64, u32)> = self.ids.into_iter().zip(0..).collect();
         order.sort_unstable();
         let (ids, rows): (Vec<u64>, Vec<u32>) = order.into_iter().unzip();
         // Also if they are in order: then the copies take no more memory than they need.
-        names
-            .iter_mut()
-            .chain(&mut columns)
-            .for_each(|column| column.arrange(&rows));
+        for column in names.iter_mut().chain(&mut columns) {
+            column.arrange(&rows);
+        }
         let Some(rank) = ids.windows(2).position(|pair| pair.first() == pair.last()) else {
             return Ok(Labels {
                 ids,
@@ -204,8 +198,8 @@ impl<'r> Unsorted<'r> {
             });
         };
         let id = ids[rank];
-        let before = first + rows[rank] as usize;
-        let row = first + rows[rank + 1] as usize;
+        let before = self.first + rows[rank] as usize;
+        let row = self.first + rows[rank + 1] as usize;
         Err(format!(
             "row {row}, column of ids: {id} is the id of row {before}, too; each id is expected once"
         ))

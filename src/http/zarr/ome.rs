@@ -59,15 +59,11 @@ pub(super) fn label(arrays: &Multiscale<'_>, name: &str, version: ZarrVersion) -
 /// Adds the affine transform from indices of level 0 to space, both in the order of the axes and in
 /// the form of OME-Zarr 0.6, if scale and translation do not say everything.
 fn add_own(value: &mut Value, arrays: &Multiscale<'_>) {
-    let Space {
-        voxel,
-        transform: Some(transform),
-        ..
-    } = Space::new(arrays)
-    else {
+    let space = Space::new(arrays);
+    let Some(transform) = space.transform else {
         return;
     };
-    let rest = transform.divided(voxel);
+    let rest = transform.divided(space.voxel);
     if rest.only_moves(Xyz::all(CLOSE)) {
         return;
     }
