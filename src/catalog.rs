@@ -21,7 +21,6 @@ mod cost;
 mod describe;
 mod images;
 mod levels;
-mod made;
 mod names;
 mod open;
 mod origin;
@@ -29,6 +28,7 @@ mod overview;
 mod precomputed;
 mod probe;
 mod resolve;
+mod sidecar;
 mod source;
 mod stored;
 mod survey;
@@ -59,14 +59,14 @@ pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
 pub use images::{ArrayLevel, Image, ImageAxes, Multiscale};
-pub use made::sidecar_path;
 pub use names::{Column, Labels, Names, NoNames};
-pub use open::{Opened, Reopened, tell};
+pub use open::{OpenedCatalog, ReopenedDataset, tell};
 pub use origin::Origin;
 pub use overview::Overview;
 pub use precomputed::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 pub use probe::Trial;
 pub use resolve::{NotFound, Resolved};
+pub use sidecar::sidecar_path;
 pub use stored::StoredLevel;
 pub use survey::Survey;
 pub use visible::{Visible, range_of};
@@ -76,7 +76,7 @@ pub use visible::{Visible, range_of};
 pub struct Catalog {
     datasets: BTreeMap<Name, Arc<Dataset>>,
     closed: BTreeMap<Name, Closed>,
-    limits: Limits,
+    limits: CatalogLimits,
     style: Style,
     stores: Stores,
     access: Access,
@@ -128,12 +128,12 @@ const MAX_VIEWS: usize = 64;
 
 /// The limits that decide which levels and chunk shapes there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Limits {
+struct CatalogLimits {
     voxels_per_tile: u64,
     voxels_per_box: u64,
 }
 
-impl From<&config::Render> for Limits {
+impl From<&config::Render> for CatalogLimits {
     fn from(render: &config::Render) -> Self {
         Self {
             voxels_per_tile: render.max_voxels_per_tile,
@@ -171,13 +171,13 @@ pub struct Dataset {
     first: Option<Name>,
     /// Its counters; kept when it is reopened.
     pub counters: Arc<DatasetCounters>,
-    limits: Limits,
-    derived: Derived,
+    limits: CatalogLimits,
+    derived: DerivedFacts,
 }
 
 /// The consequences of a dataset and its limits; each is determined when it is first needed.
 #[derive(Debug, Clone, Default)]
-struct Derived {
+struct DerivedFacts {
     /// Its version.
     version: OnceLock<Name>,
     /// The images that its channels form in chunked formats.
@@ -217,10 +217,10 @@ fn first_channel(channels: &BTreeMap<Name, Arc<Channel>>) -> Option<&Arc<Channel
 
 impl Dataset {
     /// This dataset with other limits.
-    fn within(&self, limits: Limits) -> Self {
+    fn within(&self, limits: CatalogLimits) -> Self {
         Self {
             limits,
-            derived: Derived::default(),
+            derived: DerivedFacts::default(),
             ..self.clone()
         }
     }

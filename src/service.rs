@@ -4,7 +4,7 @@
 //! cache, by joining a flight, or by leading one. Whatever is made goes one way ([`work`]): it is
 //! looked for in the tiers (a disk cache, a shared cache) and fetched from a store, both before the
 //! render queue ([`prepare`]); then it is rendered by a job on the pool, whose queue is shared
-//! among clients; then it is kept in the tiers ([`keep`]).
+//! among clients; then it is kept in the tiers ([`tier_writer`]).
 //!
 //! The job leads the flight, not the client: it goes on if that client disconnects and other clients wait.
 //! A job that nobody waits for any more is dropped from the queue, or stopped before its next
@@ -21,7 +21,6 @@ mod identified;
 mod identify;
 mod idle;
 mod job;
-mod keep;
 mod live;
 mod neighbours;
 mod pool;
@@ -30,16 +29,17 @@ mod queue;
 mod reload;
 mod reopen;
 mod samples;
+mod tier_writer;
 mod tile_service;
 mod trials;
 mod work;
 
-pub use boxes::{BoxMemory, Held};
+pub use boxes::{BoxMemory, HeldMemory};
 pub use client::{Client, Demand, Urgency};
 pub use error::{ErrorKind, TileError};
-pub use fetch::Warmed;
+pub use fetch::WarmOutcome;
 pub use health::{Health, ServicePart};
-pub use identified::{Identified, Keeping};
+pub use identified::{CachePolicy, Identified};
 pub use live::Changes;
 pub use pool::RenderPool;
 pub use queue::Busy;

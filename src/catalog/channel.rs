@@ -16,10 +16,10 @@ use voltile_hdf5::store::{Location, Object};
 use voltile_hdf5::volume::hdf5::{FileIdentity, OpenFile, View};
 use voltile_hdf5::volume::{ComplexPart, Missing, Part, ReadError, Volume, VolumeShape, VoxelType};
 
-use super::levels::Levels;
-use super::made;
+use super::levels::ChannelLevels;
 use super::names::Names;
-use super::stored::StoredLevel;
+use super::sidecar;
+use super::stored::{StoredLevel, level_view};
 use super::survey::{self, Survey};
 use super::watch::Watch;
 use crate::config::ChannelSettings;
@@ -158,7 +158,7 @@ impl Channel {
         file: &OpenFile,
         found: FoundChannel,
         given: &ChannelSettings,
-        levels: Levels,
+        levels: ChannelLevels,
         missing: Missing,
         names: Option<Arc<Names>>,
     ) -> Self {
@@ -356,7 +356,7 @@ impl Channel {
     /// How a level is derived from the levels found by the file's layout: stored, or from the
     /// nearest finer one.
     pub fn made_from(&self, level: Level, scaling: Scaling) -> Option<LevelView> {
-        made::view(&self.levels, level, scaling)
+        level_view(&self.levels, level, scaling)
     }
 
     /// Why its voxels cannot be served in documents of chunks, which clients would request for
@@ -454,7 +454,7 @@ impl Channel {
             timing: self.timing.clone(),
             missing: (0..self.times).filter(|time| !self.has(*time)).collect(),
             scaling: scaling.name().to_owned(),
-            origin: made::origin(&self.levels, &self.missing),
+            origin: sidecar::origin(&self.levels, &self.missing),
             levels: Vec::new(),
         }
     }

@@ -25,7 +25,7 @@ use crate::layout::{FoundChannel, FoundLevel, Part, Paths, named};
 const MAX_AUDITED: usize = 1000;
 
 /// The levels of a channel.
-pub(super) struct Levels {
+pub(super) struct ChannelLevels {
     /// The usable levels, finest first.
     pub stored: Vec<StoredLevel>,
     /// Levels precomputed by `voltile pyramid`; empty until they are looked for.
@@ -37,7 +37,7 @@ pub(super) struct Levels {
     pub has_gaps: bool,
 }
 
-impl Levels {
+impl ChannelLevels {
     /// Opens every level found. An error if the finest cannot be opened; coarser ones that cannot
     /// are left out.
     pub fn open(file: &OpenFile, found: &FoundChannel) -> Result<Self, String> {
@@ -230,7 +230,7 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
         .first()
         .ok_or_else(|| wrong("it has no voxels".to_owned()))?;
     let shape = first.shape().clone();
-    let Referred { files, missing } = Referred::by(file, &level.paths, &dataset);
+    let ReferredFiles { files, missing } = ReferredFiles::by(file, &level.paths, &dataset);
     Ok(OpenLevel {
         shape,
         volumes,
@@ -241,14 +241,14 @@ fn open_level(file: &OpenFile, level: &FoundLevel, kind: Kind) -> Result<OpenLev
 }
 
 /// The files that the datasets of a level refer to.
-struct Referred {
+struct ReferredFiles {
     /// All of them, and their own files.
     files: BTreeSet<FileIdentity>,
     /// Files of the levels that do not exist.
     missing: MissingFiles,
 }
 
-impl Referred {
+impl ReferredFiles {
     fn by(file: &OpenFile, paths: &Paths, first: &StoredDataset) -> Self {
         let mut referred = Self {
             files: first.files.iter().cloned().collect(),

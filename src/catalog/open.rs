@@ -21,11 +21,12 @@ use voltile_hdf5::volume::hdf5::{
 };
 
 use super::channel::Channel;
-use super::levels::Levels;
-use super::made::{Sidecars, Wanted};
+use super::levels::ChannelLevels;
 use super::names::{Names, Tables};
+use super::sidecar::{LevelSearch, Sidecars};
 use super::{
-    Catalog, Closed, Dataset, Derived, LIVE, Limits, Stores, first_channel, growing, is_written,
+    Catalog, CatalogLimits, Closed, Dataset, DerivedFacts, LIVE, Stores, first_channel, growing,
+    is_written,
 };
 use crate::catalog::access::{Access, Grants};
 use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
@@ -33,7 +34,7 @@ use crate::layout::{self, FoundChannel, Given, Rank};
 
 /// A catalogue, and the problems found while opening it.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedCatalog {
     /// Everything that could be opened.
     pub catalog: Catalog,
     /// Everything that could not, by the key of its setting.
@@ -52,7 +53,7 @@ pub struct Opened {
 impl Catalog {
     /// Opens everything that the settings name. `activity` lets the volumes yield to busy render
     /// threads.
-    pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> Opened {
+    pub fn open(settings: &Settings, metrics: &Metrics, activity: &Activity) -> OpenedCatalog {
         let files = Files::new(Store::new(None, metrics.stores.clone(), None));
         Self::open_among(files, settings, BTreeSet::new(), metrics, activity)
     }
@@ -65,7 +66,7 @@ impl Catalog {
         waiting: BTreeSet<Name>,
         metrics: &Metrics,
         activity: &Activity,
-    ) -> Opened {
+    ) -> OpenedCatalog {
         let chunks = ChunkStore::new(settings.cache.chunks, metrics.clone(), activity.clone());
         let chunks = chunks.verifying(settings.render.verify);
         let files = match settings.files.identity {
@@ -80,7 +81,7 @@ impl Catalog {
             chunks,
             tables,
         };
-        let opening = Opening::with(stores, Limits::from(&settings.render));
+        let opening = CatalogOpening::with(stores, CatalogLimits::from(&settings.render));
         opening.catalog(settings, waiting, |opening, token, dataset| {
             opening.dataset(token, dataset).map(Arc::new)
         })
@@ -115,7 +116,7 @@ impl Catalog {
         to_open: &[Name],
         waiting: BTreeSet<Name>,
         refused: Vec<(Location, String)>,
-    ) -> Opened {
+    ) -> OpenedCatalog {
         let files = to_open
             .iter()
             .filter_map(|token| settings.datasets.get(token))
@@ -123,10 +124,10 @@ impl Catalog {
         let files: Vec<Location> = files.filter_map(|file| file.resolved().ok()).collect();
         self.stores.files.forget(&files);
         self.stores.files.refuse(refused);
-        let limits = Limits::from(&settings.render);
+        let limits = CatalogLimits::from(&settings.render);
         // The facts that a dataset has derived, such as its version, depend on both.
         let has_same_style = self.style == settings.render.style;
-        let opening = Opening::with(self.stores.clone(), limits);
+        let opening = CatalogOpening::with(self.stores.clone(), limits);
         opening.catalog(settings, waiting, |opening, token, wanted| {
             let Some(known) = self.dataset(token) else {
                 return opening.dataset(token, wanted).map(Arc::new);
@@ -177,8 +178,8 @@ impl Catalog {
 
     /// Reopens one dataset from the current files. Channels whose files have not changed are kept
     /// with their samples.
-    pub fn reopen(&self, token: &Name, settings: &DatasetSettings) -> Reopened {
-        let mut opening = Opening::with(self.stores.clone(), self.limits);
+    pub fn reopen(&self, token: &Name, settings: &DatasetSettings) -> ReopenedDataset {
+        let mut opening = CatalogOpening::with(self.stores.clone(), self.limits);
         let dataset = match self.dataset(token) {
             Some(known) => opening.again(known, settings),
             None => opening.dataset(token, settings),
@@ -186,7 +187,7 @@ impl Catalog {
         let mut faults = opening.faults;
         faults.extend(opening.unopened.into_iter().map(|(_, fault)| fault));
         faults.extend(opening.unreachable.into_values().flatten());
-        Reopened {
+        ReopenedDataset {
             dataset: dataset.map(Arc::new),
             faults,
             notices: opening.notices,
@@ -230,20 +231,20 @@ fn without_number(name: &str) -> Option<Name> {
 
 /// The next generation of a dataset.
 #[derive(Debug)]
-pub struct Reopened {
+pub struct ReopenedDataset {
     /// The dataset, with all channels that could be opened; `None` if it could not be opened at
     /// all.
     pub dataset: Option<Arc<Dataset>>,
     /// Everything that could not be opened.
     pub faults: Vec<Fault>,
-    /// The notices about it, as in [`Opened::notices`].
+    /// The notices about it, as in [`OpenedCatalog::notices`].
     pub notices: Vec<(Severity, Fault)>,
 }
 
 /// State while a catalogue is being opened.
-struct Opening {
+struct CatalogOpening {
     stores: Stores,
-    limits: Limits,
+    limits: CatalogLimits,
     sidecars: Sidecars,
     faults: Vec<Fault>,
     /// The notices about the dataset that is being opened.
@@ -256,8 +257,8 @@ struct Opening {
     _kept: Arc<Kept>,
 }
 
-impl Opening {
-    fn with(stores: Stores, limits: Limits) -> Self {
+impl CatalogOpening {
+    fn with(stores: Stores, limits: CatalogLimits) -> Self {
         Self {
             _kept: stores.files.keep_open(),
             stores,
@@ -279,7 +280,7 @@ impl Opening {
         settings: &Settings,
         waiting: BTreeSet<Name>,
         open: impl Fn(&mut Self, &Name, &DatasetSettings) -> Option<Arc<Dataset>>,
-    ) -> Opened {
+    ) -> OpenedCatalog {
         let mut datasets = BTreeMap::new();
         for (token, wanted) in &settings.datasets {
             if !waiting.contains(token)
@@ -316,7 +317,7 @@ impl Opening {
             .filter(|dataset| dataset.growing && !dataset.live);
         warnings.extend(left_open.map(left_open_warning));
         catalog.stores.files.save_metadata();
-        Opened {
+        OpenedCatalog {
             catalog,
             faults: self.faults,
             notices: self.notices,
@@ -454,7 +455,7 @@ impl Opening {
             channels,
             counters: self.stores.chunks.metrics().datasets.counters(token),
             limits: self.limits,
-            derived: Derived::default(),
+            derived: DerivedFacts::default(),
         }
     }
 
@@ -739,7 +740,7 @@ impl Opening {
         given: &ChannelSettings,
         scaling: Scaling,
     ) -> Result<Channel, String> {
-        let mut levels = Levels::open(file, &found)?;
+        let mut levels = ChannelLevels::open(file, &found)?;
         levels.notices.extend(found.notices.iter().cloned());
         let full = levels.full().ok_or("it has no level at full resolution")?;
         let voxel = full.voxel;
@@ -770,7 +771,7 @@ impl Opening {
         let missing = Missing::new(declared, voxel);
         // Levels that were made before do not show what is missing now.
         if !levels.has_gaps {
-            let wanted = Wanted {
+            let wanted = LevelSearch {
                 file,
                 found: &found,
                 levels: &levels.stored,

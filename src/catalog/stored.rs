@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use voltile_base::description::StorageDescription;
-use voltile_base::geometry::{Level, LevelView};
+use voltile_base::geometry::{Level, LevelView, Scaling, Xyz};
 use voltile_base::tile::Fingerprint;
 use voltile_hdf5::volume::hdf5::{FileIdentity, View};
 use voltile_hdf5::volume::{Volume, VolumeShape};
@@ -64,4 +64,17 @@ impl StoredLevel {
         (self.level(), self.source.z_factor, self.shape.size)
             == (view.level, view.factor.z, view.size)
     }
+}
+
+/// How a level is derived from the levels found by the layout.
+pub(super) fn level_view(
+    levels: &[StoredLevel],
+    level: Level,
+    scaling: Scaling,
+) -> Option<LevelView> {
+    let stored: Vec<(Level, u64, Xyz<u64>)> = levels
+        .iter()
+        .map(|stored| (stored.level(), stored.source.z_factor, stored.shape.size))
+        .collect();
+    LevelView::choose(level, &stored, scaling)
 }

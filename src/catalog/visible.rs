@@ -30,7 +30,7 @@ pub struct Visible {
 }
 
 /// A rectangle in the grid of tiles of a level, within the slice.
-struct Rectangle {
+struct TileRectangle {
     address: TileAddress,
     slab: Option<SlabRequest>,
     columns: Range<u64>,
@@ -78,12 +78,12 @@ impl Catalog {
                 adjust: Vec::new(),
             })
         };
-        let mut shown = Rectangle::at(dataset, channel, request, &asked, &asked);
+        let mut shown = TileRectangle::at(dataset, channel, request, &asked, &asked);
         for view in dataset
             .views(channel)
             .filter(|view| view.level > asked.level)
         {
-            let coarser = Rectangle::at(dataset, channel, request, &asked, &view);
+            let coarser = TileRectangle::at(dataset, channel, request, &asked, &view);
             if shown.pixels() <= MAX_PIXELS
                 || matches!(
                     tile(coarser.address, coarser.slab),
@@ -125,7 +125,7 @@ fn ensure_image(channel: &Channel) -> Result<(), NotFound> {
     }
 }
 
-impl Rectangle {
+impl TileRectangle {
     /// The rectangle that is asked for, at the level `view` instead of `asked`.
     fn at(
         dataset: &Dataset,

@@ -14,7 +14,7 @@ use voltile_hdf5::volume::hdf5::Files;
 use super::failure::Failure;
 use super::log::LogWriter;
 use super::{limits, probe};
-use crate::catalog::{Catalog, Opened, tell};
+use crate::catalog::{Catalog, OpenedCatalog, tell};
 use crate::config::{self, Fault, Layers, Settings};
 use crate::http::Certificates;
 use crate::tier::{Directory, TierError};
@@ -101,7 +101,7 @@ fn open_catalog(
     found: usize,
     metrics: &Metrics,
     activity: &Activity,
-) -> Opened {
+) -> OpenedCatalog {
     let store = Store::new(
         None,
         metrics.stores.clone(),

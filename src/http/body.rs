@@ -15,7 +15,7 @@ use actix_web::body::{BodySize, MessageBody, SizedStream};
 use bytes::Bytes;
 use futures_util::stream;
 
-use crate::service::Held;
+use crate::service::HeldMemory;
 
 /// The longest piece in bytes. The write buffer holds it and the response headers, and must stay
 /// below the size that actix-http retains; smaller pieces cost more system calls.
@@ -25,7 +25,7 @@ const PIECE: usize = 96 << 10;
 pub(super) struct Pieces {
     rest: Bytes,
     /// Given back when the body has been sent, or the client has gone.
-    _held: Option<Arc<Held>>,
+    _held: Option<Arc<HeldMemory>>,
 }
 
 impl Pieces {
@@ -34,7 +34,7 @@ impl Pieces {
     }
 
     /// A body, and the memory that is held for it.
-    pub fn new(whole: Bytes, held: Option<Arc<Held>>) -> Self {
+    pub fn new(whole: Bytes, held: Option<Arc<HeldMemory>>) -> Self {
         Self {
             rest: whole,
             _held: held,

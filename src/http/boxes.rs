@@ -12,13 +12,13 @@ use super::caching::REVALIDATED;
 use super::context::Context;
 use super::document::Document;
 use super::problem;
-use crate::service::{Held, Identified, Keeping, TileError};
+use crate::service::{CachePolicy, HeldMemory, Identified, TileError};
 
 /// A box, the memory that is held for it until it is sent, and for how long it may be kept.
 pub(super) async fn fetch(
     context: &Context<'_>,
     identified: Identified,
-) -> Result<(Bytes, Arc<Held>, Keeping), TileError> {
+) -> Result<(Bytes, Arc<HeldMemory>, CachePolicy), TileError> {
     let service = &context.site.service;
     let demand = context.demand();
     let trace = &context.record.trace;
@@ -31,7 +31,7 @@ pub(super) async fn fetch(
     let identified = identified.holding(Arc::clone(&held));
     let whole = service.fetch(&identified, demand, trace).await?.bytes;
     held.shrink_to(whole.len());
-    Ok((whole, held, identified.keeping()))
+    Ok((whole, held, identified.cache_policy()))
 }
 
 /// The response with a long document, for which memory is held until it is sent: it may not be

@@ -4,7 +4,7 @@ use actix_web::HttpRequest;
 use actix_web::http::header::{self, HeaderValue};
 use voltile_base::request::VersionedToken;
 
-use crate::service::Keeping;
+use crate::service::CachePolicy;
 
 /// The `Cache-Control` of a response at an address: with a version in the address, it never
 /// changes.
@@ -17,15 +17,15 @@ pub(super) fn lifetime(dataset: &VersionedToken, otherwise: &HeaderValue) -> Hea
 }
 
 /// The `Cache-Control` of an answer.
-pub(super) fn kept(
-    keeping: Keeping,
+pub(super) fn cache_control(
+    policy: CachePolicy,
     dataset: &VersionedToken,
     otherwise: &HeaderValue,
 ) -> HeaderValue {
-    match keeping {
-        Keeping::AsConfigured => lifetime(dataset, otherwise),
-        Keeping::Revalidated => REVALIDATED,
-        Keeping::No => NO_STORE,
+    match policy {
+        CachePolicy::AsConfigured => lifetime(dataset, otherwise),
+        CachePolicy::Revalidated => REVALIDATED,
+        CachePolicy::No => NO_STORE,
     }
 }
 

@@ -21,7 +21,7 @@ use voltile_base::tile::TileKey;
 use super::body::{self, Pieces};
 use super::caching::is_known;
 use super::{codings, problem, range};
-use crate::service::{Held, TileError};
+use crate::service::{HeldMemory, TileError};
 
 /// The bytes of documents that are kept.
 const MAX_KEPT: usize = 64 << 20;
@@ -54,7 +54,7 @@ pub(super) struct Document {
     /// How many windows and statistics were known when it was requested.
     pub measured: usize,
     /// Memory that is held until it is sent; never of one that is kept.
-    pub held: Option<Arc<Held>>,
+    pub held: Option<Arc<HeldMemory>>,
 }
 
 /// The documents of a site.

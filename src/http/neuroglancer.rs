@@ -12,7 +12,7 @@ use voltile_base::request::{PrecomputedChunk, PrecomputedFile, PrecomputedVolume
 use voltile_render::plan::Coding;
 
 use super::body::Pieces;
-use super::caching::{REVALIDATED, kept, lifetime};
+use super::caching::{REVALIDATED, cache_control, lifetime};
 use super::context::Context;
 use super::document::LONGEST;
 use super::documents::{self, Document};
@@ -118,8 +118,8 @@ async fn chunk(
         let coding = identified.cutout().map(|(_, encoding)| encoding.coding());
         match boxes::fetch(context, identified).await {
             Err(error) => problem::response(&error),
-            Ok((chunk, held, keeping)) => {
-                let fresh = kept(keeping, token, &site.cache_control);
+            Ok((chunk, held, policy)) => {
+                let fresh = cache_control(policy, token, &site.cache_control);
                 let mut response = described(HttpResponse::Ok(), etag, fresh);
                 response.content_type("application/octet-stream");
                 if let Some(coding) = coding.and_then(content_coding) {

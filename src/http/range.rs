@@ -9,7 +9,7 @@ use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 
 use super::body::Pieces;
-use crate::service::Held;
+use crate::service::HeldMemory;
 
 /// The requested part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) fn respond(
     mut response: HttpResponseBuilder,
     etag: &str,
     whole: Bytes,
-    held: Option<Arc<Held>>,
+    held: Option<Arc<HeldMemory>>,
 ) -> HttpResponse {
     let length = whole.len() as u64;
     response.insert_header((header::ACCEPT_RANGES, "bytes"));

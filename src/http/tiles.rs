@@ -6,10 +6,10 @@ use voltile_base::request::{TilePath, VersionedToken, adjustments};
 use voltile_base::tile::Tile;
 
 use super::body::Pieces;
-use super::caching::{is_known, kept};
+use super::caching::{cache_control, is_known};
 use super::context::Context;
 use crate::config::Mount;
-use crate::service::{Demand, Identified, Keeping, TileError, Urgency};
+use crate::service::{CachePolicy, Demand, Identified, TileError, Urgency};
 
 /// Answers a request for a tile or an overview below a mount.
 pub(super) async fn answer(
@@ -79,7 +79,7 @@ pub(super) async fn respond(
     let trace = &context.record.trace;
     let tile = site.service.fetch(identified, demand, trace).await?;
     on_fetched(&tile);
-    let fresh = kept(identified.keeping(), token, &site.cache_control);
+    let fresh = cache_control(identified.cache_policy(), token, &site.cache_control);
     // A body of known length gets a Content-Length, even if HEAD omits the body.
     Ok(described(HttpResponse::Ok(), etag, fresh)
         .content_type(HeaderValue::from_static(content_type))
@@ -99,8 +99,9 @@ pub(super) fn confirmed(
     if !is_known(context.request, etag) {
         return None;
     }
-    let keeping = identified.keeping();
-    (keeping != Keeping::No).then(|| not_modified(context, etag, kept(keeping, token, otherwise)))
+    let policy = identified.cache_policy();
+    (policy != CachePolicy::No)
+        .then(|| not_modified(context, etag, cache_control(policy, token, otherwise)))
 }
 
 /// The response with 304, which is counted.

@@ -7,7 +7,7 @@ use voltile_base::request::BoxRequest;
 
 use super::body::Pieces;
 use super::boxes;
-use super::caching::kept;
+use super::caching::cache_control;
 use super::context::Context;
 use super::tiles::{confirmed, described};
 use crate::service::TileError;
@@ -34,8 +34,8 @@ async fn found(context: &Context<'_>, path: &str) -> Result<HttpResponse, TileEr
     let about = identified
         .cutout()
         .map(|(cutout, _)| (cutout.shape(), cutout.voxel));
-    let (voxels, held, keeping) = boxes::fetch(context, identified).await?;
-    let fresh = kept(keeping, &wanted.token, lifetime);
+    let (voxels, held, policy) = boxes::fetch(context, identified).await?;
+    let fresh = cache_control(policy, &wanted.token, lifetime);
     let mut response = described(HttpResponse::Ok(), etag, fresh);
     response.content_type(file.content_type);
     if let Some((shape, voxel)) = about

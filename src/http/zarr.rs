@@ -17,13 +17,13 @@ use voltile_base::request::{
     VersionedToken, ZarrDocument, ZarrNode, ZarrPart, ZarrRequest, ZarrVersion,
 };
 
-use super::caching::{REVALIDATED, is_any, kept, lifetime};
+use super::caching::{REVALIDATED, cache_control, is_any, lifetime};
 use super::context::Context;
 use super::documents::{self, Document};
 use super::tiles::{confirmed, described, not_modified};
 use super::{boxes, range};
 use crate::catalog::NotFound;
-use crate::service::{Identified, Keeping, TileError};
+use crate::service::{CachePolicy, Identified, TileError};
 
 /// The response to a path, given without `/zarr/`.
 pub(super) async fn answer(context: &Context<'_>, path: &str) -> HttpResponse {
@@ -113,12 +113,12 @@ async fn chunk(
     {
         return Ok(response);
     }
-    let (chunk, held, keeping) = boxes::fetch(context, identified).await?;
+    let (chunk, held, policy) = boxes::fetch(context, identified).await?;
     if chunk.is_empty() {
         return Err(NotFound::Unwritten.into());
     }
-    let fresh = kept(keeping, dataset, lifetime);
-    if is_any(request) && keeping != Keeping::No {
+    let fresh = cache_control(policy, dataset, lifetime);
+    if is_any(request) && policy != CachePolicy::No {
         return Ok(not_modified(context, &etag, fresh));
     }
     let mut response = described(HttpResponse::Ok(), etag.clone(), fresh);

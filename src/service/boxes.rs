@@ -56,7 +56,7 @@ struct Account {
 
 /// Memory held for one box; given back when it is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldMemory {
     memory: BoxMemory,
     account: Arc<Account>,
     bytes: AtomicU64,
@@ -74,7 +74,7 @@ impl BoxMemory {
     }
 
     /// Waits until there is room to make a box of `bytes` bytes.
-    pub async fn hold(&self, client: Client, bytes: u64) -> Result<Held, TileError> {
+    pub async fn hold(&self, client: Client, bytes: u64) -> Result<HeldMemory, TileError> {
         let most = self.0.bytes / SHARES;
         if bytes > most {
             return Err(TileError::TooLarge(format!(
@@ -109,7 +109,7 @@ impl BoxMemory {
         account
     }
 
-    fn try_hold(&self, account: &Arc<Account>, bytes: u64) -> Option<Held> {
+    fn try_hold(&self, account: &Arc<Account>, bytes: u64) -> Option<HeldMemory> {
         let mut state = self.0.state.lock();
         let own = account.held.load(Ordering::Relaxed) + bytes;
         let all = state.held + bytes;
@@ -119,7 +119,7 @@ impl BoxMemory {
         state.held = all;
         self.0.gauge.set(all as i64);
         account.held.store(own, Ordering::Relaxed);
-        Some(Held {
+        Some(HeldMemory {
             memory: self.clone(),
             account: Arc::clone(account),
             bytes: AtomicU64::new(bytes),
@@ -127,7 +127,7 @@ impl BoxMemory {
     }
 }
 
-impl Held {
+impl HeldMemory {
     /// Gives back all but `bytes` bytes, once the box is made.
     pub fn shrink_to(&self, bytes: usize) {
         let mut state = self.memory.0.state.lock();
@@ -143,7 +143,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldMemory {
     fn drop(&mut self) {
         self.shrink_to(0);
     }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     /// What is held, if it is admitted at once.
-    fn held(memory: &BoxMemory, number: u8, bytes: u64) -> Option<Held> {
+    fn held(memory: &BoxMemory, number: u8, bytes: u64) -> Option<HeldMemory> {
         match pin!(memory.hold(client(number), bytes)).poll(&mut Context::from_waker(Waker::noop()))
         {
             Poll::Ready(held) => Some(held.unwrap()),
@@ -173,14 +173,14 @@ mod tests {
     fn a_client_holds_at_most_a_quarter_or_a_single_box() {
         let gauge = Gauge::default();
         let memory = BoxMemory::new(1200, gauge.clone());
-        let sent: Vec<Held> = (0..3).filter_map(|_| held(&memory, 1, 60)).collect();
+        let sent: Vec<HeldMemory> = (0..3).filter_map(|_| held(&memory, 1, 60)).collect();
         assert_eq!(
             (sent.len(), gauge.get()),
             (1, 180),
             "two that are made exceed a quarter"
         );
         sent[0].shrink_to(60);
-        let more: Vec<Held> = std::iter::from_fn(|| {
+        let more: Vec<HeldMemory> = std::iter::from_fn(|| {
             let held = held(&memory, 1, 60)?;
             held.shrink_to(60);
             Some(held)

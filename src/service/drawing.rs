@@ -10,7 +10,7 @@ use voltile_hdf5::volume::ReadPolicy;
 use voltile_render::plan::{BoxEncoding, Cutout, Overview, Plan, Visible};
 use voltile_render::{RenderError, Scratch};
 
-use super::boxes::Held;
+use super::boxes::HeldMemory;
 use super::footprint::Footprint;
 use crate::catalog::range_of;
 
@@ -23,7 +23,7 @@ pub(super) enum Drawing {
     Box(
         Cutout,
         BoxEncoding,
-        #[expect(dead_code, reason = "it is held")] Option<Arc<Held>>,
+        #[expect(dead_code, reason = "it is held")] Option<Arc<HeldMemory>>,
     ),
 }
 
@@ -48,7 +48,7 @@ impl Drawing {
     }
 
     /// Whether tiers keep it: only pictures.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_for_tiers(&self) -> bool {
         matches!(self, Drawing::Tile(_) | Drawing::Overview(_))
     }
 

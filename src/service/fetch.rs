@@ -13,14 +13,14 @@ use voltile_render::RenderError;
 
 use super::client::{Client, Demand};
 use super::error::TileError;
-use super::identified::{Identified, What};
+use super::identified::{Identified, RequestSubject};
 use super::pool::JobValue;
 use super::tile_service::TileService;
 use super::work::Purpose;
 
 /// The outcome of warming a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Warmed {
+pub enum WarmOutcome {
     /// It lies outside the volume: there is nothing to store.
     Black,
     /// The disk cache had it.
@@ -41,7 +41,7 @@ impl TileService {
         demand: Demand,
         trace: &Arc<Trace>,
     ) -> Result<Tile, TileError> {
-        if let What::Black(tile) = &identified.what {
+        if let RequestSubject::Black(tile) = &identified.subject {
             trace.set_outcome(Outcome::Black);
             self.metrics.black_tiles.inc();
             return Ok(tile.clone());
@@ -63,7 +63,7 @@ impl TileService {
         trace: &Arc<Trace>,
     ) -> Result<Tile, TileError> {
         let key = identified.key();
-        if let What::Box(..) = identified.what
+        if let RequestSubject::Box(..) = identified.subject
             && let Some(drawing) = identified.drawing()
             && let Some(chunk) = drawing.stored_chunk(&self.metrics, Some(trace))
         {
@@ -100,18 +100,18 @@ impl TileService {
     /// its render.
     ///
     /// Without tiers the tile is rendered and dropped.
-    pub async fn warm(&self, identified: &Identified) -> Result<Warmed, TileError> {
+    pub async fn warm(&self, identified: &Identified) -> Result<WarmOutcome, TileError> {
         let Some(work) = self.work(identified, Purpose::Warming, Yields::Never, None) else {
-            return Ok(Warmed::Black);
+            return Ok(WarmOutcome::Black);
         };
         let key = work.key;
-        let keeper = Arc::clone(&self.keeper);
+        let tier_writer = Arc::clone(&self.tier_writer);
         let origin = work.origin.clone();
-        if spawn_blocking(move || keeper.has(&origin, key))
+        if spawn_blocking(move || tier_writer.has(&origin, key))
             .await
             .map_err(|_| Abandoned)??
         {
-            return Ok(Warmed::WasThere);
+            return Ok(WarmOutcome::WasThere);
         }
         // In a cache of its own, which keeps nothing.
         let Lookup::Lead(flight) = Cache::new(0, Gauge::default()).lookup(&key) else {
@@ -120,6 +120,6 @@ impl TileService {
         let waiter = flight.join();
         let demand = Demand::prefetch(Client::InProcess);
         let _ticket = self.preparation.launch(work, flight, demand);
-        Ok(Warmed::Drawn(waiter.wait().await?.bytes.len()))
+        Ok(WarmOutcome::Drawn(waiter.wait().await?.bytes.len()))
     }
 }

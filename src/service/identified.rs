@@ -7,7 +7,7 @@ use voltile_base::metrics::DatasetCounters;
 use voltile_base::tile::{Tile, TileKey};
 use voltile_render::plan::{BoxEncoding, Cutout};
 
-use super::boxes::Held;
+use super::boxes::HeldMemory;
 use super::drawing::Drawing;
 use super::footprint::Footprint;
 use crate::catalog::{Origin, Overview, Resolved, ResolvedBox, Visible};
@@ -17,12 +17,12 @@ use crate::catalog::{Origin, Overview, Resolved, ResolvedBox, Visible};
 pub struct Identified {
     key: TileKey,
     pub(super) origin: Origin,
-    pub(super) what: What,
+    pub(super) subject: RequestSubject,
 }
 
 /// For how long an answer may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeping {
+pub enum CachePolicy {
     /// As configured.
     AsConfigured,
     /// It must be revalidated at each use: a live dataset may get another window.
@@ -32,7 +32,7 @@ pub enum Keeping {
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum RequestSubject {
     /// One of the shared black tiles: the address lies outside all volumes.
     Black(Tile),
     /// A tile that shows voxels.
@@ -43,19 +43,23 @@ pub(super) enum What {
     Range(Visible),
     /// A box of voxels, and the memory in which it is made; on the heap, so that tiles do not take
     /// as much room as boxes.
-    Box(Box<ResolvedBox>, BoxEncoding, Option<Arc<Held>>),
+    Box(Box<ResolvedBox>, BoxEncoding, Option<Arc<HeldMemory>>),
 }
 
 impl Identified {
-    pub(super) fn new(origin: Origin, what: What) -> Self {
-        let key = match &what {
-            What::Black(tile) => tile.key,
-            What::Tile(resolved) => resolved.key(),
-            What::Overview(overview) => overview.key(),
-            What::Range(visible) => visible.key(),
-            What::Box(resolved, encoding, _) => resolved.key(*encoding),
+    pub(super) fn new(origin: Origin, subject: RequestSubject) -> Self {
+        let key = match &subject {
+            RequestSubject::Black(tile) => tile.key,
+            RequestSubject::Tile(resolved) => resolved.key(),
+            RequestSubject::Overview(overview) => overview.key(),
+            RequestSubject::Range(visible) => visible.key(),
+            RequestSubject::Box(resolved, encoding, _) => resolved.key(*encoding),
         };
-        Self { key, origin, what }
+        Self {
+            key,
+            origin,
+            subject,
+        }
     }
 
     /// The key of the tile; also its ETag.
@@ -71,32 +75,32 @@ impl Identified {
     /// Holds the memory at least until the value is made or given up, even if the request ends
     /// before.
     #[must_use]
-    pub fn holding(mut self, memory: Arc<Held>) -> Self {
-        if let What::Box(.., held) = &mut self.what {
+    pub fn holding(mut self, memory: Arc<HeldMemory>) -> Self {
+        if let RequestSubject::Box(.., held) = &mut self.subject {
             *held = Some(memory);
         }
         self
     }
 
     /// For how long it may be kept. For a live dataset, that is known once it was fetched.
-    pub fn keeping(&self) -> Keeping {
+    pub fn cache_policy(&self) -> CachePolicy {
         if !self.origin.may_grow() {
-            return Keeping::AsConfigured;
+            return CachePolicy::AsConfigured;
         }
         let footprint = self.footprint();
         if !footprint.is_some_and(|footprint| footprint.is_final()) {
-            return Keeping::No;
+            return CachePolicy::No;
         }
-        if matches!(self.what, What::Box(..)) || !self.origin.is_measured() {
-            return Keeping::AsConfigured;
+        if matches!(self.subject, RequestSubject::Box(..)) || !self.origin.is_measured() {
+            return CachePolicy::AsConfigured;
         }
-        Keeping::Revalidated
+        CachePolicy::Revalidated
     }
 
     /// The plan and the encoding of a box of voxels; `None` for anything else.
     pub fn cutout(&self) -> Option<(Cutout, BoxEncoding)> {
-        match &self.what {
-            What::Box(resolved, encoding, _) => Some((resolved.plan(), *encoding)),
+        match &self.subject {
+            RequestSubject::Box(resolved, encoding, _) => Some((resolved.plan(), *encoding)),
             _ => None,
         }
     }
@@ -108,12 +112,12 @@ impl Identified {
 
     /// Its drawing; `None` for a black tile.
     pub(super) fn drawing(&self) -> Option<Drawing> {
-        Some(match &self.what {
-            What::Black(_) => return None,
-            What::Tile(resolved) => Drawing::Tile(resolved.plan()),
-            What::Overview(overview) => Drawing::Overview(overview.plan()),
-            What::Range(visible) => Drawing::Range(visible.plan()),
-            What::Box(resolved, encoding, held) => {
+        Some(match &self.subject {
+            RequestSubject::Black(_) => return None,
+            RequestSubject::Tile(resolved) => Drawing::Tile(resolved.plan()),
+            RequestSubject::Overview(overview) => Drawing::Overview(overview.plan()),
+            RequestSubject::Range(visible) => Drawing::Range(visible.plan()),
+            RequestSubject::Box(resolved, encoding, held) => {
                 Drawing::Box(resolved.plan(), *encoding, held.clone())
             }
         })

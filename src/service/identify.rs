@@ -16,7 +16,7 @@ use voltile_render::plan::{AcceptedCodings, BoxEncoding, PixelKind};
 use super::client::Demand;
 use super::error::TileError;
 use super::footprint::Footprint;
-use super::identified::{Identified, What};
+use super::identified::{Identified, RequestSubject};
 use super::prepare::in_words;
 use super::tile_service::TileService;
 use crate::catalog::{
@@ -48,7 +48,7 @@ impl TileService {
             let measured = self.measure_all(resolved.unmeasured(), demand);
             Box::pin(try_join(measured, fetched)).await?;
         }
-        Ok(Identified::new(origin, self.what(resolved)))
+        Ok(Identified::new(origin, self.subject(resolved)))
     }
 
     /// Resolves a request for a tile whose layers are adjusted. Reads no data.
@@ -62,8 +62,8 @@ impl TileService {
         let (origin, resolved) = self
             .unchanged(catalog, &request.token, resolved, Resolved::origin)
             .await?;
-        let what = self.what(resolved.encoded_as(format));
-        Ok(Identified::new(origin, what))
+        let subject = self.subject(resolved.encoded_as(format));
+        Ok(Identified::new(origin, subject))
     }
 
     /// Resolves a request for an overview whose layers are adjusted. Reads no data.
@@ -76,7 +76,7 @@ impl TileService {
         let (origin, overview) = self
             .unchanged(catalog, &request.token, overview, Overview::origin)
             .await?;
-        Ok(Identified::new(origin, What::Overview(overview)))
+        Ok(Identified::new(origin, RequestSubject::Overview(overview)))
     }
 
     /// Resolves a request for the range of the visible values. Reads no data.
@@ -89,13 +89,13 @@ impl TileService {
         let (origin, visible) = self
             .unchanged(catalog, &request.token, visible, Visible::origin)
             .await?;
-        Ok(Identified::new(origin, What::Range(visible)))
+        Ok(Identified::new(origin, RequestSubject::Range(visible)))
     }
 
     /// A tile, or the shared black one.
-    fn what(&self, resolved: Resolved) -> What {
+    fn subject(&self, resolved: Resolved) -> RequestSubject {
         if !resolved.is_black() {
-            return What::Tile(resolved);
+            return RequestSubject::Tile(resolved);
         }
         let [pngs, jpegs] = &self.black;
         let [grey, rgb] = match resolved.format() {
@@ -107,7 +107,7 @@ impl TileService {
         } else {
             rgb
         };
-        What::Black(black.clone())
+        RequestSubject::Black(black.clone())
     }
 
     /// Resolves a request for an overview of a slice, given as a request for the slice's first
@@ -124,7 +124,7 @@ impl TileService {
             .await?;
         let unmeasured = overview.tiles().iter().flat_map(Resolved::unmeasured);
         self.measure_all(unmeasured, demand).await?;
-        Ok(Identified::new(origin, What::Overview(overview)))
+        Ok(Identified::new(origin, RequestSubject::Overview(overview)))
     }
 
     async fn measure_all(
@@ -163,7 +163,10 @@ impl TileService {
             );
         }
         let encoding = BoxEncoding::File(format);
-        let identified = Identified::new(origin, What::Box(Box::new(resolved), encoding, None));
+        let identified = Identified::new(
+            origin,
+            RequestSubject::Box(Box::new(resolved), encoding, None),
+        );
         let bytes = identified
             .cutout()
             .map_or(0, |(plan, encoding)| encoding.bytes(&plan));
@@ -210,8 +213,8 @@ impl TileService {
         let (origin, (resolved, encoding)) = self
             .unchanged(catalog, token, resolved, |(resolved, _)| resolved.origin())
             .await?;
-        let what = What::Box(Box::new(resolved), encoding, None);
-        Ok(Identified::new(origin, what))
+        let subject = RequestSubject::Box(Box::new(resolved), encoding, None);
+        Ok(Identified::new(origin, subject))
     }
 
     /// A channel in Neuroglancer's precomputed format, once its files have been found unchanged.

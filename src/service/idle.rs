@@ -17,7 +17,7 @@ use voltile_base::tile::Tile;
 use voltile_hdf5::volume::Yields;
 
 use super::client::Urgency;
-use super::identified::{Identified, What};
+use super::identified::{Identified, RequestSubject};
 use super::prepare::{gathered, in_words};
 use super::tile_service::TileService;
 use super::work::Purpose;
@@ -31,7 +31,7 @@ const MAX_AHEAD: usize = 16;
 impl TileService {
     /// Schedules idle work after a response: finishing partly decoded chunks, then prefetching.
     pub fn use_pause(self: &Arc<Self>) {
-        if !self.keeper.has_unverified() {
+        if !self.tier_writer.has_unverified() {
             return;
         }
         self.pause.answered.note();
@@ -69,7 +69,7 @@ impl TileService {
             service.work_while_idle();
             drop(turn);
             // For neighbours that were added meanwhile there was no place.
-            if !service.keeper.has_unverified() && !service.neighbours.is_empty() {
+            if !service.tier_writer.has_unverified() && !service.neighbours.is_empty() {
                 service.start_if_idle();
             }
         });
@@ -78,12 +78,16 @@ impl TileService {
     /// Finishes chunks and prefetches tiles for as long as the render threads are idle.
     fn work_while_idle(&self) {
         while self.pool.is_idle() {
-            if self.keeper.has_unverified() {
+            if self.tier_writer.has_unverified() {
                 // Cache hits need CPU time but no render thread. Each schedules this work again.
                 if !self.is_quiet() {
                     break;
                 }
-                if self.pool.activity().finish(|| self.keeper.verify_one()) {
+                if self
+                    .pool
+                    .activity()
+                    .finish(|| self.tier_writer.verify_one())
+                {
                     continue;
                 }
             }
@@ -98,12 +102,15 @@ impl TileService {
     /// Tiles rendered after this are not written. Blocks.
     pub fn finish_writing(&self, within: Duration) {
         let until = Instant::now() + within;
-        while self.keeper.has_tiers() && Instant::now() < until && self.keeper.verify_one() {}
+        while self.tier_writer.has_tiers()
+            && Instant::now() < until
+            && self.tier_writer.verify_one()
+        {}
         // The last chunks may be in progress on render threads.
         while Instant::now() < until && self.pool.activity().is_finishing() {
             thread::sleep(DELAY);
         }
-        self.keeper
+        self.tier_writer
             .finish(until.saturating_duration_since(Instant::now()));
     }
 
@@ -133,7 +140,7 @@ impl TileService {
         self.neighbours.add(tiles);
         // While chunks wait to be verified, `use_pause` starts the idle work, which verifies them
         // first.
-        if !self.keeper.has_unverified() {
+        if !self.tier_writer.has_unverified() {
             self.start_if_idle();
         }
     }
@@ -174,13 +181,13 @@ impl TileService {
     }
 
     async fn is_in_a_tier(&self, identified: &Identified) -> bool {
-        if !self.keeper.has_tiers() {
+        if !self.tier_writer.has_tiers() {
             return false;
         }
         let key = identified.key();
         let origin = identified.origin.clone();
-        let keeper = Arc::clone(&self.keeper);
-        spawn_blocking(move || keeper.has_anywhere(&origin, key))
+        let tier_writer = Arc::clone(&self.tier_writer);
+        spawn_blocking(move || tier_writer.has_anywhere(&origin, key))
             .await
             .unwrap_or(false)
     }
@@ -191,7 +198,7 @@ impl TileService {
         let is_ready = !resolved.is_black()
             && !resolved.channels().any(|channel| channel.has_changed())
             && resolved.unmeasured().next().is_none();
-        is_ready.then(|| Identified::new(resolved.origin(), What::Tile(resolved)))
+        is_ready.then(|| Identified::new(resolved.origin(), RequestSubject::Tile(resolved)))
     }
 
     /// Prefetches a tile, unless it is cached.

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use voltile_base::name::Name;
 
 use super::tile_service::TileService;
-use super::trials::Shown;
+use super::trials::TrialResults;
 use crate::catalog::access::Grants;
-use crate::catalog::{Catalog, Opened, tell};
+use crate::catalog::{Catalog, OpenedCatalog, tell};
 use crate::config::{DatasetSettings, Fault, Settings};
 
 /// The changes of a reload.
@@ -56,7 +56,7 @@ impl TileService {
         let mut served = before.datasets.clone();
         served.retain(|token, _| catalog.dataset(token).is_some());
         let mut to_open = catalog.to_open(&settings, &before);
-        let Shown { refused, pending } = self.try_files(&settings, &to_open, &served);
+        let TrialResults { refused, pending } = self.try_files(&settings, &to_open, &served);
         to_open.retain(|token| !pending.contains(token));
         let mut waiting = BTreeSet::new();
         let is_pending = !pending.is_empty();
@@ -114,9 +114,9 @@ impl TileService {
         settings: &Settings,
         to_open: &[Name],
         served: &BTreeMap<Name, DatasetSettings>,
-    ) -> Shown {
+    ) -> TrialResults {
         let Some(reopener) = self.reopener.as_ref().filter(|_| !to_open.is_empty()) else {
-            return Shown::default();
+            return TrialResults::default();
         };
         let mut changed = settings.clone();
         changed.datasets.retain(|token, _| to_open.contains(token));
@@ -129,7 +129,7 @@ impl TileService {
     }
 
     /// Notes which of the served datasets could not be opened again.
-    fn note_datasets(&self, reloaded: &Reloaded, opened: &Opened) {
+    fn note_datasets(&self, reloaded: &Reloaded, opened: &OpenedCatalog) {
         for token in &reloaded.opened {
             self.health.set_dataset(token, None);
         }
@@ -178,7 +178,7 @@ fn would_expose(datasets: &[String]) -> String {
     )
 }
 
-fn log_warnings(opened: &Opened) {
+fn log_warnings(opened: &OpenedCatalog) {
     for warning in &opened.warnings {
         tracing::warn!("{warning}");
     }

@@ -18,7 +18,7 @@ use voltile_hdf5::store::Location;
 
 use super::health::Health;
 use super::live::LiveCatalog;
-use super::trials::{RunTrials, Shown, Trials};
+use super::trials::{RunTrials, TrialResults, Trials};
 use crate::catalog::{Closed, tell};
 use crate::config::Settings;
 
@@ -78,7 +78,7 @@ impl Reopener {
         let sender = Arc::new(sender);
         let trial = Arc::new(trial);
         let trials = Trials::new(Arc::clone(&trial), live.get().store().clone());
-        let mut schedule = Schedule {
+        let mut schedule = ReopenSchedule {
             reopening: Arc::new(Reopening {
                 live,
                 trial: Arc::clone(&trial),
@@ -102,7 +102,7 @@ impl Reopener {
 
     /// Opens the files of these settings in child processes. The trials of datasets for which
     /// `may_wait` is true need not end before this returns.
-    pub fn try_files(&self, settings: &Settings, may_wait: impl Fn(&Name) -> bool) -> Shown {
+    pub fn try_files(&self, settings: &Settings, may_wait: impl Fn(&Name) -> bool) -> TrialResults {
         let part = |waits: bool| {
             let mut part = settings.clone();
             part.datasets.retain(|token, _| may_wait(token) == waits);
@@ -132,14 +132,14 @@ impl Reopener {
 }
 
 /// Decides when a dataset is reopened.
-struct Schedule {
+struct ReopenSchedule {
     reopening: Arc<Reopening>,
     health: Arc<Health>,
     /// Lets attempt threads report. Weak, so that this thread ends when the [`Reopener`] is
     /// dropped.
     sender: Weak<SyncSender<Message>>,
-    due: BTreeMap<Name, Attempt>,
-    running: BTreeMap<Name, Attempt>,
+    due: BTreeMap<Name, ReopenAttempt>,
+    running: BTreeMap<Name, ReopenAttempt>,
     /// When each dataset was last reopened or found unchanged; growing datasets are not recorded.
     opened: BTreeMap<Name, Instant>,
 }
@@ -154,14 +154,14 @@ struct Reopening {
 
 /// The next attempt to reopen a dataset.
 #[derive(Debug, Clone)]
-struct Attempt {
+struct ReopenAttempt {
     at: Instant,
     pause: Duration,
     /// Why the last attempt failed; logged only if it changes.
     problem: Option<String>,
 }
 
-impl Schedule {
+impl ReopenSchedule {
     fn run(&mut self, messages: &Receiver<Message>) {
         self.follow();
         loop {
@@ -201,7 +201,7 @@ impl Schedule {
         if !self.running.contains_key(token) {
             self.due
                 .entry(token.clone())
-                .or_insert_with(|| Attempt::after(pause));
+                .or_insert_with(|| ReopenAttempt::after(pause));
         }
     }
 
@@ -261,7 +261,7 @@ impl Schedule {
         self.health
             .set_dataset(&token, result.as_ref().err().cloned());
         match (result, pause) {
-            (Ok(()), Some(pause)) => _ = self.due.insert(token, Attempt::after(pause)),
+            (Ok(()), Some(pause)) => _ = self.due.insert(token, ReopenAttempt::after(pause)),
             (Ok(()), None) => _ = self.opened.insert(token, Instant::now()),
             (Err(problem), _) => {
                 // A writer may have been in the middle of a change.
@@ -273,10 +273,10 @@ impl Schedule {
                 let pause = pause.unwrap_or((2 * attempt.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE));
                 self.due.insert(
                     token,
-                    Attempt {
+                    ReopenAttempt {
                         pause,
                         problem,
-                        ..Attempt::after(pause)
+                        ..ReopenAttempt::after(pause)
                     },
                 );
             }
@@ -355,7 +355,7 @@ impl Reopening {
     }
 }
 
-impl Attempt {
+impl ReopenAttempt {
     fn after(pause: Duration) -> Self {
         Self {
             at: Instant::now() + pause,

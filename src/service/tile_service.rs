@@ -25,12 +25,12 @@ use super::boxes::BoxMemory;
 use super::error::TileError;
 use super::health::{Health, ServicePart};
 use super::identified::Identified;
-use super::keep::Keeper;
 use super::live::{Changes, LiveCatalog};
 use super::neighbours::Neighbours;
 use super::pool::RenderPool;
 use super::prepare::Preparation;
 use super::reopen::Reopener;
+use super::tier_writer::TierWriter;
 use super::trials::RunTrials;
 use super::work::{Purpose, TileWork};
 use crate::catalog::Closed;
@@ -46,8 +46,8 @@ pub struct TileService {
     pub(super) surveys: Cache<Fingerprint, Arc<Survey>, TileError>,
     pub(super) pool: RenderPool,
     pub(super) preparation: Arc<Preparation>,
-    pub(super) keeper: Arc<Keeper>,
-    pub(super) pause: Pause,
+    pub(super) tier_writer: Arc<TierWriter>,
+    pub(super) pause: IdlePause,
     pub(super) neighbours: Neighbours,
     /// The neighbours whose chunks are being fetched.
     pub(super) ahead: Mutex<VecDeque<(TileRequest, AbortHandle)>>,
@@ -60,7 +60,7 @@ pub struct TileService {
 
 /// When the work of idle threads begins.
 #[derive(Debug, Default)]
-pub(super) struct Pause {
+pub(super) struct IdlePause {
     /// Whether it is scheduled.
     pub is_due: AtomicBool,
     /// The time of the last response while there was something to finish.
@@ -79,7 +79,7 @@ impl TileService {
     ) -> Result<Self, EncodeError> {
         let style = catalog.style();
         let cache = Cache::new(budget, metrics.tile_bytes.clone());
-        let keeper = Keeper::new(None, cache.clone());
+        let tier_writer = TierWriter::new(None, cache.clone());
         Ok(Self {
             black: [
                 black_tiles(style, TileFormat::Png)?,
@@ -90,11 +90,11 @@ impl TileService {
             // share one sample (single-flight).
             surveys: Cache::new(0, Gauge::default()),
             preparation: Arc::new(Preparation::new(pool.clone(), metrics.clone())),
-            keeper: Arc::new(keeper),
+            tier_writer: Arc::new(tier_writer),
             live: Arc::new(LiveCatalog::new(catalog)),
             reopener: None,
             pool,
-            pause: Pause::default(),
+            pause: IdlePause::default(),
             neighbours: Neighbours::new(reach),
             ahead: Mutex::default(),
             health: Arc::default(),
@@ -105,8 +105,11 @@ impl TileService {
 
     /// Adds tiers.
     pub fn with_tiers(self, tiers: Option<Tiers>) -> Self {
-        let keeper = Arc::new(Keeper::new(tiers, self.cache.clone()));
-        Self { keeper, ..self }
+        let tier_writer = Arc::new(TierWriter::new(tiers, self.cache.clone()));
+        Self {
+            tier_writer,
+            ..self
+        }
     }
 
     /// Sets the memory for boxes of voxels.
@@ -148,7 +151,7 @@ impl TileService {
 
     /// Why tiers could not be read or written lately.
     pub fn tier_problems(&self) -> Vec<(ServicePart, String)> {
-        self.keeper.problems()
+        self.tier_writer.problems()
     }
 
     /// The current catalogue.
@@ -252,7 +255,7 @@ impl TileService {
                 unfinished: Some(unfinished.clone()),
             },
             unfinished,
-            keeper: Arc::clone(&self.keeper),
+            tier_writer: Arc::clone(&self.tier_writer),
             metrics: self.metrics.clone(),
         })
     }

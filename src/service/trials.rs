@@ -42,12 +42,12 @@ struct SharedTrials {
 
 #[derive(Default)]
 struct TrialState {
-    files: BTreeMap<Location, Tried>,
+    files: BTreeMap<Location, FileTrial>,
     groups: usize,
 }
 
 /// A file that is, or was, on trial.
-struct Tried {
+struct FileTrial {
     began: Instant,
     /// The file at that time.
     file: Option<FileIdentity>,
@@ -55,7 +55,7 @@ struct Tried {
     verdict: Option<Result<(), String>>,
 }
 
-impl Tried {
+impl FileTrial {
     /// Whether the file has not changed since its trial began.
     fn is_unchanged(&self, file: &Location, store: &Store) -> bool {
         self.file == FileIdentity::from_location(file, store).ok()
@@ -64,7 +64,7 @@ impl Tried {
 
 /// The results of trials so far.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct TrialResults {
     /// Files that must not be opened, with the reason.
     pub refused: Vec<(Location, String)>,
     /// Datasets with files whose trials go on.
@@ -82,7 +82,7 @@ impl Trials {
 
     /// Tries the files of these datasets, unless their trials have ended before or go on, and waits
     /// a little.
-    pub fn show(&self, settings: &Settings) -> Shown {
+    pub fn show(&self, settings: &Settings) -> TrialResults {
         let called = Instant::now();
         let files = settings.datasets.values().flat_map(DatasetSettings::files);
         let wanted: BTreeSet<&Location> = files.collect();
@@ -97,7 +97,7 @@ impl Trials {
         {
             self.shared.ended.wait_until(&mut state, until);
         }
-        let mut shown = Shown::default();
+        let mut shown = TrialResults::default();
         for (token, dataset) in &settings.datasets {
             let have_ended = dataset.files().all(|file| {
                 state.files.get(file).is_some_and(|tried| {
@@ -140,7 +140,7 @@ impl Trials {
         let began = Instant::now();
         let mut entries = Vec::new();
         for file in &files {
-            let tried = Tried {
+            let tried = FileTrial {
                 began,
                 file: FileIdentity::from_location(file, &self.store).ok(),
                 verdict: None,

@@ -13,7 +13,7 @@ use super::client::Urgency;
 use super::drawing::Drawing;
 use super::error::{ErrorKind, TileError};
 use super::footprint::Footprint;
-use super::keep::Keeper;
+use super::tier_writer::TierWriter;
 use crate::catalog::Origin;
 
 /// The purpose that a tile is made for.
@@ -50,27 +50,27 @@ pub(super) struct TileWork {
     /// How its chunks are read, and the trace of the request that it is made for.
     pub policy: ReadPolicy,
     pub unfinished: UnfinishedChunks,
-    pub keeper: Arc<Keeper>,
+    pub tier_writer: Arc<TierWriter>,
     pub metrics: Metrics,
 }
 
 impl TileWork {
     /// Whether a tier may have it.
     pub fn is_looked_for(&self) -> bool {
-        self.keeper.has_tiers() && self.is_kept() && self.purpose != Purpose::Warming
+        self.tier_writer.has_tiers() && self.is_for_tiers() && self.purpose != Purpose::Warming
     }
 
     /// Whether tiers keep it.
-    fn is_kept(&self) -> bool {
+    fn is_for_tiers(&self) -> bool {
         // The keys of a live dataset change with each slice.
-        self.drawing.is_kept()
+        self.drawing.is_for_tiers()
             && !self.origin.may_grow()
             && self.purpose != Purpose::Request(Urgency::View)
     }
 
     /// The tile, if a tier has it. Blocks.
     pub fn find(&self) -> Option<Tile> {
-        let (tile, outcome) = self.keeper.find(&self.origin, self.key)?;
+        let (tile, outcome) = self.tier_writer.find(&self.origin, self.key)?;
         if let Some(trace) = &self.policy.trace {
             trace.set_outcome(outcome);
         }
@@ -82,19 +82,23 @@ impl TileWork {
         let tile = self.drawn()?;
         match self.purpose {
             Purpose::Request(Urgency::Wanted | Urgency::View) | Purpose::Neighbour => {
-                self.keeper
-                    .keep_later(&self.origin, &tile, self.is_kept(), self.unfinished.take());
+                self.tier_writer.store_later(
+                    &self.origin,
+                    &tile,
+                    self.is_for_tiers(),
+                    self.unfinished.take(),
+                );
             }
-            _ if !self.is_kept() => {}
+            _ if !self.is_for_tiers() => {}
             // Prefetches can exceed the capacity of the background writer, and all of them must be
             // stored. A write error is counted and logged by the tier; the client gets the tile all
             // the same.
             Purpose::Request(Urgency::Prefetch) => {
-                if self.keeper.keep_now(&self.origin, &tile).is_err() {
+                if self.tier_writer.store_now(&self.origin, &tile).is_err() {
                     tracing::debug!(key = %tile.key, "a tile was not written to every tier");
                 }
             }
-            Purpose::Warming => self.keeper.keep_now(&self.origin, &tile)?,
+            Purpose::Warming => self.tier_writer.store_now(&self.origin, &tile)?,
         }
         Ok(tile)
     }

@@ -20,7 +20,7 @@ use ndarray::Array3;
 use serde_json::Value;
 use voltile::catalog::Catalog;
 use voltile::config::{Layers, load};
-use voltile::service::{Client, Demand, RenderPool, TileService, Warmed};
+use voltile::service::{Client, Demand, RenderPool, TileService, WarmOutcome};
 use voltile::tier::{Backend, Directory, Tier, Tiers};
 
 const WRITES: &str = "voltile_tier_writes_total";
@@ -618,15 +618,15 @@ fn a_service_without_a_server_warms_each_tile_once() {
         runtime.block_on(service.warm(&identified))
     };
     for z in 0..5 {
-        assert!(matches!(warm(z), Ok(Warmed::Drawn(bytes)) if bytes > 1000));
+        assert!(matches!(warm(z), Ok(WarmOutcome::Drawn(bytes)) if bytes > 1000));
         assert_eq!(
             tiles(&place, "planes").len(),
             z + 1,
             "it is written when the call returns"
         );
-        assert!(matches!(warm(z), Ok(Warmed::WasThere)));
+        assert!(matches!(warm(z), Ok(WarmOutcome::WasThere)));
     }
-    assert!(matches!(warm(6), Ok(Warmed::Black)));
+    assert!(matches!(warm(6), Ok(WarmOutcome::Black)));
     assert_eq!((metrics.renders.get(), metrics.tier.writes.get()), (5, 5));
     let request = TilePath::split(&format!("{MOUNT}/{}", plane_path(5)))
         .unwrap()

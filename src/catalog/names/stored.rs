@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use voltile_hdf5::volume::hdf5::{OpenFile, StoredColumn};
 
-use super::table::{Labels, Unsorted, places};
+use super::table::{Labels, UnsortedTable, places};
 
 /// Reads the table at a path. Errors name the row, counted from 0, and the column. `id` and `name`:
 /// the columns of ids and of names, if they are known.
@@ -23,7 +23,7 @@ pub(super) fn read(
     // Groups may also hold lists of other lengths.
     let rows = columns.get(place).map_or(0, |column| column.rows);
     columns.retain(|column| column.rows == rows);
-    let mut table = Unsorted::new(&names(&columns), id, name, (0, room))?;
+    let mut table = UnsortedTable::new(&names(&columns), id, name, (0, room))?;
     for (place, column) in columns.iter().enumerate() {
         column.read(&mut |cell| table.push(place, cell))?;
     }

@@ -62,7 +62,7 @@ pub struct Column {
 }
 
 /// A table that is being read: columns one after the other, or row by row.
-pub(super) struct Unsorted<'r> {
+pub(super) struct UnsortedTable<'r> {
     ids: Vec<u64>,
     columns: Vec<Column>,
     /// The numbers of the columns of ids and of names.
@@ -110,7 +110,7 @@ fn no_column(columns: &[&str], wanted: &str) -> String {
     )
 }
 
-impl<'r> Unsorted<'r> {
+impl<'r> UnsortedTable<'r> {
     pub fn new(
         header: &[&str],
         id: Option<&str>,

@@ -31,7 +31,7 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Rotation {
     /// Every client in one of the two queues, and no other client.
-    lines: HashMap<Client, Line>,
+    lines: HashMap<Client, ClientLine>,
     /// Clients that have not been served yet.
     fresh: VecDeque<Client>,
     /// Clients that have been served, the one served longest ago first.
@@ -46,7 +46,7 @@ pub(super) struct Rotation {
 
 /// A client's claims by number, which is in order of age.
 #[derive(Debug, Default)]
-pub(super) struct Line(BTreeMap<SequenceNumber, Claimed>);
+pub(super) struct ClientLine(BTreeMap<SequenceNumber, Claimed>);
 
 #[derive(Debug, Clone, Copy)]
 struct Claimed {
@@ -87,7 +87,7 @@ impl Rotation {
     ) {
         let line = self.lines.entry(client).or_insert_with(|| {
             self.fresh.push_back(client);
-            Line::default()
+            ClientLine::default()
         });
         line.0.insert(number, Claimed { job, since: now });
         self.claims += 1;
@@ -124,7 +124,7 @@ impl Rotation {
         self.lines.get(&client)?.first(order, now)
     }
 
-    pub fn lines(&self) -> impl Iterator<Item = (Client, &Line)> {
+    pub fn lines(&self) -> impl Iterator<Item = (Client, &ClientLine)> {
         self.lines.iter().map(|(client, line)| (*client, line))
     }
 
@@ -147,7 +147,7 @@ impl Rotation {
 }
 
 /// Removes clients with nothing waiting from the front of a queue.
-fn drop_idle(queue: &mut VecDeque<Client>, lines: &mut HashMap<Client, Line>) {
+fn drop_idle(queue: &mut VecDeque<Client>, lines: &mut HashMap<Client, ClientLine>) {
     while let Some(client) = queue.front()
         && lines.get(client).is_none_or(|line| line.0.is_empty())
     {
@@ -160,7 +160,7 @@ fn is_overdue(since: Instant, now: Instant) -> bool {
     now.saturating_duration_since(since) >= PATIENCE
 }
 
-impl Line {
+impl ClientLine {
     pub fn len(&self) -> usize {
         self.0.len()
     }

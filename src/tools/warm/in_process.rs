@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use voltile_base::request::TileRequest;
 
 use super::run::{Producer, Stop, TileOutcome};
-use crate::service::{Client, Demand, ErrorKind, TileError, TileService, Warmed};
+use crate::service::{Client, Demand, ErrorKind, TileError, TileService, WarmOutcome};
 
 /// The delay before retrying if all render threads are busy.
 const SOON: Duration = Duration::from_millis(20);
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct InProcess(pub Arc<TileService>);
 
 impl InProcess {
-    async fn warm(&self, tile: &TileRequest) -> Result<Warmed, TileError> {
+    async fn warm(&self, tile: &TileRequest) -> Result<WarmOutcome, TileError> {
         let demand = Demand::prefetch(Client::InProcess);
         let catalog = self.0.catalog();
         let identified = self.0.identify(&catalog, tile, demand).await?;
@@ -33,9 +33,9 @@ impl Producer for InProcess {
         let began = Instant::now();
         loop {
             let pause = match self.warm(tile).await {
-                Ok(Warmed::Drawn(bytes)) => return TileOutcome::Rendered(bytes as u64),
-                Ok(Warmed::WasThere) => return TileOutcome::Stored,
-                Ok(Warmed::Black) => return TileOutcome::Empty,
+                Ok(WarmOutcome::Drawn(bytes)) => return TileOutcome::Rendered(bytes as u64),
+                Ok(WarmOutcome::WasThere) => return TileOutcome::Stored,
+                Ok(WarmOutcome::Black) => return TileOutcome::Empty,
                 Err(TileError::Tier(error))
                     if error.is_transient() && began.elapsed() < PATIENCE =>
                 {

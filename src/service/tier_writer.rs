@@ -28,7 +28,7 @@ const MAX_BYTES: usize = 32 << 20;
 const CHUNK_BYTES: usize = 200;
 
 /// The tiers, if there are any, and the chunks that wait to be verified.
-pub(super) struct Keeper {
+pub(super) struct TierWriter {
     tiers: Option<Tiers>,
     cache: Cache<TileKey, Tile, TileError>,
     waiting: Mutex<WaitingChunks>,
@@ -54,7 +54,7 @@ struct UnverifiedTile {
     is_given_up: AtomicBool,
 }
 
-impl Keeper {
+impl TierWriter {
     pub fn new(tiers: Option<Tiers>, cache: Cache<TileKey, Tile, TileError>) -> Self {
         Self {
             tiers,
@@ -103,7 +103,7 @@ impl Keeper {
 
     /// Writes a newly rendered tile to the tiers, unless its files have changed, and waits until
     /// that is done.
-    pub fn keep_now(&self, origin: &Origin, tile: &Tile) -> Result<(), TileError> {
+    pub fn store_now(&self, origin: &Origin, tile: &Tile) -> Result<(), TileError> {
         let Some(tiers) = &self.tiers else {
             return Ok(());
         };
@@ -115,17 +115,17 @@ impl Keeper {
         Ok(tiers.keep(origin.token(), tile)?)
     }
 
-    /// Has the rest of a tile's chunks decoded while threads are idle. If the tile `is_kept`, it is
-    /// written to the tiers in the background, now or once its chunks are verified: not if there
-    /// are too many of them.
-    pub fn keep_later(
+    /// Has the rest of a tile's chunks decoded while threads are idle. If the tile `is_for_tiers`,
+    /// it is written to the tiers in the background, now or once its chunks are verified: not if
+    /// there are too many of them.
+    pub fn store_later(
         &self,
         origin: &Origin,
         tile: &Tile,
-        is_kept: bool,
+        is_for_tiers: bool,
         unfinished: Option<Vec<Box<dyn UnfinishedChunk>>>,
     ) {
-        let tiers = self.tiers.as_ref().filter(|_| is_kept);
+        let tiers = self.tiers.as_ref().filter(|_| is_for_tiers);
         let takes_writes = tiers.is_some_and(Tiers::take_writes) && unfinished.is_some();
         if let (Some(tiers), false) = (tiers, takes_writes) {
             tiers.count_dropped();

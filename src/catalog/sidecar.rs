@@ -10,14 +10,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use voltile_base::geometry::{Level, LevelView, Scaling, Xyz};
+use voltile_base::geometry::Scaling;
 use voltile_base::notice::Notice;
 use voltile_hdf5::store::Location;
 use voltile_hdf5::volume::hdf5::OpenFile;
 use voltile_hdf5::volume::{Missing, VoxelType};
 
 use super::levels::open_made;
-use super::stored::StoredLevel;
+use super::stored::{StoredLevel, level_view};
 use crate::layout::inventory::{ChannelRecord, Inventory, OriginRecord, Role};
 use crate::layout::{FoundChannel, FoundLevel};
 
@@ -92,7 +92,7 @@ impl Sidecar {
     }
 
     /// Its record of a channel, or why it has none that matches.
-    fn record(&self, wanted: &Wanted<'_>) -> Result<&ChannelRecord, String> {
+    fn record(&self, wanted: &LevelSearch<'_>) -> Result<&ChannelRecord, String> {
         let origin = origin(wanted.levels, wanted.missing);
         let scaling = wanted.scaling.name();
         let mut other = None;
@@ -135,7 +135,7 @@ pub(super) fn origin(levels: &[StoredLevel], missing: &Missing) -> Vec<OriginRec
 }
 
 /// A channel for which precomputed levels are looked up.
-pub(super) struct Wanted<'a> {
+pub(super) struct LevelSearch<'a> {
     pub file: &'a OpenFile,
     pub found: &'a FoundChannel,
     pub levels: &'a [StoredLevel],
@@ -144,7 +144,7 @@ pub(super) struct Wanted<'a> {
     pub scaling: Scaling,
 }
 
-impl Wanted<'_> {
+impl LevelSearch<'_> {
     /// The usable precomputed levels, finest first.
     pub fn open(&self, sidecars: &mut Sidecars, notices: &mut Vec<Notice>) -> Vec<StoredLevel> {
         let mut made = Vec::new();
@@ -208,16 +208,7 @@ impl Wanted<'_> {
     }
 
     fn fits(&self, made: &StoredLevel) -> bool {
-        view(self.levels, made.level(), self.scaling)
+        level_view(self.levels, made.level(), self.scaling)
             .is_some_and(|view| !view.is_stored() && made.stands_for(&view))
     }
-}
-
-/// How a level is derived from the levels found by the layout.
-pub(super) fn view(levels: &[StoredLevel], level: Level, scaling: Scaling) -> Option<LevelView> {
-    let stored: Vec<(Level, u64, Xyz<u64>)> = levels
-        .iter()
-        .map(|l| (l.level(), l.source.z_factor, l.shape.size))
-        .collect();
-    LevelView::choose(level, &stored, scaling)
 }
