@@ -508,9 +508,10 @@ impl CatalogOpening {
             .collect();
         let mut notices: Vec<Notice> = Vec::new();
         for notice in self.noticed.drain(..) {
-            let text = folders
-                .iter()
-                .fold(notice.text, |text, folder| without_folder(&text, folder));
+            let mut text = notice.text;
+            for folder in &folders {
+                text = without_folder(&text, folder);
+            }
             // Several channels of one dataset of the file may lack the same.
             if let Some(told) = notices.iter_mut().find(|told| told.text == text) {
                 told.about = token.to_string();

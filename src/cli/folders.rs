@@ -102,17 +102,12 @@ impl Folders {
             ..FolderSearch::default()
         };
         search.run(&self.folders, depth)?;
-        let FolderSearch {
-            listings,
-            mut files,
-            remarks,
-            ..
-        } = search;
-        remarks
-            .difference(&self.remarks)
-            .for_each(|remark| tracing::warn!("{remark}"));
-        self.listings = listings;
-        self.remarks = remarks;
+        for remark in search.remarks.difference(&self.remarks) {
+            tracing::warn!("{remark}");
+        }
+        let mut files = search.files;
+        self.listings = search.listings;
+        self.remarks = search.remarks;
         self.took = began.elapsed();
         let found: HashSet<&PathBuf> = files.iter().collect();
         self.broken

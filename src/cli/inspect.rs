@@ -40,10 +40,9 @@ pub(super) fn run(log: &LogWriter, arguments: &InspectArguments) -> Result<(), F
         ..Layers::default()
     };
     let mut read = config::load(&layers);
-    read.settings
-        .datasets
-        .values_mut()
-        .for_each(|dataset| dataset.lists_all = arguments.all);
+    for dataset in read.settings.datasets.values_mut() {
+        dataset.lists_all = arguments.all;
+    }
     let loaded = load(log, read, &Metrics::default(), &Activity::default());
     if !loaded.faults.is_empty() {
         tell(&loaded.notices);

@@ -152,9 +152,9 @@ impl Reloader {
         self.remember(&settings);
         let kept = config::restart_only(&self.started, &mut settings);
         if is_ordered {
-            warnings
-                .iter()
-                .for_each(|warning| tracing::warn!("{warning}"));
+            for warning in warnings {
+                tracing::warn!("{warning}");
+            }
             if !kept.is_empty() {
                 tracing::warn!(
                     "changes of {} take effect when the server is restarted",

@@ -188,11 +188,11 @@ fn each(tree: &mut Value, keys: &[&str], change: &mut dyn FnMut(&mut Value)) {
 }
 
 fn merged(layers: impl IntoIterator<Item = Value>, notes: &mut Notes) -> Value {
-    let builder = layers.into_iter().fold(Config::builder(), |builder, tree| {
-        builder.add_source(SettingsLayer(tree))
-    });
-    let root = builder.build().map(|config| config.cache.kind);
-    match root {
+    let mut builder = Config::builder();
+    for tree in layers {
+        builder = builder.add_source(SettingsLayer(tree));
+    }
+    match builder.build().map(|config| config.cache.kind) {
         Ok(ValueKind::Table(mut table)) => table.remove(TOP).unwrap_or_default(),
         Ok(_) => Value::default(),
         Err(error) => {
@@ -207,10 +207,11 @@ fn table<const N: usize>(entries: [(String, Value); N]) -> Value {
 }
 
 /// A tree with `value` at a path of keys.
-fn nest<K: ToString>(path: &[K], value: Value) -> Value {
-    path.iter()
-        .rev()
-        .fold(value, |value, key| table([(key.to_string(), value)]))
+fn nest<K: ToString>(path: &[K], mut value: Value) -> Value {
+    for key in path.iter().rev() {
+        value = table([(key.to_string(), value)]);
+    }
+    value
 }
 
 /// The value of a key; `None` unless `tree` is a table with this key.

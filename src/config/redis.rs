@@ -3,6 +3,7 @@
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
+use voltile_base::request::digits;
 
 use super::address::BindAddress;
 
@@ -51,9 +52,10 @@ impl RedisAddress {
 
     fn parsed(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("redis://")?;
-        let (credentials, place) = rest
-            .rsplit_once('@')
-            .map_or((None, rest), |(c, place)| (Some(c), place));
+        let (credentials, place) = match rest.rsplit_once('@') {
+            Some((credentials, place)) => (Some(credentials), place),
+            None => (None, rest),
+        };
         let (server, database) = place.split_once('/').unwrap_or((place, ""));
         let database = if database.is_empty() {
             0
@@ -96,30 +98,25 @@ fn host_and_port(server: &str) -> Option<(String, u16)> {
 }
 
 fn number(text: &str) -> Option<u16> {
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())?
+    u16::try_from(digits(text)?).ok()
 }
 
 fn decoded(text: &str) -> Option<String> {
     let is_clean = text
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'/');
-    is_clean.then(|| percent_decode_str(text).decode_utf8().ok().map(Into::into))?
+    let decoded = percent_decode_str(text).decode_utf8().ok()?;
+    is_clean.then(|| decoded.into_owned())
 }
 
 impl fmt::Display for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            host,
-            port,
-            database,
-            ..
-        } = self;
-        match host.contains(':') {
-            true => write!(f, "redis://[{host}]:{port}/{database}"),
-            false => write!(f, "redis://{host}:{port}/{database}"),
+        if self.host.contains(':') {
+            write!(f, "redis://[{}]", self.host)?;
+        } else {
+            write!(f, "redis://{}", self.host)?;
         }
+        write!(f, ":{}/{}", self.port, self.database)
     }
 }
 

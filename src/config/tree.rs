@@ -156,11 +156,14 @@ where
             Err(error) => error,
         };
         let path: Vec<Segment> = error.path().iter().cloned().collect();
-        let key = path.iter().fold(String::new(), |path, step| match step {
-            Segment::Map { key } => child(&path, key),
-            Segment::Seq { index } => format!("{path}[{index}]"),
-            Segment::Enum { .. } | Segment::Unknown => path,
-        });
+        let mut key = String::new();
+        for step in &path {
+            match step {
+                Segment::Map { key: below } => key = child(&key, below),
+                Segment::Seq { index } => key = format!("{key}[{index}]"),
+                Segment::Enum { .. } | Segment::Unknown => {}
+            }
+        }
         let problem: ValueProblem = error.into_inner();
         let Some(value) = take(&mut tree, &path) else {
             notes.fault(key, problem.to_string());

@@ -81,7 +81,9 @@ pub(super) async fn about(context: &Context<'_>, token: &str) -> HttpResponse {
         let file = Location::from(PathBuf::from(file.unwrap_or_default()));
         let mut warnings = advice::warnings(&inspection, &file);
         if dataset.is_remote() {
-            warnings.iter_mut().for_each(|warning| warning.mend = None);
+            for warning in &mut warnings {
+                warning.mend = None;
+            }
         }
         let about = inspection
             .json(&warnings)

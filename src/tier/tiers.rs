@@ -41,9 +41,9 @@ impl Tiers {
             .find_map(|(at, tier)| Some((at, tier.0.get(token, key)?)))?;
         let tile = Tile::new(*key, png.clone());
         // The key alone determines the pixels, so the tile is right whatever the files are by now.
-        self.0[..at]
-            .iter()
-            .for_each(|nearer| nearer.0.put_later(token, &tile, || true));
+        for nearer in &self.0[..at] {
+            nearer.0.put_later(token, &tile, || true);
+        }
         Some(FoundTile {
             png,
             backend: self.0[at].0.backend,
@@ -69,9 +69,9 @@ impl Tiers {
     /// for the other tiers. Returns the first error.
     pub fn keep(&self, token: &Name, tile: &Tile) -> Result<(), TierError> {
         let (lasting, others): (Vec<_>, Vec<_>) = self.0.iter().partition(|tier| is_lasting(tier));
-        others
-            .into_iter()
-            .for_each(|tier| tier.0.put_later(token, tile, || true));
+        for tier in others {
+            tier.0.put_later(token, tile, || true);
+        }
         // Every tier, also after an error.
         let written: Vec<_> = lasting
             .into_iter()
@@ -122,10 +122,10 @@ impl Tiers {
     /// Closes the queues and waits until they are empty, for at most `within`; the rest is dropped.
     pub fn finish(&self, within: Duration) {
         let until = Instant::now() + within;
-        self.0.iter().for_each(|tier| {
+        for tier in &self.0 {
             tier.0
                 .finish(until.saturating_duration_since(Instant::now()));
-        });
+        }
     }
 }
 

@@ -146,7 +146,9 @@ impl PyramidWork {
             records: Vec::new(),
             families: Vec::new(),
         };
-        wanted.iter().for_each(|wanted| work.add(wanted));
+        for wanted in wanted {
+            work.add(wanted);
+        }
         work.stamps = work.stamp()?;
         Ok(work)
     }

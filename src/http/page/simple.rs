@@ -70,9 +70,9 @@ fn index(catalog: &Catalog, mounts: &[Mount], has_viewer: bool, form: &str) -> S
         let _ = write!(body, "<h2>{}</h2><ul>", dataset.token);
         let address = catalog.address(dataset);
         for channel in dataset.listed() {
-            Plane::ALL.into_iter().for_each(|plane| {
+            for plane in Plane::ALL {
                 body.push_str(&figure(mount, &address, dataset, channel, plane));
-            });
+            }
         }
         body.push_str("</ul>");
     }

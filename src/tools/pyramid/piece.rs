@@ -128,9 +128,9 @@ fn put(
         at.z,
         packed.len() as u64,
     ];
-    numbers
-        .iter()
-        .for_each(|number| file.extend(number.to_le_bytes()));
+    for number in numbers {
+        file.extend(number.to_le_bytes());
+    }
     file.extend(packed);
 }
 
