@@ -6,10 +6,9 @@
 //! arrived. All of it is given up as soon as nobody waits for the tile any more.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use voltile_base::flow::cache::{Abandoned, Flight, Interest};
 use voltile_base::metrics::Metrics;
@@ -41,16 +40,8 @@ pub(super) struct Preparation {
     metrics: Metrics,
     lookups: Semaphore,
     fetches: Semaphore,
-    waiting: AtomicUsize,
-}
-
-/// One of the tiles that are being prepared; dropping it decrements their count.
-struct PreparedTile(Arc<Preparation>);
-
-impl Drop for PreparedTile {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
-    }
+    /// One place for each tile that is being prepared or waits to be.
+    places: Arc<Semaphore>,
 }
 
 type TileFlight = Flight<TileKey, Tile, TileError>;
@@ -63,7 +54,7 @@ impl Preparation {
             metrics,
             lookups: Semaphore::new(MAX_LOOKUPS),
             fetches: Semaphore::new(MAX_FETCHES),
-            waiting: AtomicUsize::new(0),
+            places: Arc::new(Semaphore::new(MAX_WAITING)),
         }
     }
 
@@ -79,14 +70,13 @@ impl Preparation {
         if !work.is_looked_for() && !work.footprint.is_remote() {
             return self.queue(work, flight, demand);
         }
-        let waiting = self.waiting.fetch_add(1, Ordering::AcqRel);
-        let place = PreparedTile(Arc::clone(self));
-        if waiting >= MAX_WAITING {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let waiting = MAX_WAITING;
             self.metrics.rejected.inc();
             flight.land(Err(Busy { waiting }.into()));
-        } else {
-            tokio::spawn(Arc::clone(self).prepare(work, flight, demand, place));
-        }
+            return None;
+        };
+        tokio::spawn(Arc::clone(self).prepare(work, flight, demand, place));
         None
     }
 
@@ -104,7 +94,7 @@ impl Preparation {
         work: Arc<TileWork>,
         mut flight: TileFlight,
         demand: Demand,
-        place: PreparedTile,
+        place: OwnedSemaphorePermit,
     ) {
         let interest = flight.interest();
         let prepared = loop {

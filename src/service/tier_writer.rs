@@ -112,7 +112,7 @@ impl TierWriter {
                 token: origin.token().clone(),
             });
         }
-        Ok(tiers.keep(origin.token(), tile)?)
+        Ok(tiers.store(origin.token(), tile)?)
     }
 
     /// Has the rest of a tile's chunks decoded while threads are idle. If the tile `is_for_tiers`,
@@ -198,7 +198,7 @@ impl TierWriter {
         }
         let token = origin.token().clone();
         let now = Instant::now();
-        tiers.keep_later(&token, &kept, move || origin.was_unchanged_at(now));
+        tiers.store_later(&token, &kept, move || origin.was_unchanged_at(now));
     }
 
     /// Waits until all queued tiles are written, at most for `within`; the rest is dropped.

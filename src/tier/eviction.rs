@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use voltile_base::metrics::{Metrics, StoreMetrics};
+use voltile_base::metrics::Metrics;
 use voltile_base::tile::TileKey;
 use voltile_hdf5::store::whole_file::TEMPORARY;
 
@@ -168,21 +168,18 @@ struct EvictionCandidate {
 
 impl Evictor {
     pub fn new(path: PathBuf, kind: EntryKind, limit: u64, metrics: &Metrics) -> Self {
+        let stores = &metrics.stores;
         let (used, evicted, errors) = match kind {
             EntryKind::Tile => (
                 &metrics.tier_bytes,
                 &metrics.tier_evicted,
                 &metrics.tier.errors,
             ),
-            EntryKind::Block => {
-                let StoreMetrics {
-                    block_bytes,
-                    blocks_evicted,
-                    block_errors,
-                    ..
-                } = &metrics.stores;
-                (block_bytes, blocks_evicted, block_errors)
-            }
+            EntryKind::Block => (
+                &stores.block_bytes,
+                &stores.blocks_evicted,
+                &stores.block_errors,
+            ),
         };
         Self {
             path,

@@ -288,7 +288,7 @@ fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
     let tier = Tiers::new(vec![tier]).unwrap();
     let large = Tile::new(TileKey::digest(&1), vec![0; 10 << 20]);
-    (0..5).for_each(|_| tier.keep_later(&name("a"), &large, || true));
+    (0..5).for_each(|_| tier.store_later(&name("a"), &large, || true));
     assert_eq!(
         metrics.tier.dropped.get(),
         2,
@@ -305,7 +305,7 @@ fn queueing_never_blocks_and_a_full_queue_drops_tiles() {
     while metrics.tier.writes.get() < 1 {
         std::thread::yield_now();
     }
-    tier.keep_later(&name("a"), &large, || true);
+    tier.store_later(&name("a"), &large, || true);
     assert_eq!(
         (metrics.tier.dropped.get(), metrics.tier.writes.get()),
         (5, 1),
@@ -350,7 +350,7 @@ fn tiers_are_asked_in_order_and_what_a_later_one_has_is_written_to_those_before(
         (counts(&metrics.tier), counts(&metrics.redis)),
         ([1, 2, 1], [1, 1, 0])
     );
-    tiers.keep(&token, &tile(2)).unwrap();
+    tiers.store(&token, &tile(2)).unwrap();
     assert_eq!(
         near.has(&token, &tile(2).key),
         Ok(true),
@@ -366,7 +366,8 @@ fn queued_tiles_are_written_before_the_end_unless_they_became_invalid() {
     gate.open();
     let tier = Tier::start(Backend::Directory, gate.clone(), metrics.tier.clone()).unwrap();
     let tier = Tiers::new(vec![tier]).unwrap();
-    (0..50).for_each(|number| tier.keep_later(&name("a"), &tile(number), move || number % 10 != 0));
+    (0..50)
+        .for_each(|number| tier.store_later(&name("a"), &tile(number), move || number % 10 != 0));
     tier.finish(Duration::from_secs(60));
     assert_eq!(
         (

@@ -52,7 +52,7 @@ impl Tiers {
 
     /// Queues a tile to be written to every tier and returns at once. It is dropped where the queue
     /// is full, or if `still_so` is false when its turn comes.
-    pub fn keep_later(
+    pub fn store_later(
         &self,
         token: &Name,
         tile: &Tile,
@@ -67,7 +67,7 @@ impl Tiers {
 
     /// Writes a tile to the tiers that are meant to last and waits until it is written; queues it
     /// for the other tiers. Returns the first error.
-    pub fn keep(&self, token: &Name, tile: &Tile) -> Result<(), TierError> {
+    pub fn store(&self, token: &Name, tile: &Tile) -> Result<(), TierError> {
         let (lasting, others): (Vec<_>, Vec<_>) = self.0.iter().partition(|tier| is_lasting(tier));
         for tier in others {
             tier.0.put_later(token, tile, || true);

@@ -140,21 +140,13 @@ impl MeteredTier {
     /// Closes the queue and waits until everything is written, for at most `within`; the rest is
     /// dropped.
     pub fn finish(&self, within: Duration) {
-        let Self {
-            backend,
-            counters,
-            queue,
-            ..
-        } = self;
-        queue.close();
-        queue.flush(Some(within));
-        let dropped = queue.clear();
-        counters.dropped.inc_by(dropped as u64);
+        self.queue.close();
+        self.queue.flush(Some(within));
+        let dropped = self.queue.clear();
+        self.counters.dropped.inc_by(dropped as u64);
         if dropped > 0 {
-            tracing::warn!(
-                "{dropped} tiles could not be written to {} within {within:?}",
-                backend.key()
-            );
+            let backend = self.backend.key();
+            tracing::warn!("{dropped} tiles could not be written to {backend} within {within:?}");
         }
     }
 

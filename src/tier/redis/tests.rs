@@ -185,7 +185,7 @@ fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_
     let redis = Tier::start(Backend::Redis, fake.opened(&metrics), metrics.redis.clone()).unwrap();
     let (tiers, token) = (Tiers::new(vec![redis]).unwrap(), name("a"));
     fake.fill(true);
-    (0..9).for_each(|_| tiers.keep_later(&token, &tile(3), || true));
+    (0..9).for_each(|_| tiers.store_later(&token, &tile(3), || true));
     while metrics.redis.errors.get() < 9 {
         thread::yield_now();
     }
@@ -197,7 +197,7 @@ fn an_answer_that_is_an_error_is_a_problem_until_the_same_succeeds_and_opens_no_
         "{problem}"
     );
     fake.fill(false);
-    tiers.keep_later(&token, &tile(3), || true);
+    tiers.store_later(&token, &tile(3), || true);
     while metrics.redis.writes.get() < 1 {
         thread::yield_now();
     }
@@ -248,7 +248,7 @@ fn while_a_server_does_not_answer_it_is_not_asked_and_it_is_used_again_when_it_d
     // On a slow machine it may be found silent again.
     let tile = Tile::new(key, png.clone());
     while tiers.find(&token, &key).is_none() {
-        tiers.keep_later(&token, &tile, || true);
+        tiers.store_later(&token, &tile, || true);
         thread::sleep(Duration::from_millis(5));
     }
 }
