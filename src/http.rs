@@ -119,8 +119,8 @@ fn in_time(
     form: Form,
     answer: impl Future<Output = HttpResponse>,
 ) -> impl Future<Output = HttpResponse> {
-    let Context { site, record, .. } = context;
-    record.set_form(form);
+    let site = context.site;
+    context.record.set_form(form);
     let answered = tokio::time::timeout(site.deadline, answer).map(|answered| {
         answered.unwrap_or_else(|_| {
             site.service.metrics().overdue.inc();

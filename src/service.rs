@@ -6,9 +6,9 @@
 //! render queue ([`prepare`]); then it is rendered by a job on the pool, whose queue is shared
 //! among clients; then it is kept in the tiers ([`tier_writer`]).
 //!
-//! The job leads the flight, not the client: it goes on if that client disconnects and other clients wait.
-//! A job that nobody waits for any more is dropped from the queue, or stopped before its next
-//! chunk.
+//! The job leads the flight, not the client: it goes on if that client disconnects and other
+//! clients wait. A job that nobody waits for any more is dropped from the queue, or stopped before
+//! its next chunk.
 
 mod boxes;
 mod client;

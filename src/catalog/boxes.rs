@@ -269,8 +269,7 @@ impl Dataset {
         let begin = self.grid_offset(channel).map(|voxels| voxels as f64);
         let known = self.transforms(channel).at(time).copied();
         let affine = known.unwrap_or_else(|| Affine::scaling(size).beginning_at(begin));
-        let nanometres = unit.as_deref().and_then(units::in_nanometres);
-        affine.in_unit(nanometres.unwrap_or(1.0))
+        affine.in_unit(units::nanometres(unit.as_deref()))
     }
 }
 

@@ -273,7 +273,7 @@ impl Dataset {
         Some(TransformDescription {
             matrix: transforms.first()?.rows(),
             in_words: transforms.in_words(channel.voxel_size, unit.unwrap_or("of an unknown unit")),
-            nanometres: unit.and_then(units::in_nanometres).unwrap_or(1.0),
+            nanometres: units::nanometres(unit),
             by_time: Vec::new(),
         })
     }

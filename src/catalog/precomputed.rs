@@ -181,8 +181,7 @@ impl Dataset {
         if let Some(configured) = self.style.voxel_size {
             return configured;
         }
-        let unit = channel.voxel_unit.as_deref();
-        let unit = unit.and_then(units::in_nanometres).unwrap_or(1.0);
+        let unit = units::nanometres(channel.voxel_unit.as_deref());
         channel
             .voxel_size
             .map_or(Xyz::all(1.0), |size| size.map(|edge| edge * unit))

@@ -146,16 +146,15 @@ impl TileService {
         format: BoxFormat,
         demand: Demand,
     ) -> Result<Identified, TileError> {
+        let is_tiff = format == BoxFormat::Tiff;
         let mut resolved = catalog.resolve_box(request);
-        if format == BoxFormat::Tiff {
+        if is_tiff {
             resolved = resolved.and_then(ensure_imagej_has);
         }
         let (origin, resolved) = self
             .unchanged(catalog, &request.token, resolved, ResolvedBox::origin)
             .await?;
-        if format == BoxFormat::Tiff
-            && let Err(error) = self.measure_all(resolved.unmeasured(), demand).await
-        {
+        if is_tiff && let Err(error) = self.measure_all(resolved.unmeasured(), demand).await {
             // Display ranges are useful to ImageJ, but not necessary.
             tracing::warn!(
                 "the windows of a TIFF file of {} were not measured: {error}",
@@ -163,18 +162,12 @@ impl TileService {
             );
         }
         let encoding = BoxEncoding::File(format);
-        let identified = Identified::new(
-            origin,
-            RequestSubject::Box(Box::new(resolved), encoding, None),
-        );
-        let bytes = identified
-            .cutout()
-            .map_or(0, |(plan, encoding)| encoding.bytes(&plan));
-        if format == BoxFormat::Tiff && bytes > MAX_TIFF {
+        if is_tiff && encoding.bytes(&resolved.plan()) > MAX_TIFF {
             let problem = "a TIFF file has at most 4 GiB; request a smaller box, or .npy";
             return Err(TileError::TooLarge(problem.to_owned()));
         }
-        Ok(identified)
+        let subject = RequestSubject::Box(Box::new(resolved), encoding, None);
+        Ok(Identified::new(origin, subject))
     }
 
     /// Resolves a request for a chunk of Neuroglancer's precomputed format. Reads no data. The

@@ -49,6 +49,11 @@ pub fn in_nanometres(unit: &str) -> Option<f64> {
     known(unit).map(|(_, nanometres)| nanometres)
 }
 
+/// The unit's size in nanometres; 1 if there is no unit, or it is unknown.
+pub fn nanometres(unit: Option<&str>) -> f64 {
+    unit.and_then(in_nanometres).unwrap_or(1.0)
+}
+
 fn known(unit: &str) -> Option<(&'static str, f64)> {
     let lower = unit.to_lowercase();
     UNITS

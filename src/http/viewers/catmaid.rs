@@ -94,19 +94,19 @@ pub(super) fn write(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let projects = datasets.iter().map(|dataset| {
-        let stacks = dataset.channels.iter().flat_map(|channel| {
-            let tiles = ORIENTATIONS
-                .iter()
-                .filter_map(|of| stack(dataset, channel, *of, mounts, base));
-            let chunks = precomputed(&dataset.token, &channel.name);
-            tiles
-                .chain(chunks.and_then(|chunks| zy_stack(dataset, channel, &chunks, base)))
-                .collect::<Vec<_>>()
-        });
+        let mut stacks = Vec::new();
+        for channel in &dataset.channels {
+            for orientation in ORIENTATIONS {
+                stacks.extend(stack(dataset, channel, orientation, mounts, base));
+            }
+            if let Some(chunks) = precomputed(&dataset.token, &channel.name) {
+                stacks.extend(zy_stack(dataset, channel, &chunks, base));
+            }
+        }
         CatmaidProject {
             project: CatmaidProjectContent {
                 title: dataset.token.clone(),
-                stacks: stacks.collect(),
+                stacks,
             },
         }
     });
@@ -270,6 +270,9 @@ impl Sheet {
                 ]
             })
             .collect();
+        if factors.is_empty() {
+            return None;
+        }
         Some(Self {
             dimension: [columns, rows, depth],
             resolution: [
@@ -283,7 +286,7 @@ impl Sheet {
                 rows / 2,
                 (slices / 2).saturating_add_signed(offset),
             ],
-            factors: Some(factors).filter(|factors| !factors.is_empty())?,
+            factors,
         })
     }
 }
@@ -299,12 +302,8 @@ fn translation(dataset: &DatasetDescription, plane: Plane, voxel: Xyz<f64>) -> [
 /// unit is unknown.
 fn nanometres(channel: &ChannelDescription) -> Xyz<f64> {
     let size = channel.voxel_size.map_or(Xyz::all(1.0), Xyz::from);
-    let scale = channel
-        .voxel_unit
-        .as_deref()
-        .and_then(units::in_nanometres)
-        .unwrap_or(1.0);
-    size.map(|length| length * scale)
+    let unit = units::nanometres(channel.voxel_unit.as_deref());
+    size.map(|length| length * unit)
 }
 
 fn text<T: std::fmt::Display>([x, y, z]: [T; 3]) -> String {

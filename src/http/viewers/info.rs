@@ -1,7 +1,7 @@
 //! ndstore's description of a dataset at `TOKEN/info/`, for its old clients.
 //!
-//! The fields are the fields of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that its
-//! clients read: ndtilecache itself used `imagesize`, `offset`, `voxelres`, `scalinglevels`,
+//! The fields are the fields of ndstore's `jsonInfo` (`projdict`, `datasetdict`, `chandict`) that
+//! its clients read: ndtilecache itself used `imagesize`, `offset`, `voxelres`, `scalinglevels`,
 //! `scaling`, `timerange` and the channels' `channel_type`, `datatype` and `windowrange`. Maps by
 //! level have the level's number, as a string, as their key. An unknown voxel size is 1; a window
 //! range of 0, 0 means that values are shown unchanged.
@@ -160,16 +160,13 @@ impl Level {
     /// The size is the end of the channel that reaches furthest along each axis; the voxel size is
     /// that of the first channel with one.
     fn new(level: &LevelDescription, dataset: &DatasetDescription) -> Self {
-        let ends = dataset.channels.iter().filter_map(|channel| {
-            let same = channel
-                .levels
-                .iter()
-                .find(|other| other.level == level.level)?;
-            Some(channel.end(same))
-        });
-        let size = ends
-            .fold(Xyz::all(0), |size, end| size.zip(end, u64::max))
-            .into();
+        let mut size = Xyz::all(0);
+        for channel in &dataset.channels {
+            let mut levels = channel.levels.iter();
+            if let Some(same) = levels.find(|other| other.level == level.level) {
+                size = size.zip(channel.end(same), u64::max);
+            }
+        }
         let [fx, fy, fz] = level.factor;
         let [vx, vy, vz] = dataset
             .channels
@@ -178,7 +175,7 @@ impl Level {
             .unwrap_or([1.0; 3]);
         Self {
             number: u64::from(level.level),
-            size,
+            size: size.into(),
             offset: at_level(dataset.offset.into(), level.factor.into()).into(),
             voxel: [vx * fx as f64, vy * fy as f64, vz * fz as f64],
         }

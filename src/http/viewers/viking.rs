@@ -1,10 +1,11 @@
 //! VikingXML: the description of a volume that Viking needs to request tiles.
 //!
-//! The elements are the ones that are read by `TileServerInfo.CreateFromElement` and `Volume.Initialize` of
-//! Viking's `VolumeModel`, as ndstore's `xmlInfo` wrote them, with one difference: ndstore rounded
-//! the size of the grid down, so that Viking never requested the tiles along two edges. Viking
-//! halves the grid from level to level and rounds up (`OCPTileServerMapping.PopulateLevels`), and
-//! keeps the section number: levels that reduce z cannot be offered.
+//! The elements are the ones that are read by `TileServerInfo.CreateFromElement` and
+//! `Volume.Initialize` of Viking's `VolumeModel`, as ndstore's `xmlInfo` wrote them, with one
+//! difference: ndstore rounded the size of the grid down, so that Viking never requested the tiles
+//! along two edges. Viking halves the grid from level to level and rounds up
+//! (`OCPTileServerMapping.PopulateLevels`), and keeps the section number: levels that reduce z
+//! cannot be offered.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -84,11 +85,5 @@ fn sections(dataset: &DatasetDescription) -> Range<i64> {
 /// The width of a pixel in nanometres.
 fn pixel(channel: &ChannelDescription) -> Option<f64> {
     let [x, _, _] = channel.voxel_size?;
-    Some(
-        x * channel
-            .voxel_unit
-            .as_deref()
-            .and_then(units::in_nanometres)
-            .unwrap_or(1.0),
-    )
+    Some(x * units::nanometres(channel.voxel_unit.as_deref()))
 }

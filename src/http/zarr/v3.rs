@@ -6,8 +6,8 @@ use voltile_base::request::{LABELS, ZarrNode, ZarrVersion};
 use super::{fill, ome};
 use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
 
-/// The document of a group or an array. A group's document repeats the documents of all nodes below it, in
-/// the form that zarr-python calls consolidated metadata: a group cannot be listed over HTTP.
+/// The document of a group or an array. A group's document repeats the documents of all nodes below
+/// it, in the form that zarr-python calls consolidated metadata: a group cannot be listed over HTTP.
 pub(super) fn document(image: &Image, node: &ZarrNode) -> Result<Value, NotFound> {
     let mut below = Map::new();
     let ome = match node {
