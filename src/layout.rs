@@ -66,8 +66,8 @@ pub(crate) use alignment::align;
 pub(in crate::layout) use contents::Layout;
 pub use found::{FoundChannel, FoundLevel, Part, Paths, Rank};
 pub(in crate::layout) use found::{
-    MAX_NUMBERED, VoxelSize, group_of, holds_ids, last_of, number_after, numbered, range, spatial,
-    usual_axes,
+    MAX_NUMBERED, VoxelSize, group_of, hex_colour, holds_ids, last_of, number_after, numbered,
+    range, spatial, usual_axes, whole_factor,
 };
 pub use plain::Given;
 pub(crate) use unopened::named;

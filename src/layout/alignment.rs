@@ -2,7 +2,7 @@
 //! have one grid.
 //!
 //! Tiles show all channels of a dataset in the grid of its first image. Labels are often made on a
-//! downsampled copy of it; a voxel of theirs covers a whole number of voxels of the image then,
+//! downsampled copy of it: then a voxel of the labels covers a whole number of voxels of the image,
 //! which all get its id.
 
 use voltile_base::geometry::{Affine, Level, Xyz};
@@ -17,8 +17,8 @@ const CLOSE: f64 = 1e-3;
 /// A voxel of labels covers at most this many of the image along each axis.
 const MAX_RATIO: f64 = 1024.0;
 
-/// Repeats the voxels of labels that are larger than those of `image`, and describes their size and
-/// position in its unit. Labels for which that is not possible get a notice.
+/// Repeats the voxels of labels that are larger than the voxels of `image`, and describes their size
+/// and position in its unit. Labels for which that is not possible get a notice.
 pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
     for labels in channels
         .iter_mut()
@@ -34,7 +34,7 @@ pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
     }
 }
 
-/// How the voxels of labels compare with those of an image.
+/// How the voxels of labels compare with the voxels of an image.
 struct Ratio {
     /// The size of a voxel of the labels, in voxels of the image.
     exact: Xyz<f64>,
@@ -55,13 +55,7 @@ impl Ratio {
         let exact = labels
             .voxel_size?
             .zip(image.voxel_size?, |own, other| own * unit / other);
-        let whole = |ratio: f64| {
-            let nearest = ratio.round();
-            let is_whole =
-                (1.0..=MAX_RATIO).contains(&nearest) && (ratio - nearest).abs() <= CLOSE * nearest;
-            is_whole.then_some(nearest as u64)
-        };
-        let Xyz { x, y, z } = exact.map(whole);
+        let Xyz { x, y, z } = exact.map(whole_ratio);
         let times = x.zip(y).zip(z).map(|((x, y), z)| Xyz::new(x, y, z));
         Some(Self { exact, times, unit })
     }
@@ -95,15 +89,23 @@ impl Ratio {
     }
 }
 
-/// The transform of repeated voxels. Files give the position of the corner of a voxel or that of
-/// its centre: if only the centres of repeated voxels coincide with those of the image, the latter.
+/// The number of times that one edge is as long as the other, if that is whole.
+fn whole_ratio(ratio: f64) -> Option<u64> {
+    let nearest = ratio.round();
+    let is_whole =
+        (1.0..=MAX_RATIO).contains(&nearest) && (ratio - nearest).abs() <= CLOSE * nearest;
+    is_whole.then_some(nearest as u64)
+}
+
+/// The transform of repeated voxels. Files give the position of the corner of a voxel or the
+/// position of its centre: the latter if only the centres of repeated voxels coincide with centres
+/// of the image.
 fn finer(times: Xyz<u64>, labels: &Affine, image: &FoundChannel) -> Affine {
     let repeated = labels.divided(times.map(|times| times as f64));
     let Some(image) = image.transforms.first() else {
         return repeated;
     };
     let distance = image.inverse().apply(labels.translation());
-    let is_whole = |along: f64| (along - along.round()).abs() <= CLOSE * along.abs().max(1.0);
     let before = times.map(|times| (times - 1) as f64 / 2.0);
     let back = distance.zip(before, |along, before| {
         if !is_whole(along) && is_whole(along - before) {
@@ -115,8 +117,12 @@ fn finer(times: Xyz<u64>, labels: &Affine, image: &FoundChannel) -> Affine {
     repeated.beginning_at(back)
 }
 
-/// The levels of labels whose voxels are repeated: the finest one so, and those that are levels of
-/// the image too as stored.
+fn is_whole(distance: f64) -> bool {
+    (distance - distance.round()).abs() <= CLOSE * distance.abs().max(1.0)
+}
+
+/// The levels of labels whose voxels are repeated: the finest one with repeated voxels, and the
+/// levels that the image has too as they are stored.
 fn repeated(times: Xyz<u64>, levels: &[FoundLevel]) -> Vec<FoundLevel> {
     let Some(finest) = levels.first() else {
         return Vec::new();

@@ -29,17 +29,20 @@ pub(super) fn is_spectral(text: &str) -> bool {
     )
 }
 
-/// The axis that a word names: a letter, a usual word, or a letter at the end of a longer name such
-/// as `R_x` or `tomo_zdim`.
+/// The axis that a word names: a letter (`x`), a usual word (`row`), or a letter at the end of a
+/// longer name (`R_x`, `tomo_zdim`).
 pub(super) fn axis_named(word: &str) -> Option<AxisName> {
     let word = word.trim().to_lowercase();
     let word = word.strip_prefix("dimensionscale").unwrap_or(&word);
+    if let Some(axis) = usual(word) {
+        return Some(axis);
+    }
     // As in `nx`, the number of positions along x.
-    let counted = || word.strip_prefix('n').and_then(usual);
-    usual(word).or_else(counted).or_else(|| {
-        let (_, end) = word.rsplit_once('_')?;
-        letter(end.strip_suffix("dim").unwrap_or(end))
-    })
+    if let Some(axis) = word.strip_prefix('n').and_then(usual) {
+        return Some(axis);
+    }
+    let (_, end) = word.rsplit_once('_')?;
+    letter(end.strip_suffix("dim").unwrap_or(end))
 }
 
 fn usual(word: &str) -> Option<AxisName> {
@@ -69,11 +72,10 @@ fn letter(word: &str) -> Option<AxisName> {
 
 /// The axes of these names, if all are known. If x and y are, one other axis may be unknown: it is
 /// taken for z, else for channels if there are few of them, else for time. If two axes are unknown
-/// and no other is x or y, they are y, x: rows and columns have many names, such as (scan line,
+/// and no known one is x or y, they are y, x: rows and columns have many names, as in (scan line,
 /// pixel, band).
 pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axes> {
     let mut names = names.to_vec();
-    let is_known = |names: &[Option<AxisName>], axis| names.contains(&Some(axis));
     let unknown: Vec<usize> = (0..names.len())
         .filter(|place| names[*place].is_none())
         .collect();
@@ -107,6 +109,10 @@ pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axe
         .map(|name| name.map(AxisName::letter))
         .collect();
     Axes::new(&letters?).ok()
+}
+
+fn is_known(names: &[Option<AxisName>], axis: AxisName) -> bool {
+    names.contains(&Some(axis))
 }
 
 #[cfg(test)]

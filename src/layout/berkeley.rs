@@ -10,6 +10,8 @@
 
 use voltile_base::axes::AxisName;
 
+use voltile_hdf5::volume::hdf5::OpenFile;
+
 use super::Layout;
 use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::About;
@@ -69,12 +71,6 @@ fn vector(about: &About<'_>, place: usize, path: &str) -> Vector {
     let text = |name| attributes.as_ref()?.text(name);
     let axis = text("name").and_then(|name| axis_named(&name));
     let extent = about.dataset.shape.get(place).copied().unwrap_or(0);
-    let spacing = || {
-        let unit = unit(&text("units")?)?;
-        let positions = about.file.numbers(path)?;
-        let is_whole = positions.len() as u64 == extent || positions.len() == 2;
-        Spacing::from_positions(&positions, Some(&unit)).filter(|_| is_whole)
-    };
     let is_spectral = ["name", "units"]
         .into_iter()
         .filter_map(text)
@@ -82,8 +78,16 @@ fn vector(about: &About<'_>, place: usize, path: &str) -> Vector {
     Vector {
         axis,
         is_spectral,
-        spacing: spacing(),
+        spacing: text("units").and_then(|units| spacing(about.file, path, &units, extent)),
     }
+}
+
+/// The spacing of the positions along an axis, of which there is one for each voxel, or only two.
+fn spacing(file: &OpenFile, path: &str, units: &str, extent: u64) -> Option<Spacing> {
+    let unit = unit(units)?;
+    let positions = file.numbers(path)?;
+    let is_whole = positions.len() as u64 == extent || positions.len() == 2;
+    Spacing::from_positions(&positions, Some(&unit)).filter(|_| is_whole)
 }
 
 /// A unit as other programs write it; `None` if nothing is calibrated.

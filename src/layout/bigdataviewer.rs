@@ -121,11 +121,13 @@ impl Setup<'_> {
 
     /// The time points that have cells.
     fn times_present(&self) -> Vec<&(u64, String)> {
-        let is_present = |(time, group): &&(u64, String)| {
-            !self.sequence.missing.contains(&(self.number, *time))
-                && self.file.has(&self.path(group, 0))
-        };
-        self.times.iter().filter(is_present).collect()
+        self.times
+            .iter()
+            .filter(|(time, group)| {
+                !self.sequence.missing.contains(&(self.number, *time))
+                    && self.file.has(&self.path(group, 0))
+            })
+            .collect()
     }
 
     /// The path of the cells in a time point's group.
@@ -139,10 +141,9 @@ impl Setup<'_> {
             .file
             .numbers(&format!("/{}/resolutions", self.group))
             .unwrap_or_default();
-        let whole = |value: f64| value.round().max(1.0) as u64;
         numbers
             .chunks_exact(3)
-            .map(|row| Xyz::new(whole(row[0]), whole(row[1]), whole(row[2])))
+            .map(|row| Xyz::new(row[0], row[1], row[2]).map(|value| value.round().max(1.0) as u64))
             .collect()
     }
 

@@ -34,21 +34,20 @@ impl Layout for Catmaid {
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let scales = scales(contents);
         let first = scales.first().map_or(0, |(first, _)| *first);
-        let level = |(number, scale): (u64, String)| {
+        let mut levels = Vec::new();
+        for (number, scale) in scales {
             let sections = numbered(&contents.file.names_in(&format!("/{scale}")), "");
-            let path = |(z, section): (u64, String)| (z, format!("/{scale}/{section}/data"));
+            let paths = sections
+                .into_iter()
+                .map(|(z, section)| (z, format!("/{scale}/{section}/data")));
             let factor = 1 << (number - first);
-            FoundLevel {
+            levels.push(FoundLevel {
                 factor: Some(Xyz::new(factor, factor, 1)),
-                paths: Paths::sections(sections.into_iter().map(path)),
+                paths: Paths::sections(paths),
                 view: View::from_axes(Axes::from_known([AxisName::Y, AxisName::X])),
-            }
-        };
-        let levels = scales
-            .into_iter()
-            .map(level)
-            .filter(|level| level.paths.first().is_some())
-            .collect();
+            });
+        }
+        levels.retain(|level| level.paths.first().is_some());
         Ok(Some(vec![FoundChannel::new(Name::nearest("data"), levels)]))
     }
 }

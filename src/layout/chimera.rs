@@ -5,7 +5,7 @@
 //! for series `time` and `channel`. All datasets of a group show the same image: in chunks of other
 //! shapes, or as a coarser level whose attribute `subsample_spacing` is its factor along x, y and
 //! z. `cmapfile` leaves out `time` and `channel` where they are 0. Five or more images of one size
-//! without these attributes are times. The unit is not stated.
+//! without `time` and `channel` are time points. The unit is not stated.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ use super::contents::{About, Candidate, Contents};
 use super::marks::Marks;
 use super::names::names;
 use super::{
-    FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, guess, last_of, number_after,
+    FoundChannel, FoundLevel, Layout, Paths, VoxelSize, group_of, guess, hex_colour, last_of,
+    number_after, whole_factor,
 };
 
 pub(super) const NAME: &str = "Chimera map";
@@ -64,7 +65,7 @@ impl Layout for Chimera {
             factor: about
                 .attributes
                 .numbers("subsample_spacing")
-                .and_then(|spacing| factor(&spacing)),
+                .and_then(|spacing| whole_factor(&spacing)),
             ..Marks::because(format!("{} has the attribute step", about.group()))
         })
     }
@@ -89,12 +90,6 @@ impl Layout for Chimera {
     }
 }
 
-fn factor(spacing: &[f64]) -> Option<Xyz<u64>> {
-    let whole = |factor: f64| (factor >= 1.0 && factor.fract() == 0.0).then_some(factor as u64);
-    let [x, y, z] = *spacing else { return None };
-    Some(Xyz::new(whole(x)?, whole(y)?, whole(z)?))
-}
-
 /// The images of a file in the order of their groups.
 fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<Image<'a>>, OpenError> {
     let mut groups: BTreeMap<&str, BTreeMap<u64, (Xyz<u64>, &Candidate)>> = BTreeMap::new();
@@ -107,40 +102,40 @@ fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<Image<'a>>, OpenError> {
         // Of several datasets with the same voxels, the one whose chunks suit the plane xy best: it
         // is named `…zyx`.
         let levels = groups.entry(group_of(&volume.path)).or_default();
-        let is_named = |volume: &Candidate| last_of(&volume.path).contains("zyx");
         let (_, best) = levels.entry(factor.volume()).or_insert((factor, volume));
-        if is_named(volume) && !is_named(best) {
+        if is_named_zyx(volume) && !is_named_zyx(best) {
             *best = volume;
         }
     }
-    let image = |(group, levels): (&'a str, BTreeMap<u64, (Xyz<u64>, &'a Candidate)>)| {
-        let own = contents.file.attributes(group);
-        let number = |name| {
-            own.as_ref()
-                .and_then(|own: &Attributes| own.numbers(name)?.first().copied())
-        };
-        let number = |name| {
-            number(name)
-                .filter(|number| *number >= 0.0)
-                .map(|number| number as u64)
-        };
-        let (time, channel) = (number("time"), number("channel"));
-        Image {
+    let mut images = Vec::with_capacity(groups.len());
+    for (group, levels) in groups {
+        let attributes = contents.file.attributes(group).unwrap_or_default();
+        images.push(Image {
             group,
             levels: levels.into_values().collect(),
-            time,
-            channel,
-        }
-    };
-    let mut images: Vec<Image<'a>> = groups.into_iter().map(image).collect();
+            time: place(&attributes, "time"),
+            channel: place(&attributes, "channel"),
+        });
+    }
     images.sort_by(|a, b| natural(a.group, b.group));
     Ok(images)
+}
+
+fn is_named_zyx(volume: &Candidate) -> bool {
+    last_of(&volume.path).contains("zyx")
+}
+
+/// The place of an image along `time` or `channel`.
+fn place(attributes: &Attributes, name: &str) -> Option<u64> {
+    attributes
+        .number(name)
+        .filter(|number| *number >= 0.0)
+        .map(|number| number as u64)
 }
 
 /// Whether images are a series although nothing says so: ChimeraX takes several of one size for
 /// that.
 fn is_unmarked_series(images: &[Image<'_>]) -> bool {
-    let size = |image: &Image<'_>| image.levels.first().map(|(_, finest)| finest.shape.clone());
     let is_marked = images
         .iter()
         .any(|image| image.time.is_some() || image.channel.is_some());
@@ -148,7 +143,7 @@ fn is_unmarked_series(images: &[Image<'_>]) -> bool {
         && images.len() >= MIN_SERIES
         && images
             .windows(2)
-            .all(|pair| size(&pair[0]) == size(&pair[1]))
+            .all(|pair| pair[0].shape() == pair[1].shape())
 }
 
 /// A channel for each image.
@@ -162,30 +157,24 @@ fn one_by_one(images: &[Image<'_>]) -> Vec<FoundChannel> {
 }
 
 fn alone(image: &Image<'_>, name: Name) -> Option<FoundChannel> {
-    let level = |(factor, volume): &(Xyz<u64>, &Candidate)| FoundLevel {
+    let (_, finest) = image.levels.first()?;
+    let levels = image.levels.iter().map(|(factor, volume)| FoundLevel {
         factor: Some(*factor),
         paths: Paths::One(volume.path.clone()),
         view: View::zyx(),
-    };
-    let (_, finest) = image.levels.first()?;
-    Some(guess::described(
-        name,
-        finest,
-        image.levels.iter().map(level).collect(),
-    ))
+    });
+    Some(guess::described(name, finest, levels.collect()))
 }
 
 /// The channels of a series.
 fn over_time(images: &[Image<'_>]) -> Vec<FoundChannel> {
     let has_channels = images.iter().any(|image| image.channel.is_some());
     let mut series: BTreeMap<u64, Vec<&Image<'_>>> = BTreeMap::new();
-    images.iter().for_each(|image| {
-        series
-            .entry(image.channel.unwrap_or(0))
-            .or_default()
-            .push(image);
-    });
-    let channel = |(number, images): (u64, Vec<&Image<'_>>)| {
+    for image in images {
+        let channel = image.channel.unwrap_or(0);
+        series.entry(channel).or_default().push(image);
+    }
+    let channels = series.into_iter().filter_map(|(number, images)| {
         let first = images.iter().min_by_key(|image| image.time())?;
         let name = if has_channels {
             format!("channel{number}")
@@ -193,27 +182,32 @@ fn over_time(images: &[Image<'_>]) -> Vec<FoundChannel> {
             last_of(first.group).to_owned()
         };
         let (_, finest) = first.levels.first()?;
-        let level = |(factor, _): &(Xyz<u64>, &Candidate)| FoundLevel {
+        let levels = first.levels.iter().map(|(factor, _)| FoundLevel {
             factor: Some(*factor),
             paths: paths(&images, *factor, first.time()),
             view: View::zyx(),
-        };
-        let levels = first.levels.iter().map(level).collect();
+        });
+        let levels = levels.collect();
         Some(guess::described(Name::nearest(&name), finest, levels))
-    };
-    series.into_iter().filter_map(channel).collect()
+    });
+    channels.collect()
 }
 
 /// The datasets of a level, from the first time point on.
 fn paths(images: &[&Image<'_>], factor: Xyz<u64>, start: u64) -> Paths {
-    let path = |image: &&Image<'_>| {
+    let paths = images.iter().filter_map(|image| {
         let (_, volume) = image.levels.iter().find(|(other, _)| *other == factor)?;
         Some((image.time() - start, volume.path.clone()))
-    };
-    Paths::times(0, images.iter().filter_map(path))
+    });
+    Paths::times(0, paths)
 }
 
 impl Image<'_> {
+    /// The shape of its finest level.
+    fn shape(&self) -> Option<&[u64]> {
+        self.levels.first().map(|(_, finest)| &*finest.shape)
+    }
+
     /// Its number in a series.
     fn time(&self) -> u64 {
         self.time.unwrap_or(0)
@@ -224,7 +218,5 @@ impl Image<'_> {
 fn colour(file: &OpenFile, channel: &FoundChannel) -> Option<String> {
     let path = channel.levels.first()?.paths.first()?;
     let colour = file.attributes(group_of(path))?.numbers("color")?;
-    let byte = |component: &f64| (component.clamp(0.0, 1.0) * 255.0).round() as u8;
-    let [red, green, blue] = [colour.first()?, colour.get(1)?, colour.get(2)?].map(byte);
-    Some(format!("#{red:02x}{green:02x}{blue:02x}"))
+    hex_colour(colour.get(..3)?)
 }

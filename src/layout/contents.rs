@@ -1,8 +1,8 @@
-//! What a layout is, and the contents of a file, read once for all layouts.
+//! The trait of layouts, and the contents of a file, read once for all layouts.
 //!
 //! The walk over all datasets is deferred until a layout needs it: files recognised by paths alone
-//! can hold hundreds of thousands. Thumbnails and what else is never a channel are set aside here;
-//! how likely the rest is to be the data is decided in [`super::rank`].
+//! can hold hundreds of thousands. Thumbnails and other datasets that are never channels are set
+//! aside here; [`super::rank`] decides how likely each of the rest is to be the data.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ const MAX_ALIASES: usize = 16;
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
 pub(super) trait Layout: Sync {
-    /// What a dataset's attributes and path say about it; `None` if they are not of this layout.
+    /// The marks of a dataset by its attributes and its path; `None` if they are not of this layout.
     fn marks(&self, _about: &About<'_>) -> Option<Marks> {
         None
     }
@@ -47,7 +47,7 @@ pub(super) trait Layout: Sync {
         false
     }
 
-    /// The file's channels; `None` for those that are found by searching all datasets.
+    /// The file's channels; `None` if they are found by searching all datasets.
     fn channels(&self, _contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         Ok(None)
     }
@@ -103,7 +103,7 @@ pub(super) struct Candidate {
     pub path: String,
     pub shape: Vec<u64>,
     pub voxel: VoxelType,
-    /// What the numbers of its elements mean together.
+    /// The meaning of the numbers of an element together.
     pub meaning: ElementMeaning,
     pub marks: Marks,
     /// Whether its voxels are in other datasets.
@@ -151,44 +151,40 @@ impl<'a> Contents<'a> {
     /// The links to other files that the search for volumes could not follow; none if there was no
     /// search.
     pub fn unfollowed(&self) -> &[UnfollowedLink] {
-        self.search
-            .get()
-            .and_then(|search| search.as_ref().ok())
-            .map_or(&[], |search| &search.unfollowed)
+        self.searched().map_or(&[], |search| &search.unfollowed)
     }
 
     /// Why datasets could not be opened; nothing if there was no search.
     pub fn unopened(&self) -> &[OpenError] {
-        self.search
-            .get()
-            .and_then(|search| search.as_ref().ok())
-            .map_or(&[], |search| &search.unopened)
+        self.searched().map_or(&[], |search| &search.unopened)
     }
 
     /// The datasets that are never channels; nothing if there was no search.
     pub fn set_aside(&self) -> &[Aside] {
-        self.search
-            .get()
-            .and_then(|search| search.as_ref().ok())
-            .map_or(&[], |search| &search.aside)
+        self.searched().map_or(&[], |search| &search.aside)
     }
 
     /// The paths of groups and objects that cannot be looked at, each with the reason; nothing if
     /// there was no search.
     pub fn left_out(&self) -> &[(String, String)] {
-        self.search
-            .get()
-            .and_then(|search| search.as_ref().ok())
-            .map_or(&[], |search| &search.left_out)
+        self.searched().map_or(&[], |search| &search.left_out)
     }
 
     /// The path by which a dataset was found, to which a soft link leads; the path itself if it is
     /// none, or if there was no search.
     pub fn found_at<'p>(&'p self, path: &'p str) -> &'p str {
-        let search = self.search.get().and_then(|search| search.as_ref().ok());
-        let alias =
-            search.and_then(|search| search.aliases.iter().find(|(alias, _)| alias == path));
-        alias.map_or(path, |(_, target)| target)
+        let aliases = self
+            .searched()
+            .map_or(&[][..], |search| &search.aliases[..]);
+        aliases
+            .iter()
+            .find(|(alias, _)| alias == path)
+            .map_or(path, |(_, target)| target)
+    }
+
+    /// The results of the search; `None` if there was none, or if it failed.
+    fn searched(&self) -> Option<&Search> {
+        self.search.get()?.as_ref().ok()
     }
 
     fn search(&self) -> Result<&Search, &OpenError> {
@@ -204,7 +200,8 @@ impl<'a> Contents<'a> {
             dataset: &dataset,
             attributes: dataset.attributes(),
         };
-        let (shape, voxel) = (dataset.shape.clone(), dataset.stored.voxel);
+        let shape = dataset.shape.clone();
+        let voxel = dataset.stored.voxel;
         let meaning = dataset.stored.meaning;
         // PyTables writes booleans as bitfields of eight bits, and nothing else as bitfields.
         let class = about.attributes.text("CLASS").unwrap_or_default();
@@ -225,14 +222,14 @@ impl<'a> Contents<'a> {
             is_virtual,
             marked_by,
         };
-        self.layouts
-            .iter()
-            .for_each(|layout| candidate.add_marks(*layout, &about));
+        for layout in self.layouts {
+            candidate.add_marks(*layout, &about);
+        }
         candidate.note_labels(self.file);
         Ok(candidate)
     }
 
-    /// Why one of the volumes is of the layout of that name.
+    /// Why one of the volumes is of the layout of this name.
     pub fn marked_by(&self, layout: &str) -> Option<String> {
         self.volumes()
             .ok()?
@@ -253,7 +250,12 @@ impl About<'_> {
         last_of(self.path)
     }
 
-    /// The number of axes, without those of colours or lists in its elements.
+    /// The path of another object in the dataset's group.
+    pub fn beside(&self, name: &str) -> String {
+        format!("{}/{name}", self.group())
+    }
+
+    /// The number of axes, without the axes of colours or lists in its elements.
     pub fn rank(&self) -> usize {
         self.dataset.own_rank()
     }
@@ -270,8 +272,9 @@ impl Candidate {
         };
         self.marked_by
             .extend(found.because.take().map(|because| (name, because)));
-        let place = || format!("{}, as {name} describes it", about.path);
-        found.voxel = found.voxel.map(|voxel| voxel.found_in(place));
+        found.voxel = found
+            .voxel
+            .map(|voxel| voxel.found_in(|| format!("{}, as {name} describes it", about.path)));
         if let (Some(own), Some(others)) = (&self.marks.axes, &found.axes)
             && own != others
         {
@@ -280,14 +283,15 @@ impl Candidate {
         }
         // Layouts do not know that elements may be colours or lists of numbers.
         let rank = about.dataset.shape.len();
-        let with_lists = |axes: Axes| match axes.rank() {
-            own if own == about.rank() && own + 1 == rank => Axes::new(&format!("{axes}c")).ok(),
-            _ => Some(axes),
-        };
+        if let Some(axes) = &found.axes
+            && axes.rank() == about.rank()
+            && axes.rank() + 1 == rank
+        {
+            found.axes = Axes::new(&format!("{axes}c")).ok();
+        }
         found.axes = found
             .axes
-            .and_then(with_lists)
-            .filter(|axes: &Axes| axes.rank() == rank && has_plane(axes));
+            .filter(|axes| axes.rank() == rank && has_plane(axes));
         found.is_spectrum &= found.axes.is_some();
         self.marks = std::mem::take(&mut self.marks).or(found);
     }
@@ -302,12 +306,13 @@ impl Candidate {
                 dataset: &dataset,
                 attributes: dataset.attributes(),
             };
-            let layouts = layouts.iter().filter(|(_, layout)| layout.marks_links());
-            layouts.for_each(|layout| self.add_marks(*layout, &about));
+            for layout in layouts.iter().filter(|(_, layout)| layout.marks_links()) {
+                self.add_marks(*layout, &about);
+            }
         }
     }
 
-    /// Why it is of the layout of that name.
+    /// Why it is of the layout of this name.
     pub fn marked_by(&self, layout: &str) -> Option<&str> {
         self.marked_by
             .iter()
@@ -315,17 +320,18 @@ impl Candidate {
             .map(|(_, because)| because.as_str())
     }
 
-    /// What it is instead of a channel, if it is never one.
+    /// The words for a dataset that is never a channel; `None` if it may be one.
     fn aside(&self) -> Option<&'static str> {
         let size = self.size();
-        let is_thumbnail = || self.marks.rank != Some(Rank::Declared) && is_thumbnail(&self.path);
         match self.marks.aside {
             None if self.shape.contains(&0) => Some("an array without elements"),
             None if (size.x, size.y) == (1, 1) => {
                 Some("an array whose pictures would have a single voxel")
             }
             None if self.shape.iter().filter(|extent| **extent > 1).count() < 2 => Some("a list"),
-            None if is_thumbnail() => Some("a thumbnail, by its name"),
+            None if self.marks.rank != Some(Rank::Declared) && is_thumbnail(&self.path) => {
+                Some("a thumbnail, by its name")
+            }
             aside => aside,
         }
     }
@@ -340,18 +346,28 @@ impl Search {
             aliases,
         } = contents.file.datasets()?;
         let mut links: HashMap<&str, Vec<&str>> = HashMap::new();
-        aliases
-            .iter()
-            .for_each(|(link, path)| links.entry(path).or_default().push(link));
-        let place = |path: &str| (is_in_a_cell(path), depth(path));
-        datasets.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| natural(a, b)));
-        let (mut volumes, mut unopened, mut aside) = (Vec::new(), Vec::new(), Vec::new());
+        for (link, path) in &aliases {
+            links.entry(path).or_default().push(link);
+        }
+        datasets.sort_by(|a, b| {
+            let by_place = (is_in_a_cell(a), depth(a)).cmp(&(is_in_a_cell(b), depth(b)));
+            by_place.then_with(|| natural(a, b))
+        });
         datasets.retain(|path| !is_internal(path));
         let count = datasets.len();
+        let mut search = Self {
+            volumes: Vec::new(),
+            unopened: Vec::new(),
+            aside: Vec::new(),
+            unfollowed,
+            left_out,
+            aliases: Vec::new(),
+        };
         for (place, path) in datasets.iter().enumerate() {
-            let has_others = volumes
+            let has_others = search
+                .volumes
                 .first()
-                .is_some_and(|first: &Candidate| !is_in_a_cell(&first.path));
+                .is_some_and(|first| !is_in_a_cell(&first.path));
             if has_others && is_in_a_cell(path) {
                 let others = count - place;
                 contents.note(Notice::info(format!(
@@ -367,51 +383,48 @@ impl Search {
                 )));
                 break;
             }
-            // Datasets that are not volumes, or cannot be opened, are other programs' data.
-            match contents.candidate(path) {
-                Ok(mut candidate) => {
-                    let links = links
-                        .get(path.as_str())
-                        .into_iter()
-                        .flatten()
-                        .take(MAX_ALIASES);
-                    links.for_each(|link| candidate.add_marks_of_link(contents, link));
-                    match candidate.aside() {
-                        None => volumes.push(candidate),
-                        Some(what) => aside.push(Aside {
-                            may_be_pictures: false,
-                            elements: candidate.shape.iter().product(),
-                            path: path.clone(),
-                            why: format!("it is {what}"),
-                        }),
-                    }
+            let links = links.get(path.as_str()).map_or(&[][..], Vec::as_slice);
+            search.add(contents, path, links);
+        }
+        search.aliases = aliases;
+        Ok(search)
+    }
+
+    /// Adds a dataset; `links` are soft links that lead to it. Datasets that are not volumes, or cannot be
+    /// opened, are other programs' data.
+    fn add(&mut self, contents: &Contents<'_>, path: &str, links: &[&str]) {
+        match contents.candidate(path) {
+            Ok(mut candidate) => {
+                for link in links.iter().take(MAX_ALIASES) {
+                    candidate.add_marks_of_link(contents, link);
                 }
-                Err(OpenError::NotAVolume {
-                    elements,
-                    object: path,
-                    what: why,
-                    may_be_pictures,
-                    ..
-                }) => aside.push(Aside {
-                    may_be_pictures,
-                    elements,
-                    path,
-                    why,
-                }),
-                Err(reason) => {
-                    tracing::debug!("skipped: {reason}");
-                    unopened.push(reason);
+                match candidate.aside() {
+                    None => self.volumes.push(candidate),
+                    Some(what) => self.aside.push(Aside {
+                        may_be_pictures: false,
+                        elements: candidate.shape.iter().product(),
+                        path: path.to_owned(),
+                        why: format!("it is {what}"),
+                    }),
                 }
             }
+            Err(OpenError::NotAVolume {
+                elements,
+                object: path,
+                what: why,
+                may_be_pictures,
+                ..
+            }) => self.aside.push(Aside {
+                may_be_pictures,
+                elements,
+                path,
+                why,
+            }),
+            Err(reason) => {
+                tracing::debug!("skipped: {reason}");
+                self.unopened.push(reason);
+            }
         }
-        Ok(Self {
-            volumes,
-            unopened,
-            aside,
-            unfollowed,
-            left_out,
-            aliases,
-        })
     }
 }
 
@@ -428,11 +441,14 @@ fn depth(path: &str) -> usize {
     path.matches('/').count()
 }
 
-/// Whether a path leads to what a library keeps for itself, such as the indexes of PyTables.
+/// Whether a path leads to data that a library keeps for itself, for example to an index of
+/// PyTables.
 fn is_internal(path: &str) -> bool {
-    let is_of_pytables = |part: &str| part.starts_with("_i_") || part.starts_with("_p_");
-    path.split('/')
-        .any(|part| matches!(part, "__DATA_TYPES__" | "#subsystem#") || is_of_pytables(part))
+    path.split('/').any(|part| {
+        matches!(part, "__DATA_TYPES__" | "#subsystem#")
+            || part.starts_with("_i_")
+            || part.starts_with("_p_")
+    })
 }
 
 /// Whether a path leads to what is in cell arrays of MATLAB, which may be of any number, and is
@@ -454,8 +470,10 @@ fn is_thumbnail(path: &str) -> bool {
 impl Candidate {
     /// A dataset without marks.
     pub fn unmarked(path: &str, shape: &[u64], voxel: VoxelType) -> Self {
-        let (path, shape) = (path.to_owned(), shape.to_vec());
-        let (meaning, is_virtual) = (ElementMeaning::Voxels, false);
+        let path = path.to_owned();
+        let shape = shape.to_vec();
+        let meaning = ElementMeaning::Voxels;
+        let is_virtual = false;
         Self {
             path,
             shape,

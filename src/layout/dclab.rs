@@ -23,12 +23,7 @@ impl Layout for Dclab {
         if !about.path.starts_with("/events/") {
             return None;
         }
-        let edge = about
-            .file
-            .attributes("/")?
-            .numbers("imaging:pixel size")?
-            .first()
-            .copied()?;
+        let edge = about.file.attributes("/")?.number("imaging:pixel size")?;
         if about.rank() != 3 {
             return Some(Marks {
                 rank: Some(Rank::Beside),
@@ -36,8 +31,9 @@ impl Layout for Dclab {
             });
         }
         let axes = Axes::from_known([AxisName::T, AxisName::Y, AxisName::X]);
-        let along = || Some(Spacing::new(edge, None, Some("µm")));
-        let voxel = Calibration::new(&axes, &about.dataset.shape, &[None, along(), along()]).voxel;
+        let pixel = Some(Spacing::new(edge, None, Some("µm")));
+        let spacings = [None, pixel.clone(), pixel];
+        let voxel = Calibration::new(&axes, &about.dataset.shape, &spacings).voxel;
         let is_image = about.path == IMAGE;
         let marks = if about.path == MASK {
             Marks::labels("it is the mask of dclab")

@@ -2,8 +2,8 @@
 //!
 //! Source: Odemis (`odemis.dataio.hdf5`), which follows SVI's HDF5 format for microscopes. The axes
 //! are named by dimension labels, C T Z Y X. `DimensionScaleX` etc. next to the image hold the size
-//! of a voxel in metres; their attribute `State` says where it is from: 111 is invalid and 112 a
-//! default, neither of which is used. `PhysicalData` describes the acquisition. `/Preview` holds
+//! of a voxel in metres; their attribute `State` says where it is from: sizes with 111 (invalid) and
+//! 112 (a default) are not used. `PhysicalData` describes the acquisition. `/Preview` holds
 //! copies.
 
 use voltile_base::axes::Axes;
@@ -52,22 +52,16 @@ fn axes(about: &About<'_>) -> Option<Axes> {
         .dataset
         .dimension_labels()
         .map(|labels| labels.concat().to_lowercase());
-    let usual = || "ctzyx".get(5usize.checked_sub(about.rank())?..);
-    labels
-        .and_then(|labels| Axes::new(&labels).ok())
-        .or_else(|| Axes::new(usual()?).ok())
+    if let Some(axes) = labels.and_then(|labels| Axes::new(&labels).ok()) {
+        return Some(axes);
+    }
+    Axes::new("ctzyx".get(5usize.checked_sub(about.rank())?..)?).ok()
 }
 
 fn spacing(about: &About<'_>, letter: char) -> Option<Spacing> {
-    let path = format!(
-        "{}/DimensionScale{}",
-        about.group(),
-        letter.to_ascii_uppercase()
-    );
+    let path = about.beside(&format!("DimensionScale{}", letter.to_ascii_uppercase()));
     let scale = about.file.attributes(&path)?;
-    let state = scale
-        .numbers("State")
-        .and_then(|state| state.first().copied());
+    let state = scale.number("State");
     let unit = scale.text("UNIT");
     let step = about.file.numbers(&path)?.first().copied()?;
     state
@@ -77,13 +71,12 @@ fn spacing(about: &About<'_>, letter: char) -> Option<Spacing> {
 
 /// The title of the acquisition, else the description of its channel.
 fn title(about: &About<'_>, acquisition: &str) -> Option<String> {
-    let text = |name: &str| {
-        about
-            .file
-            .text(&format!("{acquisition}/PhysicalData/{name}"))
-    };
-    let is_some = |text: &String| !text.trim().is_empty();
-    text("Title")
-        .filter(is_some)
-        .or_else(|| text("ChannelDescription").filter(is_some))
+    ["Title", "ChannelDescription"]
+        .iter()
+        .filter_map(|name| {
+            about
+                .file
+                .text(&format!("{acquisition}/PhysicalData/{name}"))
+        })
+        .find(|text| !text.trim().is_empty())
 }

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use voltile_base::axes::{Axes, AxisName};
+use voltile_base::axes::AxisName;
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_base::paint::Number;
@@ -87,7 +87,8 @@ impl Stack<'_> {
     /// The channel that shows it.
     pub fn channel(self, name: Name) -> FoundChannel {
         let voxels = self.voxels();
-        let (paths, view) = (Paths::Parts(self.parts), self.first.view(View::zyx().axes));
+        let paths = Paths::Parts(self.parts);
+        let view = self.first.view(View::zyx().axes);
         let level = FoundLevel {
             factor: None,
             paths,
@@ -168,31 +169,33 @@ fn name_and_number(name: &str) -> Option<(&str, u64)> {
 /// Whether a group holds the data of a detector: by its path, as in files of DECTRIS, or by its
 /// NeXus class.
 fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
-    let is_nexus = || {
-        let class = file
-            .attributes(group)
-            .and_then(|group| group.text("NX_class"));
-        class.is_some_and(|class| class == "NXdetector")
-    };
-    group == "/entry/data" || is_nexus()
+    if group == "/entry/data" {
+        return true;
+    }
+    let class = file
+        .attributes(group)
+        .and_then(|group| group.text("NX_class"));
+    class.is_some_and(|class| class == "NXdetector")
 }
 
-/// The stack of the parts that agree with most others, and their paths; `None` if there are none.
+/// The stack of the parts whose frames are like the frames of most parts, and their paths; `None` if
+/// there are none.
 fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>, Vec<&'a str>)> {
     let typical = typical(run.values())?;
-    let belongs = |(_, numbered): &(&u64, &Numbered<'a>)| match numbered {
+    let first = run.iter().find(|(_, numbered)| match numbered {
         Numbered::Dataset(volume) => frames(volume) == Some(typical),
         Numbered::Missing(_) => true,
-    };
-    let start = *run.iter().find(belongs)?.0;
-    // A number far beyond the others is not that of a part.
+    });
+    let start = *first?.0;
+    // A dataset with a far larger number than the rest is not a part.
     let furthest = MAX_NUMBERED.min(GAPS * run.len() as u64);
     let full = run
         .values()
         .filter_map(|numbered| depth(numbered, typical))
         .max()?;
     let mut joining = Joining::new(full, start);
-    let (mut own, mut others) = (Vec::new(), Vec::new());
+    let mut own = Vec::new();
+    let mut others = Vec::new();
     for (number, numbered) in run {
         let is_near = number
             .checked_sub(start)
@@ -200,7 +203,7 @@ fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>
         match numbered {
             Numbered::Missing(link) if is_near => joining.add_missing(*number, link),
             Numbered::Missing(_) => {}
-            Numbered::Dataset(volume) if is_near && belongs(&(number, numbered)) => {
+            Numbered::Dataset(volume) if is_near && frames(volume) == Some(typical) => {
                 joining.add(*number, volume);
                 own.push(volume.path.as_str());
             }
@@ -229,16 +232,13 @@ fn frames(volume: &Candidate) -> Option<(VoxelType, u64, u64)> {
     let [_, rows, columns] = *volume.shape else {
         return None;
     };
-    let begins_with_z = |axes: &Axes| axes.position(AxisName::Z) == Some(0);
-    volume
-        .marks
-        .axes
-        .as_ref()
-        .is_none_or(begins_with_z)
-        .then_some((volume.voxel, rows, columns))
+    let axes = volume.marks.axes.as_ref();
+    let may_begin_with_z = axes.is_none_or(|axes| axes.position(AxisName::Z) == Some(0));
+    may_begin_with_z.then_some((volume.voxel, rows, columns))
 }
 
-/// The frames of most parts; if there are several such, of the part with the smallest number.
+/// The type and size of the frames of most parts; if two are equally frequent, the one of the part
+/// with the smallest number.
 fn typical<'a>(run: impl Iterator<Item = &'a Numbered<'a>>) -> Option<(VoxelType, u64, u64)> {
     let mut counts: Vec<((VoxelType, u64, u64), usize)> = Vec::new();
     for numbered in run {
@@ -376,11 +376,12 @@ impl<'a> Joining<'a> {
     /// The notices about the stack of this path; `others` are the names of parts that are not in
     /// it.
     fn notices(&self, path: &str, others: Vec<String>) -> Vec<Notice> {
-        let range = |(first, last): &(u64, u64)| match first == last {
+        let gaps = self.gaps.iter().map(|(first, last)| match first == last {
             true => first.to_string(),
             false => format!("{first} to {last}"),
-        };
-        let (missing, depth) = (named(self.gaps.iter().map(range)), self.full);
+        });
+        let missing = named(gaps);
+        let depth = self.full;
         let missing = (!missing.is_empty()).then(|| {
             Notice::warning(format!(
                 "parts of {path} are missing ({missing}); in place of each there are {depth} frames without data"

@@ -2,8 +2,8 @@
 //!
 //! Source: The HDF Group, "HDF5 Dimension Scale Specification" (H5DS); netCDF-4, which names its
 //! dimensions by scales; and the "CF Metadata Conventions", by which coordinates say what they are:
-//! `axis`, `standard_name`, `positive`, and units such as `degrees_north` or `days since
-//! 1970-01-01`. Labels take precedence over scales, and what a scale says of itself over its name.
+//! `axis`, `standard_name`, `positive`, and units (`degrees_north`, `days since 1970-01-01`).
+//! Labels take precedence over scales, and the attributes of a scale over its name.
 //! Evenly spaced scales along x, y and z give the voxel size, in the units of the scales.
 
 use voltile_base::axes::AxisName;
@@ -33,12 +33,10 @@ impl Layout for Dimensions {
     }
 }
 
-/// What the labels and scales of a dataset say.
+/// The marks of a dataset by its labels and scales.
 pub(super) fn described(about: &About<'_>) -> Option<Marks> {
-    let (has_labels, has_scales) = (
-        about.attributes.has("DIMENSION_LABELS"),
-        about.attributes.has("DIMENSION_LIST"),
-    );
+    let has_labels = about.attributes.has("DIMENSION_LABELS");
+    let has_scales = about.attributes.has("DIMENSION_LIST");
     let listed = about.attributes.text(LIST_OF_LABELS);
     if !has_labels && !has_scales && listed.is_none() {
         return None;
@@ -51,17 +49,14 @@ pub(super) fn described(about: &About<'_>) -> Option<Marks> {
     } else {
         Vec::new()
     };
-    let scale = |place: usize| scales.get(place).and_then(Option::as_ref);
-    let name = |place: usize| {
-        labels
-            .get(place)
-            .and_then(|label| axis_named(label))
-            .or_else(|| axis_of(scale(place)?))
-    };
-    let names: Vec<Option<AxisName>> = (0..about.rank()).map(name).collect();
+    let mut names = Vec::with_capacity(about.rank());
+    for place in 0..about.rank() {
+        let by_label = labels.get(place).and_then(|label| axis_named(label));
+        names.push(by_label.or_else(|| axis_of(scales.get(place)?.as_ref()?)));
+    }
     let axes = completed(&names, &about.dataset.shape)?;
     let spacings: Vec<_> = (0..about.rank())
-        .map(|place| spacing(scale(place)?))
+        .map(|place| spacing(scales.get(place)?.as_ref()?))
         .collect();
     let Calibration { voxel, origin } = Calibration::new(&axes, &about.dataset.shape, &spacings);
     let because = format!("the dimensions of {} are named: {axes}", about.path);
@@ -76,13 +71,21 @@ pub(super) fn described(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-/// Whether a dataset holds coordinates in two or more dimensions, such as the longitude of each
+/// Whether a dataset holds coordinates in two or more dimensions, for example the longitude of each
 /// pixel.
 fn is_coordinate(attributes: &Attributes) -> bool {
-    let text = |name| attributes.text(name).map(|text| text.trim().to_lowercase());
-    let is_angle = |axis| matches!(axis, Some(AxisName::X | AxisName::Y));
-    is_angle(text("standard_name").and_then(|name| by_standard_name(&name)))
-        || is_angle(text("units").and_then(|units| by_units(&units)))
+    let by_name = lower_case(attributes, "standard_name").and_then(|name| by_standard_name(&name));
+    is_horizontal(by_name)
+        || is_horizontal(lower_case(attributes, "units").and_then(|units| by_units(&units)))
+}
+
+fn is_horizontal(axis: Option<AxisName>) -> bool {
+    matches!(axis, Some(AxisName::X | AxisName::Y))
+}
+
+/// An attribute in lower case.
+fn lower_case(attributes: &Attributes, name: &str) -> Option<String> {
+    Some(attributes.text(name)?.trim().to_lowercase())
 }
 
 fn is_of_spectrum(scale: &Scale) -> bool {
@@ -101,10 +104,9 @@ fn axis_of(scale: &Scale) -> Option<AxisName> {
 
 /// The axis by CF's attributes of a coordinate.
 fn stated(attributes: &Attributes) -> Option<AxisName> {
-    let text = |name| attributes.text(name).map(|text| text.trim().to_lowercase());
-    let letter = |axis: String| axis_named(&axis).filter(|_| axis.len() == 1);
+    let text = |name| lower_case(attributes, name);
     text("axis")
-        .and_then(letter)
+        .and_then(|axis| axis_named(&axis).filter(|_| axis.len() == 1))
         .or_else(|| by_standard_name(&text("standard_name")?))
         .or_else(|| by_standard_name(&text("long_name")?))
         .or_else(|| by_units(&text("units")?))
@@ -162,16 +164,8 @@ fn spacing(scale: &Scale) -> Option<Spacing> {
     } else {
         units.as_deref()
     };
-    let number = |name| {
-        scale
-            .attributes
-            .numbers(name)
-            .and_then(|numbers| numbers.first().copied())
-    };
-    let (factor, offset) = (
-        number("scale_factor").unwrap_or(1.0),
-        number("add_offset").unwrap_or(0.0),
-    );
+    let factor = scale.attributes.number("scale_factor").unwrap_or(1.0);
+    let offset = scale.attributes.number("add_offset").unwrap_or(0.0);
     let positions: Vec<f64> = scale
         .values
         .iter()

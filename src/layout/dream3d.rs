@@ -32,15 +32,14 @@ struct Geometry {
 impl Layout for Dream3d {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
         let container = about.path.strip_prefix(CONTAINERS)?.split('/').next()?;
-        let numbers = |name: &str| {
-            about
-                .file
-                .numbers(&format!("{CONTAINERS}{container}/_SIMPL_GEOMETRY/{name}"))
-        };
+        let group = format!("{CONTAINERS}{container}/_SIMPL_GEOMETRY");
+        let file = about.file;
         let geometry = Geometry {
-            dimensions: numbers("DIMENSIONS")?,
-            spacing: numbers("SPACING").unwrap_or_default(),
-            origin: numbers("ORIGIN").unwrap_or_default(),
+            dimensions: file.numbers(&format!("{group}/DIMENSIONS"))?,
+            spacing: file
+                .numbers(&format!("{group}/SPACING"))
+                .unwrap_or_default(),
+            origin: file.numbers(&format!("{group}/ORIGIN")).unwrap_or_default(),
             unit: None,
         };
         cells(about, &geometry)

@@ -18,16 +18,14 @@ impl Layout for Eman {
         let number = about.path.strip_prefix(IMAGES)?.strip_suffix("/image")?;
         number_after(number, "")?;
         let axes = usual_axes(about.rank())?;
-        let group = about.file.attributes(about.group());
-        let along = |letter: char| {
-            let step = group
-                .as_ref()?
-                .numbers(&format!("EMAN.apix_{letter}"))?
-                .first()
-                .copied()?;
-            Some(Spacing::new(step, None, Some("Å")))
-        };
-        let spacings: Vec<_> = axes.iter().map(|axis| along(axis.letter())).collect();
+        let group = about.file.attributes(about.group()).unwrap_or_default();
+        let spacings: Vec<_> = axes
+            .iter()
+            .map(|axis| {
+                let step = group.number(&format!("EMAN.apix_{}", axis.letter()))?;
+                Some(Spacing::new(step, None, Some("Å")))
+            })
+            .collect();
         let voxel = Calibration::new(&axes, &about.dataset.shape, &spacings).voxel;
         Some(Marks {
             named_by: Some(about.group().to_owned()),

@@ -33,11 +33,10 @@ impl Layout for Fiji {
         };
         let mut found = Vec::new();
         for (_, channel) in channels_in(contents, time) {
-            let path = |time: &str| format!("/{time}/{channel}");
-            let volume = contents.candidate(&path(time))?;
+            let volume = contents.candidate(&format!("/{time}/{channel}"))?;
             let places = times
                 .iter()
-                .map(|(number, time)| (number - first, path(time)));
+                .map(|(number, time)| (number - first, format!("/{time}/{channel}")));
             let paths = Paths::Times(Paths::by_number(
                 places.filter(|(_, path)| contents.file.has(path)),
             ));

@@ -102,9 +102,8 @@ fn free_name(channels: &[FoundChannel]) -> Name {
         .map(Name::nearest)
         .into_iter()
         .chain(numbered);
-    let is_free = |name: &Name| channels.iter().all(|channel| channel.name != *name);
     names
-        .find(is_free)
+        .find(|name| channels.iter().all(|channel| channel.name != *name))
         .unwrap_or_else(|| Name::nearest("superpixels"))
 }
 

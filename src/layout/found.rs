@@ -1,5 +1,5 @@
-//! What layouts find: channels, their levels, and the paths of their datasets; and how paths are
-//! taken apart.
+//! Channels that layouts find, their levels, and the paths of their datasets; and helpers that take
+//! paths and numbers of files apart.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::geometry::{Axis, Transforms, Xyz};
@@ -36,7 +36,7 @@ pub struct FoundChannel {
     pub label: Option<String>,
     /// The colour given in the file, as `#rrggbb`.
     pub colour: Option<String>,
-    /// What its values mean.
+    /// The meaning of its values.
     pub kind: Kind,
     /// How likely it is what the file was written for.
     pub rank: Rank,
@@ -44,7 +44,7 @@ pub struct FoundChannel {
     pub has_pictures: bool,
     /// The number of voxels at full resolution, at all time points; 0 if it is not known.
     pub voxels: u64,
-    /// Whether it shows stored values that stand for others, which another channel shows.
+    /// Whether it shows stored values that stand for other values, which another channel shows.
     pub shows_stored_values: bool,
     /// Why it holds labels, if something other than its name says so.
     pub labels_because: Option<String>,
@@ -66,14 +66,14 @@ pub struct FoundChannel {
     pub transforms: Transforms,
     /// The stored levels, finest first.
     pub levels: Vec<FoundLevel>,
-    /// Levels that `voltile pyramid` precomputed from these.
+    /// Levels that `voltile pyramid` precomputed from the stored ones.
     pub made: Vec<FoundLevel>,
-    /// The notices about it, such as units that are not applied.
+    /// The notices about it, for example on units that are not applied.
     pub notices: Vec<Notice>,
 }
 
 impl FoundChannel {
-    /// An image with these levels and nothing else known.
+    /// An image of which only the levels are known.
     pub(super) fn new(name: Name, levels: Vec<FoundLevel>) -> Self {
         Self {
             name,
@@ -99,17 +99,16 @@ impl FoundChannel {
         }
     }
 
-    /// What of complex numbers it shows.
+    /// The part of complex numbers that it shows.
     pub(crate) fn part(&self) -> Option<ComplexPart> {
         self.levels.first()?.view.part
     }
 
-    /// Shows stored values although they stand for others.
+    /// Shows stored values although they stand for other values.
     pub(crate) fn show_stored_values(&mut self) {
-        self.levels
-            .iter_mut()
-            .chain(&mut self.made)
-            .for_each(|level| level.view.values = None);
+        for level in self.levels.iter_mut().chain(&mut self.made) {
+            level.view.values = None;
+        }
         self.shows_stored_values = true;
     }
 
@@ -190,8 +189,8 @@ impl Paths {
 
     /// One dataset for each section, at its number.
     pub(super) fn sections(paths: impl Iterator<Item = (u64, String)>) -> Self {
-        let section = |path| Part { path, depth: 1 };
-        Paths::Parts(Self::by_number(paths).into_iter().map(section).collect())
+        let paths = Self::by_number(paths).into_iter();
+        Paths::Parts(paths.map(|path| Part { path, depth: 1 }).collect())
     }
 
     /// Each path at its number's index, with gaps for missing numbers.
@@ -221,12 +220,12 @@ pub(super) struct VoxelSize {
 impl VoxelSize {
     /// A size along each axis; `None` unless all are positive and finite.
     pub(super) fn new(size: Xyz<f64>, unit: Option<&str>) -> Option<Self> {
-        let usable = |edge: f64| edge.is_finite() && edge > 0.0;
+        let is_usable = size.map(|edge| edge.is_finite() && edge > 0.0) == Xyz::all(true);
         let unit = unit
             .map(str::trim)
             .filter(|unit| !unit.is_empty())
             .map(units::usual);
-        (usable(size.x) && usable(size.y) && usable(size.z)).then_some(Self {
+        is_usable.then_some(Self {
             size,
             unit,
             from: None,
@@ -283,20 +282,39 @@ pub(super) fn numbered(names: &[String], prefix: &str) -> Vec<(u64, String)> {
     found
 }
 
+/// Three whole factors from 1 on, along x, y and z.
+pub(super) fn whole_factor(numbers: &[f64]) -> Option<Xyz<u64>> {
+    let factor = <[f64; 3]>::try_from(numbers).ok()?;
+    let is_whole = factor
+        .iter()
+        .all(|along| *along >= 1.0 && along.fract() == 0.0);
+    is_whole.then(|| Xyz::from(factor.map(|along| along as u64)))
+}
+
+/// The code of a colour from red, green and blue, each from 0 to 1: `#ff8000` for 1, 0.5, 0.
+pub(super) fn hex_colour(components: &[f64]) -> Option<String> {
+    let [red, green, blue] = <[f64; 3]>::try_from(components)
+        .ok()?
+        .map(|component| (component.clamp(0.0, 1.0) * 255.0).round() as u8);
+    Some(format!("#{red:02x}{green:02x}{blue:02x}"))
+}
+
 /// A display range: `Whole` if both limits are integers.
 pub(super) fn range(lo: f64, hi: f64) -> Option<Window> {
-    let is_whole = |value: f64| value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64;
-    match (
-        lo.is_finite() && hi.is_finite(),
-        is_whole(lo) && is_whole(hi),
-    ) {
-        (true, true) => Some(Window::Whole {
+    if !lo.is_finite() || !hi.is_finite() {
+        return None;
+    }
+    let are_whole = [lo, hi]
+        .iter()
+        .all(|value| value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64);
+    Some(if are_whole {
+        Window::Whole {
             lo: lo as i128,
             hi: hi as i128,
-        }),
-        (true, false) => Some(Window::Real { lo, hi }),
-        _ => None,
-    }
+        }
+    } else {
+        Window::Real { lo, hi }
+    })
 }
 
 /// The path of the group that holds `path`, without the trailing slash; empty for the root.
@@ -320,16 +338,18 @@ fn in_space(axis: AxisName) -> Option<Axis> {
 
 /// The extents along x, y and z; axes that are not stored have extent 1.
 pub(super) fn spatial(shape: &[u64], axes: &Axes) -> Xyz<u64> {
-    let along = |axis| {
-        axes.position(axis)
-            .and_then(|position| shape.get(position))
-            .copied()
-            .unwrap_or(1)
-    };
-    Xyz::new(along(AxisName::X), along(AxisName::Y), along(AxisName::Z))
+    Xyz::new(AxisName::X, AxisName::Y, AxisName::Z).map(|axis| along(shape, axes, axis))
 }
 
-/// Default axes of a dataset of that rank: yx, zyx or tzyx.
+/// The extent along an axis; 1 if it is not stored.
+pub(super) fn along(shape: &[u64], axes: &Axes, axis: AxisName) -> u64 {
+    axes.position(axis)
+        .and_then(|position| shape.get(position))
+        .copied()
+        .unwrap_or(1)
+}
+
+/// The default axes of a dataset of this rank: yx, zyx or tzyx.
 pub(super) fn usual_axes(rank: usize) -> Option<Axes> {
     let axes = ["yx", "zyx", "tzyx"].get(rank.checked_sub(2)?)?;
     Axes::new(axes).ok()

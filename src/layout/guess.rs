@@ -1,5 +1,5 @@
-//! What is guessed of a dataset where its marks say nothing: axes by rank and extents as in
-//! ilastik, labels and colour by name.
+//! Guesses about a dataset where its marks say nothing: axes by rank and extents as in ilastik,
+//! labels and colour by name.
 
 use voltile_base::axes::{Axes, AxisName};
 use voltile_base::geometry::{Region, Xyz};
@@ -11,7 +11,7 @@ use voltile_hdf5::volume::{ComplexPart, ReadRequest, Samples, Volume, VoxelType,
 
 use super::axis_names::MAX_CHANNELS;
 use super::contents::Candidate;
-use super::found::{FoundChannel, FoundLevel, last_of, spatial, usual_axes};
+use super::found::{FoundChannel, FoundLevel, along, last_of, spatial, usual_axes};
 use super::words::{has_word, words};
 
 /// A last axis with at most this extent is taken for channels.
@@ -47,8 +47,8 @@ const LABEL_WORDS: [&str; 17] = [
 /// called.
 const IMAGE_WORDS: [&str; 4] = ["raw", "image", "images", "em"];
 
-/// Words that mark integer data as labels, if its voxels are like labels: those that images are
-/// named by too, and those in names that are one word to [`LABEL_WORDS`].
+/// Words that mark integer data as labels if its voxels are like labels: images have some of these
+/// names too, and some are only a part of what [`LABEL_WORDS`] take for one word.
 const LIKELY_LABEL_WORDS: [&str; 10] = [
     "label",
     "labels",
@@ -93,8 +93,8 @@ pub(super) fn described(name: Name, finest: &Candidate, levels: Vec<FoundLevel>)
 }
 
 impl Candidate {
-    /// Its marked axes, else those guessed from its shape. The positions of a spectrum are sections
-    /// if there are no others.
+    /// Its marked axes, else axes guessed from its shape. The positions of a spectrum are sections
+    /// if there are no other sections.
     pub fn axes(&self) -> Axes {
         let axes = self.stated_axes();
         let is_flat = along(&self.shape, &axes, AxisName::Z) == 1;
@@ -106,13 +106,18 @@ impl Candidate {
     }
 
     fn stated_axes(&self) -> Axes {
-        let usual = || {
-            let pixels = self.shape.len().checked_sub(1)?;
-            let axes = usual_axes(pixels).filter(|_| self.meaning == ElementMeaning::Colour)?;
-            Axes::new(&format!("{axes}c")).ok()
-        };
-        let stated = self.marks.axes.clone().or_else(usual);
-        stated.unwrap_or_else(|| guessed(&self.shape))
+        self.marks
+            .axes
+            .clone()
+            .or_else(|| self.axes_of_colours())
+            .unwrap_or_else(|| guessed(&self.shape))
+    }
+
+    /// The axes if each element is a colour.
+    fn axes_of_colours(&self) -> Option<Axes> {
+        let pixels = self.shape.len().checked_sub(1)?;
+        let axes = usual_axes(pixels).filter(|_| self.meaning == ElementMeaning::Colour)?;
+        Axes::new(&format!("{axes}c")).ok()
     }
 
     /// Whether its axis of channels holds a spectrum instead.
@@ -128,18 +133,20 @@ impl Candidate {
 
     /// Its marked kind, else the one suggested by its name.
     pub fn kind(&self) -> Kind {
+        if let Some(kind) = self.marks.kind {
+            return kind;
+        }
         let is_colour = self.meaning == ElementMeaning::Colour;
-        let named = || match self.voxel {
+        match self.voxel {
             VoxelType::U8 if is_colour => Kind::Rgb,
             _ if is_colour => Kind::Image,
             _ if self.voxel.is_integer() && names_labels(&self.path) => Kind::Labels,
             VoxelType::U8 if self.is_named_colour() => Kind::Rgb,
             _ => Kind::Image,
-        };
-        self.marks.kind.unwrap_or_else(named)
+        }
     }
 
-    /// Whether its name and its shape are those of an image in colour.
+    /// Whether it has the name and the shape of an image in colour.
     fn is_named_colour(&self) -> bool {
         let size = self.size();
         self.axes().last() == Some(AxisName::C)
@@ -153,8 +160,10 @@ impl Candidate {
     pub fn note_labels(&mut self, file: &OpenFile) {
         let is_open =
             self.voxel.is_integer() && self.marks.kind.is_none() && self.kind() == Kind::Image;
-        let is_named = || has_word(&words(last_of(&self.path)), &LIKELY_LABEL_WORDS);
-        if is_open && is_named() && self.is_patchy(file).unwrap_or(false) {
+        if is_open
+            && has_word(&words(last_of(&self.path)), &LIKELY_LABEL_WORDS)
+            && self.is_patchy(file).unwrap_or(false)
+        {
             self.marks.kind = Some(Kind::Labels);
             let because = format!(
                 "a word of its path {} names labels, and most voxels are like their neighbours",
@@ -233,7 +242,8 @@ impl Candidate {
         }
     }
 
-    /// What is not shown of a spectrum whose positions are not sections.
+    /// The notice about the positions of a spectrum that are not shown because they are not
+    /// sections.
     pub fn hidden_spectrum(&self) -> Option<Notice> {
         let positions =
             Some(self.extent(AxisName::C)).filter(|extent| self.is_spectrum() && *extent > 1)?;
@@ -244,24 +254,18 @@ impl Candidate {
     }
 }
 
-/// The extent along an axis; 1 if it is not stored.
-fn along(shape: &[u64], axes: &Axes, axis: AxisName) -> u64 {
-    axes.position(axis)
-        .and_then(|position| shape.get(position))
-        .copied()
-        .unwrap_or(1)
-}
-
 /// Whether a path names labels: in its last component, or in a group unless the last component
 /// names an image.
 fn names_labels(path: &str) -> bool {
-    // Other than in `words`, capitals do not begin a word.
-    let has = |part: &str, known: &[&str]| {
-        let mut words = part.split(|c: char| !c.is_ascii_alphabetic());
-        words.any(|word| known.contains(&word.to_ascii_lowercase().as_str()))
-    };
     let (groups, last) = path.rsplit_once('/').unwrap_or(("", path));
-    has(last, &LABEL_WORDS) || (has(groups, &LABEL_WORDS) && !has(last, &IMAGE_WORDS))
+    contains_word(last, &LABEL_WORDS)
+        || (contains_word(groups, &LABEL_WORDS) && !contains_word(last, &IMAGE_WORDS))
+}
+
+/// Whether a text contains one of these words. Other than in `words`, capitals do not begin a word.
+fn contains_word(text: &str, known: &[&str]) -> bool {
+    text.split(|c: char| !c.is_ascii_alphabetic())
+        .any(|word| known.contains(&word.to_ascii_lowercase().as_str()))
 }
 
 /// Axes guessed by ilastik's rule (`lazyflow`, `OpStreamingH5N5Reader`); the most common ones for

@@ -14,7 +14,8 @@ use super::contents::About;
 use super::marks::Marks;
 use super::{Layout, Rank, dimensions, usual_axes};
 
-/// What names of dimensions contain, in lower case; the first that fits.
+/// Parts of the names of dimensions, in lower case, and the axis that they mean; the first one that
+/// a name contains counts.
 const DIMENSIONS: [(&[&str], AxisName); 4] = [
     (
         &["xdim", "xtrack", "across", "cross", "sample", "pixel"],
@@ -50,12 +51,13 @@ impl Layout for HdfEos {
             return None;
         };
         let named = names(&metadata(about.file), structure, field);
-        let usual = || usual_axes(about.rank()).filter(|_| dimensions::described(about).is_none());
         Some(Marks {
             rank: (fields == "Geolocation Fields").then_some(Rank::Beside),
             axes: named
                 .and_then(|names| axes(&names, &about.dataset.shape))
-                .or_else(usual),
+                .or_else(|| {
+                    usual_axes(about.rank()).filter(|_| dimensions::described(about).is_none())
+                }),
             ..Marks::because(format!("{} is a field of HDF-EOS5", about.path))
         })
     }
@@ -74,7 +76,8 @@ fn metadata(file: &OpenFile) -> String {
 
 /// The names of a field's dimensions, slowest first.
 fn names(metadata: &str, structure: &str, field: &str) -> Option<Vec<String>> {
-    let (mut is_in_structure, mut is_of_field) = (false, false);
+    let mut is_in_structure = false;
+    let mut is_of_field = false;
     for line in metadata.lines() {
         let Some((key, value)) = line.split_once('=') else {
             continue;
@@ -106,17 +109,23 @@ fn axes(names: &[String], shape: &[u64]) -> Option<Axes> {
     {
         *lines = Some(AxisName::Y);
     }
-    let axes = completed(&axes, shape).filter(|axes| axes.rank() == shape.len())?;
-    let is_there = |axis| axes.position(axis).is_some();
-    (is_there(AxisName::X) && is_there(AxisName::Y)).then_some(axes)
+    completed(&axes, shape).filter(|axes| {
+        axes.rank() == shape.len()
+            && axes.position(AxisName::X).is_some()
+            && axes.position(AxisName::Y).is_some()
+    })
 }
 
 /// The axis of a dimension; what stands behind a colon is the name of its grid.
 fn axis(name: &str) -> Option<AxisName> {
     let name = name.split(':').next()?.to_lowercase();
-    let is_in = |words: &&(&[&str], AxisName)| words.0.iter().any(|word| name.contains(word));
-    let known = DIMENSIONS.iter().find(is_in).map(|(_, axis)| *axis);
-    known.or_else(|| axis_named(&name))
+    let known = DIMENSIONS
+        .iter()
+        .find(|(parts, _)| parts.iter().any(|part| name.contains(part)));
+    match known {
+        Some((_, axis)) => Some(*axis),
+        None => axis_named(&name),
+    }
 }
 
 #[cfg(test)]

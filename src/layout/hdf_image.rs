@@ -23,13 +23,7 @@ pub(super) struct HdfImage;
 
 impl Layout for HdfImage {
     fn marks(&self, about: &About<'_>) -> Option<Marks> {
-        let text = |name| {
-            about
-                .attributes
-                .text(name)
-                .map(|text| text.trim().to_owned())
-        };
-        match text("CLASS")?.as_str() {
+        match about.attributes.text("CLASS")?.trim() {
             "PALETTE" => {
                 return Some(Marks {
                     aside: Some("a palette"),
@@ -40,10 +34,14 @@ impl Layout for HdfImage {
             _ => return None,
         }
         let because = format!("{} has the attribute CLASS: IMAGE", about.path);
-        let origin = text("DISPLAY_ORIGIN").filter(|origin| origin != "UL");
+        let origin = about.attributes.text("DISPLAY_ORIGIN");
+        let other = origin
+            .as_deref()
+            .map(str::trim)
+            .filter(|origin| *origin != "UL");
         let marks = Marks {
             rank: Some(Rank::Declared),
-            notices: origin.as_deref().map(other_origin).into_iter().collect(),
+            notices: other.map(other_origin).into_iter().collect(),
             ..Marks::because(because)
         };
         let limits = about.attributes.numbers("IMAGE_MINMAXRANGE");
@@ -52,8 +50,8 @@ impl Layout for HdfImage {
             _ => None,
         });
         let is_inverted = about.attributes.flag("IMAGE_WHITE_IS_ZERO") == Some(true);
-        let subclass = text("IMAGE_SUBCLASS").unwrap_or_default();
-        let marks = match (subclass.as_str(), about.dataset.shape.len()) {
+        let subclass = about.attributes.text("IMAGE_SUBCLASS").unwrap_or_default();
+        let marks = match (subclass.trim(), about.dataset.shape.len()) {
             ("IMAGE_TRUECOLOR", 3 | 4) => Marks {
                 kind: Some(Kind::Rgb),
                 axes: interlaced(about),
@@ -85,7 +83,7 @@ impl Layout for HdfImage {
     }
 }
 
-/// What is said of an image whose first pixel is not the upper left one.
+/// The notice about an image whose first pixel is not the upper left one.
 fn other_origin(origin: &str) -> Notice {
     Notice::warning(format!(
         "its first pixel is to be displayed elsewhere than at the upper left (DISPLAY_ORIGIN is {origin}); it is shown as \
@@ -125,10 +123,13 @@ fn palette(about: &About<'_>) -> Option<Vec<[u8; 3]>> {
     if table.shape.last() != Some(&3) {
         return None;
     }
-    let component = |value: &u64| u8::try_from(*value).ok();
-    let components: Vec<u8> = table.ids()?.iter().map(component).collect::<Option<_>>()?;
+    let components: Option<Vec<u8>> = table
+        .ids()?
+        .iter()
+        .map(|value| u8::try_from(*value).ok())
+        .collect();
     Some(
-        components
+        components?
             .chunks_exact(3)
             .map(|colour| [colour[0], colour[1], colour[2]])
             .collect(),

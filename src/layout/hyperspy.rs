@@ -18,7 +18,7 @@ const EXPERIMENTS: &str = "/Experiments/";
 
 pub(super) struct Hyperspy;
 
-/// What an axis group says.
+/// An axis as its group describes it.
 struct DataAxis {
     name: Option<AxisName>,
     is_navigated: bool,
@@ -64,25 +64,18 @@ fn axis(about: &About<'_>, place: usize) -> Option<DataAxis> {
     let own = about
         .file
         .attributes(&format!("{}/axis-{place}", about.group()))?;
-    let number = |name| {
-        own.numbers(name)
-            .and_then(|numbers| numbers.first().copied())
-    };
     let units = own.text("units").filter(|units| is_defined(units));
     // Without a unit, the scale is that of the array's indices.
-    let spacing = || {
-        Some(Spacing::new(
-            number("scale")?,
-            number("offset"),
-            Some(units.as_deref()?),
-        ))
+    let spacing = match (own.number("scale"), &units) {
+        (Some(scale), Some(units)) => Some(Spacing::new(scale, own.number("offset"), Some(units))),
+        _ => None,
     };
     let name = own.text("name").filter(|name| is_defined(name));
     Some(DataAxis {
         name: name.as_deref().and_then(axis_named),
         is_spectral: name.iter().chain(&units).any(|text| is_spectral(text)),
         is_navigated: own.flag("navigate").unwrap_or(false),
-        spacing: spacing(),
+        spacing,
     })
 }
 
@@ -94,8 +87,8 @@ fn is_defined(text: &str) -> bool {
     )
 }
 
-/// The axes by whether they are navigated: an image's own axes are y, x; those of a spectrum z,
-/// below the last two that are navigated.
+/// The axes by whether they are navigated: the own axes of an image are y, x; the own axis of a
+/// spectrum is z, below the last two that are navigated.
 fn by_navigation(navigated: &[bool]) -> Option<Axes> {
     let places =
         |wanted: bool| (0..navigated.len()).filter(move |place| navigated[*place] == wanted);

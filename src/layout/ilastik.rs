@@ -61,29 +61,25 @@ fn axes(tags: &Value) -> Option<Axes> {
 /// The resolutions along x, y and z; differing units are converted to nanometres.
 fn voxel_size(tags: &Value, units: &Value) -> Option<VoxelSize> {
     let tagged = tags.get("axes")?.as_array()?;
-    let key = |axis: &&Value, letter: &str| axis.get("key").and_then(Value::as_str) == Some(letter);
-    let size = |letter: &str| {
-        tagged
+    let mut edges = [0.0; 3];
+    let mut names = [""; 3];
+    for (place, letter) in ["x", "y", "z"].into_iter().enumerate() {
+        let axis = tagged
             .iter()
-            .find(|axis| key(axis, letter))?
-            .get("resolution")?
-            .as_f64()
-    };
-    let unit = |letter: &str| {
-        units
+            .find(|axis| axis.get("key").and_then(Value::as_str) == Some(letter))?;
+        edges[place] = axis.get("resolution")?.as_f64()?;
+        names[place] = units
             .get(letter)
             .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let letters = ["x", "y", "z"];
-    if letters.iter().all(|letter| unit(letter) == unit("x")) {
-        return VoxelSize::xyz(&[size("x")?, size("y")?, size("z")?], Some(unit("x")));
+            .unwrap_or_default();
     }
-    let nanometres = |letter: &str| Some(size(letter)? * units::in_nanometres(unit(letter))?);
-    VoxelSize::xyz(
-        &[nanometres("x")?, nanometres("y")?, nanometres("z")?],
-        Some("nm"),
-    )
+    if names.iter().all(|name| *name == names[0]) {
+        return VoxelSize::xyz(&edges, Some(names[0]));
+    }
+    for (edge, name) in edges.iter_mut().zip(names) {
+        *edge *= units::in_nanometres(name)?;
+    }
+    VoxelSize::xyz(&edges, Some("nm"))
 }
 
 /// Why it holds labels.
@@ -100,16 +96,18 @@ fn labels_because(about: &About<'_>) -> Option<String> {
 
 /// The result of ilastik that a file is named after, if it is one of labels.
 fn exported_labels(stem: &str) -> Option<&'static str> {
-    let letters = |text: &str| {
-        text.chars()
-            .filter(char::is_ascii_alphanumeric)
-            .collect::<String>()
-            .to_ascii_lowercase()
-    };
     let stem = letters(stem);
     LABELS
         .into_iter()
         .find(|result| stem.ends_with(&letters(result)))
+}
+
+/// The letters and digits of a text, in lower case.
+fn letters(text: &str) -> String {
+    text.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect::<String>()
+        .to_ascii_lowercase()
 }
 
 fn colour(about: &About<'_>, axes: &Axes) -> Option<Kind> {

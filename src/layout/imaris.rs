@@ -13,7 +13,7 @@ use voltile_base::timing::Timing;
 use voltile_hdf5::volume::hdf5::{Attributes, OpenError, OpenFile, View};
 
 use super::contents::Contents;
-use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, numbered, range};
+use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, hex_colour, numbered, range};
 
 const LEVEL: &str = "ResolutionLevel ";
 /// The dates of longer series are not read.
@@ -24,11 +24,9 @@ pub(super) struct Imaris;
 impl Layout for Imaris {
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
         let tree = Tree::read(contents);
-        let ((_, level), (_, time), (_, channel)) = (
-            tree.levels.first()?,
-            tree.times.first()?,
-            tree.channels.first()?,
-        );
+        let (_, level) = tree.levels.first()?;
+        let (_, time) = tree.times.first()?;
+        let (_, channel) = tree.channels.first()?;
         Some(format!("it has {}", tree.data(level, time, channel)))
     }
 
@@ -61,13 +59,13 @@ impl<'a> Tree<'a> {
             .first()
             .is_some_and(|(_, level)| file.has(&format!("/{level}/Data")))
         {
-            let alone = || vec![(0, String::new())];
+            let alone = vec![(0, String::new())];
             return Self {
                 file,
                 root: "",
                 levels,
-                times: alone(),
-                channels: alone(),
+                times: alone.clone(),
+                channels: alone,
             };
         }
         let root = "/DataSet";
@@ -98,14 +96,18 @@ impl<'a> Tree<'a> {
     /// The path of a channel's group.
     fn group(&self, level: &str, time: &str, channel: &str) -> String {
         let parts = [self.root, level, time, channel];
-        let (root, below) = (parts[0], parts[1..].iter().filter(|part| !part.is_empty()));
+        let root = parts[0];
+        let below = parts[1..].iter().filter(|part| !part.is_empty());
         below.fold(root.to_owned(), |path, part| format!("{path}/{part}"))
     }
 
     fn channel(&self, number: u64, group: &str) -> FoundChannel {
         let finest = self.levels.first().map_or("", |(_, finest)| finest);
-        let has_data = |(_, time): &&(u64, String)| self.file.has(&self.data(finest, time, group));
-        let present: Vec<&(u64, String)> = self.times.iter().filter(has_data).collect();
+        let present: Vec<&(u64, String)> = self
+            .times
+            .iter()
+            .filter(|(_, time)| self.file.has(&self.data(finest, time, group)))
+            .collect();
         let full = self.size(finest, group, &present);
         // Without the image size of a level, its padding cannot be distinguished from the image.
         let levels = self
@@ -206,13 +208,10 @@ impl<'a> Tree<'a> {
 
     /// The size of the image at a level, without padding.
     fn size(&self, level: &str, channel: &str, present: &[&(u64, String)]) -> Option<Xyz<u64>> {
-        let at = |time: &str| {
-            size(
-                &self.file.attributes(&self.group(level, time, channel))?,
-                "ImageSize",
-            )
-        };
-        let own = present.iter().find_map(|(_, time)| at(time));
+        let own = present.iter().find_map(|(_, time)| {
+            let group = self.file.attributes(&self.group(level, time, channel))?;
+            size(&group, "ImageSize")
+        });
         let is_finest = self
             .levels
             .first()
@@ -267,14 +266,11 @@ fn about(file: &OpenFile, group: &str, channel: FoundChannel) -> FoundChannel {
 }
 
 fn size(attributes: &Attributes, prefix: &str) -> Option<Xyz<u64>> {
-    let size = |axis| {
-        attributes
-            .text(&format!("{prefix}{axis}"))?
-            .trim()
-            .parse()
-            .ok()
-    };
-    Some(Xyz::new(size("X")?, size("Y")?, size("Z")?)).filter(|size| size.volume() > 0)
+    let [x, y, z] = ["X", "Y", "Z"].map(|axis| -> Option<u64> {
+        let text = attributes.text(&format!("{prefix}{axis}"))?;
+        text.trim().parse().ok()
+    });
+    Some(Xyz::new(x?, y?, z?)).filter(|size| size.volume() > 0)
 }
 
 /// The power of two nearest to the ratio of sizes, since sizes are rounded down at each level.
@@ -291,27 +287,24 @@ fn display_range(text: &str) -> Option<Window> {
 
 /// Parses `Color`: "red green blue", each from 0 to 1.
 fn colour_code(text: &str) -> Option<String> {
-    let parts: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
-    let byte = |part: &f64| (part.clamp(0.0, 1.0) * 255.0).round() as u8;
-    match parts.ok()?.iter().map(byte).collect::<Vec<u8>>()[..] {
-        [r, g, b] => Some(format!("#{r:02x}{g:02x}{b:02x}")),
-        _ => None,
-    }
+    let components: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
+    hex_colour(&components.ok()?)
 }
 
 /// The physical extents of the image divided by its extents in voxels; if missing, the microscope's
 /// spacing.
 fn voxel_size(file: &OpenFile, size: Xyz<u64>) -> Option<VoxelSize> {
     let image = file.attributes("/DataSetInfo/Image")?;
-    let hint = |name: &str| number(&image, &format!("RecordingEntry{name}Spacing"));
-    let hints = || Some(Xyz::new(hint("Sample")?, hint("Line")?, hint("Plane")?));
     let unit = image.text("Unit");
-    let voxel = |size: Option<Xyz<f64>>, names: &str| {
-        let from = || format!("/DataSetInfo/Image: {names}");
-        Some(VoxelSize::new(size?, unit.as_deref())?.found_in(from))
-    };
-    let extents = extents(&image, size).map(|(_, voxel)| voxel);
-    voxel(extents, "ExtMin, ExtMax").or_else(|| voxel(hints(), "RecordingEntry…Spacing"))
+    if let Some((_, edges)) = extents(&image, size)
+        && let Some(voxel) = VoxelSize::new(edges, unit.as_deref())
+    {
+        return Some(voxel.found_in(|| "/DataSetInfo/Image: ExtMin, ExtMax".to_owned()));
+    }
+    let [x, y, z] = ["Sample", "Line", "Plane"]
+        .map(|name| number(&image, &format!("RecordingEntry{name}Spacing")));
+    let voxel = VoxelSize::new(Xyz::new(x?, y?, z?), unit.as_deref())?;
+    Some(voxel.found_in(|| "/DataSetInfo/Image: RecordingEntry…Spacing".to_owned()))
 }
 
 /// Where the image lies. Extents that begin at 0 say nothing of it.
@@ -324,16 +317,19 @@ fn position(file: &OpenFile, size: Xyz<u64>) -> Option<Affine> {
 
 /// The corner of the first voxel, and the size of a voxel.
 fn extents(image: &Attributes, size: Xyz<u64>) -> Option<(Xyz<f64>, Xyz<f64>)> {
-    let all = |end: &str| {
-        let along = |axis: u8| number(image, &format!("Ext{end}{axis}"));
-        Some(Xyz::new(along(0)?, along(1)?, along(2)?))
-    };
-    let (least, most) = (all("Min")?, all("Max")?);
+    let least = corner(image, "Min")?;
+    let most = corner(image, "Max")?;
     Some((
         least,
         most.zip(least, |most, least| most - least)
             .zip(size, |extent, n| extent / n as f64),
     ))
+}
+
+/// The least or the most extent along x, y and z.
+fn corner(image: &Attributes, end: &str) -> Option<Xyz<f64>> {
+    let [x, y, z] = [0, 1, 2].map(|axis| number(image, &format!("Ext{end}{axis}")));
+    Some(Xyz::new(x?, y?, z?))
 }
 
 fn number(image: &Attributes, name: &str) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! The inventory of a file that voltile wrote: its channels, their levels, and what these were
+//! The inventory of a file that voltile wrote: its channels, their levels, and what the levels were
 //! derived from.
 //!
 //! It is JSON in one attribute of the root group. A *sidecar* holds the derived levels of another
@@ -78,15 +78,15 @@ pub struct ChannelRecord {
     pub timing: Option<Timing>,
     /// The missing time points.
     pub missing: Vec<u64>,
-    /// What halving a level does to z: `zslices` or `isotropic`.
+    /// How halving a level changes z: `zslices` or `isotropic`.
     pub scaling: String,
-    /// What its levels were derived from.
+    /// The levels from which its levels were derived.
     pub origin: Vec<OriginRecord>,
     /// Its levels, finest first.
     pub levels: Vec<LevelRecord>,
 }
 
-/// A level that others were derived from.
+/// A level from which other levels were derived.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OriginRecord {
     /// Its number.
@@ -144,7 +144,7 @@ impl Inventory {
 }
 
 impl ChannelRecord {
-    /// What its values mean.
+    /// The meaning of its values.
     pub fn kind(&self) -> Option<Kind> {
         [Kind::Image, Kind::Labels, Kind::Rgb]
             .into_iter()
@@ -153,12 +153,11 @@ impl ChannelRecord {
 
     /// The channel as layouts return it: copied levels and derived ones.
     pub fn found(&self) -> Option<FoundChannel> {
-        let level = |record: &LevelRecord| self.level(record);
         let copied = self
             .levels
             .iter()
             .filter(|level| !level.made)
-            .map(level)
+            .map(|level| self.level(level))
             .collect();
         let range = self.range.as_ref().and_then(range);
         let mut found = FoundChannel::new(Name::new(&self.name).ok()?, copied);
@@ -167,7 +166,7 @@ impl ChannelRecord {
             .levels
             .iter()
             .filter(|level| level.made)
-            .map(level)
+            .map(|level| self.level(level))
             .collect();
         let voxel_size = self.voxel_size.map(Xyz::from);
         found.missing = self
@@ -181,11 +180,9 @@ impl ChannelRecord {
             .iter()
             .filter_map(|(time, rows)| Some((*time, Affine::new(*rows)?)));
         found.transforms = Transforms::by_time(known);
-        let (label, colour, voxel_unit) = (
-            self.label.clone(),
-            self.colour.clone(),
-            self.voxel_unit.clone(),
-        );
+        let label = self.label.clone();
+        let colour = self.colour.clone();
+        let voxel_unit = self.voxel_unit.clone();
         Some(FoundChannel {
             label,
             colour,
@@ -251,7 +248,7 @@ pub fn range_text(window: &Window) -> Option<[String; 2]> {
     }
 }
 
-fn number(text: &str) -> Option<Number> {
+pub(super) fn number(text: &str) -> Option<Number> {
     let whole = text.parse().ok().map(Number::Whole);
     whole.or_else(|| text.parse().ok().map(Number::Real))
 }
@@ -269,23 +266,18 @@ fn range([lo, hi]: &[String; 2]) -> Option<Window> {
 impl Paths {
     /// All of them as text, identical whenever the same file is opened.
     pub fn in_words(&self) -> String {
-        let several = |what: &str, all: Vec<String>| {
-            let digest = blake3::hash(all.join("\n").as_bytes()).to_hex();
-            format!(
-                "{what} {} and others, {} in all, {digest}",
-                self.first().unwrap_or("-"),
-                all.len()
-            )
+        let (kind, all): (&str, Vec<String>) = match self {
+            Paths::One(path) => return path.clone(),
+            Paths::Frames(path, present) => return format!("{path} at {present:?}"),
+            Paths::Times(paths) => {
+                let paths = paths.iter().map(|path| or_none(path.as_ref()));
+                ("times", paths.collect())
+            }
+            Paths::Parts(parts) => ("parts", parts.iter().map(Part::in_words).collect()),
         };
-        match self {
-            Paths::One(path) => path.clone(),
-            Paths::Times(paths) => several(
-                "times",
-                paths.iter().map(|path| or_none(path.as_ref())).collect(),
-            ),
-            Paths::Parts(parts) => several("parts", parts.iter().map(Part::in_words).collect()),
-            Paths::Frames(path, present) => format!("{path} at {present:?}"),
-        }
+        let first = self.first().unwrap_or("-");
+        let digest = blake3::hash(all.join("\n").as_bytes()).to_hex();
+        format!("{kind} {first} and others, {} in all, {digest}", all.len())
     }
 }
 

@@ -25,25 +25,26 @@ impl Layout for Itk {
         if about.last() != DATA || !about.path.starts_with(IMAGES) {
             return None;
         }
-        let beside = |name: &str| about.file.numbers(&format!("{}/{name}", about.group()));
-        let spacing = beside("Spacing")?;
+        let file = about.file;
+        let spacing = file.numbers(&about.beside("Spacing"))?;
         let axes = axes(spacing.len(), about.rank())?;
-        let origin = beside("Origin").unwrap_or_default();
-        let along = |place: usize| {
-            Some(Spacing::new(
-                spacing[place],
-                origin.get(place).copied(),
-                Some("mm"),
-            ))
-        };
-        let spacings: Vec<_> = (0..spacing.len()).rev().map(along).collect();
+        let origin = file.numbers(&about.beside("Origin")).unwrap_or_default();
+        let spacings: Vec<_> = (0..spacing.len())
+            .rev()
+            .map(|place| {
+                let first = origin.get(place).copied();
+                Some(Spacing::new(spacing[place], first, Some("mm")))
+            })
+            .collect();
         let Calibration { voxel, origin } =
             Calibration::new(&axes, &about.dataset.shape, &spacings);
         let has_components = axes.rank() > spacing.len();
         let is_colour = has_components && about.is_colour();
         let because = format!("it has {}", about.path);
         let kind = is_colour.then_some(Kind::Rgb);
-        let directions = beside("Directions").and_then(|matrix| directions(&matrix, spacing.len()));
+        let directions = file
+            .numbers(&about.beside("Directions"))
+            .and_then(|matrix| directions(&matrix, spacing.len()));
         Some(Marks {
             axes: Some(axes),
             kind,
@@ -59,7 +60,7 @@ impl Layout for Itk {
     }
 }
 
-/// The axes of an image of that many dimensions, with or without components.
+/// The axes of an image with a number of dimensions, with or without components.
 fn axes(dimensions: usize, rank: usize) -> Option<Axes> {
     let space = match dimensions {
         2 => "yx",
@@ -74,16 +75,18 @@ fn axes(dimensions: usize, rank: usize) -> Option<Axes> {
     }
 }
 
-/// The directions of x, y and z from the rows of a matrix of that many axes, of which time is the
-/// last. An axis that the image does not have runs as usual.
+/// The directions of x, y and z from the rows of a square matrix; `axes` is its size, and a fourth
+/// axis is time. An axis that the image does not have runs as usual.
 fn directions(matrix: &[f64], axes: usize) -> Option<[[f64; 3]; 3]> {
-    let usual = |row: usize, column: usize| if row == column { 1.0 } else { 0.0 };
-    let part = |row: usize, column: usize| match row.max(column) < axes {
-        true => matrix[row * axes + column],
-        false => usual(row, column),
-    };
-    (matrix.len() == axes * axes)
-        .then(|| std::array::from_fn(|row| std::array::from_fn(|column| part(row, column))))
+    if matrix.len() != axes * axes {
+        return None;
+    }
+    let mut directions = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    let in_space = axes.min(3);
+    for (row, direction) in directions.iter_mut().enumerate().take(in_space) {
+        direction[..in_space].copy_from_slice(&matrix[row * axes..][..in_space]);
+    }
+    Some(directions)
 }
 
 impl About<'_> {

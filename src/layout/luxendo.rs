@@ -20,32 +20,26 @@ pub(super) struct Luxendo;
 
 impl Layout for Luxendo {
     fn recognise(&self, _name: &str, contents: &Contents<'_>) -> Option<String> {
-        let (_, finest) = levels(contents)
-            .into_iter()
-            .next()
-            .filter(|(_, name)| name == "Data")?;
+        let mut levels = levels(contents).into_iter();
+        let (_, finest) = levels.next().filter(|(_, name)| name == "Data")?;
         let data = contents.file.dataset(&format!("/{finest}")).ok()?;
-        let coarser = || {
-            levels(contents)
-                .into_iter()
-                .nth(1)
-                .map(|(_, name)| format!("/{name}"))
+        let beside = match levels.next() {
+            Some((_, coarser)) => format!("/{coarser}"),
+            None => contents.file.text(METADATA).map(|_| METADATA.to_owned())?,
         };
-        let beside =
-            coarser().or_else(|| contents.file.text(METADATA).map(|_| METADATA.to_owned()))?;
         (data.shape.len() == 3).then(|| format!("it has /{finest} and {beside}"))
     }
 
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
-        let level = |(factor, name): (Xyz<u64>, String)| FoundLevel {
-            factor: Some(factor),
-            paths: Paths::One(format!("/{name}")),
-            view: View::zyx(),
-        };
-        let found = levels(contents).into_iter().map(level).collect();
-        Ok(Some(vec![
-            FoundChannel::new(Name::nearest("Data"), found).with_voxel(voxel_size(contents.file)),
-        ]))
+        let found = levels(contents)
+            .into_iter()
+            .map(|(factor, name)| FoundLevel {
+                factor: Some(factor),
+                paths: Paths::One(format!("/{name}")),
+                view: View::zyx(),
+            });
+        let channel = FoundChannel::new(Name::nearest("Data"), found.collect());
+        Ok(Some(vec![channel.with_voxel(voxel_size(contents.file))]))
     }
 }
 
@@ -80,11 +74,8 @@ fn voxel_size(file: &OpenFile) -> Option<VoxelSize> {
     let size = metadata
         .get("processingInformation")?
         .get("voxel_size_um")?;
-    let along = |name: &str| size.get(name)?.as_f64();
-    VoxelSize::xyz(
-        &[along("width")?, along("height")?, along("depth")?],
-        Some("µm"),
-    )
+    let [x, y, z] = ["width", "height", "depth"].map(|name| size.get(name)?.as_f64());
+    VoxelSize::xyz(&[x?, y?, z?], Some("µm"))
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@ use voltile_hdf5::volume::{Values, VoxelType};
 
 use super::{Rank, VoxelSize};
 
-/// What is known about a dataset without guessing.
+/// Facts about a dataset that need no guess.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Marks {
     /// Why the dataset is of the layout; `None` if it could be of any.
     pub because: Option<String>,
-    /// What it is instead of a volume, whatever its shape: it is never a channel.
+    /// The words for a dataset that is never a channel, whatever its shape.
     pub aside: Option<&'static str>,
     /// How likely it is what the file was written for, unless it is small.
     pub rank: Option<Rank>,
@@ -29,13 +29,13 @@ pub(super) struct Marks {
     pub axes: Option<Axes>,
     /// Whether its axis of channels holds a spectrum.
     pub is_spectrum: bool,
-    /// What its values mean.
+    /// The meaning of its values.
     pub kind: Option<Kind>,
     /// Why it holds labels, as in "labels, because …".
     pub labels_because: Option<String>,
     /// The voxel type, if stored as another type.
     pub means: Option<VoxelType>,
-    /// What its values stand for, if not for themselves.
+    /// The values for which its stored values stand, if not for themselves.
     pub values: Option<Values>,
     /// The values that it declares as missing.
     pub missing: Vec<Number>,
@@ -44,7 +44,8 @@ pub(super) struct Marks {
     pub timing: Option<Timing>,
     /// The position of its first voxel in the file's space, in the unit of the voxel size.
     pub origin: Option<Xyz<f64>>,
-    /// The directions of its axes x, y and z in the file's space, if they are not those of space.
+    /// The directions of its axes x, y and z in the file's space, unless
+    /// they are the axes of the space.
     pub directions: Option<[[f64; 3]; 3]>,
     /// The display range.
     pub range: Option<Window>,
@@ -83,7 +84,7 @@ impl Marks {
         Affine::from_edges(edges, self.origin?)
     }
 
-    /// These marks, completed by those of a later layout.
+    /// These marks, completed by the marks of a later layout.
     pub fn or(mut self, later: Marks) -> Self {
         self.notices.extend(later.notices);
         self.missing.extend(later.missing);

@@ -44,10 +44,9 @@ impl Layout for Matlab {
 /// pictures in colour.
 fn coloured(shape: &[u64]) -> Option<Axes> {
     use AxisName::{C, T, X, Y};
-    let is_large = |x: u64, y: u64| x.min(y) >= MIN_COLOURED;
     match *shape {
-        [3, x, y] if is_large(x, y) => Some(Axes::from_known([C, X, Y])),
-        [_, 3, x, y] if is_large(x, y) => Some(Axes::from_known([T, C, X, Y])),
+        [3, x, y] if x.min(y) >= MIN_COLOURED => Some(Axes::from_known([C, X, Y])),
+        [_, 3, x, y] if x.min(y) >= MIN_COLOURED => Some(Axes::from_known([T, C, X, Y])),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@
 //! `/minc-2.0/dimensions/xspace` etc. have the spacing in `step`, which is negative if an axis is
 //! reversed, the position of the first voxel along the axis in `start`, and where the axis points
 //! in `direction_cosines`. Higher numbers than 0 are downsampled copies. The attribute `class` of
-//! `/minc-2.0` is `label__` for labels. Vectors of three unsigned bytes are colours, others three
+//! `/minc-2.0` is `label__` for labels. Vectors of three unsigned bytes are colours, other vectors
 //! channels.
 //!
 //! The tables `image-min` and `image-max` next to the image have the real values at the ends of
@@ -72,20 +72,23 @@ impl Layout for Minc {
     }
 }
 
-/// Parses the axes of a list such as "time,zspace,yspace,xspace".
+/// Parses a list of axes: "time,zspace,yspace,xspace" is tzyx.
 fn axes(order: &str) -> Option<Axes> {
-    let letter = |name: &str| match name.trim() {
-        "time" => Some('t'),
-        "zspace" => Some('z'),
-        "yspace" => Some('y'),
-        "xspace" => Some('x'),
-        "vector_dimension" => Some('c'),
-        _ => None,
-    };
-    Axes::new(&order.split(',').map(letter).collect::<Option<String>>()?).ok()
+    let letters: Option<String> = order
+        .split(',')
+        .map(|name| match name.trim() {
+            "time" => Some('t'),
+            "zspace" => Some('z'),
+            "yspace" => Some('y'),
+            "xspace" => Some('x'),
+            "vector_dimension" => Some('c'),
+            _ => None,
+        })
+        .collect();
+    Axes::new(&letters?).ok()
 }
 
-/// What the dimensions say of space, for x, y and z.
+/// Where the image lies in space, by its dimensions x, y and z.
 struct Place {
     steps: Xyz<f64>,
     /// Unknown if a dimension has none.
@@ -96,38 +99,30 @@ struct Place {
 
 impl Place {
     fn read(file: &OpenFile) -> Option<Self> {
-        let dimension = |axis: char| file.attributes(&format!("/minc-2.0/dimensions/{axis}space"));
-        let axes = Xyz::new(dimension('x')?, dimension('y')?, dimension('z')?);
-        let all = |name: &str| {
-            let of = |axis: &Attributes| axis.numbers(name)?.first().copied();
-            Some([of(&axes.x)?, of(&axes.y)?, of(&axes.z)?])
-        };
-        let cosines = |axis: &Attributes, usual: [f64; 3]| {
-            axis.numbers("direction_cosines")
-                .and_then(|cosines| cosines.try_into().ok())
-                .unwrap_or(usual)
-        };
+        let [x, y, z] = ['x', 'y', 'z']
+            .map(|axis| file.attributes(&format!("/minc-2.0/dimensions/{axis}space")));
+        let dimensions = [x?, y?, z?];
         Some(Self {
-            steps: all("step")?.into(),
-            starts: all("start"),
+            steps: of_each(&dimensions, "step")?.into(),
+            starts: of_each(&dimensions, "start"),
             cosines: [
-                cosines(&axes.x, [1.0, 0.0, 0.0]),
-                cosines(&axes.y, [0.0, 1.0, 0.0]),
-                cosines(&axes.z, [0.0, 0.0, 1.0]),
+                cosines(&dimensions[0], [1.0, 0.0, 0.0]),
+                cosines(&dimensions[1], [0.0, 1.0, 0.0]),
+                cosines(&dimensions[2], [0.0, 0.0, 1.0]),
             ],
-            unit: axes.x.text("units"),
+            unit: dimensions[0].text("units"),
         })
     }
 
     /// The position of the first voxel: each start lies along its own axis.
     fn origin(&self) -> Option<Xyz<f64>> {
         let starts = self.starts?;
-        let along = |row: usize| {
+        let position = [0, 1, 2].map(|row| {
             (0..3)
                 .map(|axis| self.cosines[axis][row] * starts[axis])
-                .sum()
-        };
-        Some(Xyz::new(along(0), along(1), along(2)))
+                .sum::<f64>()
+        });
+        Some(position.into())
     }
 
     /// Where indices grow.
@@ -137,32 +132,50 @@ impl Place {
     }
 }
 
+/// A number of each dimension, if all have it.
+fn of_each(dimensions: &[Attributes; 3], name: &str) -> Option<[f64; 3]> {
+    let [x, y, z] = dimensions.each_ref().map(|axis| axis.number(name));
+    Some([x?, y?, z?])
+}
+
+/// Where a dimension points.
+fn cosines(dimension: &Attributes, usual: [f64; 3]) -> [f64; 3] {
+    dimension
+        .numbers("direction_cosines")
+        .and_then(|cosines| cosines.try_into().ok())
+        .unwrap_or(usual)
+}
+
 /// Whether the volume, or its image, is of the class of labels.
 fn is_labels(about: &About<'_>) -> bool {
-    let is_label = |class: String| class.trim().trim_end_matches('_') == "label";
-    let of_root = || about.file.attributes(ROOT)?.text("class");
-    about.is_integer()
-        && about
-            .attributes
-            .text("class")
-            .or_else(of_root)
-            .is_some_and(is_label)
+    if !about.is_integer() {
+        return false;
+    }
+    let class = about.attributes.text("class");
+    class
+        .or_else(|| about.file.attributes(ROOT)?.text("class"))
+        .is_some_and(|class| class.trim().trim_end_matches('_') == "label")
 }
 
 /// The scale of each position along the leading axes, if they differ.
 fn scaling(about: &About<'_>, axes: &Axes) -> Option<Scaling> {
-    let table = |name: &str| about.file.table(&format!("{}/{name}", about.group()));
-    let (least, most) = (table("image-min")?, table("image-max")?);
-    let differ = |values: &[f64]| values.windows(2).any(|pair| pair[0] != pair[1]);
-    if least.len() != most.len() || !(differ(&least) || differ(&most)) {
+    let least = about.file.table(&about.beside("image-min"))?;
+    let most = about.file.table(&about.beside("image-max"))?;
+    let are_equal = [&least, &most]
+        .iter()
+        .all(|values| values.windows(2).all(|pair| pair[0] == pair[1]));
+    if least.len() != most.len() || are_equal {
         return None;
     }
     let [lowest, highest] = valid_range(about)?;
-    let line = |(least, most): (&f64, &f64)| {
-        let slope = (most - least) / (highest - lowest);
-        [slope, least - lowest * slope]
-    };
-    let lines: Vec<[f64; 2]> = least.iter().zip(&most).map(line).collect();
+    let lines: Vec<[f64; 2]> = least
+        .iter()
+        .zip(&most)
+        .map(|(least, most)| {
+            let slope = (most - least) / (highest - lowest);
+            [slope, least - lowest * slope]
+        })
+        .collect();
     let (time, space) = strides(axes, &about.dataset.shape, lines.len())?;
     Some(Scaling {
         valid: [lowest, highest],
@@ -189,21 +202,21 @@ fn valid_range(about: &About<'_>) -> Option<[f64; 2]> {
 /// The distances in a table between adjacent positions along time and space. The table has a value
 /// for each position along as many leading axes as its length says.
 fn strides(axes: &Axes, shape: &[u64], length: usize) -> Option<(usize, Xyz<usize>)> {
-    let product = |count: &usize| shape[..*count].iter().product::<u64>() == length as u64;
-    let leading = (0..=shape.len()).find(product)?;
+    let leading =
+        (0..=shape.len()).find(|count| shape[..*count].iter().product::<u64>() == length as u64)?;
     axes.position(AxisName::C)
         .is_none_or(|place| place >= leading)
         .then_some(())?;
-    let along = |axis: AxisName| match axes.position(axis) {
-        Some(place) if place < leading => {
-            shape[place + 1..leading].iter().product::<u64>() as usize
-        }
-        _ => 0,
-    };
-    Some((
-        along(AxisName::T),
-        Xyz::new(along(AxisName::X), along(AxisName::Y), along(AxisName::Z)),
-    ))
+    let [time, x, y, z] =
+        [AxisName::T, AxisName::X, AxisName::Y, AxisName::Z].map(|axis| {
+            match axes.position(axis) {
+                Some(place) if place < leading => {
+                    shape[place + 1..leading].iter().product::<u64>() as usize
+                }
+                _ => 0,
+            }
+        });
+    Some((time, Xyz::new(x, y, z)))
 }
 
 #[cfg(test)]

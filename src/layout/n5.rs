@@ -7,12 +7,11 @@
 //! labels. [`super::pyramid`] assembles the levels.
 
 use voltile_base::axes::Axes;
-use voltile_base::geometry::Xyz;
 use voltile_hdf5::volume::hdf5::{Attributes, OpenFile};
 
 use super::contents::About;
 use super::marks::Marks;
-use super::{Layout, VoxelSize, group_of, number_after};
+use super::{Layout, VoxelSize, group_of, number_after, whole_factor};
 
 pub(super) struct N5;
 
@@ -25,15 +24,14 @@ impl Layout for N5 {
             .flatten();
         let factor = own
             .numbers("downsamplingFactors")
-            .and_then(|numbers| factor(&numbers));
+            .and_then(|numbers| whole_factor(numbers.get(..3)?));
         // The first level may lack `downsamplingFactors`.
-        let has_next =
-            || about.last() == "s0" && has_factor(about.file, &format!("{}/s1", about.group()));
-        let marked = |group: &Attributes| group.has("multiScale") || group.has("painteraData");
-        let is_pyramid = group.as_ref().is_some_and(marked) || has_next();
+        let is_pyramid = group
+            .as_ref()
+            .is_some_and(|group| group.has("multiScale") || group.has("painteraData"))
+            || (about.last() == "s0" && has_factor(about.file, &about.beside("s1")));
         let because = (factor.is_some() || is_pyramid)
             .then(|| format!("{} is a level of an N5 pyramid", about.path));
-        let resolution = |from: &Attributes| VoxelSize::xyz(&from.numbers("resolution")?, None);
         let voxel = because
             .as_ref()
             .and_then(|_| resolution(own).or_else(|| resolution(group.as_ref()?)));
@@ -58,18 +56,8 @@ fn has_factor(file: &OpenFile, level: &str) -> bool {
         .is_some_and(|level| level.has("downsamplingFactors"))
 }
 
-fn factor(numbers: &[f64]) -> Option<Xyz<u64>> {
-    let whole = |value: f64| {
-        if value.fract() == 0.0 && value >= 1.0 {
-            Some(value as u64)
-        } else {
-            None
-        }
-    };
-    let [x, y, z] = *numbers.get(..3)? else {
-        return None;
-    };
-    Some(Xyz::new(whole(x)?, whole(y)?, whole(z)?))
+fn resolution(attributes: &Attributes) -> Option<VoxelSize> {
+    VoxelSize::xyz(&attributes.numbers("resolution")?, None)
 }
 
 /// The attribute `axes`, a list of one-letter names, fastest first.
@@ -85,12 +73,15 @@ fn axes(attributes: &Attributes) -> Option<Axes> {
 
 /// Whether the level's group, or its parent, is a Paintera dataset of labels.
 fn is_paintera_label(about: &About<'_>) -> bool {
-    let kind = |group: &str| {
-        let json = about.file.attributes(group)?.text("painteraData")?;
-        let data: serde_json::Value = serde_json::from_str(&json).ok()?;
-        Some(data.get("type")?.as_str()? == "label")
-    };
-    kind(about.group())
-        .or_else(|| kind(group_of(about.group())))
+    let group = about.group();
+    has_label_type(about.file, group)
+        .or_else(|| has_label_type(about.file, group_of(group)))
         .unwrap_or(false)
+}
+
+/// Whether the type of a Paintera dataset is `label`; `None` if the group is none.
+fn has_label_type(file: &OpenFile, group: &str) -> Option<bool> {
+    let json = file.attributes(group)?.text("painteraData")?;
+    let data: serde_json::Value = serde_json::from_str(&json).ok()?;
+    Some(data.get("type")?.as_str()? == "label")
 }

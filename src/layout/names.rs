@@ -18,9 +18,9 @@ pub(super) fn names(paths: &[&str]) -> Vec<Name> {
             .map(|(parts, used)| tail(parts, *used))
             .collect();
         let mut count: HashMap<&Name, usize> = HashMap::new();
-        names
-            .iter()
-            .for_each(|name| *count.entry(name).or_default() += 1);
+        for name in &names {
+            *count.entry(name).or_default() += 1;
+        }
         let mut clashing = false;
         for ((name, parts), used) in names.iter().zip(&parts).zip(&mut used) {
             if *used < parts.len() && count.get(name).is_some_and(|count| *count > 1) {
@@ -43,7 +43,8 @@ fn tail(parts: &[&str], count: usize) -> Name {
 fn numbered(names: Vec<Name>) -> Vec<Name> {
     let mut taken = HashSet::with_capacity(names.len());
     let mut numbers: HashMap<Name, usize> = HashMap::new();
-    let mut free = |name: Name| {
+    let mut numbered = Vec::with_capacity(names.len());
+    for name in names {
         let mut free = name.clone();
         // Numbers already used are not tried again: a thousand paths may map to the same name.
         let number = numbers.entry(name.clone()).or_insert(1);
@@ -51,9 +52,9 @@ fn numbered(names: Vec<Name>) -> Vec<Name> {
             *number += 1;
             free = Name::nearest(&format!("{name}_{number}"));
         }
-        free
-    };
-    names.into_iter().map(&mut free).collect()
+        numbered.push(free);
+    }
+    numbered
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ impl Layout for Ndstore {
         if about.last() != "CUTOUT" {
             return None;
         }
-        let beside = |name| about.file.text(&format!("{}/{name}", about.group()));
-        let (channel, data) = (beside("CHANNELTYPE"), beside("DATATYPE"));
+        let channel = about.file.text(&about.beside("CHANNELTYPE"));
+        let data = about.file.text(&about.beside("DATATYPE"));
         let known = channel
             .as_ref()
             .map(|_| "CHANNELTYPE")

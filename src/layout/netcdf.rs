@@ -15,6 +15,7 @@ use voltile_hdf5::volume::hdf5::Attributes;
 
 use super::Layout;
 use super::contents::About;
+use super::inventory::number;
 use super::marks::Marks;
 
 /// Attributes with values that stand for missing data: of netCDF, HDF-EOS, NEON and GDAL.
@@ -72,20 +73,22 @@ impl Layout for Netcdf {
 
 /// The values that stand for missing data.
 pub(super) fn missing(attributes: &Attributes) -> Vec<Number> {
-    let values = |name: &&str| {
-        let texts = || attributes.texts(name).map(|texts| numbers(&texts));
-        attributes.exact_numbers(name).or_else(texts)
-    };
-    MISSING.iter().filter_map(values).flatten().collect()
+    let mut missing = Vec::new();
+    for name in MISSING {
+        match attributes.exact_numbers(name) {
+            Some(numbers) => missing.extend(numbers),
+            None => missing.extend(numbers(&attributes.texts(name).unwrap_or_default())),
+        }
+    }
+    missing
 }
 
 /// The numbers that texts spell out.
 fn numbers(texts: &[String]) -> Vec<Number> {
-    let number = |text: &String| {
-        let whole = text.trim().parse().ok().map(Number::Whole);
-        whole.or_else(|| text.trim().parse().ok().map(Number::Real))
-    };
-    texts.iter().filter_map(number).collect()
+    texts
+        .iter()
+        .filter_map(|text| number(text.trim()))
+        .collect()
 }
 
 /// A number as it is in an unsigned type of the same size, if there is one.
@@ -100,19 +103,12 @@ fn as_type(number: Number, unsigned: Option<VoxelType>) -> Number {
 
 /// A remark on packed data.
 fn packing(attributes: &Attributes) -> Option<String> {
-    let first = |name| {
-        attributes
-            .numbers(name)
-            .and_then(|numbers| numbers.first().copied())
-    };
-    let (scale, offset) = (
-        first("scale_factor").unwrap_or(1.0),
-        first("add_offset").unwrap_or(0.0),
-    );
+    let scale = attributes.number("scale_factor").unwrap_or(1.0);
+    let offset = attributes.number("add_offset").unwrap_or(0.0);
     unpacked(scale, offset, attributes.text("units").as_deref())
 }
 
-/// What packed values mean, unless they mean themselves.
+/// The formula of packed values, unless they are stored as they are.
 fn unpacked(scale: f64, offset: f64, units: Option<&str>) -> Option<String> {
     let units = units
         .map(str::trim)

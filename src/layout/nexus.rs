@@ -1,4 +1,4 @@
-//! NeXus: signals of `NXdata` groups, and the axes that these name.
+//! NeXus: signals of `NXdata` groups, and the axes that the groups name.
 //!
 //! Source: the NeXus manual, "NXdata" and "Associating plottable data using attributes of the
 //! group". The group's `signal` names the dataset to plot, and `axes` a dataset for each of its
@@ -17,7 +17,7 @@ use super::axis_names::{axis_named, completed, is_spectral};
 use super::contents::{About, Contents};
 use super::marks::Marks;
 use super::spacing::{Calibration, Spacing};
-use super::{FoundChannel, Layout, Rank, usual_axes};
+use super::{FoundChannel, Layout, Rank, group_of, usual_axes};
 
 /// The attribute that says what the last axes of a dataset are.
 const INTERPRETATION: &str = "interpretation";
@@ -46,8 +46,9 @@ impl Layout for Nexus {
                 ..Marks::default()
             });
         }
-        let along = |place| axis(about, &group, place).unwrap_or_default();
-        let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank()).map(along).unzip();
+        let (names, spacings): (Vec<_>, Vec<_>) = (0..about.rank())
+            .map(|place| axis(about, &group, place).unwrap_or_default())
+            .unzip();
         let axes = match &shown_as {
             Some(shown_as) => shown_as.axes(names, about),
             None => completed(&names, &about.dataset.shape),
@@ -84,19 +85,12 @@ struct Interpretation {
 impl Interpretation {
     /// By a word of NeXus; `None` if it does not fit the dataset.
     fn new(word: &str, about: &About<'_>) -> Option<Self> {
-        let shape = &about.dataset.shape;
-        let is_colour = |place: usize| {
-            let extent = shape
-                .len()
-                .checked_sub(place)
-                .and_then(|place| shape.get(place));
-            matches!(extent, Some(3 | 4))
-        };
-        let (letters, kind) = match word.trim().to_lowercase().as_str() {
-            "image" if shape.len() > 1 => ("yx", None),
-            "spectrum" if shape.len() > 2 => ("c", None),
-            "rgb-image" | "rgba-image" if is_colour(1) => ("yxc", Some(Kind::Rgb)),
-            "rgb-image" | "rgba-image" if is_colour(3) => ("cyx", Some(Kind::Rgb)),
+        let word = word.trim().to_lowercase();
+        let (letters, kind) = match (word.as_str(), &about.dataset.shape[..]) {
+            ("image", [_, _, ..]) => ("yx", None),
+            ("spectrum", [_, _, _, ..]) => ("c", None),
+            ("rgb-image" | "rgba-image", [.., 3 | 4]) => ("yxc", Some(Kind::Rgb)),
+            ("rgb-image" | "rgba-image", [.., 3 | 4, _, _]) => ("cyx", Some(Kind::Rgb)),
             _ => return None,
         };
         Some(Self {
@@ -106,7 +100,7 @@ impl Interpretation {
         })
     }
 
-    /// All axes of a dataset, of which some may be named.
+    /// All axes of a dataset, some of which may be named.
     fn axes(&self, mut names: Vec<Option<AxisName>>, about: &About<'_>) -> Option<Axes> {
         let rank = about.dataset.shape.len();
         names.resize(rank, None);
@@ -115,14 +109,16 @@ impl Interpretation {
             .all(|axis| names.contains(&Some(*axis)));
         if !has_plane || self.kind.is_some() {
             let last = names.iter_mut().rev().zip(self.letters.chars().rev());
-            last.for_each(|(name, letter)| *name = AxisName::from_letter(letter));
+            for (name, letter) in last {
+                *name = AxisName::from_letter(letter);
+            }
         }
-        let others = || {
-            let space = usual_axes(rank - self.letters.matches('c').count())?.to_string();
-            let first = space.strip_suffix("yx").filter(|_| self.letters != "c");
-            Axes::new(&format!("{}{}", first.unwrap_or(&space), self.letters)).ok()
-        };
-        completed(&names, &about.dataset.shape).or_else(others)
+        if let Some(axes) = completed(&names, &about.dataset.shape) {
+            return Some(axes);
+        }
+        let space = usual_axes(rank - self.letters.matches('c').count())?.to_string();
+        let first = space.strip_suffix("yx").filter(|_| self.letters != "c");
+        Axes::new(&format!("{}{}", first.unwrap_or(&space), self.letters)).ok()
     }
 }
 
@@ -137,31 +133,33 @@ pub(super) fn mark_default(contents: &Contents<'_>, channels: &mut [FoundChannel
         .and_then(|group| group.text("signal"))
         .map(|signal| format!("{group}/{signal}"));
     let signal = signal.as_deref().map(|path| contents.found_at(path));
-    let shows = |channel: &FoundChannel, wanted: &dyn Fn(&str) -> bool| {
-        channel
-            .levels
-            .first()
-            .is_some_and(|level| level.paths.all().any(wanted))
-    };
-    let is_signal = |channel: &FoundChannel| shows(channel, &|path| Some(path) == signal);
-    let is_within = |channel: &FoundChannel| shows(channel, &|path| super::group_of(path) == group);
     let place = channels
         .iter()
-        .position(is_signal)
-        .or_else(|| channels.iter().position(is_within));
+        .position(|channel| finest_paths(channel).any(|path| Some(path) == signal))
+        .or_else(|| {
+            channels
+                .iter()
+                .position(|channel| finest_paths(channel).any(|path| group_of(path) == group))
+        });
     if let Some(channel) = place.and_then(|place| channels.get_mut(place)) {
         channel.rank = Rank::First;
     }
     channels.sort_by_key(|channel| channel.rank != Rank::First);
 }
 
-/// Whether a dataset is what its group plots.
+/// The paths of the datasets of a channel's finest level.
+fn finest_paths(channel: &FoundChannel) -> impl Iterator<Item = &str> {
+    channel
+        .levels
+        .iter()
+        .take(1)
+        .flat_map(|level| level.paths.all())
+}
+
+/// Whether a group plots a dataset.
 fn is_signal(about: &About<'_>, group: &Attributes) -> bool {
-    let named = group
-        .text("signal")
-        .is_some_and(|signal| signal == about.last());
-    let marked = || about.attributes.has("signal");
-    named || marked()
+    let signal = group.text("signal");
+    signal.is_some_and(|signal| signal == about.last()) || about.attributes.has("signal")
 }
 
 /// The name and the spacing of one dimension.
@@ -171,7 +169,7 @@ fn axis(
     place: usize,
 ) -> Option<(Option<AxisName>, Option<Spacing>)> {
     let name = name(about, group, place)?;
-    let path = format!("{}/{name}", about.group());
+    let path = about.beside(&name);
     let own = about.file.attributes(&path);
     let units = own.and_then(|own| own.text("units"));
     let extent = about.dataset.shape.get(place).copied().unwrap_or(0);
@@ -197,15 +195,19 @@ fn name(about: &About<'_>, group: &Attributes, place: usize) -> Option<String> {
             .collect(),
         _ => listed,
     };
-    let dimensions = |name: &String| group.numbers(&format!("{name}_indices"));
     let placed = names
         .iter()
-        .find(|name| dimensions(name).is_some_and(|at| at == [place as f64]));
-    let in_order = || names.get(place).filter(|name| dimensions(name).is_none());
+        .find(|name| indices(group, name).is_some_and(|at| at == [place as f64]));
+    let in_order = names.get(place);
     placed
-        .or_else(in_order)
+        .or_else(|| in_order.filter(|name| indices(group, name).is_none()))
         .filter(|name| name.as_str() != ".")
         .cloned()
+}
+
+/// The dimensions to which a dataset with positions belongs, if the group states them.
+fn indices(group: &Attributes, name: &str) -> Option<Vec<f64>> {
+    group.numbers(&format!("{name}_indices"))
 }
 
 /// The group that the attributes `default` lead to, from the root on.

@@ -7,8 +7,8 @@
 //! (frame, z, y, x) before (nwb-schema, issue 262). Viewers (nwbwidgets) and converters (neuroconv)
 //! follow the specification; files whose writers did not say nothing of it. "GrayscaleImage",
 //! "RGBImage" and "RGBAImage" are datasets of (x, y) or (x, y, component) in a group `Images`,
-//! likewise. Four axes of which the last is 3 are frames of colours, if they are bytes and not
-//! those of a microscope. `grid_spacing` of the imaging plane is x, y or x, y, z; `resolution` of
+//! likewise. Four axes with three positions along the last are frames of colours, if they are bytes
+//! and not from a microscope. `grid_spacing` of the imaging plane is x, y or x, y, z; `resolution` of
 //! an image is in pixels per centimetre. Series with pixels in other files (`external_file`) have
 //! no data here. Masks of regions of interest (`image_mask`: region, x, y) and volumes of
 //! extensions come after the series.
@@ -90,8 +90,8 @@ fn series(about: &About<'_>) -> Option<Marks> {
     })
 }
 
-/// The masks of regions of interest, and the data of extensions with three axes or more: those of
-/// the kinds in [`VOLUMES`] have known axes.
+/// The masks of regions of interest, and the data of extensions with three axes or more: the kinds
+/// in [`VOLUMES`] have known axes.
 fn other(about: &About<'_>) -> Option<Marks> {
     let group = about.file.attributes(about.group())?;
     let kind = group.text("neurodata_type")?;
@@ -101,17 +101,19 @@ fn other(about: &About<'_>) -> Option<Marks> {
         .find(|(name, letters)| *name == kind && letters.len() == rank)
         .map(|(_, letters)| *letters);
     let is_mask = about.last() == "image_mask" && rank == 3;
-    let is_of_extension = || {
-        let namespace = group.text("namespace").unwrap_or_default();
-        rank > 2 && !CORE.contains(&namespace.as_str())
-    };
     let letters = match known {
         Some(letters) => Some(letters),
         None if is_mask && is_x_first(about.file) => Some("zxy"),
         None if is_mask => Some("zyx"),
         None => None,
     };
-    (letters.is_some() || is_of_extension()).then(|| Marks {
+    if letters.is_none() {
+        let namespace = group.text("namespace").unwrap_or_default();
+        if rank <= 2 || CORE.contains(&namespace.as_str()) {
+            return None;
+        }
+    }
+    Some(Marks {
         axes: letters.and_then(|letters| Axes::new(letters).ok()),
         label: Some(last_of(about.group()).to_owned()),
         named_by: (about.last() == "data").then(|| about.group().to_owned()),
@@ -127,9 +129,12 @@ fn is_x_first(file: &OpenFile) -> bool {
         .unwrap_or_default();
     let mut numbers = version
         .trim_start_matches(|c: char| !c.is_ascii_digit())
-        .split('.');
-    let mut next = || numbers.next()?.parse::<u32>().ok();
-    next().zip(next()).is_none_or(|version| version >= (2, 2))
+        .split('.')
+        .map_while(|number| number.parse::<u32>().ok());
+    numbers
+        .next()
+        .zip(numbers.next())
+        .is_none_or(|version| version >= (2, 2))
 }
 
 /// A single image.
@@ -152,17 +157,14 @@ fn image(about: &About<'_>) -> Option<Marks> {
     })
     .ok()?;
     let is_colour = is_colour && matches!(about.dataset.shape.last(), Some(3 | 4));
-    let along = || {
-        let density = about
-            .attributes
-            .numbers("resolution")?
-            .first()
-            .copied()
-            .filter(|density| *density > 0.0)?;
-        Some(Spacing::new(1.0 / density, None, Some("cm")))
-    };
+    let pixel = about
+        .attributes
+        .number("resolution")
+        .filter(|density| *density > 0.0)
+        .map(|density| Spacing::new(1.0 / density, None, Some("cm")));
+    let spacings = [pixel.clone(), pixel];
     Some(Marks {
-        voxel: Calibration::new(&axes, &about.dataset.shape, &[along(), along()]).voxel,
+        voxel: Calibration::new(&axes, &about.dataset.shape, &spacings).voxel,
         axes: Some(axes),
         kind: is_colour.then_some(Kind::Rgb),
         ..Marks::because(format!("{} is a {kind}", about.path))
@@ -171,24 +173,16 @@ fn image(about: &About<'_>) -> Option<Marks> {
 
 /// By the rate in hertz, else by the seconds of each frame.
 fn timing(about: &About<'_>) -> Option<Timing> {
-    let rate = || {
-        about
-            .file
-            .attributes(&format!("{}/starting_time", about.group()))?
-            .numbers("rate")
-    };
-    if let Some([rate]) = rate().as_deref() {
+    let start = about.file.attributes(&about.beside("starting_time"));
+    let rate = start.and_then(|start| start.numbers("rate"));
+    if let Some([rate]) = rate.as_deref() {
         return Timing::even(1.0 / rate);
     }
-    Timing::of_seconds(
-        &about
-            .file
-            .numbers(&format!("{}/timestamps", about.group()))?,
-    )
+    Timing::of_seconds(&about.file.numbers(&about.beside("timestamps"))?)
 }
 
 fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
-    let path = format!("{}/imaging_plane/grid_spacing", about.group());
+    let path = about.beside("imaging_plane/grid_spacing");
     let unit = about
         .file
         .attributes(&path)
@@ -197,14 +191,13 @@ fn voxel_size(about: &About<'_>, axes: &Axes) -> Option<VoxelSize> {
     let [x, y] = *spacing else {
         return VoxelSize::xyz(&spacing, unit.as_deref());
     };
-    let along = |axis| {
-        let step = match axis {
-            AxisName::X => x,
-            AxisName::Y => y,
-            _ => return None,
-        };
-        Some(Spacing::new(step, None, unit.as_deref()))
-    };
-    let spacings: Vec<_> = axes.iter().map(along).collect();
+    let spacings: Vec<_> = axes
+        .iter()
+        .map(|axis| match axis {
+            AxisName::X => Some(Spacing::new(x, None, unit.as_deref())),
+            AxisName::Y => Some(Spacing::new(y, None, unit.as_deref())),
+            _ => None,
+        })
+        .collect();
     Calibration::new(axes, &about.dataset.shape, &spacings).voxel
 }

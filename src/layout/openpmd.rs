@@ -33,9 +33,11 @@ impl Layout for OpenPmd {
             return None;
         }
         // A scalar record is a dataset, a vector a group of datasets.
-        let of_group = || about.file.attributes(about.group());
-        let is_scalar = about.attributes.has("axisLabels");
-        let record = if is_scalar { None } else { of_group() };
+        let record = if about.attributes.has("axisLabels") {
+            None
+        } else {
+            about.file.attributes(about.group())
+        };
         let record = record.as_ref().unwrap_or(&about.attributes);
         let is_reversed = record.text("dataOrder").as_deref() == Some("F");
         let labels = ordered(record.texts("axisLabels")?, is_reversed);
@@ -74,36 +76,22 @@ fn ordered<T>(mut values: Vec<T>, is_reversed: bool) -> Vec<T> {
 
 /// The spacing of each stored axis, in metres.
 fn spacings(record: &Attributes, is_reversed: bool) -> Option<Vec<Option<Spacing>>> {
-    let numbers = |name| {
-        record
-            .numbers(name)
-            .map(|numbers| ordered(numbers, is_reversed))
-    };
-    let unit = record.numbers("gridUnitSI")?.first().copied()?;
-    let first = numbers("gridGlobalOffset").unwrap_or_default();
-    let along = |(place, step): (usize, &f64)| {
-        Some(Spacing::new(
-            step * unit,
-            first.get(place).map(|first| first * unit),
-            Some("m"),
-        ))
-    };
-    Some(
-        numbers("gridSpacing")?
-            .iter()
-            .enumerate()
-            .map(along)
-            .collect(),
-    )
+    let unit = record.number("gridUnitSI")?;
+    let offset = record.numbers("gridGlobalOffset").unwrap_or_default();
+    let offset = ordered(offset, is_reversed);
+    let steps = ordered(record.numbers("gridSpacing")?, is_reversed);
+    let spacings = steps.iter().enumerate().map(|(place, step)| {
+        let first = offset.get(place).map(|first| first * unit);
+        Some(Spacing::new(step * unit, first, Some("m")))
+    });
+    Some(spacings.collect())
 }
 
 /// A notice if stored values are not in SI units.
 fn in_si(about: &About<'_>) -> Option<Notice> {
     let unit = about
         .attributes
-        .numbers("unitSI")?
-        .first()
-        .copied()
+        .number("unitSI")
         .filter(|unit| *unit != 1.0)?;
     Some(Notice::warning(format!(
         "stored values × {unit:?} are in SI units; stored values are shown"

@@ -31,7 +31,7 @@ impl Layout for Plain {
 }
 
 /// The channels of all volumes; datasets that are levels of one volume form one channel, and so do
-/// the parts of one detector. Those that are not of the layout lie beside the data.
+/// the parts of one detector. Volumes that are not of the layout lie beside the data.
 pub(super) fn channels(
     contents: &Contents<'_>,
     is_of_layout: impl Fn(&Candidate) -> bool,
@@ -108,12 +108,12 @@ fn shared_voxels(pyramids: &[Pyramid<'_>]) -> HashMap<Xyz<u64>, Option<VoxelSize
 fn channel(pyramid: &Pyramid<'_>, name: Name) -> FoundChannel {
     let finest = pyramid.finest();
     let view = finest.view(finest.axes());
-    let level = |(volume, factor): (&Candidate, Option<Xyz<u64>>)| FoundLevel {
+    let levels = pyramid.levels().map(|(volume, factor)| FoundLevel {
         factor,
         paths: Paths::One(volume.path.clone()),
         view: view.clone(),
-    };
-    let mut channel = described(name, finest, pyramid.levels().map(level).collect());
+    });
+    let mut channel = described(name, finest, levels.collect());
     channel.notices.extend(finest.hidden_spectrum());
     channel
 }
@@ -123,16 +123,15 @@ fn one_for_each_component(channel: FoundChannel, count: u64) -> Vec<FoundChannel
     if count <= 1 || channel.kind == Kind::Rgb {
         return vec![channel];
     }
-    let component = |index: u64| {
+    let components = (0..count).map(|index| {
         let mut channel = channel.clone();
         channel.name = Name::nearest(&format!("{}_{index}", channel.name));
+        for level in &mut channel.levels {
+            level.view.fixed.push((AxisName::C, index));
+        }
         channel
-            .levels
-            .iter_mut()
-            .for_each(|level| level.view.fixed.push((AxisName::C, index)));
-        channel
-    };
-    (0..count).map(component).collect()
+    });
+    components.collect()
 }
 
 /// Splits complex numbers into one channel per part: `name_magnitude`, …; only the magnitude if
@@ -149,7 +148,7 @@ fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
         channel.notices.push(Notice::info(magnitude));
         return vec![channel];
     }
-    let part = |(index, part): (u64, ComplexPart)| {
+    let parts = (0..).zip(ComplexPart::ALL).map(|(index, part)| {
         let mut channel = channel.clone();
         channel.name = Name::nearest(&format!("{}_{}", channel.name, part.name()));
         channel.range = (part == ComplexPart::Phase).then_some(Window::Real { lo: -PI, hi: PI });
@@ -159,11 +158,11 @@ fn one_for_each_part(channel: FoundChannel) -> Vec<FoundChannel> {
             level.view.fixed.push((AxisName::C, index));
         }
         channel
-    };
-    (0..).zip(ComplexPart::ALL).map(part).collect()
+    });
+    parts.collect()
 }
 
-/// What the configuration says about a channel; the rest is detected.
+/// The settings of a channel; the rest is detected.
 #[derive(Debug, Clone, Default)]
 pub struct Given {
     /// The axes.
@@ -174,7 +173,7 @@ pub struct Given {
     pub kind: Option<Kind>,
     /// The stored levels; empty for the dataset alone.
     pub levels: Vec<(String, Option<Xyz<u64>>)>,
-    /// Whether stored values are served although they stand for others.
+    /// Whether stored values are served although they stand for other values.
     pub stored_values: bool,
 }
 
@@ -201,12 +200,12 @@ pub(super) fn channel_of(mut volume: Candidate, name: Name, given: &Given) -> Fo
     } else {
         &given.levels
     };
-    let level = |(path, factor): &(String, Option<Xyz<u64>>)| FoundLevel {
+    let levels = levels.iter().map(|(path, factor)| FoundLevel {
         factor: *factor,
         paths: Paths::One(path.clone()),
         view: view.clone(),
-    };
-    let found = described(name, &volume, levels.iter().map(level).collect());
+    });
+    let found = described(name, &volume, levels.collect());
     let one_component = given.fixed.iter().any(|(axis, _)| *axis == AxisName::C);
     let kind = if found.kind == Kind::Rgb && one_component {
         Kind::Image

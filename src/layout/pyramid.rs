@@ -77,7 +77,7 @@ impl<'a> Pyramid<'a> {
     }
 }
 
-/// Groups volumes that are levels of one; others stay single. Ordered by finest level.
+/// Groups volumes that are levels of one volume; the rest stays single. Ordered by finest level.
 pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
     let mut found: BTreeMap<usize, Pyramid<'a>> = BTreeMap::new();
     let mut taken = BTreeSet::new();
@@ -86,10 +86,9 @@ pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
         .chain(factored_runs(volumes))
     {
         let places: Vec<usize> = run.members.iter().map(|member| member.place).collect();
-        if let (Some(first), false) = (
-            places.first(),
-            places.iter().any(|place| taken.contains(place)),
-        ) && let Some(pyramid) = run.joined()
+        if let Some(first) = places.first()
+            && !places.iter().any(|place| taken.contains(place))
+            && let Some(pyramid) = run.joined()
         {
             found.insert(*first, pyramid);
             taken.extend(places);
@@ -121,7 +120,7 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
             }
         }
     }
-    let run = |((group, _), members): ((&'a str, &str), BTreeMap<u64, Member<'a>>)| {
+    let runs = runs.into_iter().filter_map(|((group, _), members)| {
         let members: Vec<Member<'a>> = members.into_values().collect();
         let first = members.first()?;
         let is_pyramid = members.len() > 1 || first.factor.is_some();
@@ -131,8 +130,8 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
             group
         };
         is_pyramid.then_some(Run { members, named_by })
-    };
-    runs.into_iter().filter_map(run).collect()
+    });
+    runs.collect()
 }
 
 /// `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, ….
@@ -155,7 +154,7 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
             });
         }
     }
-    let run = |(place, mut members): (usize, Vec<Member<'a>>)| {
+    let runs = runs.into_iter().map(|(place, mut members)| {
         members.sort_by_key(|member| member.factor.map(Xyz::volume));
         let volume = volumes[place];
         members.insert(
@@ -170,15 +169,17 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
             members,
             named_by: &volume.path,
         }
-    };
-    runs.into_iter().map(run).collect()
+    });
+    runs.collect()
 }
 
 /// Splits one number, or three, from the end of a name.
 fn base_and_factors(path: &str) -> Option<(&str, Vec<u64>)> {
     let mut parts: Vec<&str> = path.rsplitn(4, '_').collect();
-    let number = |part: &&str| number_after(part, "").filter(|number| *number > 0);
-    let numbers: Vec<u64> = parts.iter().map_while(number).collect();
+    let numbers: Vec<u64> = parts
+        .iter()
+        .map_while(|part| number_after(part, "").filter(|number| *number > 0))
+        .collect();
     match (numbers.len(), parts.pop()) {
         (3, Some(base)) => Some((base, numbers.into_iter().rev().collect())),
         (1 | 2, _) => path
@@ -191,11 +192,8 @@ fn base_and_factors(path: &str) -> Option<(&str, Vec<u64>)> {
 /// The factor along x, y and z, if the sizes match it; a single number leaves z open.
 fn fitting(finest: &Candidate, volume: &Candidate, factors: &[u64]) -> Option<Xyz<u64>> {
     let axes = finest.axes();
-    let (full, size) = (spatial(&finest.shape, &axes), spatial(&volume.shape, &axes));
-    let fits = |n: u64, factor: u64, m: u64| m == n.div_ceil(factor) || m == (n / factor).max(1);
-    let agree = |f: &Xyz<u64>| {
-        fits(full.x, f.x, size.x) && fits(full.y, f.y, size.y) && fits(full.z, f.z, size.z)
-    };
+    let full = spatial(&finest.shape, &axes);
+    let size = spatial(&volume.shape, &axes);
     let candidates = match *factors {
         [x, y, z] => vec![Xyz::new(x, y, z)],
         [factor] => vec![Xyz::new(factor, factor, 1), Xyz::all(factor)],
@@ -204,7 +202,16 @@ fn fitting(finest: &Candidate, volume: &Candidate, factors: &[u64]) -> Option<Xy
     candidates
         .into_iter()
         .filter(|factor| factor.x > 1 || factor.y > 1)
-        .find(agree)
+        .find(|factor| {
+            fits(full.x, factor.x, size.x)
+                && fits(full.y, factor.y, size.y)
+                && fits(full.z, factor.z, size.z)
+        })
+}
+
+/// Whether an extent is the full one divided by a factor, rounded up or down.
+fn fits(full: u64, factor: u64, extent: u64) -> bool {
+    extent == full.div_ceil(factor) || extent == (full / factor).max(1)
 }
 
 impl<'a> Run<'a> {
@@ -217,12 +224,15 @@ impl<'a> Run<'a> {
             .windows(2)
             .all(|pair| follows(finest, pair[0].volume, pair[1]));
         let base = first.factor.unwrap_or(Xyz::all(1));
-        let relative = |factor: Xyz<u64>| factor.zip(base, |factor, base| factor / base.max(1));
-        let coarser = |member: &Member<'a>| (member.volume, member.factor.map(relative));
-        let coarser = self.members.iter().skip(1).map(coarser).collect();
-        follow.then_some(Pyramid {
+        let coarser = self.members.iter().skip(1).map(|member| {
+            let factor = member
+                .factor
+                .map(|factor| factor.zip(base, |factor, base| factor / base.max(1)));
+            (member.volume, factor)
+        });
+        follow.then(|| Pyramid {
             finest,
-            coarser,
+            coarser: coarser.collect(),
             named_by: self.named_by,
         })
     }
@@ -231,7 +241,8 @@ impl<'a> Run<'a> {
 /// Whether a volume can be the level after `finer`; with an explicit factor, its size is not
 /// checked.
 fn follows(finest: &Candidate, finer: &Candidate, next: Member<'_>) -> bool {
-    let (axes, volume) = (finest.axes(), next.volume);
+    let axes = finest.axes();
+    let volume = next.volume;
     if (finer.voxel, finer.shape.len()) != (volume.voxel, volume.shape.len()) {
         return false;
     }
@@ -241,7 +252,8 @@ fn follows(finest: &Candidate, finer: &Candidate, next: Member<'_>) -> bool {
             .all(|(axis, (finer, coarser))| {
                 !matches!(axis, AxisName::T | AxisName::C) || finer == coarser
             });
-    let (before, after) = (spatial(&finer.shape, &axes), spatial(&volume.shape, &axes));
+    let before = spatial(&finer.shape, &axes);
+    let after = spatial(&volume.shape, &axes);
     let shrinks = after.x < before.x && after.y < before.y && after.z <= before.z;
     alike && (shrinks || next.factor.is_some())
 }

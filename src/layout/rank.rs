@@ -10,7 +10,8 @@ use super::{group_of, last_of};
 
 /// Images have more rows and columns than this; two-dimensional datasets with fewer are tables.
 const MAX_COLUMNS: u64 = 16;
-/// Datasets whose extents except one are at most this are lists of small items, such as matrices.
+/// Datasets whose extents except one are at most this are lists of small items, for example of
+/// matrices.
 const MAX_COMPONENTS: u64 = 4;
 /// A single picture, or a series of pictures, with a shorter edge is a trace.
 const MIN_EDGE: u64 = 8;
@@ -49,11 +50,10 @@ const DRAWINGS: &str = "/coordinate system/";
 impl Candidate {
     /// How likely it is what the file was written for.
     pub fn rank(&self) -> Rank {
-        let is_drawing = || self.path.to_lowercase().contains(DRAWINGS);
         match self.marks.rank {
             Some(Rank::Beside) => Rank::Beside,
             None if self.is_named_beside() => Rank::Beside,
-            _ if is_drawing() => Rank::Beside,
+            _ if self.path.to_lowercase().contains(DRAWINGS) => Rank::Beside,
             _ if !self.looks_like_a_volume() || self.is_trace() => Rank::Table,
             rank => rank.unwrap_or_default(),
         }

@@ -9,7 +9,7 @@ use super::VoxelSize;
 /// Relative tolerance for evenly spaced positions.
 const EVEN: f64 = 1e-3;
 
-/// What a file states about the positions along one stored axis.
+/// The positions along one stored axis, as a file states them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Spacing {
     /// The distance between adjacent positions; negative if they decrease.
@@ -36,7 +36,7 @@ impl Spacing {
         Self { step, first, unit }
     }
 
-    /// Of these positions, if they are evenly spaced.
+    /// The spacing of positions, if they are evenly spaced.
     pub fn from_positions(positions: &[f64], unit: Option<&str>) -> Option<Self> {
         let count = positions.len().checked_sub(1).filter(|count| *count > 0)?;
         let first = *positions.first()?;
@@ -69,29 +69,39 @@ impl Calibration {
     }
 
     fn known(axes: &Axes, shape: &[u64], spacings: &[Option<Spacing>]) -> Option<Self> {
-        let along = |axis| spacings.get(axes.position(axis)?)?.clone();
+        let [x, y, z] = [AxisName::X, AxisName::Y, AxisName::Z]
+            .map(|axis| spacings.get(axes.position(axis)?)?.clone());
+        let x = x?;
+        let y = y?;
         let sections = axes
             .position(AxisName::Z)
             .and_then(|place| shape.get(place))
             .copied()
             .unwrap_or(1);
-        let (x, y) = (along(AxisName::X)?, along(AxisName::Y)?);
-        let with = |z: Spacing| in_one_unit([x.clone(), y.clone(), z]);
-        let as_wide = || Spacing {
-            step: x.step.abs(),
-            first: Some(0.0),
-            ..x.clone()
+        let stated = z.and_then(|z| in_one_unit([x.clone(), y.clone(), z]));
+        let all = match stated {
+            Some(all) => all,
+            None if sections == 1 => {
+                let as_wide = Spacing {
+                    step: x.step.abs(),
+                    first: Some(0.0),
+                    ..x.clone()
+                };
+                in_one_unit([x, y, as_wide])?
+            }
+            None => return None,
         };
-        let stated = along(AxisName::Z).and_then(with);
-        let all = stated.or_else(|| with(as_wide()).filter(|_| sections == 1))?;
         let [x, y, z] = &all;
         let size = Xyz::new(x.step.abs(), y.step.abs(), z.step.abs());
         let voxel = VoxelSize::new(size, x.unit.as_deref())?;
         let ascends = all.iter().all(|along| along.step > 0.0);
-        let origin = || Some(Xyz::new(x.first?, y.first?, z.first?));
+        let origin = match (x.first, y.first, z.first) {
+            (Some(x), Some(y), Some(z)) if ascends => Some(Xyz::new(x, y, z)),
+            _ => None,
+        };
         Some(Self {
             voxel: Some(voxel),
-            origin: ascends.then(origin).flatten(),
+            origin,
         })
     }
 }

@@ -59,9 +59,9 @@ pub(super) fn note_hidden(contents: &Contents<'_>) {
     }
 }
 
-/// What explains that a file holds no volume: links that were not followed, datasets that cannot be
-/// opened, of which one is named, and the largest of those that are never channels. `None` if there
-/// are none. The last explain something only if there are no links.
+/// Why a file holds no volume: links that were not followed, the first dataset that cannot be
+/// opened, and the largest dataset that is never a channel, which is left out if there are links.
+/// `None` if there are none of them.
 pub(super) fn explanation(
     unopened: &[OpenError],
     aside: &[Aside],
@@ -99,8 +99,7 @@ pub(super) fn explanation(
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// The first of these texts, without repetitions, and the number of further texts; empty if there
-/// are none.
+/// The first texts, without repetitions, and the number of further texts; empty if there are none.
 pub(crate) fn named(texts: impl IntoIterator<Item = String>) -> String {
     let mut known = HashSet::new();
     let mut all: Vec<String> = texts

@@ -54,10 +54,7 @@ impl Layout for Velox {
 
 /// The JSON of the first frame, which zeros follow.
 fn metadata(about: &About<'_>) -> Option<Value> {
-    let table = about
-        .file
-        .dataset(&format!("{}/Metadata", about.group()))
-        .ok()?;
+    let table = about.file.dataset(&about.beside("Metadata")).ok()?;
     let bytes = table.first_column()?;
     let end = bytes
         .iter()
@@ -68,39 +65,42 @@ fn metadata(about: &About<'_>) -> Option<Value> {
 
 /// The spacing along y and x. Numbers are texts.
 fn pixel(metadata: &Value) -> [Option<Spacing>; 3] {
-    let result = metadata.get("BinaryResult");
-    let along = |name: &str, unit: &str| {
-        let size = result?.get("PixelSize")?.get(name)?;
-        let step = size
-            .as_f64()
-            .or_else(|| size.as_str()?.trim().parse().ok())?;
-        Some(Spacing::new(step, None, Some(result?.get(unit)?.as_str()?)))
-    };
     [
-        along("height", "PixelUnitY"),
-        along("width", "PixelUnitX"),
+        edge(metadata, "height", "PixelUnitY"),
+        edge(metadata, "width", "PixelUnitX"),
         None,
     ]
+}
+
+fn edge(metadata: &Value, name: &str, unit: &str) -> Option<Spacing> {
+    let result = metadata.get("BinaryResult")?;
+    let size = result.get("PixelSize")?.get(name)?;
+    let step = size
+        .as_f64()
+        .or_else(|| size.as_str()?.trim().parse().ok())?;
+    Some(Spacing::new(step, None, Some(result.get(unit)?.as_str()?)))
 }
 
 /// The name of the detector with the index of the image, else the one that the image names.
 fn detector(metadata: &Value) -> Option<&str> {
     let result = metadata.get("BinaryResult")?;
-    let listed = || {
-        let index = result.get("DetectorIndex")?;
-        let index = index
-            .as_str()
-            .map_or_else(|| index.to_string(), str::to_owned);
-        metadata
-            .get("Detectors")?
-            .get(format!("Detector-{index}"))?
-            .get("DetectorName")?
-            .as_str()
-    };
-    listed()
+    listed_detector(metadata, result)
         .or_else(|| result.get("Detector")?.as_str())
         .map(str::trim)
         .filter(|name| !name.is_empty())
+}
+
+/// The name of the detector with the index of the image.
+fn listed_detector<'a>(metadata: &'a Value, result: &Value) -> Option<&'a str> {
+    let index = result.get("DetectorIndex")?;
+    let index = index
+        .as_str()
+        .map_or_else(|| index.to_string(), str::to_owned);
+    metadata
+        .get("Detectors")?
+        .get(format!("Detector-{index}"))?
+        .get("DetectorName")?
+        .as_str()
 }
 
 #[cfg(test)]

@@ -72,16 +72,17 @@ impl Sequence {
     /// if the registration of a view cannot be understood. Identities say nothing: programs write
     /// them for views that were never registered.
     pub fn transforms(&self, setup: u64, voxel: Option<Xyz<f64>>) -> (Transforms, Option<String>) {
-        let of_setup = || self.registrations.range((setup, 0)..=(setup, u64::MAX));
-        let placed = |((_, time), known): (&(u64, u64), &Option<Registration>)| {
-            Some((*time, known.as_ref()?.in_unit_of(voxel)?))
-        };
-        let transforms = Transforms::by_time(of_setup().filter_map(placed));
+        let mut of_setup = self.registrations.range((setup, 0)..=(setup, u64::MAX));
+        let placed = of_setup
+            .clone()
+            .filter_map(|((_, time), known)| Some((*time, known.as_ref()?.in_unit_of(voxel)?)));
+        let transforms = Transforms::by_time(placed);
         let is_identity = !transforms.vary()
-            && of_setup()
+            && of_setup
+                .clone()
                 .flat_map(|(_, known)| known)
                 .all(|known| known.whole == Affine::IDENTITY);
-        let broken = of_setup().find(|(_, registration)| registration.is_none());
+        let broken = of_setup.find(|(_, registration)| registration.is_none());
         let remark = broken.map(|((_, time), _)| {
             format!(
                 "{}: the registration of setup {setup} at time point {time} is left out; ViewTransforms with an affine of 12 \
@@ -160,7 +161,7 @@ impl XmlText {
         name.is_some_and(|name| hdf5.file_name().is_some_and(|own| own == name))
     }
 
-    /// What it says, as far as it can be understood; an error if it is too long to be parsed.
+    /// Parses it as far as it can be understood; an error if it is too long.
     pub fn parse(&self) -> Result<Sequence, String> {
         if self.text.len() as u64 > MAX_BYTES {
             let problem = "is longer than 16 MiB: its names, sizes and registrations are not read";
@@ -187,14 +188,11 @@ impl Registration {
     fn in_unit_of(&self, voxel: Option<Xyz<f64>>) -> Option<Affine> {
         let ratios =
             voxel.map(|voxel| voxel.zip(self.first.lengths(), |edge, length| edge / length));
-        let is_close = |ratios: &Xyz<f64>| {
-            ratios.map(|ratio| (ratio - ratios.x).abs() <= CLOSE * ratios.x) == Xyz::all(true)
+        let ratio = match ratios {
+            Some(ratios) if are_close(ratios) => ratios.x,
+            _ => 1.0,
         };
-        Affine::new(
-            self.whole
-                .in_unit(ratios.filter(is_close).map_or(1.0, |ratios| ratios.x))
-                .rows(),
-        )
+        Affine::new(self.whole.in_unit(ratio).rows())
     }
 }
 
@@ -275,7 +273,11 @@ fn affine(node: Node<'_, '_>) -> Option<Affine> {
     Affine::new([[a, b, c, d], [e, f, g, h], [i, j, k, l]])
 }
 
-/// One more than the last time point: of a range, a list, or a pattern such as "0-9, 12".
+fn are_close(ratios: Xyz<f64>) -> bool {
+    ratios.map(|ratio| (ratio - ratios.x).abs() <= CLOSE * ratios.x) == Xyz::all(true)
+}
+
+/// One more than the last time point of a range, a list, or a pattern: 13 for "0-9, 12".
 fn times(node: Node<'_, '_>) -> u64 {
     let last = text_of(node, "last").and_then(|last| number(&last));
     let listed = node

@@ -23,7 +23,7 @@ impl Layout for Simplnx {
             dimensions: own.numbers("_DIMENSIONS")?,
             spacing: own.numbers("_SPACING").unwrap_or_default(),
             origin: own.numbers("_ORIGIN").unwrap_or_default(),
-            // Other values, such as "Unknown", are not lengths.
+            // Other values are not lengths: "Unknown", for example.
             unit: own
                 .text("Units")
                 .filter(|unit| units::in_nanometres(unit.trim()).is_some()),

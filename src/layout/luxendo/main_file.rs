@@ -25,18 +25,17 @@ impl Layout for MainFile {
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let times = numbered(contents.root(), "timepoint_");
         let views = views(contents.file, &times);
-        let has_several =
-            |channel: &str| views.iter().filter(|view| view.channel == channel).count() > 1;
-        let name = |view: &Angle| match has_several(&view.channel) {
-            true => Name::nearest(&format!("{}_{}", view.channel, view.view)),
-            false => Name::nearest(&view.channel),
-        };
-        Ok(Some(
-            views
-                .iter()
-                .map(|view| FoundChannel::new(name(view), view.levels(contents.file, &times)))
-                .collect(),
-        ))
+        let mut channels = Vec::with_capacity(views.len());
+        for angle in &views {
+            let of_channel = views.iter().filter(|view| view.channel == angle.channel);
+            let name = if of_channel.count() > 1 {
+                Name::nearest(&format!("{}_{}", angle.channel, angle.view))
+            } else {
+                Name::nearest(&angle.channel)
+            };
+            channels.push(FoundChannel::new(name, angle.levels(contents.file, &times)));
+        }
+        Ok(Some(channels))
     }
 }
 
@@ -51,17 +50,16 @@ fn views(file: &OpenFile, times: &[(u64, String)]) -> Vec<Angle> {
     let Some((_, time)) = times.first() else {
         return Vec::new();
     };
-    let of_channel = |(_, channel): (u64, String)| {
-        let views = numbered(&file.names_in(&format!("/{time}/{channel}")), "view_");
-        views.into_iter().map(move |(_, view)| Angle {
-            channel: channel.clone(),
-            view,
-        })
-    };
-    numbered(&file.names_in(&format!("/{time}")), "channel_")
-        .into_iter()
-        .flat_map(of_channel)
-        .collect()
+    let mut found = Vec::new();
+    for (_, channel) in numbered(&file.names_in(&format!("/{time}")), "channel_") {
+        for (_, view) in numbered(&file.names_in(&format!("/{time}/{channel}")), "view_") {
+            found.push(Angle {
+                channel: channel.clone(),
+                view,
+            });
+        }
+    }
+    found
 }
 
 impl Angle {
@@ -75,22 +73,19 @@ impl Angle {
             return Vec::new();
         };
         let group = format!("/{time}/{}/{}", self.channel, self.view);
-        let level = |(_, level): (u64, String)| {
+        let mut levels = Vec::new();
+        for (_, level) in numbered(&file.names_in(&group), "res_") {
             let paths = times
                 .iter()
                 .map(|(number, time)| (number - first, self.data(time, &level)));
             let paths = Paths::Times(Paths::by_number(paths.filter(|(_, path)| file.has(path))));
-            FoundLevel {
+            levels.push(FoundLevel {
                 factor: None,
                 paths,
                 view: View::zyx(),
-            }
-        };
-        let levels = numbered(&file.names_in(&group), "res_")
-            .into_iter()
-            .map(level);
+            });
+        }
+        levels.retain(|level| level.paths.first().is_some());
         levels
-            .filter(|level| level.paths.first().is_some())
-            .collect()
     }
 }

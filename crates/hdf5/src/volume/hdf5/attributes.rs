@@ -73,6 +73,11 @@ impl Attributes {
         numbers(&*self.attribute(name)?)
     }
 
+    /// The first of the attribute's numbers.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.numbers(name)?.first().copied()
+    }
+
     /// The attribute's numbers, integers without rounding.
     pub fn exact_numbers(&self, name: &str) -> Option<Vec<Number>> {
         let held = self.attribute(name)?;
