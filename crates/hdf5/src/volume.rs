@@ -364,7 +364,8 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// The stored size of its first `most` datasets, summed over those that can be inspected; fails
     /// if none can.
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
-        let (mut sum, mut problem) = (Tally::default(), None);
+        let mut sum = Tally::default();
+        let mut problem = None;
         for volume in self.members().take(most) {
             match volume.and_then(|volume| volume.tally(most)) {
                 Ok(one) => sum += one,

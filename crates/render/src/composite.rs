@@ -101,7 +101,8 @@ fn rows<'a, T>(
     pixels: &'a mut [u8],
     bytes: usize,
 ) -> impl Iterator<Item = (&'a [T], &'a mut [u8])> {
-    let (width, left) = (patch.width(), patch.left() * bytes);
+    let width = patch.width();
+    let left = patch.left() * bytes;
     let tile = pixels.chunks_exact_mut(TILE * bytes).skip(patch.top());
     patch
         .shown()

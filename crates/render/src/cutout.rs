@@ -93,7 +93,8 @@ fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Vo
     ) else {
         return None;
     };
-    let (chunk, region) = (volume.shape().chunk, plan.region);
+    let chunk = volume.shape().chunk;
+    let region = plan.region;
     let is_on_grid = region.start.zip(chunk, |start, edge| start % edge == 0) == Xyz::all(true);
     let coding = format.coding;
     let is_alike = volume.shape().coding.as_ref().is_ok_and(|stored| {

@@ -56,7 +56,8 @@ impl<'a, T: Voxel> Means<'a, T> {
 
     /// Adds the voxels of a block. `is_gap`: whether each is missing, or nothing if none is.
     pub fn add_voxels(&mut self, voxels: &[T], region: &Region, run: &RowRun, is_gap: &[bool]) {
-        let (width, plane) = (self.patch.width(), self.patch.plane());
+        let width = self.patch.width();
+        let plane = self.patch.plane();
         let first = self.patch.region(run).start[plane.column_axis()];
         let line = Line::new(region, &self.view, plane.column_axis());
         for (number, voxels) in voxels.chunks_exact(line.length).enumerate() {
@@ -91,7 +92,8 @@ impl<'a, T: Voxel> Means<'a, T> {
 
     /// Divides again where voxels were left out. A box of nothing else is fill.
     fn correct(&self, means: &mut [T::Mean]) -> Vec<usize> {
-        let (plane, mut empty) = (self.patch.plane(), Vec::new());
+        let plane = self.patch.plane();
+        let mut empty = Vec::new();
         let mut places = self.sums.iter().zip(&self.left_out).zip(means).enumerate();
         for run in self.patch.runs() {
             let region = self.patch.region(run);
@@ -132,11 +134,13 @@ impl<'a, T: Voxel> Means<'a, T> {
             .zip(means.chunks_exact_mut(self.patch.width()));
         for run in self.patch.runs() {
             let region = self.patch.region(run);
-            let (downsample, stored) = (self.view.downsample, self.view.stored_size);
+            let downsample = self.view.downsample;
+            let stored = self.view.stored_size;
             let along = |axis: Axis, offset: u64| {
                 held(region.start[axis] + offset, downsample[axis], stored[axis])
             };
-            let (columns, last) = (plane.column_axis(), self.patch.width() - 1);
+            let columns = plane.column_axis();
+            let last = self.patch.width() - 1;
             for (row, (sums, means)) in (0..region.size[plane.row_axis()]).zip(&mut lines) {
                 let thick = along(plane.row_axis(), row) * along(plane.slice_axis(), 0);
                 // Only the last column can have partial boxes.

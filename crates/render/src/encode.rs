@@ -83,7 +83,8 @@ impl ImageEncoder for PngEncoder<'_> {
                 return Err(ImageError::Unsupported(error));
             }
         };
-        let (size, pixel) = ((width as usize, height as usize), kind.bytes());
+        let size = (width as usize, height as usize);
+        let pixel = kind.bytes();
         let row = size.0 * pixel;
         if row == 0 || height == 0 || pixels.len() != row * size.1 {
             let kind = ParameterErrorKind::DimensionMismatch;
@@ -138,7 +139,8 @@ pub(super) fn picture(
     image: &DynamicImage,
     buffers: &mut EncodeBuffers,
 ) -> Result<Vec<u8>, EncodeError> {
-    let (size, colour) = ((image.width(), image.height()), image.color().into());
+    let size = (image.width(), image.height());
+    let colour = image.color().into();
     sized(image.as_bytes(), size, colour, PngProfile::Fast, buffers)
 }
 
@@ -203,7 +205,8 @@ fn contained(
     const FRAME: usize = 12;
     // A checksum and a chunk without a body follow the stream.
     const _: () = assert!(4 + FRAME >= SLACK);
-    let (header, end) = (header(kind, size), framed(*b"IEND", &[]));
+    let header = header(kind, size);
+    let end = framed(*b"IEND", &[]);
     let mut png = vec![0; SIGNATURE.len() + header.len() + FRAME + length + end.len()];
     let (before, rest) = png.split_at_mut(SIGNATURE.len() + header.len());
     before.copy_from_slice(&[&SIGNATURE[..], &header].concat());

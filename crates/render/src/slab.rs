@@ -188,7 +188,8 @@ impl<'a> SlabReader<'a, '_> {
     /// Boxes of the level that together are the region, from first to last. Of a derived level, a
     /// box is made from as many stored voxels as of a stored one.
     fn parts(&self, region: &Region) -> Vec<Region> {
-        let (shape, view) = (self.source.volume.shape(), &self.source.view);
+        let shape = self.source.volume.shape();
+        let view = &self.source.view;
         let chunk = shape
             .chunk
             .zip(view.downsample, |chunk, step| chunk / step.max(1));
@@ -232,7 +233,8 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
         self.left_out.resize(self.states.len(), 0);
         let each = voxels.iter().zip(opacity).enumerate();
         for (number, (voxel, opacity)) in each {
-            let (x, row) = (number % size.x, number / size.x);
+            let x = number % size.x;
+            let row = number / size.x;
             let column = first + x * step.x + row % size.y * step.y + row / size.y * step.z;
             if *opacity == 0 {
                 self.left_out[column] += 1;
@@ -244,7 +246,8 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
 
     /// Fills the field with the value of each column; returns the places of those that have none.
     fn finish(self, field: &mut Samples) -> Vec<usize> {
-        let (depth, left_out) = (self.patch.depth(), &self.left_out);
+        let depth = self.patch.depth();
+        let left_out = &self.left_out;
         let count = |place: usize| depth - left_out.get(place).copied().unwrap_or(0);
         let states = self.states.iter().enumerate();
         let values = states.map(|(place, state)| R::value(*state, count(place)));

@@ -75,7 +75,9 @@ pub(super) fn picks<'a>(
     policy: &ReadPolicy,
     field: &mut Samples,
 ) -> Result<MissingMask<'a>, ReadError> {
-    let (plane, width, height) = (patch.plane(), patch.width(), patch.height());
+    let plane = patch.plane();
+    let width = patch.width();
+    let height = patch.height();
     field.reset(source.volume.shape().voxel, width * height);
     let mut field = field.as_box(plane.place(1, height as u64, width as u64))?;
     let mut places = Vec::new();
@@ -113,8 +115,10 @@ fn picked(
     request: &ReadRequest,
     patch: &Patch,
 ) -> impl Iterator<Item = usize> + use<> {
-    let (plane, width) = (patch.plane(), patch.width());
-    let (start, step) = (request.region.start, request.step);
+    let plane = patch.plane();
+    let width = patch.width();
+    let start = request.region.start;
+    let step = request.step;
     let first = gap
         .start
         .zip(start, u64::saturating_sub)

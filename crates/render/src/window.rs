@@ -71,7 +71,8 @@ fn each<T: Voxel>(voxels: &[T], shades: &mut [u8], rule: impl Fn(T) -> u8) {
 fn whole<T: Voxel>(voxels: &[T], lo: i128, hi: i128, shades: &mut [u8]) {
     // Shades change at multiples of 1/510: after a shift by half of that, none of them changes at a
     // voxel.
-    let (least, greatest) = (lo as f64, hi as f64);
+    let least = lo as f64;
+    let greatest = hi as f64;
     let estimate = Estimate::new(
         least - (greatest - least).signum() / 1020.0,
         greatest - least,
@@ -142,7 +143,8 @@ impl Estimate {
         let slack = (8.0 + 2.0 * (lo / range).abs()) / 65536.0;
         // Values that become infinite must lie outside the window.
         let fits = lo.abs().max((lo + range).abs()) < f64::from(f32::MAX) / 2.0;
-        let (lo, scale) = (lo as f32, (255.0 / range) as f32);
+        let lo = lo as f32;
+        let scale = (255.0 / range) as f32;
         (slack < 0.125 && fits && scale.is_normal()).then_some(Self {
             lo,
             scale,

@@ -148,7 +148,9 @@ fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
     let mut parts = item.split(':');
     let mut part = || parts.next();
     let name = Name::new(part()?).ok()?;
-    let (lo, hi, gamma) = (finite(part()?)?, finite(part()?)?, finite(part()?)?);
+    let lo = finite(part()?)?;
+    let hi = finite(part()?)?;
+    let gamma = finite(part()?)?;
     let colour = Colour::from_word(part()?)?;
     // The exponent of the curve; a gamma of 0 or near it has none.
     let gamma = Finite::new(1.0 / gamma.get()).filter(|_| gamma.get() > 0.0)?;
@@ -190,7 +192,8 @@ fn range(token: &str, channel: &str, query: &str) -> Result<RangeRequest, Malfor
         expected: "x0,y0,x1,y1 in pixels of the level, each end above its start",
     })?;
     let time = time.map(|time| number("time", &time)).transpose()?;
-    let (token, channel) = (VersionedToken::new(token)?, Name::new(channel)?);
+    let token = VersionedToken::new(token)?;
+    let channel = Name::new(channel)?;
     Ok(RangeRequest {
         token,
         channel,

@@ -71,7 +71,8 @@ impl Polar {
 
     fn compute<T: Voxel>(&self, real: &[T], imaginary: &[T], mut into: ArrayViewMut3<'_, T>) {
         for (place, (real, imaginary)) in into.iter_mut().zip(real.iter().zip(imaginary)) {
-            let (real, imaginary) = (real.to_f64(), imaginary.to_f64());
+            let real = real.to_f64();
+            let imaginary = imaginary.to_f64();
             let value = if self.is_phase {
                 imaginary.atan2(real)
             } else {
@@ -88,7 +89,8 @@ impl Volume for Polar {
     }
 
     fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
-        let (mut real, mut imaginary) = (Samples::default(), Samples::default());
+        let mut real = Samples::default();
+        let mut imaginary = Samples::default();
         self.parts[0].read(request, &mut real)?;
         self.parts[1].read(request, &mut imaginary)?;
         match (&real, &imaginary, into) {

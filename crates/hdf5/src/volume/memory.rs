@@ -49,7 +49,8 @@ impl Volume for MemoryVolume {
     }
 
     fn read_box(&self, request: &ReadRequest, into: BoxMut<'_>) -> Result<(), ReadError> {
-        let (strides, size) = (dense_strides(self.shape.size), request.size());
+        let strides = dense_strides(self.shape.size);
+        let size = request.size();
         let at = Strided::picked(0, strides, request.region.start, request.step, size);
         if into.copy(&self.samples, at) {
             Ok(())

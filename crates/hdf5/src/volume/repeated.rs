@@ -31,7 +31,8 @@ impl Repeated {
         let coding = Err(format!(
             "each stored voxel is repeated, {times} times (x × y × z)"
         ));
-        let (size, chunk) = (enlarged(own.size, times), enlarged(own.chunk, times));
+        let size = enlarged(own.size, times);
+        let chunk = enlarged(own.chunk, times);
         let shape = VolumeShape {
             size,
             chunk,
@@ -83,8 +84,10 @@ impl Repeated {
     /// For each wanted voxel along an axis, the place of the one that it repeats among those read.
     fn places(&self, request: &ReadRequest, stored: &ReadRequest) -> Xyz<Vec<usize>> {
         let along = |axis: fn(&Xyz<u64>) -> u64| {
-            let (start, step) = (axis(&request.region.start), axis(&request.step));
-            let (first, apart) = (axis(&stored.region.start), axis(&stored.step));
+            let start = axis(&request.region.start);
+            let step = axis(&request.step);
+            let first = axis(&stored.region.start);
+            let apart = axis(&stored.step);
             let place = |number: u64| ((start + number * step) / axis(&self.times) - first) / apart;
             (0..axis(&request.size()))
                 .map(|number| place(number) as usize)
@@ -102,10 +105,8 @@ impl Repeated {
     ) -> Result<(), ReadError> {
         let wanted = self.stored_request(request);
         self.stored.read(&wanted, buffer)?;
-        let (places, size) = (
-            self.places(request, &wanted),
-            wanted.size().map(|count| count as usize),
-        );
+        let places = self.places(request, &wanted);
+        let size = wanted.size().map(|count| count as usize);
         let is_done = with_box!(into, into => repeat(buffer, size, &places, into));
         if is_done {
             return Ok(());

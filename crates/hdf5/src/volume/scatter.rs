@@ -185,7 +185,8 @@ fn copy<F, T>(
     // The last axes are those of the inner loops: a plane is one voxel wide along one of them.
     let mut axes = [0, 1, 2];
     axes.sort_by_key(|axis| into.len_of(Axis(*axis)) > 1);
-    let (from, mut into) = (from.view().permuted_axes(axes), into.permuted_axes(axes));
+    let from = from.view().permuted_axes(axes);
+    let mut into = into.permuted_axes(axes);
     // Not `zip_mut_with`, whose work for each row takes longer than the copy of a short row.
     for (from, mut into) in from.rows().into_iter().zip(into.rows_mut()) {
         match (from.to_slice(), into.as_slice_mut()) {

@@ -87,7 +87,9 @@ impl Series {
             return Ok(Arc::clone(volume));
         }
         let volume = (self.open)(time)?;
-        let (found, size, voxel) = (volume.shape(), self.size_at(time), self.shape.voxel);
+        let found = volume.shape();
+        let size = self.size_at(time);
+        let voxel = self.shape.voxel;
         if (found.size, found.voxel) != (size, voxel) {
             let problem = format!(
                 "the dataset with index {time} has {} voxels of type {}; {size} of type {} are expected",
@@ -175,7 +177,8 @@ impl Volume for Series {
     ) -> Result<Option<Vec<u8>>, ReadError> {
         let volume = self.volume(time)?;
         // Time points may be coded differently from the first.
-        let (own, first) = (volume.shape(), &self.shape);
+        let own = volume.shape();
+        let first = &self.shape;
         if (&own.coding, own.chunk) == (&first.coding, first.chunk) {
             volume.stored_chunk(0, place, trace)
         } else {

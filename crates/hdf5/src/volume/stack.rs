@@ -46,13 +46,11 @@ impl Stack {
             })
             .collect();
         let part = parts.shape().clone();
-        let (size, coding) = (
-            Xyz {
-                z: end,
-                ..part.size
-            },
-            Err("its parts along z are separate datasets".to_owned()),
-        );
+        let size = Xyz {
+            z: end,
+            ..part.size
+        };
+        let coding = Err("its parts along z are separate datasets".to_owned());
         let shape = VolumeShape {
             size,
             times: 1,

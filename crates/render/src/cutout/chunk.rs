@@ -54,7 +54,8 @@ pub(super) fn segmentation(
 /// are the same otherwise.
 fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
     let from = plan.voxel;
-    let (narrow, wide) = (from.stored_bytes(), to.stored_bytes());
+    let narrow = from.stored_bytes();
+    let wide = to.stored_bytes();
     if narrow == wide {
         return voxels;
     }
@@ -85,7 +86,8 @@ fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
 
 /// Enlarges each component to the format's size.
 fn padded(array: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Result<Vec<u8>, EncodeError> {
-    let (own, width) = (plan.region.size, format.voxel.stored_bytes());
+    let own = plan.region.size;
+    let width = format.voxel.stored_bytes();
     if own == format.size {
         return Ok(array);
     }

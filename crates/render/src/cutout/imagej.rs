@@ -39,14 +39,12 @@ pub(super) fn hyperstack(voxels: Vec<u8>, plan: &Cutout) -> Result<Vec<u8>, Enco
 
 /// ImageJ reads only the first page, and expects the voxels of all pages after another.
 fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
-    let (size, samples) = (
-        plan.region.size,
-        if plan.is_rgb {
-            plan.components.len()
-        } else {
-            1
-        },
-    );
+    let size = plan.region.size;
+    let samples = if plan.is_rgb {
+        plan.components.len()
+    } else {
+        1
+    };
     let count = size.z * plan.channels() as u64;
     let page = voxels.len() as u64 / count.max(1);
     // Of unsigned and signed integers, and of floats.
@@ -93,7 +91,8 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
 
 /// What ImageJ writes into its own files.
 fn description(plan: &Cutout) -> String {
-    let (slices, channels) = (plan.region.size.z, plan.channels() as u64);
+    let slices = plan.region.size.z;
+    let channels = plan.channels() as u64;
     let mode = if channels > 1 {
         "composite"
     } else {

@@ -45,10 +45,12 @@ pub(super) fn append(samples: &Samples, voxel: VoxelType, all: &mut Vec<u8>) {
 
 /// Copies a part to its place in one component of a box; `first` is where its first voxel belongs.
 pub(super) fn place(part: &[u8], first: Xyz<u64>, size: Xyz<u64>, plan: &Cutout, into: &mut [u8]) {
-    let (whole, width) = (plan.region.size, plan.voxel.stored_bytes());
+    let whole = plan.region.size;
+    let width = plan.voxel.stored_bytes();
     let row = size.x as usize * width;
     for (number, from) in (0..).zip(part.chunks_exact(row.max(1))) {
-        let (y, z) = (first.y + number % size.y, first.z + number / size.y);
+        let y = first.y + number % size.y;
+        let z = first.z + number / size.y;
         let place = ((z * whole.y + y) * whole.x + first.x) as usize * width;
         into[place..][..row].copy_from_slice(from);
     }

@@ -25,7 +25,8 @@ pub(super) fn write(
     let LevelBuffers {
         block, sums, field, ..
     } = &mut drawing.level;
-    let (volume, view) = (&plan.components[component], plan.view);
+    let volume = &plan.components[component];
+    let view = plan.view;
     let shape = volume.shape();
     // Parts end where chunks do, if a chunk has a whole number of the boxes that are averaged.
     let chunk = shape
@@ -44,7 +45,8 @@ pub(super) fn write(
         let stored = view.stored_region(&part);
         volume.read(&ReadRequest::new(plan.time, stored).with(policy), block)?;
         for z in part.start.z..part.end().z {
-            let (patch, section) = (Patch::section(z, &part), section(&part, z));
+            let patch = Patch::section(z, &part);
+            let section = section(&part, z);
             let from = view.stored_region(&section);
             let first = (from.start.z - stored.start.z) * stored.size.x * stored.size.y;
             with_samples!(&*block, voxels => {

@@ -33,7 +33,8 @@ pub(super) fn encoded<L: Label>(labels: &[u8], size: Xyz<u64>) -> Option<Vec<u8>
     file.extend(1u32.to_le_bytes());
     file.resize(headers, 0);
     let mut tables = RecentTables::new();
-    let (mut row, mut block) = (vec![[L::zeroed(); VOXELS]; grid.x], Block::new());
+    let mut row = vec![[L::zeroed(); VOXELS]; grid.x];
+    let mut block = Block::new();
     let mut header = WORD;
     for z in 0..grid.z {
         for y in 0..grid.y {
@@ -44,7 +45,8 @@ pub(super) fn encoded<L: Label>(labels: &[u8], size: Xyz<u64>) -> Option<Vec<u8>
                 if table >= MAX_TABLE_OFFSET {
                     return None;
                 }
-                let (bits, indices) = (block.bits(), u32::try_from(offset_of(file.len())).ok()?);
+                let bits = block.bits();
+                let indices = u32::try_from(offset_of(file.len())).ok()?;
                 block.pack(&mut file);
                 file[header..][..WORD].copy_from_slice(&(table as u32 | bits << 24).to_le_bytes());
                 file[header + WORD..][..WORD].copy_from_slice(&indices.to_le_bytes());
@@ -69,7 +71,8 @@ fn read<L: Label>(
     first_y: usize,
     first_z: usize,
 ) {
-    let (rows, sections) = (EDGE.min(size.y - first_y), EDGE.min(size.z - first_z));
+    let rows = EDGE.min(size.y - first_y);
+    let sections = EDGE.min(size.z - first_z);
     let row_at = |y, z| {
         &labels[((first_z + z) * size.y + first_y + y) * size.x * L::BYTES..][..size.x * L::BYTES]
     };

@@ -165,8 +165,10 @@ fn guessed(
     // Whole blocks only: the last one overlaps the one before.
     for at in (pixel..row.len()).step_by(BLOCK).map(|at| at.min(last)) {
         let before = at - pixel;
-        let (bytes, left) = (&row[at..at + BLOCK], &row[before..before + BLOCK]);
-        let (above, corner) = (&above[at..at + BLOCK], &above[before..before + BLOCK]);
+        let bytes = &row[at..at + BLOCK];
+        let left = &row[before..before + BLOCK];
+        let corner = &above[before..before + BLOCK];
+        let above = &above[at..at + BLOCK];
         let rest = &mut rest[at..at + BLOCK];
         for i in 0..BLOCK {
             rest[i] = bytes[i].wrapping_sub(guess(left[i], above[i], corner[i]));
@@ -199,7 +201,8 @@ multiversion! {
 /// corner, the guess's distance to it is the sum of its distances to the two, else their
 /// difference.
 fn predict(left: u8, above: u8, corner: u8) -> u8 {
-    let (to_left, to_above) = (distance(above, corner), distance(left, corner));
+    let to_left = distance(above, corner);
+    let to_above = distance(left, corner);
     let same_side = (left >= corner) == (above >= corner);
     let to_corner = if same_side {
         to_left.saturating_add(to_above)

@@ -52,7 +52,8 @@ fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
     let leaves = symbols.len();
     let mut counts: Vec<u64> = symbols.iter().map(|(count, _)| u64::from(*count)).collect();
     let mut parents = vec![0usize; 2 * leaves];
-    let (mut leaf, mut node) = (0, leaves);
+    let mut leaf = 0;
+    let mut node = leaves;
     while counts.len() + 1 < 2 * leaves {
         let mut sum = 0;
         for _ in 0..2 {

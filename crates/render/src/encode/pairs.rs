@@ -83,12 +83,14 @@ multiversion! {
 
 multiversion! {
     fn join(codes: &[Code; 256], numbers: &mut Table<u32>, lengths: &mut Table<u8>) {
-        let (bits_of, length_of) = (codes.map(|code| u32::from(code.bits)), codes.map(|code| code.length));
+        let bits_of = codes.map(|code| u32::from(code.bits));
+        let length_of = codes.map(|code| code.length);
         // Multiplied rather than shifted: shifts by different amounts need more than SSE2.
         let above = length_of.map(|length| 1u32 << (length & 31));
         let rows = numbers.as_chunks_mut::<256>().0.iter_mut().zip(lengths.as_chunks_mut::<256>().0);
         for (second, (numbers, lengths)) in codes.iter().zip(rows) {
-            let (bits, length) = (u32::from(second.bits), second.length);
+            let bits = u32::from(second.bits);
+            let length = second.length;
             for ((joint, first), above) in numbers.iter_mut().zip(&bits_of).zip(&above) {
                 *joint = first | bits.wrapping_mul(*above);
             }

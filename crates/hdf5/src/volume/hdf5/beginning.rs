@@ -142,7 +142,8 @@ pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
     };
     // Between them is one other address. The library takes the superblock's position for the base,
     // as this does.
-    let (base, end) = (address(base)?, address(base + 2 * size)?);
+    let end = address(base + 2 * size)?;
+    let base = address(base)?;
     end.checked_sub(base)?.checked_add(place)
 }
 

@@ -94,7 +94,8 @@ impl Drop for Chunk {
 
 /// Whether all voxels have the same bytes.
 fn is_constant(samples: &Samples) -> bool {
-    let (bytes, voxel) = (samples.bytes(), samples.voxel_bytes());
+    let bytes = samples.bytes();
+    let voxel = samples.voxel_bytes();
     // Each voxel equals the next one. The comparison ends at the first difference, which is usually
     // near the start.
     bytes.len() > voxel && bytes[voxel..] == bytes[..bytes.len() - voxel]

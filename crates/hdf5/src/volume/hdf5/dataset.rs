@@ -225,7 +225,8 @@ impl StoredDataset {
         let growth = file.identity().growth();
         let lasting = growth.map(|growth| Fingerprint::digest(&(growth, &*object, access, coding)));
         let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), elements);
-        let (path, fill) = (path.to_owned(), OnceLock::new());
+        let path = path.to_owned();
+        let fill = OnceLock::new();
         let declared_fill = library::fill_value(&creation, stored.voxel).ok();
         Ok(Self {
             file,
@@ -522,7 +523,8 @@ impl StoredDataset {
         // buffer may still contain another tile's voxels.
         into.bytes_mut().fill(0);
         let axes = self.first_axis()..;
-        let (start, count) = (&stored.start[axes.clone()], &stored.count[axes]);
+        let start = &stored.start[axes.clone()];
+        let count = &stored.count[axes];
         // The library opens the raw files of virtual sources by name: compared before and after the
         // read.
         self.ensure_unchanged()?;

@@ -222,10 +222,13 @@ fn write(record: &mut File, digest: blake3::Hash, identity: &FileIdentity) -> io
 
 /// Reads the whole file; fails if it changes meanwhile.
 fn computed(bytes: &FileBytes) -> io::Result<blake3::Hash> {
-    let (path, length) = (bytes.identity().path().display(), bytes.identity().length());
-    let (began, mut told) = (Instant::now(), Instant::now());
+    let path = bytes.identity().path().display();
+    let length = bytes.identity().length();
+    let began = Instant::now();
+    let mut told = Instant::now();
     let mut hasher = blake3::Hasher::new();
-    let (mut piece, mut at) = (vec![0; PIECE], 0);
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
     loop {
         let read = bytes.read_at(&mut piece, at)?;
         if read == 0 {

@@ -68,11 +68,10 @@ impl Opened<'_> {
         elements: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         let shape = self.dataset.grid.shape();
-        let (rows, row) = (stored.count[RANK - 2], stored.count[RANK - 1] * element);
-        let (first, pitch) = (
-            linear(shape, outer).saturating_mul(element),
-            shape[RANK - 1].saturating_mul(element),
-        );
+        let rows = stored.count[RANK - 2];
+        let row = stored.count[RANK - 1] * element;
+        let first = linear(shape, outer).saturating_mul(element);
+        let pitch = shape[RANK - 1].saturating_mul(element);
         let together = (MAX_AT_ONCE / pitch.max(1)).clamp(1, rows);
         let mut span = Vec::new();
         for start in (0..rows).step_by(together as usize) {

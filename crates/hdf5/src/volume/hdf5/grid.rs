@@ -169,7 +169,9 @@ impl Grid {
 
     /// The chunk with this number, which must be less than [`Grid::chunks`].
     pub fn numbered(&self, number: u64) -> Position {
-        let (counts, mut rest, mut at) = (self.counts(), number, [0; RANK]);
+        let counts = self.counts();
+        let mut rest = number;
+        let mut at = [0; RANK];
         for axis in (0..RANK).rev() {
             let count = counts[axis].max(1);
             at[axis] = rest % count;
@@ -219,7 +221,8 @@ impl Grid {
 
     /// The part of a box that lies in a chunk.
     pub fn part_of(&self, at: &Position, stored: &StoredBox) -> Part {
-        let (origin, last) = (self.origin(at), stored.last());
+        let origin = self.origin(at);
+        let last = stored.last();
         let start: Position = std::array::from_fn(|axis| stored.start[axis].max(origin[axis]));
         let end = |axis: usize| (last[axis] + 1).min(origin[axis] + self.chunk[axis]);
         Part {

@@ -104,7 +104,8 @@ impl OnDemand {
         let handles = Handles::open(admission)?;
         let open = Mutex::new(Arc::downgrade(&handles));
         last_used.note(&handles);
-        let (admission, last_used) = (Arc::clone(admission), Arc::clone(last_used));
+        let admission = Arc::clone(admission);
+        let last_used = Arc::clone(last_used);
         Ok(Self {
             admission,
             open,

@@ -227,7 +227,8 @@ unsafe fn read_into(
                 count.as_ptr(),
                 std::ptr::null(),
             ))?;
-            let (id, space) = (dataset.id(), space.id());
+            let id = dataset.id();
+            let space = space.id();
             hdf5::h5check(H5Dread(id, memory.id(), box_of.0, space, transfer, into)).map(|_| ())
         }
     })
@@ -241,10 +242,12 @@ pub(super) fn convert(
     stored: &[u8],
     into: &mut [u8],
 ) -> Result<()> {
-    let (from, to) = (dataset.dtype()?, native(voxel)?);
+    let from = dataset.dtype()?;
+    let to = native(voxel)?;
     let count = into.len() / to.size().max(1);
     if count * to.size() != into.len() || count.checked_mul(from.size()) != Some(stored.len()) {
-        let (elements, voxels) = (stored.len(), into.len());
+        let elements = stored.len();
+        let voxels = into.len();
         return Err(format!(
             "{elements} bytes of elements do not convert to {voxels} bytes of voxels"
         )

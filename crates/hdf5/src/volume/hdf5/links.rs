@@ -529,7 +529,8 @@ impl Follower<'_> {
     ) -> Result<bool, OpenError> {
         let is_series = is_numbered(file) || is_numbered(dataset);
         for number in 0.. {
-            let (file, dataset) = (numbered(file, number), numbered(dataset, number));
+            let file = numbered(file, number);
+            let dataset = numbered(dataset, number);
             let missing = self.audit_part(found, &file, &dataset, audit, depth)?;
             let is_missing = missing.is_some();
             audit

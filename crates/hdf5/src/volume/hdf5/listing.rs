@@ -272,7 +272,8 @@ impl<'a> Walk<'a> {
             name,
         }: Ahead,
     ) {
-        let (path, target) = (place.path.clone(), target(&group, &name));
+        let path = place.path.clone();
+        let target = target(&group, &name);
         match self.followed(place, &group, &name) {
             Ok(()) => {}
             // Soft links to nothing are common, and so are those that lead through links which are

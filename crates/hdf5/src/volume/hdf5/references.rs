@@ -106,7 +106,8 @@ impl StoredDataset {
     fn sections_of_raw_files(&self, section: u64, whole: u64) -> Option<Vec<ChunksOf<'_>>> {
         let mut begin = 0;
         let sections = self.raw.iter().map(|raw| -> Option<ChunksOf<'_>> {
-            let (first, end) = (begin, raw.length.saturating_add(begin).min(whole));
+            let first = begin;
+            let end = raw.length.saturating_add(begin).min(whole);
             begin = end;
             let is_there = raw.position.saturating_add(end - first) <= raw.identity.length();
             let is_whole = is_there && end.is_multiple_of(section.max(1));

@@ -143,10 +143,8 @@ impl StoredDataset {
             let names = names.join(", ");
             return Err(format!("its filters are {names}, not deflate alone"));
         }
-        let (voxel, is_big_endian) = (
-            self.stored.voxel,
-            self.stored.big_endian && self.stored_bytes() > 1,
-        );
+        let voxel = self.stored.voxel;
+        let is_big_endian = self.stored.big_endian && self.stored_bytes() > 1;
         Ok(ChunkCoding {
             is_zlib,
             voxel,
@@ -184,7 +182,8 @@ impl StoredDataset {
         at: Position,
         stored_bytes: &Counter,
     ) -> Option<Bytes> {
-        let (entry, pipeline) = (self.known_entry(&at)?, self.direct_pipeline()?);
+        let entry = self.known_entry(&at)?;
+        let pipeline = self.direct_pipeline()?;
         let is_usual =
             self.is_coded_alike(&at, entry) && self.ensure_possible(&at, entry, pipeline).is_ok();
         let bytes = is_usual.then(|| {

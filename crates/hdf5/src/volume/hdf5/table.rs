@@ -71,12 +71,10 @@ fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<Sto
         return Err("it has not one axis".into());
     };
     let stored = dataset.dtype()?;
-    let (bytes, chunk) = (
-        stored.size().max(1),
-        dataset
-            .chunk()
-            .map_or(1, |chunk| chunk.iter().product::<usize>().max(1)),
-    );
+    let bytes = stored.size().max(1);
+    let chunk = dataset
+        .chunk()
+        .map_or(1, |chunk| chunk.iter().product::<usize>().max(1));
     if !dataset::is_own(dataset) || bytes.saturating_mul(chunk) > MAX_BYTES {
         return Err("its data is in other files, or its chunks are too large".into());
     }
@@ -99,7 +97,8 @@ fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<Sto
         let block = (BLOCK / bytes.max(cell.size()))
             .next_multiple_of(chunk)
             .max(chunk);
-        let (file, dataset) = (Arc::clone(file), dataset.clone());
+        let file = Arc::clone(file);
+        let dataset = dataset.clone();
         Some(StoredColumn {
             name,
             rows: rows as u64,
@@ -137,7 +136,9 @@ impl StoredColumn {
 
     /// The cells of some rows, and where strings of variable length are.
     fn cells(&self, start: u64, count: u64) -> hdf5::Result<Cells> {
-        let (name, cell, size) = (&self.name, &self.cell, self.cell.size());
+        let name = &self.name;
+        let cell = &self.cell;
+        let size = self.cell.size();
         let fields = vec![CompoundField::new(name, cell.clone(), 0, 0)];
         let whole = TypeDescriptor::Compound(CompoundType { fields, size });
         let _library = library_lock::lock().map_err(|error| error.to_string())?;

@@ -126,7 +126,8 @@ fn chunks_touched(runs: &[Range<u64>], edge: u64) -> u64 {
     let mut next = 0;
     let mut count = 0;
     for run in runs.iter().filter(|run| !run.is_empty()) {
-        let (first, end) = ((run.start / edge).max(next), (run.end - 1) / edge + 1);
+        let first = (run.start / edge).max(next);
+        let end = (run.end - 1) / edge + 1;
         count += end.saturating_sub(first);
         next = end.max(next);
     }
@@ -164,7 +165,9 @@ fn pieces(run: &Range<u64>, edge: u64) -> u64 {
 
 /// The pages that contain a box of a dense array. Runs less than a page apart count as one.
 fn pages(shape: &[u64], extents: &[u64], element: u64) -> ReadCost {
-    let (mut stride, mut run, mut reads) = (element, element, 1u64);
+    let mut stride = element;
+    let mut run = element;
+    let mut reads = 1u64;
     for (extent, wanted) in shape.iter().zip(extents).rev() {
         if stride <= run.saturating_add(PAGE) {
             run = wanted

@@ -155,7 +155,8 @@ impl Hdf5Volume {
         let wrong =
             |problem: String| OpenError::object(&dataset.file.location, &dataset.path, problem);
         if view.axes.rank() != dataset.shape.len() {
-            let (axes, shape) = (&view.axes, &dataset.shape);
+            let axes = &view.axes;
+            let shape = &dataset.shape;
             return Err(wrong(format!(
                 "its shape {shape:?} and the axes \"{axes}\" differ in rank"
             )));
@@ -222,7 +223,8 @@ impl Hdf5Volume {
     /// The place of the wanted voxels of a part in a contiguous buffer of shape `dims` (stored
     /// order).
     fn place(&self, dims: &Position, wanted: &Wanted, step: Xyz<u64>) -> Strided {
-        let (mut strides, mut stride) = (Xyz::all(0), 1);
+        let mut strides = Xyz::all(0);
+        let mut stride = 1;
         for (role, extent) in self.roles.iter().zip(dims).rev() {
             if let Role::Space(axis) = role {
                 strides[*axis] = stride;
@@ -255,7 +257,8 @@ impl Hdf5Volume {
     /// out.
     fn wanted<'a>(&'a self, reading: &'a Reading<'_>) -> impl Iterator<Item = Wanted> + 'a {
         let grid = &self.dataset.grid;
-        let (region, step) = (&reading.request.region, reading.request.step);
+        let region = &reading.request.region;
+        let step = reading.request.step;
         grid.chunks_of(&reading.stored).filter_map(move |at| {
             let part = grid.part_of(&at, &reading.stored);
             let within = Region {
@@ -355,7 +358,9 @@ impl Hdf5Volume {
         reading: &Reading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        let (dataset, store, meter) = (&self.dataset, &self.chunks, self.meter(reading));
+        let dataset = &self.dataset;
+        let store = &self.chunks;
+        let meter = self.meter(reading);
         let produce = |located: &Located, request: &ChunkRequest<'_>, extent| {
             let stored = dataset.fetch(located, meter)?;
             store.decode(request, located, &stored, extent)
@@ -422,7 +427,8 @@ impl Hdf5Volume {
         reading: &Reading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<Vec<Wanted>, ReadError> {
-        let (mut missing, mut cached) = (Vec::new(), CachedChunks::default());
+        let mut missing = Vec::new();
+        let mut cached = CachedChunks::default();
         for wanted in wanted {
             match self.chunks.cached(&self.chunk_request(&wanted, reading)) {
                 Some(chunk) if chunk.constant || wanted.is_tall() => {
@@ -576,7 +582,8 @@ impl Hdf5Volume {
     fn stored_array(&self, grid: &Grid) -> Result<StoredArray, String> {
         let dataset = &self.dataset;
         let codecs = dataset.codecs()?;
-        let (mut chunk, mut long) = ([1; 4], Vec::new());
+        let mut chunk = [1; 4];
+        let mut long = Vec::new();
         for (role, extent) in self
             .roles
             .iter()
@@ -688,7 +695,8 @@ impl Volume for Hdf5Volume {
         if !self.shape.is_remote || self.shape.access != Access::Cached {
             return Ok(Gathering::none());
         }
-        let (dataset, stored) = (&self.dataset, self.stored_box(time, region));
+        let dataset = &self.dataset;
+        let stored = self.stored_box(time, region);
         let mut room = MAX_GATHERED;
         let mut located = Vec::new();
         for at in dataset.grid.chunks_of(&stored) {
@@ -875,7 +883,9 @@ fn volume_shape(
     view: &View,
     chunks: &ChunkStore,
 ) -> VolumeShape {
-    let (mut size, mut chunk, mut times) = (Xyz::all(1), Xyz::all(1), 1);
+    let mut size = Xyz::all(1);
+    let mut chunk = Xyz::all(1);
+    let mut times = 1;
     for ((role, extent), natural) in roles
         .iter()
         .zip(dataset.grid.shape())
@@ -896,8 +906,10 @@ fn volume_shape(
         (VoxelType::U8, Some(VoxelType::Bool)) => VoxelType::Bool,
         _ => stored,
     };
-    let (access, is_remote) = (access(dataset, chunks), dataset.file.is_remote());
-    let (coding, fill) = (chunk_coding(dataset, roles, voxel), fill(dataset, voxel));
+    let access = access(dataset, chunks);
+    let is_remote = dataset.file.is_remote();
+    let coding = chunk_coding(dataset, roles, voxel);
+    let fill = fill(dataset, voxel);
     VolumeShape {
         voxel,
         size,

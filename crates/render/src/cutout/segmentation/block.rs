@@ -70,7 +70,9 @@ pub(super) struct Block<L> {
 
 impl<L: Label> Block<L> {
     pub(super) fn new() -> Self {
-        let (table, indices, high) = (Vec::with_capacity(VOXELS), [0; VOXELS], [0; VOXELS]);
+        let table = Vec::with_capacity(VOXELS);
+        let indices = [0; VOXELS];
+        let high = [0; VOXELS];
         Self {
             table,
             indices,
@@ -129,7 +131,8 @@ impl<L: Label> Block<L> {
     fn look_up(&mut self, labels: &[L; VOXELS]) {
         self.table.clear();
         self.slots.fill(0);
-        let (mut last, mut index) = (None, 0);
+        let mut last = None;
+        let mut index = 0;
         for (place, label) in labels.iter().enumerate() {
             if last != Some(*label) {
                 (last, index) = (Some(*label), self.find(*label));
@@ -207,7 +210,8 @@ multiversion! {
 /// A hash by 32-bit products, because not all processors have vectors of longer ones.
 #[inline(always)]
 pub(super) fn short_hash(label: u64) -> u16 {
-    let (low, high) = (label as u32, (label >> 32) as u32);
+    let low = label as u32;
+    let high = (label >> 32) as u32;
     (low.wrapping_mul(0x9E37_79B1)
         .wrapping_add(high.wrapping_mul(0x85EB_CA77))
         >> 16) as u16

@@ -89,7 +89,8 @@ impl ChunkStore {
     /// The slice must be at most a sixteenth of the chunk: if the cache is too small for the
     /// scroll, decoding chunks whole each time would cost twice as much.
     fn follows_a_whole_one(&self, wanted: &ChunkRequest<'_>) -> bool {
-        let (dataset, at) = (wanted.dataset, &wanted.at);
+        let dataset = wanted.dataset;
+        let at = &wanted.at;
         let chunk = dataset.grid.chunk();
         let Some(axis) = chunk.iter().position(|extent| *extent > 1) else {
             return false;

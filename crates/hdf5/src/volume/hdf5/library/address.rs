@@ -44,7 +44,8 @@ pub(in crate::volume::hdf5) fn superblock(file: &File) -> Result<Superblock> {
 /// The address of a dataset's object header, relative to the base address.
 pub(in crate::volume::hdf5) fn header_address(dataset: &Dataset) -> Result<u64> {
     sync(|| {
-        let (mut info, mut address) = (MaybeUninit::<H5O_info2_t>::uninit(), 0);
+        let mut info = MaybeUninit::<H5O_info2_t>::uninit();
+        let mut address = 0;
         // SAFETY: the dataset is open. If the first call succeeds, it has filled all of `info`, and
         // the token is one of this file.
         unsafe {

@@ -53,7 +53,8 @@ pub(in crate::volume::hdf5) fn read_chunk(
         )
         .into());
     }
-    let (mut length, mut mask) = (into.len(), 0);
+    let mut length = into.len();
+    let mut mask = 0;
     sync(|| {
         let bytes = into.as_mut_ptr().cast();
         // SAFETY: the rank was checked; the library writes at most `length` bytes.

@@ -44,8 +44,11 @@ pub(in crate::volume::hdf5) fn filters(creation: &DatasetCreate) -> Result<Vec<F
 }
 
 fn filter(creation: &DatasetCreate, index: u32) -> Result<FilterSpec> {
-    let (mut values, mut name) = ([0u32; 64], [0 as c_char; 128]);
-    let (mut count, mut flags, mut config) = (values.len(), 0, 0);
+    let mut values = [0u32; 64];
+    let mut name = [0 as c_char; 128];
+    let mut count = values.len();
+    let mut flags = 0;
+    let mut config = 0;
     // SAFETY: the lengths are those of the buffers; the library may report a larger count but does
     // not write beyond them.
     unsafe {

@@ -140,7 +140,8 @@ unsafe extern "C" {
 /// Sets our driver and an admission in a file access property list. The caller holds the library's
 /// lock.
 pub(super) fn use_for(access: &Id, admission: &Admission) -> Result<()> {
-    let (driver, number) = (driver()?, admission.number());
+    let driver = driver()?;
+    let number = admission.number();
     // SAFETY: the library copies `fapl_size` bytes, the size of the number.
     hdf5::h5check(unsafe { H5Pset_driver(access.0, driver, ptr::from_ref(&number).cast()) })
         .map(|_| ())
@@ -156,7 +157,9 @@ fn driver() -> Result<hid_t> {
 }
 
 fn register() -> Result<hid_t> {
-    let (mut major, mut minor, mut release) = (0, 0, 0);
+    let mut major = 0;
+    let mut minor = 0;
+    let mut release = 0;
     // SAFETY: the library writes three numbers.
     hdf5::h5check(unsafe { H5get_libversion(&mut major, &mut minor, &mut release) })?;
     if (major, minor) != (2, 2) {

@@ -272,7 +272,8 @@ fn other_type(own: &Id) -> OtherType {
 fn number_layout(own: &Id, signed: bool) -> (usize, Option<SignificantBits>, bool) {
     // SAFETY: plain calls on an open atomic type.
     let (size, precision, offset, order) = unsafe {
-        let (size, precision) = (t::H5Tget_size(own.0), t::H5Tget_precision(own.0));
+        let size = t::H5Tget_size(own.0);
+        let precision = t::H5Tget_precision(own.0);
         (
             size,
             precision,

@@ -91,7 +91,9 @@ fn until_zero(bytes: &[u8]) -> String {
 }
 
 fn external(value: &[u8]) -> Result<Link> {
-    let (mut flags, mut file, mut path) = (0, std::ptr::null(), std::ptr::null());
+    let mut flags = 0;
+    let mut file = std::ptr::null();
+    let mut path = std::ptr::null();
     // SAFETY: the value is zero-terminated and outlives the call; the returned pointers are
     // checked, and point into it.
     unsafe {
