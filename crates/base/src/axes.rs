@@ -78,23 +78,18 @@ impl TryFrom<String> for Axes {
 impl Axes {
     /// Parses axis letters, slowest first.
     pub fn new(text: &str) -> Result<Self, NotAxes> {
-        let wrong = || NotAxes {
-            text: text.to_owned(),
-        };
-        let axes: Vec<AxisName> = text
-            .chars()
-            .map(AxisName::from_letter)
-            .collect::<Option<_>>()
-            .ok_or_else(wrong)?;
-        let distinct = axes
+        let axes: Option<Vec<AxisName>> = text.chars().map(AxisName::from_letter).collect();
+        let axes = axes.unwrap_or_default();
+        let are_distinct = axes
             .iter()
             .enumerate()
             .all(|(i, axis)| !axes[..i].contains(axis));
-        if distinct && (2..=5).contains(&axes.len()) {
-            Ok(Axes(axes))
-        } else {
-            Err(wrong())
+        if are_distinct && (2..=5).contains(&axes.len()) {
+            return Ok(Axes(axes));
         }
+        Err(NotAxes {
+            text: text.to_owned(),
+        })
     }
 
     /// Axes known at compile time; they must be distinct.

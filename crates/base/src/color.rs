@@ -1,4 +1,4 @@
-//! Colours: those of channels in composites, and the fixed colour of each label id.
+//! Colours of channels in composites, and the fixed colour of each label id.
 
 use std::fmt;
 
@@ -130,7 +130,7 @@ impl Colour {
     }
 
     /// The colour for exactly one upper-case letter.
-    pub fn from_text(text: &str) -> Option<Self> {
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut letters = text.chars();
         let first = letters.next()?;
         let rest = letters.next();
@@ -141,7 +141,7 @@ impl Colour {
 
     /// The colour for a name or its first letter, in either case; grey is a synonym of white. Also
     /// the name of a map, or six hexadecimal digits.
-    pub fn from_word(word: &str) -> Option<Self> {
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
         let word = word.to_ascii_lowercase();
         Some(match word.as_str() {
             "cyan" | "c" => Colour::Cyan,

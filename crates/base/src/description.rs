@@ -1,8 +1,8 @@
 //! The JSON of `/datasets.json` and `/datasets/TOKEN.json`, as plain data for both sides.
 //!
 //! A server's catalogue builds it, and `voltile warm` and `voltile bench` read it. The server may
-//! be of another version: unknown fields are ignored, an absent `Option` is `None`, and names such
-//! as [`ChannelDescription::kind`] are strings, since a later version may have more of them.
+//! be of another version: unknown fields are ignored, an absent `Option` is `None`, and names
+//! ([`ChannelDescription::kind`]) are strings, since a later version may have more of them.
 
 use std::collections::BTreeMap;
 

@@ -311,7 +311,7 @@ impl Projection {
     }
 
     /// The projection with this name; case-sensitive.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|projection| projection.name() == name)

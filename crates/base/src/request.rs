@@ -101,7 +101,7 @@ pub struct TileRequest {
     pub time: Option<u64>,
     /// The tile's address.
     pub address: TileAddress,
-    /// What else a slab has that begins at the slice of the address; `None` for a single slice.
+    /// The rest of a slab that begins at the slice of the address; `None` for a single slice.
     pub slab: Option<SlabRequest>,
     /// Changes to how channels are drawn, by channel position; usually empty.
     pub adjust: Vec<Adjustment>,
@@ -112,7 +112,7 @@ pub struct TileRequest {
 pub struct SlabRequest {
     /// The number after that of the last slice, in slices of the level; above that of the first.
     pub end: u64,
-    /// What is shown of the voxels along the normal of the plane.
+    /// How the voxels along the normal of the plane become one.
     pub projection: Projection,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A work is a list of steps in the order in which one process would do them. Each shard gets
 //! consecutive steps of about equal weight. Every process computes this division by itself, from
-//! the list alone, so that none needs to know of the others.
+//! the list alone, so that no process needs to know of another.
 
 use std::fmt;
 use std::num::NonZeroU64;

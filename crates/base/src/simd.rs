@@ -1,4 +1,4 @@
-//! Which vector instructions the inner loops use: those of the processor, or fewer if
+//! The vector instructions that the inner loops use: all that the processor has, or fewer if
 //! `VOLTILE_SIMD` says so.
 //!
 //! [`multiversion`] compiles a function once for each [`Path`]. All calls take the same path,

@@ -1,7 +1,7 @@
 //! Encoded tiles and their keys: the entries of the cache.
 //!
 //! A [`TileKey`] is a digest, through `Hash`, of a value with everything that decides a tile's
-//! pixels. A field added to such a type is part of the key automatically. The key is also the ETag.
+//! pixels. A field added to that value is part of the key automatically. The key is also the ETag.
 //! Replicas share keys: the bytes that are digested are the same on all little-endian machines of
 //! 64 bits, and tests pin some keys.
 
@@ -105,8 +105,7 @@ impl fmt::Debug for TileKey {
 }
 
 /// The bytes of a value, for a digest wide enough to rule out collisions. They are digested at
-/// once: a key has some sixty parts of a few bytes, each of which would cost as much as sixty
-/// bytes.
+/// once: a key has some sixty parts of a few bytes, and each part would cost as much as sixty bytes.
 struct Digest(Vec<u8>);
 
 impl Hasher for Digest {

@@ -48,7 +48,7 @@ impl Timing {
         (seconds.len() <= MAX_LISTED).then_some(Self { uneven, ..known })
     }
 
-    /// The timing of time points with dates such as `2026-11-25 03:30:00.500`.
+    /// The timing of time points with dates, written as `2026-11-25 03:30:00.500`.
     pub fn of_dates(dates: &[String]) -> Option<Self> {
         let mut times: Vec<Duration> = Vec::with_capacity(dates.len());
         for date in dates {

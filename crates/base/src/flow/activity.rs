@@ -81,8 +81,8 @@ impl Latest {
 /// The shortest time without a job that counts as a pause: longer than a client needs to send its
 /// next request.
 const PAUSE: Duration = Duration::from_millis(3);
-/// How long after a pause jobs count as those of a person: the time in which a screen full of tiles
-/// is requested.
+/// How long after a pause jobs count as the jobs of a person: the time in which a screen full of
+/// tiles is requested.
 const LATELY: Duration = Duration::from_millis(250);
 
 /// Counts as one job until it is dropped.
@@ -157,12 +157,12 @@ impl Activity {
             && self.besides_stuck_idle(self.0.prefetching.load(Ordering::Relaxed)) == 0
     }
 
-    /// A number of jobs without those that are stuck.
+    /// A number of jobs without the stuck ones.
     fn besides_stuck_jobs(&self, jobs: usize) -> usize {
         jobs.saturating_sub(self.0.stuck_jobs.load(Ordering::Relaxed))
     }
 
-    /// A number of threads that prefetch or finish chunks without those that are stuck.
+    /// A number of threads that prefetch or finish chunks, without the stuck ones.
     fn besides_stuck_idle(&self, threads: usize) -> usize {
         threads.saturating_sub(self.0.stuck_idle.load(Ordering::Relaxed))
     }

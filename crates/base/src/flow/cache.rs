@@ -40,12 +40,12 @@ impl<K: Hash + Eq, V, E> Clone for Cache<K, V, E> {
 }
 
 struct Shared<K: Hash + Eq, V, E> {
-    state: Mutex<State<K, V, E>>,
+    state: Mutex<CacheState<K, V, E>>,
     budget: usize,
     held: Gauge,
 }
 
-struct State<K: Hash + Eq, V, E> {
+struct CacheState<K: Hash + Eq, V, E> {
     slots: LruCache<K, Slot<V, E>>,
     bytes: usize,
 }
@@ -149,7 +149,7 @@ pub struct Flight<K: Hash + Eq + Clone, V: Clone, E: Clone> {
 impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Cache<K, V, E> {
     /// A cache of at most `budget` bytes; `held` follows the bytes cached.
     pub fn new(budget: usize, held: Gauge) -> Self {
-        let state = State {
+        let state = CacheState {
             slots: LruCache::unbounded(),
             bytes: 0,
         };
@@ -356,7 +356,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Drop for Flight<K, V, E> {
     }
 }
 
-impl<K: Hash + Eq, V, E> State<K, V, E> {
+impl<K: Hash + Eq, V, E> CacheState<K, V, E> {
     fn end_flight(&mut self, key: &K) -> Option<Waiters<V, E>> {
         match self.slots.pop(key) {
             Some(Slot::Flying(waiters)) => Some(waiters),

@@ -1,4 +1,4 @@
-//! A queue bounded by the weight of what is in it, such as its bytes, for threads that must not
+//! A queue bounded by the weight of its items, for example their bytes, for threads that must not
 //! wait.
 
 use std::collections::VecDeque;
@@ -9,13 +9,13 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 /// Items in order, each with a weight.
 pub struct Queue<T> {
     capacity: usize,
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     changed: Condvar,
 }
 
-struct State<T> {
+struct QueueState<T> {
     items: VecDeque<(T, usize)>,
-    /// The weight of the items that wait, and of those that were taken and are still being handled.
+    /// The weight of the items that wait, and of the taken ones that are still being handled.
     weight: usize,
     is_closed: bool,
 }
@@ -29,7 +29,7 @@ pub struct Room<'a, T> {
 impl<T> Queue<T> {
     /// An empty queue. It holds items of `capacity` together, or one item of any weight.
     pub fn new(capacity: usize) -> Self {
-        let state = State {
+        let state = QueueState {
             items: VecDeque::new(),
             weight: 0,
             is_closed: false,
@@ -45,7 +45,7 @@ impl<T> Queue<T> {
     /// Returns whether the item was added: not if there is no room, or if the queue is closed.
     pub fn push(&self, item: T, weight: usize, patience: Option<Duration>) -> bool {
         let has_room =
-            |state: &State<T>| state.weight == 0 || state.weight + weight <= self.capacity;
+            |state: &QueueState<T>| state.weight == 0 || state.weight + weight <= self.capacity;
         let mut state = self.wait(patience, |state| state.is_closed || has_room(state));
         let is_added = !state.is_closed && has_room(&state);
         if is_added {
@@ -92,8 +92,8 @@ impl<T> Queue<T> {
     fn wait(
         &self,
         patience: Option<Duration>,
-        holds: impl Fn(&State<T>) -> bool,
-    ) -> MutexGuard<'_, State<T>> {
+        holds: impl Fn(&QueueState<T>) -> bool,
+    ) -> MutexGuard<'_, QueueState<T>> {
         let until = patience.map(|patience| Instant::now() + patience);
         let mut state = self.state.lock();
         while !holds(&state) {

@@ -173,7 +173,7 @@ impl Trace {
     }
 
     /// Adds a time that the render thread spent reading, decoding or waiting.
-    pub fn add_not_drawing(&self, span: Duration) {
+    pub(crate) fn add_not_drawing(&self, span: Duration) {
         add(&self.not_drawing, nanoseconds(span));
     }
 
@@ -184,7 +184,7 @@ impl Trace {
     }
 
     /// Adds a chunk that was found decoded in the cache.
-    pub fn add_cached(&self) {
+    pub(crate) fn add_cached(&self) {
         add(&self.chunks_cached, 1);
     }
 

@@ -309,7 +309,7 @@ fn rotation(axes: [Vector3; 3]) -> (Vector3, f64) {
     (scaled(longest, sign / length(longest)), degrees)
 }
 
-/// The axis of space along which a unit vector runs, such as `-y`; `None` if it runs along none.
+/// The axis of space along which a unit vector runs, as in `-y`; `None` if it runs along none.
 fn along(direction: &Vector3) -> Option<String> {
     let place = (0..3)
         .find(|place| (0..3).all(|other| other == *place || direction[other].abs() <= CLOSE))?;

@@ -328,7 +328,7 @@ impl LevelView {
 
     /// The end of a level along each axis in the grid of tiles, if its first voxel is at `grid`
     /// (voxels of level 0).
-    pub fn end_in(&self, grid: Xyz<i64>) -> Xyz<u64> {
+    pub(crate) fn end_in(&self, grid: Xyz<i64>) -> Xyz<u64> {
         self.shift(grid).zip(self.size, |shift, size| {
             u64::try_from((shift + i128::from(size)).max(0)).unwrap_or(u64::MAX)
         })

@@ -130,7 +130,7 @@ impl Plane {
     }
 
     /// The plane with this name; case-sensitive.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|plane| plane.name() == name)
     }
 

@@ -32,7 +32,7 @@ pub enum Form {
     Description,
     /// The state of the server: health and metrics.
     Health,
-    /// Anything else, such as a malformed path.
+    /// Anything else: a malformed path, for example.
     #[default]
     Other,
 }

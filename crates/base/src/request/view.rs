@@ -51,7 +51,7 @@ pub struct RangeRequest {
     pub time: Option<u64>,
     /// The first tile of the slice.
     pub address: TileAddress,
-    /// What else a slab has that begins at this slice; `None` for a single slice.
+    /// The rest of a slab that begins at this slice; `None` for a single slice.
     pub slab: Option<SlabRequest>,
     /// Pixels in the grid of tiles of the level: columns and rows, not empty and not yet known to
     /// lie within the slice.
@@ -126,17 +126,15 @@ fn layers(list: &str) -> Result<(ChannelChoice, Vec<Adjustment>), Malformed> {
     if count > MAX_CHANNELS {
         return Err(Malformed::TooManyChannels { count });
     }
-    let read = |item| {
-        layer(item).ok_or_else(|| Malformed::Layer {
+    let mut channels = Vec::with_capacity(count);
+    let mut adjust = Vec::with_capacity(count);
+    for item in list.split(',') {
+        let (channel, adjustment) = layer(item).ok_or_else(|| Malformed::Layer {
             item: item.to_owned(),
-        })
-    };
-    let (channels, adjust): (Vec<_>, Vec<_>) = list
-        .split(',')
-        .map(read)
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .unzip();
+        })?;
+        channels.push(channel);
+        adjust.push(adjustment);
+    }
     Ok(match channels.as_slice() {
         // One layer in grey stays grey.
         [(name, _)] => (ChannelChoice::One(name.clone()), adjust),
@@ -146,12 +144,11 @@ fn layers(list: &str) -> Result<(ChannelChoice, Vec<Adjustment>), Malformed> {
 
 fn layer(item: &str) -> Option<((Name, Colour), Adjustment)> {
     let mut parts = item.split(':');
-    let mut part = || parts.next();
-    let name = Name::new(part()?).ok()?;
-    let lo = finite(part()?)?;
-    let hi = finite(part()?)?;
-    let gamma = finite(part()?)?;
-    let colour = Colour::from_word(part()?)?;
+    let name = Name::new(parts.next()?).ok()?;
+    let lo = finite(parts.next()?)?;
+    let hi = finite(parts.next()?)?;
+    let gamma = finite(parts.next()?)?;
+    let colour = Colour::from_word(parts.next()?)?;
     // The exponent of the curve; a gamma of 0 or near it has none.
     let gamma = Finite::new(1.0 / gamma.get()).filter(|_| gamma.get() > 0.0)?;
     let adjust = Adjustment {
