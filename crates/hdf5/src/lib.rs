@@ -2,9 +2,9 @@
 //!
 //! libhdf5 does one thing at a time for a whole process. Here it only opens files, follows links,
 //! reads types and lists the addresses of chunks; chunks are read and decoded outside of its lock,
-//! each once for all who want it, and cached. Files may lie in object storage.
+//! each once for all reads that want it, and cached. Files may lie in object storage.
 //!
-//! - [`volume`]: the trait [`volume::Volume`], of which boxes are read; stacks, series and other
+//! - [`volume`]: the trait [`volume::Volume`], from which boxes are read; stacks, series and further
 //!   volumes made of volumes.
 //! - [`volume::hdf5`]: the datasets of HDF5 files.
 //! - [`store`]: objects in object storage and on web servers, of one version, by ranges.
@@ -20,18 +20,16 @@
 //! - **No lock is held while chunks are read or decoded**, except libhdf5's own for what only it
 //!   can do. (A file is opened, and a dataset's chunk index read, under a lock of their own: once.)
 //! - **No box is made from two generations of a file**: every read is followed by a check of length
-//!   and modification time (`volume::hdf5::bytes`), also those of libhdf5, which reads through a
-//!   file driver of ours. Files that grow are the exception: of these, the chunks that one state of
-//!   the chunk index names are read as they are now, unless the file was written anew
-//!   (`volume::hdf5::file`).
+//!   and modification time (`volume::hdf5::bytes`), also the reads of libhdf5, which uses a file
+//!   driver of ours. Files that grow are the exception: their chunks, as one state of the chunk index
+//!   names them, are read as they are now, unless the file was written anew (`volume::hdf5::file`).
 //! - **libhdf5 opens no other file by itself**: paths are followed step by step, and the target of
 //!   each link must lie below the file's own folder. Sources of virtual datasets, and links on the
-//!   way to them, are audited, and the file driver opens the files that they lead to and no others.
+//!   way to them, are audited, and the file driver opens only the files that they lead to.
 //!   (External raw files of such a source are the exception: libhdf5 opens them by name; they are
 //!   audited, and compared before and after each read.)
 //! - Waiting for a chunk cannot deadlock: the leader of a chunk's flight only reads and decodes,
-//!   and
-//!   never waits for another flight.
+//!   and never waits for another flight.
 //! - A file that shrinks while it is mapped raises SIGBUS in the thread that copies from it;
 //!   `volume::hdf5::mapping` turns that into an error of one read. It and `volume::hdf5::library`
 //!   hold all `unsafe` code.
@@ -57,7 +55,7 @@
 //!   `volume::hdf5::bytes::fetch_buffer`: `BUFFER`; `volume::hdf5::bytes::page_cache`: `BUFFERS`;
 //!   `volume::hdf5::filters::zstd`: `DECODER`.
 
-// This page is for those who read the code: it links to private modules too.
+// This page is for readers of the code: it links to private modules too.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod store;

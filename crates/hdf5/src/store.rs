@@ -2,8 +2,8 @@
 //!
 //! [`Object`] is the counterpart of an open file. All its bytes are of the version that it was
 //! opened with: each request says so (`If-Match`), and each answer is compared. Requests are made
-//! by a runtime of their own, so that many can be in flight while threads that decode and encode do
-//! not wait for each of them.
+//! by a runtime of their own: many can be in flight, and threads that decode and encode do not wait
+//! for each of them.
 //!
 //! ```text
 //! Store ── Object ── MetadataBlocks    in aligned blocks of growing size, each fetched once
@@ -298,15 +298,13 @@ impl Store {
     /// A folder in memory, and its bucket.
     pub fn folder_in_memory() -> (Folder, bucket::BucketClient) {
         let address = Address::parsed("s3://lab/tiles").unwrap().unwrap();
-        let made = |_: &Address| {
-            let client: bucket::BucketClient = Arc::new(object_store::memory::InMemory::new());
-            let credentials = None;
+        let bucket = bucket::Bucket::open(&address, |_| {
             Ok(bucket::CredentialedClient {
-                client,
-                credentials,
+                client: Arc::new(object_store::memory::InMemory::new()),
+                credentials: None,
             })
-        };
-        let bucket = Arc::new(bucket::Bucket::open(&address, made).unwrap());
+        });
+        let bucket = Arc::new(bucket.unwrap());
         let shared = Arc::clone(&Self::new(None, StoreMetrics::default(), None).0.shared);
         let client = bucket.client();
         (Folder::new(&address, shared, bucket).unwrap(), client)

@@ -51,7 +51,7 @@ pub use values::{Mapped, Scaling, Values};
 
 use crate::store::Gathering;
 
-/// What a volume is, known before any voxel is read.
+/// The type, extents and storage of a volume, known before any voxel is read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeShape {
     /// The type of its voxels.
@@ -78,13 +78,15 @@ pub struct VolumeShape {
 impl VolumeShape {
     /// Whether this time point exists.
     pub fn has(&self, time: u64) -> bool {
-        let is_present =
-            |present: &Arc<[bool]>| present.get(time as usize).copied().unwrap_or(false);
-        time < self.times && self.present.as_ref().is_none_or(is_present)
+        time < self.times
+            && self
+                .present
+                .as_ref()
+                .is_none_or(|present| present.get(time as usize).copied().unwrap_or(false))
     }
 }
 
-/// What reading part of a chunk costs.
+/// The cost of reading part of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Only the wanted voxels are copied.
@@ -109,7 +111,7 @@ pub struct ChunkCoding {
 /// The maximum size in bytes of a block of stored voxels that is read to be downsampled.
 pub const BLOCK_BYTES: u64 = 2 << 20;
 
-/// What to read of a volume, and how. A read depends on these fields and on nothing else.
+/// A box to read of a volume, and how to read it. A read depends on nothing but these fields.
 #[derive(Debug, Clone)]
 pub struct ReadRequest {
     /// The time point.
@@ -135,7 +137,7 @@ pub struct ReadPolicy {
     pub unfinished: Option<UnfinishedChunks>,
 }
 
-/// A chunk of which a read has decoded a part.
+/// A chunk that a read has decoded in part.
 pub trait UnfinishedChunk: fmt::Debug + Send {
     /// Decodes the rest. Fails with [`ReadError::Corrupt`] if the checksum is wrong: from then on,
     /// every read of the chunk fails.
@@ -236,8 +238,8 @@ pub type Members<'a> = Box<dyn Iterator<Item = Result<Arc<dyn Volume>, ReadError
 
 /// One scalar value for each (time, z, y, x).
 ///
-/// A volume that shows the voxels of others names them ([`Volume::members`], [`Volume::parts`]),
-/// and the other methods ask these unless they are implemented.
+/// A volume that shows the voxels of other volumes names them ([`Volume::members`],
+/// [`Volume::parts`]), and methods that it does not implement ask them.
 pub trait Volume: Send + Sync + fmt::Debug {
     /// Type, extents and storage.
     fn shape(&self) -> &VolumeShape;
@@ -275,9 +277,11 @@ pub trait Volume: Send + Sync + fmt::Debug {
     /// Whether no voxel of a box will change by what is appended to its file while that is being
     /// written; false if that is not known. Reads nothing.
     fn is_final(&self, time: u64, region: &Region) -> bool {
-        let is_final = |part: &Part| part.volume.is_final(part.time, &part.region);
-        self.parts(time, region)
-            .is_ok_and(|parts| parts.iter().all(is_final))
+        self.parts(time, region).is_ok_and(|parts| {
+            parts
+                .iter()
+                .all(|part| part.volume.is_final(part.time, &part.region))
+        })
     }
 
     /// Starts to fetch the stored bytes that a box needs and that are not cached; nothing if they
@@ -361,8 +365,8 @@ pub trait Volume: Send + Sync + fmt::Debug {
         }
     }
 
-    /// The stored size of its first `most` datasets, summed over those that can be inspected; fails
-    /// if none can.
+    /// The stored size of its first `most` datasets, without the ones that cannot be inspected;
+    /// fails if none can.
     fn tally(&self, most: usize) -> Result<Tally, ReadError> {
         let mut sum = Tally::default();
         let mut problem = None;
@@ -412,7 +416,7 @@ pub enum NoReferences {
     /// They cannot be located.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// What was found cannot be written.
+    /// The references cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
     /// Programs that know nothing of HDF5 cannot read them.
@@ -422,7 +426,7 @@ pub enum NoReferences {
     Unmapped {
         /// The path of the dataset.
         dataset: String,
-        /// What is in the way; "it" is the dataset.
+        /// Why not; "it" is the dataset.
         problem: String,
     },
 }
@@ -468,7 +472,7 @@ pub enum ReadError {
     Damaged {
         /// File and dataset.
         place: String,
-        /// What was found.
+        /// The damage, in words.
         problem: String,
     },
     /// A chunk was decoded, but its checksum or length is wrong: no part of it can be trusted.
@@ -476,7 +480,7 @@ pub enum ReadError {
     Corrupt {
         /// File and dataset.
         place: String,
-        /// What was found.
+        /// The damage, in words.
         problem: String,
     },
     /// A file that holds the data does not exist.
@@ -511,7 +515,7 @@ pub enum ReadError {
     Unavailable {
         /// Object and dataset.
         place: String,
-        /// What happened last.
+        /// The last failure, in words.
         problem: String,
         /// After which time it is worth trying again.
         retry_after: Duration,

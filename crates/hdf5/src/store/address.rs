@@ -60,6 +60,18 @@ pub struct NotAnObject {
     problem: String,
 }
 
+impl NotAnObject {
+    fn new(text: &str, problem: &str) -> Self {
+        let text = text.split(['?', '#']).next().unwrap_or_default();
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let rest = rest.rsplit_once('@').map_or(rest, |(_, after)| after);
+        Self {
+            text: format!("{scheme}://{rest}"),
+            problem: problem.to_owned(),
+        }
+    }
+}
+
 impl Scheme {
     fn named(name: &str) -> Option<Self> {
         match name {
@@ -123,7 +135,7 @@ impl Address {
 
     /// Whether it lies in the folder of another object, or below, also if the server decodes more
     /// of the address than it should.
-    pub fn is_beside(&self, other: &Self) -> bool {
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
         // `..` has been resolved. A server may take an encoded slash for a slash, and so resolve
         // more.
         let folder = Path::new(&other.public).parent();
@@ -132,22 +144,13 @@ impl Address {
     }
 
     fn parse(scheme: Scheme, text: &str) -> Result<Self, NotAnObject> {
-        let wrong = |problem: &str| {
-            let text = text.split(['?', '#']).next().unwrap_or_default();
-            let (scheme, rest) = text.split_once("://").unwrap_or_default();
-            let rest = rest.rsplit_once('@').map_or(rest, |(_, after)| after);
-            NotAnObject {
-                text: format!("{scheme}://{rest}"),
-                problem: problem.to_owned(),
-            }
-        };
-        let mut full = Url::parse(text).map_err(|e| wrong(&e.to_string()))?;
+        let mut full = Url::parse(text).map_err(|e| NotAnObject::new(text, &e.to_string()))?;
         full.set_fragment(None);
         if full.host_str().is_none_or(str::is_empty) {
-            return Err(wrong("the bucket or host is missing"));
+            return Err(NotAnObject::new(text, "the bucket or host is missing"));
         }
         if full.path().trim_matches('/').is_empty() {
-            return Err(wrong("the key is missing"));
+            return Err(NotAnObject::new(text, "the key is missing"));
         }
         Ok(Self {
             scheme,

@@ -136,7 +136,7 @@ fn digest(given: &[Option<String>]) -> Option<blake3::Hash> {
 }
 
 fn s3(bucket: &str) -> object_store::Result<CredentialedClient> {
-    // `from_env` reads the client's options too; those that are set here are not among them.
+    // `from_env` reads the client's options too, but none of the options that are set here.
     let builder = profile::aws(AmazonS3Builder::from_env(), bucket)
         .with_bucket_name(bucket)
         .with_retry(once());

@@ -104,7 +104,7 @@ impl Folder {
         self.writes.breaker.is_open()
     }
 
-    /// The bytes of an object, cut off soon after `most`; `None` if there is no such object.
+    /// The bytes of an object, cut off soon after `most`; `None` if it does not exist.
     /// Blocks.
     pub fn get(
         &self,

@@ -34,19 +34,21 @@ pub(super) fn aws(builder: AmazonS3Builder, bucket: &str) -> AmazonS3Builder {
 
 /// Adds what a section of a file says, where nothing is set.
 fn profiled(mut builder: AmazonS3Builder, file: Option<&str>, section: &str) -> AmazonS3Builder {
-    let value = |name| file.and_then(|file| setting(file, section, name));
+    let Some(file) = file else {
+        return builder;
+    };
     // A key and its secret belong together: neither is completed from elsewhere.
     let is_set = builder
         .get_config_value(&AmazonS3ConfigKey::AccessKeyId)
         .is_some();
-    let gives_key = !is_set && value("aws_access_key_id").is_some();
+    let gives_key = !is_set && setting(file, section, "aws_access_key_id").is_some();
     for (name, key) in &AWS {
         let is_free = if name.starts_with("aws_") {
             gives_key
         } else {
             builder.get_config_value(key).is_none()
         };
-        if let Some(value) = value(name).filter(|_| is_free) {
+        if is_free && let Some(value) = setting(file, section, name) {
             builder = builder.with_config(*key, value);
         }
     }

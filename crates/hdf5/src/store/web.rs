@@ -272,11 +272,11 @@ fn retry_after(headers: &HeaderMap) -> Duration {
 /// The problem of a connection, without the address, which may contain credentials.
 fn unavailable(error: reqwest::Error) -> StoreError {
     let error = error.without_url();
-    let causes = || std::iter::successors(error.source(), |error| (*error).source());
-    if causes().any(<dyn Error>::is::<Private>) {
+    let causes = std::iter::successors(error.source(), |error| (*error).source());
+    if causes.clone().any(<dyn Error>::is::<Private>) {
         return not_followed(reach::TO_PRIVATE);
     }
-    let deepest = causes().last().map(ToString::to_string);
+    let deepest = causes.last().map(ToString::to_string);
     let problem = match deepest {
         _ if error.is_timeout() => "it does not answer in time".to_owned(),
         Some(deepest) => format!("{error} ({deepest})"),

@@ -1,4 +1,5 @@
-//! Complex numbers: the volumes of their parts, of which two are computed from the others.
+//! Complex numbers: the volumes of their parts. Magnitude and phase are computed from the real and
+//! the imaginary part.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use voltile_base::paint::Number;
 
 use super::{BoxMut, Members, Part, ReadError, ReadRequest, Samples, Volume, VolumeShape, Voxel};
 
-/// What is shown of complex numbers, in the order in which it is listed.
+/// The parts of complex numbers that are shown, in the order in which they are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ComplexPart {
     /// The absolute value.

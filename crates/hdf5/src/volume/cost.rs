@@ -1,4 +1,4 @@
-//! What a volume costs to store and to read, computed from its files without reading voxels.
+//! The cost of storing and reading a volume, computed from its files without reading voxels.
 //!
 //! Costs assume cold caches. Compressed chunks are counted as read and inflated whole, although a
 //! prefix may suffice. For unfiltered voxels, the pages that contain them are counted, because a

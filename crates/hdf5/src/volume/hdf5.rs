@@ -7,9 +7,9 @@
 //! or chunked, is copied from the memory-mapped file, and external raw files are read directly.
 //! Compact and virtual data is always read through the library.
 //!
-//! All bytes come through `bytes::FileBytes`, also those that the library reads. They are used only
-//! if the file is unchanged since it was opened. `admission` lists the files that the library may
-//! open.
+//! All bytes come through `bytes::FileBytes`, also the bytes that the library reads. They are used
+//! only if the file is unchanged since it was opened. `admission` lists the files that the library
+//! may open.
 
 mod admission;
 mod attributes;
@@ -80,8 +80,8 @@ pub struct Opener {
     pub chunks: ChunkStore,
     /// Which other files a file may refer to.
     pub policy: LinkPolicy,
-    /// Whether the files may be appended to while they are open; `None`: those that are marked as
-    /// being written.
+    /// Whether the files may be appended to while they are open; `None`: only files that are marked
+    /// as being written.
     pub growing: Option<bool>,
     /// Identifies the rules of access that protect what is opened; `None`: it is public. No cache
     /// has an entry for two rules.
@@ -89,8 +89,8 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Opens public files, of which those that are marked as being written may grow, and follows
-    /// links to files below the folder of each.
+    /// Opens public files and follows links to files below the folder of each. Files that are
+    /// marked as being written may grow.
     pub fn new(chunks: ChunkStore) -> Self {
         Self {
             files: Arc::default(),
@@ -136,7 +136,7 @@ impl OpenFile {
         self.opener.files.store()
     }
 
-    /// What files contribute to keys of what is read through this one.
+    /// The contribution of files to keys, if they are read through this one.
     pub fn key_of<'a>(&self, files: impl IntoIterator<Item = &'a FileIdentity>) -> KeyOf<'a> {
         KeyOf::files(files, self.opener.access)
     }
@@ -151,7 +151,7 @@ impl OpenFile {
         std::iter::once(self.file.identity()).chain(&self.alias)
     }
 
-    /// What is missing at the end of the file, in words.
+    /// The notice that the end of the file is missing, if it is.
     pub fn truncation(&self) -> Option<&str> {
         self.file.truncation.as_deref()
     }
@@ -164,7 +164,7 @@ impl OpenFile {
     /// Opens the dataset at `path`.
     pub fn dataset(&self, path: &str) -> Result<StoredDataset, OpenError> {
         let (found, files) = self.follower().dataset(&self.file, path)?;
-        StoredDataset::new(found.file, &found.object, path, files, self.opener.access)
+        StoredDataset::new(&found.file, &found.object, path, files, self.opener.access)
     }
 
     /// The file that contains the object at `path`, after all links.
@@ -174,8 +174,8 @@ impl OpenFile {
 
     /// Whether there is a group or a dataset at `path`.
     ///
-    /// Also true if the path links to a file that exists but cannot be opened: such an object is
-    /// not a gap, and reading it is an error.
+    /// Also true if the path links to a file that exists but cannot be opened: that is not a gap,
+    /// and reading it is an error.
     pub fn has(&self, path: &str) -> bool {
         matches!(
             self.follower().file_of(&self.file, path),
@@ -211,12 +211,12 @@ impl OpenFile {
     }
 
     /// The files that the external link at `path` could lead to, in their current state, whether or
-    /// not they exist; none if there is no such link.
+    /// not they exist; none if there is no external link.
     pub fn awaited(&self, path: &str) -> Vec<FileIdentity> {
         self.follower().awaited(&self.file, path)
     }
 
-    /// The names in the group at `path`, sorted; empty if there is no such group. A group that
+    /// The names in the group at `path`, sorted; empty if there is no group. A group that
     /// cannot be opened, or is listed only in part, is logged.
     pub fn names_in(&self, path: &str) -> Vec<String> {
         match self.follower().node(&self.file, path) {
@@ -274,8 +274,8 @@ impl OpenFile {
         attributes::many_numbers(&found.object)
     }
 
-    /// The columns of the table at `path`, a compound dataset or a group of datasets: those of
-    /// numbers or strings.
+    /// The columns of numbers or strings of the table at `path`: a compound dataset, or a group of
+    /// datasets.
     pub fn columns(&self, path: &str) -> Result<Vec<StoredColumn>, OpenError> {
         table::columns(&self.follower(), &self.file, path)
     }

@@ -23,9 +23,11 @@ impl Missing {
     /// The declared values that voxels of a type can have.
     pub fn new(declared: &[Number], voxel: VoxelType) -> Self {
         if voxel.is_integer() {
-            let possible =
-                |number: &Number| number.to_whole().filter(|whole| voxel.has_value(*whole));
-            let mut whole: Vec<i128> = declared.iter().filter_map(possible).collect();
+            let mut whole: Vec<i128> = declared
+                .iter()
+                .filter_map(|number| number.to_whole())
+                .filter(|whole| voxel.has_value(*whole))
+                .collect();
             whole.sort_unstable();
             whole.dedup();
             return Self {
@@ -33,13 +35,12 @@ impl Missing {
                 ..Self::default()
             };
         }
-        let rounded = |number: &Number| match voxel {
-            VoxelType::F64 => number.to_f64(),
-            _ => f64::from(number.to_f64() as f32),
-        };
         let mut real: Vec<f64> = declared
             .iter()
-            .map(rounded)
+            .map(|number| match voxel {
+                VoxelType::F64 => number.to_f64(),
+                _ => f64::from(number.to_f64() as f32),
+            })
             .filter(|real| !real.is_nan())
             .map(|real| real + 0.0)
             .collect();

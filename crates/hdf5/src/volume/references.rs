@@ -18,8 +18,7 @@ pub struct StoredArray {
     pub is_big_endian: bool,
     /// The extents of a chunk in voxels.
     pub chunk: Tzyx,
-    /// Whether the first of these axes varies fastest within a chunk (Zarr's order F), not the last
-    /// (C).
+    /// Whether the first axis varies fastest within a chunk (Zarr's order F), not the last (C).
     pub is_reversed: bool,
     /// The filters as numcodecs configures them, in the order in which they were applied.
     pub codecs: Vec<Value>,

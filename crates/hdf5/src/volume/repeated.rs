@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ndarray::ArrayViewMut3;
-use voltile_base::geometry::{Region, Xyz};
+use voltile_base::geometry::{Axis, Region, Xyz};
 
 use super::samples::with_box;
 use super::{
@@ -66,14 +66,13 @@ impl Repeated {
             start: request.region.start,
             size: last.map(|last| last + 1),
         };
-        let apart = |step: u64, times: u64| {
+        let step = request.step.zip(self.times, |step, times| {
             if step.is_multiple_of(times) {
                 step / times
             } else {
                 1
             }
-        };
-        let step = request.step.zip(self.times, apart);
+        });
         ReadRequest {
             region: self.stored_region(&shown),
             step,
@@ -81,19 +80,18 @@ impl Repeated {
         }
     }
 
-    /// For each wanted voxel along an axis, the place of the one that it repeats among those read.
+    /// For each wanted voxel along an axis, the place among the read voxels of the one it repeats.
     fn places(&self, request: &ReadRequest, stored: &ReadRequest) -> Xyz<Vec<usize>> {
-        let along = |axis: fn(&Xyz<u64>) -> u64| {
-            let start = axis(&request.region.start);
-            let step = axis(&request.step);
-            let first = axis(&stored.region.start);
-            let apart = axis(&stored.step);
-            let place = |number: u64| ((start + number * step) / axis(&self.times) - first) / apart;
-            (0..axis(&request.size()))
-                .map(|number| place(number) as usize)
+        Xyz::new(Axis::X, Axis::Y, Axis::Z).map(|axis| {
+            let start = request.region.start[axis];
+            let step = request.step[axis];
+            let times = self.times[axis];
+            let first = stored.region.start[axis];
+            let apart = stored.step[axis];
+            (0..request.size()[axis])
+                .map(|number| (((start + number * step) / times - first) / apart) as usize)
                 .collect()
-        };
-        Xyz::new(along(|at| at.x), along(|at| at.y), along(|at| at.z))
+        })
     }
 
     /// Reads the wanted voxels of a request.
@@ -122,8 +120,8 @@ impl Repeated {
     }
 }
 
-/// Copies the voxels at these places of a box of `size` voxels. Returns `false` and copies nothing
-/// if `into` is of another type.
+/// Copies the voxels at `places` of a box of `size` voxels. Returns `false` and copies nothing if
+/// `into` is of another type.
 #[must_use]
 fn repeat<T: Voxel>(
     stored: &Samples,
@@ -213,10 +211,9 @@ impl Volume for Repeated {
             .stored
             .gaps(time, &self.stored_region(region))
             .into_iter();
-        let enlarged = |extent: Xyz<u64>| enlarged(extent, self.times);
         let shown = stored.map(|part| Region {
-            start: enlarged(part.start),
-            size: enlarged(part.size),
+            start: enlarged(part.start, self.times),
+            size: enlarged(part.size, self.times),
         });
         shown.filter_map(|part| part.intersection(region)).collect()
     }

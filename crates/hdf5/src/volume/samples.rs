@@ -231,8 +231,8 @@ macro_rules! integer_voxel {
     )* };
 }
 
-/// A sum of 64-bit floats, with the least and the greatest of them. Rounding may take their mean
-/// beyond these.
+/// A sum of 64-bit floats, with the least and the greatest of them, beyond which rounding may take
+/// their mean.
 ///
 /// Narrower floats need no bounds: their multiples up to 2^29 are exact in 64 bits, so no sum of
 /// `n` of them exceeds `n` times the greatest, in any order.
@@ -460,14 +460,14 @@ impl Samples {
     }
 
     /// The voxels' memory, for writing.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         with_samples!(self, voxels => bytemuck::cast_slice_mut(voxels))
     }
 
     /// Converts bytes from a file to voxels; elements are unpadded, in either byte order.
     ///
     /// Half floats become floats; trailing bytes of an incomplete voxel are dropped.
-    pub fn from_stored(voxel: VoxelType, mut bytes: Vec<u8>, big_endian: bool) -> Samples {
+    pub(crate) fn from_stored(voxel: VoxelType, mut bytes: Vec<u8>, big_endian: bool) -> Samples {
         if matches!(voxel, VoxelType::Bool | VoxelType::U8) {
             return Samples::U8(bytes);
         }

@@ -22,6 +22,10 @@ pub(super) struct Strided {
     pub strides: [usize; 3],
 }
 
+fn zyx<T>(Xyz { x, y, z }: Xyz<T>) -> [T; 3] {
+    [z, y, x]
+}
+
 impl Strided {
     /// Every `step`-th voxel, beginning with the voxel at `offset`, `count` voxels along each axis,
     /// of the box with these strides whose first voxel is at `start`.
@@ -32,7 +36,6 @@ impl Strided {
         step: Xyz<u64>,
         count: Xyz<u64>,
     ) -> Self {
-        let zyx = |Xyz { x, y, z }: Xyz<usize>| [z, y, x];
         let before = zyx(strides.zip(offset, |stride, offset| stride * offset as usize));
         let strides = strides.zip(step, |stride, step| stride * step as usize);
         let size = zyx(count.map(|count| count as usize));
@@ -126,8 +129,8 @@ impl BoxMut<'_> {
         })
     }
 
-    /// Copies a box from a buffer of the same type. Returns `false` and copies nothing if there is
-    /// no such box.
+    /// Copies a box from a buffer of the same type. Returns `false` and copies nothing if the buffer
+    /// has another type or no such box.
     #[must_use]
     pub(super) fn copy(self, from: &Samples, at: Strided) -> bool {
         with_box!(self, into => match Voxel::slice(from).and_then(|from| at.view(from)) {
@@ -182,7 +185,7 @@ fn copy<F, T>(
     if from.shape() != into.shape() {
         return false;
     }
-    // The last axes are those of the inner loops: a plane is one voxel wide along one of them.
+    // The inner loops run along the last axes; a plane is one voxel wide along one of the axes.
     let mut axes = [0, 1, 2];
     axes.sort_by_key(|axis| into.len_of(Axis(*axis)) > 1);
     let from = from.view().permuted_axes(axes);

@@ -54,7 +54,7 @@ impl Series {
         }
     }
 
-    /// This series, if its volumes have these extents along z.
+    /// This series, whose volumes have the given extents along z.
     pub(super) fn with_depths(self, depths: Vec<u64>) -> Self {
         Self {
             depths: Some(depths),
@@ -64,26 +64,18 @@ impl Series {
 
     /// The size that a volume must have.
     fn size_at(&self, time: u64) -> Xyz<u64> {
-        let depth = |depths: &Vec<u64>| {
-            usize::try_from(time)
-                .ok()
-                .and_then(|time| depths.get(time))
-                .copied()
-        };
-        let z = self
-            .depths
-            .as_ref()
-            .and_then(depth)
-            .unwrap_or(self.shape.size.z);
-        Xyz {
-            z,
-            ..self.shape.size
+        let mut size = self.shape.size;
+        if let Some(depths) = &self.depths
+            && let Ok(time) = usize::try_from(time)
+            && let Some(depth) = depths.get(time)
+        {
+            size.z = *depth;
         }
+        size
     }
 
     pub(super) fn volume(&self, time: u64) -> Result<Arc<dyn Volume>, ReadError> {
-        let kept = || self.kept.lock();
-        if let Some(volume) = kept().get(&time) {
+        if let Some(volume) = self.kept.lock().get(&time) {
             return Ok(Arc::clone(volume));
         }
         let volume = (self.open)(time)?;
@@ -102,7 +94,7 @@ impl Series {
                 problem,
             });
         }
-        kept().put(time, Arc::clone(&volume));
+        self.kept.lock().put(time, Arc::clone(&volume));
         Ok(volume)
     }
 }
@@ -120,17 +112,12 @@ pub(super) fn moved(part: StoredPart<'_>, start: Tzyx) -> Result<StoredPart<'_>,
             "it begins within a chunk of the whole volume",
         ));
     }
-    let moved = move |StoredChunk {
-                          place,
-                          offset,
-                          length,
-                      }: StoredChunk| StoredChunk {
-        place: std::array::from_fn(|axis| place[axis] + start[axis] / chunk[axis]),
-        offset,
-        length,
-    };
+    let chunks = part.chunks.map(move |stored| StoredChunk {
+        place: std::array::from_fn(|axis| stored.place[axis] + start[axis] / chunk[axis]),
+        ..stored
+    });
     Ok(StoredPart {
-        chunks: Box::new(part.chunks.map(moved)),
+        chunks: Box::new(chunks),
         ..part
     })
 }

@@ -35,7 +35,7 @@ struct Piece {
 }
 
 impl Stack {
-    /// A stack of the volumes of a series, which have these extents along z, all positive.
+    /// A stack of the volumes of a series; `depths` are their extents along z, all positive.
     pub fn new(parts: Series, depths: Vec<u64>) -> Self {
         let mut end = 0u64;
         let ends: Vec<u64> = depths
@@ -74,7 +74,7 @@ impl Stack {
             .unwrap_or(0)
     }
 
-    /// The parts that contain some of these slices, with these slices, counted in the stack;
+    /// The parts that contain some of the slices, each with its slices, counted in the stack;
     /// missing parts too.
     fn parts_of(&self, slices: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let first = self.ends.partition_point(|end| *end <= slices.start);
@@ -97,12 +97,15 @@ impl Stack {
                     z: slices.end - slices.start,
                     ..region.size
                 };
-                let from = |z| Region {
-                    start: Xyz { z, ..region.start },
+                let within_stack = Region {
+                    start: Xyz {
+                        z: slices.start,
+                        ..region.start
+                    },
                     size,
                 };
-                let (within_stack, within_part) =
-                    (from(slices.start), from(slices.start - self.start(part)));
+                let mut within_part = within_stack;
+                within_part.start.z -= self.start(part);
                 Piece {
                     part: part as u64,
                     within_stack,
@@ -165,16 +168,12 @@ impl Volume for Stack {
     }
 
     fn parts(&self, _time: u64, region: &Region) -> Result<Vec<Part>, ReadError> {
-        let part = |Piece {
-                        part: time,
-                        within_part: region,
-                        ..
-                    }| Part {
+        let parts = self.present_pieces(region).map(|piece| Part {
             volume: Arc::clone(&self.parts) as Arc<dyn Volume>,
-            time,
-            region,
-        };
-        Ok(self.present_pieces(region).map(part).collect())
+            time: piece.part,
+            region: piece.within_part,
+        });
+        Ok(parts.collect())
     }
 
     fn gaps(&self, _time: u64, region: &Region) -> Vec<Region> {

@@ -14,7 +14,7 @@ use super::{
     with_samples,
 };
 
-/// What stored values stand for. Compared and hashed by a digest of all of it.
+/// The values for which stored values stand. Compared and hashed by a digest of all of them.
 #[derive(Clone)]
 pub struct Values {
     digest: Fingerprint,
@@ -117,20 +117,13 @@ impl Values {
     /// nothing if that is of another type.
     #[must_use]
     fn apply<T: Voxel>(&self, stored: &[T], request: &ReadRequest, into: BoxMut<'_>) -> bool {
-        let looked_up = |table: &[u8], voxel: &T| {
-            let index = usize::try_from(voxel.to_whole()).ok();
-            index
-                .and_then(|index| table.get(index))
-                .copied()
-                .unwrap_or(0)
-        };
         match (&*self.map, into) {
             (Map::Palette(colours), BoxMut::U8(into)) => {
                 let table: Vec<u8> = colours.iter().map(|colour| colour[0]).collect();
-                write(stored, into, |voxel| looked_up(&table, voxel));
+                write(stored, into, |voxel| entry(&table, voxel));
             }
             (Map::Component(table), BoxMut::U8(into)) => {
-                write(stored, into, |voxel| looked_up(table, voxel));
+                write(stored, into, |voxel| entry(table, voxel));
             }
             (Map::Ids(ids), BoxMut::U64(into)) => write(stored, into, ids.looked_up()),
             (Map::Scaling(scaling), BoxMut::F32(into)) => scaling.apply(stored, request, into),
@@ -147,8 +140,19 @@ fn write<T, V>(stored: &[T], mut into: ArrayViewMut3<'_, V>, mut value: impl FnM
         .for_each(|(place, voxel)| *place = value(voxel));
 }
 
+/// The entry of a table at the index that a voxel is; 0 if there is none.
+#[inline]
+fn entry<T: Voxel>(table: &[u8], voxel: &T) -> u8 {
+    let index = usize::try_from(voxel.to_whole()).ok();
+    index
+        .and_then(|index| table.get(index))
+        .copied()
+        .unwrap_or(0)
+}
+
 impl Ids {
-    /// What a stored id stands for. Neighbours mostly have the same id, which is looked up once.
+    /// Looks up the id for which a stored id stands. Neighbours mostly have the same id, which is
+    /// looked up once.
     fn looked_up<T: Voxel>(&self) -> impl FnMut(&T) -> u64 {
         let mut last = None;
         move |voxel: &T| {
@@ -180,7 +184,8 @@ impl Scaling {
         request: &ReadRequest,
         mut into: ArrayViewMut3<'_, f32>,
     ) {
-        let (size, [lowest, highest]) = (request.size(), self.valid);
+        let size = request.size();
+        let [lowest, highest] = self.valid;
         let rows = into
             .rows_mut()
             .into_iter()

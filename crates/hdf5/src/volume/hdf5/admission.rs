@@ -1,5 +1,5 @@
 //! The allow-list of files that the HDF5 library may open on behalf of one file: the file itself,
-//! and those that its datasets refer to and that passed the audit.
+//! and the files that its datasets refer to and that passed the audit.
 //!
 //! The library opens the sources of virtual datasets by name when they are first read. Our file
 //! driver ([`super::library`]) looks up every name here and opens exactly the file that was
@@ -79,7 +79,7 @@ impl Admission {
         opened
     }
 
-    /// How often an admitted file could not be opened. The library treats such a file as missing
+    /// How often an admitted file could not be opened. The library then takes the file for missing
     /// and returns the fill value for its voxels.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)

@@ -10,7 +10,7 @@ use voltile_base::paint::Number;
 
 use super::links::Node;
 
-/// The longest attribute or table that is read; those of the known layouts are shorter.
+/// The maximum number of values of an attribute or table that is read; the known layouts need fewer.
 const MAX_VALUES: usize = 1 << 16;
 /// At most this many numbers are read of a table with a number for each slice.
 const MAX_IN_TABLES: usize = 1 << 24;
@@ -101,22 +101,20 @@ impl Attributes {
         }
     }
 
-    /// The attributes as text for people, by name; at most so many.
+    /// The first `most` attributes as text for people, by name.
     pub fn in_words(&self, most: usize) -> BTreeMap<String, String> {
-        let words = |name: &String| {
-            let text = self.words(name)?;
-            let cut = text
-                .char_indices()
-                .nth(MAX_TEXT)
-                .map(|(end, _)| format!("{}…", &text[..end]));
-            Some((name.clone(), cut.unwrap_or(text)))
-        };
-        self.names
-            .iter()
-            .flatten()
-            .take(most)
-            .filter_map(words)
-            .collect()
+        let mut words = BTreeMap::new();
+        for name in self.names.iter().flatten().take(most) {
+            let Some(mut text) = self.words(name) else {
+                continue;
+            };
+            if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
+                text.truncate(end);
+                text.push('…');
+            }
+            words.insert(name.clone(), text);
+        }
+        words
     }
 
     fn words(&self, name: &str) -> Option<String> {
@@ -128,15 +126,16 @@ impl Attributes {
         if held.size() > MAX_SHOWN {
             return Some(format!("{} values", held.size()));
         }
-        let numbers = || Some(joined(&self.exact_numbers(name)?));
-        let texts = || Some(joined(&self.texts(name)?));
-        let flag = || Some(self.flag(name)?.to_string());
-        Some(
-            numbers()
-                .or_else(texts)
-                .or_else(flag)
-                .unwrap_or_else(|| "a value of another type".to_owned()),
-        )
+        if let Some(numbers) = self.exact_numbers(name) {
+            return Some(joined(&numbers));
+        }
+        if let Some(texts) = self.texts(name) {
+            return Some(joined(&texts));
+        }
+        Some(match self.flag(name) {
+            Some(flag) => flag.to_string(),
+            None => "a value of another type".to_owned(),
+        })
     }
 
     fn attribute(&self, name: &str) -> Option<Attribute> {
@@ -207,15 +206,15 @@ fn at_most(most: usize, held: &Container) -> Option<Vec<f64>> {
 
 /// Converts each string, which ends at the first zero byte.
 fn each<T>(parts: &[T], bytes: impl Fn(&T) -> &[u8]) -> Vec<String> {
-    let text = |part| {
+    let texts = parts.iter().map(|part| {
         let bytes = bytes(part);
         let end = bytes
             .iter()
             .position(|byte| *byte == 0)
             .unwrap_or(bytes.len());
         legible(&bytes[..end])
-    };
-    parts.iter().map(text).collect()
+    });
+    texts.collect()
 }
 
 /// The bytes from 0x80 to 0x9f in Windows-1252; other bytes are the characters of these numbers.
@@ -226,14 +225,14 @@ const WINDOWS: [char; 32] = [
 
 /// Text in UTF-8, else in Latin-1.
 pub(super) fn legible(bytes: &[u8]) -> String {
-    let latin = |byte: &u8| match byte {
+    if let Ok(text) = str::from_utf8(bytes) {
+        return text.to_owned();
+    }
+    let latin = bytes.iter().map(|byte| match byte {
         0x80..0xa0 => WINDOWS[usize::from(byte - 0x80)],
         _ => char::from(*byte),
-    };
-    match str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(_) => bytes.iter().map(latin).collect(),
-    }
+    });
+    latin.collect()
 }
 
 /// Reads strings of fixed length. The length is a compile-time parameter, so they are read into the

@@ -1,5 +1,5 @@
-//! What the beginning of a file tells: whether it is an HDF5 file, where that ends by its
-//! superblock, and what a file is that is none.
+//! The beginning of a file: whether it is an HDF5 file, where that ends by its superblock, and what
+//! a file is that is none.
 //!
 //! It is read without the library, which says only that it cannot open a file.
 
@@ -28,7 +28,7 @@ const COMPARED: usize = 512;
 /// Reads bytes at a position up to the end of the file; returns their number.
 pub(super) type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> io::Result<usize>;
 
-/// Bytes by which a format is recognised, their position, and what to say of such a file.
+/// Bytes by which a format is recognised, after their position and before the words for the file.
 const FORMATS: &[(usize, &[u8], &str)] = &[
     (0, b"II*\0", "a TIFF image"),
     (0, b"MM\0*", "a TIFF image"),
@@ -94,7 +94,7 @@ pub fn is_hdf5(file: &File) -> io::Result<bool> {
     superblock_at(&|into, position| file.read_at(into, position), NEAR).map(|place| place.is_some())
 }
 
-/// What a folder is if it is a tree of chunks in another format.
+/// The words for a folder that is a tree of chunks in another format; `None` if it is none.
 pub fn tree_at(folder: &Path) -> Option<&'static str> {
     let marked = TREES
         .iter()
@@ -133,18 +133,20 @@ pub(super) fn stated_end(read: ReadAt<'_>, length: u64) -> Option<u64> {
         _ => return None,
     };
     let size = usize::from(size);
-    let address = |at: usize| -> Option<u64> {
-        let mut address = [0; 8];
-        address
-            .get_mut(..size)?
-            .copy_from_slice(bytes.get(at..at + size)?);
-        Some(u64::from_le_bytes(address))
-    };
     // Between them is one other address. The library takes the superblock's position for the base,
     // as this does.
-    let end = address(base + 2 * size)?;
-    let base = address(base)?;
+    let end = address(bytes, base + 2 * size, size)?;
+    let base = address(bytes, base, size)?;
     end.checked_sub(base)?.checked_add(place)
+}
+
+/// The address of `size` bytes, at most 8, at a position.
+fn address(bytes: &[u8], position: usize, size: usize) -> Option<u64> {
+    let mut address = [0; 8];
+    address
+        .get_mut(..size)?
+        .copy_from_slice(bytes.get(position..position + size)?);
+    Some(u64::from_le_bytes(address))
 }
 
 /// Whether a file is the first of several that HDF5's family driver wrote: the driver's name is in
@@ -167,7 +169,7 @@ pub(super) fn is_open_elsewhere(read: ReadAt<'_>) -> bool {
     marks(read).is_ok_and(|marks| marks & (WRITING | SWMR_WRITING) == WRITING)
 }
 
-/// What a superblock says of those who write the file; nothing in versions before 3.
+/// The flags of a superblock about programs that write the file; 0 in versions before 3.
 fn marks(read: ReadAt<'_>) -> io::Result<u8> {
     let Some(place) = superblock_at(read, NEAR)? else {
         return Ok(0);
@@ -195,16 +197,16 @@ pub(super) fn why_foreign(read: ReadAt<'_>, length: u64) -> Option<String> {
 }
 
 fn format_of(bytes: &[u8]) -> Option<&'static str> {
-    let begins = |(position, magic, _): &&(usize, &[u8], &str)| {
-        bytes
-            .get(*position..)
-            .is_some_and(|rest| rest.starts_with(magic))
-    };
-    if let Some((_, _, what)) = FORMATS.iter().find(begins) {
-        return Some(what);
+    for (position, magic, words) in FORMATS {
+        let rest = bytes.get(*position..).unwrap_or_default();
+        if rest.starts_with(magic) {
+            return Some(words);
+        }
     }
-    let is_text = |byte: &u8| !byte.is_ascii_control() || byte.is_ascii_whitespace();
-    if !bytes.iter().all(is_text) {
+    let is_text = bytes
+        .iter()
+        .all(|byte| !byte.is_ascii_control() || byte.is_ascii_whitespace());
+    if !is_text {
         return None;
     }
     let word = bytes

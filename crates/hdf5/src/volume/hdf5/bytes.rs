@@ -113,20 +113,7 @@ impl FileBytes {
         } else {
             identity
         };
-        let lies_there = identity.path().canonicalize()? == identity.path();
-        let is_same = if is_growing {
-            identity
-                .path()
-                .symlink_metadata()
-                .is_ok_and(|there| identity.is_of_grown(&there))
-        } else {
-            identity.is_current()
-        };
-        if !(lies_there && is_same) {
-            return Err(io::Error::other(
-                "it changed while it was being opened; try again",
-            ));
-        }
+        ensure_is_there(&identity, is_growing)?;
         drop(busy);
         let greatest_length = identity.length().into();
         Ok(Self {
@@ -397,6 +384,26 @@ impl FileBytes {
             Ordering::SeqCst,
         );
         Ok(is_same.then_some(metadata.len()))
+    }
+}
+
+/// Fails unless the path still leads to the file of this identity.
+fn ensure_is_there(identity: &FileIdentity, is_growing: bool) -> io::Result<()> {
+    let lies_there = identity.path().canonicalize()? == identity.path();
+    let is_same = if is_growing {
+        identity
+            .path()
+            .symlink_metadata()
+            .is_ok_and(|there| identity.is_of_grown(&there))
+    } else {
+        identity.is_current()
+    };
+    if lies_there && is_same {
+        Ok(())
+    } else {
+        Err(io::Error::other(
+            "it changed while it was being opened; try again",
+        ))
     }
 }
 

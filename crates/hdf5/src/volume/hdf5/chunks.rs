@@ -136,7 +136,7 @@ impl std::fmt::Debug for ChunkStore {
 impl ChunkStore {
     /// A cache of at most `budget` bytes of decoded chunks.
     pub fn new(budget: usize, metrics: Metrics, activity: Activity) -> Self {
-        // A larger chunk would evict too many others. It is read through the library, box by box.
+        // A larger chunk would evict too many chunks. It is read through the library, box by box.
         let largest = budget / 4;
         let cache = Cache::new(budget, metrics.chunk_bytes.clone());
         Self {
@@ -197,8 +197,8 @@ impl ChunkStore {
     ) -> Result<Arc<Chunk>, ReadError> {
         loop {
             match self.find(wanted, &produce)? {
-                Found::Chunk(chunk) => return Ok(chunk),
-                Found::InFlight(waiter) => {
+                FoundChunk::Chunk(chunk) => return Ok(chunk),
+                FoundChunk::InFlight(waiter) => {
                     match self.metrics.chunk_waiting.time(|| waiter.wait_blocking()) {
                         Ok(chunk) if chunk.holds(wanted.voxels) => return Ok(chunk),
                         // The other thread decoded a shorter prefix: look again.
@@ -217,18 +217,18 @@ impl ChunkStore {
         &self,
         wanted: &ChunkRequest<'_>,
         produce: impl Fn(Extent) -> Result<Chunk, ReadError>,
-    ) -> Result<Found, ReadError> {
+    ) -> Result<FoundChunk, ReadError> {
         let mut begun = None;
-        let suffices = |chunk: &Arc<Chunk>| {
+        let looked_up = self.cache.lookup_if(&wanted.key(), |chunk| {
             begun = Some(chunk.made);
             chunk.holds(wanted.voxels)
-        };
-        match self.cache.lookup_if(&wanted.key(), suffices) {
+        });
+        match looked_up {
             Lookup::Ready(chunk) => {
                 self.hit(&chunk, wanted);
-                Ok(Found::Chunk(chunk))
+                Ok(FoundChunk::Chunk(chunk))
             }
-            Lookup::Wait(waiter) => Ok(Found::InFlight(waiter)),
+            Lookup::Wait(waiter) => Ok(FoundChunk::InFlight(waiter)),
             Lookup::Lead(flight) => {
                 self.metrics.chunk_reads.inc();
                 let chunk = produce(self.extent(wanted, begun)).map(Arc::new);
@@ -238,7 +238,7 @@ impl ChunkStore {
                         .map(|c| (Arc::clone(c), c.weight()))
                         .map_err(Clone::clone),
                 );
-                chunk.map(Found::Chunk)
+                chunk.map(FoundChunk::Chunk)
             }
         }
     }
@@ -295,7 +295,7 @@ impl ChunkRequest<'_> {
 }
 
 /// The result of looking for a chunk.
-pub(super) enum Found {
+pub(super) enum FoundChunk {
     Chunk(Arc<Chunk>),
     /// Another thread is decoding it, perhaps to a shorter prefix than wanted.
     InFlight(Waiter<Arc<Chunk>, ReadError>),

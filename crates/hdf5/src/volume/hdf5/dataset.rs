@@ -27,6 +27,7 @@ use super::links::{Audited, MissingFiles};
 use super::pieces::Pieces;
 use super::raw_file::RawFile;
 use super::{OpenError, filters};
+use crate::store::Location;
 use crate::volume::{ReadError, Samples, VoxelType};
 
 /// The layout of a dataset's data.
@@ -80,14 +81,14 @@ pub struct StoredDataset {
     pub file: Arc<StoredFile>,
     /// The path by which it was opened.
     pub path: String,
-    /// The extents, slowest axis first, those of arrays and colours in its elements last; of
-    /// complex numbers, without the two parts of each.
+    /// The extents, slowest axis first; the extents of arrays and colours in its elements come last,
+    /// the two parts of complex numbers are left out.
     pub shape: Vec<u64>,
     /// The element type.
     pub stored: StoredType,
     /// The layout.
     pub storage: Storage,
-    /// All files that reading it opens: its own, and those that it refers to.
+    /// All files that reading it opens: its own, and the files that it refers to.
     pub files: Vec<FileIdentity>,
     /// The files, and the sources within files, that do not exist.
     pub missing: MissingFiles,
@@ -124,23 +125,24 @@ pub struct StoredDataset {
     pub(super) element_bytes: u64,
 }
 
-impl StoredDataset {
-    pub(super) fn new(
-        file: Arc<StoredFile>,
-        handle: &Dataset,
-        path: &str,
-        audited: Audited,
-        access: Option<Fingerprint>,
-    ) -> Result<Self, OpenError> {
-        let wrong = |problem: String| OpenError::object(&file.location, path, problem);
-        let library = |e: hdf5::Error| wrong(e.to_string());
-        let own: Vec<u64> = handle
-            .get_shape()
-            .map_err(library)?
-            .into_iter()
-            .map(|n| n as u64)
-            .collect();
-        let stored = library::stored_type(handle).map_err(library)?;
+/// The extents of a dataset, and the type of its elements.
+struct Elements {
+    /// The extents as the library knows them.
+    own: Vec<u64>,
+    /// The extents, followed by the extents of the numbers in an element.
+    numbers: Vec<u64>,
+    /// [`StoredDataset::shape`].
+    shape: Vec<u64>,
+    stored: StoredType,
+}
+
+impl Elements {
+    /// Fails unless they are numbers along 2 to 5 axes.
+    fn new(file: &Location, handle: &Dataset, path: &str) -> Result<Self, OpenError> {
+        let wrong = |problem: String| OpenError::object(file, path, problem);
+        let own = handle.get_shape().map_err(|e| wrong(e.to_string()))?;
+        let own: Vec<u64> = own.into_iter().map(|n| n as u64).collect();
+        let stored = library::stored_type(handle).map_err(|e| wrong(e.to_string()))?;
         let inner = stored.as_ref().map_or(&[][..], |stored| &stored.extents);
         let numbers = [&own[..], inner].concat();
         let is_complex = (stored.as_ref()).is_ok_and(|s| s.meaning == ElementMeaning::Complex);
@@ -150,7 +152,7 @@ impl StoredDataset {
             numbers.clone()
         };
         let unsuited = |what: String, may_be_pictures: bool| {
-            OpenError::not_a_volume(&file.location, path, &shape, what, may_be_pictures)
+            OpenError::not_a_volume(file, path, &shape, what, may_be_pictures)
         };
         let has_rows = own.iter().filter(|extent| **extent > 1).count() > 1;
         if let Err(other) = &stored
@@ -178,65 +180,97 @@ impl StoredDataset {
         }
         let stored =
             stored.map_err(|other| unsuited(format!("the elements are {}", other.what), false))?;
-        let inner = stored.extents.clone();
-        let creation = handle.dcpl().map_err(library)?;
-        let storage = storage(handle, &creation).map_err(library)?;
-        let chunked = matches!(storage, Storage::Chunked { .. });
-        let filters = library::filters(&creation).map_err(library)?;
+        Ok(Self {
+            own,
+            numbers,
+            shape,
+            stored,
+        })
+    }
+
+    /// How they are read if they are contiguous and do not lie in a local file.
+    fn pieces(&self, storage: &Storage, is_remote: bool) -> Option<Pieces> {
+        match storage {
+            Storage::Contiguous {
+                address: Some(address),
+            } if is_remote && self.stored.plain => Some(Pieces::new(
+                *address,
+                &self.numbers,
+                self.stored.voxel.stored_bytes() as u64,
+            )),
+            _ => None,
+        }
+    }
+
+    /// The grid of the chunks as the library knows it, and with the axes of the numbers in an
+    /// element.
+    fn grids(&self, storage: &Storage, pieces: Option<&Pieces>) -> (Grid, Grid) {
+        let Self { own, numbers, .. } = self;
+        match (storage, pieces) {
+            (Storage::Chunked { chunk }, _) => {
+                let whole = [&chunk[..], &self.stored.extents].concat();
+                (Grid::new(own, chunk), Grid::new(numbers, &whole))
+            }
+            (_, Some(pieces)) => (pieces.grid(), pieces.grid()),
+            _ => (Grid::new(own, own), Grid::new(numbers, numbers)),
+        }
+    }
+}
+
+impl StoredDataset {
+    pub(super) fn new(
+        file: &Arc<StoredFile>,
+        handle: &Dataset,
+        path: &str,
+        audited: Audited,
+        access: Option<Fingerprint>,
+    ) -> Result<Self, OpenError> {
+        let elements = Elements::new(&file.location, handle, path)?;
+        Self::of_elements(Arc::clone(file), handle, path, elements, audited, access)
+            .map_err(|e| OpenError::object(&file.location, path, e.to_string()))
+    }
+
+    fn of_elements(
+        file: Arc<StoredFile>,
+        handle: &Dataset,
+        path: &str,
+        elements: Elements,
+        audited: Audited,
+        access: Option<Fingerprint>,
+    ) -> hdf5::Result<Self> {
+        let creation = handle.dcpl()?;
+        let storage = storage(handle, &creation)?;
+        let filters = library::filters(&creation)?;
         let pipeline = Pipeline::new(&filters);
-        let edges_are_plain =
-            chunked && library::edge_chunks_are_plain(&creation).map_err(library)?;
+        let edges_are_plain = matches!(storage, Storage::Chunked { .. })
+            && library::edge_chunks_are_plain(&creation)?;
         let Audited {
             files,
             raw,
             missing,
             gaps,
         } = audited;
-        let object: Arc<str> = library::path_of(handle).map_err(library)?.into();
+        let object: Arc<str> = library::path_of(handle)?.into();
         let id = Fingerprint::digest(&(file.identity(), &*object, KeyOf::files(&files, access)));
-        let grows = growing_axes(
-            &own,
-            &handle.space().map_err(library)?.maxdims(),
-            inner.len(),
-        );
-        let parts = inner.iter().product::<u64>().max(1);
-        let element_bytes = handle.dtype().map_err(library)?.size() as u64 / parts;
-        file.handles.keep(&object, handle).map_err(library)?;
-        let pieces = match storage {
-            Storage::Contiguous {
-                address: Some(address),
-            } if file.bytes.is_remote() && stored.plain => Some(Pieces::new(
-                address,
-                &numbers,
-                stored.voxel.stored_bytes() as u64,
-            )),
-            _ => None,
-        };
-        let (elements, grid) = match (&storage, &pieces) {
-            (Storage::Chunked { chunk }, _) => (
-                Grid::new(&own, chunk),
-                // The numbers in an element lie along further axes that the library does not know.
-                Grid::new(&numbers, &[&chunk[..], &inner].concat()),
-            ),
-            (_, Some(pieces)) => (pieces.grid(), pieces.grid()),
-            _ => (Grid::new(&own, &own), Grid::new(&numbers, &numbers)),
-        };
+        let inner = elements.stored.extents.len();
+        let grows = growing_axes(&elements.own, &handle.space()?.maxdims(), inner);
+        let parts = elements.stored.extents.iter().product::<u64>().max(1);
+        let element_bytes = handle.dtype()?.size() as u64 / parts;
+        file.handles.keep(&object, handle)?;
+        let pieces = elements.pieces(&storage, file.bytes.is_remote());
+        let (own_grid, grid) = elements.grids(&storage, pieces.as_ref());
+        let Elements { shape, stored, .. } = elements;
         let coding = (&filters, stored.voxel, stored.big_endian, grid.chunk());
         let growth = file.identity().growth();
         let lasting = growth.map(|growth| Fingerprint::digest(&(growth, &*object, access, coding)));
-        let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), elements);
-        let path = path.to_owned();
-        let fill = OnceLock::new();
+        let index = ChunkIndex::new(Arc::clone(&file), Arc::clone(&object), own_grid);
         let declared_fill = library::fill_value(&creation, stored.voxel).ok();
         Ok(Self {
             file,
             files,
             missing,
-            gaps: gaps
-                .iter()
-                .map(|gap| padded_gap(gap, inner.len()))
-                .collect(),
-            path,
+            gaps: gaps.iter().map(|gap| padded_gap(gap, inner)).collect(),
+            path: path.to_owned(),
             shape,
             stored,
             storage,
@@ -251,7 +285,7 @@ impl StoredDataset {
             raw,
             index,
             corrupt: OnceLock::new(),
-            fill,
+            fill: OnceLock::new(),
             declared_fill,
             object,
             element_bytes,
@@ -341,7 +375,7 @@ impl StoredDataset {
 
     /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data.
     /// Of contiguous data in a store, it is a row, too, not a piece: samples and so windows must be
-    /// those of the same file on disk.
+    /// the same as of the file on disk.
     pub(super) fn chunk_shape(&self) -> Position {
         match &self.storage {
             Storage::Chunked { .. } => *self.grid.chunk(),
@@ -392,7 +426,7 @@ impl StoredDataset {
 
     /// Identifies what a chunk holds: together with the chunk's number, the same in each generation
     /// of a growing file, if the chunk is not written again and its stored bytes are the same.
-    /// Reads these bytes, and notes if they were others before.
+    /// Reads the stored bytes, and notes if they have changed.
     pub(super) fn content_id(&self, at: &Position) -> Fingerprint {
         let Some(lasting) = self.lasting else {
             return self.id;
@@ -440,8 +474,8 @@ impl StoredDataset {
             .insert(self.grid.number(at))
     }
 
-    /// Fails if its growing file was written anew while voxels were read, of which the first are in
-    /// the chunk `at`.
+    /// Fails if its growing file was written anew while voxels were read; the chunk `at` is the first
+    /// that was read.
     pub(super) fn ensure_only_grown(&self, at: &Position) -> Result<(), ReadError> {
         if self.lasting.is_none() {
             return Ok(());
@@ -467,8 +501,11 @@ impl StoredDataset {
     /// Whether no voxel of a box will change by what is appended to the file; false if that is not
     /// known. Does not block.
     pub(super) fn is_final(&self, stored: &StoredBox) -> bool {
-        let is_written = || self.grid.chunks_of(stored).all(|at| !self.may_change(&at));
-        self.lasting.is_none() || (matches!(self.storage, Storage::Chunked { .. }) && is_written())
+        if self.lasting.is_none() {
+            return true;
+        }
+        matches!(self.storage, Storage::Chunked { .. })
+            && self.grid.chunks_of(stored).all(|at| !self.may_change(&at))
     }
 
     /// Reads the chunk index now instead of at the first read; gives up at `until`.
@@ -529,9 +566,9 @@ impl StoredDataset {
         // read.
         self.ensure_unchanged()?;
         let failures = self.file.admission.failures();
-        let read =
-            |handle| library::read_box(&handle, &self.stored, start, count, into.bytes_mut());
-        let read = self.handle().and_then(read);
+        let read = self.handle().and_then(|handle| {
+            library::read_box(&handle, &self.stored, start, count, into.bytes_mut())
+        });
         // Checked before the library's error: it does not report that a file has changed.
         self.ensure_unchanged()?;
         if self.file.admission.failures() != failures {
@@ -600,12 +637,8 @@ impl StoredDataset {
     /// The value of voxels that were never written; `at` is one of them. Read through the library
     /// once.
     pub(super) fn fill_value(&self, at: Position, voxel: VoxelType) -> Result<Samples, ReadError> {
-        let one = |voxel| {
-            let mut samples = Samples::default();
-            samples.reset(voxel, 1);
-            samples
-        };
-        let mut fill = one(voxel);
+        let mut fill = Samples::default();
+        fill.reset(voxel, 1);
         if let Some(known) = self.fill.get().filter(|_| self.stored.extents.is_empty()) {
             fill.bytes_mut().copy_from_slice(known.bytes());
             return Ok(fill);
@@ -659,9 +692,10 @@ impl StoredDataset {
             return None;
         }
         let references = list.read_raw::<VarLenArray<ObjectReference1>>().ok()?;
-        let scale =
-            |references: &VarLenArray<ObjectReference1>| scale(&handle, references.first()?);
-        Some(references.iter().map(scale).collect())
+        let scales = references
+            .iter()
+            .map(|references| scale(&handle, references.first()?));
+        Some(scales.collect())
     }
 
     /// The path of the dataset that an attribute refers to by an object reference, the first if
@@ -757,19 +791,17 @@ impl StoredDataset {
     }
 }
 
-/// The axes along which a dataset of this shape and these limits grows: those along which it may be
-/// extended; the slowest if it was created in its full shape. `behind` further axes are those of
-/// the numbers in an element.
+/// The axes along which a dataset of this shape and these limits grows: all axes along which it may
+/// be extended; the slowest if it was created in its full shape. `behind` further axes belong to the
+/// numbers in an element.
 fn growing_axes(shape: &[u64], most: &[Option<usize>], behind: usize) -> [bool; RANK] {
-    let may_grow =
-        |(extent, most): (&u64, &Option<usize>)| most.is_none_or(|most| most as u64 > *extent);
     let mut axes: Vec<u64> = shape
         .iter()
         .zip(most)
-        .map(|both| u64::from(may_grow(both)))
+        .map(|(extent, most)| u64::from(most.is_none_or(|most| most as u64 > *extent)))
         .collect();
     if axes.iter().all(|grows| *grows == 0) {
-        axes.iter_mut().take(1).for_each(|slowest| *slowest = 1);
+        axes[..1].fill(1);
     }
     axes.resize(axes.len() + behind, 0);
     padded(&axes, 0).map(|grows| grows > 0)
@@ -828,8 +860,8 @@ fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> 
     })
 }
 
-/// The place of a missing source along all axes of positions, of which the last `behind` are those
-/// of the numbers in an element.
+/// The place of a missing source along all axes of positions; the last `behind` axes belong to the
+/// numbers in an element.
 fn padded_gap(gap: &[Stripes], behind: usize) -> [Stripes; RANK] {
     let mut all = [Stripes::WHOLE; RANK];
     all.iter_mut()

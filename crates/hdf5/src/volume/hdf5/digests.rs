@@ -11,7 +11,7 @@
 //! record.
 
 use std::collections::HashMap;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -43,19 +43,19 @@ const PROGRESS: Duration = Duration::from_secs(10);
 pub struct Digests {
     /// A cache directory, for files whose folders cannot be written.
     cache: Option<PathBuf>,
-    /// What is known, by path. Locked while a file is read.
-    known: Mutex<HashMap<PathBuf, Known>>,
+    /// The known digests, by path. Locked while a file is read.
+    known: Mutex<HashMap<PathBuf, KnownDigest>>,
 }
 
 /// A digest, and the state of the file that it was computed of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Known {
+struct KnownDigest {
     digest: blake3::Hash,
-    state: State,
+    state: DigestedState,
 }
 
 /// Length, and modification time in seconds and nanoseconds.
-type State = (u64, i64, i64);
+type DigestedState = (u64, i64, i64);
 
 impl Digests {
     /// With a cache directory in which digests may be kept too.
@@ -66,7 +66,7 @@ impl Digests {
         }
     }
 
-    /// What an open file contains. Reads all of it, unless its digest is known.
+    /// Identifies the contents of an open file. Reads all of it, unless its digest is known.
     pub(super) fn identify(&self, bytes: &FileBytes) -> io::Result<ContentId> {
         let identity = bytes.identity();
         let state = state_of(identity);
@@ -78,12 +78,16 @@ impl Digests {
             return Ok(known.id());
         }
         let digest = self.kept_or_computed(bytes, state)?;
-        let new = Known { digest, state };
+        let new = KnownDigest { digest, state };
         known.insert(identity.path().to_owned(), new);
         Ok(new.id())
     }
 
-    fn kept_or_computed(&self, bytes: &FileBytes, state: State) -> io::Result<blake3::Hash> {
+    fn kept_or_computed(
+        &self,
+        bytes: &FileBytes,
+        state: DigestedState,
+    ) -> io::Result<blake3::Hash> {
         let places = self.places(bytes.identity().path());
         if let Some(digest) = places.iter().find_map(|place| kept(place, state)) {
             return Ok(digest);
@@ -124,13 +128,13 @@ impl Digests {
     }
 }
 
-impl Known {
+impl KnownDigest {
     fn id(&self) -> ContentId {
         ContentId::digest(&(self.digest.as_bytes(), self.state.0))
     }
 }
 
-fn state_of(identity: &FileIdentity) -> State {
+fn state_of(identity: &FileIdentity) -> DigestedState {
     let (seconds, nanoseconds) = identity.modified();
     (identity.length(), seconds, nanoseconds)
 }
@@ -148,7 +152,7 @@ fn is_cache(folder: &Path) -> bool {
 }
 
 /// The digest in a record, if it is of the file in this state.
-fn kept(place: &Path, state: State) -> Option<blake3::Hash> {
+fn kept(place: &Path, state: DigestedState) -> Option<blake3::Hash> {
     let mut record = options().read(true).open(place).ok().filter(is_own)?;
     // Not while it is written, nor while the file is read: whoever does that holds the lock.
     flock(&record, FlockOperation::NonBlockingLockShared).ok()?;
@@ -176,10 +180,9 @@ fn opened(place: &Path) -> Option<File> {
 
 /// Whether a record belongs to this user, and nobody else can write it.
 fn is_own(record: &File) -> bool {
-    let is_own = |about: Metadata| {
+    record.metadata().is_ok_and(|about| {
         about.is_file() && about.uid() == geteuid().as_raw() && about.mode() & 0o022 == 0
-    };
-    record.metadata().is_ok_and(is_own)
+    })
 }
 
 fn options() -> OpenOptions {
@@ -190,7 +193,7 @@ fn options() -> OpenOptions {
     options
 }
 
-fn read(record: &mut File, state: State) -> Option<blake3::Hash> {
+fn read(record: &mut File, state: DigestedState) -> Option<blake3::Hash> {
     let mut text = String::new();
     record.rewind().ok()?;
     Read::by_ref(record)

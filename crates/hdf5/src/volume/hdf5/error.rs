@@ -13,7 +13,7 @@ pub enum OpenError {
     File {
         /// The file.
         file: Location,
-        /// What is wrong with it.
+        /// Why not, in words.
         problem: String,
     },
     /// An object in the file cannot be opened or used.
@@ -23,7 +23,7 @@ pub enum OpenError {
         file: Location,
         /// The path within it.
         object: String,
-        /// What is wrong with it.
+        /// Why not, in words.
         problem: String,
     },
     /// A dataset is intact and not a volume: it has too few axes or too many, or elements that are
@@ -34,7 +34,7 @@ pub enum OpenError {
         file: Location,
         /// The path within it.
         object: String,
-        /// What it is instead.
+        /// Why it is no volume, in words.
         what: String,
         /// The number of its elements.
         elements: u64,
@@ -90,6 +90,13 @@ impl OpenError {
             what,
             elements,
             may_be_pictures,
+        }
+    }
+
+    pub(super) fn file(file: &Location, problem: String) -> Self {
+        OpenError::File {
+            file: file.clone(),
+            problem,
         }
     }
 

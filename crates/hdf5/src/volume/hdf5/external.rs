@@ -31,9 +31,9 @@ impl StoredDataset {
         }
         opened.ensure_unchanged()?;
         let _library = library_lock::lock()?;
-        let convert =
-            |handle| library::convert(&handle, self.stored.voxel, &elements, into.bytes_mut());
-        let converted = self.handle().and_then(convert);
+        let converted = self.handle().and_then(|handle| {
+            library::convert(&handle, self.stored.voxel, &elements, into.bytes_mut())
+        });
         converted
             .map_err(|e| self.damaged(&format!("the library cannot convert its elements: {e}")))
     }

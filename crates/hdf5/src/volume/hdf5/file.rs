@@ -26,7 +26,7 @@ use crate::store::{Location, Store};
 pub struct StoredFile {
     /// Where it is, with symbolic links resolved.
     pub location: Location,
-    /// What is missing at its end, in words.
+    /// The notice that its end is missing, if it is.
     pub(super) truncation: Option<String>,
     pub(super) handles: OnDemand,
     /// The files that the library may open on its behalf.
@@ -45,18 +45,14 @@ impl StoredFile {
         before: Option<&Self>,
         files: &Files,
     ) -> Result<Self, OpenError> {
-        let unreadable = |problem: String| OpenError::File {
-            file: location.clone(),
-            problem,
-        };
         let bytes = files.identified(&location, growing);
-        let bytes = bytes.map_err(|e| unreadable(e.to_string()))?;
+        let bytes = bytes.map_err(|e| OpenError::file(&location, e.to_string()))?;
         let before = before.filter(|before| bytes.is_growing() && before.has_grown_to(&bytes));
         let landmarks = Mutex::new(before.map(Self::outer_landmarks).unwrap_or_default());
         let bytes = Arc::new(bytes.continuing(before.map(Self::identity)));
         let admission = Admission::new(Arc::clone(&bytes));
         let handles = OnDemand::open(&admission, bytes.is_growing(), &files.last_used);
-        let handles = handles.map_err(|e| unreadable(not_hdf5(&bytes, &e)))?;
+        let handles = handles.map_err(|e| OpenError::file(&location, not_hdf5(&bytes, &e)))?;
         Ok(Self {
             location,
             truncation: truncation(&bytes),
@@ -121,10 +117,9 @@ const OPEN_ELSEWHERE: &str = "it is being written by a program that does not let
     that program has closed it, or if it writes in SWMR mode. If no program writes it, the last one has crashed: remove the \
     mark with `h5clear -s`";
 
-/// How much is missing of a file that ends before its superblock says, in words. Nothing is missing
-/// while it grows.
+/// The notice that a file ends before its superblock says. Nothing is missing while it grows.
 ///
-/// The library would refuse such a file, but our file driver does not tell it the length
+/// The library would refuse the file, but our file driver does not tell it the length
 /// ([`super::library`]).
 fn truncation(bytes: &FileBytes) -> Option<String> {
     let length = bytes
@@ -145,7 +140,7 @@ fn truncation(bytes: &FileBytes) -> Option<String> {
     ))
 }
 
-/// The open files, and those that must not be opened.
+/// The open files, and the files that must not be opened.
 #[derive(Debug)]
 pub struct Files {
     store: Store,
@@ -195,10 +190,10 @@ impl Files {
 
     /// Adds files that must not be opened.
     pub fn refuse(&self, refused: impl IntoIterator<Item = (Location, String)>) {
-        let resolved = |(file, why): (Location, String)| (file.resolved().unwrap_or(file), why);
-        self.refused
-            .lock()
-            .extend(refused.into_iter().map(resolved));
+        let refused = refused
+            .into_iter()
+            .map(|(file, why)| (file.resolved().unwrap_or(file), why));
+        self.refused.lock().extend(refused);
     }
 
     /// Whether a file must not be opened.
@@ -237,7 +232,7 @@ impl Files {
         &self.store
     }
 
-    /// Opens a file, and identifies its contents if keys are to be made from these. A growing file
+    /// Opens a file, and identifies its contents if keys are to be made from them. A growing file
     /// has no digest: all of it would be read again whenever it has grown.
     fn identified(&self, file: &Location, growing: Option<bool>) -> io::Result<FileBytes> {
         let bytes = match file {
@@ -274,7 +269,7 @@ impl Files {
             .map(|bytes| bytes.identity().clone())
     }
 
-    /// What is missing at the end of a file that is open, in words; its location is without
+    /// The notice that the end of an open file is missing, if it is; `file` is its location without
     /// symbolic links.
     pub fn truncation(&self, file: &Location) -> Option<String> {
         let open = self.open.lock();
@@ -293,10 +288,8 @@ impl Files {
         file: &Location,
         growing: Option<bool>,
     ) -> Result<Arc<StoredFile>, OpenError> {
-        let resolved = file.resolved().map_err(|e| OpenError::File {
-            file: file.clone(),
-            problem: e.to_string(),
-        })?;
+        let resolved = file.resolved();
+        let resolved = resolved.map_err(|e| OpenError::file(file, e.to_string()))?;
         self.open_resolved(resolved, growing)
     }
 
@@ -320,10 +313,7 @@ impl Files {
         growing: Option<bool>,
     ) -> Result<Arc<StoredFile>, OpenError> {
         if let Some(problem) = self.refused.lock().get(&resolved).cloned() {
-            return Err(OpenError::File {
-                file: resolved,
-                problem,
-            });
+            return Err(OpenError::file(&resolved, problem));
         }
         stalls::ensure_answer([resolved.as_path()]).map_err(OpenError::Unresponsive)?;
         drop(library_lock::lock().map_err(OpenError::Unresponsive)?);
@@ -365,10 +355,7 @@ impl Files {
                 "{most} other files are open, which is the limit; raise the limit of open files (`ulimit -n`), or \
                  serve fewer files"
             );
-            return Err(OpenError::File {
-                file: key.0,
-                problem,
-            });
+            return Err(OpenError::file(&key.0, problem));
         }
         Ok(open.entry(key).or_default().clone())
     }

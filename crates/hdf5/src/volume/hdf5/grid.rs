@@ -10,7 +10,7 @@ pub(super) const RANK: usize = 5;
 /// One number per axis, slowest first.
 pub(super) type Position = [u64; RANK];
 
-/// Pads to [`RANK`] axes: the last axes are `given`, the others are `before`.
+/// Pads to [`RANK`] axes: the last axes are `given`, the axes before them are `before`.
 pub(super) fn padded(given: &[u64], before: u64) -> Position {
     let mut all = [before; RANK];
     all.iter_mut()
@@ -102,7 +102,7 @@ impl Stripes {
 
 /// The part of a box that lies in one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct ChunkPart {
     /// Its first voxel in the dataset.
     pub start: Position,
     /// Its first voxel in the chunk.
@@ -111,7 +111,7 @@ pub(super) struct Part {
     pub count: Position,
 }
 
-impl Part {
+impl ChunkPart {
     /// Its last voxel in the chunk (inclusive).
     pub fn last(&self) -> Position {
         std::array::from_fn(|axis| self.within[axis] + self.count[axis].saturating_sub(1))
@@ -196,6 +196,12 @@ impl Grid {
         std::array::from_fn(|axis| at[axis] * self.chunk[axis])
     }
 
+    /// The extents of a chunk without what lies beyond the dataset.
+    pub fn extents(&self, at: &Position) -> Position {
+        let origin = self.origin(at);
+        std::array::from_fn(|axis| (self.shape[axis] - origin[axis]).min(self.chunk[axis]))
+    }
+
     /// Whether a chunk extends beyond the dataset.
     pub fn is_cut(&self, at: &Position) -> bool {
         let origin = self.origin(at);
@@ -220,15 +226,16 @@ impl Grid {
     }
 
     /// The part of a box that lies in a chunk.
-    pub fn part_of(&self, at: &Position, stored: &StoredBox) -> Part {
+    pub fn part_of(&self, at: &Position, stored: &StoredBox) -> ChunkPart {
         let origin = self.origin(at);
         let last = stored.last();
         let start: Position = std::array::from_fn(|axis| stored.start[axis].max(origin[axis]));
-        let end = |axis: usize| (last[axis] + 1).min(origin[axis] + self.chunk[axis]);
-        Part {
+        let end: Position =
+            std::array::from_fn(|axis| (last[axis] + 1).min(origin[axis] + self.chunk[axis]));
+        ChunkPart {
             start,
             within: std::array::from_fn(|axis| start[axis] - origin[axis]),
-            count: std::array::from_fn(|axis| end(axis).saturating_sub(start[axis])),
+            count: std::array::from_fn(|axis| end[axis].saturating_sub(start[axis])),
         }
     }
 }

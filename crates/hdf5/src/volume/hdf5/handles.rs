@@ -44,7 +44,7 @@ impl Handles {
         }))
     }
 
-    /// A dataset of those that stay open, or opened now. The caller holds the library's lock.
+    /// A dataset that stays open; opens it if it is not. The caller holds the library's lock.
     fn dataset(&self, path: &str) -> Result<Dataset> {
         if let Some(known) = self.datasets.lock().get(path) {
             return Ok(known.clone());

@@ -2,7 +2,7 @@
 //! and what it contributes to keys.
 //!
 //! Whether a file has changed is told by its path and state. Keys of tiles are made from the same,
-//! or from the file's contents if those have been identified ([`ContentId`]): then copies of a file
+//! or from the file's contents if they have been identified ([`ContentId`]): then copies of a file
 //! have the same keys.
 
 use std::collections::BTreeSet;
@@ -24,15 +24,15 @@ use crate::store::{Location, Object, Store, Version};
 pub struct ContentId(Fingerprint);
 
 impl ContentId {
-    /// From what tells the contents: a digest of all bytes, or what a server says of an object,
-    /// such as its ETag and length.
+    /// From a digest of all bytes, or from what a server says of an object: its ETag and length, for
+    /// example.
     pub fn digest(telling: &impl Hash) -> Self {
         Self(Fingerprint::digest(telling))
     }
 }
 
-/// What files contribute to a key, in any order, and the rules of access that protect what is made
-/// from them.
+/// The contribution of files to a key, in any order, and the rules of access that protect what is
+/// made from them.
 #[derive(Debug)]
 pub struct KeyOf<'a> {
     files: Vec<&'a FileIdentity>,
@@ -40,7 +40,7 @@ pub struct KeyOf<'a> {
 }
 
 impl<'a> KeyOf<'a> {
-    /// Of these files under these rules; `None`: they are public.
+    /// The contribution of files under rules of access; `None`: they are public.
     pub fn files(
         files: impl IntoIterator<Item = &'a FileIdentity>,
         access: Option<Fingerprint>,
@@ -53,12 +53,14 @@ impl<'a> KeyOf<'a> {
 }
 
 impl Hash for KeyOf<'_> {
-    /// If contents are identified, only these count, and the names of missing files. Other
-    /// identities are then those of symbolic links that lead to these files.
+    /// If contents are identified, only the contents count, and the names of missing files: further
+    /// identities then belong to symbolic links that lead to the files.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let Self { files, access } = self;
-        // Keys of what is public are those of earlier versions.
-        access.iter().for_each(|access| access.hash(hasher));
+        // Public data has the same keys as in earlier versions.
+        if let Some(access) = access {
+            access.hash(hasher);
+        }
         if files.iter().all(|file| file.content.is_none()) {
             return files.hash(hasher);
         }
@@ -77,7 +79,7 @@ impl Hash for KeyOf<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIdentity {
     location: Location,
-    state: State,
+    state: IdentityState,
     /// If it was opened as a file that is being written, which may grow while it is open: the same
     /// in all states of the file in which it has only grown.
     growth: Option<Fingerprint>,
@@ -86,7 +88,7 @@ pub struct FileIdentity {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
+enum IdentityState {
     Missing,
     File(FileState),
     Object(Arc<Object>),
@@ -105,7 +107,7 @@ impl FileIdentity {
     /// The device and inode of a file; its length in bytes, and when it was modified, in
     /// milliseconds since 1970. `None` for objects in stores, and if it is missing.
     pub fn length_and_time(&self) -> Option<((u64, u64), (u64, i64))> {
-        let State::File(file) = self.state else {
+        let IdentityState::File(file) = self.state else {
             return None;
         };
         let seconds = file.modified_seconds.saturating_mul(1000);
@@ -134,30 +136,33 @@ impl FileIdentity {
 
     /// From known metadata; `path` contains no symbolic links.
     pub(super) fn new(path: &Path, metadata: &std::fs::Metadata) -> Self {
-        Self::in_state(path.into(), State::File(FileState::from_metadata(metadata)))
+        Self::in_state(
+            path.into(),
+            IdentityState::File(FileState::from_metadata(metadata)),
+        )
     }
 
     /// The file at a path whose symbolic links are kept, so that the identity changes when a link
     /// is redirected.
     pub(super) fn unopened(path: &Path) -> Self {
-        let state = path.metadata().map_or(State::Missing, |metadata| {
-            State::File(FileState::from_metadata(&metadata))
+        let state = path.metadata().map_or(IdentityState::Missing, |metadata| {
+            IdentityState::File(FileState::from_metadata(&metadata))
         });
         Self::in_state(path.into(), state)
     }
 
     /// A file that does not exist.
     pub(super) fn missing(path: &Path) -> Self {
-        Self::in_state(path.into(), State::Missing)
+        Self::in_state(path.into(), IdentityState::Missing)
     }
 
     /// An open object.
     pub(super) fn of_object(object: Arc<Object>) -> Self {
         let location = Location::Object(object.address().clone());
-        Self::in_state(location, State::Object(object))
+        Self::in_state(location, IdentityState::Object(object))
     }
 
-    fn in_state(location: Location, state: State) -> Self {
+    fn in_state(location: Location, state: IdentityState) -> Self {
         Self {
             location,
             state,
@@ -220,8 +225,8 @@ impl FileIdentity {
     /// The object, if it is one.
     pub fn object(&self) -> Option<&Object> {
         match &self.state {
-            State::Object(object) => Some(object),
-            State::Missing | State::File(_) => None,
+            IdentityState::Object(object) => Some(object),
+            IdentityState::Missing | IdentityState::File(_) => None,
         }
     }
 
@@ -232,37 +237,37 @@ impl FileIdentity {
 
     /// Whether the file existed when the identity was made.
     pub fn exists(&self) -> bool {
-        self.state != State::Missing
+        self.state != IdentityState::Missing
     }
 
     /// The length in bytes; 0 for a missing file.
     pub fn length(&self) -> u64 {
         match &self.state {
-            State::Missing => 0,
-            State::File(state) => state.length,
-            State::Object(object) => object.length(),
+            IdentityState::Missing => 0,
+            IdentityState::File(state) => state.length,
+            IdentityState::Object(object) => object.length(),
         }
     }
 
     /// The modification time of a file in seconds and nanoseconds; 0 for anything else.
     pub(super) fn modified(&self) -> (i64, i64) {
         match &self.state {
-            State::File(state) => (state.modified_seconds, state.modified_nanoseconds),
-            State::Missing | State::Object(_) => (0, 0),
+            IdentityState::File(state) => (state.modified_seconds, state.modified_nanoseconds),
+            IdentityState::Missing | IdentityState::Object(_) => (0, 0),
         }
     }
 
     /// Whether the file at this path is unchanged. Queries the file system; the state of an object
     /// is the one last seen.
     pub fn is_current(&self) -> bool {
-        if let State::Object(object) = &self.state {
+        if let IdentityState::Object(object) = &self.state {
             return object.is_current();
         }
         let _reading = stalls::reading(&self.path().into(), library_lock::is_held_here());
         match self.path().metadata() {
             Ok(metadata) => self.is_of(&metadata),
             // Any error counts as missing.
-            Err(_) => self.state == State::Missing,
+            Err(_) => self.state == IdentityState::Missing,
         }
     }
 
@@ -279,12 +284,12 @@ impl FileIdentity {
 
     /// Whether this metadata is that of the unchanged file.
     pub(super) fn is_of(&self, metadata: &std::fs::Metadata) -> bool {
-        self.state == State::File(FileState::from_metadata(metadata))
+        self.state == IdentityState::File(FileState::from_metadata(metadata))
     }
 
     /// Whether this metadata is that of the same file, unchanged or grown.
     pub(super) fn is_of_grown(&self, metadata: &std::fs::Metadata) -> bool {
-        let State::File(then) = &self.state else {
+        let IdentityState::File(then) = &self.state else {
             return false;
         };
         then.grows_to(&FileState::from_metadata(metadata))
@@ -292,7 +297,8 @@ impl FileIdentity {
 
     /// Whether it is the same file as `before`, which has grown since, or not changed.
     pub(super) fn has_grown_from(&self, before: &Self) -> bool {
-        let (State::File(now), State::File(then)) = (&self.state, &before.state) else {
+        let (IdentityState::File(now), IdentityState::File(then)) = (&self.state, &before.state)
+        else {
             return false;
         };
         then.grows_to(now)
@@ -324,12 +330,12 @@ impl Hash for FileIdentity {
         }
         self.location.hash(hasher);
         match &self.state {
-            State::Missing => None::<()>.hash(hasher),
-            State::File(state) => {
+            IdentityState::Missing => None::<()>.hash(hasher),
+            IdentityState::File(state) => {
                 let times = (state.modified_seconds, state.modified_nanoseconds);
                 Some((state.inode, state.length, times.0, times.1)).hash(hasher);
             }
-            State::Object(object) => object.version().hash(hasher),
+            IdentityState::Object(object) => object.version().hash(hasher),
         }
     }
 }

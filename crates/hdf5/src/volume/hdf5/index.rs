@@ -1,8 +1,8 @@
 //! The chunk index of a dataset: the addresses of its chunks, read through the library once, on
 //! first use.
 //!
-//! An index takes 24 bytes per chunk and is sorted by chunk number. While one thread reads it,
-//! others wait. The index has a grid and a path, but not its dataset; the dataset adds its name to
+//! An index takes 24 bytes per chunk and is sorted by chunk number. One thread reads it, and threads
+//! that need it wait. The index has a grid and a path, but not its dataset; the dataset adds its name to
 //! errors. A known bug of the library is worked around ([`rotation`]), and a few entries of every
 //! index are checked ([`spot_check`]).
 //!

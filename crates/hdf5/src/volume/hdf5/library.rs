@@ -32,8 +32,7 @@ pub(super) use address::{Superblock, header_address, superblock};
 pub(super) use chunk::{RawChunk, is_extensible_array, is_version_1_btree, read_chunk};
 pub use creation::FilterSpec;
 pub(super) use creation::{
-    RawFileEntry, VirtualSource, edge_chunks_are_plain, fill_value, filters, raw_files,
-    virtual_sources,
+    VirtualSource, edge_chunks_are_plain, fill_value, filters, raw_files, virtual_sources,
 };
 pub(super) use element::stored_type;
 pub use element::{ElementMeaning, StoredType};
@@ -147,20 +146,24 @@ pub(super) fn read_box(
         return read_as(dataset, &memory, start, count, into);
     }
     let axes = dataset.ndim().min(start.len()).min(count.len());
-    let ((start, first), (count, wanted)) = (start.split_at(axes), count.split_at(axes));
+    let (start, first) = start.split_at(axes);
+    let (count, wanted) = count.split_at(axes);
     // The places of the wanted numbers in an element.
     let mut picked = vec![0];
     for ((extent, first), wanted) in stored.extents.iter().zip(first).zip(wanted) {
         let wanted = *first..first + wanted;
-        let along = |at| wanted.clone().map(move |place| at * extent + place);
-        picked = picked.into_iter().flat_map(along).collect();
+        picked = picked
+            .into_iter()
+            .flat_map(|at| wanted.clone().map(move |place| at * extent + place))
+            .collect();
     }
     let width = memory.size() / stored.extents.iter().product::<u64>().max(1) as usize;
     let mut whole = vec![0; count.iter().product::<u64>() as usize * memory.size()];
     read_as(dataset, &memory, start, count, &mut whole)?;
     let numbers = whole.chunks_exact(memory.size()).flat_map(|element| {
-        let number = |at: &u64| element.get(*at as usize * width..)?.get(..width);
-        picked.iter().filter_map(number)
+        picked
+            .iter()
+            .filter_map(|at| element.get(*at as usize * width..)?.get(..width))
     });
     for (number, to) in numbers.zip(into.chunks_exact_mut(width)) {
         to.copy_from_slice(number);

@@ -1,4 +1,4 @@
-//! libhdf5's process-wide lock, for those who must not wait for it forever.
+//! libhdf5's process-wide lock, for threads that must not wait for it forever.
 
 use std::time::Duration;
 

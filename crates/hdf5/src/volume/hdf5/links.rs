@@ -84,8 +84,8 @@ enum Leave<'a> {
 pub(super) struct Follower<'a> {
     pub files: &'a Files,
     pub policy: LinkPolicy,
-    /// Whether the files may be appended to while they are open; `None`: those that are marked as
-    /// being written.
+    /// Whether the files may be appended to while they are open; `None`: only files that are marked
+    /// as being written.
     pub growing: Option<bool>,
     /// Whether references that the policy forbids are logged: a layout that only looks for an
     /// object treats any error as absence.
@@ -99,7 +99,7 @@ pub(super) struct Audited {
     pub files: Vec<FileIdentity>,
     /// The raw files of the dataset itself, in order.
     pub raw: Vec<RawFile>,
-    /// What it refers to that does not exist.
+    /// The files that it refers to and that do not exist.
     pub missing: MissingFiles,
     /// The parts of it that sources hold which do not exist, each by axis.
     pub gaps: Vec<Vec<Stripes>>,
@@ -267,28 +267,29 @@ impl Follower<'_> {
                 passed,
             });
         };
-        let wrong = |what: &str, e: hdf5::Error| {
-            let known = if file.bytes.is_growing() {
-                NO_READERS
-            } else {
-                ""
-            };
-            OpenError::object(
-                &file.location,
-                path,
-                format!("it cannot be opened as a {what} ({e}){known}"),
-            )
-        };
-        let object = if is_dataset(&group, &name) {
-            Node::Dataset(library::open_dataset(&group, &name).map_err(|e| wrong("dataset", e))?)
+        let (kind, opened) = if is_dataset(&group, &name) {
+            let opened = library::open_dataset(&group, &name);
+            ("dataset", opened.map(Node::Dataset))
         } else {
-            Node::Group(library::open_group(&group, &name).map_err(|e| wrong("group", e))?)
+            let opened = library::open_group(&group, &name);
+            ("group", opened.map(Node::Group))
         };
-        Ok(Found {
-            file,
-            object,
-            passed,
-        })
+        match opened {
+            Ok(object) => Ok(Found {
+                file,
+                object,
+                passed,
+            }),
+            Err(e) => {
+                let known = if file.bytes.is_growing() {
+                    NO_READERS
+                } else {
+                    ""
+                };
+                let problem = format!("it cannot be opened as a {kind} ({e}){known}");
+                Err(OpenError::object(&file.location, path, problem))
+            }
+        }
     }
 
     /// Follows a path up to its last hard link.
@@ -334,21 +335,7 @@ impl Follower<'_> {
                     file: other,
                     path: target,
                 } => {
-                    end.passed.push(end.file.identity().clone());
-                    end.file = match &mut leave {
-                        Leave::Allowed => {
-                            let (next, alias) = self.external_file(&end.file, path, &other)?;
-                            end.passed.extend(alias);
-                            next
-                        }
-                        Leave::Audited(audit) => {
-                            let next = self.part_file(&end.file, &other, audit)?;
-                            next.ok_or_else(|| {
-                                OpenError::missing(&end.file.location, path, &other)
-                            })?
-                        }
-                    };
-                    end.group = root(&end.file)?;
+                    self.leave(&mut end, path, &other, &mut leave)?;
                     prepend(&mut ahead, &target);
                     links += 1;
                 }
@@ -364,6 +351,30 @@ impl Follower<'_> {
         Ok(end)
     }
 
+    /// Goes on in another file, to which an external link leads.
+    fn leave(
+        &self,
+        end: &mut End,
+        path: &str,
+        other: &str,
+        leave: &mut Leave<'_>,
+    ) -> Result<(), OpenError> {
+        end.passed.push(end.file.identity().clone());
+        end.file = match leave {
+            Leave::Allowed => {
+                let (next, alias) = self.external_file(&end.file, path, other)?;
+                end.passed.extend(alias);
+                next
+            }
+            Leave::Audited(audit) => {
+                let next = self.part_file(&end.file, other, audit)?;
+                next.ok_or_else(|| OpenError::missing(&end.file.location, path, other))?
+            }
+        };
+        end.group = root(&end.file)?;
+        Ok(())
+    }
+
     fn external_file(
         &self,
         from: &Arc<StoredFile>,
@@ -374,10 +385,8 @@ impl Follower<'_> {
             return Ok((self.object_beside(from, address, path, name)?, None));
         }
         let missing = || OpenError::missing(&from.location, path, name);
-        let target = places(from, name)
-            .into_iter()
-            .find(|place| place.exists())
-            .ok_or_else(missing)?;
+        let target = places(from, name).into_iter().find(|place| place.exists());
+        let target = target.ok_or_else(missing)?;
         let resolved = self.allowed(from, name, &target)?.ok_or_else(missing)?;
         let alias = (target != resolved).then(|| FileIdentity::unopened(&target));
         Ok((
@@ -387,7 +396,7 @@ impl Follower<'_> {
         ))
     }
 
-    /// The object to which another one refers. An object refers to none but those beside it.
+    /// The object to which another object refers: only to objects beside it.
     fn object_beside(
         &self,
         from: &StoredFile,
@@ -430,13 +439,13 @@ impl Follower<'_> {
         audit.files.insert(found.file.identity().clone());
         let creation = found.object.dcpl().map_err(|e| wrong(e.to_string()))?;
         if found.file.bytes.is_remote() {
-            let refused = refuse_parts(&creation)
-                .map(|()| (Vec::new(), false))
-                .map_err(wrong);
-            if let (Err(error), true) = (&refused, self.logs_refusals) {
+            let refused = refuse_parts(&creation).map_err(wrong);
+            if let Err(error) = &refused
+                && self.logs_refusals
+            {
                 tracing::warn!("{error}");
             }
-            return refused;
+            return refused.map(|()| (Vec::new(), false));
         }
         let raw = self.raw_files(found, &creation)?;
         if depth > 0 && !raw.is_empty() && !library::looks_beside_files() {
@@ -444,20 +453,13 @@ impl Follower<'_> {
                 "its raw files cannot be located (look_beside_files was not called)".to_owned(),
             ));
         }
-        audit
-            .files
-            .extend(raw.iter().map(|raw| raw.identity.clone()));
-        let missing = raw
-            .iter()
-            .map(|raw| &raw.identity)
-            .filter(|raw| !raw.exists());
-        audit
-            .missing
-            .raw
-            .extend(missing.map(|raw| raw.path().to_owned()));
-        audit
-            .files
-            .extend(raw.iter().filter_map(|raw| raw.alias.clone()));
+        for file in &raw {
+            audit.files.insert(file.identity.clone());
+            audit.files.extend(file.alias.clone());
+            if !file.identity.exists() {
+                audit.missing.raw.insert(file.identity.path().to_owned());
+            }
+        }
         if creation.layout() != Layout::Virtual {
             return Ok((raw, false));
         }
@@ -487,8 +489,8 @@ impl Follower<'_> {
     ) -> Result<Vec<RawFile>, OpenError> {
         let name = path_of(&found.object);
         let wrong = |problem: String| OpenError::object(&found.file.location, &name, problem);
-        let raw_files = library::raw_files(creation).map_err(|e| wrong(e.to_string()))?;
-        let raw_file = |raw: library::RawFileEntry| {
+        let mut raw_files = Vec::new();
+        for raw in library::raw_files(creation).map_err(|e| wrong(e.to_string()))? {
             let target = found.file.folder().join(&raw.name);
             let target_path = target.clone();
             let identity = match self.allowed(&found.file, &raw.name, &target)? {
@@ -508,14 +510,14 @@ impl Follower<'_> {
             };
             let alias =
                 (target_path != identity.path()).then(|| FileIdentity::unopened(&target_path));
-            Ok(RawFile {
+            raw_files.push(RawFile {
                 identity,
                 alias,
                 position: raw.offset,
                 length: raw.size,
-            })
-        };
-        raw_files.into_iter().map(raw_file).collect()
+            });
+        }
+        Ok(raw_files)
     }
 
     /// Checks one mapping of a virtual dataset; returns whether its source is missing. Names with

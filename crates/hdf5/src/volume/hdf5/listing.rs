@@ -1,7 +1,7 @@
-//! Lists the datasets of a file: along hard links, and along those external links that may be
-//! followed. Each object is visited once, and the numbers of objects and of followed links are
-//! limited. Soft links are followed only in linked files: of the file itself all objects are found
-//! along hard links, of a linked one only those below the link's target.
+//! Lists the datasets of a file: along hard links, and along external links that may be followed.
+//! Each object is visited once, and the numbers of objects and of followed links are limited. Soft
+//! links are followed only in linked files: hard links lead to all objects of the file itself, but
+//! only to the objects below a link's target in a linked file.
 //!
 //! The limits exist because groups may contain themselves, files may link to each other, and files
 //! may have millions of objects.
@@ -183,7 +183,7 @@ impl<'a> Walk<'a> {
         self.left_out.push((path.to_owned(), reason.into()));
     }
 
-    /// Adds a group to those to be listed, unless it has been visited or is nested too deeply.
+    /// Adds a group that is to be listed, unless it has been visited or is nested too deeply.
     fn enter(&mut self, place: Place, group: Group) -> Result<(), OpenError> {
         let info = library::object_info(&group, ".")
             .map_err(|e| OpenError::object(&place.file.location, &place.path, e.to_string()))?;
@@ -276,8 +276,8 @@ impl<'a> Walk<'a> {
         let target = target(&group, &name);
         match self.followed(place, &group, &name) {
             Ok(()) => {}
-            // Soft links to nothing are common, and so are those that lead through links which are
-            // reported themselves.
+            // Soft links to nothing are common, and so are soft links that lead through links which
+            // are reported themselves.
             Err(reason) if is_soft => {
                 tracing::debug!("the soft link {path} was not followed: {reason}");
             }
@@ -310,10 +310,9 @@ impl<'a> Walk<'a> {
         match name {
             Some(name) => {
                 // Only to report that there is no such object, which `visit` leaves out silently.
-                let wrong = |e: hdf5::Error| {
+                library::object_info(&group, &name).map_err(|e| {
                     OpenError::object(&place.file.location, &place.path, e.to_string())
-                };
-                library::object_info(&group, &name).map_err(wrong)?;
+                })?;
                 self.visit(place, &group, &name);
                 Ok(())
             }
@@ -347,8 +346,10 @@ pub(super) fn names(group: &Group) -> Vec<String> {
 
 /// The names of the hard links of a group, sorted.
 pub(super) fn members(group: &Group) -> Vec<String> {
-    let is_hard = |(name, link): (String, LinkKind)| (link == LinkKind::Hard).then_some(name);
-    links(group).filter_map(is_hard).collect()
+    links(group)
+        .filter(|(_, link)| *link == LinkKind::Hard)
+        .map(|(name, _)| name)
+        .collect()
 }
 
 /// The links of a group, sorted by name.

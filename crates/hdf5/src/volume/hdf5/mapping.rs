@@ -232,11 +232,10 @@ extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mu
 /// Calls the previous handler; if it takes no `siginfo_t`, reinstalls it instead.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get();
-    let takes_all = |before: &&libc::sigaction| {
-        before.sa_flags & libc::SA_SIGINFO != 0
-            && ![libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction)
-    };
-    if let Some(before) = before.filter(takes_all) {
+    if let Some(before) = before
+        && before.sa_flags & libc::SA_SIGINFO != 0
+        && ![libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction)
+    {
         // SAFETY: with SA_SIGINFO the field is a function of this type.
         let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
             unsafe { std::mem::transmute(before.sa_sigaction) };

@@ -45,10 +45,7 @@ impl Pieces {
 
     /// The extents of a piece, which is smaller at the end of the dataset.
     pub fn extents(&self, at: &Position) -> Position {
-        let origin = self.grid.origin(at);
-        let extent =
-            |axis: usize| (self.grid.shape()[axis] - origin[axis]).min(self.grid.chunk()[axis]);
-        std::array::from_fn(extent)
+        self.grid.extents(at)
     }
 
     /// Where a piece is stored.

@@ -18,7 +18,7 @@ use crate::volume::NoReferences;
 type ChunksOf<'a> = (&'a Location, Box<dyn Iterator<Item = (u64, u64, u64)> + 'a>);
 
 impl StoredDataset {
-    /// The grid of what references stand for; otherwise why there are none.
+    /// The grid of the chunks that references stand for; otherwise why there are none.
     pub(super) fn referred_grid(&self) -> Result<Grid, String> {
         let whole_before = match &self.storage {
             Storage::Chunked { .. } => return Ok(self.grid),
@@ -26,33 +26,28 @@ impl StoredDataset {
             Storage::Compact => return Err("its voxels lie in its header".to_owned()),
             Storage::Virtual => return Err("its voxels are those of other datasets".to_owned()),
         };
-        let extent = |(axis, extent): (usize, &u64)| if axis < whole_before { 1 } else { *extent };
-        Ok(Grid::new(
-            &self.shape,
-            &self
-                .shape
-                .iter()
-                .enumerate()
-                .map(extent)
-                .collect::<Vec<_>>(),
-        ))
+        let mut section = self.shape.clone();
+        section[..whole_before].fill(1);
+        Ok(Grid::new(&self.shape, &section))
     }
 
-    /// Its filters as numcodecs configures them; otherwise why it has no such filters.
+    /// Its filters as numcodecs configures them; otherwise why numcodecs does not have them.
     pub(super) fn codecs(&self) -> Result<Vec<Value>, String> {
         if !self.stored.plain || self.stored.significant.is_some() {
             return Err("its numbers are packed".to_owned());
         }
-        let known = |filter| codec(filter).ok_or_else(|| filters::describe(filter));
-        // Bits that these two have rounded stay as they are.
+        // Bits that the filters 32022 and 32023 have rounded stay as they are.
         let filters = self
             .filters
             .iter()
             .filter(|filter| !matches!(filter.id, 32022 | 32023));
-        let codecs: Result<_, String> = filters.map(known).collect();
-        codecs.map_err(|filter| {
-            format!("it is stored with the filter {filter}, which numcodecs does not have")
-        })
+        let codecs = filters.map(|filter| {
+            codec(filter).ok_or_else(|| {
+                let filter = filters::describe(filter);
+                format!("it is stored with the filter {filter}, which numcodecs does not have")
+            })
+        });
+        codecs.collect()
     }
 
     /// Its stored chunks, by the files in which they lie. Reads the chunk index.
@@ -124,8 +119,8 @@ impl StoredDataset {
     }
 }
 
-/// The sections from byte `begin` to byte `end` of contiguous data, of which the first lies at
-/// `offset` of the file.
+/// The sections from byte `begin` to byte `end` of contiguous data; the first lies at `offset` of the
+/// file.
 fn sections(
     section: u64,
     begin: u64,

@@ -1,6 +1,6 @@
-//! Integers with padding bits, such as those of 12-bit cameras.
+//! Integers with padding bits, as 12-bit cameras write them.
 
-/// The significant bits of an integer; the others are padding.
+/// The significant bits of an integer; the rest is padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignificantBits {
     /// The number of significant bits.

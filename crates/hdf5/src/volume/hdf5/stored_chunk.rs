@@ -1,7 +1,7 @@
 //! Locates, fetches and decodes one stored chunk of a dataset.
 //!
-//! Chunks whose filters voltile supports are fetched and decoded by the calling thread; others are
-//! read by the library in one step.
+//! Chunks whose filters voltile supports are fetched and decoded by the calling thread; the library
+//! reads all other chunks in one step.
 
 use std::ops::Range;
 use std::thread;
@@ -85,14 +85,14 @@ impl StoredDataset {
         let Some(pipeline) = self.direct_pipeline() else {
             return Ok(Gathering::none());
         };
-        let range = |chunk: &Located| {
+        let ranges = chunks.into_iter().filter_map(|chunk| {
             // Damaged entries are reported when the chunk is read.
             let entry = chunk
                 .entry
                 .filter(|entry| self.ensure_possible(&chunk.at, *entry, pipeline).is_ok())?;
             (entry.end() <= self.file.identity().length()).then_some(entry.address..entry.end())
-        };
-        let ranges: Vec<Range<u64>> = chunks.into_iter().filter_map(range).collect();
+        });
+        let ranges: Vec<Range<u64>> = ranges.collect();
         self.file.bytes.gather(&ranges, &self.place())
     }
 
@@ -152,8 +152,8 @@ impl StoredDataset {
         })
     }
 
-    /// The bytes of a chunk as they are in the file; `None` if it was never written, or is not
-    /// coded as all others.
+    /// The bytes of a chunk as they are in the file; `None` if it was never written, or is not coded
+    /// as the dataset says.
     pub(super) fn bytes_as_stored(
         &self,
         at: Position,
@@ -300,8 +300,7 @@ impl StoredDataset {
         is_written: bool,
     ) -> Result<Chunk, ReadError> {
         let start = self.grid.origin(at);
-        let room = |axis: usize| self.grid.shape()[axis] - start[axis];
-        let count: Position = std::array::from_fn(|axis| room(axis).min(self.grid.chunk()[axis]));
+        let count = self.grid.extents(at);
         let mut samples = Samples::default();
         samples.reset(voxel, count.iter().product::<u64>() as usize);
         match is_written {

@@ -99,11 +99,12 @@ impl UnfilteredBytes<'_> {
             })?;
             into.copy(&self.dataset.samples(bytes, voxel), Strided::dense(count))
         };
-        let wrong = || {
-            self.dataset
-                .damaged("its voxels were decoded to the wrong type")
-        };
-        is_copied.then_some(()).ok_or_else(wrong)
+        if is_copied {
+            return Ok(());
+        }
+        Err(self
+            .dataset
+            .damaged("its voxels were decoded to the wrong type"))
     }
 
     /// Lends the bytes from the first to the last voxel of a box, and its place in them.

@@ -24,9 +24,9 @@ use voltile_base::metrics::Meter;
 
 use self::cached::{CachedChunks, Wanted};
 use super::OpenError;
-use super::chunks::{Chunk, ChunkRequest, ChunkStore, Found};
+use super::chunks::{Chunk, ChunkRequest, ChunkStore, Extent, FoundChunk};
 use super::dataset::StoredDataset;
-use super::grid::{Grid, Part, Position, RANK, StoredBox, linear};
+use super::grid::{ChunkPart, Grid, Position, RANK, StoredBox, linear};
 use super::library::ElementMeaning;
 use super::stored_chunk::Located;
 use crate::store::Gathering;
@@ -42,17 +42,17 @@ use crate::volume::{
 pub struct View {
     /// The names of its axes, slowest first.
     pub axes: Axes,
-    /// Axes of which only one position is read, and that position.
+    /// Axes along which only one position is read, each with the position.
     pub fixed: Vec<(AxisName, u64)>,
     /// The type of the voxels, if it differs from the stored one (unsigned integers stored as
     /// signed ones, bool as `u8`).
     pub means: Option<VoxelType>,
     /// The extent of the data, if the dataset is padded.
     pub size: Option<Xyz<u64>>,
-    /// What the stored values stand for, if not for themselves. Applied by the catalogue, on top of
-    /// the dataset's volume.
+    /// The values for which the stored values stand, if not for themselves. Applied by the
+    /// catalogue, on top of the dataset's volume.
     pub values: Option<Values>,
-    /// What of complex numbers is shown; `None` for other elements. Magnitude and phase are
+    /// The part of complex numbers that is shown; `None` for other elements. Magnitude and phase are
     /// computed by the catalogue.
     pub part: Option<ComplexPart>,
     /// How often each voxel is repeated along each axis, so that it fills the voxels of a finer
@@ -61,7 +61,7 @@ pub struct View {
 }
 
 impl View {
-    /// A dataset with these axes and nothing special.
+    /// The view of a dataset of which only the axes are known.
     pub fn from_axes(axes: Axes) -> Self {
         Self {
             axes,
@@ -209,14 +209,16 @@ impl Hdf5Volume {
 
     /// The region at a time point, in stored axis order.
     fn stored_box(&self, time: u64, region: &Region) -> StoredBox {
-        let along = |role: Role| match role {
-            Role::Space(axis) => (region.start[axis], region.size[axis]),
-            Role::Time => (time, 1),
-            Role::Fixed(index) => (index, 1),
-        };
         StoredBox {
-            start: self.roles.map(|role| along(role).0),
-            count: self.roles.map(|role| along(role).1),
+            start: self.roles.map(|role| match role {
+                Role::Space(axis) => region.start[axis],
+                Role::Time => time,
+                Role::Fixed(index) => index,
+            }),
+            count: self.roles.map(|role| match role {
+                Role::Space(axis) => region.size[axis],
+                Role::Time | Role::Fixed(_) => 1,
+            }),
         }
     }
 
@@ -273,7 +275,7 @@ impl Hdf5Volume {
         })
     }
 
-    /// Ends a read that yields to others, or that nobody waits for any more.
+    /// Ends a read that yields to requests, or that nobody waits for any more.
     fn end_early(&self, reading: &Reading<'_>) -> Result<(), Abandoned> {
         let ends = match &reading.request.policy.yields {
             Yields::Never => false,
@@ -303,7 +305,8 @@ impl Hdf5Volume {
                 located.map(|wanted| Ok((self.dataset.unfiltered_chunk(&wanted.at)?, wanted)));
             for (chunk, wanted) in located.collect::<Result<Vec<_>, ReadError>>()? {
                 self.end_early(reading)?;
-                let (step, Sieve { place, count, .. }) = (reading.request.step, wanted.sieve);
+                let step = reading.request.step;
+                let Sieve { place, count, .. } = wanted.sieve;
                 let mut into = into.part(place, count);
                 if let Some(chunk) = chunk {
                     if let Some(trace) = reading.trace() {
@@ -331,7 +334,7 @@ impl Hdf5Volume {
         Ok(())
     }
 
-    /// Copies from cached chunks first. The others are all located before the first is fetched;
+    /// Copies from cached chunks first. All missing chunks are located before the first is fetched;
     /// then each is fetched, decoded and copied from.
     fn read_chunks(
         &self,
@@ -358,39 +361,17 @@ impl Hdf5Volume {
         reading: &Reading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
-        let dataset = &self.dataset;
         let store = &self.chunks;
         let meter = self.meter(reading);
-        let produce = |located: &Located, request: &ChunkRequest<'_>, extent| {
-            let stored = dataset.fetch(located, meter)?;
-            store.decode(request, located, &stored, extent)
-        };
-        // What is read from a store is all on its way before the first chunk is decoded.
-        let _gathering = dataset.gather(located.iter().map(|(located, _)| located))?;
-        let together = || {
-            for group in located.chunks(self.most_together()) {
-                let chunk = |(located, wanted): &(Located, Wanted)| {
-                    let request = self.chunk_request(wanted, reading);
-                    store.get(&request, |extent| produce(located, &request, extent))
-                };
-                self.end_early(reading)?;
-                let decoded = || {
-                    group
-                        .par_iter()
-                        .with_max_len(1)
-                        .map(chunk)
-                        .collect::<Result<Vec<_>, _>>()
-                };
-                let chunks = meter.fetch(decoded)?;
-                for ((_, wanted), chunk) in group.iter().zip(chunks) {
-                    self.copy(&chunk, wanted, reading, into)?;
-                }
-            }
-            Ok(())
-        };
+        // All bytes of a store are on their way before the first chunk is decoded.
+        let _gathering = self
+            .dataset
+            .gather(located.iter().map(|(located, _)| located))?;
         // Several threads take part only if no other tile is being rendered.
         let read = if located.len() > 1 {
-            store.activity().split(together)
+            store
+                .activity()
+                .split(|| self.read_together(&located, reading, into))
         } else {
             None
         };
@@ -403,24 +384,68 @@ impl Hdf5Volume {
         for (located, wanted) in located {
             self.end_early(reading)?;
             let request = self.chunk_request(&wanted, reading);
-            match meter
-                .fetch(|| store.find(&request, |extent| produce(&located, &request, extent)))?
-            {
-                Found::Chunk(chunk) => self.copy(&chunk, &wanted, reading, into)?,
-                Found::InFlight(_) => in_flight.push((located, wanted)),
+            let found = meter.fetch(|| {
+                store.find(&request, |extent| {
+                    self.decoded(&located, &request, extent, meter)
+                })
+            })?;
+            match found {
+                FoundChunk::Chunk(chunk) => self.copy(&chunk, &wanted, reading, into)?,
+                FoundChunk::InFlight(_) => in_flight.push((located, wanted)),
             }
         }
         for (located, wanted) in in_flight {
             self.end_early(reading)?;
             let request = self.chunk_request(&wanted, reading);
-            let chunk = meter
-                .fetch(|| store.get(&request, |extent| produce(&located, &request, extent)))?;
+            let chunk = meter.fetch(|| {
+                store.get(&request, |extent| {
+                    self.decoded(&located, &request, extent, meter)
+                })
+            })?;
             self.copy(&chunk, &wanted, reading, into)?;
         }
         Ok(())
     }
 
-    /// Copies from the chunks that are in the cache, and returns the others.
+    /// Decodes groups of chunks on all threads; copies from each group before the next is decoded.
+    fn read_together(
+        &self,
+        located: &[(Located, Wanted)],
+        reading: &Reading<'_>,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
+        let meter = self.meter(reading);
+        for group in located.chunks(self.most_together()) {
+            self.end_early(reading)?;
+            let chunks = meter.fetch(|| {
+                let chunks = group.par_iter().with_max_len(1).map(|(located, wanted)| {
+                    let request = self.chunk_request(wanted, reading);
+                    self.chunks.get(&request, |extent| {
+                        self.decoded(located, &request, extent, meter)
+                    })
+                });
+                chunks.collect::<Result<Vec<_>, _>>()
+            })?;
+            for ((_, wanted), chunk) in group.iter().zip(chunks) {
+                self.copy(&chunk, wanted, reading, into)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches and decodes a chunk.
+    fn decoded(
+        &self,
+        located: &Located,
+        request: &ChunkRequest<'_>,
+        extent: Extent,
+        meter: Meter<'_>,
+    ) -> Result<Chunk, ReadError> {
+        let stored = self.dataset.fetch(located, meter)?;
+        self.chunks.decode(request, located, &stored, extent)
+    }
+
+    /// Copies from the chunks that are in the cache, and returns the missing ones.
     fn copy_cached(
         &self,
         wanted: impl Iterator<Item = Wanted>,
@@ -566,7 +591,7 @@ impl Hdf5Volume {
         let StoredBox { start, count } = stored;
         let wanted = Wanted {
             at: [0; RANK],
-            part: Part {
+            part: ChunkPart {
                 start,
                 within: [0; RANK],
                 count,
@@ -577,8 +602,8 @@ impl Hdf5Volume {
         self.ensure_types_match(into.part(sieve.place, sieve.count).copy(block, from))
     }
 
-    /// How the chunks of a grid of its dataset are shaped and coded; otherwise why Zarr has no such
-    /// chunks.
+    /// How the chunks of a grid of its dataset are shaped and coded; otherwise why Zarr cannot have
+    /// them.
     fn stored_array(&self, grid: &Grid) -> Result<StoredArray, String> {
         let dataset = &self.dataset;
         let codecs = dataset.codecs()?;
@@ -753,14 +778,16 @@ impl Volume for Hdf5Volume {
 
     fn references(&self, _path: &str, take: &mut TakePart<'_>) -> Result<(), NoReferences> {
         let dataset = self.dataset.as_ref();
-        let unmapped = |problem| NoReferences::unmapped(&dataset.path, problem);
         let _working = dataset.work().map_err(ReadError::from)?;
-        let grid = dataset.referred_grid().map_err(unmapped)?;
-        let array = &self.stored_array(&grid).map_err(unmapped)?;
+        let described = dataset
+            .referred_grid()
+            .and_then(|grid| Ok((grid, self.stored_array(&grid)?)));
+        let (grid, array) =
+            &described.map_err(|problem| NoReferences::unmapped(&dataset.path, problem))?;
         let Xyz { x, y, z } = self.shape.size;
         let beyond = [self.shape.times, z, y, x];
-        for (file, chunks) in dataset.referred_chunks(&grid)? {
-            let chunk = |(number, offset, length)| {
+        for (file, chunks) in dataset.referred_chunks(grid)? {
+            let chunks = chunks.filter_map(|(number, offset, length)| {
                 let place = self.in_volume(&grid.numbered(number))?;
                 let is_within = (0..4).all(|axis| place[axis] * array.chunk[axis] < beyond[axis]);
                 is_within.then_some(StoredChunk {
@@ -768,12 +795,12 @@ impl Volume for Hdf5Volume {
                     offset,
                     length,
                 })
-            };
+            });
             take(StoredPart {
                 dataset: &dataset.path,
                 file,
                 array,
-                chunks: Box::new(chunks.filter_map(chunk)),
+                chunks: Box::new(chunks),
             })?;
         }
         Ok(())
@@ -808,12 +835,12 @@ impl Volume for Hdf5Volume {
     }
 
     fn cost(&self, wanted: &Positions, tally: &Tally) -> Option<ReadCost> {
-        let along = |role: Role| match role {
+        let stored = self.roles.map(|role| match role {
             Role::Space(axis) => wanted[axis].clone(),
             Role::Time => one_run(0),
             Role::Fixed(index) => one_run(index),
-        };
-        self.dataset.cost(&self.roles.map(along), tally)
+        });
+        self.dataset.cost(&stored, tally)
     }
 }
 
@@ -833,15 +860,11 @@ impl Reading<'_> {
 /// fetched at once.
 fn taken(located: &mut Vec<(Located, Wanted)>, is_remote: bool) -> Option<Vec<(Located, Wanted)>> {
     let mut bytes = 0;
-    let is_beyond = |(chunk, _): &(Located, Wanted)| {
+    let beyond = located.iter().position(|(chunk, _)| {
         bytes += chunk.stored_bytes();
         is_remote && bytes > MAX_GATHERED
-    };
-    let count = located
-        .iter()
-        .position(is_beyond)
-        .unwrap_or(located.len())
-        .max(1);
+    });
+    let count = beyond.unwrap_or(located.len()).max(1);
     if located.is_empty() {
         return None;
     }

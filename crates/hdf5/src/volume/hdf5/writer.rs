@@ -1,7 +1,7 @@
 //! Writes HDF5 files from chunks that are already compressed.
 //!
 //! [`pack`] compresses a chunk on any thread, without the library: deflate at the lowest level. A
-//! [`Writer`] only stores such chunks, so the library's global lock is held hardly longer than the
+//! [`Writer`] only stores packed chunks, so the library's global lock is held hardly longer than the
 //! disk takes. Chunks that are all 0, the fill value, need not be written.
 //!
 //! Bytes are not shuffled first, so that chunks can be passed through to clients of Neuroglancer's
@@ -19,7 +19,7 @@ use std::path::Path;
 
 use hdf5::plist::file_create::FileSpaceStrategy;
 use hdf5::types::VarLenUnicode;
-use hdf5::{Dataset, File, Group, H5Type, Location};
+use hdf5::{Dataset, File, H5Type, Location};
 use libdeflater::{CompressionLvl, Compressor};
 
 use super::library;
@@ -78,7 +78,7 @@ pub struct Writer {
 
 impl Writer {
     /// Creates an empty file, replacing any existing one. With a page size, metadata is stored in
-    /// pages of this many bytes that hold nothing else (`H5F_FSPACE_STRATEGY_PAGE`); such a file
+    /// pages of this many bytes that hold nothing else (`H5F_FSPACE_STRATEGY_PAGE`); then reading it
     /// needs HDF5 1.10.
     pub fn create(path: &Path, page_size: Option<u64>) -> Result<Self, WriteError> {
         let mut options = File::with_options();
@@ -142,8 +142,7 @@ impl Writer {
 
     /// Adds a string attribute to the root group.
     pub fn text(&self, name: &str, value: &str) -> Result<(), WriteError> {
-        let root = || -> hdf5::Result<Group> { self.file.group("/") };
-        let written = root().and_then(|root| {
+        let written = self.file.group("/").and_then(|root| {
             let value = unicode(value)?;
             root.new_attr::<VarLenUnicode>()
                 .create(name)?
@@ -154,13 +153,13 @@ impl Writer {
 
     /// Closes the file and syncs it to disk.
     pub fn finish(self, path: &Path) -> Result<(), WriteError> {
-        let failed = |e: &dyn std::fmt::Display| failed(&path.display().to_string(), e);
-        self.file.flush().map_err(|e| failed(&e))?;
+        let name = path.display().to_string();
+        self.file.flush().map_err(|e| failed(&name, &e))?;
         drop(self.datasets);
-        self.file.close().map_err(|e| failed(&e))?;
+        self.file.close().map_err(|e| failed(&name, &e))?;
         std::fs::File::open(path)
             .and_then(|file| file.sync_all())
-            .map_err(|e| failed(&e))
+            .map_err(|e| failed(&name, &e))
     }
 
     fn known(&self, path: &str) -> Result<&Dataset, WriteError> {
@@ -177,7 +176,6 @@ fn create<T: H5Type>(
     shape: &[u64],
     chunk: &[u64],
 ) -> hdf5::Result<Dataset> {
-    let extents = |of: &[u64]| of.iter().map(|extent| *extent as usize).collect::<Vec<_>>();
     let mut builder = file.new_dataset_builder();
     // Timestamps would make two files of the same volume differ.
     builder = builder
@@ -185,6 +183,10 @@ fn create<T: H5Type>(
         .chunk(extents(chunk))
         .deflate(LEVEL);
     builder.empty::<T>().shape(extents(shape)).create(path)
+}
+
+fn extents(shape: &[u64]) -> Vec<usize> {
+    shape.iter().map(|extent| *extent as usize).collect()
 }
 
 fn texts(at: &Location, name: &str, values: &[&str]) -> hdf5::Result<()> {

@@ -23,7 +23,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verify {
-    /// While render threads are idle: they then decode the rest of these chunks.
+    /// While render threads are idle: they then decode the rest of each chunk.
     #[default]
     Idle,
     /// Before anything is shown: every chunk is decoded completely.
@@ -111,8 +111,8 @@ impl ChunkStore {
         previous.is_some_and(|chunk| chunk.whole && !chunk.constant)
     }
 
-    /// Decodes a chunk to the given extent. If its stream breaks off after the wanted voxels,
-    /// decodes only these.
+    /// Decodes a chunk to the given extent. If its stream breaks off after the wanted voxels, decodes
+    /// only the wanted ones.
     pub(in super::super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
@@ -162,7 +162,7 @@ impl ChunkStore {
         !wanted.dataset.is_corrupt(&wanted.at)
     }
 
-    /// Adds a chunk of which a part was decoded to the chunks that its read wants finished.
+    /// Adds a chunk that was decoded in part to the chunks that its read wants finished.
     pub(super) fn note(&self, chunk: &Chunk, wanted: &ChunkRequest<'_>) {
         let Some(unfinished) = wanted.unfinished.filter(|_| !chunk.is_settled()) else {
             return;

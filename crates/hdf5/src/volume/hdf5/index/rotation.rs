@@ -7,7 +7,7 @@
 //! `swizzled_max_down_chunks` in `H5D__earray_idx_get_addr`, H5Dearray.c). The iteration over all
 //! elements does not undo this: `H5D__earray_idx_iterate_cb` counts coordinates up in the unchanged
 //! order of the axes, over `max_chunks`, where the unlimited axis never wraps. `H5Dchunk_iter`,
-//! `H5Dget_chunk_info` and `H5Dget_chunk_info_by_coord` all report these coordinates. They are
+//! `H5Dget_chunk_info` and `H5Dget_chunk_info_by_coord` all report the wrong coordinates. They are
 //! right only if no axis before the unlimited one has more than one chunk. (Observed in 2.2.0. If a
 //! later version fixes this, the spot check of every index will fail.)
 //!

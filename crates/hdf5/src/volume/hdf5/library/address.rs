@@ -1,5 +1,5 @@
-//! What is needed to read metadata without the library: the address of an object header, and what
-//! the superblock says.
+//! The facts that reading metadata without the library needs: the address of an object header, and
+//! the sizes and addresses of the superblock.
 
 use std::mem::MaybeUninit;
 
@@ -14,7 +14,7 @@ unsafe extern "C" {
     -> herr_t;
 }
 
-/// What the superblock of a file says, as the library read it.
+/// The superblock of a file, as the library read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::volume::hdf5) struct Superblock {
     /// The byte offset of the superblock in the file; addresses are relative to it. The library

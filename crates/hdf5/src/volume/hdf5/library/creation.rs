@@ -93,8 +93,8 @@ pub(in crate::volume::hdf5) fn fill_value(
     let mut status = H5D_fill_value_t::H5D_FILL_VALUE_ERROR;
     let mut time = H5D_fill_time_t::H5D_FILL_TIME_ERROR;
     sync(|| {
-        // SAFETY: the buffer has the size of one element of the requested type; the others are
-        // ours.
+        // SAFETY: the buffer has the size of one element of the requested type; the other pointers
+        // are to variables of this function.
         unsafe {
             hdf5::h5check(p::H5Pfill_value_defined(creation.id(), &mut status))?;
             hdf5::h5check(p::H5Pget_fill_time(creation.id(), &mut time))?;

@@ -28,7 +28,7 @@ use crate::volume::hdf5::bytes::FileBytes;
 
 /// `H5FD_CLASS_VERSION`.
 const CLASS_VERSION: c_uint = 1;
-/// A number for private drivers; those below 512 are assigned by the HDF Group.
+/// A number for private drivers; the HDF Group assigns the numbers below 512.
 const DRIVER_VALUE: c_int = 600;
 /// `H5FD_MAXADDR`: file offsets are signed in POSIX.
 const MAX_ADDRESS: haddr_t = i64::MAX as u64;

@@ -24,13 +24,13 @@ pub struct StoredType {
     pub significant: Option<SignificantBits>,
     /// Whether the byte order is big-endian.
     pub big_endian: bool,
-    /// What the numbers of an element mean together.
+    /// The meaning of the numbers of an element together.
     pub meaning: ElementMeaning,
     /// The extents of the numbers in an element, slowest axis first; empty if it is one number.
     pub extents: Vec<u64>,
 }
 
-/// What the numbers of an element mean together.
+/// The meaning of the numbers of an element together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElementMeaning {
     /// Each is a voxel: of the array that the element is, or of an element that is one number.
@@ -43,10 +43,10 @@ pub enum ElementMeaning {
     Colour,
 }
 
-/// Why the elements of a dataset are not those of a volume.
+/// Elements that are no voxels.
 #[derive(Debug)]
 pub(in crate::volume::hdf5) struct OtherType {
-    /// What they are instead, in words that follow "the elements are".
+    /// The words for them after "the elements are".
     pub what: &'static str,
     /// Whether each of them may hold a picture by itself.
     pub may_hold_pictures: bool,
@@ -116,7 +116,7 @@ pub(super) fn memory_type(dataset: &Dataset, voxel: VoxelType) -> Result<Datatyp
     })
 }
 
-/// The type of elements that are numbers or consist of equal numbers; `None` for others.
+/// The type of elements that are numbers or consist of equal numbers; `None` for all other elements.
 fn type_of(own: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain call on an open type.
     let class = unsafe { t::H5Tget_class(own.0) };
@@ -151,8 +151,8 @@ fn base(own: &Id) -> Result<Id> {
 }
 
 impl StoredType {
-    /// The type of elements that consist of as many of these numbers, one after the other; `None`
-    /// if they are longer, or consist of numbers that only the library converts.
+    /// The type of elements that consist of as many numbers of this type, one after the other;
+    /// `None` if they are longer, or consist of numbers that only the library converts.
     fn repeated(self, own: &Id, extents: Vec<u64>, meaning: ElementMeaning) -> Option<Self> {
         // SAFETY: plain call on an open type.
         let size = unsafe { t::H5Tget_size(own.0) } as u64;
@@ -179,8 +179,8 @@ fn array_type(own: &Id) -> Result<Option<StoredType>> {
     Ok(part.and_then(|part| part.repeated(own, extents, ElementMeaning::Voxels)))
 }
 
-/// The type of a compound of equal numbers, one after the other, whose names are those of one
-/// value: two floats of a complex number, or three or four integers of a colour.
+/// The type of a compound of equal numbers, one after the other, whose names say that they are one
+/// value: two floats are a complex number, and three or four integers a colour.
 fn compound_type(own: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain call on an open compound type.
     let count = unsafe { t::H5Tget_nmembers(own.0) } as u32;
@@ -209,7 +209,7 @@ fn compound_type(own: &Id) -> Result<Option<StoredType>> {
     Ok(first.repeated(own, vec![u64::from(count)], meaning))
 }
 
-/// Whether each name is one of those that its member may have.
+/// Whether each member has a name that it may have.
 fn are_members(names: &[String], known: &[&[&str]]) -> bool {
     let mut members = names.iter().zip(known);
     members.all(|(name, known)| known.contains(&name.as_str()))
@@ -230,7 +230,7 @@ fn bitfield_type(own: &Id) -> Option<StoredType> {
     })
 }
 
-/// What elements are that are no numbers.
+/// Describes elements that are no numbers.
 fn other_type(own: &Id) -> OtherType {
     // SAFETY: plain call on an open type.
     let class = unsafe { t::H5Tget_class(own.0) };
@@ -327,30 +327,27 @@ fn whole_type(own: &Id, signed: bool) -> Option<StoredType> {
 
 fn float_type(own: &Id) -> Option<StoredType> {
     let (size, part, big_endian) = number_layout(own, true);
-    let (mut sign, mut exponent, mut exponent_bits, mut mantissa, mut mantissa_bits) =
-        (0, 0, 0, 0, 0);
+    let mut fields = [0; 5];
+    let [sign, exponent, exponent_bits, mantissa, mantissa_bits] = &mut fields;
     // SAFETY: plain calls on an open floating point type.
-    let (fields, bias) = unsafe {
+    let bias = unsafe {
         t::H5Tget_fields(
             own.0,
-            &mut sign,
-            &mut exponent,
-            &mut exponent_bits,
-            &mut mantissa,
-            &mut mantissa_bits,
+            sign,
+            exponent,
+            exponent_bits,
+            mantissa,
+            mantissa_bits,
         );
-        (
-            (sign, exponent, exponent_bits, mantissa, mantissa_bits),
-            t::H5Tget_ebias(own.0),
-        )
+        t::H5Tget_ebias(own.0)
     };
-    let (voxel, ieee) = match size {
-        2 => (VoxelType::F16, ((15, 10, 5, 0, 10), 15)),
-        1..=4 => (VoxelType::F32, ((31, 23, 8, 0, 23), 127)),
-        5.. => (VoxelType::F64, ((63, 52, 11, 0, 52), 1023)),
+    let (voxel, ieee_fields, ieee_bias) = match size {
+        2 => (VoxelType::F16, [15, 10, 5, 0, 10], 15),
+        1..=4 => (VoxelType::F32, [31, 23, 8, 0, 23], 127),
+        5.. => (VoxelType::F64, [63, 52, 11, 0, 52], 1023),
         _ => return None,
     };
-    let plain = part.is_none() && (fields, bias) == ieee;
+    let plain = part.is_none() && fields == ieee_fields && bias == ieee_bias;
     // The library converts other 16-bit float formats to 32 bits.
     let voxel = if voxel == VoxelType::F16 && !plain {
         VoxelType::F32
@@ -371,8 +368,9 @@ fn float_type(own: &Id) -> Option<StoredType> {
 fn is_bool(own: &Id) -> bool {
     // SAFETY: plain call on an open enumeration.
     let count = unsafe { t::H5Tget_nmembers(own.0) };
-    let is_named = |index, name| member_name(own, index).as_deref() == Some(name);
-    count == 2 && is_named(0, "FALSE") && is_named(1, "TRUE")
+    count == 2
+        && member_name(own, 0).as_deref() == Some("FALSE")
+        && member_name(own, 1).as_deref() == Some("TRUE")
 }
 
 /// The name of a member of an enumeration or a compound.

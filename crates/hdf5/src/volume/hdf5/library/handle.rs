@@ -41,7 +41,7 @@ pub(super) fn c_name(name: &str) -> Result<CString> {
 }
 
 /// A path in a file as text: bytes that are not UTF-8 are percent-encoded (`%B0`), and so is a
-/// percent sign that would be taken for the beginning of such a byte (`%25`).
+/// percent sign that would be taken for the beginning of an encoded byte (`%25`).
 pub(super) fn path_text(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     for chunk in path.utf8_chunks() {

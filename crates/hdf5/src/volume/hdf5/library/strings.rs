@@ -58,12 +58,12 @@ pub(in crate::volume::hdf5) fn read_strings(
         }
     })
     .map_err(|error| format!("{error} (texts may take {} MiB at once)", most >> 20))?;
-    let string = |pointer: &*const c_char| match pointer.is_null() {
+    let strings = pointers.iter().map(|pointer| match pointer.is_null() {
         true => Vec::new(),
         // SAFETY: the library has written the string to the arena, where a zero byte follows it.
         false => unsafe { CStr::from_ptr(*pointer) }.to_bytes().to_vec(),
-    };
-    let strings = pointers.iter().map(string).collect();
+    });
+    let strings = strings.collect();
     drop(arena);
     Ok(strings)
 }

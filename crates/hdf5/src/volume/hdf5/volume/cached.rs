@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::volume::hdf5::chunks::Chunk;
-use crate::volume::hdf5::grid::{Part, Position};
+use crate::volume::hdf5::grid::{ChunkPart, Position};
 use crate::volume::scatter::Sieve;
 
 /// Chunks are collected until they exceed this size in bytes, then copied from. They stay in memory
@@ -23,13 +23,13 @@ pub(super) struct Wanted {
     /// Its position in the grid.
     pub at: Position,
     /// Its intersection with the box.
-    pub part: Part,
+    pub part: ChunkPart,
     /// The wanted voxels of that part.
     pub sieve: Sieve,
 }
 
 impl Wanted {
-    /// Whether it has so many rows that they are copied at once.
+    /// Whether it has enough rows to be copied at once.
     pub fn is_tall(&self) -> bool {
         self.sieve.count.y * self.sieve.count.z > MAX_ROWS
     }
