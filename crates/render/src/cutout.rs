@@ -86,13 +86,12 @@ fn passed_through(
 /// The volume, and the place in its grid of chunks, of a box that is a whole chunk coded as the
 /// format asks for.
 fn whole_chunk<'a>(plan: &'a Cutout, format: &ChunkFormat) -> Option<(&'a dyn Volume, Xyz<u64>)> {
-    let ([volume], true, true) = (
-        plan.components.as_slice(),
-        plan.view.is_stored(),
-        plan.is_there,
-    ) else {
+    let [volume] = plan.components.as_slice() else {
         return None;
     };
+    if !plan.view.is_stored() || !plan.is_there {
+        return None;
+    }
     let chunk = volume.shape().chunk;
     let region = plan.region;
     let is_on_grid = region.start.zip(chunk, |start, edge| start % edge == 0) == Xyz::all(true);
@@ -129,7 +128,7 @@ fn is_written(plan: &Cutout) -> Result<bool, ReadError> {
 }
 
 /// The voxels of a box, little-endian, in the order channel or component, z, y, x with x fastest.
-/// What is not there is zeros.
+/// Missing voxels are zeros.
 fn voxels(plan: &Cutout, policy: &ReadPolicy, scratch: &mut Scratch) -> Result<Vec<u8>, ReadError> {
     let mut all = own_voxels(plan, policy, scratch)?;
     let channel = all.len();

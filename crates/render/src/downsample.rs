@@ -47,7 +47,7 @@ impl<'a, T: Voxel> Means<'a, T> {
     }
 
     /// Adds a block of stored voxels, contiguous in z, y, x order, that belongs to a run of rows;
-    /// those in `gaps` are missing.
+    /// voxels in `gaps` are missing.
     pub fn add(&mut self, block: &Samples, region: &Region, run: &RowRun, gaps: &[Region]) {
         if let Some(voxels) = T::slice(block) {
             self.add_voxels(voxels, region, run, &region.covered_by(gaps));
@@ -90,7 +90,7 @@ impl<'a, T: Voxel> Means<'a, T> {
         }
     }
 
-    /// Divides again where voxels were left out. A box of nothing else is fill.
+    /// Divides again where voxels were left out. A box without any other voxel is fill.
     fn correct(&self, means: &mut [T::Mean]) -> Vec<usize> {
         let plane = self.patch.plane();
         let mut empty = Vec::new();
@@ -221,8 +221,8 @@ fn add_line<T: Voxel>(line: &[T], start: u64, count: u64, first: u64, sums: &mut
     }
 }
 
-/// Adds the voxels of a line that are not missing, and counts those that are; `first` is the column
-/// of the first sum.
+/// Adds the voxels of a line that are not missing, and counts the missing ones; `first` is the
+/// column of the first sum.
 fn add_present<T: Voxel>(
     voxels: &[T],
     is_gap: &[bool],

@@ -105,17 +105,16 @@ pub fn render(
     let trace = policy.trace.as_deref();
     let Drawn { pixels, alpha } = trace::drawing(trace, || drawing.draw(plan, policy))?;
     let kind = plan.picture.pixels();
-    let encode = || match (plan.format, alpha) {
+    let png = plan.style.png;
+    let file = trace::stage(trace, Stage::Encode, || match (plan.format, alpha) {
         (TileFormat::Jpeg, _) => jpeg(pixels, kind),
-        (TileFormat::Png, []) => encode(pixels, kind, plan.style.png, encoder),
-        (TileFormat::Png, _) => encode(
-            &with_alpha(pixels, alpha, kind),
-            kind.with_alpha(),
-            plan.style.png,
-            encoder,
-        ),
-    };
-    Ok(trace::stage(trace, Stage::Encode, encode)?)
+        (TileFormat::Png, []) => encode(pixels, kind, png, encoder),
+        (TileFormat::Png, _) => {
+            let pixels = with_alpha(pixels, alpha, kind);
+            encode(&pixels, kind.with_alpha(), png, encoder)
+        }
+    });
+    Ok(file?)
 }
 
 /// Pixels with their opacity behind each.

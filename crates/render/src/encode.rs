@@ -164,17 +164,18 @@ fn sized(
 
 /// The zlib stream made by libdeflate.
 fn matched(bytes: &[u8]) -> ImageResult<Vec<u8>> {
-    let wrong = |problem: String| {
-        ImageError::Encoding(EncodingError::new(ImageFormat::Png.into(), problem))
-    };
-    let level = CompressionLvl::new(SMALL_LEVEL).map_err(|e| wrong(format!("{e:?}")))?;
+    let level = CompressionLvl::new(SMALL_LEVEL).map_err(|e| encoding_error(format!("{e:?}")))?;
     let mut compressor = Compressor::new(level);
     let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
     let length = compressor
         .zlib_compress(bytes, &mut out)
-        .map_err(|e| wrong(e.to_string()))?;
+        .map_err(|e| encoding_error(e.to_string()))?;
     out.truncate(length);
     Ok(out)
+}
+
+fn encoding_error(problem: String) -> ImageError {
+    ImageError::Encoding(EncodingError::new(ImageFormat::Png.into(), problem))
 }
 
 /// Wraps a stream of filtered rows in a PNG file.

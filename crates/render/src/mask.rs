@@ -4,9 +4,9 @@ use voltile_hdf5::volume::{Missing, Samples, Voxel, with_samples};
 
 /// The voxels of a field that stand for missing data, besides NaN.
 pub(super) struct MissingMask<'a> {
-    /// These values; `None` in a field of means, which may have such a value by chance.
+    /// The missing values; `None` in a field of means, which may have one of them by chance.
     pub values: Option<&'a Missing>,
-    /// The voxels at these places, in ascending order.
+    /// The places of missing voxels, in ascending order.
     pub places: Vec<usize>,
 }
 

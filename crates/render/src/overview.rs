@@ -76,8 +76,7 @@ fn shrunk<P: Pixel<Subpixel = u8> + 'static>(
 fn undarken<P: Pixel<Subpixel = u8>>(pixel: &mut P) {
     let alpha = u16::from(pixel.alpha());
     if alpha > 0 && alpha < 255 {
-        let divided = |component: u8| (u16::from(component) * 255 / alpha).min(255) as u8;
-        pixel.apply_without_alpha(divided);
+        pixel.apply_without_alpha(|component| (u16::from(component) * 255 / alpha).min(255) as u8);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What to read and how to paint it: the renderer's only input, made by the catalogue.
+//! Plans of tiles and boxes: the renderer's only input, made by the catalogue.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use voltile_hdf5::volume::{Missing, Volume, VoxelType};
 
 /// The most bytes of a TIFF file for each page beside its voxels.
 const MAX_DIRECTORY: u64 = 256;
-/// The length of a channel's look-up table, in such directories.
+/// The length of a channel's look-up table, in [`MAX_DIRECTORY`].
 const TABLE: u64 = 4;
 
 /// One tile to render.
@@ -19,7 +19,7 @@ const TABLE: u64 = 4;
 pub struct Plan {
     /// The channels that the tile shows, and how they are combined.
     pub picture: Picture,
-    /// What the settings of the server decide about its pixels.
+    /// The settings of the server for its pixels.
     pub style: Style,
     /// The format of the tile.
     pub format: TileFormat,
@@ -191,8 +191,14 @@ pub struct Source {
     pub patch: Option<Patch>,
     /// The values that stand for missing data.
     pub missing: Missing,
-    /// How the slices of the patch become one, if it is that of a slab.
+    /// How the slices of the patch become one, if it belongs to a slab.
     pub projection: Option<Projection>,
+}
+
+impl Source {
+    fn is_outside(&self) -> bool {
+        self.patch.is_none()
+    }
 }
 
 /// Whether a tile is grey or colour.
@@ -221,7 +227,7 @@ impl PixelKind {
 
     /// This kind with a byte for the opacity.
     #[must_use]
-    pub fn with_alpha(self) -> Self {
+    pub(crate) fn with_alpha(self) -> Self {
         match self {
             PixelKind::Grey | PixelKind::GreyAlpha => PixelKind::GreyAlpha,
             PixelKind::Rgb | PixelKind::Rgba => PixelKind::Rgba,
@@ -326,12 +332,11 @@ impl Picture {
 
     /// Whether the tile lies outside all volumes.
     pub fn is_black(&self) -> bool {
-        let outside = |layer: &Layer| layer.source.patch.is_none();
         match self {
-            Picture::Grey(layer) => outside(layer),
-            Picture::Composite(layers) => layers.iter().all(|(layer, _)| outside(layer)),
-            Picture::Labels(source) => source.patch.is_none(),
-            Picture::Rgb(layers) => layers.iter().all(outside),
+            Picture::Grey(layer) => layer.source.is_outside(),
+            Picture::Composite(layers) => layers.iter().all(|(layer, _)| layer.source.is_outside()),
+            Picture::Labels(source) => source.is_outside(),
+            Picture::Rgb(layers) => layers.iter().all(|layer| layer.source.is_outside()),
         }
     }
 }

@@ -16,9 +16,9 @@ use super::mask::MissingMask;
 use super::slice::{self, LevelBuffers, gaps};
 use crate::plan::Source;
 
-/// What becomes of the voxels of a column.
+/// Reduces the voxels of a column to one value.
 trait Reduction<T: Voxel> {
-    /// What is known of a column after some of its voxels.
+    /// The state of a column after some of its voxels.
     type State: Copy;
     /// The type of the result.
     type Value: Voxel;
@@ -217,7 +217,7 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
         }
     }
 
-    /// Adds the voxels of a part of a run of rows, contiguous in z, y, x order; those whose opacity
+    /// Adds the voxels of a part of a run of rows, contiguous in z, y, x order; voxels whose opacity
     /// is 0 are missing. `run` is all of the run, and `first` the place of its first column.
     fn add(&mut self, part: &Samples, opacity: &[u8], place: &Region, run: &Region, first: usize) {
         let Some(voxels) = T::slice(part) else { return };
@@ -244,7 +244,7 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
         }
     }
 
-    /// Fills the field with the value of each column; returns the places of those that have none.
+    /// Fills the field with the value of each column; returns the places of columns without one.
     fn finish(self, field: &mut Samples) -> Vec<usize> {
         let depth = self.patch.depth();
         let left_out = &self.left_out;
@@ -252,14 +252,15 @@ impl<'p, T: Voxel, R: Reduction<T>> Columns<'p, T, R> {
         let states = self.states.iter().enumerate();
         let values = states.map(|(place, state)| R::value(*state, count(place)));
         *field = R::Value::samples(values.collect());
-        let is_empty = |place: &usize| count(*place) == 0;
-        (0..left_out.len()).filter(is_empty).collect()
+        (0..left_out.len())
+            .filter(|place| count(*place) == 0)
+            .collect()
     }
 }
 
 multiversion! {
-    /// Adds the voxels of a box of this size to the columns; `step` is the distance between those
-    /// of adjacent voxels along each axis.
+    /// Adds the voxels of a box of this size to the columns; `step` is the distance between the
+    /// columns of adjacent voxels along each axis.
     [T: Voxel, R: Reduction<T>] [T, R]
     fn reduce(voxels: &[T], size: Xyz<usize>, step: Xyz<usize>, columns: &mut [R::State]) {
         for (number, row) in voxels.chunks_exact(size.x).enumerate() {

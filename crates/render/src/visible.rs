@@ -9,8 +9,7 @@ use super::drawing::Scratch;
 use super::slab;
 use crate::plan::Visible;
 
-/// The finite values that are visible, in no particular order; without those that stand for missing
-/// data.
+/// The finite values that are visible, in no particular order, without values for missing data.
 pub fn visible(
     plan: &Visible,
     policy: &ReadPolicy,
@@ -31,8 +30,8 @@ pub fn visible(
     Ok(all)
 }
 
-/// The positions among a patch's voxels of those that these columns and rows of the tile show, each
-/// once.
+/// The positions of the voxels that these columns and rows of the tile show, among the voxels of the
+/// patch, each once.
 fn places(patch: &Patch, [columns, rows]: &[Range<usize>; 2]) -> Vec<usize> {
     let shown = patch
         .shown()
@@ -40,12 +39,11 @@ fn places(patch: &Patch, [columns, rows]: &[Range<usize>; 2]) -> Vec<usize> {
         .filter(|(_, row)| rows.contains(row));
     let mut distinct: Vec<usize> = shown.map(|(distinct, _)| distinct).collect();
     distinct.dedup();
-    let column = |column: usize| column.saturating_sub(patch.left()).min(patch.width());
-    let across = column(columns.start)..column(columns.end);
-    let row = |row: usize| {
-        across
-            .clone()
-            .map(move |column| row * patch.width() + column)
-    };
-    distinct.into_iter().flat_map(row).collect()
+    let width = patch.width();
+    let [start, end] =
+        [columns.start, columns.end].map(|column| column.saturating_sub(patch.left()).min(width));
+    distinct
+        .into_iter()
+        .flat_map(|row| (start..end).map(move |column| row * width + column))
+        .collect()
 }

@@ -209,15 +209,13 @@ fn with_gamma<T: Voxel>(voxels: &[T], (lo, hi): (f64, f64), gamma: f64, shades: 
     let scale = finite_scale(lo, hi);
     let black = lo * scale;
     let range = hi * scale - black;
-    let share = |v: f64| {
-        if hi == lo {
+    let shade = |v: T| {
+        let v = v.to_f64();
+        let share = if hi == lo {
             f64::from(u8::from(v > lo))
         } else {
             ((v * scale - black) / range).clamp(0.0, 1.0)
-        }
-    };
-    let shade = |v: T| {
-        let share = share(v.to_f64());
+        };
         // The cast turns NaN into 0.
         if share <= 0.0 {
             0
@@ -260,12 +258,12 @@ fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
         .for_each(|(index, shade)| *shade = table[(*index).into()]);
 }
 
-/// Fills in the shades between the first and the last, which are set: if these are equal, so are
-/// all in between.
+/// Fills in the shades between the first and the last, which are set: if both are equal, so are all
+/// shades in between.
 ///
 /// Finding the 255 steps takes some thousand evaluations; evaluating all 65,536 values would take a
-/// millisecond per curve. Neighbouring values are so much further apart than the rounding error of
-/// a power that computed curves are monotone too.
+/// millisecond per curve. Neighbouring values lie further apart than the rounding error of a power,
+/// so computed curves are monotone too.
 fn fill_between<T: Copy>(values: &[T], shade: &impl Fn(T) -> u8, shades: &mut [u8]) {
     let (Some(first), Some(last)) = (shades.first().copied(), shades.last()) else {
         return;

@@ -60,12 +60,12 @@ fn converted(voxels: Vec<u8>, plan: &Cutout, to: VoxelType) -> Vec<u8> {
         return voxels;
     }
     if from == VoxelType::F16 {
-        let value = |bytes: &[u8]| {
+        let values = voxels.chunks_exact(narrow).flat_map(|bytes| {
             half::f16::from_le_bytes([bytes[0], bytes[1]])
                 .to_f32()
                 .to_le_bytes()
-        };
-        return voxels.chunks_exact(narrow).flat_map(value).collect();
+        });
+        return values.collect();
     }
     let is_signed = matches!(
         from,
@@ -97,32 +97,36 @@ fn padded(array: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Result<Vec<u8>
     };
     let from = ArrayView4::from_shape(shape(own), &array);
     let from = from.map_err(|e| EncodeError::new(array.len(), e.to_string()))?;
-    let (mut all, (_, z, y, x)) = (Array4::zeros(shape(format.size)), shape(own));
+    let (_, z, y, x) = shape(own);
+    let mut all = Array4::zeros(shape(format.size));
     all.slice_mut(s![.., ..z, ..y, ..x]).assign(&from);
     Ok(all.into_raw_vec_and_offset().0)
 }
 
 fn compressed(array: Vec<u8>, coding: Coding) -> Result<Vec<u8>, EncodeError> {
-    let failed = |problem: String| EncodeError::new(array.len(), problem);
-    let deflated = |is_gzip: bool| {
-        let level = CompressionLvl::new(DEFLATE_LEVEL).map_err(|e| failed(format!("{e:?}")))?;
-        let mut compressor = Compressor::new(level);
-        let bound = match is_gzip {
-            true => compressor.gzip_compress_bound(array.len()),
-            false => compressor.zlib_compress_bound(array.len()),
-        };
-        let mut out = vec![0; bound];
-        let length = match is_gzip {
-            true => compressor.gzip_compress(&array, &mut out),
-            false => compressor.zlib_compress(&array, &mut out),
-        };
-        out.truncate(length.map_err(|e| failed(e.to_string()))?);
-        Ok(out)
-    };
     match coding {
         Coding::Identity => Ok(array),
-        Coding::Zlib => deflated(false),
-        Coding::Gzip => deflated(true),
-        Coding::Zstd => zstd::bulk::compress(&array, ZSTD_LEVEL).map_err(|e| failed(e.to_string())),
+        Coding::Zlib => deflated(&array, false),
+        Coding::Gzip => deflated(&array, true),
+        Coding::Zstd => zstd::bulk::compress(&array, ZSTD_LEVEL)
+            .map_err(|e| EncodeError::new(array.len(), e.to_string())),
     }
+}
+
+/// Bytes as gzip, otherwise as zlib.
+fn deflated(bytes: &[u8], is_gzip: bool) -> Result<Vec<u8>, EncodeError> {
+    let level = CompressionLvl::new(DEFLATE_LEVEL)
+        .map_err(|e| EncodeError::new(bytes.len(), format!("{e:?}")))?;
+    let mut compressor = Compressor::new(level);
+    let bound = match is_gzip {
+        true => compressor.gzip_compress_bound(bytes.len()),
+        false => compressor.zlib_compress_bound(bytes.len()),
+    };
+    let mut out = vec![0; bound];
+    let length = match is_gzip {
+        true => compressor.gzip_compress(bytes, &mut out),
+        false => compressor.zlib_compress(bytes, &mut out),
+    };
+    out.truncate(length.map_err(|e| EncodeError::new(bytes.len(), e.to_string()))?);
+    Ok(out)
 }

@@ -20,7 +20,7 @@ use crate::plan::Cutout;
 const METADATA_COUNTS: Tag = Tag::Unknown(50838);
 const METADATA: Tag = Tag::Unknown(50839);
 
-/// Whether ImageJ has images of this type, or such colours.
+/// Whether ImageJ has images of this type, or colours of it.
 pub fn imagej_has(voxel: VoxelType, is_rgb: bool) -> bool {
     match voxel {
         VoxelType::U8 => true,
@@ -89,7 +89,7 @@ fn pages(voxels: &[u8], plan: &Cutout) -> TiffResult<Vec<u8>> {
     Ok(file.into_inner())
 }
 
-/// What ImageJ writes into its own files.
+/// The description that ImageJ writes into its own files.
 fn description(plan: &Cutout) -> String {
     let slices = plan.region.size.z;
     let channels = plan.channels() as u64;
@@ -184,9 +184,6 @@ fn per_unit(size: f64) -> Rational {
     } else {
         (DIGITS / size, DIGITS)
     };
-    let whole = |number: f64| (number.round() as u32).max(1);
-    Rational {
-        n: whole(n),
-        d: whole(d),
-    }
+    let [n, d] = [n, d].map(|number| (number.round() as u32).max(1));
+    Rational { n, d }
 }

@@ -88,7 +88,9 @@ fn read<L: Label>(
             let place = EDGE * (y + EDGE * z);
             let whole = row_at(y, z).chunks_exact(EDGE * L::BYTES);
             let rest = whole.remainder();
-            if let (Some(last), false) = (blocks.last_mut(), rest.is_empty()) {
+            if !rest.is_empty()
+                && let Some(last) = blocks.last_mut()
+            {
                 cast_slice_mut::<L, u8>(&mut last[place..place + EDGE])[..rest.len()]
                     .copy_from_slice(rest);
             }

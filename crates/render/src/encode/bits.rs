@@ -81,7 +81,7 @@ impl<'a> Writer<'a> {
         self.count += count;
     }
 
-    /// Writes 8 bytes, of which only the complete ones count; the next write overwrites the rest.
+    /// Writes 8 bytes. Only the complete ones count; the next write overwrites the rest.
     #[inline(always)]
     fn write(&mut self) {
         let whole = self.count & 0x38;

@@ -116,8 +116,10 @@ fn leading(words: &[[u8; 8]], alike: impl Fn(u64) -> bool) -> usize {
     }
     // Long prefixes are searched in blocks, which vectorise.
     let (blocks, _) = words.as_chunks::<BLOCK>();
-    let all = |block: &&[[u8; 8]; BLOCK]| block.iter().fold(true, |all, word| all & is(word));
-    let whole = BLOCK * blocks.iter().take_while(all).count();
+    let satisfying = blocks
+        .iter()
+        .take_while(|block| block.iter().fold(true, |all, word| all & is(word)));
+    let whole = BLOCK * satisfying.count();
     whole + singly(&words[whole..])
 }
 
@@ -205,16 +207,14 @@ impl Sink for Counts<'_> {
 
 /// The total length of the codes of these symbols in bits, including extra bits and distances.
 fn bits(counts: &[u32; SYMBOLS], lengths: &[u8]) -> u64 {
-    let following = |symbol: usize| {
-        if symbol > END_OF_BLOCK {
+    let each = counts.iter().zip(lengths).zip(0..);
+    each.map(|((n, length), symbol)| {
+        let following = if symbol > END_OF_BLOCK {
             extra_bits(symbol) + DISTANCE_BITS
         } else {
             0
-        }
-    };
-    let each = counts.iter().zip(lengths).zip(0..);
-    each.map(|((n, length), symbol)| {
-        u64::from(*n) * u64::from(u32::from(*length) + following(symbol))
+        };
+        u64::from(*n) * u64::from(u32::from(*length) + following)
     })
     .sum()
 }
@@ -233,7 +233,7 @@ impl<'a> Codes<'a> {
         if let Some(bytes) = single.first_chunk() {
             pairs.code(bytes);
         }
-        let run = |length: usize| {
+        let runs = (0..=LONGEST_MATCH).map(|length| {
             let (symbol, extra, count) = length_symbol(length);
             let extra_and_distance = Bits {
                 bits: extra,
@@ -242,8 +242,8 @@ impl<'a> Codes<'a> {
             Bits::from(single[0])
                 .then(single[symbol].into())
                 .then(extra_and_distance)
-        };
-        let runs = (0..=LONGEST_MATCH).map(run).collect();
+        });
+        let runs = runs.collect();
         Self {
             pairs,
             single,
@@ -326,31 +326,42 @@ struct LengthWord {
     bits: u32,
 }
 
+impl LengthWord {
+    fn new(symbol: usize, extra: usize, bits: u32) -> Self {
+        Self {
+            symbol,
+            extra: extra as u64,
+            bits,
+        }
+    }
+}
+
 /// Run-length encodes code lengths: 16 repeats the last one, 17 and 18 repeat 0.
 fn run_lengths(lengths: &[u8]) -> Vec<LengthWord> {
-    let word = |symbol: usize, extra: usize, bits: u32| LengthWord {
-        symbol,
-        extra: extra as u64,
-        bits,
-    };
     let mut words = Vec::with_capacity(lengths.len());
     for group in lengths.chunk_by(|a, b| a == b) {
         let value = usize::from(group[0]);
         let mut left = group.len();
         if value != 0 {
-            words.push(word(value, 0, 0));
+            words.push(LengthWord::new(value, 0, 0));
             left -= 1;
         }
         while left >= 3 {
             let (taken, repeat) = match (value, left) {
-                (0, 11..) => (left.min(138), word(18, left.min(138) - 11, 7)),
-                (0, _) => (left, word(17, left - 3, 3)),
-                _ => (left.min(6), word(16, left.min(6) - 3, 2)),
+                (0, 11..) => {
+                    let taken = left.min(138);
+                    (taken, LengthWord::new(18, taken - 11, 7))
+                }
+                (0, _) => (left, LengthWord::new(17, left - 3, 3)),
+                _ => {
+                    let taken = left.min(6);
+                    (taken, LengthWord::new(16, taken - 3, 2))
+                }
             };
             words.push(repeat);
             left -= taken;
         }
-        words.extend(std::iter::repeat_n(word(value, 0, 0), left));
+        words.extend(std::iter::repeat_n(LengthWord::new(value, 0, 0), left));
     }
     words
 }

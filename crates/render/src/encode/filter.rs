@@ -1,8 +1,8 @@
 //! PNG filters: the difference between each byte and a prediction from its neighbours.
 //!
-//! The five predictors are those of the PNG specification (third edition, section 9). One filter is
+//! The five predictors come from the PNG specification (third edition, section 9). One filter is
 //! used for a whole tile: the sensor noise of micrographs is similar in all rows, and one choice
-//! costs less than 512. The filter with the lowest entropy on a few rows is chosen. All loops run
+//! costs less than 512 choices. The filter with the lowest entropy on a few rows is chosen. All loops run
 //! over slices of equal length, so that the compiler vectorises them.
 
 use voltile_base::simd::multiversion;
@@ -38,7 +38,8 @@ impl Filter {
     pub fn choose(pixels: &[u8], row: usize, pixel: usize, spare: &mut Vec<u8>) -> Filter {
         let rows = pixels.len() / row;
         let apart = (rows / SAMPLED_ROWS).max(1);
-        let cost = |filter: Filter, spare: &mut Vec<u8>| {
+        let mut best = (f32::INFINITY, Filter::None);
+        for filter in Self::ALL {
             spare.clear();
             for number in (apart / 2..rows).step_by(apart) {
                 let line = &pixels[number * row..][..row];
@@ -47,11 +48,7 @@ impl Filter {
                     .map(|above| &pixels[above * row..][..row]);
                 filter.append(line, above, pixel, spare);
             }
-            entropy(spare)
-        };
-        let mut best = (f32::INFINITY, Filter::None);
-        for filter in Self::ALL {
-            let bits = cost(filter, spare);
+            let bits = entropy(spare);
             if bits < best.0 {
                 best = (bits, filter);
             }

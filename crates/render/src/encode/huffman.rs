@@ -1,8 +1,8 @@
 //! Length-limited Huffman codes, as deflate uses them (RFC 1951, section 3.2.2).
 //!
 //! Lengths come from the usual merging of the two rarest nodes. Lengths above the limit are reduced
-//! to it, and others extended until the code is complete again, as in zlib: slightly worse than
-//! optimal, and fast.
+//! to it, and shorter ones extended until the code is complete again, as in zlib: slightly worse
+//! than optimal, and fast.
 
 /// Upper bound of the unlimited code lengths.
 const LONGEST: usize = 32;
@@ -16,8 +16,8 @@ pub(super) struct Code {
 
 /// Code lengths for symbols with these counts; 0 for a count of 0, at most `limit`.
 ///
-/// A single symbol gets a code of one bit. At most 286 symbols, of which at most 2^`limit` may
-/// occur.
+/// A single symbol gets a code of one bit. There are at most 286 symbols, and at most 2^`limit` of
+/// them may occur.
 pub(super) fn lengths(counts: &[u32], limit: usize) -> Vec<u8> {
     let mut symbols: Vec<(u32, u16)> = counts
         .iter()
@@ -77,7 +77,7 @@ fn tree_depths(symbols: &[(u32, u16)]) -> [u32; LONGEST + 1] {
     of_depth
 }
 
-/// Shortens lengths above `limit`, and lengthens others until the code is complete again.
+/// Shortens lengths above `limit`, and lengthens shorter ones until the code is complete again.
 fn evened(mut of_length: [u32; LONGEST + 1], limit: usize) -> [u32; LONGEST + 1] {
     for length in limit + 1..=LONGEST {
         of_length[limit] += std::mem::take(&mut of_length[length]);
@@ -111,7 +111,7 @@ pub(super) fn codes(lengths: &[u8]) -> Vec<Code> {
     for length in 1..16 {
         next[length] = next[length - 1].wrapping_add(counts[length - 1]) << 1;
     }
-    let code = |&length: &u8| {
+    let codes = lengths.iter().map(|&length| {
         if length == 0 {
             return Code::default();
         }
@@ -120,8 +120,8 @@ pub(super) fn codes(lengths: &[u8]) -> Vec<Code> {
         let bits = next.reverse_bits() >> (16 - u32::from(length & 15));
         *next = next.wrapping_add(1);
         Code { bits, length }
-    };
-    lengths.iter().map(code).collect()
+    });
+    codes.collect()
 }
 
 #[cfg(test)]

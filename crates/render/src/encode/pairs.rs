@@ -64,7 +64,8 @@ impl Pairs {
             let pair = usize::from(u16::from_le_bytes(bytes));
             (u64::from(self.numbers[pair]), u32::from(self.lengths[pair]))
         };
-        let ((one, i), (two, j)) = (pair([a, b]), pair([c, d]));
+        let (one, i) = pair([a, b]);
+        let (two, j) = pair([c, d]);
         (one | two << (i & 63), i + j)
     }
 }

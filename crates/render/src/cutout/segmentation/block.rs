@@ -3,8 +3,8 @@
 //!
 //! Blocks have few distinct labels: 1 to 3 on average in segmentations of cells, 12 where neurites
 //! are split into supervoxels. So all voxels are compared with one label after the other, many at a
-//! time and without branches. What is compared are keys of 16 bits: the low bits of labels that
-//! differ in no others, or else hashes, checked afterwards. Only blocks of many labels are looked
+//! time and without branches. Keys of 16 bits are compared: the low bits if the labels differ in no
+//! other bits, or else hashes, checked afterwards. Only blocks of many labels are looked
 //! up voxel by voxel, in a hash table.
 
 use bytemuck::Pod;
@@ -86,7 +86,7 @@ impl<L: Label> Block<L> {
         &self.table
     }
 
-    /// Replaces the table and the indices by those of another block.
+    /// Computes the table and the indices of another block.
     pub(super) fn index(&mut self, labels: &[L; VOXELS]) {
         self.table.clear();
         let differing = differing(labels);
@@ -103,8 +103,8 @@ impl<L: Label> Block<L> {
         }
     }
 
-    /// Compares the keys of all voxels with that of one label after the other. Returns whether
-    /// these were all.
+    /// Compares the keys of all voxels with the key of one label after the other. Returns whether
+    /// each voxel has one of the keys.
     fn compare(&mut self, labels: &[L; VOXELS], keys: &[u16; VOXELS]) -> bool {
         self.indices.fill(NONE);
         let mut first = 0;
