@@ -529,6 +529,14 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// Stored bytes are invalid.
+    pub(crate) fn damaged(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        ReadError::Damaged {
+            place: place.into(),
+            problem: problem.into(),
+        }
+    }
+
     /// Whether the stored data is at fault, rather than a change of its file or an abandoned job.
     pub fn is_of_the_data(&self) -> bool {
         let may_be_read_later = matches!(

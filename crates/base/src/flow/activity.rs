@@ -119,8 +119,8 @@ impl Activity {
         self.0.helpers.get_or_init(|| (helpers, Mutex::default()));
     }
 
-    /// Notes how many threads are stuck. It is not known what each of them does: while any thread
-    /// prefetches or finishes chunks, these count first, so that no job is overlooked for which
+    /// Notes how many threads are stuck. It is not known what each of them does: threads that
+    /// prefetch or finish chunks are taken for stuck first, so that no job is overlooked for which
     /// idle work should end.
     pub fn set_stuck(&self, threads: usize) {
         let idle = threads.min(self.idle_threads());

@@ -93,7 +93,7 @@ impl Affine {
             .into()
     }
 
-    /// First `other`, then this.
+    /// The transform that applies `other` first, then this one.
     pub fn after(&self, other: &Self) -> Self {
         Self(self.0.map(|row| {
             let mut product = std::array::from_fn(|column| {

@@ -28,7 +28,7 @@ const SLOWEST: u64 = 2 << 10;
 
 /// A request that takes this many times as long as usual is raced by another one.
 const SLOW: f64 = 8.0;
-/// Unless it has taken less than this.
+/// A request that has taken less than this is not raced.
 const SOONEST_RACE: Duration = Duration::from_secs(2);
 /// This many bytes are taken to last as long as the wait for the first one: a rough estimate, for
 /// which [`SLOW`] leaves room.

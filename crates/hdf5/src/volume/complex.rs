@@ -102,11 +102,8 @@ impl Volume for Polar {
                 self.compute(real, imaginary, into);
             }
             _ => {
-                let problem = "its parts are not floats of one type".to_owned();
-                return Err(ReadError::Damaged {
-                    place: "a volume of complex numbers".to_owned(),
-                    problem,
-                });
+                let problem = "its parts are not floats of one type";
+                return Err(ReadError::damaged("a volume of complex numbers", problem));
             }
         }
         Ok(())

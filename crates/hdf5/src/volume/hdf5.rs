@@ -68,7 +68,7 @@ pub use volume::{Hdf5Volume, View};
 pub use writer::{PackError, WriteError, Writer, pack};
 
 pub use self::bytes::unread;
-use self::links::{Follower, Found, Node};
+use self::links::{Follower, FoundObject, Node};
 use crate::store::{Location, Store};
 
 /// Opens files: the state that is shared between them, and the options.
@@ -220,7 +220,7 @@ impl OpenFile {
     /// cannot be opened, or is listed only in part, is logged.
     pub fn names_in(&self, path: &str) -> Vec<String> {
         match self.follower().node(&self.file, path) {
-            Ok(Found {
+            Ok(FoundObject {
                 object: Node::Group(group),
                 ..
             }) => listing::names(&group),

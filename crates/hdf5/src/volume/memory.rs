@@ -59,10 +59,7 @@ impl Volume for MemoryVolume {
                 "the voxels in memory are not of type {}",
                 self.shape.voxel.name()
             );
-            Err(ReadError::Damaged {
-                place: "memory".to_owned(),
-                problem,
-            })
+            Err(ReadError::damaged("memory", problem))
         }
     }
 }

@@ -113,10 +113,7 @@ impl Repeated {
             "voxels were read as another type than {}",
             self.shape.voxel.name()
         );
-        Err(ReadError::Damaged {
-            place: "a volume of repeated voxels".to_owned(),
-            problem,
-        })
+        Err(ReadError::damaged("a volume of repeated voxels", problem))
     }
 }
 

@@ -89,10 +89,7 @@ impl Series {
                 found.voxel.name(),
                 voxel.name()
             );
-            return Err(ReadError::Damaged {
-                place: "a series".to_owned(),
-                problem,
-            });
+            return Err(ReadError::damaged("a series", problem));
         }
         self.kept.lock().put(time, Arc::clone(&volume));
         Ok(volume)

@@ -288,10 +288,7 @@ impl Volume for Mapped {
                     "voxels were read as another type than {}",
                     self.shape.voxel.name()
                 );
-                Err(ReadError::Damaged {
-                    place: "a volume of mapped values".to_owned(),
-                    problem,
-                })
+                Err(ReadError::damaged("a volume of mapped values", problem))
             }
         }
     }

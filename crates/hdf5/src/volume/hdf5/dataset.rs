@@ -126,7 +126,7 @@ pub struct StoredDataset {
 }
 
 /// The extents of a dataset, and the type of its elements.
-struct Elements {
+struct ElementLayout {
     /// The extents as the library knows them.
     own: Vec<u64>,
     /// The extents, followed by the extents of the numbers in an element.
@@ -136,7 +136,7 @@ struct Elements {
     stored: StoredType,
 }
 
-impl Elements {
+impl ElementLayout {
     /// Fails unless they are numbers along 2 to 5 axes.
     fn new(file: &Location, handle: &Dataset, path: &str) -> Result<Self, OpenError> {
         let wrong = |problem: String| OpenError::object(file, path, problem);
@@ -225,16 +225,16 @@ impl StoredDataset {
         audited: Audited,
         access: Option<Fingerprint>,
     ) -> Result<Self, OpenError> {
-        let elements = Elements::new(&file.location, handle, path)?;
-        Self::of_elements(Arc::clone(file), handle, path, elements, audited, access)
+        let elements = ElementLayout::new(&file.location, handle, path)?;
+        Self::of_layout(Arc::clone(file), handle, path, elements, audited, access)
             .map_err(|e| OpenError::object(&file.location, path, e.to_string()))
     }
 
-    fn of_elements(
+    fn of_layout(
         file: Arc<StoredFile>,
         handle: &Dataset,
         path: &str,
-        elements: Elements,
+        elements: ElementLayout,
         audited: Audited,
         access: Option<Fingerprint>,
     ) -> hdf5::Result<Self> {
@@ -259,7 +259,7 @@ impl StoredDataset {
         file.handles.keep(&object, handle)?;
         let pieces = elements.pieces(&storage, file.bytes.is_remote());
         let (own_grid, grid) = elements.grids(&storage, pieces.as_ref());
-        let Elements { shape, stored, .. } = elements;
+        let ElementLayout { shape, stored, .. } = elements;
         let coding = (&filters, stored.voxel, stored.big_endian, grid.chunk());
         let growth = file.identity().growth();
         let lasting = growth.map(|growth| Fingerprint::digest(&(growth, &*object, access, coding)));
@@ -367,10 +367,15 @@ impl StoredDataset {
     }
 
     pub(super) fn damaged(&self, problem: &str) -> ReadError {
-        ReadError::Damaged {
-            place: self.place(),
-            problem: problem.to_owned(),
+        ReadError::damaged(self.place(), problem)
+    }
+
+    /// Fails unless voxels could be copied, which is not done between types.
+    pub(super) fn ensure_types_match(&self, is_copied: bool) -> Result<(), ReadError> {
+        if is_copied {
+            return Ok(());
         }
+        Err(self.damaged("its voxels were decoded to the wrong type"))
     }
 
     /// The box, in stored order, that is most efficient to read: a chunk, or one row of other data.
@@ -800,8 +805,10 @@ fn growing_axes(shape: &[u64], most: &[Option<usize>], behind: usize) -> [bool; 
         .zip(most)
         .map(|(extent, most)| u64::from(most.is_none_or(|most| most as u64 > *extent)))
         .collect();
-    if axes.iter().all(|grows| *grows == 0) {
-        axes[..1].fill(1);
+    if axes.iter().all(|grows| *grows == 0)
+        && let Some(slowest) = axes.first_mut()
+    {
+        *slowest = 1;
     }
     axes.resize(axes.len() + behind, 0);
     padded(&axes, 0).map(|grows| grows > 0)

@@ -22,7 +22,7 @@ impl StoredDataset {
         into: &mut Samples,
     ) -> Result<(), ReadError> {
         let mut elements = Vec::new();
-        let mut opened = Opened {
+        let mut opened = OpenRawFiles {
             dataset: self,
             files: Vec::new(),
         };
@@ -53,12 +53,12 @@ fn outer_positions(stored: &StoredBox) -> impl Iterator<Item = Position> + '_ {
 }
 
 /// The raw files of a dataset, opened lazily for one box.
-struct Opened<'a> {
+struct OpenRawFiles<'a> {
     dataset: &'a StoredDataset,
     files: Vec<Option<FileBytes>>,
 }
 
-impl Opened<'_> {
+impl OpenRawFiles<'_> {
     /// Appends the elements of all rows at one outer position.
     fn read_rows(
         &mut self,

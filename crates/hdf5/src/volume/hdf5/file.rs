@@ -145,7 +145,7 @@ fn truncation(bytes: &FileBytes) -> Option<String> {
 pub struct Files {
     store: Store,
     /// By resolved location, and whether the file is growing, if that is known.
-    open: Mutex<HashMap<(Location, Option<bool>), Slot>>,
+    open: Mutex<HashMap<(Location, Option<bool>), FileSlot>>,
     /// By resolved location, with the reason.
     refused: Mutex<HashMap<Location, String>>,
     most: usize,
@@ -183,7 +183,7 @@ impl Files {
 
     /// Keeps the metadata of objects in stores, as far as it was read, for the next start.
     pub fn save_metadata(&self) {
-        let slots: Vec<Slot> = self.open.lock().values().cloned().collect();
+        let slots: Vec<FileSlot> = self.open.lock().values().cloned().collect();
         let files = slots.iter().filter_map(|slot| slot.0.file.lock().upgrade());
         files.for_each(|file| file.bytes.save_metadata());
     }
@@ -341,7 +341,7 @@ impl Files {
     }
 
     /// The slot of a file, perhaps a new one; an error if too many files are open.
-    fn slot(&self, key: (Location, Option<bool>)) -> Result<Slot, OpenError> {
+    fn slot(&self, key: (Location, Option<bool>)) -> Result<FileSlot, OpenError> {
         let mut open = self.open.lock();
         if let Some(slot) = open.get(&key) {
             return Ok(slot.clone());
@@ -363,7 +363,7 @@ impl Files {
 
 /// One file of [`Files`], as long as anything uses it.
 #[derive(Debug, Clone, Default)]
-struct Slot(Arc<InSlot>);
+struct FileSlot(Arc<InSlot>);
 
 #[derive(Debug, Default)]
 struct InSlot {
@@ -372,7 +372,7 @@ struct InSlot {
     is_forgotten: AtomicBool,
 }
 
-impl Slot {
+impl FileSlot {
     /// Whether the file is being opened, or open.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.0) > 1 || self.0.file.lock().strong_count() > 0

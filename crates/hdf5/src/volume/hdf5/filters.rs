@@ -233,10 +233,7 @@ pub fn decode_chunk(
         });
     };
     let decoded = pipeline.decode(stored, 0, size, size);
-    decoded.map_err(|e| ReadError::Damaged {
-        place: place.to_owned(),
-        problem: e.to_string(),
-    })
+    decoded.map_err(|e| ReadError::damaged(place, e.to_string()))
 }
 
 /// The filters of a dataset in the order in which they were applied, all of them supported here.

@@ -5,7 +5,7 @@
 //! file; otherwise an untrusted volume could expose any file that the server can read.
 //! `allow_external` disables this check. The library itself follows only hard links, except in the
 //! sources of virtual datasets, which it opens by name, also where the name leads through further
-//! links. Therefore these are audited before the dataset is read, sources that cannot be audited
+//! links. Therefore sources are audited before the dataset is read, sources that cannot be audited
 //! are refused, and our file driver opens only audited files ([`super::admission`]). A source that
 //! does not exist has the fill value.
 
@@ -44,7 +44,7 @@ pub enum LinkPolicy {
 
 /// The target of a path, and the file that contains it.
 #[derive(Debug)]
-pub(super) struct Found<T> {
+pub(super) struct FoundObject<T> {
     pub file: Arc<StoredFile>,
     pub object: T,
     /// The other files on the path, and the symbolic links by which files were opened.
@@ -59,7 +59,7 @@ pub(super) enum Node {
 
 /// The end of a path: the last group, and the name of the final hard link in it; `None` if the path
 /// ends at the group.
-pub(super) struct End {
+pub(super) struct PathEnd {
     pub file: Arc<StoredFile>,
     pub group: Group,
     pub name: Option<String>,
@@ -72,7 +72,7 @@ const NO_READERS: &str = ". While a file is being written in SWMR mode, the HDF5
     closed the file";
 
 /// Which files an external link may lead to, and what else is done with them.
-enum Leave<'a> {
+enum ExternalLinks<'a> {
     /// To files that the policy allows.
     Allowed,
     /// To files that the policy allows and that pass an audit, because the library will follow the
@@ -170,8 +170,8 @@ impl Follower<'_> {
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-    ) -> Result<(Found<Dataset>, Audited), OpenError> {
-        let found = self.unaudited_dataset(file, path, Leave::Allowed)?;
+    ) -> Result<(FoundObject<Dataset>, Audited), OpenError> {
+        let found = self.unaudited_dataset(file, path, ExternalLinks::Allowed)?;
         let mut audit = Audit::default();
         audit.files.extend(found.passed.iter().cloned());
         let (raw, _) = self.audit(&found, &mut audit, 0)?;
@@ -179,8 +179,8 @@ impl Follower<'_> {
     }
 
     /// The group or dataset at `path`. The dataset is not audited and must not be read.
-    pub fn node(&self, file: &Arc<StoredFile>, path: &str) -> Result<Found<Node>, OpenError> {
-        self.follow(file, path, Leave::Allowed)
+    pub fn node(&self, file: &Arc<StoredFile>, path: &str) -> Result<FoundObject<Node>, OpenError> {
+        self.follow(file, path, ExternalLinks::Allowed)
     }
 
     /// The end of the link `name` in a group; `path` is its path, for errors.
@@ -190,8 +190,14 @@ impl Follower<'_> {
         group: Group,
         path: &str,
         name: String,
-    ) -> Result<End, OpenError> {
-        self.walk_from(file, group, path, VecDeque::from([name]), Leave::Allowed)
+    ) -> Result<PathEnd, OpenError> {
+        self.walk_from(
+            file,
+            group,
+            path,
+            VecDeque::from([name]),
+            ExternalLinks::Allowed,
+        )
     }
 
     /// The files that the link at `path` could lead to, in their current state, whether or not they
@@ -200,7 +206,7 @@ impl Follower<'_> {
         let Some((group, name)) = path.rsplit_once('/') else {
             return Vec::new();
         };
-        let Ok(Found {
+        let Ok(FoundObject {
             file,
             object: Node::Group(group),
             ..
@@ -221,21 +227,17 @@ impl Follower<'_> {
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-        leave: Leave<'_>,
-    ) -> Result<Found<Dataset>, OpenError> {
-        let Found {
-            file,
-            object,
-            passed,
-        } = self.follow(file, path, leave)?;
-        match object {
-            Node::Dataset(object) => Ok(Found {
-                file,
+        leave: ExternalLinks<'_>,
+    ) -> Result<FoundObject<Dataset>, OpenError> {
+        let found = self.follow(file, path, leave)?;
+        match found.object {
+            Node::Dataset(object) => Ok(FoundObject {
+                file: found.file,
                 object,
-                passed,
+                passed: found.passed,
             }),
             Node::Group(_) => Err(OpenError::object(
-                &file.location,
+                &found.file.location,
                 path,
                 "it is a group; a dataset is expected".to_owned(),
             )),
@@ -244,7 +246,7 @@ impl Follower<'_> {
 
     /// The file that contains the object at `path`, without opening the object.
     pub fn file_of(&self, file: &Arc<StoredFile>, path: &str) -> Result<FileIdentity, OpenError> {
-        self.walk(file, path, Leave::Allowed)
+        self.walk(file, path, ExternalLinks::Allowed)
             .map(|end| end.file.identity().clone())
     }
 
@@ -252,16 +254,16 @@ impl Follower<'_> {
         &self,
         file: &Arc<StoredFile>,
         path: &str,
-        leave: Leave<'_>,
-    ) -> Result<Found<Node>, OpenError> {
-        let End {
+        leave: ExternalLinks<'_>,
+    ) -> Result<FoundObject<Node>, OpenError> {
+        let PathEnd {
             file,
             group,
             name,
             passed,
         } = self.walk(file, path, leave)?;
         let Some(name) = name else {
-            return Ok(Found {
+            return Ok(FoundObject {
                 file,
                 object: Node::Group(group),
                 passed,
@@ -275,7 +277,7 @@ impl Follower<'_> {
             ("group", opened.map(Node::Group))
         };
         match opened {
-            Ok(object) => Ok(Found {
+            Ok(object) => Ok(FoundObject {
                 file,
                 object,
                 passed,
@@ -293,7 +295,12 @@ impl Follower<'_> {
     }
 
     /// Follows a path up to its last hard link.
-    fn walk(&self, file: &Arc<StoredFile>, path: &str, leave: Leave<'_>) -> Result<End, OpenError> {
+    fn walk(
+        &self,
+        file: &Arc<StoredFile>,
+        path: &str,
+        leave: ExternalLinks<'_>,
+    ) -> Result<PathEnd, OpenError> {
         self.walk_from(file, root(file)?, path, components(path).collect(), leave)
     }
 
@@ -304,9 +311,9 @@ impl Follower<'_> {
         group: Group,
         path: &str,
         mut ahead: VecDeque<String>,
-        mut leave: Leave<'_>,
-    ) -> Result<End, OpenError> {
-        let mut end = End {
+        mut leave: ExternalLinks<'_>,
+    ) -> Result<PathEnd, OpenError> {
+        let mut end = PathEnd {
             file: Arc::clone(file),
             group,
             name: None,
@@ -354,19 +361,19 @@ impl Follower<'_> {
     /// Goes on in another file, to which an external link leads.
     fn leave(
         &self,
-        end: &mut End,
+        end: &mut PathEnd,
         path: &str,
         other: &str,
-        leave: &mut Leave<'_>,
+        leave: &mut ExternalLinks<'_>,
     ) -> Result<(), OpenError> {
         end.passed.push(end.file.identity().clone());
         end.file = match leave {
-            Leave::Allowed => {
+            ExternalLinks::Allowed => {
                 let (next, alias) = self.external_file(&end.file, path, other)?;
                 end.passed.extend(alias);
                 next
             }
-            Leave::Audited(audit) => {
+            ExternalLinks::Audited(audit) => {
                 let next = self.part_file(&end.file, other, audit)?;
                 next.ok_or_else(|| OpenError::missing(&end.file.location, path, other))?
             }
@@ -425,7 +432,7 @@ impl Follower<'_> {
     /// raw files, and whether it is a virtual dataset all of whose sources are missing.
     fn audit(
         &self,
-        found: &Found<Dataset>,
+        found: &FoundObject<Dataset>,
         audit: &mut Audit,
         depth: usize,
     ) -> Result<(Vec<RawFile>, bool), OpenError> {
@@ -484,7 +491,7 @@ impl Follower<'_> {
     /// The raw files of a dataset. Missing ones are included; reading them is an error.
     fn raw_files(
         &self,
-        found: &Found<Dataset>,
+        found: &FoundObject<Dataset>,
         creation: &DatasetCreate,
     ) -> Result<Vec<RawFile>, OpenError> {
         let name = path_of(&found.object);
@@ -524,7 +531,7 @@ impl Follower<'_> {
     /// `%b` denote a numbered series of files or datasets, which ends before the first missing one.
     fn audit_mapping(
         &self,
-        found: &Found<Dataset>,
+        found: &FoundObject<Dataset>,
         VirtualSource { file, dataset, .. }: &VirtualSource,
         audit: &mut Audit,
         depth: usize,
@@ -550,7 +557,7 @@ impl Follower<'_> {
     /// error because it reads as the fill value, returns what is missing.
     fn audit_part(
         &self,
-        found: &Found<Dataset>,
+        found: &FoundObject<Dataset>,
         file: &str,
         dataset: &str,
         audit: &mut Audit,
@@ -573,7 +580,8 @@ impl Follower<'_> {
                 problem,
             ));
         }
-        let missing = match self.unaudited_dataset(&source, dataset, Leave::Audited(audit)) {
+        let missing = match self.unaudited_dataset(&source, dataset, ExternalLinks::Audited(audit))
+        {
             Ok(part) => {
                 let name = source
                     .location

@@ -14,7 +14,7 @@ use hdf5::Group;
 use super::OpenError;
 use super::file::StoredFile;
 use super::library::{self, Link, LinkKind};
-use super::links::{End, Follower};
+use super::links::{Follower, PathEnd};
 use crate::store::Location;
 
 /// The maximum number of objects visited.
@@ -71,8 +71,8 @@ pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Li
         .handles
         .root()
         .map_err(|e| OpenError::object(&file.location, "/", e.to_string()))?;
-    let mut walk = Walk::new(follower, file);
-    let place = Place {
+    let mut walk = ListingWalk::new(follower, file);
+    let place = ListedPlace {
         path: String::new(),
         file: Arc::clone(file),
         depth: 0,
@@ -83,7 +83,7 @@ pub(super) fn list(follower: &Follower<'_>, file: &Arc<StoredFile>) -> Result<Li
 }
 
 /// Where a group or a link is.
-struct Place {
+struct ListedPlace {
     /// The path from the file whose datasets are listed.
     path: String,
     /// The file that contains it.
@@ -91,9 +91,9 @@ struct Place {
     depth: usize,
 }
 
-impl Place {
+impl ListedPlace {
     fn below(&self, name: &str) -> Self {
-        Place {
+        ListedPlace {
             path: format!("{}/{name}", self.path),
             file: Arc::clone(&self.file),
             depth: self.depth + 1,
@@ -102,16 +102,16 @@ impl Place {
 }
 
 /// A link whose turn has not come yet.
-struct Ahead {
+struct PendingLink {
     is_soft: bool,
-    place: Place,
+    place: ListedPlace,
     /// The group that contains it, and its name there.
     group: Group,
     name: String,
 }
 
 /// The state of a walk.
-struct Walk<'a> {
+struct ListingWalk<'a> {
     follower: &'a Follower<'a>,
     /// The path of the file whose datasets are listed.
     first: Location,
@@ -121,15 +121,15 @@ struct Walk<'a> {
     seen: HashSet<(usize, [u8; 16])>,
     objects: usize,
     followed: usize,
-    groups: VecDeque<(Place, Group)>,
-    links: VecDeque<Ahead>,
+    groups: VecDeque<(ListedPlace, Group)>,
+    links: VecDeque<PendingLink>,
     datasets: Vec<(usize, String)>,
     unfollowed: Vec<UnfollowedLink>,
     left_out: Vec<(String, String)>,
     aliases: Vec<(String, String)>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ListingWalk<'a> {
     fn new(follower: &'a Follower<'a>, file: &Arc<StoredFile>) -> Self {
         Self {
             follower,
@@ -184,7 +184,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds a group that is to be listed, unless it has been visited or is nested too deeply.
-    fn enter(&mut self, place: Place, group: Group) -> Result<(), OpenError> {
+    fn enter(&mut self, place: ListedPlace, group: Group) -> Result<(), OpenError> {
         let info = library::object_info(&group, ".")
             .map_err(|e| OpenError::object(&place.file.location, &place.path, e.to_string()))?;
         if !self.is_new(&place.file, info.token) {
@@ -201,7 +201,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn list(&mut self, place: &Place, group: &Group) {
+    fn list(&mut self, place: &ListedPlace, group: &Group) {
         let list = library::links(group, MAX_OBJECTS.saturating_sub(self.objects));
         self.objects += list.links.len();
         if let Some(rest) = list.rest {
@@ -221,7 +221,7 @@ impl<'a> Walk<'a> {
             match kind {
                 LinkKind::Hard => self.visit(below, group, &name),
                 LinkKind::Other => {
-                    self.links.push_back(Ahead {
+                    self.links.push_back(PendingLink {
                         is_soft: false,
                         place: below,
                         group: group.clone(),
@@ -233,7 +233,7 @@ impl<'a> Walk<'a> {
                         .extend(soft_target(group, &name, &place.path).map(|to| (below.path, to)));
                 }
                 LinkKind::Soft => {
-                    self.links.push_back(Ahead {
+                    self.links.push_back(PendingLink {
                         is_soft: true,
                         place: below,
                         group: group.clone(),
@@ -246,7 +246,7 @@ impl<'a> Walk<'a> {
 
     /// Visits the object that a hard link leads to. One that cannot be opened is left out; the rest
     /// may be intact.
-    fn visit(&mut self, place: Place, group: &Group, name: &str) {
+    fn visit(&mut self, place: ListedPlace, group: &Group, name: &str) {
         let path = place.path.clone();
         let visited = library::object_info(group, name).and_then(|info| {
             if info.is_dataset && self.is_new(&place.file, info.token) {
@@ -265,12 +265,12 @@ impl<'a> Walk<'a> {
     /// Visits the object that a link leads to.
     fn follow(
         &mut self,
-        Ahead {
+        PendingLink {
             is_soft,
             place,
             group,
             name,
-        }: Ahead,
+        }: PendingLink,
     ) {
         let path = place.path.clone();
         let target = target(&group, &name);
@@ -289,7 +289,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn followed(&mut self, place: Place, group: &Group, name: &str) -> Result<(), OpenError> {
+    fn followed(&mut self, place: ListedPlace, group: &Group, name: &str) -> Result<(), OpenError> {
         self.followed += 1;
         if self.followed > MAX_FOLLOWED {
             let problem = format!("{MAX_FOLLOWED} other links were followed, which is the limit");
@@ -299,14 +299,14 @@ impl<'a> Walk<'a> {
                 problem,
             ));
         }
-        let Place { path, file, depth } = place;
+        let ListedPlace { path, file, depth } = place;
         let end = self
             .follower
             .member(&file, group.clone(), &path, name.to_owned())?;
-        let End {
+        let PathEnd {
             file, group, name, ..
         } = end;
-        let place = Place { path, file, depth };
+        let place = ListedPlace { path, file, depth };
         match name {
             Some(name) => {
                 // Only to report that there is no such object, which `visit` leaves out silently.

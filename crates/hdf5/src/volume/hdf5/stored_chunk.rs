@@ -27,13 +27,13 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 /// A position in the chunk grid, and the index entry of the chunk there.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Located {
+pub(super) struct LocatedChunk {
     pub at: Position,
     /// `None` if it was never written.
     entry: Option<Entry>,
 }
 
-impl Located {
+impl LocatedChunk {
     /// The number of its stored bytes.
     pub fn stored_bytes(&self) -> u64 {
         self.entry.map_or(0, |entry| u64::from(entry.length))
@@ -41,7 +41,7 @@ impl Located {
 }
 
 /// A chunk before decoding.
-pub(super) enum Stored<'a> {
+pub(super) enum FetchedChunk<'a> {
     /// It was never written: all its voxels have the fill value.
     Nothing,
     /// Its stored bytes, and what decodes them.
@@ -62,8 +62,8 @@ impl StoredDataset {
     }
 
     /// Finds a chunk in the index. Reads from the file only until the index is loaded.
-    pub(super) fn locate(&self, at: Position) -> Result<Located, ReadError> {
-        Ok(Located {
+    pub(super) fn locate(&self, at: Position) -> Result<LocatedChunk, ReadError> {
+        Ok(LocatedChunk {
             at,
             entry: self.entry(&at)?,
         })
@@ -77,7 +77,7 @@ impl StoredDataset {
     /// Starts to fetch chunks that will be read soon, unless they lie in a local file.
     pub(super) fn gather<'a>(
         &self,
-        chunks: impl IntoIterator<Item = &'a Located>,
+        chunks: impl IntoIterator<Item = &'a LocatedChunk>,
     ) -> Result<Gathering, ReadError> {
         if !self.file.bytes.is_remote() {
             return Ok(Gathering::none());
@@ -110,13 +110,17 @@ impl StoredDataset {
     }
 
     /// Reads the stored bytes of a chunk.
-    pub(super) fn fetch(&self, chunk: &Located, meter: Meter<'_>) -> Result<Stored<'_>, ReadError> {
+    pub(super) fn fetch(
+        &self,
+        chunk: &LocatedChunk,
+        meter: Meter<'_>,
+    ) -> Result<FetchedChunk<'_>, ReadError> {
         let Some(entry) = chunk.entry else {
-            return Ok(Stored::Nothing);
+            return Ok(FetchedChunk::Nothing);
         };
         let Some(pipeline) = self.direct_pipeline() else {
             self.file.bytes.ensure_reaches(entry.end(), &self.place())?;
-            return Ok(Stored::InLibrary);
+            return Ok(FetchedChunk::InLibrary);
         };
         self.ensure_possible(&chunk.at, entry, pipeline)?;
         let began = Instant::now();
@@ -125,7 +129,7 @@ impl StoredDataset {
             .bytes
             .fetch(entry.address, entry.length as usize, &self.place())?;
         meter.read_chunk(u64::from(entry.length), began.elapsed());
-        Ok(Stored::Bytes(entry, fetched, pipeline))
+        Ok(FetchedChunk::Bytes(entry, fetched, pipeline))
     }
 
     /// The coding of its chunks, if programs that know nothing of HDF5 can decode them; otherwise
@@ -233,22 +237,22 @@ impl StoredDataset {
     /// Decodes at least the first `wanted` voxels of a chunk, to type `voxel`.
     pub(super) fn decode(
         &self,
-        chunk: &Located,
-        stored: &Stored<'_>,
+        chunk: &LocatedChunk,
+        stored: &FetchedChunk<'_>,
         wanted: u64,
         voxel: VoxelType,
         meter: Meter<'_>,
     ) -> Result<Chunk, ReadError> {
         match stored {
             // Each number in an element has a fill value of its own.
-            Stored::Nothing if !self.stored.extents.is_empty() => {
+            FetchedChunk::Nothing if !self.stored.extents.is_empty() => {
                 self.read_whole(&chunk.at, voxel, false)
             }
-            Stored::Nothing => Ok(Chunk::never_written(
+            FetchedChunk::Nothing => Ok(Chunk::never_written(
                 *self.grid.chunk(),
                 self.fill_value(self.grid.origin(&chunk.at), voxel)?,
             )),
-            Stored::Bytes(entry, bytes, pipeline) => {
+            FetchedChunk::Bytes(entry, bytes, pipeline) => {
                 let began = Instant::now();
                 let edge_is_plain = self.edges_are_plain && self.grid.is_cut(&chunk.at);
                 let mask = if edge_is_plain { u32::MAX } else { entry.mask };
@@ -288,7 +292,9 @@ impl StoredDataset {
                 meter.decoded_chunk(began.elapsed());
                 Ok(chunk)
             }
-            Stored::InLibrary => meter.read_in_library(|| self.read_whole(&chunk.at, voxel, true)),
+            FetchedChunk::InLibrary => {
+                meter.read_in_library(|| self.read_whole(&chunk.at, voxel, true))
+            }
         }
     }
 

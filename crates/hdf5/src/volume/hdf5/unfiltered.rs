@@ -99,12 +99,7 @@ impl UnfilteredBytes<'_> {
             })?;
             into.copy(&self.dataset.samples(bytes, voxel), Strided::dense(count))
         };
-        if is_copied {
-            return Ok(());
-        }
-        Err(self
-            .dataset
-            .damaged("its voxels were decoded to the wrong type"))
+        self.dataset.ensure_types_match(is_copied)
     }
 
     /// Lends the bytes from the first to the last voxel of a box, and its place in them.

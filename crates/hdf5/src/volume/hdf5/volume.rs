@@ -22,13 +22,13 @@ use voltile_base::flow::trace::Trace;
 use voltile_base::geometry::{Axis, Region, Xyz};
 use voltile_base::metrics::Meter;
 
-use self::cached::{CachedChunks, Wanted};
+use self::cached::{CachedChunks, WantedChunk};
 use super::OpenError;
 use super::chunks::{Chunk, ChunkRequest, ChunkStore, Extent, FoundChunk};
 use super::dataset::StoredDataset;
 use super::grid::{ChunkPart, Grid, Position, RANK, StoredBox, linear};
 use super::library::ElementMeaning;
-use super::stored_chunk::Located;
+use super::stored_chunk::LocatedChunk;
 use crate::store::Gathering;
 use crate::volume::scatter::{Sieve, Strided, touch_box};
 use crate::volume::{
@@ -224,7 +224,7 @@ impl Hdf5Volume {
 
     /// The place of the wanted voxels of a part in a contiguous buffer of shape `dims` (stored
     /// order).
-    fn place(&self, dims: &Position, wanted: &Wanted, step: Xyz<u64>) -> Strided {
+    fn place(&self, dims: &Position, wanted: &WantedChunk, step: Xyz<u64>) -> Strided {
         let mut strides = Xyz::all(0);
         let mut stride = 1;
         for (role, extent) in self.roles.iter().zip(dims).rev() {
@@ -257,7 +257,7 @@ impl Hdf5Volume {
 
     /// The chunks that contain wanted voxels, in stored order; chunks that the step skips are left
     /// out.
-    fn wanted<'a>(&'a self, reading: &'a Reading<'_>) -> impl Iterator<Item = Wanted> + 'a {
+    fn wanted<'a>(&'a self, reading: &'a BoxReading<'_>) -> impl Iterator<Item = WantedChunk> + 'a {
         let grid = &self.dataset.grid;
         let region = &reading.request.region;
         let step = reading.request.step;
@@ -267,7 +267,7 @@ impl Hdf5Volume {
                 start: self.spatial(&part.start, 0),
                 size: self.spatial(&part.count, 1),
             };
-            Some(Wanted {
+            Some(WantedChunk {
                 sieve: Sieve::new(&within, region, step)?,
                 at,
                 part,
@@ -276,7 +276,7 @@ impl Hdf5Volume {
     }
 
     /// Ends a read that yields to requests, or that nobody waits for any more.
-    fn end_early(&self, reading: &Reading<'_>) -> Result<(), Abandoned> {
+    fn end_early(&self, reading: &BoxReading<'_>) -> Result<(), Abandoned> {
         let ends = match &reading.request.policy.yields {
             Yields::Never => false,
             Yields::ToRequests => self.chunks.activity().has_jobs(),
@@ -286,7 +286,7 @@ impl Hdf5Volume {
     }
 
     /// Measures a read.
-    fn meter<'a>(&'a self, reading: &'a Reading<'_>) -> Meter<'a> {
+    fn meter<'a>(&'a self, reading: &'a BoxReading<'_>) -> Meter<'a> {
         Meter::new(self.chunks.metrics(), reading.trace())
     }
 
@@ -294,7 +294,7 @@ impl Hdf5Volume {
     /// mapped file.
     fn read_unfiltered(
         &self,
-        reading: &Reading<'_>,
+        reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let bytes = self.dataset.unfiltered_bytes()?;
@@ -318,7 +318,7 @@ impl Hdf5Volume {
                     let fill = self
                         .dataset
                         .fill_value(wanted.part.start, self.shape.voxel)?;
-                    self.ensure_types_match(into.fill(&fill))?;
+                    self.dataset.ensure_types_match(into.fill(&fill))?;
                 }
             }
         }
@@ -326,7 +326,11 @@ impl Hdf5Volume {
     }
 
     /// Reads a box of filtered chunks.
-    fn read_filtered(&self, reading: &Reading<'_>, into: &mut BoxMut<'_>) -> Result<(), ReadError> {
+    fn read_filtered(
+        &self,
+        reading: &BoxReading<'_>,
+        into: &mut BoxMut<'_>,
+    ) -> Result<(), ReadError> {
         let mut wanted = self.wanted(reading).peekable();
         while wanted.peek().is_some() {
             self.read_chunks(wanted.by_ref().take(MAX_LISTED), reading, into)?;
@@ -338,8 +342,8 @@ impl Hdf5Volume {
     /// then each is fetched, decoded and copied from.
     fn read_chunks(
         &self,
-        wanted: impl Iterator<Item = Wanted>,
-        reading: &Reading<'_>,
+        wanted: impl Iterator<Item = WantedChunk>,
+        reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let dataset = &self.dataset;
@@ -357,8 +361,8 @@ impl Hdf5Volume {
     /// Fetches, decodes and copies from chunks.
     fn read_located(
         &self,
-        located: Vec<(Located, Wanted)>,
-        reading: &Reading<'_>,
+        located: Vec<(LocatedChunk, WantedChunk)>,
+        reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let store = &self.chunks;
@@ -410,8 +414,8 @@ impl Hdf5Volume {
     /// Decodes groups of chunks on all threads; copies from each group before the next is decoded.
     fn read_together(
         &self,
-        located: &[(Located, Wanted)],
-        reading: &Reading<'_>,
+        located: &[(LocatedChunk, WantedChunk)],
+        reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let meter = self.meter(reading);
@@ -436,7 +440,7 @@ impl Hdf5Volume {
     /// Fetches and decodes a chunk.
     fn decoded(
         &self,
-        located: &Located,
+        located: &LocatedChunk,
         request: &ChunkRequest<'_>,
         extent: Extent,
         meter: Meter<'_>,
@@ -448,10 +452,10 @@ impl Hdf5Volume {
     /// Copies from the chunks that are in the cache, and returns the missing ones.
     fn copy_cached(
         &self,
-        wanted: impl Iterator<Item = Wanted>,
-        reading: &Reading<'_>,
+        wanted: impl Iterator<Item = WantedChunk>,
+        reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
-    ) -> Result<Vec<Wanted>, ReadError> {
+    ) -> Result<Vec<WantedChunk>, ReadError> {
         let mut missing = Vec::new();
         let mut cached = CachedChunks::default();
         for wanted in wanted {
@@ -475,8 +479,8 @@ impl Hdf5Volume {
     /// Copies from several chunks, after the start of every wanted row has been read.
     fn copy_together(
         &self,
-        chunks: &[(Arc<Chunk>, Wanted)],
-        reading: &Reading<'_>,
+        chunks: &[(Arc<Chunk>, WantedChunk)],
+        reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         for (chunk, wanted) in chunks {
@@ -500,7 +504,11 @@ impl Hdf5Volume {
         (TOGETHER / chunk_bytes.max(1)).max(2 * rayon::current_num_threads() as u64) as usize
     }
 
-    fn chunk_request<'a>(&'a self, wanted: &Wanted, reading: &'a Reading<'_>) -> ChunkRequest<'a> {
+    fn chunk_request<'a>(
+        &'a self,
+        wanted: &WantedChunk,
+        reading: &'a BoxReading<'_>,
+    ) -> ChunkRequest<'a> {
         let voxels = match reading.request.policy.decode {
             Decode::Whole => u64::MAX,
             Decode::AsNeeded => {
@@ -521,12 +529,12 @@ impl Hdf5Volume {
     fn copy(
         &self,
         chunk: &Chunk,
-        wanted: &Wanted,
-        reading: &Reading<'_>,
+        wanted: &WantedChunk,
+        reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let mut into = into.part(wanted.sieve.place, wanted.sieve.count);
-        self.ensure_types_match(if chunk.constant {
+        self.dataset.ensure_types_match(if chunk.constant {
             into.fill(&chunk.samples)
         } else {
             into.copy(
@@ -536,20 +544,10 @@ impl Hdf5Volume {
         })
     }
 
-    fn ensure_types_match(&self, is_done: bool) -> Result<(), ReadError> {
-        if is_done {
-            Ok(())
-        } else {
-            Err(self
-                .dataset
-                .damaged("its voxels were decoded to the wrong type"))
-        }
-    }
-
     /// Reads through the library: in one call, or block by block if the box is large or thinned.
     fn read_via_libhdf5(
         &self,
-        reading: &Reading<'_>,
+        reading: &BoxReading<'_>,
         into: &mut BoxMut<'_>,
     ) -> Result<(), ReadError> {
         let ReadRequest { region, step, .. } = reading.request;
@@ -569,7 +567,7 @@ impl Hdf5Volume {
     /// the end of the file, for which the library returns zeros.
     fn read_in_one_call(
         &self,
-        reading: &Reading<'_>,
+        reading: &BoxReading<'_>,
         part: &Region,
         block: &mut Samples,
         into: &mut BoxMut<'_>,
@@ -589,7 +587,7 @@ impl Hdf5Volume {
                 self.dataset.read_box(&stored, block)
             })?;
         let StoredBox { start, count } = stored;
-        let wanted = Wanted {
+        let wanted = WantedChunk {
             at: [0; RANK],
             part: ChunkPart {
                 start,
@@ -599,7 +597,8 @@ impl Hdf5Volume {
             sieve,
         };
         let from = self.place(&count, &wanted, *step);
-        self.ensure_types_match(into.part(sieve.place, sieve.count).copy(block, from))
+        self.dataset
+            .ensure_types_match(into.part(sieve.place, sieve.count).copy(block, from))
     }
 
     /// How the chunks of a grid of its dataset are shaped and coded; otherwise why Zarr cannot have
@@ -681,7 +680,7 @@ impl Volume for Hdf5Volume {
 
     fn read_box(&self, request: &ReadRequest, mut into: BoxMut<'_>) -> Result<(), ReadError> {
         let _working = self.dataset.work()?;
-        let reading = Reading {
+        let reading = BoxReading {
             request,
             stored: self.stored_box(request.time, &request.region),
         };
@@ -845,12 +844,12 @@ impl Volume for Hdf5Volume {
 }
 
 /// A request, and its box in stored order.
-struct Reading<'a> {
+struct BoxReading<'a> {
     request: &'a ReadRequest,
     stored: StoredBox,
 }
 
-impl Reading<'_> {
+impl BoxReading<'_> {
     fn trace(&self) -> Option<&Trace> {
         self.request.policy.trace.as_deref()
     }
@@ -858,7 +857,10 @@ impl Reading<'_> {
 
 /// Takes the chunks to read next: all of a local file; of an object in a store, as many as are
 /// fetched at once.
-fn taken(located: &mut Vec<(Located, Wanted)>, is_remote: bool) -> Option<Vec<(Located, Wanted)>> {
+fn taken(
+    located: &mut Vec<(LocatedChunk, WantedChunk)>,
+    is_remote: bool,
+) -> Option<Vec<(LocatedChunk, WantedChunk)>> {
     let mut bytes = 0;
     let beyond = located.iter().position(|(chunk, _)| {
         bytes += chunk.stored_bytes();

@@ -15,7 +15,7 @@ use voltile_base::flow::trace::RequestId;
 use super::{Chunk, ChunkRequest, ChunkStore, Extent};
 use crate::volume::hdf5::dataset::StoredDataset;
 use crate::volume::hdf5::grid::Position;
-use crate::volume::hdf5::stored_chunk::{Located, Stored};
+use crate::volume::hdf5::stored_chunk::{FetchedChunk, LocatedChunk};
 use crate::volume::{ReadError, UnfinishedChunk, VoxelType};
 use serde::Deserialize;
 
@@ -116,8 +116,8 @@ impl ChunkStore {
     pub(in super::super) fn decode(
         &self,
         wanted: &ChunkRequest<'_>,
-        located: &Located,
-        stored: &Stored<'_>,
+        located: &LocatedChunk,
+        stored: &FetchedChunk<'_>,
         extent: Extent,
     ) -> Result<Chunk, ReadError> {
         let decode = |voxels| {

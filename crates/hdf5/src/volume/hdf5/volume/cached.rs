@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 2 << 20;
 const MAX_ROWS: u64 = 128;
 
 /// A chunk that contains wanted voxels.
-pub(super) struct Wanted {
+pub(super) struct WantedChunk {
     /// Its position in the grid.
     pub at: Position,
     /// Its intersection with the box.
@@ -28,7 +28,7 @@ pub(super) struct Wanted {
     pub sieve: Sieve,
 }
 
-impl Wanted {
+impl WantedChunk {
     /// Whether it has enough rows to be copied at once.
     pub fn is_tall(&self) -> bool {
         self.sieve.count.y * self.sieve.count.z > MAX_ROWS
@@ -38,12 +38,12 @@ impl Wanted {
 /// Cached chunks that have been collected, and their total size.
 #[derive(Default)]
 pub(super) struct CachedChunks {
-    chunks: Vec<(Arc<Chunk>, Wanted)>,
+    chunks: Vec<(Arc<Chunk>, WantedChunk)>,
     bytes: usize,
 }
 
 impl CachedChunks {
-    pub fn add(&mut self, chunk: Arc<Chunk>, wanted: Wanted) {
+    pub fn add(&mut self, chunk: Arc<Chunk>, wanted: WantedChunk) {
         self.bytes += chunk.samples.bytes().len();
         self.chunks.push((chunk, wanted));
     }
@@ -54,7 +54,7 @@ impl CachedChunks {
     }
 
     /// The chunks collected so far.
-    pub fn take(&mut self) -> Vec<(Arc<Chunk>, Wanted)> {
+    pub fn take(&mut self) -> Vec<(Arc<Chunk>, WantedChunk)> {
         self.bytes = 0;
         std::mem::take(&mut self.chunks)
     }
