@@ -164,18 +164,26 @@ fn sized(
 
 /// The zlib stream made by libdeflate.
 fn matched(bytes: &[u8]) -> ImageResult<Vec<u8>> {
-    let level = CompressionLvl::new(SMALL_LEVEL).map_err(|e| encoding_error(format!("{e:?}")))?;
-    let mut compressor = Compressor::new(level);
-    let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
-    let length = compressor
-        .zlib_compress(bytes, &mut out)
-        .map_err(|e| encoding_error(e.to_string()))?;
-    out.truncate(length);
-    Ok(out)
+    deflated(bytes, SMALL_LEVEL, false)
+        .map_err(|problem| EncodingError::new(ImageFormat::Png.into(), problem))
+        .map_err(ImageError::Encoding)
 }
 
-fn encoding_error(problem: String) -> ImageError {
-    ImageError::Encoding(EncodingError::new(ImageFormat::Png.into(), problem))
+/// Bytes as gzip, otherwise as zlib, by libdeflate. Fails with a problem in words.
+pub(super) fn deflated(bytes: &[u8], level: i32, is_gzip: bool) -> Result<Vec<u8>, String> {
+    let level = CompressionLvl::new(level).map_err(|e| format!("{e:?}"))?;
+    let mut compressor = Compressor::new(level);
+    let bound = match is_gzip {
+        true => compressor.gzip_compress_bound(bytes.len()),
+        false => compressor.zlib_compress_bound(bytes.len()),
+    };
+    let mut out = vec![0; bound];
+    let length = match is_gzip {
+        true => compressor.gzip_compress(bytes, &mut out),
+        false => compressor.zlib_compress(bytes, &mut out),
+    };
+    out.truncate(length.map_err(|e| e.to_string())?);
+    Ok(out)
 }
 
 /// Wraps a stream of filtered rows in a PNG file.

@@ -1,12 +1,11 @@
 //! Encodes the voxels of a box as a chunk of a chunked format (Zarr, Neuroglancer precomputed).
 
-use libdeflater::{CompressionLvl, Compressor};
 use ndarray::{Array4, ArrayView4, s};
 use voltile_base::geometry::Xyz;
 use voltile_hdf5::volume::VoxelType;
 
 use super::segmentation;
-use crate::encode::EncodeError;
+use crate::encode::{EncodeError, deflated};
 use crate::plan::{ChunkFormat, Coding, Cutout, SegmentationFormat};
 
 /// Compression is at most a few percent smaller at higher levels, which take several times as long.
@@ -104,29 +103,11 @@ fn padded(array: Vec<u8>, plan: &Cutout, format: &ChunkFormat) -> Result<Vec<u8>
 }
 
 fn compressed(array: Vec<u8>, coding: Coding) -> Result<Vec<u8>, EncodeError> {
-    match coding {
-        Coding::Identity => Ok(array),
-        Coding::Zlib => deflated(&array, false),
-        Coding::Gzip => deflated(&array, true),
-        Coding::Zstd => zstd::bulk::compress(&array, ZSTD_LEVEL)
-            .map_err(|e| EncodeError::new(array.len(), e.to_string())),
-    }
-}
-
-/// Bytes as gzip, otherwise as zlib.
-fn deflated(bytes: &[u8], is_gzip: bool) -> Result<Vec<u8>, EncodeError> {
-    let level = CompressionLvl::new(DEFLATE_LEVEL)
-        .map_err(|e| EncodeError::new(bytes.len(), format!("{e:?}")))?;
-    let mut compressor = Compressor::new(level);
-    let bound = match is_gzip {
-        true => compressor.gzip_compress_bound(bytes.len()),
-        false => compressor.zlib_compress_bound(bytes.len()),
+    let compressed = match coding {
+        Coding::Identity => return Ok(array),
+        Coding::Zlib => deflated(&array, DEFLATE_LEVEL, false),
+        Coding::Gzip => deflated(&array, DEFLATE_LEVEL, true),
+        Coding::Zstd => zstd::bulk::compress(&array, ZSTD_LEVEL).map_err(|e| e.to_string()),
     };
-    let mut out = vec![0; bound];
-    let length = match is_gzip {
-        true => compressor.gzip_compress(bytes, &mut out),
-        false => compressor.zlib_compress(bytes, &mut out),
-    };
-    out.truncate(length.map_err(|e| EncodeError::new(bytes.len(), e.to_string()))?);
-    Ok(out)
+    compressed.map_err(|problem| EncodeError::new(array.len(), problem))
 }
