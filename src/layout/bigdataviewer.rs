@@ -96,11 +96,7 @@ impl Setup<'_> {
         if levels.is_empty() {
             // Opening them gives the error message.
             let first = self.times.first().map_or("", |(_, time)| time);
-            levels.push(FoundLevel {
-                factor: None,
-                paths: Paths::One(self.path(first, 0)),
-                view: View::zyx(),
-            });
+            levels.push(FoundLevel::zyx(None, Paths::One(self.path(first, 0))));
         }
         let about = self.sequence.setups.get(&self.number);
         let voxel = about.and_then(|setup| VoxelSize::xyz(&setup.voxel, setup.unit.as_deref()));

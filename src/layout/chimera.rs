@@ -31,7 +31,7 @@ const MIN_SERIES: usize = 5;
 pub(super) struct Chimera;
 
 /// The datasets of a group: levels of one image, finest first.
-struct Image<'a> {
+struct MapImage<'a> {
     group: &'a str,
     levels: Vec<(Xyz<u64>, &'a Candidate)>,
     time: Option<u64>,
@@ -91,7 +91,7 @@ impl Layout for Chimera {
 }
 
 /// The images of a file in the order of their groups.
-fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<Image<'a>>, OpenError> {
+fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<MapImage<'a>>, OpenError> {
     let mut groups: BTreeMap<&str, BTreeMap<u64, (Xyz<u64>, &Candidate)>> = BTreeMap::new();
     for volume in contents
         .volumes()?
@@ -110,7 +110,7 @@ fn images<'a>(contents: &'a Contents<'_>) -> Result<Vec<Image<'a>>, OpenError> {
     let mut images = Vec::with_capacity(groups.len());
     for (group, levels) in groups {
         let attributes = contents.file.attributes(group).unwrap_or_default();
-        images.push(Image {
+        images.push(MapImage {
             group,
             levels: levels.into_values().collect(),
             time: place(&attributes, "time"),
@@ -133,9 +133,9 @@ fn place(attributes: &Attributes, name: &str) -> Option<u64> {
         .map(|number| number as u64)
 }
 
-/// Whether images are a series although nothing says so: ChimeraX takes several of one size for
-/// that.
-fn is_unmarked_series(images: &[Image<'_>]) -> bool {
+/// Whether images are a series although nothing says so: ChimeraX takes several of one size for a
+/// series.
+fn is_unmarked_series(images: &[MapImage<'_>]) -> bool {
     let is_marked = images
         .iter()
         .any(|image| image.time.is_some() || image.channel.is_some());
@@ -147,7 +147,7 @@ fn is_unmarked_series(images: &[Image<'_>]) -> bool {
 }
 
 /// A channel for each image.
-fn one_by_one(images: &[Image<'_>]) -> Vec<FoundChannel> {
+fn one_by_one(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
     let groups: Vec<&str> = images.iter().map(|image| image.group).collect();
     images
         .iter()
@@ -156,20 +156,19 @@ fn one_by_one(images: &[Image<'_>]) -> Vec<FoundChannel> {
         .collect()
 }
 
-fn alone(image: &Image<'_>, name: Name) -> Option<FoundChannel> {
+fn alone(image: &MapImage<'_>, name: Name) -> Option<FoundChannel> {
     let (_, finest) = image.levels.first()?;
-    let levels = image.levels.iter().map(|(factor, volume)| FoundLevel {
-        factor: Some(*factor),
-        paths: Paths::One(volume.path.clone()),
-        view: View::zyx(),
-    });
+    let levels = image
+        .levels
+        .iter()
+        .map(|(factor, volume)| FoundLevel::zyx(Some(*factor), Paths::One(volume.path.clone())));
     Some(guess::described(name, finest, levels.collect()))
 }
 
 /// The channels of a series.
-fn over_time(images: &[Image<'_>]) -> Vec<FoundChannel> {
+fn over_time(images: &[MapImage<'_>]) -> Vec<FoundChannel> {
     let has_channels = images.iter().any(|image| image.channel.is_some());
-    let mut series: BTreeMap<u64, Vec<&Image<'_>>> = BTreeMap::new();
+    let mut series: BTreeMap<u64, Vec<&MapImage<'_>>> = BTreeMap::new();
     for image in images {
         let channel = image.channel.unwrap_or(0);
         series.entry(channel).or_default().push(image);
@@ -182,10 +181,8 @@ fn over_time(images: &[Image<'_>]) -> Vec<FoundChannel> {
             last_of(first.group).to_owned()
         };
         let (_, finest) = first.levels.first()?;
-        let levels = first.levels.iter().map(|(factor, _)| FoundLevel {
-            factor: Some(*factor),
-            paths: paths(&images, *factor, first.time()),
-            view: View::zyx(),
+        let levels = first.levels.iter().map(|(factor, _)| {
+            FoundLevel::zyx(Some(*factor), paths(&images, *factor, first.time()))
         });
         let levels = levels.collect();
         Some(guess::described(Name::nearest(&name), finest, levels))
@@ -194,7 +191,7 @@ fn over_time(images: &[Image<'_>]) -> Vec<FoundChannel> {
 }
 
 /// The datasets of a level, from the first time point on.
-fn paths(images: &[&Image<'_>], factor: Xyz<u64>, start: u64) -> Paths {
+fn paths(images: &[&MapImage<'_>], factor: Xyz<u64>, start: u64) -> Paths {
     let paths = images.iter().filter_map(|image| {
         let (_, volume) = image.levels.iter().find(|(other, _)| *other == factor)?;
         Some((image.time() - start, volume.path.clone()))
@@ -202,7 +199,7 @@ fn paths(images: &[&Image<'_>], factor: Xyz<u64>, start: u64) -> Paths {
     Paths::times(0, paths)
 }
 
-impl Image<'_> {
+impl MapImage<'_> {
     /// The shape of its finest level.
     fn shape(&self) -> Option<&[u64]> {
         self.levels.first().map(|(_, finest)| &*finest.shape)

@@ -136,6 +136,18 @@ pub struct FoundLevel {
     pub view: View,
 }
 
+impl FoundLevel {
+    /// A level whose datasets are in z, y, x order.
+    pub(super) fn zyx(factor: Option<Xyz<u64>>, paths: Paths) -> Self {
+        let view = View::zyx();
+        Self {
+            factor,
+            paths,
+            view,
+        }
+    }
+}
+
 /// The dataset of a level, or the datasets that make it up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Paths {

@@ -121,11 +121,7 @@ impl<'a> Tree<'a> {
             // Opening it gives the error message.
             let first = self.times.first().map_or("", |(_, time)| time);
             let paths = Paths::One(self.data(finest, first, group));
-            levels.push(FoundLevel {
-                factor: None,
-                paths,
-                view: View::zyx(),
-            });
+            levels.push(FoundLevel::zyx(None, paths));
         }
         let voxel = full
             .and_then(|size| voxel_size(self.file, size))

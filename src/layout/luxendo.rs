@@ -9,7 +9,7 @@ pub(super) mod main_file;
 use serde_json::Value;
 use voltile_base::geometry::Xyz;
 use voltile_base::name::Name;
-use voltile_hdf5::volume::hdf5::{OpenError, OpenFile, View};
+use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
 
 use super::contents::Contents;
 use super::{FoundChannel, FoundLevel, Layout, Paths, VoxelSize, number_after};
@@ -33,11 +33,7 @@ impl Layout for Luxendo {
     fn channels(&self, contents: &Contents<'_>) -> Result<Option<Vec<FoundChannel>>, OpenError> {
         let found = levels(contents)
             .into_iter()
-            .map(|(factor, name)| FoundLevel {
-                factor: Some(factor),
-                paths: Paths::One(format!("/{name}")),
-                view: View::zyx(),
-            });
+            .map(|(factor, name)| FoundLevel::zyx(Some(factor), Paths::One(format!("/{name}"))));
         let channel = FoundChannel::new(Name::nearest("Data"), found.collect());
         Ok(Some(vec![channel.with_voxel(voxel_size(contents.file))]))
     }

@@ -44,7 +44,7 @@ impl Layout for Minc {
         } else {
             Marks::default()
         };
-        let place = Place::read(about.file);
+        let place = SpatialFrame::read(about.file);
         let is_scaled = about.is_integer() && marks.kind.is_none() && !is_coloured;
         Some(Marks {
             because: Some(format!("it has {IMAGE}")),
@@ -52,8 +52,8 @@ impl Layout for Minc {
             voxel: place
                 .as_ref()
                 .and_then(|place| VoxelSize::new(place.steps.map(f64::abs), place.unit.as_deref())),
-            origin: place.as_ref().and_then(Place::origin),
-            directions: place.as_ref().map(Place::directions),
+            origin: place.as_ref().and_then(SpatialFrame::origin),
+            directions: place.as_ref().map(SpatialFrame::directions),
             values: is_scaled
                 .then(|| scaling(about, &axes))
                 .flatten()
@@ -89,7 +89,7 @@ fn axes(order: &str) -> Option<Axes> {
 }
 
 /// Where the image lies in space, by its dimensions x, y and z.
-struct Place {
+struct SpatialFrame {
     steps: Xyz<f64>,
     /// Unknown if a dimension has none.
     starts: Option<[f64; 3]>,
@@ -97,7 +97,7 @@ struct Place {
     unit: Option<String>,
 }
 
-impl Place {
+impl SpatialFrame {
     fn read(file: &OpenFile) -> Option<Self> {
         let [x, y, z] = ['x', 'y', 'z']
             .map(|axis| file.attributes(&format!("/minc-2.0/dimensions/{axis}space")));

@@ -39,14 +39,14 @@ pub(super) struct Pyramid<'a> {
 }
 
 /// Datasets whose names make them levels of one volume, if their sizes agree.
-struct Run<'a> {
-    members: Vec<Member<'a>>,
+struct LevelRun<'a> {
+    members: Vec<LevelMember<'a>>,
     named_by: &'a str,
 }
 
 /// A volume, its index among all, and the factor given by its name or attributes.
 #[derive(Clone, Copy)]
-struct Member<'a> {
+struct LevelMember<'a> {
     place: usize,
     volume: &'a Candidate,
     factor: Option<Xyz<u64>>,
@@ -103,12 +103,12 @@ pub(super) fn pyramids<'a>(volumes: &'a [&'a Candidate]) -> Vec<Pyramid<'a>> {
 }
 
 /// `s0`, `s1`, … and similar.
-fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
-    let mut runs: BTreeMap<(&str, &str), BTreeMap<u64, Member<'a>>> = BTreeMap::new();
+fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
+    let mut runs: BTreeMap<(&str, &str), BTreeMap<u64, LevelMember<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
         for prefix in PREFIXES {
             if let Some(number) = number_after(last_of(&volume.path), prefix) {
-                let member = Member {
+                let member = LevelMember {
                     place,
                     volume,
                     factor: volume.marks.factor,
@@ -121,7 +121,7 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
         }
     }
     let runs = runs.into_iter().filter_map(|((group, _), members)| {
-        let members: Vec<Member<'a>> = members.into_values().collect();
+        let members: Vec<LevelMember<'a>> = members.into_values().collect();
         let first = members.first()?;
         let is_pyramid = members.len() > 1 || first.factor.is_some();
         let named_by = if group.is_empty() {
@@ -129,25 +129,25 @@ fn numbered_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
         } else {
             group
         };
-        is_pyramid.then_some(Run { members, named_by })
+        is_pyramid.then_some(LevelRun { members, named_by })
     });
     runs.collect()
 }
 
 /// `raw`, `raw_2`, … and `Data`, `Data_2_2_1`, ….
-fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
+fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
     let paths: BTreeMap<&str, usize> = volumes
         .iter()
         .enumerate()
         .map(|(place, volume)| (volume.path.as_str(), place))
         .collect();
-    let mut runs: BTreeMap<usize, Vec<Member<'a>>> = BTreeMap::new();
+    let mut runs: BTreeMap<usize, Vec<LevelMember<'a>>> = BTreeMap::new();
     for (place, volume) in volumes.iter().copied().enumerate() {
         if let Some((base, factors)) = base_and_factors(&volume.path)
             && let Some(first) = paths.get(base)
             && let Some(factor) = fitting(volumes[*first], volume, &factors)
         {
-            runs.entry(*first).or_default().push(Member {
+            runs.entry(*first).or_default().push(LevelMember {
                 place,
                 volume,
                 factor: Some(factor),
@@ -159,13 +159,13 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<Run<'a>> {
         let volume = volumes[place];
         members.insert(
             0,
-            Member {
+            LevelMember {
                 place,
                 volume,
                 factor: Some(Xyz::all(1)),
             },
         );
-        Run {
+        LevelRun {
             members,
             named_by: &volume.path,
         }
@@ -214,7 +214,7 @@ fn fits(full: u64, factor: u64, extent: u64) -> bool {
     extent == full.div_ceil(factor) || extent == (full / factor).max(1)
 }
 
-impl<'a> Run<'a> {
+impl<'a> LevelRun<'a> {
     /// The pyramid of the members, if each can be the next level after the one before.
     fn joined(&self) -> Option<Pyramid<'a>> {
         let first = *self.members.first()?;
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
 
 /// Whether a volume can be the level after `finer`; with an explicit factor, its size is not
 /// checked.
-fn follows(finest: &Candidate, finer: &Candidate, next: Member<'_>) -> bool {
+fn follows(finest: &Candidate, finer: &Candidate, next: LevelMember<'_>) -> bool {
     let axes = finest.axes();
     let volume = next.volume;
     if (finer.voxel, finer.shape.len()) != (volume.voxel, volume.shape.len()) {

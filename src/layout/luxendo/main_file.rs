@@ -6,7 +6,7 @@
 //! linked files must be below the main file's folder, where Luxendo puts them.
 
 use voltile_base::name::Name;
-use voltile_hdf5::volume::hdf5::{OpenError, OpenFile, View};
+use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
 
 use crate::layout::contents::Contents;
 use crate::layout::{FoundChannel, FoundLevel, Layout, Paths, numbered};
@@ -79,11 +79,7 @@ impl Angle {
                 .iter()
                 .map(|(number, time)| (number - first, self.data(time, &level)));
             let paths = Paths::Times(Paths::by_number(paths.filter(|(_, path)| file.has(path))));
-            levels.push(FoundLevel {
-                factor: None,
-                paths,
-                view: View::zyx(),
-            });
+            levels.push(FoundLevel::zyx(None, paths));
         }
         levels.retain(|level| level.paths.first().is_some());
         levels
