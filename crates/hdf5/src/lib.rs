@@ -4,8 +4,8 @@
 //! reads types and lists the addresses of chunks; chunks are read and decoded outside of its lock,
 //! each once for all reads that want it, and cached. Files may lie in object storage.
 //!
-//! - [`volume`]: the trait [`volume::Volume`], from which boxes are read; stacks, series and further
-//!   volumes made of volumes.
+//! - [`volume`]: the trait [`volume::Volume`], from which boxes are read; stacks, series and
+//!   further volumes made of volumes.
 //! - [`volume::hdf5`]: the datasets of HDF5 files.
 //! - [`store`]: objects in object storage and on web servers, of one version, by ranges.
 //!
@@ -21,8 +21,9 @@
 //!   can do. (A file is opened, and a dataset's chunk index read, under a lock of their own: once.)
 //! - **No box is made from two generations of a file**: every read is followed by a check of length
 //!   and modification time (`volume::hdf5::bytes`), also the reads of libhdf5, which uses a file
-//!   driver of ours. Files that grow are the exception: their chunks, as one state of the chunk index
-//!   names them, are read as they are now, unless the file was written anew (`volume::hdf5::file`).
+//!   driver of ours. Files that grow are the exception: their chunks, as one state of the chunk
+//!   index names them, are read as they are now, unless the file was written anew
+//!   (`volume::hdf5::file`).
 //! - **libhdf5 opens no other file by itself**: paths are followed step by step, and the target of
 //!   each link must lie below the file's own folder. Sources of virtual datasets, and links on the
 //!   way to them, are audited, and the file driver opens only the files that they lead to.

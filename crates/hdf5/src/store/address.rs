@@ -170,7 +170,7 @@ impl Address {
     }
 
     /// The bucket, the container, or the host.
-    pub fn bucket(&self) -> &str {
+    pub(crate) fn bucket(&self) -> &str {
         self.full.host_str().unwrap_or_default()
     }
 

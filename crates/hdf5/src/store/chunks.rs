@@ -36,11 +36,6 @@ impl Gathering {
         self.0.extend(other.0);
     }
 
-    /// Whether there is nothing to wait for.
-    pub fn is_done(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Waits until all ranges have arrived; fails with the first that does not.
     pub async fn done(self) -> Result<(), StoreError> {
         for waiter in self.0 {
@@ -87,7 +82,7 @@ impl Object {
     }
 
     /// The bytes of a stored chunk, if they have arrived.
-    pub fn arrived(&self, range: &Range<u64>) -> Option<Bytes> {
+    pub(crate) fn arrived(&self, range: &Range<u64>) -> Option<Bytes> {
         self.shared().stored.get(&(self.number, range.clone()))
     }
 

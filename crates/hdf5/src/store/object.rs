@@ -78,7 +78,7 @@ impl Object {
 
     /// Copies metadata; returns how many bytes the object has from `position` on, at most the
     /// buffer's length. MetadataBlocks the calling thread while what is missing is fetched.
-    pub fn read_metadata(
+    pub(crate) fn read_metadata(
         self: &Arc<Self>,
         into: &mut [u8],
         position: u64,
@@ -142,7 +142,10 @@ impl Object {
     }
 
     /// Fetches pieces of metadata side by side, so that [`Object::read_metadata`] finds them.
-    pub fn gather_metadata(self: &Arc<Self>, ranges: &[Range<u64>]) -> Result<(), StoreError> {
+    pub(crate) fn gather_metadata(
+        self: &Arc<Self>,
+        ranges: &[Range<u64>],
+    ) -> Result<(), StoreError> {
         let requests = merged(&self.blocks.unknown(ranges, self.length()));
         let object = Arc::clone(self);
         self.shared().threads.wait(async move {

@@ -54,9 +54,9 @@ pub(super) fn load(cache: &Path, address: &str, version: &Version, blocks: &Meta
             for (start, page) in pages {
                 blocks.add(start, &page);
             }
-            head.notes
-                .into_iter()
-                .for_each(|(key, text)| blocks.note(&key, text));
+            for (key, text) in head.notes {
+                blocks.note(&key, text);
+            }
             blocks.are_saved();
         }
         Some(_) => {}

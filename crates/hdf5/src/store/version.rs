@@ -25,7 +25,7 @@ impl Version {
 
     /// Whether two answers are of one state: their tags are equal; where one lacks a tag, the times
     /// are.
-    pub fn is_of(&self, other: &Self) -> bool {
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
         let same = match (&self.etag, &other.etag) {
             (Some(one), Some(two)) => one == two,
             // A tag that has gone, or come, says nothing; something else must.

@@ -82,7 +82,7 @@ impl VoxelType {
     }
 
     /// Whether it is an integer type that has this value.
-    pub fn has_value(self, whole: i128) -> bool {
+    pub(crate) fn has_value(self, whole: i128) -> bool {
         match (self, self.full_window()) {
             (VoxelType::Bool, _) => VoxelType::U8.has_value(whole),
             (_, Window::Whole { lo, hi }) => (lo..=hi).contains(&whole),

@@ -220,9 +220,9 @@ impl Scaling {
 impl Hash for Scaling {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.valid.map(f64::to_bits).hash(state);
-        self.lines
-            .iter()
-            .for_each(|line| line.map(f64::to_bits).hash(state));
+        for line in &self.lines {
+            line.map(f64::to_bits).hash(state);
+        }
         (self.time, self.space).hash(state);
     }
 }

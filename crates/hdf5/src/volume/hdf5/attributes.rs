@@ -10,7 +10,8 @@ use voltile_base::paint::Number;
 
 use super::links::Node;
 
-/// The maximum number of values of an attribute or table that is read; the known layouts need fewer.
+/// The maximum number of values of an attribute or table that is read; the known layouts need
+/// fewer.
 const MAX_VALUES: usize = 1 << 16;
 /// At most this many numbers are read of a table with a number for each slice.
 const MAX_IN_TABLES: usize = 1 << 24;

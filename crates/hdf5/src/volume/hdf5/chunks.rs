@@ -59,7 +59,8 @@ impl Chunk {
     /// A chunk that was never written; `fill` is one voxel, the fill value.
     pub fn never_written(dims: Position, fill: Samples) -> Self {
         let mut chunk = Self::new(dims, fill);
-        (chunk.constant, chunk.whole) = (true, true);
+        chunk.constant = true;
+        chunk.whole = true;
         chunk
     }
 
@@ -86,7 +87,9 @@ impl Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         // Wider voxels were converted to another buffer than the one they were decoded to.
-        if let (Samples::U8(buffer), true) = (&mut self.samples, self.whole) {
+        if self.whole
+            && let Samples::U8(buffer) = &mut self.samples
+        {
             reused_buffer::give(std::mem::take(buffer));
         }
     }

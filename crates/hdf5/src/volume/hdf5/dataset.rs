@@ -81,8 +81,8 @@ pub struct StoredDataset {
     pub file: Arc<StoredFile>,
     /// The path by which it was opened.
     pub path: String,
-    /// The extents, slowest axis first; the extents of arrays and colours in its elements come last,
-    /// the two parts of complex numbers are left out.
+    /// The extents, slowest axis first; the extents of arrays and colours in its elements come
+    /// last, the two parts of complex numbers are left out.
     pub shape: Vec<u64>,
     /// The element type.
     pub stored: StoredType,
@@ -241,7 +241,6 @@ impl StoredDataset {
         let creation = handle.dcpl()?;
         let storage = storage(handle, &creation)?;
         let filters = library::filters(&creation)?;
-        let pipeline = Pipeline::new(&filters);
         let edges_are_plain = matches!(storage, Storage::Chunked { .. })
             && library::edge_chunks_are_plain(&creation)?;
         let Audited {
@@ -274,8 +273,8 @@ impl StoredDataset {
             shape,
             stored,
             storage,
+            pipeline: Pipeline::new(&filters),
             filters,
-            pipeline,
             id,
             lasting,
             grows,
@@ -313,7 +312,8 @@ impl StoredDataset {
                     .take(room)
                 {
                     let mut part = *part;
-                    (part.start[axis], part.count[axis]) = (*start, *count);
+                    part.start[axis] = *start;
+                    part.count[axis] = *count;
                     cut.push(part);
                 }
                 parts = cut;
@@ -479,8 +479,8 @@ impl StoredDataset {
             .insert(self.grid.number(at))
     }
 
-    /// Fails if its growing file was written anew while voxels were read; the chunk `at` is the first
-    /// that was read.
+    /// Fails if its growing file was written anew while voxels were read; the chunk `at` is the
+    /// first that was read.
     pub(super) fn ensure_only_grown(&self, at: &Position) -> Result<(), ReadError> {
         if self.lasting.is_none() {
             return Ok(());
@@ -797,8 +797,8 @@ impl StoredDataset {
 }
 
 /// The axes along which a dataset of this shape and these limits grows: all axes along which it may
-/// be extended; the slowest if it was created in its full shape. `behind` further axes belong to the
-/// numbers in an element.
+/// be extended; the slowest if it was created in its full shape. `behind` further axes belong to
+/// the numbers in an element.
 fn growing_axes(shape: &[u64], most: &[Option<usize>], behind: usize) -> [bool; RANK] {
     let mut axes: Vec<u64> = shape
         .iter()
@@ -871,10 +871,8 @@ fn storage(handle: &Dataset, creation: &DatasetCreate) -> hdf5::Result<Storage> 
 /// numbers in an element.
 fn padded_gap(gap: &[Stripes], behind: usize) -> [Stripes; RANK] {
     let mut all = [Stripes::WHOLE; RANK];
-    all.iter_mut()
-        .rev()
-        .skip(behind)
-        .zip(gap.iter().rev())
-        .for_each(|(place, stripes)| *place = *stripes);
+    for (place, stripes) in all.iter_mut().rev().skip(behind).zip(gap.iter().rev()) {
+        *place = *stripes;
+    }
     all
 }

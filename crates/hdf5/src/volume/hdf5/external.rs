@@ -110,7 +110,8 @@ impl OpenRawFiles<'_> {
                 })?;
                 // Bytes beyond the end of a raw file are 0, as in the library.
                 now[read..].fill(0);
-                (position, into) = (ends, later);
+                position = ends;
+                into = later;
             }
             begins = ends;
         }
@@ -137,10 +138,10 @@ impl OpenRawFiles<'_> {
     /// states.
     fn ensure_unchanged(&self) -> Result<(), ReadError> {
         let place = self.dataset.place();
-        self.files
-            .iter()
-            .flatten()
-            .try_for_each(|file| file.ensure_unchanged(&place))
+        for file in self.files.iter().flatten() {
+            file.ensure_unchanged(&place)?;
+        }
+        Ok(())
     }
 }
 

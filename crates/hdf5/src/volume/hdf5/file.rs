@@ -169,15 +169,14 @@ impl Default for Files {
 impl Files {
     /// No open files; objects will be read from this store.
     pub fn new(store: Store) -> Self {
-        let (open, refused, last_used, kept) = Default::default();
         Self {
             store,
-            open,
-            refused,
+            open: Mutex::default(),
+            refused: Mutex::default(),
             most: usize::MAX,
             digests: None,
-            last_used,
-            kept,
+            last_used: Arc::default(),
+            kept: Mutex::default(),
         }
     }
 

@@ -13,10 +13,9 @@ pub(super) type Position = [u64; RANK];
 /// Pads to [`RANK`] axes: the last axes are `given`, the axes before them are `before`.
 pub(super) fn padded(given: &[u64], before: u64) -> Position {
     let mut all = [before; RANK];
-    all.iter_mut()
-        .rev()
-        .zip(given.iter().rev())
-        .for_each(|(place, value)| *place = *value);
+    for (place, value) in all.iter_mut().rev().zip(given.iter().rev()) {
+        *place = *value;
+    }
     all
 }
 

@@ -1,10 +1,10 @@
 //! The chunk index of a dataset: the addresses of its chunks, read through the library once, on
 //! first use.
 //!
-//! An index takes 24 bytes per chunk and is sorted by chunk number. One thread reads it, and threads
-//! that need it wait. The index has a grid and a path, but not its dataset; the dataset adds its name to
-//! errors. A known bug of the library is worked around ([`rotation`]), and a few entries of every
-//! index are checked ([`spot_check`]).
+//! An index takes 24 bytes per chunk and is sorted by chunk number. One thread reads it, and
+//! threads that need it wait. The index has a grid and a path, but not its dataset; the dataset
+//! adds its name to errors. A known bug of the library is worked around ([`rotation`]), and a few
+//! entries of every index are checked ([`spot_check`]).
 //!
 //! In remote files, version-1 B-trees are read without the library, in one round trip for each
 //! level ([`header`], [`btree`]).
@@ -56,14 +56,13 @@ fn find(entries: &[Entry], number: u64) -> Option<Entry> {
 impl ChunkIndex {
     /// Reads nothing yet.
     pub fn new(file: Arc<StoredFile>, object: Arc<str>, grid: Grid) -> Self {
-        let (entries, furthest, filling) = Default::default();
         Self {
             file,
             object,
             grid,
-            entries,
-            furthest,
-            filling,
+            entries: OnceLock::new(),
+            furthest: OnceLock::new(),
+            filling: Mutex::default(),
         }
     }
 

@@ -43,15 +43,10 @@ impl Pieces {
         self.grid
     }
 
-    /// The extents of a piece, which is smaller at the end of the dataset.
-    pub fn extents(&self, at: &Position) -> Position {
-        self.grid.extents(at)
-    }
-
     /// Where a piece is stored.
     pub fn entry(&self, at: &Position) -> Entry {
         let first = linear(self.grid.shape(), &self.grid.origin(at));
-        let voxels: u64 = self.extents(at).iter().product();
+        let voxels: u64 = self.grid.extents(at).iter().product();
         let length = u32::try_from(voxels.saturating_mul(self.voxel)).unwrap_or(u32::MAX);
         let address = self
             .address
@@ -95,6 +90,6 @@ mod tests {
         let pieces = Pieces::new(0, &[5, 1024, 1024], 1);
         assert_eq!(*pieces.grid().chunk(), padded(&[1, 256, 1024], 1));
         let pieces = Pieces::new(0, &[5, 300, 1024], 1);
-        assert_eq!(pieces.extents(&[0, 0, 0, 1, 0]), [1, 1, 1, 44, 1024]);
+        assert_eq!(pieces.grid.extents(&[0, 0, 0, 1, 0]), [1, 1, 1, 44, 1024]);
     }
 }

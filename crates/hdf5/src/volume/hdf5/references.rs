@@ -119,8 +119,8 @@ impl StoredDataset {
     }
 }
 
-/// The sections from byte `begin` to byte `end` of contiguous data; the first lies at `offset` of the
-/// file.
+/// The sections from byte `begin` to byte `end` of contiguous data; the first lies at `offset` of
+/// the file.
 fn sections(
     section: u64,
     begin: u64,

@@ -254,40 +254,8 @@ impl StoredDataset {
             )),
             FetchedChunk::Bytes(entry, bytes, pipeline) => {
                 let began = Instant::now();
-                let edge_is_plain = self.edges_are_plain && self.grid.is_cut(&chunk.at);
-                let mask = if edge_is_plain { u32::MAX } else { entry.mask };
-                let wanted = usize::try_from(wanted)
-                    .unwrap_or(usize::MAX)
-                    .saturating_mul(self.stored_bytes());
+                let decoded = self.decode_bytes(&chunk.at, entry, bytes, pipeline, wanted)?;
                 let dims = self.extents(&chunk.at);
-                let whole = dims.iter().product::<u64>() as usize * self.stored_bytes();
-                let mut decoded = pipeline.decode(bytes, mask, whole, wanted);
-                // A chunk that is written again where it lies may be read while that happens.
-                for _ in 0..if self.may_change(&chunk.at) {
-                    MAX_AGAIN
-                } else {
-                    0
-                } {
-                    if decoded.is_ok() {
-                        break;
-                    }
-                    thread::sleep(AGAIN);
-                    let again = self.file.bytes.fetch(
-                        entry.address,
-                        entry.length as usize,
-                        &self.place(),
-                    )?;
-                    decoded = pipeline.decode(&again, mask, whole, wanted);
-                }
-                let decoded = decoded.map_err(|error| {
-                    self.file.bytes.forget(&(entry.address..entry.end()));
-                    let problem = format!("chunk {}: {error}", self.chunk_name(&chunk.at));
-                    let place = self.place();
-                    match error.is_corrupt() {
-                        true => ReadError::Corrupt { place, problem },
-                        false => ReadError::Damaged { place, problem },
-                    }
-                })?;
                 let chunk = Chunk::new(dims, self.samples(decoded, voxel));
                 meter.decoded_chunk(began.elapsed());
                 Ok(chunk)
@@ -296,6 +264,48 @@ impl StoredDataset {
                 meter.read_in_library(|| self.read_whole(&chunk.at, voxel, true))
             }
         }
+    }
+
+    /// Decodes at least the first `wanted` elements of the stored bytes of a chunk.
+    fn decode_bytes(
+        &self,
+        at: &Position,
+        entry: &Entry,
+        bytes: &[u8],
+        pipeline: &Pipeline,
+        wanted: u64,
+    ) -> Result<Vec<u8>, ReadError> {
+        let edge_is_plain = self.edges_are_plain && self.grid.is_cut(at);
+        let mask = if edge_is_plain { u32::MAX } else { entry.mask };
+        let element = self.stored_bytes();
+        let wanted = usize::try_from(wanted)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(element);
+        let whole = self.extents(at).iter().product::<u64>() as usize * element;
+        let mut decoded = pipeline.decode(bytes, mask, whole, wanted);
+        // A chunk that is written again where it lies may be read while that happens.
+        let attempts = if self.may_change(at) { MAX_AGAIN } else { 0 };
+        for _ in 0..attempts {
+            if decoded.is_ok() {
+                break;
+            }
+            thread::sleep(AGAIN);
+            let length = entry.length as usize;
+            let again = self
+                .file
+                .bytes
+                .fetch(entry.address, length, &self.place())?;
+            decoded = pipeline.decode(&again, mask, whole, wanted);
+        }
+        decoded.map_err(|error| {
+            self.file.bytes.forget(&(entry.address..entry.end()));
+            let problem = format!("chunk {}: {error}", self.chunk_name(at));
+            let place = self.place();
+            match error.is_corrupt() {
+                true => ReadError::Corrupt { place, problem },
+                false => ReadError::Damaged { place, problem },
+            }
+        })
     }
 
     /// Reads a chunk through the library; one that was never written needs no filters.
@@ -319,9 +329,10 @@ impl StoredDataset {
     /// The extents of a chunk as it is stored: pieces are cut at the end of the dataset, chunks are
     /// not.
     fn extents(&self, at: &Position) -> Position {
-        self.pieces
-            .as_ref()
-            .map_or(*self.grid.chunk(), |pieces| pieces.extents(at))
+        match self.pieces {
+            Some(_) => self.grid.extents(at),
+            None => *self.grid.chunk(),
+        }
     }
 
     /// The size of a whole decoded chunk, in bytes.

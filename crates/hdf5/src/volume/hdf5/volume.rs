@@ -173,11 +173,9 @@ impl Hdf5Volume {
                 .ok_or_else(|| wrong(ComplexPart::EXPECTED.to_owned()))?;
             own.push(Role::Fixed(u64::from(part == ComplexPart::Imaginary)));
         }
-        roles
-            .iter_mut()
-            .rev()
-            .zip(own.iter().rev())
-            .for_each(|(place, role)| *place = *role);
+        for (place, role) in roles.iter_mut().rev().zip(own.iter().rev()) {
+            *place = *role;
+        }
         for ((axis, role), extent) in view.axes.iter().zip(&own).zip(&dataset.shape) {
             if let Role::Fixed(index) = role
                 && index >= extent
@@ -489,9 +487,10 @@ impl Hdf5Volume {
                 self.place(&chunk.dims, wanted, reading.request.step),
             );
         }
-        chunks
-            .iter()
-            .try_for_each(|(chunk, wanted)| self.copy(chunk, wanted, reading, into))
+        for (chunk, wanted) in chunks {
+            self.copy(chunk, wanted, reading, into)?;
+        }
+        Ok(())
     }
 
     /// How many chunks are decoded in parallel before they are copied from.

@@ -1,8 +1,8 @@
 //! Writes HDF5 files from chunks that are already compressed.
 //!
 //! [`pack`] compresses a chunk on any thread, without the library: deflate at the lowest level. A
-//! [`Writer`] only stores packed chunks, so the library's global lock is held hardly longer than the
-//! disk takes. Chunks that are all 0, the fill value, need not be written.
+//! [`Writer`] only stores packed chunks, so the library's global lock is held hardly longer than
+//! the disk takes. Chunks that are all 0, the fill value, need not be written.
 //!
 //! Bytes are not shuffled first, so that chunks can be passed through to clients of Neuroglancer's
 //! and Zarr's formats. Of twelve real volumes of 16 and 32 bits in chunks of 64³ voxels, shuffling
@@ -78,8 +78,8 @@ pub struct Writer {
 
 impl Writer {
     /// Creates an empty file, replacing any existing one. With a page size, metadata is stored in
-    /// pages of this many bytes that hold nothing else (`H5F_FSPACE_STRATEGY_PAGE`); then reading it
-    /// needs HDF5 1.10.
+    /// pages of this many bytes that hold nothing else (`H5F_FSPACE_STRATEGY_PAGE`); then reading
+    /// it needs HDF5 1.10.
     pub fn create(path: &Path, page_size: Option<u64>) -> Result<Self, WriteError> {
         let mut options = File::with_options();
         if let Some(size) = page_size {

@@ -106,7 +106,8 @@ impl<'b> Fields<'b> {
                 "its metadata is damaged: {length} bytes are expected at byte {position} of the file, but only {left} are there"
             )));
         };
-        (self.bytes, self.position) = (rest, self.position + length as u64);
+        self.bytes = rest;
+        self.position += length as u64;
         Ok(taken)
     }
 

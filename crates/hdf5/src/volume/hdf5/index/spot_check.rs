@@ -3,8 +3,8 @@
 //! The library has different code for iterating over all chunks and for looking up one chunk; its
 //! own reads use only the lookup. If the two disagree, tiles would silently show voxels from the
 //! wrong place. Therefore, after reading an index, some listed and some unlisted chunks are looked
-//! up, and the stored bytes are compared. Damage to a single chunk (an address beyond the end of the
-//! file, for example) is not an error here; it is reported when that chunk is read.
+//! up, and the stored bytes are compared. Damage to a single chunk (an address beyond the end of
+//! the file, for example) is not an error here; it is reported when that chunk is read.
 
 use hdf5::Dataset;
 

@@ -116,7 +116,8 @@ pub(super) fn memory_type(dataset: &Dataset, voxel: VoxelType) -> Result<Datatyp
     })
 }
 
-/// The type of elements that are numbers or consist of equal numbers; `None` for all other elements.
+/// The type of elements that are numbers or consist of equal numbers; `None` for all other
+/// elements.
 fn type_of(own: &Id) -> Result<Option<StoredType>> {
     // SAFETY: plain call on an open type.
     let class = unsafe { t::H5Tget_class(own.0) };

@@ -72,7 +72,8 @@ unsafe extern "C" fn call<F: ForeignFilter>(
         }
         ptr::copy_nonoverlapping(decoded.as_ptr(), own.cast(), decoded.len());
         H5free_memory(*buffer);
-        (*buffer, *size) = (own, decoded.len());
+        *buffer = own;
+        *size = decoded.len();
     }
     decoded.len()
 }
