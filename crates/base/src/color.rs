@@ -81,7 +81,7 @@ impl Map {
 
 impl Colour {
     /// The default colours of channels, by position: `CMYRGB`.
-    pub const BY_POSITION: [Colour; 6] = [
+    pub(crate) const BY_POSITION: [Colour; 6] = [
         Colour::Cyan,
         Colour::Magenta,
         Colour::Yellow,

@@ -110,7 +110,7 @@ pub struct TileRequest {
 /// The slices of a slab, after the first, and how they become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SlabRequest {
-    /// The number after that of the last slice, in slices of the level; above that of the first.
+    /// One more than the number of the last slice, in slices of the level; above the first one's.
     pub end: u64,
     /// How the voxels along the normal of the plane become one.
     pub projection: Projection,

@@ -105,7 +105,8 @@ impl fmt::Debug for TileKey {
 }
 
 /// The bytes of a value, for a digest wide enough to rule out collisions. They are digested at
-/// once: a key has some sixty parts of a few bytes, and each part would cost as much as sixty bytes.
+/// once: a key has some sixty parts of a few bytes, and each part would cost as much as sixty
+/// bytes.
 struct Digest(Vec<u8>);
 
 impl Hasher for Digest {

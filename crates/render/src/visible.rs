@@ -30,8 +30,8 @@ pub fn visible(
     Ok(all)
 }
 
-/// The positions of the voxels that these columns and rows of the tile show, among the voxels of the
-/// patch, each once.
+/// The positions of the voxels that these columns and rows of the tile show, among the voxels of
+/// the patch, each once.
 fn places(patch: &Patch, [columns, rows]: &[Range<usize>; 2]) -> Vec<usize> {
     let shown = patch
         .shown()

@@ -244,7 +244,8 @@ fn looked_up<T: Voxel, I: Pod + Into<usize>, const VALUES: usize>(
     let half = values.len() / 2;
     for (values, table) in values.chunks(half).zip(table.chunks_mut(half)) {
         if let ([first, .., last], [to_first, .., to_last]) = (values, &mut *table) {
-            (*to_first, *to_last) = (shade(*first), shade(*last));
+            *to_first = shade(*first);
+            *to_last = shade(*last);
         }
         fill_between(values, &shade, table);
     }

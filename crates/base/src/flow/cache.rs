@@ -328,7 +328,7 @@ impl<K: Hash + Eq + Clone, V: Clone, E: Clone> Flight<K, V, E> {
             let mut state = self.cache.shared.state.lock();
             let waiters = state.end_flight(&self.key);
             let is_discarded = waiters.as_ref().is_some_and(|all| all.is_discarded);
-            if let (Ok((value, weight)), false) = (&result, is_discarded) {
+            if !is_discarded && let Ok((value, weight)) = &result {
                 state.keep(
                     self.key.clone(),
                     value.clone(),

@@ -26,7 +26,8 @@ pub struct Adjustment {
     pub gamma: Option<Finite>,
 }
 
-/// Parses a query string into adjustments, by channel position.
+/// Parses a query string into adjustments, by channel position: `min=10,,30` sets the black of the
+/// first and the third channel.
 pub fn adjustments(query: &str) -> Result<Vec<Adjustment>, Malformed> {
     let mut all = Vec::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {

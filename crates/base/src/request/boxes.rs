@@ -29,7 +29,7 @@ pub struct BoxRequest {
 }
 
 impl BoxRequest {
-    /// Parses what follows `/voxels/` in a path, and the query.
+    /// Parses the rest of a path after `/voxels/`, and the query.
     pub fn parse(path: &str, query: &str) -> Result<(Self, &'static BoxFile), Malformed> {
         let segments = path.split('/').filter(|segment| !segment.is_empty());
         let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;

@@ -48,7 +48,7 @@ pub enum PrecomputedFile {
 }
 
 impl PrecomputedFile {
-    /// Parses what follows `/neuroglancer/` in a path; `None` if that is one segment or none.
+    /// Parses the rest of a path after `/neuroglancer/`; `None` if it has fewer than two segments.
     pub fn parse(path: &str) -> Option<Result<Self, Malformed>> {
         let segments: Vec<&str> = path
             .split('/')

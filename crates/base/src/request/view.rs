@@ -61,7 +61,7 @@ pub struct RangeRequest {
 }
 
 impl ViewRequest {
-    /// Parses what follows `/view/` in a path, and the query.
+    /// Parses the rest of a path after `/view/`, and the query.
     pub fn parse(path: &str, query: &str) -> Result<Self, Malformed> {
         let segments = path.split('/').filter(|segment| !segment.is_empty());
         let segments = segments.map(decoded).collect::<Result<Vec<_>, _>>()?;
@@ -103,7 +103,8 @@ impl ViewRequest {
     }
 }
 
-/// The number of the first slice, and the rest of a slab; `None` if the text names no slab.
+/// The text of the first slice, and the rest of a slab: `10-20.max` is 10, and the greatest values
+/// of the slices before 20; `10` is 10 and no slab.
 fn slab_of(text: &str) -> Result<(&str, Option<SlabRequest>), Malformed> {
     let Some((first, rest)) = text.split_once('-') else {
         return Ok((text, None));

@@ -120,7 +120,7 @@ impl ZarrVersion {
 }
 
 impl ZarrRequest {
-    /// Parses what follows `/zarr/` in a path.
+    /// Parses the rest of a path after `/zarr/`.
     pub fn parse(path: &str) -> Result<Self, Malformed> {
         of_segments(path.split('/').filter(|segment| !segment.is_empty()))
     }
@@ -151,12 +151,12 @@ fn of_segments<'a>(segments: impl Iterator<Item = &'a str>) -> Result<ZarrReques
     })
 }
 
-/// The name in a segment that names an image.
+/// The name in a segment that names an image: `em` in `em.ome.zarr`.
 fn stem(segment: &str) -> Option<&str> {
     segment.strip_suffix(OME_ZARR)
 }
 
-/// Parses a key within an image.
+/// Parses a key within an image: `1/c/0/0/5/2/3` is a chunk of level 1 in version 0.5.
 fn part(version: ZarrVersion, key: &[&str]) -> Result<ZarrPart, Malformed> {
     let expected = match version {
         ZarrVersion::V04 => ".zgroup, .zattrs, .zarray, .zmetadata or LEVEL/T/C/Z/Y/X",

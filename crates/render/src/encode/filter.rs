@@ -2,8 +2,8 @@
 //!
 //! The five predictors come from the PNG specification (third edition, section 9). One filter is
 //! used for a whole tile: the sensor noise of micrographs is similar in all rows, and one choice
-//! costs less than 512 choices. The filter with the lowest entropy on a few rows is chosen. All loops run
-//! over slices of equal length, so that the compiler vectorises them.
+//! costs less than 512 choices. The filter with the lowest entropy on a few rows is chosen. All
+//! loops run over slices of equal length, so that the compiler vectorises them.
 
 use voltile_base::simd::multiversion;
 

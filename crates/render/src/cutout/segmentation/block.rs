@@ -135,7 +135,8 @@ impl<L: Label> Block<L> {
         let mut index = 0;
         for (place, label) in labels.iter().enumerate() {
             if last != Some(*label) {
-                (last, index) = (Some(*label), self.find(*label));
+                last = Some(*label);
+                index = self.find(*label);
             }
             [self.indices[place], self.high[place]] = index.to_le_bytes();
         }
