@@ -17,8 +17,8 @@ const CLOSE: f64 = 1e-3;
 /// A voxel of labels covers at most this many of the image along each axis.
 const MAX_RATIO: f64 = 1024.0;
 
-/// Repeats the voxels of labels that are larger than the voxels of `image`, and describes their size
-/// and position in its unit. Labels for which that is not possible get a notice.
+/// Repeats the voxels of labels that are larger than the voxels of `image`, and describes their
+/// size and position in its unit. Labels for which that is not possible get a notice.
 pub(crate) fn align(image: &FoundChannel, channels: &mut [FoundChannel]) {
     for labels in channels
         .iter_mut()
@@ -64,7 +64,8 @@ impl Ratio {
         labels.transforms = labels
             .transforms
             .map(|transform| transform.in_unit(self.unit));
-        (labels.voxel_size, labels.voxel_unit) = (image.voxel_size, image.voxel_unit.clone());
+        labels.voxel_size = image.voxel_size;
+        labels.voxel_unit = image.voxel_unit.clone();
         if times == Xyz::all(1) {
             return;
         }

@@ -100,7 +100,8 @@ pub(super) fn completed(names: &[Option<AxisName>], shape: &[u64]) -> Option<Axe
                     .iter()
                     .any(|axis| is_known(&names, *axis)) =>
         {
-            (names[y], names[x]) = (Some(AxisName::Y), Some(AxisName::X));
+            names[y] = Some(AxisName::Y);
+            names[x] = Some(AxisName::X);
         }
         _ => return None,
     }

@@ -90,7 +90,7 @@ fn spacing(file: &OpenFile, path: &str, units: &str, extent: u64) -> Option<Spac
     Spacing::from_positions(&positions, Some(&unit)).filter(|_| is_whole)
 }
 
-/// A unit as other programs write it; `None` if nothing is calibrated.
+/// A unit as other programs write it: `[n_m]` is nm. `None` if nothing is calibrated.
 fn unit(written: &str) -> Option<String> {
     let plain = written.trim().trim_start_matches('[').trim_end_matches(']');
     let plain = plain.replace("\\mu", "µ").replace('_', "");

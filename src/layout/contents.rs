@@ -26,7 +26,8 @@ const MAX_ALIASES: usize = 16;
 
 /// A way of arranging volumes in an HDF5 file, or of describing them.
 pub(super) trait Layout: Sync {
-    /// The marks of a dataset by its attributes and its path; `None` if they are not of this layout.
+    /// The marks of a dataset by its attributes and its path; `None` if they are not of this
+    /// layout.
     fn marks(&self, _about: &About<'_>) -> Option<Marks> {
         None
     }
@@ -114,13 +115,12 @@ pub(super) struct Candidate {
 
 impl<'a> Contents<'a> {
     pub fn new(file: &'a OpenFile, layouts: Layouts) -> Self {
-        let (root, search, notices) = Default::default();
         Self {
             file,
             layouts,
-            root,
-            search,
-            notices,
+            root: OnceCell::new(),
+            search: OnceCell::new(),
+            notices: RefCell::default(),
         }
     }
 
@@ -279,7 +279,8 @@ impl Candidate {
             && own != others
         {
             found.voxel = found.voxel.and_then(|voxel| voxel.along(own, others));
-            (found.origin, found.directions) = (None, None);
+            found.origin = None;
+            found.directions = None;
         }
         // Layouts do not know that elements may be colours or lists of numbers.
         let rank = about.dataset.shape.len();
@@ -390,8 +391,8 @@ impl Search {
         Ok(search)
     }
 
-    /// Adds a dataset; `links` are soft links that lead to it. Datasets that are not volumes, or cannot be
-    /// opened, are other programs' data.
+    /// Adds a dataset; `links` are soft links that lead to it. Datasets that are not volumes, or
+    /// cannot be opened, are other programs' data.
     fn add(&mut self, contents: &Contents<'_>, path: &str, links: &[&str]) {
         match contents.candidate(path) {
             Ok(mut candidate) => {

@@ -2,8 +2,8 @@
 //!
 //! Source: Odemis (`odemis.dataio.hdf5`), which follows SVI's HDF5 format for microscopes. The axes
 //! are named by dimension labels, C T Z Y X. `DimensionScaleX` etc. next to the image hold the size
-//! of a voxel in metres; their attribute `State` says where it is from: sizes with 111 (invalid) and
-//! 112 (a default) are not used. `PhysicalData` describes the acquisition. `/Preview` holds
+//! of a voxel in metres; their attribute `State` says where it is from: sizes with 111 (invalid)
+//! and 112 (a default) are not used. `PhysicalData` describes the acquisition. `/Preview` holds
 //! copies.
 
 use voltile_base::axes::Axes;

@@ -98,7 +98,8 @@ impl Stack<'_> {
         if self.first.voxel == VoxelType::U32 && channel.missing.is_empty() {
             channel.missing.push(Number::Whole(BAD_PIXEL));
         }
-        (channel.rank, channel.voxels) = (Rank::Declared, voxels);
+        channel.rank = Rank::Declared;
+        channel.voxels = voxels;
         channel.notices.extend(self.notices);
         channel
     }
@@ -158,7 +159,7 @@ fn runs<'a>(volumes: &[&'a Candidate], missing: &'a [UnfollowedLink]) -> Runs<'a
     runs
 }
 
-/// Splits `data_000001`.
+/// Splits a name: `data_000001` is `data` and 1.
 fn name_and_number(name: &str) -> Option<(&str, u64)> {
     let (prefix, digits) = name
         .rsplit_once('_')
@@ -178,8 +179,8 @@ fn holds_detector_data(file: &OpenFile, group: &str) -> bool {
     class.is_some_and(|class| class == "NXdetector")
 }
 
-/// The stack of the parts whose frames are like the frames of most parts, and their paths; `None` if
-/// there are none.
+/// The stack of the parts whose frames are like the frames of most parts, and their paths; `None`
+/// if there are none.
 fn stack<'a>(path: &str, run: &BTreeMap<u64, Numbered<'a>>) -> Option<(Stack<'a>, Vec<&'a str>)> {
     let typical = typical(run.values())?;
     let first = run.iter().find(|(_, numbered)| match numbered {

@@ -104,13 +104,15 @@ fn axis_of(scale: &Scale) -> Option<AxisName> {
 
 /// The axis by CF's attributes of a coordinate.
 fn stated(attributes: &Attributes) -> Option<AxisName> {
-    let text = |name| lower_case(attributes, name);
-    text("axis")
+    lower_case(attributes, "axis")
         .and_then(|axis| axis_named(&axis).filter(|_| axis.len() == 1))
-        .or_else(|| by_standard_name(&text("standard_name")?))
-        .or_else(|| by_standard_name(&text("long_name")?))
-        .or_else(|| by_units(&text("units")?))
-        .or_else(|| matches!(text("positive")?.as_str(), "up" | "down").then_some(AxisName::Z))
+        .or_else(|| by_standard_name(&lower_case(attributes, "standard_name")?))
+        .or_else(|| by_standard_name(&lower_case(attributes, "long_name")?))
+        .or_else(|| by_units(&lower_case(attributes, "units")?))
+        .or_else(|| {
+            let positive = lower_case(attributes, "positive")?;
+            matches!(positive.as_str(), "up" | "down").then_some(AxisName::Z)
+        })
 }
 
 fn by_standard_name(name: &str) -> Option<AxisName> {

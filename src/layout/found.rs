@@ -6,6 +6,7 @@ use voltile_base::geometry::{Axis, Transforms, Xyz};
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_base::paint::{Kind, Number, Window};
+use voltile_base::request::digits;
 use voltile_base::timing::Timing;
 use voltile_base::units;
 use voltile_hdf5::volume::hdf5::View;
@@ -277,11 +278,9 @@ impl VoxelSize {
     }
 }
 
-/// The number after a prefix, as in `TimePoint 12`: ASCII digits only.
+/// The number after a prefix, of ASCII digits only: 12 after `TimePoint ` in `TimePoint 12`.
 pub(super) fn number_after(name: &str, prefix: &str) -> Option<u64> {
-    let digits = name.strip_prefix(prefix)?;
-    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| digits.parse().ok()).flatten()
+    digits(name.strip_prefix(prefix)?)
 }
 
 /// The names that consist of this prefix and a number, sorted by number.

@@ -96,7 +96,8 @@ fn by_navigation(navigated: &[bool]) -> Option<Axes> {
     let mut letters = vec![None; navigated.len()];
     let rest = match (&signal[..], &outer[..]) {
         ([y, x], outer) => {
-            (letters[*y], letters[*x]) = (Some('y'), Some('x'));
+            letters[*y] = Some('y');
+            letters[*x] = Some('x');
             outer
                 .iter()
                 .rev()
@@ -105,7 +106,9 @@ fn by_navigation(navigated: &[bool]) -> Option<Axes> {
                 .collect::<Vec<_>>()
         }
         ([energy], [outer @ .., y, x]) => {
-            (letters[*y], letters[*x], letters[*energy]) = (Some('y'), Some('x'), Some('z'));
+            letters[*y] = Some('y');
+            letters[*x] = Some('x');
+            letters[*energy] = Some('z');
             outer.iter().rev().copied().zip("tc".chars()).collect()
         }
         _ => return None,

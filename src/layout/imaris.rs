@@ -95,10 +95,14 @@ impl<'a> Tree<'a> {
 
     /// The path of a channel's group.
     fn group(&self, level: &str, time: &str, channel: &str) -> String {
-        let parts = [self.root, level, time, channel];
-        let root = parts[0];
-        let below = parts[1..].iter().filter(|part| !part.is_empty());
-        below.fold(root.to_owned(), |path, part| format!("{path}/{part}"))
+        let mut path = self.root.to_owned();
+        for part in [level, time, channel] {
+            if !part.is_empty() {
+                path.push('/');
+                path.push_str(part);
+            }
+        }
+        path
     }
 
     fn channel(&self, number: u64, group: &str) -> FoundChannel {
@@ -163,6 +167,7 @@ impl<'a> Tree<'a> {
         full: Option<Xyz<u64>>,
     ) -> Option<FoundLevel> {
         let paths = self.paths(level, group, present);
+        paths.first().filter(|first| self.file.has(first))?;
         let size = self.size(level, group, present);
         let factor = full
             .zip(size)
@@ -171,14 +176,11 @@ impl<'a> Tree<'a> {
             size,
             ..View::zyx()
         };
-        paths
-            .first()
-            .is_some_and(|first| self.file.has(first))
-            .then_some(FoundLevel {
-                factor,
-                paths,
-                view,
-            })
+        Some(FoundLevel {
+            factor,
+            paths,
+            view,
+        })
     }
 
     fn data(&self, level: &str, time: &str, channel: &str) -> String {
@@ -275,13 +277,13 @@ fn nearest_power(full: u64, size: u64) -> u64 {
     1 << exponent as u32
 }
 
-/// Parses `ColorRange`: "lowest highest", as decimal text.
+/// Parses `ColorRange`: "0.000 222.000" is from 0 to 222.
 fn display_range(text: &str) -> Option<Window> {
     let mut numbers = text.split_whitespace().map(str::parse::<f64>);
     range(numbers.next()?.ok()?, numbers.next()?.ok()?)
 }
 
-/// Parses `Color`: "red green blue", each from 0 to 1.
+/// Parses `Color`, red, green and blue from 0 to 1: "1.000 0.500 0.000" is `#ff8000`.
 fn colour_code(text: &str) -> Option<String> {
     let components: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
     hex_colour(&components.ok()?)

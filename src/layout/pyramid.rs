@@ -173,7 +173,8 @@ fn factored_runs<'a>(volumes: &[&'a Candidate]) -> Vec<LevelRun<'a>> {
     runs.collect()
 }
 
-/// Splits one number, or three, from the end of a name.
+/// Splits one number, or three, from the end of a name: `raw_2` is `raw` and 2, and `Data_2_2_1` is
+/// `Data` and 2, 2, 1.
 fn base_and_factors(path: &str) -> Option<(&str, Vec<u64>)> {
     let mut parts: Vec<&str> = path.rsplitn(4, '_').collect();
     let numbers: Vec<u64> = parts
