@@ -78,11 +78,11 @@ pub struct VolumeShape {
 impl VolumeShape {
     /// Whether this time point exists.
     pub fn has(&self, time: u64) -> bool {
-        time < self.times
-            && self
-                .present
-                .as_ref()
-                .is_none_or(|present| present.get(time as usize).copied().unwrap_or(false))
+        let is_present = match &self.present {
+            Some(present) => present.get(time as usize) == Some(&true),
+            None => true,
+        };
+        time < self.times && is_present
     }
 }
 

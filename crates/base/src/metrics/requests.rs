@@ -71,7 +71,7 @@ impl Form {
     }
 }
 
-/// The statuses that are counted by themselves; the last name is for all others.
+/// The statuses that are counted by themselves; the last name is for all other statuses.
 const STATUSES: [u16; 17] = [
     200, 204, 206, 301, 304, 307, 308, 400, 401, 404, 405, 413, 416, 421, 431, 500, 503,
 ];

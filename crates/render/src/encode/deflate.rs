@@ -348,15 +348,9 @@ fn run_lengths(lengths: &[u8]) -> Vec<LengthWord> {
         }
         while left >= 3 {
             let (taken, repeat) = match (value, left) {
-                (0, 11..) => {
-                    let taken = left.min(138);
-                    (taken, LengthWord::new(18, taken - 11, 7))
-                }
+                (0, 11..) => (left.min(138), LengthWord::new(18, left.min(138) - 11, 7)),
                 (0, _) => (left, LengthWord::new(17, left - 3, 3)),
-                _ => {
-                    let taken = left.min(6);
-                    (taken, LengthWord::new(16, taken - 3, 2))
-                }
+                _ => (left.min(6), LengthWord::new(16, left.min(6) - 3, 2)),
             };
             words.push(repeat);
             left -= taken;

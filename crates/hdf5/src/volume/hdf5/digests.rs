@@ -51,11 +51,11 @@ pub struct Digests {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct KnownDigest {
     digest: blake3::Hash,
-    state: DigestedState,
+    state: FileStamp,
 }
 
 /// Length, and modification time in seconds and nanoseconds.
-type DigestedState = (u64, i64, i64);
+type FileStamp = (u64, i64, i64);
 
 impl Digests {
     /// With a cache directory in which digests may be kept too.
@@ -83,11 +83,7 @@ impl Digests {
         Ok(new.id())
     }
 
-    fn kept_or_computed(
-        &self,
-        bytes: &FileBytes,
-        state: DigestedState,
-    ) -> io::Result<blake3::Hash> {
+    fn kept_or_computed(&self, bytes: &FileBytes, state: FileStamp) -> io::Result<blake3::Hash> {
         let places = self.places(bytes.identity().path());
         if let Some(digest) = places.iter().find_map(|place| kept(place, state)) {
             return Ok(digest);
@@ -134,7 +130,7 @@ impl KnownDigest {
     }
 }
 
-fn state_of(identity: &FileIdentity) -> DigestedState {
+fn state_of(identity: &FileIdentity) -> FileStamp {
     let (seconds, nanoseconds) = identity.modified();
     (identity.length(), seconds, nanoseconds)
 }
@@ -152,7 +148,7 @@ fn is_cache(folder: &Path) -> bool {
 }
 
 /// The digest in a record, if it is of the file in this state.
-fn kept(place: &Path, state: DigestedState) -> Option<blake3::Hash> {
+fn kept(place: &Path, state: FileStamp) -> Option<blake3::Hash> {
     let mut record = options().read(true).open(place).ok().filter(is_own)?;
     // Not while it is written, nor while the file is read: whoever does that holds the lock.
     flock(&record, FlockOperation::NonBlockingLockShared).ok()?;
@@ -193,7 +189,7 @@ fn options() -> OpenOptions {
     options
 }
 
-fn read(record: &mut File, state: DigestedState) -> Option<blake3::Hash> {
+fn read(record: &mut File, state: FileStamp) -> Option<blake3::Hash> {
     let mut text = String::new();
     record.rewind().ok()?;
     Read::by_ref(record)

@@ -79,7 +79,7 @@ impl Hash for KeyOf<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIdentity {
     location: Location,
-    state: IdentityState,
+    state: Presence,
     /// If it was opened as a file that is being written, which may grow while it is open: the same
     /// in all states of the file in which it has only grown.
     growth: Option<Fingerprint>,
@@ -88,7 +88,7 @@ pub struct FileIdentity {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum IdentityState {
+enum Presence {
     Missing,
     File(FileState),
     Object(Arc<Object>),
@@ -107,7 +107,7 @@ impl FileIdentity {
     /// The device and inode of a file; its length in bytes, and when it was modified, in
     /// milliseconds since 1970. `None` for objects in stores, and if it is missing.
     pub fn length_and_time(&self) -> Option<((u64, u64), (u64, i64))> {
-        let IdentityState::File(file) = self.state else {
+        let Presence::File(file) = self.state else {
             return None;
         };
         let seconds = file.modified_seconds.saturating_mul(1000);
@@ -138,31 +138,31 @@ impl FileIdentity {
     pub(super) fn new(path: &Path, metadata: &std::fs::Metadata) -> Self {
         Self::in_state(
             path.into(),
-            IdentityState::File(FileState::from_metadata(metadata)),
+            Presence::File(FileState::from_metadata(metadata)),
         )
     }
 
     /// The file at a path whose symbolic links are kept, so that the identity changes when a link
     /// is redirected.
     pub(super) fn unopened(path: &Path) -> Self {
-        let state = path.metadata().map_or(IdentityState::Missing, |metadata| {
-            IdentityState::File(FileState::from_metadata(&metadata))
+        let state = path.metadata().map_or(Presence::Missing, |metadata| {
+            Presence::File(FileState::from_metadata(&metadata))
         });
         Self::in_state(path.into(), state)
     }
 
     /// A file that does not exist.
     pub(super) fn missing(path: &Path) -> Self {
-        Self::in_state(path.into(), IdentityState::Missing)
+        Self::in_state(path.into(), Presence::Missing)
     }
 
     /// An open object.
     pub(super) fn of_object(object: Arc<Object>) -> Self {
         let location = Location::Object(object.address().clone());
-        Self::in_state(location, IdentityState::Object(object))
+        Self::in_state(location, Presence::Object(object))
     }
 
-    fn in_state(location: Location, state: IdentityState) -> Self {
+    fn in_state(location: Location, state: Presence) -> Self {
         Self {
             location,
             state,
@@ -225,8 +225,8 @@ impl FileIdentity {
     /// The object, if it is one.
     pub fn object(&self) -> Option<&Object> {
         match &self.state {
-            IdentityState::Object(object) => Some(object),
-            IdentityState::Missing | IdentityState::File(_) => None,
+            Presence::Object(object) => Some(object),
+            Presence::Missing | Presence::File(_) => None,
         }
     }
 
@@ -237,37 +237,37 @@ impl FileIdentity {
 
     /// Whether the file existed when the identity was made.
     pub fn exists(&self) -> bool {
-        self.state != IdentityState::Missing
+        self.state != Presence::Missing
     }
 
     /// The length in bytes; 0 for a missing file.
     pub fn length(&self) -> u64 {
         match &self.state {
-            IdentityState::Missing => 0,
-            IdentityState::File(state) => state.length,
-            IdentityState::Object(object) => object.length(),
+            Presence::Missing => 0,
+            Presence::File(state) => state.length,
+            Presence::Object(object) => object.length(),
         }
     }
 
     /// The modification time of a file in seconds and nanoseconds; 0 for anything else.
     pub(super) fn modified(&self) -> (i64, i64) {
         match &self.state {
-            IdentityState::File(state) => (state.modified_seconds, state.modified_nanoseconds),
-            IdentityState::Missing | IdentityState::Object(_) => (0, 0),
+            Presence::File(state) => (state.modified_seconds, state.modified_nanoseconds),
+            Presence::Missing | Presence::Object(_) => (0, 0),
         }
     }
 
     /// Whether the file at this path is unchanged. Queries the file system; the state of an object
     /// is the one last seen.
     pub fn is_current(&self) -> bool {
-        if let IdentityState::Object(object) = &self.state {
+        if let Presence::Object(object) = &self.state {
             return object.is_current();
         }
         let _reading = stalls::reading(&self.path().into(), library_lock::is_held_here());
         match self.path().metadata() {
             Ok(metadata) => self.is_of(&metadata),
             // Any error counts as missing.
-            Err(_) => self.state == IdentityState::Missing,
+            Err(_) => self.state == Presence::Missing,
         }
     }
 
@@ -284,12 +284,12 @@ impl FileIdentity {
 
     /// Whether this metadata is that of the unchanged file.
     pub(super) fn is_of(&self, metadata: &std::fs::Metadata) -> bool {
-        self.state == IdentityState::File(FileState::from_metadata(metadata))
+        self.state == Presence::File(FileState::from_metadata(metadata))
     }
 
     /// Whether this metadata is that of the same file, unchanged or grown.
     pub(super) fn is_of_grown(&self, metadata: &std::fs::Metadata) -> bool {
-        let IdentityState::File(then) = &self.state else {
+        let Presence::File(then) = &self.state else {
             return false;
         };
         then.grows_to(&FileState::from_metadata(metadata))
@@ -297,8 +297,7 @@ impl FileIdentity {
 
     /// Whether it is the same file as `before`, which has grown since, or not changed.
     pub(super) fn has_grown_from(&self, before: &Self) -> bool {
-        let (IdentityState::File(now), IdentityState::File(then)) = (&self.state, &before.state)
-        else {
+        let (Presence::File(now), Presence::File(then)) = (&self.state, &before.state) else {
             return false;
         };
         then.grows_to(now)
@@ -330,12 +329,12 @@ impl Hash for FileIdentity {
         }
         self.location.hash(hasher);
         match &self.state {
-            IdentityState::Missing => None::<()>.hash(hasher),
-            IdentityState::File(state) => {
+            Presence::Missing => None::<()>.hash(hasher),
+            Presence::File(state) => {
                 let times = (state.modified_seconds, state.modified_nanoseconds);
                 Some((state.inode, state.length, times.0, times.1)).hash(hasher);
             }
-            IdentityState::Object(object) => object.version().hash(hasher),
+            Presence::Object(object) => object.version().hash(hasher),
         }
     }
 }

@@ -82,38 +82,34 @@ fn of_dataset(file: &Arc<StoredFile>, dataset: &Dataset) -> hdf5::Result<Vec<Sto
         TypeDescriptor::Compound(CompoundType { fields, .. }) => (fields, true),
         own => (vec![CompoundField::new("", own, 0, 0)], false),
     };
-    let columns = fields
-        .into_iter()
-        .filter_map(|CompoundField { name, ty, .. }| {
-            use TypeDescriptor as Type;
-            let (cell, is_text) = match ty {
-                Type::Integer(_) | Type::Boolean | Type::Enum(_) => {
-                    (Type::Integer(IntSize::U8), false)
-                }
-                Type::Unsigned(_) => (Type::Unsigned(IntSize::U8), false),
-                Type::Float(FloatSize::U4 | FloatSize::U8) => (ty, false),
-                Type::FixedAscii(_)
-                | Type::FixedUnicode(_)
-                | Type::VarLenAscii
-                | Type::VarLenUnicode => (ty, true),
-                _ => return None,
-            };
-            let block = (BLOCK / bytes.max(cell.size()))
-                .next_multiple_of(chunk)
-                .max(chunk);
-            let file = Arc::clone(file);
-            let dataset = dataset.clone();
-            Some(StoredColumn {
-                name,
-                rows: rows as u64,
-                is_text,
-                file,
-                dataset,
-                cell,
-                is_field,
-                block,
-            })
-        });
+    let columns = fields.into_iter().filter_map(|field| {
+        use TypeDescriptor as Type;
+        let (cell, is_text) = match field.ty {
+            Type::Integer(_) | Type::Boolean | Type::Enum(_) => (Type::Integer(IntSize::U8), false),
+            Type::Unsigned(_) => (Type::Unsigned(IntSize::U8), false),
+            ty @ Type::Float(FloatSize::U4 | FloatSize::U8) => (ty, false),
+            ty @ (Type::FixedAscii(_)
+            | Type::FixedUnicode(_)
+            | Type::VarLenAscii
+            | Type::VarLenUnicode) => (ty, true),
+            _ => return None,
+        };
+        let block = (BLOCK / bytes.max(cell.size()))
+            .next_multiple_of(chunk)
+            .max(chunk);
+        let file = Arc::clone(file);
+        let dataset = dataset.clone();
+        Some(StoredColumn {
+            name: field.name,
+            rows: rows as u64,
+            is_text,
+            file,
+            dataset,
+            cell,
+            is_field,
+            block,
+        })
+    });
     Ok(columns.collect())
 }
 

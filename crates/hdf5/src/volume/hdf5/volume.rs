@@ -61,7 +61,7 @@ pub struct View {
 }
 
 impl View {
-    /// The view of a dataset of which only the axes are known.
+    /// The view of a dataset that is described by its axes alone.
     pub fn from_axes(axes: Axes) -> Self {
         Self {
             axes,
