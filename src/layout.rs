@@ -57,7 +57,7 @@ mod velox;
 mod voltile;
 mod words;
 
-use contents::{Candidate, Contents, NamedLayout};
+use contents::{Contents, NamedLayout};
 use voltile_base::name::Name;
 use voltile_base::notice::Notice;
 use voltile_hdf5::volume::hdf5::{OpenError, OpenFile};
@@ -112,18 +112,18 @@ const LAYOUTS: &[NamedLayout] = &[
     ("plain", &plain::Plain),
 ];
 
-/// What was found in a file.
+/// The layout of a file and its channels.
 #[derive(Debug, Clone)]
 pub struct Discovery {
     /// The layout's name.
     pub layout: &'static str,
-    /// What it was recognised by.
+    /// Why the layout was recognised, in words.
     pub because: String,
     /// Its channels.
     pub channels: Vec<FoundChannel>,
-    /// What lies beside the data of these channels, and is not listed.
+    /// Channels beside the data, which are not listed.
     pub beside: Vec<FoundChannel>,
-    /// The notices about the file, beside those about its channels.
+    /// The notices about the file, beside the notices about its channels.
     pub notices: Vec<Notice>,
     /// Why there may be no channels: datasets that cannot be opened, and links that were not
     /// followed.
@@ -136,11 +136,11 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
     let mut found = ("none", "no layout fits".to_owned(), Vec::new());
     for (name, layout) in LAYOUTS {
         if let Some(because) = layout.recognise(name, &contents) {
-            let is_of_layout =
-                |volume: &Candidate| !layout.is_exclusive() || volume.marked_by(name).is_some();
             let channels = match layout.channels(&contents)? {
                 Some(channels) => channels,
-                None => plain::channels(&contents, is_of_layout)?,
+                None => plain::channels(&contents, |volume| {
+                    !layout.is_exclusive() || volume.marked_by(name).is_some()
+                })?,
             };
             found = (*name, because, channels);
             break;
@@ -156,8 +156,7 @@ pub fn discover(file: &OpenFile) -> Result<Discovery, OpenError> {
             .voxel_size_from
             .get_or_insert_with(|| format!("the metadata of {layout}"));
     }
-    // If there is nothing else, tables are what the file was written for, and else what lies beside
-    // the data.
+    // Tables are the data if there is nothing more likely, and else the channels beside the data.
     let likeliest = channels
         .iter()
         .map(|channel| channel.rank)

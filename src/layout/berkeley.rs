@@ -82,7 +82,7 @@ fn vector(about: &About<'_>, place: usize, path: &str) -> Vector {
     }
 }
 
-/// The spacing of the positions along an axis, of which there is one for each voxel, or only two.
+/// The spacing along an axis by its positions: one for each voxel, or only the first two.
 fn spacing(file: &OpenFile, path: &str, units: &str, extent: u64) -> Option<Spacing> {
     let unit = unit(units)?;
     let positions = file.numbers(path)?;

@@ -74,7 +74,7 @@ pub struct FoundChannel {
 }
 
 impl FoundChannel {
-    /// An image of which only the levels are known.
+    /// An image that is described by its levels alone.
     pub(super) fn new(name: Name, levels: Vec<FoundLevel>) -> Self {
         Self {
             name,
