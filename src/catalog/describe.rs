@@ -124,6 +124,7 @@ impl Catalog {
             window: shown_window(channel),
             percentiles: None,
             histogram: None,
+            central_histogram: None,
             problem: None,
             times: channel.is_series.then_some(channel.times),
             timing: channel.timing.clone().filter(|_| channel.is_series),
@@ -252,6 +253,7 @@ fn add_survey(description: &mut ChannelDescription, channel: &Channel) {
     let survey = channel.surveyed().filter(|_| channel.kind != Kind::Labels);
     description.percentiles = survey.map(|survey| survey.percentiles.clone());
     description.histogram = survey.and_then(|survey| survey.histogram.clone());
+    description.central_histogram = survey.and_then(|survey| survey.central.clone());
 }
 
 impl Dataset {

@@ -20,7 +20,7 @@ use voltile_hdf5::volume::{
 };
 
 /// The version of the rules by which samples are taken: statistics of other rules are not used.
-pub(super) const RULES: u32 = 3;
+pub(super) const RULES: u32 = 4;
 
 /// A level of at most this many voxels, at all sampled time points together, is read whole.
 const SMALL: u64 = 1 << 21;
@@ -40,6 +40,8 @@ const BOX_VOXELS: u64 = 1 << 16;
 const PERMILLE: usize = 1;
 /// The percentiles computed, in permille.
 const PERCENTILES: [usize; 5] = [PERMILLE, 10, 500, 990, 1000 - PERMILLE];
+/// One in so many values lies below the central histogram; as many lie above it.
+const TAIL: usize = 10_000;
 /// The bins of a histogram.
 const BINS: usize = 256;
 
@@ -66,6 +68,8 @@ pub struct Survey {
     pub percentiles: Vec<Percentile>,
     /// The histogram of the finite values; absent if there are none.
     pub histogram: Option<Histogram>,
+    /// The histogram of the values without those beyond `TAIL`; absent if it is the same.
+    pub central: Option<Histogram>,
 }
 
 impl Survey {
@@ -149,10 +153,12 @@ fn measured<'a, T: Voxel>(
     }
     all.sort_unstable_by(by_value);
     let all = without_fill(&all);
+    let histogram = histogram(all, (size_of::<T>() == 1).then_some(full));
     Ok(Survey {
         window: window.unwrap_or(full),
         percentiles: percentiles(&telling(all)),
-        histogram: histogram(all, full),
+        central: central(all).filter(|central| Some(central) != histogram.as_ref()),
+        histogram,
     })
 }
 
@@ -421,12 +427,16 @@ fn percentiles<T: Voxel>(sorted: &[T]) -> Vec<Percentile> {
         .collect()
 }
 
-/// The histogram of a sorted sample; `full` is the range of its type.
-fn histogram<T: Voxel>(sorted: &[T], full: Window) -> Option<Histogram> {
-    let (lo, hi) = match (sorted.first()?, sorted.last()?) {
-        _ if size_of::<T>() == 1 => full.limits(),
-        (least, greatest) => (least.to_f64(), greatest.to_f64()),
-    };
+/// The histogram of a sorted sample without its tails.
+fn central<T: Voxel>(sorted: &[T]) -> Option<Histogram> {
+    let tail = sorted.len().saturating_sub(1) / TAIL;
+    histogram(sorted.get(tail..sorted.len() - tail)?, None)
+}
+
+/// The histogram of a sorted sample over a range, or from the least to the greatest value.
+fn histogram<T: Voxel>(sorted: &[T], range: Option<Window>) -> Option<Histogram> {
+    let (least, greatest) = (sorted.first()?.to_f64(), sorted.last()?.to_f64());
+    let (lo, hi) = range.as_ref().map_or((least, greatest), Window::limits);
     // Halved, so that the width is finite even from f64::MIN to f64::MAX.
     let width = hi / 2.0 - lo / 2.0;
     let mut counts = vec![0; BINS];
@@ -493,17 +503,17 @@ mod tests {
     #[test]
     fn bytes_have_one_bin_per_value_and_other_types_span_the_sample() {
         let all: Vec<u8> = (0..=255).collect();
-        let bytes = histogram(&all, VoxelType::U8.full_window()).unwrap();
+        let bytes = histogram(&all, Some(VoxelType::U8.full_window())).unwrap();
         assert_eq!(
             (bytes.lo, bytes.hi, bytes.counts),
             (0.0, 255.0, vec![1; 256])
         );
-        let signed = histogram(&[-128i8, -1, -1, 127], VoxelType::I8.full_window()).unwrap();
+        let signed = histogram(&[-128i8, -1, -1, 127], None).unwrap();
         assert_eq!(
             (signed.counts[0], signed.counts[127], signed.counts[255]),
             (1, 2, 1)
         );
-        let wide = histogram(&[1000u16, 1255, 3560], VoxelType::U16.full_window()).unwrap();
+        let wide = histogram(&[1000u16, 1255, 3560], None).unwrap();
         assert_eq!(
             (
                 wide.lo,
@@ -514,14 +524,40 @@ mod tests {
             ),
             (1000.0, 3560.0, 1, 1, 1)
         );
-        let flat = histogram(&[7u32; 5], VoxelType::U32.full_window()).unwrap();
+        let flat = histogram(&[7u32; 5], None).unwrap();
         assert_eq!((flat.lo, flat.hi, flat.counts[0]), (7.0, 7.0, 5));
-        let extreme = histogram(&[f64::MIN, 0.0, f64::MAX], VoxelType::F64.full_window()).unwrap();
+        let extreme = histogram(&[f64::MIN, 0.0, f64::MAX], None).unwrap();
         assert_eq!(
             (extreme.counts[0], extreme.counts[128], extreme.counts[255]),
             (1, 1, 1)
         );
-        assert_eq!(histogram::<u16>(&[], VoxelType::U16.full_window()), None);
+        assert_eq!(histogram::<u16>(&[], None), None);
+    }
+
+    #[test]
+    fn the_central_histogram_leaves_out_hot_and_dead_voxels() {
+        let values = |place: u64| match place {
+            0..2 => 0,
+            2..4 => u16::MAX,
+            _ => 100 + (place % 51) as u16,
+        };
+        let volume = MemoryVolume::of(VoxelType::U16, Xyz::new(25_000, 1, 1), |at| values(at.x));
+        let found = of_one(&volume, &Missing::default(), Vec::<u16>::new());
+        let (whole, central) = (found.histogram.unwrap(), found.central.unwrap());
+        assert_eq!((whole.lo, whole.hi), (0.0, 65_535.0));
+        assert_eq!((central.lo, central.hi), (100.0, 150.0));
+        assert_eq!(central.counts.iter().sum::<u64>(), 24_996);
+        let few = MemoryVolume::of(VoxelType::U16, Xyz::new(9_000, 1, 1), |at| values(at.x));
+        let found = of_one(&few, &Missing::default(), Vec::<u16>::new());
+        assert_eq!(found.central, None, "of few values all are common");
+        let narrow = MemoryVolume::of(VoxelType::U8, Xyz::new(100, 1, 1), |at| {
+            81 + (at.x % 9) as u8
+        });
+        let found = of_one(&narrow, &Missing::default(), Vec::<u8>::new());
+        assert_eq!(
+            found.central.map(|central| (central.lo, central.hi)),
+            Some((81.0, 89.0))
+        );
     }
 
     #[test]

@@ -152,6 +152,15 @@ fn each_map_gives_each_shade_its_colour() {
             "magma",
             [[0, 0, 4], [81, 18, 124], [183, 55, 121], [252, 253, 191]],
         ),
+        (
+            "coolwarm",
+            [
+                [59, 76, 192],
+                [141, 176, 254],
+                [221, 220, 220],
+                [180, 4, 38],
+            ],
+        ),
     ] {
         let tile = mapped(map);
         for (shade, colour) in [0, 64, 128, 255].into_iter().zip(colours) {

@@ -43,15 +43,18 @@ pub enum Map {
     Magma,
     /// Black, blue, cyan, white: `Cyan Hot` of ImageJ.
     CyanHot,
+    /// Blue, light grey, red: for values on both sides of one in the middle. That of matplotlib.
+    CoolWarm,
 }
 
 impl Map {
-    const ALL: [Map; 5] = [
+    const ALL: [Map; 6] = [
         Map::Inverted,
         Map::Fire,
         Map::Viridis,
         Map::Magma,
         Map::CyanHot,
+        Map::CoolWarm,
     ];
 
     /// The name in addresses.
@@ -62,6 +65,7 @@ impl Map {
             Map::Viridis => "viridis",
             Map::Magma => "magma",
             Map::CyanHot => "cyanhot",
+            Map::CoolWarm => "coolwarm",
         }
     }
 
@@ -74,6 +78,7 @@ impl Map {
             Map::Viridis => include_bytes!("maps/viridis.lut"),
             Map::Magma => include_bytes!("maps/magma.lut"),
             Map::CyanHot => include_bytes!("maps/cyanhot.lut"),
+            Map::CoolWarm => include_bytes!("maps/coolwarm.lut"),
         };
         [0, 1, 2].map(|component| file[256 * component + usize::from(shade)])
     }

@@ -172,6 +172,10 @@ pub struct ChannelDescription {
     pub percentiles: Option<Vec<Percentile>>,
     /// The histogram of the same sample.
     pub histogram: Option<Histogram>,
+    /// The histogram without the 0.01 % least and the 0.01 % greatest values; absent if it is the
+    /// same.
+    #[serde(default)]
+    pub central_histogram: Option<Histogram>,
     /// Why taking the sample failed, if it did.
     pub problem: Option<String>,
     /// The number of time points; absent if the channel is not a time series.
@@ -290,14 +294,14 @@ pub struct Percentile {
     pub value: f64,
 }
 
-/// A histogram of the sample: 256 bins of equal width from `lo` to `hi`; the last one includes
-/// `hi`.
+/// A histogram of values: 256 bins of equal width from `lo` to `hi`; the last one includes `hi`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Histogram {
-    /// The lower edge of the first bin: the least value; for 8-bit types, the least of the type.
+    /// The lower edge of the first bin: the least value; of all values of an 8-bit type, the least
+    /// of the type.
     pub lo: f64,
-    /// The upper edge of the last bin: the greatest value; for 8-bit types, the greatest of the
-    /// type.
+    /// The upper edge of the last bin: the greatest value; of all values of an 8-bit type, the
+    /// greatest of the type.
     pub hi: f64,
     /// The number of sampled voxels in each bin; all are in the first if `lo` equals `hi`.
     #[schema(min_items = 256, max_items = 256)]

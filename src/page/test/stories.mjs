@@ -146,7 +146,7 @@ export const stories = (world) => {
     async "The list shows every dataset with a picture, and a click opens one"(visit) {
       await visit.open("#");
       await visit.page.waitForFunction(() =>
-        document.images.length === 7 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
+        document.images.length === 8 && [...document.images].every((image) => image.complete && image.naturalWidth === 512));
       await world.picture(visit, "list");
       await visit.page.click("text=demo-v1");
       await visit.settle();
@@ -467,6 +467,128 @@ export const stories = (world) => {
       await shows(visit, "xy", [175.25, 100.25], pixels, mixed(film(0, [3000, 100])));
     },
 
+    async "The slider spans the common values, all of them by a button, and one range serves several channels by a tick"(visit) {
+      await visit.open("#looks?plane=xy&at=175.25,100.25,1&zoom=1&show=hot");
+      const pixels = spread([350, 200], 9);
+      const look = (name, window) => made({ path: `/${name}`, axes: "zyx", index: {}, box: [1, 1, 1], window, at: pixels.map(([x, y]) => [x, y, 1]) });
+      const hot = visit.page.locator(".channel[data-channel=hot]");
+      await hot.locator(".track svg").waitFor();
+      const ends = async () => (await hot.locator(".ends span").allTextContents()).join(" to ");
+      equal(await ends(), "81 to 972", "the ends of the slider");
+      await hot.locator(".handle").last().fill("256");
+      await visit.settle();
+      const [low, high] = /hot::([\d.]+):([\d.]+)/.exec(visit.hash()).slice(1).map(Number);
+      truth(Math.abs(high - (81 + 972) / 2) < 2, `the middle of the slider is ${high}`);
+      await shows(visit, "xy", [175.25, 100.25], pixels, look("hot", [low, high]));
+      await visit.page.click("#span-hot");
+      equal(await ends(), "0 to 65,535", "the ends of all values");
+      equal(await visit.page.getAttribute("#span-hot", "aria-pressed"), "true", "the button");
+      await hot.locator(".handle").last().fill("512");
+      await visit.settle();
+      truth(visit.hash().endsWith(`hot::${low}:65535`), `the handle at the end: ${visit.hash()}`);
+      await world.picture(visit, "all-values");
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first:M:500:2500,second:G");
+      const film = (c, window) => made({ ...FILM, window, index: { t: 2, c }, at: pixels.map(([x, y]) => [x, y, 3]) });
+      const mixed = (magenta, green) => film(0, magenta).map(([a], i) => [a, film(1, green)[i][0], a]);
+      await shows(visit, "xy", [175.25, 100.25], pixels, mixed([500, 2500], [100, 3000]));
+      await visit.page.check("#one-range");
+      await visit.settle();
+      await shows(visit, "xy", [175.25, 100.25], pixels, mixed([500, 2500], [500, 2500]));
+      await visit.page.fill("#highest-second", "1234");
+      await visit.page.keyboard.press("Enter");
+      await visit.settle();
+      truth(/ranges=one&show=first:M:500:1234,second:G:500:1234$/.test(visit.hash()), `the link has one range: ${visit.hash()}`);
+      await shows(visit, "xy", [175.25, 100.25], pixels, mixed([500, 1234], [500, 1234]));
+      await visit.page.reload();
+      await visit.settle();
+      truth(await visit.page.isChecked("#one-range"), "the tick is lost");
+      await visit.page.uncheck("#one-range");
+      await visit.page.fill("#highest-second", "2000");
+      await visit.page.keyboard.press("Enter");
+      await visit.settle();
+      await shows(visit, "xy", [175.25, 100.25], pixels, mixed([500, 1234], [500, 2000]));
+    },
+
+    async "Of a hundred positions one is shown; channels are found by words, shown alone, and one after the other"(visit) {
+      const folder = mkdtempSync(path.join(tmpdir(), "voltile-positions-"));
+      const file = path.join(folder, "positions.h5");
+      world.write("positions", file);
+      await servedFrom(visit, folder, [file], async (other) => {
+        const { page } = other;
+        const on = () => page.evaluate(() => new URLSearchParams(location.hash.split("?")[1]).get("show").split(",").map((each) => each.split(":")[0]).join());
+        await other.open("#positions");
+        const [first, second, ...more] = (await on()).split(",");
+        truth(second && !more.length && /position_00.*channel_0/.test(first) && /position_00.*channel_1/.test(second), `${await on()} open together`);
+        await page.fill("#channels-words", "POSITION_42 channel");
+        equal(await page.locator(".panel .channel").count(), 2, "channels with the words");
+        await page.fill("#channels-words", "channel_1");
+        equal(await page.locator(".panel .channel").count(), 100, "channels with the other words");
+        await world.picture(other, "channels-found");
+        await page.keyboard.press("Escape");
+        await page.locator(".pane").first().click({ position: { x: 20, y: 200 } });
+        await page.keyboard.press("j");
+        await other.settle();
+        truth(/position_01.*channel_1$/.test(await on()), `${await on()} comes after the first, of those with the words`);
+        const at = ([x, y]) => [x, y, 1];
+        const pixels = spread([60, 40]);
+        await page.keyboard.press("o");
+        await other.settle();
+        const limits = await page.evaluate(async (name) => (await (await fetch("datasets/positions.json")).json()).channels.find((channel) => channel.name === name).window, await on());
+        await shows(other, "xy", [30, 20], pixels, world.ask([{ file, path: "/plate_a/position_01/channel_1", axes: "zyx", index: {}, box: [1, 1, 1], window: limits, at: pixels.map(at) }])[0]);
+        await page.keyboard.press("Shift+J");
+        await page.keyboard.press("Shift+J");
+        await other.settle();
+        truth(/position_99.*channel_1$/.test(await on()), `${await on()} comes before the first`);
+        await page.fill("#channels-words", "nowhere");
+        await page.getByText("No channel has these words.").waitFor();
+      });
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first:M,second:G");
+      const show = () => visit.hash().split("show=")[1];
+      await visit.page.click(".channel[data-channel=second] .switch span", { modifiers: ["Alt"] });
+      await visit.settle();
+      equal(show(), "second:G", "the channel that alt and click show alone");
+      await visit.page.click(".channel[data-channel=second] .switch span", { modifiers: ["Alt"] });
+      await visit.settle();
+      equal(show(), "first:M,second:G", "the channels after the second click");
+      await visit.page.keyboard.press("Shift+Digit2");
+      await visit.settle();
+      equal(show(), "first:M", "the channel that the key shows alone");
+      await visit.page.click("[aria-label^='The next channel']");
+      await visit.settle();
+      equal(show(), "second:G", "the next channel");
+      await visit.page.keyboard.press("Shift+Digit3");
+      await visit.settle();
+      equal(show(), "first:M,second:G", "the channels after the key");
+    },
+
+    async "A channel may have any colour, and signed data a map with zero in its middle, which Invert turns round"(visit) {
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first");
+      const pixels = spread([350, 200], 9);
+      const film = (c) => made({ ...FILM, index: { t: 2, c }, at: pixels.map(([x, y]) => [x, y, 3]) });
+      const scaled = (shade) => [255, 136, 0x21].map((part) => Math.floor((2 * part * shade + 255) / 510));
+      await visit.page.fill("#colour-first-any", "#ff8821");
+      await visit.settle();
+      truth(visit.hash().endsWith("show=first:ff8821"), `the link has the colour: ${visit.hash()}`);
+      await shows(visit, "xy", [175.25, 100.25], pixels, film(0).map(([a]) => scaled(a)));
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first:ff8821,second:B");
+      const [first, second] = [film(0), film(1)];
+      await shows(visit, "xy", [175.25, 100.25], pixels, first.map(([a], i) => scaled(a).map((part, c) => Math.min(255, part + (c === 2 ? second[i][0] : 0)))));
+      await world.picture(visit, "any-colour");
+      await visit.open("#looks?plane=xy&at=175.25,100.25,1&zoom=1&show=signed");
+      await visit.page.locator(".channel[data-channel=signed] .track svg").waitFor();
+      const map = path.join(MAPS, "coolwarm.lut");
+      const signed = (window) => made({ path: "/signed", axes: "zyx", index: {}, box: [1, 1, 1], map, window, at: pixels.map(([x, y]) => [x, y, 1]) });
+      await visit.page.check("#colour-signed-coolwarm", { force: true });
+      await visit.settle();
+      const [low, high] = /signed:coolwarm:(-[\d.]+):([\d.]+)$/.exec(visit.hash()).slice(1).map(Number);
+      truth(low === -high && high > 490, `zero is not in the middle of ${low} to ${high}`);
+      await shows(visit, "xy", [175.25, 100.25], pixels, signed([low, high]));
+      await world.picture(visit, "map-coolwarm");
+      await visit.page.click(".channel[data-channel=signed] >> text=Invert");
+      await visit.settle();
+      await shows(visit, "xy", [175.25, 100.25], pixels, signed([high, low]));
+    },
+
     async "While a handle moves, the tiles that there are get stretched; at rest they are rendered from the data"(visit) {
       await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first");
       const pixels = spread([350, 200], 9);
@@ -493,7 +615,7 @@ export const stories = (world) => {
       await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=1&show=first");
       const pixels = spread([350, 200], 9);
       const film = (more) => made({ ...FILM, ...more, index: { t: 1, c: 0 }, at: pixels.map(([x, y]) => [x, y, 3]) });
-      for (const map of ["fire", "viridis", "magma", "cyanhot"]) {
+      for (const map of ["fire", "viridis", "magma", "cyanhot", "coolwarm"]) {
         await visit.page.check(`#colour-first-${map}`, { force: true });
         await visit.settle();
         await shows(visit, "xy", [175.25, 100.25], pixels, film({ map: path.join(MAPS, `${map}.lut`) }));

@@ -3,6 +3,7 @@
     volumes.py make FOLDER         writes test.h5 and voltile.toml, which also serves the demo volume if DEMO is given
     volumes.py many FOLDER COUNT   writes voltile.toml with so many datasets
     volumes.py another FILE SEED   writes a small file
+    volumes.py positions FILE      writes 100 positions with two channels each
     volumes.py incomplete FOLDER   writes half.h5, half of which is in a file that is not there, floats.h5 with NaN, and whole.h5
     volumes.py registered FOLDER   writes angles.h5, tiles.h5 and drift.h5, with the XML files of Multiview Reconstruction and
                                    BigStitcher: beads at known places of space; prints the places, in nanometres
@@ -82,6 +83,15 @@ axes = "tczyx"
 index = { t = 0, c = 1 }
 window = [100, 3000]
 
+[datasets.looks]
+file = "test.h5"
+[datasets.looks.channels.hot]
+path = "/hot"
+axes = "zyx"
+[datasets.looks.channels.signed]
+path = "/signed"
+axes = "zyx"
+
 [datasets.empty]
 file = "test.h5"
 [datasets.empty.channels.nothing]
@@ -120,6 +130,10 @@ def make(folder: Path) -> None:
         file["part"] = file["ids"][2:7, 100:400, 300:700]
         file["film"] = random.integers(0, 3500, (4, 2, 6, 40, 70)).repeat(5, 3).repeat(5, 4).astype("u2")
         file["empty"] = np.zeros((3, 40, 50), "u2")
+        hot = random.integers(81, 973, (3, 200, 350)).astype("u2")
+        hot.flat[5:200_000:20_000], hot.flat[7:200_000:20_000] = 65535, 0
+        file["hot"] = hot
+        file["signed"] = random.integers(-300, 501, (3, 20, 35)).repeat(10, 1).repeat(10, 2).astype("i2")
         file["rgb"] = random.integers(0, 256, (6, 20, 35, 3)).repeat(10, 1).repeat(10, 2).astype("u1")
     regions = [f"{label * 1000003},Region {'ABCDEFG'[label]}\n" for label in range(7)]
     (folder / "part.csv").write_text("id,name\n" + "".join(regions))
@@ -153,6 +167,14 @@ def another(file: Path, seed: int) -> None:
     with h5py.File(new, "w") as made:
         made["raw"] = np.random.default_rng(seed).integers(0, 255, (2, 64, 64)).astype("u1")
     new.rename(file)
+
+
+def positions(file: Path) -> None:
+    random = np.random.default_rng(8)
+    with h5py.File(file, "w") as made:
+        for position in range(100):
+            for channel in range(2):
+                made[f"plate_a/position_{position:02}/channel_{channel}"] = random.integers(0, 4000, (2, 40, 60)).astype("u2")
 
 
 def incomplete(folder: Path) -> None:
@@ -316,6 +338,8 @@ if __name__ == "__main__":
         many(Path(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "another":
         another(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1] == "positions":
+        positions(Path(sys.argv[2]))
     elif sys.argv[1] == "incomplete":
         incomplete(Path(sys.argv[2]))
     elif sys.argv[1] == "registered":

@@ -40,6 +40,8 @@ export interface Channel {
   dtype: string;
   window: [number, number] | null;
   histogram?: Histogram | null;
+  /** Without the 0.01 % least and greatest values; absent if it is the same. */
+  central_histogram?: Histogram | null;
   /** Null until it has been sampled. */
   percentiles?: unknown;
   times: number | null;
@@ -102,6 +104,14 @@ export interface Dataset {
 /** Whether a pixel of a channel may stand for missing data. */
 export const mayMiss = (channel: Channel): boolean =>
   channel.kind === "image" && (channel.gaps === true || (channel.missing ?? []).length > 0 || channel.dtype.startsWith("float"));
+
+/** The values that 0 and 255 of a channel's tiles stand for. */
+export function baseWindow(channel: Channel): [number, number] {
+  return channel.window ?? [0, 255];
+}
+
+/** Whether the values that are black and white are known: the server measures them. */
+export const isMeasured = (channel: Channel): boolean => channel.window !== null || channel.dtype === "uint8";
 
 /** What the addresses of a dataset begin with. */
 export const addressOf = (dataset: Dataset): string => dataset.address ?? dataset.token;

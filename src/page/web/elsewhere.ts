@@ -4,9 +4,8 @@
 // offset included, which is also how the precomputed volumes count. A series is opened as OME-Zarr, which has a time axis; its
 // coordinates are those of the centres of voxels. Registered channels are placed in space, whose unit is the nanometre.
 
-import { addressOf, type Channel, type Dataset, firstOf, type Site, timeOf, type Triple } from "./data";
+import { addressOf, baseWindow, type Channel, type Dataset, firstOf, type Site, timeOf, type Triple } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
-import { baseWindow } from "./layers";
 import { metres } from "./scale";
 import { type Colour, isMap, paint, type Parts, stops } from "./paint";
 import { place, sourceTransform } from "./space";

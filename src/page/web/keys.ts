@@ -8,7 +8,8 @@ export interface Actions {
   zoom(factor: number): void;
   pan(x: number, y: number): void;
   arrange(to: "xy" | "xz" | "yz" | "all"): void;
-  channel(index: number): void;
+  channel(index: number, alone: boolean): void;
+  beside(by: number): void;
   whole(): void;
   actual(): void;
   screen(): void;
@@ -69,10 +70,11 @@ export const KEYS: Key[] = [
   key("a", "all three planes, linked", (actions) => actions.arrange("all")),
   {
     keys: "1 … 9",
-    says: "show or hide a channel",
-    matches: (event) => /^Digit[1-9]$/.test(event.code) && !event.shiftKey,
-    acts: (actions, event) => actions.channel(Number(event.code.slice(-1)) - 1),
+    says: "show or hide a channel; with shift show it alone, and again the others, too",
+    matches: (event) => /^Digit[1-9]$/.test(event.code),
+    acts: (actions, event) => actions.channel(Number(event.code.slice(-1)) - 1, event.shiftKey),
   },
+  placed("j", "KeyJ", "the next channel alone, the previous with shift", (actions, event) => actions.beside(event.shiftKey ? -1 : 1)),
   {
     keys: "← → ↑ ↓",
     says: "move",

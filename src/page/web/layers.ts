@@ -5,9 +5,9 @@
 // handle moves, its channel is a grey layer of its own, whose 8 bits are stretched here. Image layers are added, as in mcfc;
 // labels are drawn on top.
 
-import { addressOf, beginOf, type Channel, type Dataset, end, endOf, mayMiss, type Mount, type PlaneName, timeOf, type Triple } from "./data";
+import { addressOf, baseWindow, beginOf, type Channel, type Dataset, end, endOf, isMeasured, mayMiss, type Mount, type PlaneName, timeOf, type Triple } from "./data";
 import { at, type Box, Grid } from "./geometry";
-import { isMap, paintName, table } from "./paint";
+import { isPure, paintName, table } from "./paint";
 import type { Selection } from "./select";
 import type { Slab } from "./slab";
 import { type Held, inSight, isOn, MAX_TOGETHER, type Shown, type View } from "./view";
@@ -44,11 +44,6 @@ export interface Layer {
 const AS_IT_IS: Treatment = { name: "", table: null, clear: false };
 const AS_SERVED: Held = { window: null, gamma: 1 };
 
-/** The values that 0 and 255 of a channel's tiles stand for. */
-export function baseWindow(channel: Channel): [number, number] {
-  return channel.window ?? [0, 255];
-}
-
 /** The grey values of a window, for each grey value of tiles that were drawn with another one. */
 export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
   const [first, last] = from.window ?? baseWindow(channel);
@@ -61,14 +56,10 @@ export function stretched(channel: Channel, from: Held, to: Held): Uint8Array {
   });
 }
 
-
-/** Whether the values that are black and white are known: the server measures them. */
-export const isMeasured = (channel: Channel): boolean => channel.window !== null || channel.dtype === "uint8";
-
 /** Whether the server's ordinary tiles show a channel so. They are black where data is missing. */
 function isPlain(scene: Scene, channel: Channel, shown: Shown): boolean {
   const misses = scene.adjust && mayMiss(channel) && isMeasured(channel);
-  return !slabOf(scene, channel, shown) && shown.window === null && shown.gamma === 1 && !isMap(shown.colour) && !misses;
+  return !slabOf(scene, channel, shown) && shown.window === null && shown.gamma === 1 && isPure(shown.colour) && !misses;
 }
 
 /** The slab that is drawn of a channel; its range must be known. */
@@ -104,7 +95,7 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   const shown = (channel: Channel): Shown => {
     const one = view.shown[channel.name] as Shown;
     if (scene.adjust && (one.window || isMeasured(channel))) return one;
-    return { ...one, ...AS_SERVED, held: null, colour: isMap(one.colour) ? "" : one.colour };
+    return { ...one, ...AS_SERVED, held: null, colour: isPure(one.colour) ? one.colour : "" };
   };
   const images = on.filter((channel) => channel.kind !== "labels");
   const moving = images.filter((channel) => shown(channel).held);

@@ -9,6 +9,7 @@ import { Grid, TILE } from "./geometry";
 import { counted } from "./help";
 import { type Layer, layersOf } from "./layers";
 import { secretForm } from "./secret";
+import { hasWords } from "./text";
 import { beginning, toHash } from "./view";
 
 /** The coarsest offered level: one tile, or as few as possible. */
@@ -159,11 +160,10 @@ export class List {
 
   /** The datasets in which all words occur, in order. */
   private found(): Dataset[] {
-    const words = this.choice.words.toLowerCase().split(/\s+/).filter(Boolean);
-    const text = ({ token, folder, channels }: Dataset) =>
-      [token, folder, ...channels.flatMap(({ name, label }) => [name, label])].join(" ").toLowerCase();
-    const found = words.length ? this.site.datasets.filter((dataset) => words.every((word) => text(dataset).includes(word))) : this.site.datasets;
-    return [...found].sort(ORDERS[this.choice.order]?.compare);
+    const { words } = this.choice;
+    const text = ({ token, folder, channels }: Dataset) => [token, folder, ...channels.flatMap(({ name, label }) => [name, label])].join(" ");
+    const found = this.site.datasets.filter((dataset) => !words || hasWords(text(dataset), words));
+    return found.sort(ORDERS[this.choice.order]?.compare);
   }
 
   /** Computes where everything is. */

@@ -1,23 +1,45 @@
-// How a channel is painted: grey, a pure colour (which adds to other channels), or a colour map, for a channel alone.
+// How a channel is painted: grey, one of six pure colours or any other (which add to other channels), or a colour map, for a channel
+// alone.
 //
 // The tables of the maps are the server's own files: 256 reds, 256 greens, 256 blues.
 
+import coolwarm from "../../../crates/base/src/maps/coolwarm.lut";
 import cyanhot from "../../../crates/base/src/maps/cyanhot.lut";
 import fire from "../../../crates/base/src/maps/fire.lut";
 import magma from "../../../crates/base/src/maps/magma.lut";
 import viridis from "../../../crates/base/src/maps/viridis.lut";
 
 export type Pure = "" | "C" | "M" | "Y" | "R" | "G" | "B";
-export type MapName = "inverted" | "fire" | "viridis" | "magma" | "cyanhot";
-export type Colour = Pure | MapName;
+export type MapName = "inverted" | "fire" | "viridis" | "magma" | "cyanhot" | "coolwarm";
+/** Six hexadecimal digits in lower case, as in links. */
+export type Code = `#${string}`;
+export type Colour = Pure | MapName | Code;
 export type Parts = [number, number, number];
 
 export const PURE: Pure[] = ["", "C", "M", "Y", "R", "G", "B"];
-export const MAPS: MapName[] = ["inverted", "fire", "viridis", "magma", "cyanhot"];
-export const NAMES: Record<Colour, string> = {
+export const MAPS: MapName[] = ["inverted", "fire", "viridis", "magma", "cyanhot", "coolwarm"];
+/** The map of values on both sides of zero. */
+export const DIVERGING: MapName = "coolwarm";
+const NAMES: Record<Pure | MapName, string> = {
   "": "grey", C: "cyan", M: "magenta", Y: "yellow", R: "red", G: "green", B: "blue",
   inverted: "inverted grey", fire: "fire", viridis: "viridis", magma: "magma", cyanhot: "cyan hot",
+  coolwarm: "cool and warm",
 };
+
+export const isCode = (colour: Colour): colour is Code => colour.startsWith("#");
+
+/** Whether the server's ordinary tiles have the colour. */
+export const isPure = (colour: Colour): colour is Pure => PURE.includes(colour as Pure);
+
+export const nameOfColour = (colour: Colour): string => (isCode(colour) ? colour : NAMES[colour]);
+
+/** A colour as in links, where codes have no `#`; null if it is none. */
+export function readColour(text: string): Colour | null {
+  if (/^[0-9a-f]{6}$/.test(text)) return `#${text}`;
+  return [...PURE, ...MAPS].find((colour) => colour === text) ?? null;
+}
+
+export const colourText = (colour: Colour): string => (isCode(colour) ? colour.slice(1) : colour);
 
 const PARTS: Record<Pure, Parts> = {
   "": [1, 1, 1], C: [0, 1, 1], M: [1, 0, 1], Y: [1, 1, 0], R: [1, 0, 0], G: [0, 1, 0], B: [0, 0, 1],
@@ -29,13 +51,17 @@ export const isMap = (colour: Colour): colour is MapName => MAPS.includes(colour
 export const unused = (taken: Colour[], offered: Pure): Pure =>
   [offered, ...PURE].find((colour) => colour !== "" && !taken.includes(colour)) ?? "C";
 
-const FILES: Partial<Record<Colour, Uint8Array>> = { cyanhot, fire, magma, viridis };
+const FILES: Partial<Record<Colour, Uint8Array>> = { coolwarm, cyanhot, fire, magma, viridis };
 
-/** The colour of a shade of 0 to 255. */
+/** Red, green and blue, 0 to 255 each. */
+const partsOf = (code: Code): Parts => [1, 3, 5].map((at) => parseInt(code.slice(at, at + 2), 16)) as Parts;
+
+/** The colour of a shade of 0 to 255, by the server's rules. */
 export function paint(colour: Colour, shade: number): Parts {
   const file = FILES[colour];
   if (file) return [file[shade] ?? 0, file[256 + shade] ?? 0, file[512 + shade] ?? 0];
   if (colour === "inverted") return [255 - shade, 255 - shade, 255 - shade];
+  if (isCode(colour)) return partsOf(colour).map((part) => Math.floor((2 * part * shade + 255) / 510)) as Parts;
   return PARTS[colour as Pure].map((part) => part * shade) as Parts;
 }
 
@@ -45,7 +71,7 @@ export const table = (colour: Colour, shades: Uint8Array): Uint8Array =>
 
 /** The colour as in addresses of tiles. */
 export function paintName(colour: Colour, alone: boolean): string {
-  if (isMap(colour)) return colour;
+  if (isMap(colour) || isCode(colour)) return colourText(colour);
   if (colour === "" && alone) return "grey";
   return PARTS[colour].map((part) => (part ? "ff" : "00")).join("");
 }

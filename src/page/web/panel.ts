@@ -1,12 +1,13 @@
 // The side panel: every channel, on or off, with its colour, window or opacity.
 //
-// Rebuilt only when the choice of channels changes, so that dragging a slider is not interrupted.
+// Its list is rebuilt only when the choice of channels changes, so that dragging a slider is not interrupted.
 
-import { type Channel, companions, type Dataset } from "./data";
-import { h } from "./dom";
-import { baseWindow, isMeasured } from "./layers";
-import { type Colour, gradient, MAPS, NAMES, PURE } from "./paint";
-import { coloured, firstTime, inSight, isLabel, isOn, middle, type Shown, type View } from "./view";
+import { beside, ranged, solo, switched } from "./channels";
+import { baseWindow, type Channel, companions, type Dataset, isMeasured } from "./data";
+import { h, iconButton } from "./dom";
+import { type Colour, DIVERGING, gradient, isCode, MAPS, nameOfColour, PURE } from "./paint";
+import { breakable, hasWords } from "./text";
+import { inSight, isLabel, isOn, type Shown, type View } from "./view";
 import { onlyValue, WindowControl } from "./window";
 
 /** What the panel asks for. */
@@ -20,26 +21,42 @@ export interface PanelEvents {
   find(channel: Channel, id: string): void;
 }
 
-/** A view with a channel toggled; if it cannot be shown with the others, it replaces them. */
-export function switched(dataset: Dataset, view: View, channel: Channel): View {
-  const shown = structuredClone(view.shown);
-  const one = shown[channel.name] as Shown;
-  one.on = !one.on;
-  if (!one.on) return { ...view, shown };
-  if (inSight(dataset, view).includes(channel)) return coloured(dataset, { ...view, shown });
-  for (const other of dataset.channels) if (other !== channel) (shown[other.name] as Shown).on = false;
-  return { ...view, shown, at: middle(channel), zoom: 0, time: firstTime(channel) };
+/** So many channels have a field that finds them by words. */
+const MANY = 8;
+/** What "any colour" begins with. */
+const ORANGE = "#ff8800";
+
+/** The range with zero in its middle, if there are values on both sides of zero. */
+function symmetric(channel: Channel, { window }: Shown): Partial<Shown> {
+  const [low, high] = window ?? baseWindow(channel);
+  const most = Math.max(Math.abs(low), Math.abs(high));
+  return low < 0 && high > 0 ? { window: [-most, most] } : {};
 }
 
 export class Panel {
-  readonly element = h("aside", { className: "panel", "aria-label": "Channels" });
+  private readonly words = h("input", { type: "search", id: "channels-words", placeholder: "Search", "aria-label": "Search channels", oninput: () => this.again() });
+  private readonly beside = h("span", { className: "beside" },
+    iconButton("previous", "The previous channel alone (J)", () => this.next(-1)), iconButton("next", "The next channel alone (j)", () => this.next(1)));
+  private readonly oneRange = h("input", { type: "checkbox", id: "one-range", onchange: () => this.tieRanges() });
+  private readonly ties = h("label", { className: "field" }, this.oneRange, "One range for all");
+  private readonly list = h("div", {});
+  readonly element = h("aside", { className: "panel", "aria-label": "Channels" },
+    h("div", { className: "head" }, h("h2", {}, "Channels"), this.words, this.beside), this.ties, this.list);
   private built = "";
+  private now: { dataset: Dataset; view: View } | null = null;
   private windows = new Map<string, WindowControl>();
+  /** The channels whose sliders span all values. */
+  private readonly spanned = new Set<string>();
 
   /** `adjust`: whether the server draws other ranges and colours than its own; `inSpace`: whether there is a Neuroglancer. */
   constructor(private readonly adjust: boolean, private readonly inSpace: boolean, private readonly events: PanelEvents) {}
 
   show(dataset: Dataset, view: View): void {
+    this.now = { dataset, view };
+    this.words.hidden = dataset.channels.length < MANY;
+    this.beside.hidden = dataset.channels.length < 2;
+    this.oneRange.checked = view.oneRange;
+    this.ties.hidden = !this.adjust || dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel)).length < 2;
     const on = dataset.channels.map((channel) => [isOn(view, channel), view.shown[channel.name]?.colour, view.shown[channel.name]?.selected]);
     const state = JSON.stringify([dataset.channels.map((channel) => [channel.window, channel.histogram?.hi]), on]);
     if (state !== this.built) {
@@ -50,22 +67,48 @@ export class Panel {
     for (const [name, control] of this.windows) control.show(view.shown[name] as Shown);
   }
 
+  /** Builds the list again. */
+  private again(): void {
+    this.built = "";
+    if (this.now) this.show(this.now.dataset, this.now.view);
+  }
+
+  /** The channels in which the words occur. */
+  private found(dataset: Dataset): Channel[] {
+    return dataset.channels.filter(({ name, label }) => hasWords(`${name} ${label ?? ""}`, this.words.value));
+  }
+
+  /** Shows the next channel alone, or at -1 the previous, of those that are found. */
+  next(by: number): void {
+    const { dataset } = this.now ?? {};
+    if (dataset) this.events.change((view) => beside(dataset, view, by, this.found(dataset)));
+  }
+
+  private tieRanges(): void {
+    const { dataset } = this.now ?? {};
+    const oneRange = this.oneRange.checked;
+    const lead = (view: View) => dataset?.channels.find((channel) => channel.kind === "image" && isOn(view, channel)) ?? null;
+    if (dataset) this.events.change((view) => ranged(dataset, { ...view, oneRange }, lead(view), {}));
+  }
+
   private build(dataset: Dataset, view: View): void {
     const focused = document.activeElement?.id;
+    const found = this.found(dataset);
+    const rows = (channels: Channel[]) => channels.filter((channel) => found.includes(channel)).map((channel) => this.row(dataset, view, channel));
     const together = inSight(dataset, view);
     const [first] = together;
     const others = dataset.channels.filter((channel) => !together.includes(channel));
     const elsewhere = others.filter((channel) => first?.space !== channel.space);
     const apart = others.filter((channel) => !elsewhere.includes(channel));
-    this.element.replaceChildren(
-      h("h2", {}, "Channels"),
-      ...together.map((channel) => this.row(dataset, view, channel)),
+    this.list.replaceChildren(
+      ...rows(together),
       ...(apart.length ? [h("h2", {}, "Different size"), h("p", {}, "Shown on their own.")] : []),
-      ...apart.map((channel) => this.row(dataset, view, channel)),
+      ...rows(apart),
       ...(first && elsewhere.length ? this.elsewhere(first) : []),
       ...(this.inSpace && first?.transform && dataset.channels.length > 1
         ? [h("button", { type: "button", onclick: () => this.events.elsewhere() }, "All in Neuroglancer")] : []),
-      ...elsewhere.map((channel) => this.row(dataset, view, channel)),
+      ...rows(elsewhere),
+      found.length ? "" : h("p", { className: "reason" }, "No channel has these words."),
     );
     if (focused) document.getElementById(focused)?.focus();
   }
@@ -78,11 +121,11 @@ export class Panel {
   }
 
   /** Sets a range or an exponent; while a handle moves, the tiles stay those of before. */
-  private stretch(channel: Channel, part: Partial<Shown>, moves: boolean): void {
+  private stretch(dataset: Dataset, channel: Channel, part: Partial<Shown>, moves: boolean): void {
     this.events.change((view) => {
       const before = view.shown[channel.name] as Shown;
       const held = moves ? (before.held ?? { window: before.window, gamma: before.gamma }) : null;
-      return { ...view, shown: { ...view.shown, [channel.name]: { ...before, ...part, held } } };
+      return ranged(dataset, view, channel, { ...part, held });
     });
   }
 
@@ -99,40 +142,55 @@ export class Panel {
     const shown = view.shown[channel.name] as Shown;
     const onchange = () => this.events.change((now) => switched(dataset, now, channel));
     const single = shown.on && companions(dataset, channel).length === 1 && dataset.channels.length === 1;
-    const name = h("label", { className: "switch" },
+    // With alt, a click shows the channel alone.
+    const onclick = (event: MouseEvent) => {
+      if (!event.altKey) return;
+      event.preventDefault();
+      this.events.change((now) => solo(dataset, now, channel));
+    };
+    const name = h("label", { className: "switch", title: dataset.channels.length > 1 ? `${channel.label ?? channel.name}: alt and click shows it alone, and again the others, too` : "", onclick },
       h("input", { type: "checkbox", id: `on-${channel.name}`, checked: shown.on, disabled: single, onchange }),
-      h("span", {}, channel.label ?? channel.name),
+      h("span", {}, ...breakable(channel.label ?? channel.name)),
       h("small", {}, channel.label && channel.label !== channel.name ? `${channel.name} · ${channel.dtype}` : channel.dtype));
     const alone = dataset.channels.filter((other) => other.kind === "image" && isOn(view, other)).length < 2;
     const said = channel.transform?.in_words;
-    const more = [...(said ? [h("p", { className: "reason" }, said)] : []), ...(shown.on ? this.controls(channel, shown, alone, dataset.live === true) : [])];
+    const more = [...(said ? [h("p", { className: "reason" }, said)] : []), ...(shown.on ? this.controls(dataset, channel, shown, alone) : [])];
     return h("fieldset", { className: "channel", "data-channel": channel.name } as never, name, ...more);
   }
 
-  private controls(channel: Channel, shown: Shown, alone: boolean, live: boolean): HTMLElement[] {
+  private controls(dataset: Dataset, channel: Channel, shown: Shown, alone: boolean): HTMLElement[] {
     if (channel.kind === "labels") {
       const because = channel.labels_because ? [h("p", { className: "reason" }, `labels, because ${channel.labels_because}`)] : [];
       return [...because, this.opacity(channel, shown), ...this.selection(channel, shown)];
     }
     if (channel.kind === "rgb") return [];
     const colours = this.colours(channel, shown, alone && this.adjust);
-    return isMeasured(channel) ? [colours, this.window(channel, live)] : [colours];
+    return isMeasured(channel) ? [colours, this.window(dataset, channel)] : [colours];
   }
 
   /** The colours of a channel, with maps if it is alone. */
   private colours(channel: Channel, shown: Shown, maps: boolean): HTMLElement {
     const swatch = (colour: Colour) => {
-      const label = h("label", { className: "swatch", title: NAMES[colour] },
+      const label = h("label", { className: "swatch", title: nameOfColour(colour) },
         h("input", {
           type: "radio", name: `colour-${channel.name}`, id: `colour-${channel.name}-${colour}`,
-          checked: shown.colour === colour, "aria-label": NAMES[colour],
-          onchange: () => this.set(channel, { colour }),
+          checked: shown.colour === colour, "aria-label": nameOfColour(colour),
+          onchange: () => this.set(channel, { colour, ...(colour === DIVERGING && symmetric(channel, shown)) }),
         }));
       label.style.background = gradient(colour);
       return label;
     };
     const all: Colour[] = maps ? [...PURE, ...MAPS] : PURE;
-    return h("div", { className: "swatches", role: "radiogroup", "aria-label": "Colour" }, ...all.map(swatch));
+    const swatches = h("div", { className: "swatches", role: "radiogroup", "aria-label": "Colour" }, ...all.map(swatch));
+    if (this.adjust) swatches.append(this.anyColour(channel, shown));
+    return swatches;
+  }
+
+  private anyColour(channel: Channel, { colour }: Shown): HTMLElement {
+    const says = `Any colour of ${channel.label ?? channel.name}`;
+    const field = h("input", { type: "color", id: `colour-${channel.name}-any`, value: isCode(colour) ? colour : ORANGE, "aria-label": says,
+      onchange: () => this.set(channel, { colour: field.value as Colour }) });
+    return h("label", { className: isCode(colour) ? "swatch any chosen" : "swatch any", title: "any colour" }, field);
   }
 
   private opacity(channel: Channel, shown: Shown): HTMLElement {
@@ -161,14 +219,18 @@ export class Panel {
     return [label, h("label", { className: "field" }, alone, "Hide the others")];
   }
 
-  private window(channel: Channel, live: boolean): HTMLElement {
+  private window(dataset: Dataset, channel: Channel): HTMLElement {
     const only = channel.histogram ? onlyValue(channel.histogram) : null;
-    if (only !== null && !live) return h("p", { className: "reason" }, `all voxels are ${only}`);
+    if (only !== null && !dataset.live) return h("p", { className: "reason" }, `all voxels are ${only}`);
     if (!this.adjust) return h("p", { className: "reason" }, `${baseWindow(channel).join(" to ")}`);
     // What is written next may have other values.
-    const control = new WindowControl(only === null ? channel : { ...channel, histogram: null }, {
-      chosen: (part, moves) => this.stretch(channel, part, moves),
+    const control = new WindowControl(only === null ? channel : { ...channel, histogram: null, central_histogram: null }, this.spanned.has(channel.name), {
+      chosen: (part, moves) => this.stretch(dataset, channel, part, moves),
       auto: () => this.events.auto(channel),
+      spanned: (all) => {
+        this.spanned[all ? "add" : "delete"](channel.name);
+        this.again();
+      },
     });
     this.windows.set(channel.name, control);
     return control.element;

@@ -1,6 +1,6 @@
 // The view as one plain value: its initial state, its changes, and its encoding in the URL after #.
 //
-//   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&slab=max:9&show=em,actin:M:100:2000,segmentation:50
+//   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&slab=max:9&ranges=one&show=em,actin:M:100:2000,segmentation:50
 //
 // `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH
 // may be empty; labels are NAME[:PERCENT[:ID[:alone]]], where ID is the selected label. Missing or invalid parts default to the
@@ -8,7 +8,7 @@
 
 import { type Channel, companions, type Dataset, endOf, firstOf, type PlaneName, type Triple } from "./data";
 import { at, AXES, Grid, PLANES } from "./geometry";
-import { type Colour, isMap, MAPS, PURE, type Pure, unused } from "./paint";
+import { type Colour, colourText, isMap, type Pure, readColour, unused } from "./paint";
 import type { Selection } from "./select";
 import { readSlab, type Slab, slabText } from "./slab";
 
@@ -40,6 +40,10 @@ export interface View {
   time: number;
   /** What is shown of images: a slab of slices, or one slice. */
   slab: Slab | null;
+  /** Whether all images in sight have one range. */
+  oneRange: boolean;
+  /** The channels that were shown before one was shown alone. */
+  before: string[] | null;
   shown: Record<string, Shown>;
 }
 
@@ -76,6 +80,16 @@ const voxels = (channel: Channel): number => (channel.levels[0]?.size ?? []).red
 /** Of complex numbers, only the magnitude opens. */
 const PART = /_(phase|real|imaginary)$/;
 
+/** Of channels whose paths differ in several numbers, such as `/position 3/channel 1`, those that differ from the first in the last
+ *  of these only; all, if that is the first alone. */
+function ofOnePlace(alike: Channel[], first: Channel): Channel[] {
+  const numbers = (channel: Channel) => channel.levels[0]?.path?.match(/\d+/g) ?? [];
+  const own = numbers(first);
+  const differing = own.flatMap((number, i) => (alike.some((channel) => numbers(channel)[i] !== number) ? [i] : []));
+  const found = alike.filter((channel) => differing.slice(0, -1).every((i) => numbers(channel)[i] === own[i]));
+  return found.length > 1 ? found : alike;
+}
+
 /** The channels that open together: the first image (of a configured dataset, whose channels are sorted by name, the largest), and
  *  what was recorded with it, whose place in the file differs in numbers only. Nothing else of a file with images of other kinds (a
  *  segmentation's probabilities). */
@@ -87,9 +101,10 @@ function opened(dataset: Dataset): Channel[] {
   if (first?.kind !== "image") return first ? [first] : [];
   const kind = (channel: Channel) => JSON.stringify([channel.kind, channel.dtype, channel.times, channel.levels[0]?.path?.replace(/\d+/g, "#")]);
   const alike = companions(dataset, first).filter((channel) => kind(channel) === kind(first) && images.includes(channel));
-  const together = first.levels[0]?.path ? alike.slice(0, MAX_TOGETHER) : [first];
+  const together = first.levels[0]?.path ? ofOnePlace(alike, first) : [first];
   // Many directions or moments in one array are not colours.
-  return alike.length > MAX_TOGETHER && !alike.every((channel) => channel.colour) ? [first] : together;
+  const isMany = together.length > MAX_TOGETHER && !together.every((channel) => channel.colour);
+  return isMany ? [first] : together.slice(0, MAX_TOGETHER);
 }
 
 /** The first plane in which a channel is more than a line. */
@@ -106,7 +121,7 @@ export function beginning(dataset: Dataset): View {
     const colour = channel.kind === "image" ? nearest(channel.colour) : "";
     shown[channel.name] = { on: on.includes(channel), colour, window: null, gamma: 1, held: null, opacity: 0.4, selected: null };
   }
-  const view: View = { arrangement: filled(on[0]), at: middle(on[0]), zoom: 0, time: firstTime(on[0]), slab: null, shown };
+  const view: View = { arrangement: filled(on[0]), at: middle(on[0]), zoom: 0, time: firstTime(on[0]), slab: null, oneRange: false, before: null, shown };
   return on.length > 1 ? coloured(dataset, view) : view;
 }
 
@@ -180,7 +195,7 @@ function channelText(channel: Channel, shown: Shown): string {
   const gamma = shown.gamma === 1 ? "" : `:${shown.gamma}`;
   // Exact: a window of 32-bit numbers has more digits than `tidy` keeps.
   const window = shown.window || gamma ? `:${(shown.window ?? ["", ""]).join(":")}${gamma}` : "";
-  return `${channel.name}${shown.colour || window ? `:${shown.colour}` : ""}${window}`;
+  return `${channel.name}${shown.colour || window ? `:${colourText(shown.colour)}` : ""}${window}`;
 }
 
 /** The URL fragment of a view. */
@@ -191,7 +206,8 @@ export function toHash(dataset: Dataset, view: View): string {
   const time = view.time || firstTime(inSight(dataset, view)[0]) ? `&time=${view.time}` : "";
   const zoom = view.zoom ? `&zoom=${tidy(Number(view.zoom.toPrecision(4)))}` : "";
   const slab = view.slab ? `&slab=${slabText(view.slab)}` : "";
-  return `#${dataset.token}?plane=${view.arrangement}&at=${point.join()}${zoom}${time}${slab}&show=${show.join()}`;
+  const ranges = view.oneRange ? "&ranges=one" : "";
+  return `#${dataset.token}?plane=${view.arrangement}&at=${point.join()}${zoom}${time}${slab}${ranges}&show=${show.join()}`;
 }
 
 export function tokenOf(hash: string): string {
@@ -222,10 +238,9 @@ function readShown(view: View, channel: Channel, [colour = "", ...window]: strin
     const [id = "", alone] = window;
     return { ...before, on: true, opacity, selected: isLabel(id) ? { id, alone: alone === "alone" } : null };
   }
-  const known = [...PURE, ...MAPS].includes(colour as Colour) ? (colour as Colour) : before.colour;
   const gamma = numbers(window[2], 1)?.[0] ?? 1;
   const limits = numbers(window.slice(0, 2).join(":"), 2) as [number, number] | null;
-  return { ...before, on: true, colour: known, window: limits, gamma: isGamma(gamma) ? gamma : 1 };
+  return { ...before, on: true, colour: readColour(colour) ?? before.colour, window: limits, gamma: isGamma(gamma) ? gamma : 1 };
 }
 
 /** What a URL fragment says of channels: the name of each, and how it is shown; null if it says nothing of them. */
@@ -260,6 +275,7 @@ export function fromHash(dataset: Dataset, hash: string): View {
   if (point) view.at = point.map((value, axis) => value - at(dataset.offset, axis)) as Triple;
   view.zoom = Math.min(Math.max(numbers(query.get("zoom") ?? undefined, 1)?.[0] ?? 0, 0), MAX_ZOOM);
   view.slab = readSlab(query.get("slab"));
+  view.oneRange = query.get("ranges") === "one";
   view.time = Math.max(0, Math.floor(numbers(query.get("time") ?? undefined, 1)?.[0] ?? view.time));
   return confined(view, dataset);
 }

@@ -2,7 +2,8 @@
 
 import { aboutSheet, slowness } from "./about";
 import { atLevel, boxSheet, type Wanted } from "./box";
-import { addressOf, type Channel, type Dataset, endOf, explain, firstOf, loadDataset, loadRange, type PlaneName, type Site, timeOf, type Triple } from "./data";
+import { ranged, solo, switched } from "./channels";
+import { addressOf, baseWindow, type Channel, type Dataset, endOf, explain, firstOf, loadDataset, loadRange, type PlaneName, type Site, timeOf, type Triple } from "./data";
 import { h, icon, iconButton, type IconName } from "./dom";
 import { neuroglancer, zarr } from "./elsewhere";
 import { findLabel } from "./find";
@@ -10,11 +11,11 @@ import { at, AXES, AXIS_NAMES } from "./geometry";
 import { gotoSheet, parse } from "./goto";
 import { helpDialog, copyText, Notices, Told } from "./help";
 import { type Actions, listen } from "./keys";
-import { baseWindow, type Scene } from "./layers";
+import { type Scene } from "./layers";
 import { Drag, LinePanel } from "./line";
-import { NAMES } from "./paint";
+import { nameOfColour } from "./paint";
 import { Pane } from "./pane";
-import { Panel, switched } from "./panel";
+import { Panel } from "./panel";
 import { type PictureOf, pictureSheet, type Plane } from "./picture";
 import { Pointer } from "./pointed";
 import { words } from "./scale";
@@ -175,8 +176,8 @@ export class Viewer {
   take(dataset: Dataset): void {
     const known = new Map(this.dataset.channels.map((channel) => [channel.name, channel]));
     const channels = dataset.channels.map((channel) => {
-      const { window = null, histogram = null } = known.get(channel.name) ?? {};
-      return { ...channel, window: channel.window ?? window, histogram: channel.histogram ?? histogram };
+      const { window = null, histogram = null, central_histogram: central = null } = known.get(channel.name) ?? {};
+      return { ...channel, window: channel.window ?? window, ...(channel.histogram ? {} : { histogram, central_histogram: central }) };
     });
     const voxels = dataset.channels.reduce((all, { levels, times }) => all + (levels[0]?.size ?? []).reduce((one, length) => one * length, times ?? 1), 0);
     const unmeasured = dataset.channels.some((channel) => channel.window === null && channel.kind === "image");
@@ -283,7 +284,7 @@ export class Viewer {
       const found = await loadRange(`view/${addressOf(this.dataset)}/${channel.name}/range.json?${query}`);
       const window: [number, number] | null = found.low === null || found.high === null ? null : [found.low, found.high];
       if (!window) return this.notices.say("Nothing of the channel is visible.");
-      this.set(channel, { window });
+      this.change(ranged(this.dataset, this.view, channel, { window }));
     } catch (error) {
       this.notices.say(explain(error));
     }
@@ -338,10 +339,11 @@ export class Viewer {
       zoom: (factor) => this.pane()?.zoomBy(factor),
       pan: (x, y) => this.pane()?.panBy(x, y),
       arrange: (to) => this.change({ ...this.view, arrangement: to }),
-      channel: (index) => {
+      channel: (index, alone) => {
         const channel = this.dataset.channels[index];
-        if (channel) this.change(switched(this.dataset, this.view, channel));
+        if (channel) this.change((alone ? solo : switched)(this.dataset, this.view, channel));
       },
+      beside: (by) => this.panel.next(by),
       whole: () => this.change({ ...this.view, at: this.pane()?.middle(this.view.at) ?? this.view.at, zoom: 0 }),
       actual: () => this.change({ ...this.view, zoom: 1 }),
       screen: () => void (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()).catch(() => undefined),
@@ -439,7 +441,7 @@ export class Viewer {
       const { window, gamma, colour } = view.shown[each.name] as Shown;
       const name = each.label ?? each.name;
       if (each.kind !== "image") return name;
-      return `${name} (${NAMES[colour]}) ${(window ?? baseWindow(each)).join(" to ")}${gamma === 1 ? "" : `, gamma ${gamma}`}`;
+      return `${name} (${nameOfColour(colour)}) ${(window ?? baseWindow(each)).join(" to ")}${gamma === 1 ? "" : `, gamma ${gamma}`}`;
     });
     const time = view.time || inSight(dataset, view).some((each) => each.times) ? [`time ${[view.time, when(inSight(dataset, view), view.time)].filter((part) => part !== "").join(", ")}`] : [];
     const slab = this.panes.flatMap((pane) => pane.slab ?? [])[0];

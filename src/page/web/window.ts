@@ -1,9 +1,9 @@
 // The display range of a channel in the data's own values: two handles over its histogram, two fields in which any number can be
 // typed, the exponent between them, and buttons.
 
-import type { Channel, Histogram } from "./data";
+import { baseWindow, type Channel, type Histogram } from "./data";
 import { h } from "./dom";
-import { baseWindow } from "./layers";
+import { written } from "./text";
 import { isGamma, LEAST_GAMMA, MAX_GAMMA, type Shown } from "./view";
 
 type Range = [number, number];
@@ -14,10 +14,12 @@ export interface WindowEvents {
   chosen(part: { window?: Range | null; gamma?: number }, moves: boolean): void;
   /** The range of what is visible. */
   auto(): void;
+  /** Whether the slider spans all values, also those that hardly occur. */
+  spanned(all: boolean): void;
 }
 
 const STEPS = 512;
-const BARS = 32;
+const BARS = 64;
 /** A handle that has not moved for so many milliseconds is at rest. */
 const REST = 300;
 const SPACE = "http://www.w3.org/2000/svg";
@@ -29,7 +31,7 @@ function pooled(counts: number[]): number[] {
     counts.slice(i * each, (i + 1) * each).reduce((sum, count) => sum + count, 0));
 }
 
-/** The histogram as a shape across the slider; the highest bars are cut, because they would flatten all others. */
+/** The histogram as a shape across the slider; the heights are logarithms, or the background would flatten all else. */
 function shape(histogram: Histogram, [low, high]: [number, number]): SVGElement {
   const svg = document.createElementNS(SPACE, "svg");
   svg.setAttribute("viewBox", "0 0 1 1");
@@ -37,10 +39,10 @@ function shape(histogram: Histogram, [low, high]: [number, number]): SVGElement 
   svg.setAttribute("aria-hidden", "true");
   const { lo, hi } = histogram;
   const counts = pooled(histogram.counts);
-  const most = [...counts].sort((a, b) => b - a)[2] || Math.max(...counts, 1);
+  const most = Math.log1p(Math.max(...counts, 1));
   const place = (i: number) => (lo + ((hi - lo) * i) / counts.length - low) / (high - low || 1);
   const bars = counts.map((count, i) => {
-    const top = 1 - Math.min(1, Math.sqrt(count / most)) * 0.95;
+    const top = 1 - (Math.log1p(count) / most) * 0.95;
     return `L${place(i).toFixed(4)} ${top.toFixed(4)}H${place(i + 1).toFixed(4)}`;
   });
   const path = document.createElementNS(SPACE, "path");
@@ -69,8 +71,10 @@ export class WindowControl {
   private shown: Pick<Shown, "window" | "gamma"> = { window: null, gamma: 1 };
   private timer = 0;
 
-  constructor(private readonly channel: Channel, private readonly events: WindowEvents) {
-    const { histogram, label, name, dtype } = channel;
+  /** `all`: whether the slider spans all values. */
+  constructor(private readonly channel: Channel, all: boolean, private readonly events: WindowEvents) {
+    const { label, name, dtype, central_histogram: central } = channel;
+    const histogram = (all ? null : central) ?? channel.histogram;
     this.range = histogram ? [histogram.lo, histogram.hi] : baseWindow(channel);
     this.whole = /int/.test(dtype) && Math.abs(this.range[1] - this.range[0]) >= 100;
     const of = label ?? name;
@@ -90,9 +94,11 @@ export class WindowControl {
     this.exponent = exponent({ type: "text", inputMode: "decimal", className: "number short", id: `gamma-${name}`,
       onchange: () => this.bent(Number(this.exponent.value), false) });
     const button = (text: string, title: string, onclick: () => void) => h("button", { type: "button", title, onclick }, text);
+    const span = h("button", { type: "button", id: `span-${name}`, "aria-pressed": all, title: "Lets the slider span all values, also the 0.01 % least and greatest", onclick: () => events.spanned(!all) }, "All values");
     this.reset.addEventListener("click", () => events.chosen({ window: null, gamma: 1 }, false));
     this.element = h("div", { className: "window" },
       h("div", { className: "track" }, histogram ? shape(histogram, this.range) : null, ...this.handles),
+      h("div", { className: "ends" }, ...this.range.map((end) => h("span", {}, written(end)))),
       h("div", { className: "field" }, this.fields[0], h("span", {}, "to"), this.fields[1]),
       h("label", { className: "field" }, "Gamma", this.curve, this.exponent),
       h("div", { className: "field buttons" },
@@ -101,6 +107,7 @@ export class WindowControl {
           const [low, high] = this.shown.window ?? baseWindow(channel);
           events.chosen({ window: [high, low] }, false);
         }),
+        central ? span : null,
         this.reset));
   }
 

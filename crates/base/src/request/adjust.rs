@@ -52,7 +52,7 @@ pub fn adjustments(query: &str) -> Result<Vec<Adjustment>, Malformed> {
 }
 
 const COLOURS: &str = "a list, one item for each channel, of red, green, blue, cyan, magenta, yellow, white, \
-     inverted, fire, viridis, magma, cyanhot and colours of six hexadecimal digits";
+     inverted, fire, viridis, magma, cyanhot, coolwarm and colours of six hexadecimal digits";
 const NUMBERS: &str = "a list of at most six finite numbers, one for each channel";
 const EXPONENTS: &str = "a list of at most six finite numbers of 0 or more, one for each channel";
 

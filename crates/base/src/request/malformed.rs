@@ -31,7 +31,7 @@ pub enum Malformed {
     )]
     ViewShape,
     #[error(
-        "{item:?} is not a layer: CHANNEL:LO:HI:GAMMA:MAP is expected, LO and HI being finite numbers, GAMMA one above 0, and MAP grey, inverted, fire, viridis, magma, cyanhot, or a colour of six hexadecimal digits"
+        "{item:?} is not a layer: CHANNEL:LO:HI:GAMMA:MAP is expected, LO and HI being finite numbers, GAMMA one above 0, and MAP grey, inverted, fire, viridis, magma, cyanhot, coolwarm, or a colour of six hexadecimal digits"
     )]
     Layer { item: String },
     #[error(
