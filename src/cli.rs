@@ -31,6 +31,7 @@ mod warm;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use voltile_base::simd;
 use voltile_hdf5::volume::hdf5::look_beside_files;
@@ -77,10 +78,8 @@ enum Command {
     #[command(hide = true)]
     Probe,
     /// Write the manual pages of all commands into a directory.
-    #[command(hide = true)]
     Man(man::ManArguments),
     /// Print the completions of a shell.
-    #[command(hide = true)]
     Completions(completions::CompletionsArguments),
 }
 
@@ -111,7 +110,7 @@ pub fn run() -> ExitCode {
     limits::share_arenas();
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        Err(message) => return shown(&message),
+        Err(message) => return shown(&with_tip(message)),
     };
     let log = match command {
         // Starts the second thread: everything above must come before it.
@@ -155,6 +154,17 @@ fn ended(log: &LogWriter, outcome: Result<(), Failure>) -> ExitCode {
     }
     log.flush();
     ExitCode::from(status)
+}
+
+/// An error with a tip for those who look for `--port`.
+fn with_tip(mut message: clap::Error) -> clap::Error {
+    let is_port = |argument: &ContextValue| argument.to_string().starts_with("--port");
+    if message.get(ContextKind::InvalidArg).is_some_and(is_port) {
+        let tip = "the address to listen on has the port: --bind 127.0.0.1:8080";
+        let tips = ContextValue::StyledStrs(vec![tip.into()]);
+        message.insert(ContextKind::Suggested, tips);
+    }
+    message
 }
 
 /// Prints the requested help or version, or the error in the command.

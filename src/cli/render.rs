@@ -1,16 +1,20 @@
 //! `voltile render`: one tile without HTTP, by the same path as in a URL.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use voltile_base::request::TilePath;
+use voltile_base::description::{ChannelDescription, LevelDescription};
+use voltile_base::geometry::TileAddress;
+use voltile_base::request::{TilePath, TileRequest};
 
 use super::failure::Failure;
 use super::load::{Sound, load_sound};
 use super::log::LogWriter;
 use super::output;
 use super::sources::Sources;
+use crate::catalog::Catalog;
 use crate::service::{Client, Demand, RenderPool, TileService};
 
 #[derive(Debug, Args)]
@@ -56,9 +60,11 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
     let service = TileService::new(catalog, settings.cache.tiles, 0, pool, metrics)?;
     let tile = actix_web::rt::System::new().block_on(async {
         let demand = Demand::wanted(Client::InProcess);
-        let identified = service
-            .identify(&service.catalog(), &request, demand)
-            .await?;
+        let catalog = service.catalog();
+        let identified = service.identify(&catalog, &request, demand).await?;
+        if identified.is_outside() {
+            output::complain(log, &outside(&catalog, &request));
+        }
         service
             .fetch(&identified, demand, &std::sync::Arc::default())
             .await
@@ -70,6 +76,50 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
     std::fs::write(path, &tile.bytes)
         .with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(())
+}
+
+/// What to say of a tile that shows nothing: what there is.
+fn outside(catalog: &Catalog, request: &TileRequest) -> String {
+    let TileAddress { plane, level, .. } = request.address;
+    let mut text = format!("{request} lies outside of the volume, so the tile is black");
+    let found = catalog
+        .datasets()
+        .find(|dataset| dataset.token == request.token.token);
+    let Some(dataset) = found.map(|dataset| catalog.describe_dataset(dataset)) else {
+        return text;
+    };
+    let axis = plane.slice_axis() as usize;
+    let is_shown = |channel: &&ChannelDescription| {
+        request
+            .channels
+            .names()
+            .any(|name| name.as_str() == channel.name)
+    };
+    for channel in dataset.channels.iter().filter(is_shown) {
+        let found = channel
+            .levels
+            .iter()
+            .find(|each| each.level == level.number());
+        let Some(LevelDescription {
+            size,
+            factor,
+            drawn,
+            ..
+        }) = found
+        else {
+            continue;
+        };
+        let first = dataset.offset[axis] / factor[axis] as i64;
+        let last = first + size[axis] as i64 - 1;
+        let [columns, rows] = drawn[plane as usize];
+        let _ = write!(
+            text,
+            "; level {} of {} has the slices {first} to {last} of {columns} × {rows} pixels in {plane}",
+            level.number(),
+            channel.name
+        );
+    }
+    text
 }
 
 /// The path in a URL, or the text itself.

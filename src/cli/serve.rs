@@ -294,7 +294,7 @@ async fn stop_when_told(
     server.stop(true).await;
 }
 
-/// The server's addresses, a few tiles, and the address of its page.
+/// The server's addresses, the address of its page, and a few tiles.
 fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) -> String {
     let mut text = String::new();
     for endpoint in endpoints {
@@ -310,6 +310,7 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
             .mounts
             .first()
             .map_or("", |mount| mount.tile_service.as_str());
+        let _ = writeln!(text, "page {base}/");
         let mut samples: Vec<_> = catalog
             .datasets()
             .filter_map(|dataset| Some((dataset, dataset.first_channel()?)))
@@ -319,7 +320,6 @@ fn announcement(catalog: &Catalog, settings: &Settings, endpoints: &[Endpoint]) 
             let path = dataset.sample_path(dataset.token.as_str(), channel, Plane::Xy);
             let _ = writeln!(text, "tile {base}/{service}/tilecache/{path}");
         }
-        let _ = writeln!(text, "page {base}/");
     }
     text
 }

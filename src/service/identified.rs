@@ -67,6 +67,11 @@ impl Identified {
         self.key
     }
 
+    /// Whether it is a tile that lies outside of the volume.
+    pub fn is_outside(&self) -> bool {
+        matches!(self.subject, RequestSubject::Black(_))
+    }
+
     /// The counters of its dataset.
     pub fn counters(&self) -> &Arc<DatasetCounters> {
         &self.origin.dataset.counters

@@ -146,6 +146,7 @@ fn wrong_commands_exit_with_2_and_help_with_0() {
         (["serve", "--set", "render.threads=none"], "render.threads"),
         (["serve", "--bind", "nonsense"], "server.bind"),
         (["serve", "--bind", "127.0.0.1"], "server.bind"),
+        (["serve", "--port", "9000"], "--bind 127.0.0.1:8080"),
     ] {
         let outcome = place.run(arguments);
         assert_eq!(outcome.code, 2, "{arguments:?}");

@@ -30,6 +30,60 @@ fn inspected(place: &Place, file: &Path) -> Value {
 }
 
 #[test]
+fn a_file_is_described_for_people_with_a_line_for_each_channel_first() {
+    let place = Place::new();
+    let file = fixture("series.h5");
+    let told = place.run(["inspect".as_ref(), file.as_os_str()]).out;
+    let described = inspected(&place, &file);
+    let (first, lines) = told.split_once('\n').unwrap();
+    assert_eq!(first, "token      series");
+    for (line, channel) in lines.lines().zip(described["channels"].as_array().unwrap()) {
+        let name = channel["name"].as_str().unwrap();
+        assert!(line.starts_with(&format!("  {name} ")), "{line}");
+        for known in [&channel["kind"], &channel["dtype"]] {
+            assert!(line.contains(known.as_str().unwrap()), "{line}");
+        }
+        if let Some(times) = channel["times"].as_u64() {
+            assert!(line.contains(&format!(", {times} time")), "{line}");
+        }
+    }
+}
+
+#[test]
+fn render_says_that_a_tile_lies_outside_and_which_slices_there_are() {
+    let place = Place::new();
+    let file = fixture("wide.h5");
+    let last = inspected(&place, &file)["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel| channel["name"] == "raw")
+        .map(|channel| channel["levels"][0]["size"][2].as_u64().unwrap() - 1)
+        .unwrap();
+    let rendered = |slice: u64| {
+        let tile = format!("/ndtilecache/tilecache/wide/raw/xy/{slice}/0_0_0.png");
+        let output = place.path("tile.png");
+        let words = [
+            "render".as_ref(),
+            tile.as_ref(),
+            "-o".as_ref(),
+            output.as_os_str(),
+            file.as_os_str(),
+        ];
+        let outcome = place.run(words);
+        assert_eq!(outcome.code, 0, "{}", outcome.err);
+        outcome.err
+    };
+    assert_eq!(rendered(last), "");
+    let said = rendered(last + 1);
+    assert!(
+        said.contains("lies outside of the volume, so the tile is black")
+            && said.contains(&format!("level 0 of raw has the slices 0 to {last} of ")),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_file_is_described_for_programs() {
     let place = Place::new();
     let described = inspected(&place, &fixture("wide.h5"));

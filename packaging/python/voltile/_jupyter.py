@@ -55,8 +55,8 @@ class Neuroglancer:
         at = "" if time is None else f"@{time}"
         url = f"precomputed://{BASE}neuroglancer/{quoted(dataset)}"
         layers = [
-            {"source": _source(f"{url}/{quoted(known['name'])}{at}", described, known, time or 0), **_layer(known, place)}
-            for place, known in enumerate(offered)
+            {"source": _source(f"{url}/{quoted(known['name'])}{at}", described, known, time or 0), **layer}
+            for known, layer in zip(offered, _layers(offered))
         ]
         self._client, self._viewer = client, viewer
         self._state = json.dumps({"layers": layers, "layout": "4panel"})
@@ -106,18 +106,37 @@ def _source(url: str, dataset: Dict[str, Any], channel: Dict[str, Any], time: in
     return {"url": url, "transform": {"matrix": rows, "inputDimensions": source, "outputDimensions": lengths([1.0] * 3)}}
 
 
-def _layer(channel: Dict[str, Any], place: int) -> Dict[str, Any]:
-    """How Neuroglancer draws a channel: as the page does."""
+# Red, green and blue of the colours that images have beside each other.
+COLOURS = {"C": (0, 1, 1), "M": (1, 0, 1), "Y": (1, 1, 0), "R": (1, 0, 0), "G": (0, 1, 0), "B": (0, 0, 1)}
+
+
+def _layers(channels: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """How Neuroglancer draws channels: as the page does. Several images are added, each in the server's colour."""
+    images = [channel["name"] for channel in channels if channel["kind"] == "image"]
+    layers = []
+    for channel in channels:
+        layer = _layer(channel, len(images) > 1)
+        if channel["kind"] == "image" and channel["name"] != images[0]:
+            layer["blend"] = "additive"
+            # More colours than there are cannot be told apart.
+            layer["visible"] = images.index(channel["name"]) < len(COLOURS)
+        layers.append(layer)
+    return layers
+
+
+def _layer(channel: Dict[str, Any], is_coloured: bool) -> Dict[str, Any]:
     name = channel["label"] or channel["name"]
     if channel["kind"] == "labels":
         return {"name": name, "type": "segmentation"}
     colour = "vec3(toNormalized(getDataValue(0)), toNormalized(getDataValue(1)), toNormalized(getDataValue(2)))"
     if channel["kind"] == "rgb":
         return {"name": name, "type": "image", "shader": f"void main() {{ emitRGB({colour}); }}"}
-    shader = "#uicontrol invlerp normalized\nvoid main() { emitGrayscale(normalized()); }"
+    parts = COLOURS.get(channel["composite_colour"] or "", (1, 1, 1)) if is_coloured else (1, 1, 1)
+    colour = ", ".join(f"{part}." for part in parts)
+    shader = f"#uicontrol invlerp normalized\nvoid main() {{ emitRGB(normalized() * vec3({colour})); }}"
     controls = {"normalized": {"range": channel["window"] or [0, 255]}}
-    # The first image is shown; the others are there to be switched on.
-    return {"name": name, "type": "image", "shader": shader, "shaderControls": controls, "visible": place == 0}
+    # Neuroglancer draws images at a half otherwise.
+    return {"name": name, "type": "image", "opacity": 1, "shader": shader, "shaderControls": controls}
 
 
 def _link(client: Client, address: str) -> str:

@@ -18,7 +18,10 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
     let Inspection {
         description, costs, ..
     } = inspection;
-    let mut out = String::new();
+    let mut out = format!("token      {}\n", description.token);
+    for channel in &description.channels {
+        let _ = writeln!(out, "{}", in_one_line(channel));
+    }
     for recognised in &description.layouts {
         let _ = writeln!(
             out,
@@ -27,7 +30,6 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
             escaped(&recognised.because)
         );
     }
-    let _ = writeln!(out, "token      {}", description.token);
     for (channel, costs) in description.channels.iter().zip(costs) {
         describe_channel(&mut out, channel, costs);
     }
@@ -61,6 +63,27 @@ pub(super) fn table(inspection: &Inspection, warnings: &[Warning], configuration
         "\nTo serve it with your own configuration:\n\n{configuration}"
     );
     out
+}
+
+/// A channel's name, kind, type, size, times, voxel and window.
+fn in_one_line(channel: &ChannelDescription) -> String {
+    let size = channel.levels.first().map(|level| level.size);
+    let [x, y, z] = size.unwrap_or_default();
+    let mut line = format!(
+        "  {:<16} {} of {}, {x} × {y} × {z}",
+        channel.name, channel.kind, channel.dtype
+    );
+    if let Some(times) = channel.times {
+        let _ = write!(line, ", {times} time{}", if times == 1 { "" } else { "s" });
+    }
+    if let Some(size) = channel.voxel_size {
+        let voxel = voxel(size, channel.voxel_unit.as_deref());
+        let _ = write!(line, ", voxels of {voxel}");
+    }
+    if let Some([lo, hi]) = channel.window {
+        let _ = write!(line, ", shown from {lo} to {hi}");
+    }
+    line
 }
 
 fn describe_channel(out: &mut String, channel: &ChannelDescription, costs: &[LevelCost]) {
