@@ -176,6 +176,14 @@ class Reading(Case):
         self.assertIn("<a href=", viewer._repr_html_())
         self.assertNotIn("/k/", repr(self.server) + repr(self.server["brain/raw"]))
 
+    def test_neuroglancer_adds_all_images_in_the_colours_of_the_page(self):
+        address = urllib.request.unquote(self.server.neuroglancer("types").address)
+        layers = json.loads(address.split("#!")[1])["layers"]
+        images = [layer for layer in layers if "invlerp" in layer.get("shader", "")]
+        self.assertEqual([image.get("visible", True) for image in images], [place < 6 for place in range(len(images))])
+        self.assertEqual([image.get("blend") for image in images], [None] + ["additive"] * (len(images) - 1))
+        self.assertGreater(len({image["shader"] for image in images}), 3)
+
     def test_packages_that_are_missing_are_named(self):
         for name, method in (("zarr", self.raw.zarr), ("dask", self.raw.dask)):
             hidden = {key: sys.modules.pop(key) for key in list(sys.modules) if key.partition(".")[0] == name}

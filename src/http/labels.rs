@@ -44,7 +44,7 @@ async fn found(
 ) -> Result<Document, TileError> {
     let names = dataset.names(&Name::new(channel).map_err(Malformed::from)?)?;
     let query = context.request.query_string();
-    let id = number(query, "id")?;
+    let ids = numbers(query, "id")?;
     let after = number(query, "after")?;
     let most = number(query, "count")?
         .unwrap_or(USUAL_COUNT)
@@ -56,9 +56,12 @@ async fn found(
         demand.urgency = Urgency::View;
     }
     let page = context.site.service.in_turn(demand, move |interest| {
-        let (ranks, has_more) = match id {
-            Some(id) => (labels.find(id).into_iter().collect(), false),
-            None => labels.page(after, most, &search, || interest.is_there()),
+        let (ranks, has_more) = match ids.as_slice() {
+            [_, ..] => (
+                ids.iter().filter_map(|id| labels.find(*id)).collect(),
+                false,
+            ),
+            [] => labels.page(after, most, &search, || interest.is_there()),
         };
         if !interest.is_there() {
             return Err(ReadError::from(Abandoned).into());
@@ -79,15 +82,21 @@ async fn found(
 }
 
 fn number(query: &str, parameter: &'static str) -> Result<Option<u64>, Malformed> {
+    Ok(numbers(query, parameter)?.first().copied())
+}
+
+/// The numbers of a parameter with commas between, at most as many as a page has labels.
+fn numbers(query: &str, parameter: &'static str) -> Result<Vec<u64>, Malformed> {
     let Some(value) = given(query, parameter) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
-    let number = value.parse().map_err(|_| Malformed::Parameter {
+    let items = value.split(',').take(MAX_COUNT as usize);
+    let numbers: Result<_, _> = items.map(str::parse).collect();
+    numbers.map_err(|_| Malformed::Parameter {
         parameter,
         value,
-        expected: "a whole number that fits in 64 bits",
-    })?;
-    Ok(Some(number))
+        expected: "whole numbers that fit in 64 bits",
+    })
 }
 
 /// A label. Its id is a text, as JavaScript's numbers cannot hold all ids.

@@ -87,6 +87,7 @@ fn labels_are_asked_for_by_id_in_pages_and_by_search() {
         "Zürich"
     );
     assert_eq!(found(&server, "id=8"), [""; 0]);
+    assert_eq!(found(&server, "id=40,8,3"), ["40", "3"]);
     let first = server.json(&format!("{LABELS}?count=3"));
     assert_eq!(
         (ids(&first), &first["next"]),

@@ -94,6 +94,7 @@ const world = {
   ask: (questions) => ask(options.python, questions),
   start: (...words) => start(options.voltile, words),
   write: (...words) => write(options.python, ...words),
+  unzipped: (file) => write(options.python, "unzip", file).toString(),
   microscope: (...words) => microscope(options.python, ...words),
   runPython: readsZarr && ((code) => run(readsZarr, code)),
   picture: (visit, name) => visit.page.screenshot({ path: path.join(options.out, `${name}.png`) }),

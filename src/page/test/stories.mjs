@@ -110,6 +110,22 @@ export const stories = (world) => {
     }
   };
 
+  /** A picture file: its size, and its colours at places. */
+  const decoded = async (visit, file) => {
+    const { width, height, data } = await visit.page.evaluate(async (base64) => {
+      const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+      const image = await createImageBitmap(new Blob([bytes]), { colorSpaceConversion: "none" });
+      const copy = new OffscreenCanvas(image.width, image.height).getContext("2d", { willReadFrequently: true });
+      copy.drawImage(image, 0, 0);
+      const { data } = copy.getImageData(0, 0, image.width, image.height);
+      let text = "";
+      for (let i = 0; i < data.length; i += 32768) text += String.fromCharCode(...data.subarray(i, i + 32768));
+      return { width: image.width, height: image.height, data: btoa(text) };
+    }, file.toString("base64"));
+    const pixels = Buffer.from(data, "base64");
+    return { width, height, at: (places) => places.map(([x, y]) => [...pixels.subarray((y * width + x) * 4, (y * width + x) * 4 + 3)]) };
+  };
+
   /** Serves files of a folder, which is removed afterwards; the tale gets a page. */
   const servedFrom = async (visit, folder, words, tale) => {
     const server = await world.start(...words);
@@ -358,6 +374,7 @@ export const stories = (world) => {
       equal(await visit.page.locator(".planes button:visible").count(), 4, "planes of a volume");
       await visit.open("#ophys");
       equal(await visit.page.locator(".planes button:visible").count(), 0, "planes of a flat movie");
+      truth(!(await visit.page.isVisible("#slab")), "a flat movie has slabs");
     },
 
     async "A drag moves the picture with the finger"(visit) {
@@ -400,6 +417,8 @@ export const stories = (world) => {
       const yz = rows.map(([i, row]) => [i + 310, row]);
       await shows(visit, "yz", [y, 7.5 * z], yz, demo({ ...EM, at: yz.map(([i, row]) => [Math.floor(x), i, depth(row)]) }));
       await world.picture(visit, "all");
+      const lines = await visit.page.locator(".slicer:visible").evaluateAll((all) => new Set(all.map((one) => one.getBoundingClientRect().top)).size);
+      equal(lines, 1, "rows of sliders");
     },
 
     async "Time has a slider and a key, channels add up in their colours"(visit) {
@@ -489,7 +508,10 @@ export const stories = (world) => {
       await world.picture(visit, "all-values");
       await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first:M:500:2500,second:G");
       const film = (c, window) => made({ ...FILM, window, index: { t: 2, c }, at: pixels.map(([x, y]) => [x, y, 3]) });
-      const mixed = (magenta, green) => film(0, magenta).map(([a], i) => [a, film(1, green)[i][0], a]);
+      const mixed = (...windows) => {
+        const [magenta, green] = windows.map((window, c) => film(c, window));
+        return magenta.map(([a], i) => [a, green[i][0], a]);
+      };
       await shows(visit, "xy", [175.25, 100.25], pixels, mixed([500, 2500], [100, 3000]));
       await visit.page.check("#one-range");
       await visit.settle();
@@ -796,6 +818,51 @@ export const stories = (world) => {
       truth(visit.hash().endsWith("show=ids:100"), `all labels are not shown again: ${visit.hash()}`);
     },
 
+    async "Labels get other colours, outlines only, and a list of those in sight with names; a link keeps that"(visit) {
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:100");
+      const pixels = spread([600, 500], 30).map(([x, y]) => [x + 300, y + 50]);
+      const at = (away = [0, 0]) => pixels.map(([x, y]) => [x + away[0], y + away[1], 2]);
+      const raw = made({ ...PYRAMID, at: at() });
+      const values = (away) => made({ ...PYRAMID, path: "/ids", values: true, at: at(away) });
+      const ids = values();
+      const colours = (shuffle) => made({ ...PYRAMID, path: "/ids", labels: true, shuffle, at: at() });
+      const over = (labels, isDrawn) => labels.map((colour, i) => (ids[i] !== "0" && isDrawn(i) ? colour : raw[i]));
+      for (const shuffle of [1, 2]) {
+        await visit.page.click("#shuffle-ids");
+        await visit.settle();
+        truth(visit.hash().includes(`=ids:100:::${shuffle},`), `the address has no number of the colours: ${visit.hash()}`);
+        await shows(visit, "xy", [600.25, 300.25], pixels, over(colours(shuffle), () => true));
+      }
+      await visit.page.click("#outlines-ids");
+      await visit.settle();
+      const next = [[-1, 0], [1, 0], [0, -1], [0, 1]].map(values);
+      const isEdge = ids.map((id, i) => next.some((each) => each[i] !== id));
+      truth(isEdge.some(Boolean) && !isEdge.every(Boolean), "there are no outlines to be compared");
+      await shows(visit, "xy", [600.25, 300.25], pixels, over(colours(2), (i) => isEdge[i]));
+      await world.picture(visit, "outlines");
+      const hash = visit.hash();
+      truth(hash.includes("=ids:100:::2:outlines,"), `the address does not tell of outlines: ${hash}`);
+      await visit.page.reload();
+      await visit.settle();
+      equal(visit.hash(), hash, "the address after a reload");
+      // Where two tiles meet: the outline is that of the labels, not of the tiles.
+      await visit.open(hash.replace("at=603.25", "at=515.25"));
+      const seam = Array.from({ length: 200 }, (_, i) => [511 + (i % 2), 120 + 2 * i]);
+      const seen = (away) => made({ ...PYRAMID, path: "/ids", values: true, at: seam.map(([x, y]) => [x + away[0], y + away[1], 2]) });
+      const [here, ...around4] = [[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]].map(seen);
+      const [paint, below] = [{ labels: true, path: "/ids", shuffle: 2 }, {}].map((more) => made({ ...PYRAMID, ...more, at: seam.map(([x, y]) => [x, y, 2]) }));
+      await shows(visit, "xy", [512.25, 300.25], seam, here.map((id, i) => (id !== "0" && around4.some((each) => each[i] !== id) ? paint[i] : below[i])));
+      await visit.open("#placed?plane=xy&at=500.25,250.25,4.5&zoom=2&show=em,part:100");
+      await visit.page.click("text=Labels in sight");
+      await visit.page.waitForSelector(".sight .found li");
+      const listed = await visit.page.locator(".sight .found button").allTextContents();
+      equal([...listed].sort().join(), [1, 2, 3, 4, 5, 6].map((label) => `Region ${"ABCDEFG"[label]} · ${label * 1000003}`).join(), "the labels in sight");
+      await world.picture(visit, "labels-in-sight");
+      await visit.page.click(".sight .found >> text=Region C");
+      await visit.page.waitForFunction(() => location.hash.includes("part:100:2000006"));
+      await visit.page.waitForSelector(".sight .found [aria-pressed=true] >> text=Region C");
+    },
+
     async "Neuroglancer opens at the same place and shows the same voxels in every panel"(visit) {
       const [x, y, z] = [600, 300, 4];
       await visit.open("#made?plane=all&at=603.25,320.25,11.3&zoom=2&show=pyramid");
@@ -962,6 +1029,22 @@ export const stories = (world) => {
           const [across, down] = middle(await other.pixels("xy", near.map(({ place }) => place)), near);
           truth(Math.hypot(across, down) < 4, `the bead of ${setup} is ${across}, ${down} pixels away, a voxel is 4`);
         }
+        // A mosaic opens whole; where tiles overlap, one lies on top, and nothing is added.
+        const tiles = (...names) => `#tiles?plane=xy&at=${x},${y},${z}&zoom=4&show=${names.map((name) => `${name}::100:1000`).join()}`;
+        const canvas = await other.page.locator(".pane .canvas").boundingBox();
+        const near = around([canvas.width / 2, canvas.height / 2], 3).map(({ place }) => place);
+        await other.open(tiles("s02"));
+        const top = await other.pixels("xy", near);
+        await other.open(tiles("s00", "s01", "s02"));
+        same(await other.pixels("xy", near), top);
+        await other.open("#tiles");
+        await other.page.waitForFunction(() => /ranges=one&show=s00,s01::(\d+:\d+),s02::\1$/.test(location.hash)); // all in the range of the first
+        await other.settle();
+        await world.picture(other, "mosaic");
+        await other.open("#");
+        await other.page.waitForFunction(() => [...document.images].every((image) => image.complete && image.naturalWidth));
+        equal(await other.page.locator(".card[title=tiles] img").count(), 3, "the tiles of the card");
+        await world.picture(other, "mosaic-list");
         await other.open(`#tiles?plane=all&at=${x},${y},${z}&zoom=3&show=s00:R:100:1000,s01:G:100:1000,s02:B:100:1000`);
         await world.picture(other, "registered-tiles");
       });
@@ -1060,7 +1143,15 @@ export const stories = (world) => {
       await visit.settle();
       const zoom = Number(/zoom=([\d.]+)/.exec(visit.hash())?.[1]);
       truth(zoom > 1.7 && zoom < 3.2, `fingers that went 2.5 times as far apart zoomed to ${zoom}`);
+      await visit.page.touchscreen.tap(180, 320);
+      await visit.page.waitForFunction(() => / em \d+/.test(document.querySelector(".status").textContent));
       await world.picture(visit, "phone");
+      await visit.page.keyboard.press("r");
+      await world.picture(visit, "phone-region");
+      await visit.page.keyboard.press("Escape");
+      await visit.page.keyboard.press("e");
+      await world.picture(visit, "phone-picture");
+      await visit.page.keyboard.press("Escape");
       await visit.page.click("button[title^='Channels']");
       await world.picture(visit, "phone-channels");
       await visit.page.click("button[title^='Channels']");
@@ -1179,7 +1270,7 @@ export const stories = (world) => {
         await point();
         await asked;
         await other.page.waitForTimeout(300);
-        truth(!(await other.text(".status")).includes("raw"), `a value is told: ${await other.text(".status")}`);
+        await other.page.waitForFunction(() => document.querySelector(".status").textContent.endsWith(" raw missing"));
         await world.picture(other, "missing-source");
         await other.page.click(".told >> text=About this file");
         await other.page.waitForSelector(".about .warning.error >> text=gone.h5");
@@ -1192,7 +1283,7 @@ export const stories = (world) => {
         truth(await hasPattern(), "NaN has no pattern");
         await point();
         await other.page.waitForTimeout(600);
-        truth(!(await other.text(".status")).includes("raw"), "NaN is told as a value");
+        truth((await other.text(".status")).endsWith(" raw missing"), `NaN is told as a value: ${await other.text(".status")}`);
         await world.picture(other, "missing-nan");
         const [download] = await Promise.all([other.page.waitForEvent("download"), other.page.keyboard.press("e").then(() => other.page.click("text=Save picture"))]);
         const png = readFileSync(await download.path()).toString("base64");
@@ -1347,33 +1438,154 @@ export const stories = (world) => {
       }
     },
 
-    async "A picture has the pixels of the view, a scale bar, a caption and texts"(visit) {
+    async "A picture has the pixels of the view, a scale bar, a caption, texts and a name"(visit) {
       await visit.open("#made?plane=xy&at=903.25,320.25,9&zoom=1&show=pyramid");
-      for (const choice of [0, 1]) {
+      for (const [choice, factor] of [[0, 1], [1, 1], [0, 2]]) {
         await visit.page.keyboard.press("e");
         await visit.page.check(`#resolution-${choice}`);
-        if (choice === 0) await visit.page.uncheck("#with-scale");
+        await visit.page.selectOption("#picture-factor", String(factor));
+        await visit.page.setChecked("#with-scale", choice === 1);
+        if (choice === 1) {
+          await visit.page.fill("#scale-length", "400 nm");
+          await visit.page.selectOption("#scale-place", "top right");
+          await visit.page.fill("#scale-colour", "#ff0000");
+        }
         await world.picture(visit, "save-picture");
         const [download] = await Promise.all([visit.page.waitForEvent("download"), visit.page.click("text=Save picture")]);
-        const png = readFileSync(await download.path());
-        const text = png.toString("latin1");
+        equal(download.suggestedFilename(), "made_xy_z9.png", "the name of the file");
+        const file = readFileSync(await download.path());
+        const text = file.toString("latin1");
         truth(text.includes("iTXtDescription") && text.includes("made \u00c2\u00b7 plane xy") && text.includes("#made?plane=xy"), "the PNG has no texts");
         const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
         // The first column and row of the picture, and its size in voxels.
         const edge = (side, middle) => (choice === 0 ? 0 : Math.max(0, Math.floor(middle - side / 2)));
         const [x0, y0] = [edge(box.width, 900.25), edge(box.height, 300.25)];
-        const voxels = spread([250, 250]).map(([x, y]) => [x + 750, y + 100]);
-        const places = choice === 0 ? await visit.places("xy", [900.25, 300.25], voxels) : voxels.map(([x, y]) => [x - x0, y - y0]);
-        const colours = await visit.page.evaluate(async ([base64, places]) => {
-          const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-          const image = await createImageBitmap(new Blob([bytes]), { colorSpaceConversion: "none" });
-          const copy = new OffscreenCanvas(image.width, image.height).getContext("2d", { willReadFrequently: true });
-          copy.drawImage(image, 0, 0);
-          return places.map(([x, y]) => [...copy.getImageData(x, y, 1, 1).data.slice(0, 3)]);
-        }, [png.toString("base64"), places]);
-        same(colours, made({ ...PYRAMID, at: voxels.map(([x, y]) => [x, y, 2]) }));
-        await download.saveAs(path.join(world.out, `saved-${choice}.png`));
+        const voxels = spread([250, 250]).map(([x, y]) => [x + 750, y + 120]);
+        const places = choice === 0 ? (await visit.places("xy", [900.25, 300.25], voxels)).map((place) => place.map((at) => at * factor)) : voxels.map(([x, y]) => [x - x0, y - y0]);
+        const picture = await decoded(visit, file);
+        same(picture.at(places), made({ ...PYRAMID, at: voxels.map(([x, y]) => [x, y, 2]) }));
+        if (choice === 1) {
+          // 400 nm are 100 voxels of 4 nm; the bar is red, at the right of the top, and the data goes on around it.
+          const row = Array.from({ length: picture.height }, (_, y) => y).find((y) => picture.at([[picture.width - 30, y]])[0].join() === "255,0,0");
+          const red = Array.from({ length: picture.width }, (_, x) => picture.at([[x, row + 1]])[0].join() === "255,0,0");
+          equal(red.filter(Boolean).length, 100, "the length of the bar in voxels");
+          truth(row < 60 && red.lastIndexOf(true) > picture.width - 30, "the bar is not at the top right");
+          const beside = [[picture.width - 200, row], [picture.width - 150, row + 12]];
+          same(picture.at(beside), made({ ...PYRAMID, at: beside.map(([x, y]) => [x + x0, y + y0, 2]) }));
+        }
+        await download.saveAs(path.join(world.out, `saved-${choice}-${factor}.png`));
       }
+    },
+
+    async "A picture has the measured line, and channels beside the merge; sequences over slices and time are ZIP files"(visit) {
+      const saved = async () => (await Promise.all([visit.page.waitForEvent("download"), visit.page.click(".sheet button[autofocus], .sheet > button")]))[0];
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first:M,second:G");
+      await visit.page.keyboard.press("m");
+      await visit.page.fill("#line-from", "340, 50");
+      await visit.page.fill("#line-to", "340, 150");
+      await visit.page.keyboard.press("Enter");
+      await visit.page.waitForFunction(() => document.querySelector(".line .length")?.textContent === "Length 100 voxels");
+      await visit.page.evaluate(() => document.activeElement.blur());
+      const pixels = spread([280, 180], 9).map(([x, y]) => [x + 65, y + 15]);
+      const film = (c, z = 3, t = 2) => made({ ...FILM, index: { t, c }, at: pixels.map(([x, y]) => [x, y, z]) });
+      const merged = (first, second) => first.map(([a], i) => [a, second[i][0], a]);
+      await visit.page.keyboard.press("e");
+      await visit.page.check("#beside");
+      await visit.page.uncheck("#with-scale");
+      const three = await saved();
+      equal(three.suggestedFilename(), "film_xy_z3_t2.png", "the name of the file");
+      await three.saveAs(path.join(world.out, "saved-beside.png"));
+      const picture = await decoded(visit, readFileSync(await three.path()));
+      const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+      const places = await visit.places("xy", [175.25, 100.25], pixels);
+      const [magenta, green] = [film(0), film(1)];
+      const looks = [magenta.map(([a]) => [a, 0, a]), green.map(([a]) => [0, a, 0]), merged(magenta, green)];
+      looks.forEach((colours, i) => same(picture.at(places.map(([x, y]) => [x + i * (box.width + 4), y])), colours));
+      const [[x, y]] = await visit.places("xy", [175.25, 100.25], [[340, 100]]);
+      same(picture.at([[x, y]]), [[0xff, 0xe0, 0x66]], 2);
+      await visit.page.keyboard.press("Escape");
+      for (const [along, letter, from, to] of [["slices along z", "z", 1, 4], ["time points", "t", 0, 3]]) {
+        await visit.page.keyboard.press("e");
+        await visit.page.uncheck("#beside");
+        await visit.page.selectOption("#sequence", along);
+        await visit.page.fill("#sequence-first", String(from));
+        await visit.page.fill("#sequence-last", String(to));
+        const zip = await saved();
+        equal(zip.suggestedFilename(), letter === "z" ? "film_xy_z1-4_t2.zip" : "film_xy_z3_t0-3.zip", "the name of the file");
+        const files = JSON.parse(world.unzipped(await zip.path()));
+        equal(files.length, 4, "pictures of the sequence");
+        for (const [i, [name, base64]] of files.entries()) {
+          const number = from + i;
+          equal(name, letter === "z" ? `film_xy_z${number}_t2.png` : `film_xy_z3_t${number}.png`, "the name of a picture");
+          const one = await decoded(visit, Buffer.from(base64, "base64"));
+          const [z, t] = letter === "z" ? [number, 2] : [3, number];
+          same(one.at(places), merged(film(0, z, t), film(1, z, t)));
+        }
+      }
+    },
+
+    async "Views with names are kept, and exported and imported as JSON"(visit) {
+      const { page } = visit;
+      await visit.open("#film?plane=xy&at=175.25,100.25,3&zoom=1&time=2&show=first:M");
+      const kept = visit.hash();
+      await page.keyboard.press("h");
+      await page.fill("#bookmark", "A spindle");
+      await page.keyboard.press("Enter");
+      await page.getByText("Kept “A spindle”.").waitFor();
+      await world.picture(visit, "bookmarks");
+      const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Save as a file")]);
+      const json = readFileSync(await download.path(), "utf8");
+      equal(JSON.stringify(JSON.parse(json)), JSON.stringify([{ name: "A spindle", view: kept }]), "the file");
+      await page.click("[aria-label='Remove A spindle']");
+      equal(await page.locator(".bookmarks li").count(), 0, "bookmarks after one was removed");
+      const read = (text) => page.setInputFiles("#bookmarks-file", { name: "some.json", mimeType: "application/json", buffer: Buffer.from(text) });
+      await read('{"nothing": 1}');
+      await page.getByText("This is no file of bookmarks").waitFor();
+      await read(JSON.stringify([{ name: "Elsewhere", view: "#made?plane=xz&at=400,200,11&show=pyramid" }, ...JSON.parse(json)]));
+      await page.getByText("2 of 2 bookmarks are new.").waitFor();
+      await page.keyboard.press("Escape");
+      await visit.open("#film");
+      await page.keyboard.press("h");
+      await page.click(".bookmarks >> text=A spindle");
+      await page.waitForFunction((wanted) => location.hash === wanted, kept);
+      await visit.settle();
+      await page.keyboard.press("h");
+      await page.click(".bookmarks >> text=Elsewhere");
+      await page.waitForFunction(() => location.hash.startsWith("#made?plane=xz"));
+      await visit.settle();
+      equal(await visit.text("h1"), "made", "the dataset of the other bookmark");
+    },
+
+    async "A rectangle has the mean, deviation, least and greatest of exact voxels, and an area"(visit) {
+      await visit.context.grantPermissions(["clipboard-read", "clipboard-write"]);
+      await visit.open("#made?plane=xy&at=603.25,320.25,9&zoom=1&show=pyramid,ids:50");
+      await visit.page.keyboard.press("r");
+      await visit.page.fill("#region-from", "403, 220");
+      await visit.page.fill("#region-to", "433, 260");
+      await visit.page.keyboard.press("Enter");
+      await visit.page.getByText("30 × 40 voxels, 19,200 nm²").waitFor();
+      await world.picture(visit, "region");
+      await visit.page.click("text=Copy as CSV");
+      await visit.page.waitForFunction(async () => (await navigator.clipboard.readText()).startsWith("channel"));
+      const [, ids, raw] = (await visit.page.evaluate(() => navigator.clipboard.readText())).trim().split("\n").map((line) => line.split(","));
+      const at = Array.from({ length: 1200 }, (_, i) => [400 + (i % 30), 200 + Math.floor(i / 30), 2]);
+      const values = made({ ...PYRAMID, values: true, at }).map(Number);
+      const mean = values.reduce((sum, value) => sum + value, 0) / 1200;
+      const deviation = Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / 1199);
+      truth(Math.abs(raw[1] - mean) < 1e-9 && Math.abs(raw[2] - deviation) < 1e-9, `${raw}: ${mean} and ${deviation} are expected`);
+      equal(raw.slice(3).join(), [Math.min(...values), Math.max(...values), "", 1200, 403, 433, 220, 260, 9, 10, ""].join(), "the other cells");
+      const labels = new Set(made({ ...PYRAMID, path: "/ids", values: true, at }).filter((id) => id !== "0"));
+      equal(ids[5], String(labels.size), "the number of labels");
+      // An end that is taken moves; the other one stays.
+      const box = await visit.page.locator('.pane[data-plane="xy"] .canvas').boundingBox();
+      const [[x, y]] = await visit.places("xy", [600.25, 300.25], [[430, 240]]);
+      await visit.page.mouse.move(box.x + x, box.y + y);
+      await visit.page.mouse.down();
+      await visit.page.mouse.move(box.x + x + 70, box.y + y + 60, { steps: 4 });
+      await visit.page.mouse.up();
+      await visit.page.getByText("100 × 100 voxels, 160,000 nm²").waitFor();
+      await visit.page.keyboard.press("Escape");
+      await visit.page.waitForFunction(() => !document.querySelector(".line"));
     },
 
     async "The voxels of the view are a NumPy file, a TIFF, and lines of Python that read exactly them"(visit) {

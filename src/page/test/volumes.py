@@ -3,6 +3,7 @@
     volumes.py make FOLDER         writes test.h5 and voltile.toml, which also serves the demo volume if DEMO is given
     volumes.py many FOLDER COUNT   writes voltile.toml with so many datasets
     volumes.py another FILE SEED   writes a small file
+    volumes.py unzip FILE          prints the files of a ZIP file, which must be sound: a JSON list of names and contents (Base64)
     volumes.py positions FILE      writes 100 positions with two channels each
     volumes.py incomplete FOLDER   writes half.h5, half of which is in a file that is not there, floats.h5 with NaN, and whole.h5
     volumes.py registered FOLDER   writes angles.h5, tiles.h5 and drift.h5, with the XML files of Multiview Reconstruction and
@@ -16,10 +17,12 @@ map (the path of its table); or a label's colour. An answer is a list
 of [red, green, blue], or of values as text if `values` is true. The rules are those of the service's documentation, written out once more.
 """
 
+import base64
 import json
 import math
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import h5py
@@ -286,8 +289,14 @@ def microscope(file: Path, seconds: float) -> None:
             time.sleep(0.1)
 
 
-def label_colour(label: int) -> list[int]:
-    k = (((label * 0x9E3779B97F4A7C15) % 2**64) >> 32) * 6
+def label_colour(label: int, shuffle: int = 0) -> list[int]:
+    """By another odd number than the server's if it is shuffled: one of SplitMix64's."""
+    factor = z = (0x9E3779B97F4A7C15 * max(1, shuffle)) % 2**64
+    if shuffle:
+        for shift, multiplier in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = ((z ^ (z >> shift)) * multiplier) % 2**64
+        factor = (z ^ (z >> 31)) | 1
+    k = (((label * factor) % 2**64) >> 32) * 6
     sector, f = k >> 32, (157 * ((k >> 24) & 255)) // 255
     up, down = 85 + f, 242 - f
     wheel = [(242, up, 85), (down, 242, 85), (85, 242, up), (85, down, 242), (up, 85, 242), (242, 85, down)]
@@ -323,7 +332,7 @@ def answer(question: dict) -> list[list[int]]:
             if question.get("values"):
                 out.append(str(voxels.flat[0]))
             elif question.get("labels"):
-                out.append(label_colour(int(voxels.flat[0])))
+                out.append(label_colour(int(voxels.flat[0]), question.get("shuffle", 0)))
             elif question.get("rgb"):
                 out.append([int(v) for v in voxels.reshape(-1, voxels.shape[-1])[0][:3]])
             else:
@@ -338,6 +347,10 @@ if __name__ == "__main__":
         many(Path(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "another":
         another(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1] == "unzip":
+        with zipfile.ZipFile(sys.argv[2]) as archive:
+            assert archive.testzip() is None
+            print(json.dumps([[name, base64.b64encode(archive.read(name)).decode()] for name in archive.namelist()]))
     elif sys.argv[1] == "positions":
         positions(Path(sys.argv[2]))
     elif sys.argv[1] == "incomplete":

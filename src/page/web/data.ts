@@ -150,6 +150,17 @@ export async function sound(response: Response): Promise<Response> {
   throw new Error(detail ?? `The server answered ${response.status} ${response.statusText}`);
 }
 
+const MAX_TRIES = 5;
+
+/** A successful response for a tile or voxels; if the server is overloaded, it is asked again after the time that it states. */
+export async function answer(url: string, init: RequestInit): Promise<Response> {
+  for (let attempt = 1; ; attempt += 1) {
+    const response = await fetch(url, init);
+    if (response.status !== 503 || attempt === MAX_TRIES) return sound(response);
+    await new Promise((resolve) => setTimeout(resolve, 1000 * (Number(response.headers.get("Retry-After")) || 1)));
+  }
+}
+
 /** The site with all datasets, or with those of these tokens. */
 export async function loadSite(only?: string[]): Promise<Site> {
   const query = only ? `?${new URLSearchParams({ tokens: only.join() })}` : "";

@@ -29,6 +29,8 @@ const ICONS = {
   picture: "M3 5h18v14H3zM3 16l5-5 4 4 3-3 6 5M16 9v.1",
   voxels: "M12 4v11M7 11l5 5 5-5M4 20h16",
   ruler: "M3 16L16 3l5 5L8 21zM7 12l2 2M10 9l2 2M13 6l2 2",
+  region: "M4 6h16v12H4zM8 6v3M12 6v3M16 6v3",
+  bookmark: "M6 3h12v18l-6-5-6 5z",
   goto: "M12 21s7-6 7-11a7 7 0 0 0-14 0c0 5 7 11 7 11zM12 8v4M10 10h4",
   about: "M12 3a9 9 0 1 0 .1 0zM12 11v6M12 7v.1",
   play: "M7 5l12 7-12 7z",

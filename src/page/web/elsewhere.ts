@@ -6,8 +6,9 @@
 
 import { addressOf, baseWindow, type Channel, type Dataset, firstOf, type Site, timeOf, type Triple } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
+import { labelColour } from "./labels";
 import { metres } from "./scale";
-import { type Colour, isMap, paint, type Parts, stops } from "./paint";
+import { codeOf, type Colour, isMap, paint, type Parts, stops } from "./paint";
 import { place, sourceTransform } from "./space";
 import { coloured, inSight, isOn, type Shown, type View } from "./view";
 
@@ -65,17 +66,8 @@ const RGB = "void main() { emitRGB(vec3(toNormalized(getDataValue(0)), toNormali
 
 function labels(shown: Shown, alone: boolean, ids: string[]): object {
   const segments = shown.selected ? { segments: [shown.selected.id], notSelectedAlpha: shown.selected.alone ? 0 : 0.15 } : {};
-  const segmentColors = Object.fromEntries(ids.map((id) => [id, labelColour(id)]));
+  const segmentColors = Object.fromEntries(ids.map((id) => [id, codeOf(labelColour(BigInt(id), shown.shuffle))]));
   return { type: "segmentation", selectedAlpha: alone ? 1 : shown.opacity, segmentColors, ...segments };
-}
-
-/** The server's colour of a label: the same rule as `base::color`. */
-export function labelColour(id: string): string {
-  const hash = (BigInt.asUintN(64, BigInt(id) * 0x9e3779b97f4a7c15n) >> 32n) * 6n;
-  const rise = (157n * ((hash >> 24n) & 255n)) / 255n;
-  const [high, low, up, down] = [242, 85, 85 + Number(rise), 242 - Number(rise)];
-  const wheel = [[high, up, low], [down, high, low], [low, high, up], [low, down, high], [up, low, high], [high, low, down]];
-  return `#${(wheel[Number(hash >> 32n)] ?? []).map((part) => part.toString(16).padStart(2, "0")).join("")}`;
 }
 
 /** A Neuroglancer address that shows the view, or `all` images of a registered dataset; `ids` are labels in sight, by channel.

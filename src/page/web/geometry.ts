@@ -75,8 +75,8 @@ export interface Rectangle {
   height: number;
 }
 
-/** A box of voxels: its first voxel, its size, its columns, and its row under each row of a tile's pixels. Above and left of
- *  it the tile may have rows and columns without voxels. */
+/** A box of voxels: its first voxel, its size, its columns, and its row under each row of pixels. `top` and `left` are where it begins
+ *  on a tile: above and left of it the tile may have rows and columns without voxels, or it begins before the tile. */
 export interface Box {
   start: Triple;
   size: Triple;
@@ -223,27 +223,27 @@ export class Grid {
     return `${begin + shift}-${last + shift}.${this.slab.mode}`;
   }
 
-  /** The voxels of the channel that a tile shows, in voxels of its level; null if there are none. */
-  box(level: number, column: number, row: number, point: Triple): Box | null {
+  /** The voxels of the channel that a tile shows, with so many pixels around it, in voxels of its level; null if there are none. */
+  box(level: number, column: number, row: number, point: Triple, margin = 0): Box | null {
     const grid = this.levels[level];
     const { column: across, row: down, slice } = AXES[this.plane];
     const [pixel, voxel] = grid?.steps ?? [1, 1];
     // In the order of the server's formula, so that both round alike.
-    const shown = Array.from({ length: TILE }, (_, i) => Math.floor(((TILE * row + i) * pixel) / voxel));
+    const shown = Array.from({ length: TILE + 2 * margin }, (_, i) => Math.floor(((TILE * row + i - margin) * pixel) / voxel));
     const begin: Triple = grid?.first ?? [0, 0, 0];
     const extent: Triple = grid?.size ?? [1, 1, 1];
-    const top = shown.filter((each) => each < at(begin, down)).length;
-    const rows = shown.slice(top).map((each) => each - at(begin, down)).filter((each) => each < at(extent, down));
+    const above = shown.filter((each) => each < at(begin, down)).length;
+    const rows = shown.slice(above).map((each) => each - at(begin, down)).filter((each) => each < at(extent, down));
     const [first, last] = [rows[0] ?? 0, rows.at(-1) ?? 0];
     const [start, size]: [Triple, Triple] = [[0, 0, 0], [1, 1, 1]];
-    const leftmost = Math.max(0, column * TILE - at(begin, across));
+    const leftmost = Math.max(0, column * TILE - margin - at(begin, across));
     const left = leftmost + at(begin, across) - column * TILE;
-    [start[across], size[across]] = [leftmost, Math.min(TILE - left, at(extent, across) - leftmost)];
+    [start[across], size[across]] = [leftmost, Math.min(TILE + margin - left, at(extent, across) - leftmost)];
     [start[down], size[down]] = [first, last - first + 1];
     start[slice] = this.slice(level, point) - at(begin, slice);
     const inside = rows.length > 0 && at(size, across) > 0 && at(start, slice) >= 0 && at(start, slice) < at(extent, slice);
     if (!inside) return null;
-    return { start, size, width: at(size, across), rows: rows.map((each) => each - first), top, left };
+    return { start, size, width: at(size, across), rows: rows.map((each) => each - first), top: above - margin, left };
   }
 
   /** A point's position in the plane, in units. */

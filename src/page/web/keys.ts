@@ -23,6 +23,8 @@ export interface Actions {
   picture(): void;
   voxels(): void;
   line(): void;
+  region(): void;
+  bookmarks(): void;
   goto(): void;
   about(): void;
   play(direction: number): void;
@@ -90,6 +92,8 @@ export const KEYS: Key[] = [
   key("f", "full screen", (actions) => actions.screen()),
   key("g", "go to a position, a slice, a time, a label, a link", (actions) => actions.goto()),
   key("m", "measure along a line", (actions) => actions.line()),
+  key("r", "measure a rectangle: mean, deviation, least and greatest value", (actions) => actions.region()),
+  key("h", "bookmarks: views with names", (actions) => actions.bookmarks()),
   key("Escape", "end measuring, stop playing", (actions) => actions.escape()),
   placed("k", "KeyK", "play along time or slices, with shift backwards; stop", (actions, event) => actions.play(event.shiftKey ? -1 : 1)),
   key("l", "follow the newest slice or time point of a file that is being written, stop", (actions) => actions.follow()),

@@ -8,7 +8,7 @@
 import { addressOf, baseWindow, beginOf, type Channel, type Dataset, end, endOf, isMeasured, mayMiss, type Mount, type PlaneName, timeOf, type Triple } from "./data";
 import { at, type Box, Grid } from "./geometry";
 import { isPure, paintName, table } from "./paint";
-import type { Selection } from "./select";
+import { isServed, type LabelLook } from "./labels";
 import type { Slab } from "./slab";
 import { type Held, inSight, isOn, MAX_TOGETHER, type Shown, type View } from "./view";
 import { boxAddress } from "./voxels";
@@ -33,8 +33,8 @@ export interface Layer {
   /** The address of the same tile with losses, which is shorter; null if there is none. */
   preview: ((level: number, row: number, column: number) => string) | null;
   treatment: Treatment;
-  /** If only one label is to be seen: which, and the voxels of each tile. */
-  selection: (Selection & { voxels(level: number, row: number, column: number): { address: string; box: Box } | null }) | null;
+  /** Of labels that do not look as served: how they are drawn, and the voxels of each tile. */
+  labels: { look: LabelLook; voxels(level: number, row: number, column: number): { address: string; box: Box } | null } | null;
   opacity: number;
   adds: boolean;
   /** Whether its tiles may have transparent pixels, where data is missing. */
@@ -103,12 +103,17 @@ export function layersOf(scene: Scene, plane: PlaneName): Layer[] {
   const maker = new Maker(scene, plane);
   // One channel in grey has the address that other viewers ask for, too.
   const groups = bundles(still).flatMap((group) => group.every((channel) => isPlain(scene, channel, shown(channel))) ? byColour(group, shown) : [group]);
-  const layers = [
-    ...images.filter((channel) => channel.kind === "rgb").map((channel) => maker.single(channel)),
-    ...moving.map((channel) => maker.moving(channel, shown(channel))),
-    ...groups.map((group) => maker.group(group, shown)),
+  const drawn: [Channel[], Layer][] = [
+    ...images.filter((channel) => channel.kind === "rgb").map((channel): [Channel[], Layer] => [[channel], maker.single(channel)]),
+    ...moving.map((channel): [Channel[], Layer] => [[channel], maker.moving(channel, shown(channel))]),
+    ...groups.map((group): [Channel[], Layer] => [group, maker.group(group, shown)]),
   ];
-  layers.forEach((layer, index) => (layer.adds = index > 0));
+  // Of channels in the same colours at different places, the tiles of a mosaic, the later lies on top; all else is added.
+  const looks = drawn.map(([channels]) => JSON.stringify(channels.map((channel) => [channel.kind, shown(channel).colour])));
+  const covers = ([channels]: [Channel[], Layer], index: number) =>
+    looks.indexOf(looks[index] ?? "") < index && String(beginOf(channels[0] as Channel)) !== String(beginOf(drawn[looks.indexOf(looks[index] ?? "")]?.[0][0] as Channel));
+  drawn.forEach((one, index) => (one[1].adds = index > 0 && !covers(one, index)));
+  const layers = drawn.map(([, layer]) => layer);
   const labels = on.filter((channel) => channel.kind === "labels");
   return [...layers, ...labels.map((channel) => maker.labels(channel, shown(channel), images.length > 0))];
 }
@@ -151,7 +156,7 @@ class Maker {
     const preview = lossy === null ? null : (level: number, row: number, column: number) => `${lossy}/${place(level, row, column)}.jpg`;
     const revision = dataset.live ? this.revision(channel, grid, point) : "";
     const key = [address(0, 0, 0), treatment.name, treatment.clear, beginOf(channel), revision].join("|");
-    return { key, revision, grid, address, preview, treatment, selection: null, opacity: 1, adds: false, mayMiss: false };
+    return { key, revision, grid, address, preview, treatment, labels: null, opacity: 1, adds: false, mayMiss: false };
   }
 
   /** The windows; and the state of the file, if the newest slice or time point is shown, which may not be complete. */
@@ -202,15 +207,17 @@ class Maker {
     return { ...layer, mayMiss: mayMiss(channel) };
   }
 
-  labels(channel: Channel, { opacity, selected }: Shown, covers: boolean): Layer {
+  labels(channel: Channel, { opacity, selected, shuffle, outlines }: Shown, covers: boolean): Layer {
     const { dataset, view } = this.scene;
     const layer = this.layer(channel, this.pathOf(channel), { ...AS_IT_IS, clear: true });
     layer.opacity = covers ? opacity : 1;
-    if (!selected) return layer;
+    const look: LabelLook = { selected, shuffle, outlines };
+    if (isServed(look)) return layer;
     const voxels = (level: number, row: number, column: number) => {
-      const box = layer.grid.box(level, column, row, view.at);
+      // An outline is where the next pixel differs, also beyond the tile.
+      const box = layer.grid.box(level, column, row, view.at, outlines ? 1 : 0);
       return box && { address: boxAddress(dataset, channel, view.time, level, box.start, box.size), box };
     };
-    return { ...layer, key: `${layer.key}|${selected.id}|${selected.alone}`, selection: { ...selected, voxels } };
+    return { ...layer, key: `${layer.key}|${JSON.stringify(look)}`, labels: { look, voxels } };
   }
 }

@@ -5,8 +5,9 @@ import { h, icon } from "./dom";
 import { at, AXES } from "./geometry";
 import { paint } from "./paint";
 import type { Pane } from "./pane";
-import { words } from "./scale";
 import { save } from "./picture";
+import { words } from "./scale";
+import { written } from "./text";
 import { inSight, isOn, type Shown, type View } from "./view";
 import { boxAddress, readBox } from "./voxels";
 
@@ -43,7 +44,10 @@ export class Drag {
     cover.addEventListener("pointerdown", (event) => {
       event.stopPropagation();
       cover.setPointerCapture(event.pointerId);
-      this.from = this.to = point(event);
+      // An end that is taken moves, and the other one stays.
+      const taken = (event.target as Element).getAttribute("data-end");
+      if (taken === null) this.from = this.to = point(event);
+      else if (taken === "0") [this.from, this.to] = [this.to, this.from];
     });
     cover.addEventListener("pointermove", (event) => {
       if (!cover.hasPointerCapture(event.pointerId)) return;
@@ -72,7 +76,8 @@ export class Drag {
     const shape = this.shape === "line"
       ? svg("path", { d: `M${a.x} ${a.y}L${b.x} ${b.y}` })
       : svg("rect", { x: Math.min(a.x, b.x), y: Math.min(a.y, b.y), width: Math.abs(b.x - a.x), height: Math.abs(b.y - a.y) });
-    this.mark.replaceChildren(shape);
+    const end = ({ x, y }: { x: number; y: number }, i: number) => svg("circle", { cx: x, cy: y, r: 6, "data-end": i, class: "end" });
+    this.mark.replaceChildren(shape, ...[a, b].map(end));
   }
 
   close(): void {
@@ -120,25 +125,34 @@ export async function profile(dataset: Dataset, view: View, plane: Pane["plane"]
   return { unit: voxel ? (inSight(dataset, view)[0]?.voxel_unit ?? "units") : "voxels", length, places, values };
 }
 
+/** A line of a table. */
+export const csvLine = (cells: (string | number | bigint)[]): string =>
+  cells.map((cell) => (/[",\n]/.test(String(cell)) ? `"${String(cell).replaceAll('"', '""')}"` : cell)).join();
+
 /** As a table: the distance, the place with the dataset's offset, and the values. */
 export function csv({ unit, length, places, values }: Profile, offset: Triple): string {
   const head = [`distance (${unit})`, "x", "y", "z", ...values.map(({ channel }) => channel.label ?? channel.name)];
-  const quoted = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const lines = places.map((place, i) => [
+  const lines = places.map((place, i) => csvLine([
     Number(((length * i) / (places.length - 1)).toPrecision(7)), ...place.map((value, axis) => value + at(offset, axis)), ...values.map((one) => one.values[i] ?? ""),
-  ].join());
-  return `${[head.map(quoted).join(), ...lines].join("\n")}\n`;
+  ]));
+  return `${[csvLine(head), ...lines].join("\n")}\n`;
 }
 
-const [WIDE, HIGH] = [320, 110];
+/** The length with its unit. */
+const lengthIn = ({ length, unit }: Profile): string => words(length, unit === "voxels" ? null : unit, 4);
 
-function plot({ values }: Profile, view: View): SVGElement {
+const [WIDE, HIGH] = [320, 110];
+/** The height of the text below the plot. */
+const AXIS = 14;
+
+function plot(profile: Profile, view: View): SVGElement {
+  const { values } = profile;
   const numbers = values.map((one) => one.values.map((value) => (value === null ? NaN : Number(value))));
   const all = numbers.flat().filter(Number.isFinite);
   const [low, high] = [Math.min(...all), Math.max(...all)];
-  const text = (y: number, value: number) => {
-    const label = svg("text", { x: 4, y });
-    label.textContent = String(Number(value.toPrecision(6)));
+  const text = (x: number, y: number, says: string, anchor = "start") => {
+    const label = svg("text", { x, y, "text-anchor": anchor });
+    label.textContent = says;
     return label;
   };
   const lines = numbers.map((list, c) => {
@@ -152,33 +166,48 @@ function plot({ values }: Profile, view: View): SVGElement {
     const { colour } = view.shown[values[c]?.channel.name ?? ""] as Shown;
     return svg("path", { d: path, stroke: `rgb(${paint(colour === "inverted" ? "" : colour, 200).join()})` });
   });
-  const drawn = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", class: "plot" }, ...lines);
+  const drawn = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH + AXIS}`, role: "img", class: "plot" }, ...lines);
   drawn.setAttribute("aria-label", `Values along the line, from ${low} to ${high}`);
-  if (all.length) drawn.append(text(12, high), text(HIGH - 4, low));
+  // The distance from the beginning: none, half, all.
+  const half = lengthIn({ ...profile, length: profile.length / 2 });
+  drawn.append(svg("path", { d: `M0 ${HIGH}H${WIDE}M1 ${HIGH}v4M${WIDE / 2} ${HIGH}v4M${WIDE - 1} ${HIGH}v4`, stroke: "#fff8" }),
+    text(4, HIGH + 11, "0"), text(WIDE / 2, HIGH + 11, half, "middle"), text(WIDE - 4, HIGH + 11, lengthIn(profile), "end"));
+  if (all.length) drawn.append(text(4, 12, written(high)), text(4, HIGH - 4, written(low)));
   return drawn;
 }
 
-/** The line's panel: its ends, which can be typed, its length, the plot. */
-export class LinePanel {
-  readonly element = h("section", { className: "line", "aria-label": "Line" });
+/** What a panel of something measured asks for. */
+export interface MeasureEvents {
+  copied(text: string): void;
+  failed(error: unknown): void;
+  closed(): void;
+}
+
+/** The panel of what is dragged and measured in a plane: its ends, which can be typed, and what is found. */
+export abstract class MeasurePanel {
+  readonly element: HTMLElement;
   private readonly fields: [HTMLInputElement, HTMLInputElement];
-  private readonly result = h("div", {}, h("p", { className: "reason" }, "Drag a line on the picture, or type its ends."));
+  private readonly result: HTMLElement;
   private ending = new AbortController();
   private drag: Drag;
   private ends: [Triple, Triple] | null = null;
 
   constructor(
-    private readonly pane: Pane, private readonly scene: () => { dataset: Dataset; view: View },
-    private readonly events: { copied(text: string): void; failed(error: unknown): void; closed(): void },
+    shape: "line" | "rectangle", name: string, protected readonly pane: Pane,
+    protected readonly scene: () => { dataset: Dataset; view: View }, protected readonly events: MeasureEvents,
   ) {
-    this.drag = new Drag(pane, "line", (from, to) => void this.measure(from, to));
-    const field = (name: string) => h("input", { type: "text", className: "number", id: `line-${name}`, "aria-label": `Line ${name}`, onchange: () => this.typed() });
+    this.drag = new Drag(pane, shape, (from, to) => void this.measure(from, to));
+    const field = (end: string) => h("input", { type: "text", className: "number", id: `${name.toLowerCase()}-${end}`, "aria-label": `${name} ${end}`, onchange: () => this.typed() });
     this.fields = [field("from"), field("to")];
-    const close = h("button", { type: "button", className: "icon", title: "Close (Esc)", "aria-label": "Close the line", onclick: () => events.closed() }, icon("close"));
-    this.element.append(h("div", { className: "field" }, this.fields[0], "to", this.fields[1], close), this.result);
+    this.result = h("div", {}, h("p", { className: "reason" }, `Drag a ${shape} on the picture, or type its ends.`));
+    const close = h("button", { type: "button", className: "icon", title: "Close (Esc)", "aria-label": `Close the ${name.toLowerCase()}`, onclick: () => events.closed() }, icon("close"));
+    this.element = h("section", { className: "line", "aria-label": name }, h("div", { className: "field" }, this.fields[0], "to", this.fields[1], close), this.result);
     const centre = scene().view.at;
     this.write(centre, centre);
   }
+
+  /** What is found between two points. */
+  protected abstract found(from: Triple, to: Triple, signal: AbortSignal): Promise<Node[]>;
 
   /** Writes the ends into the fields, unless a person types there. */
   private write(...ends: [Triple, Triple]): void {
@@ -199,7 +228,7 @@ export class LinePanel {
       [point[column], point[row]] = [(numbers[0] ?? NaN) - at(dataset.offset, column), (numbers[1] ?? NaN) - at(dataset.offset, row)];
       return point;
     }) as [Triple, Triple];
-    if (!ends.flat().every(Number.isFinite)) return this.events.failed(new Error("An end of a line is two numbers, such as 120, 45"));
+    if (!ends.flat().every(Number.isFinite)) return this.events.failed(new Error("An end is two numbers, such as 120, 45"));
     this.drag.show(...ends);
     void this.measure(...ends);
   }
@@ -215,26 +244,47 @@ export class LinePanel {
 
   private async measure(from: Triple, to: Triple): Promise<void> {
     this.ending.abort();
-    this.ending = new AbortController();
-    const { signal } = this.ending;
+    const { signal } = (this.ending = new AbortController());
     this.ends = [from, to];
-    const { dataset, view } = this.scene();
     try {
-      const found = await profile(dataset, view, this.pane.plane, from, to, signal);
+      const found = await this.found(from, to, signal);
       if (signal.aborted) return;
-      const copy = h("button", { type: "button", onclick: () => this.events.copied(csv(found, dataset.offset)) }, "Copy as CSV");
-      const file = h("button", { type: "button", onclick: () => save(csv(found, dataset.offset), "text/csv", `${dataset.token}-line.csv`) }, "Save CSV");
-      const length = h("output", { className: "length" }, `Length ${words(found.length, found.unit === "voxels" ? null : found.unit, 4)}`);
       this.write(from, to);
-      this.result.replaceChildren(length, plot(found, view), h("div", { className: "field buttons" }, copy, file));
+      this.result.replaceChildren(...found);
     } catch (error) {
       if (!signal.aborted) this.events.failed(error);
     }
+  }
+
+  /** Buttons that copy and save a table; the file's name ends so. */
+  protected table(text: string, name: string): HTMLElement {
+    const copy = h("button", { type: "button", onclick: () => this.events.copied(text) }, "Copy as CSV");
+    const file = h("button", { type: "button", onclick: () => save(text, "text/csv", `${this.scene().dataset.token}-${name}.csv`) }, "Save CSV");
+    return h("div", { className: "field buttons" }, copy, file);
   }
 
   close(): void {
     this.ending.abort();
     this.drag.close();
     this.element.remove();
+  }
+}
+
+/** The line's panel: its length, and the values along it. */
+export class LinePanel extends MeasurePanel {
+  /** The line that was measured last, and its length. */
+  measured: { plane: Pane["plane"]; from: Triple; to: Triple; says: string } | null = null;
+
+  constructor(pane: Pane, scene: () => { dataset: Dataset; view: View }, events: MeasureEvents) {
+    super("line", "Line", pane, scene, events);
+  }
+
+  protected async found(from: Triple, to: Triple, signal: AbortSignal): Promise<Node[]> {
+    const { dataset, view } = this.scene();
+    const { plane } = this.pane;
+    const found = await profile(dataset, view, plane, from, to, signal);
+    const says = lengthIn(found);
+    this.measured = { plane, from, to, says };
+    return [h("output", { className: "length" }, `Length ${says}`), plot(found, view), this.table(csv(found, dataset.offset), "line")];
   }
 }

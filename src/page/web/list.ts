@@ -17,26 +17,43 @@ function coarsest(grid: Grid): number {
   return Math.max(0, ...grid.levels.filter((level) => level.offered).map((level) => level.level));
 }
 
-/** A tile, cropped to the part inside the volume; the image has no address yet. */
-function picture(layer: Layer): { frame: HTMLElement; image: HTMLImageElement; address: string } {
-  const { grid } = layer;
-  const level = coarsest(grid);
-  const { column, row } = grid.tileAt(level, grid.width / 2, grid.height / 2);
-  const inside = grid.inside(level, column, row);
-  const image = h("img", { alt: "", decoding: "async" });
-  image.addEventListener("error", () => image.hasAttribute("src") && image.replaceWith(h("span", { className: "lost" }, "no image")));
-  // Fitted and centred in a square; the rest of the tile is outside the frame.
-  const side = Math.max(inside.width, inside.height);
-  const frame = h("span", { className: "frame" }, image);
-  frame.style.width = `${(100 * inside.width) / side}%`;
-  frame.style.height = `${(100 * inside.height) / side}%`;
-  image.style.width = `${(100 * TILE) / inside.width}%`;
-  return { frame, image, address: layer.address(level, row, column) };
+/** An image that has no address yet, and its address. */
+interface Pending {
+  image: HTMLImageElement;
+  address: string;
+}
+
+/** A tile, cropped to the part inside the volume: the first of a view, or the tiles of a mosaic, each at its place. */
+function picture(layers: Layer[]): { frame: HTMLElement; images: Pending[] } | null {
+  const [first] = layers;
+  if (!first) return null;
+  const shown = layers.filter((layer) => layer === first || (!layer.adds && !layer.treatment.clear));
+  const tiles = shown.map(({ grid, address }) => {
+    const level = coarsest(grid);
+    const { column, row } = grid.tileAt(level, grid.width / 2, grid.height / 2);
+    const image = h("img", { alt: "", decoding: "async" });
+    image.addEventListener("error", () => image.hasAttribute("src") && image.replaceWith(h("span", { className: "lost" }, "no image")));
+    return { image, address: address(level, row, column), inside: grid.inside(level, column, row), bounds: grid.bounds(level, column, row) };
+  });
+  const [only] = tiles;
+  const { width, height } = tiles.length === 1 && only ? only.bounds : first.grid;
+  // Fitted and centred in a square; the rest of each tile is outside the frame.
+  const side = Math.max(width, height);
+  const frame = h("span", { className: "frame" }, ...tiles.map(({ image, inside, bounds }) => {
+    const crop = h("span", { className: "crop" }, image);
+    const [x, y] = tiles.length === 1 ? [0, 0] : [bounds.x, bounds.y];
+    Object.assign(crop.style, { left: `${(100 * x) / width}%`, top: `${(100 * y) / height}%`, width: `${(100 * bounds.width) / width}%`, height: `${(100 * bounds.height) / height}%` });
+    image.style.width = `${(100 * TILE) / inside.width}%`;
+    return crop;
+  }));
+  frame.style.width = `${(100 * width) / side}%`;
+  frame.style.height = `${(100 * height) / side}%`;
+  return { frame, images: tiles };
 }
 
 function extent(channel: Channel | undefined): string {
   const size = channel?.levels[0]?.size.map((length) => length.toLocaleString("en")).join(" × ") ?? "";
-  return channel?.times ? `${size}, ${channel.times} times` : size;
+  return channel?.times ? `${size}, ${channel.times} time${channel.times === 1 ? "" : "s"}` : size;
 }
 
 /** The voxels of all channels, which a size in bytes replaces where the server knows it. */
@@ -53,31 +70,31 @@ const ORDERS: Record<string, { says: string; compare(a: Dataset, b: Dataset): nu
 /** A card in the document. */
 class Card {
   readonly element: HTMLElement;
-  private readonly picture: ReturnType<typeof picture> | undefined;
+  private readonly picture: ReturnType<typeof picture>;
 
   constructor(readonly dataset: Dataset, site: Site) {
     const view = beginning(dataset);
     // The middle of a series, as the first time point may be blank.
     const halfway = Math.floor(Math.max(0, ...dataset.channels.map((channel) => (channel.times ?? 1) - 1)) / 2);
     const time = dataset.channels.find((channel) => view.shown[channel.name]?.on)?.existing?.middle_time ?? halfway;
-    const layer = layersOf({ dataset, view: { ...view, time }, mounts: site.mounts, adjust: site.adjust === true }, "xy")[0];
-    this.picture = layer && picture(layer);
+    const layers = layersOf({ dataset, view: { ...view, time }, mounts: site.mounts, adjust: site.adjust === true }, "xy");
+    this.picture = picture(layers);
     const names = dataset.channels.map((channel) => channel.label ?? channel.name).join(", ");
     const date = dataset.modified ? new Date(dataset.modified).toLocaleDateString("en", { dateStyle: "medium" }) : "";
     this.element = h("li", {}, h("a", { href: toHash(dataset, view), className: "card", title: dataset.token },
-      h("span", { className: `thumbnail${layer?.mayMiss ? " misses" : ""}` }, this.picture?.frame, mark(dataset)),
+      h("span", { className: `thumbnail${layers[0]?.mayMiss ? " misses" : ""}` }, this.picture?.frame, mark(dataset)),
       h("strong", {}, dataset.token),
       h("span", {}, extent(dataset.channels.find((channel) => view.shown[channel.name]?.on))),
       date && h("span", {}, date),
-      h("small", {}, names)));
+      h("small", { title: names }, names)));
   }
 
   /** Requests the picture, or gives up the request. */
   see(visible: boolean): void {
-    const { image, address } = this.picture ?? {};
-    if (!image || !address) return;
-    if (visible && !image.hasAttribute("src")) image.src = address;
-    if (!visible && !image.complete) image.removeAttribute("src");
+    for (const { image, address } of this.picture?.images ?? []) {
+      if (visible && !image.hasAttribute("src")) image.src = address;
+      if (!visible && !image.complete) image.removeAttribute("src");
+    }
   }
 }
 

@@ -18,10 +18,11 @@ async function ask(dataset: Dataset, channel: Channel, query: Record<string, str
   return page.labels.map(({ id, name }) => ({ channel, id, name }));
 }
 
-/** The name of a label; empty if it has none. */
-export async function nameOf(dataset: Dataset, channel: Channel, id: string, signal: AbortSignal): Promise<string> {
-  if (!channel.names || !/^\d+$/.test(id)) return "";
-  return (await ask(dataset, channel, { id }, signal))[0]?.name ?? "";
+/** The names of labels by their ids, of those that have one. */
+export async function namesOf(dataset: Dataset, channel: Channel, ids: string[], signal: AbortSignal): Promise<Map<string, string>> {
+  const asked = ids.filter((id) => /^\d+$/.test(id));
+  if (!channel.names || !asked.length) return new Map();
+  return new Map((await ask(dataset, channel, { id: asked.join() }, signal)).map(({ id, name }) => [id, name]));
 }
 
 /** The labels of all channels whose name, or another text of theirs, contains a text. */

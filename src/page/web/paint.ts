@@ -56,6 +56,9 @@ const FILES: Partial<Record<Colour, Uint8Array>> = { coolwarm, cyanhot, fire, ma
 /** Red, green and blue, 0 to 255 each. */
 const partsOf = (code: Code): Parts => [1, 3, 5].map((at) => parseInt(code.slice(at, at + 2), 16)) as Parts;
 
+/** The code of red, green and blue. */
+export const codeOf = (parts: Parts): Code => `#${parts.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+
 /** The colour of a shade of 0 to 255, by the server's rules. */
 export function paint(colour: Colour, shade: number): Parts {
   const file = FILES[colour];

@@ -105,14 +105,19 @@ export class Pane {
     viewer.addHandler("canvas-key", (event) => (event.preventDefaultAction = true)); // keys.ts handles keys
     viewer.addHandler("canvas-scroll", (event) => this.scroll(event));
     viewer.addHandler("canvas-click", (event) => {
-      if (event.quick) this.events.chosen(this, this.pointAt(event.position));
+      if (!event.quick) return;
+      // A finger points where it taps.
+      this.cursor = event.position;
+      this.events.pointed(this);
+      this.events.chosen(this, this.pointAt(event.position));
     });
     this.box.addEventListener("pointermove", (event) => {
       const { left, top } = this.box.getBoundingClientRect();
       this.cursor = new OpenSeadragon.Point(event.clientX - left, event.clientY - top);
       this.events.pointed(this);
     });
-    this.box.addEventListener("pointerleave", () => {
+    this.box.addEventListener("pointerleave", (event) => {
+      if (event.pointerType === "touch") return;
       this.cursor = null;
       this.events.pointed(this);
     });

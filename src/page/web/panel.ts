@@ -6,6 +6,7 @@ import { beside, ranged, solo, switched } from "./channels";
 import { baseWindow, type Channel, companions, type Dataset, isMeasured } from "./data";
 import { h, iconButton } from "./dom";
 import { type Colour, DIVERGING, gradient, isCode, MAPS, nameOfColour, PURE } from "./paint";
+import { SightList, type Seen } from "./sight";
 import { breakable, hasWords } from "./text";
 import { inSight, isLabel, isOn, type Shown, type View } from "./view";
 import { onlyValue, WindowControl } from "./window";
@@ -19,6 +20,8 @@ export interface PanelEvents {
   elsewhere(): void;
   /** A label was typed that is to be looked for. */
   find(channel: Channel, id: string): void;
+  /** The labels in sight of a channel, those with most voxels first, and how many there are. */
+  seen(channel: Channel, signal: AbortSignal): Promise<{ seen: Seen[]; count: number }>;
 }
 
 /** So many channels have a field that finds them by words. */
@@ -45,6 +48,8 @@ export class Panel {
   private built = "";
   private now: { dataset: Dataset; view: View } | null = null;
   private windows = new Map<string, WindowControl>();
+  /** The lists of labels in sight, by channel. */
+  private readonly sights = new Map<string, SightList>();
   /** The channels whose sliders span all values. */
   private readonly spanned = new Set<string>();
 
@@ -57,7 +62,7 @@ export class Panel {
     this.beside.hidden = dataset.channels.length < 2;
     this.oneRange.checked = view.oneRange;
     this.ties.hidden = !this.adjust || dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel)).length < 2;
-    const on = dataset.channels.map((channel) => [isOn(view, channel), view.shown[channel.name]?.colour, view.shown[channel.name]?.selected]);
+    const on = dataset.channels.map((channel) => [isOn(view, channel), view.shown[channel.name]?.colour, view.shown[channel.name]?.selected, view.shown[channel.name]?.shuffle, view.shown[channel.name]?.outlines]);
     const state = JSON.stringify([dataset.channels.map((channel) => [channel.window, channel.histogram?.hi]), on]);
     if (state !== this.built) {
       this.built = state;
@@ -65,6 +70,7 @@ export class Panel {
       this.build(dataset, view);
     }
     for (const [name, control] of this.windows) control.show(view.shown[name] as Shown);
+    for (const [name, list] of this.sights) if (view.shown[name]?.on) list.moved(view.shown[name]);
   }
 
   /** Builds the list again. */
@@ -161,7 +167,7 @@ export class Panel {
   private controls(dataset: Dataset, channel: Channel, shown: Shown, alone: boolean): HTMLElement[] {
     if (channel.kind === "labels") {
       const because = channel.labels_because ? [h("p", { className: "reason" }, `labels, because ${channel.labels_because}`)] : [];
-      return [...because, this.opacity(channel, shown), ...this.selection(channel, shown)];
+      return [...because, this.opacity(channel, shown), this.look(channel, shown), ...this.selection(channel, shown), this.sight(channel)];
     }
     if (channel.kind === "rgb") return [];
     const colours = this.colours(channel, shown, alone && this.adjust);
@@ -198,6 +204,26 @@ export class Panel {
       this.set(channel, { opacity: Number((event.target as HTMLInputElement).value) / 100 });
     return h("label", { className: "field" }, "Opacity",
       h("input", { type: "range", min: "0", max: "100", value: String(Math.round(shown.opacity * 100)), oninput }));
+  }
+
+  /** Other colours, and outlines. */
+  private look(channel: Channel, { shuffle, outlines }: Shown): HTMLElement {
+    const button = (text: string, title: string, id: string, part: Partial<Shown>, more: object = {}) =>
+      h("button", { type: "button", title, id: `${id}-${channel.name}`, onclick: () => this.set(channel, part), ...more }, text);
+    return h("div", { className: "field buttons" },
+      button("Outlines", "Draws the outlines of labels only", "outlines", { outlines: !outlines }, { "aria-pressed": outlines }),
+      button("Other colours", "Gives every label another colour, where two that touch look alike", "shuffle", { shuffle: shuffle + 1 }),
+      shuffle ? button("Reset", "Back to the server's colours", "unshuffle", { shuffle: 0 }, { className: "plain" }) : null);
+  }
+
+  private sight(channel: Channel): HTMLElement {
+    const list = this.sights.get(channel.name) ?? new SightList((signal) => this.events.seen(channel, signal), (id) => this.events.change((view) => {
+      const before = view.shown[channel.name] as Shown;
+      const selected = before.selected?.id === id ? null : { id, alone: before.selected?.alone ?? false };
+      return { ...view, shown: { ...view.shown, [channel.name]: { ...before, selected } } };
+    }));
+    this.sights.set(channel.name, list);
+    return list.element;
   }
 
   private selection(channel: Channel, { selected }: Shown): HTMLElement[] {

@@ -1,16 +1,17 @@
-// The view as a picture file: the tiles drawn again at the screen's or the full resolution, a scale bar, a caption, and the caption
-// and the link as text inside the PNG.
+// The view as a picture: the tiles drawn again at the screen's or the full resolution, a scale bar, the measured line, a caption, and
+// the caption and the link as text inside the PNG.
 
 import type { Channel } from "./data";
-import { h, sheet } from "./dom";
+import { h } from "./dom";
 import { type Grid, type Rectangle, TILE } from "./geometry";
 import type { Layer } from "./layers";
-import { bar } from "./scale";
+import { bar, barOf } from "./scale";
 import { draw } from "./tiles";
 
-const MAX_PIXELS = 64e6;
 /** Tiles requested at once. */
 const AT_ONCE = 6;
+/** The pixels between planes that are drawn side by side, at factor 1. */
+const GAP = 4;
 
 /** A plane to draw: what lies where on the picture is `part`, at so many pixels per unit. */
 export interface Plane {
@@ -24,6 +25,8 @@ export interface Plane {
   height: number;
   scale: number;
   channel: Channel | undefined;
+  /** The measured line, in units, and its length. */
+  line: { from: { x: number; y: number }; to: { x: number; y: number }; says: string } | null;
 }
 
 /** A picture that can be made. */
@@ -32,6 +35,48 @@ export interface Choice {
   width: number;
   height: number;
   planes: Plane[];
+  /** What parts of it are, and where these begin. */
+  titles: { says: string; left: number }[];
+}
+
+/** How the scale bar is drawn. */
+export interface BarLook {
+  /** As typed; empty for a round length. */
+  length: string;
+  place: "bottom left" | "bottom right" | "top left" | "top right";
+  /** `#rrggbb`. */
+  colour: string;
+}
+
+/** What is drawn beside the tiles. */
+export interface Extras {
+  bar: BarLook | null;
+  line: boolean;
+  /** Below the picture; empty for none. */
+  caption: string;
+}
+
+/** A picture so many times as large. */
+export const enlarged = (choice: Choice, factor: number): Choice => ({
+  ...choice,
+  width: choice.width * factor,
+  height: choice.height * factor,
+  titles: choice.titles.map((title) => ({ ...title, left: title.left * factor })),
+  planes: choice.planes.map((plane) => ({
+    ...plane, left: plane.left * factor, top: plane.top * factor, width: plane.width * factor, height: plane.height * factor, scale: plane.scale * factor,
+  })),
+});
+
+/** Pictures of one size in a row, each with its title. */
+export function sideBySide(choices: [string, Choice][]): Choice {
+  const [[, first]] = choices as [[string, Choice]];
+  const left = (i: number) => i * (first.width + GAP);
+  return {
+    ...first,
+    width: left(choices.length) - GAP,
+    titles: choices.map(([says], i) => ({ says, left: left(i) })),
+    planes: choices.flatMap(([, { planes }], i) => planes.map((plane) => ({ ...plane, left: plane.left + left(i) }))),
+  };
 }
 
 /** Draws the tiles of a plane. */
@@ -69,17 +114,56 @@ async function drawPlane(context: CanvasRenderingContext2D, plane: Plane, signal
   context.restore();
 }
 
-function drawBar(context: CanvasRenderingContext2D, { channel, grid, scale, left, top, width, height }: Plane, size: number): void {
-  const found = bar(channel, grid.plane, scale, Math.max(width / 5, 40));
+/** The side of letters on a picture. */
+const sizeOf = ({ width }: Choice): number => Math.max(11, Math.min(48, Math.round(width / 70)));
+
+/** Text or a line that is seen on any ground: drawn in a colour, with an edge of black or white. */
+function edged(context: CanvasRenderingContext2D, colour: string, width: number): void {
+  const light = [1, 3, 5].reduce((sum, at) => sum + parseInt(colour.slice(at, at + 2), 16), 0);
+  context.fillStyle = colour;
+  context.strokeStyle = light > 380 ? "#000" : "#fff";
+  context.lineWidth = width;
+  context.lineJoin = "round";
+}
+
+function drawBar(context: CanvasRenderingContext2D, { channel, grid, scale, left, top, width, height }: Plane, size: number, look: BarLook): void {
+  const found = look.length ? barOf(channel, grid.plane, scale, look.length) : bar(channel, grid.plane, scale, Math.max(width / 5, 40));
   if (!found) return;
-  const [x, y] = [left + size, top + height - 1.4 * size];
+  const thick = Math.max(2, Math.round(size / 5));
+  const [pixels, above] = [Math.max(1, Math.round(found.pixels)), look.place.startsWith("top")];
+  const x = look.place.endsWith("left") ? left + size : left + width - size - pixels;
+  const y = above ? top + size : top + height - size - thick;
+  edged(context, look.colour, thick / 2);
+  context.strokeRect(x, y, pixels, thick);
+  context.fillRect(x, y, pixels, thick);
   context.font = `${size}px system-ui, sans-serif`;
-  const wide = Math.max(found.pixels, context.measureText(found.says).width) + size;
-  context.fillStyle = "#000a";
-  context.fillRect(x - size / 2, y - 1.5 * size, wide, 2.3 * size);
-  context.fillStyle = "#fff";
-  context.fillRect(x, y, found.pixels, Math.max(2, size / 6));
-  context.fillText(found.says, x, y - size / 3);
+  context.textAlign = "center";
+  const place = [x + pixels / 2, above ? y + thick + size * 1.1 : y - size / 3] as const;
+  context.strokeText(found.says, ...place);
+  context.fillText(found.says, ...place);
+  context.textAlign = "start";
+}
+
+const LINE = "#ffe066";
+
+function drawLine(context: CanvasRenderingContext2D, { line, part, scale, left, top, width, height }: Plane, size: number): void {
+  if (!line) return;
+  const [from, to] = [line.from, line.to].map(({ x, y }) => ({ x: left + (x - part.x) * scale, y: top + (y - part.y) * scale })) as [{ x: number; y: number }, { x: number; y: number }];
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.strokeStyle = LINE;
+  context.lineWidth = Math.max(2, size / 7);
+  context.beginPath();
+  context.moveTo(from.x, from.y);
+  context.lineTo(to.x, to.y);
+  context.stroke();
+  edged(context, LINE, size / 6);
+  context.font = `${size}px system-ui, sans-serif`;
+  context.strokeText(line.says, to.x + size / 2, to.y - size / 3);
+  context.fillText(line.says, to.x + size / 2, to.y - size / 3);
+  context.restore();
 }
 
 /** Lines that fit a width. */
@@ -90,24 +174,40 @@ function wrapped(context: CanvasRenderingContext2D, text: string, width: number)
   }, []);
 }
 
-async function render(choice: Choice, caption: string, withBar: boolean, withCaption: boolean, signal: AbortSignal): Promise<HTMLCanvasElement> {
+async function render(choice: Choice, extras: Extras, signal: AbortSignal): Promise<HTMLCanvasElement> {
   const canvas = document.createElement("canvas");
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-  const size = Math.max(11, Math.min(48, Math.round(choice.width / 70)));
+  const size = sizeOf(choice);
   context.font = `${size}px system-ui, sans-serif`;
-  const lines = withCaption ? wrapped(context, caption, choice.width - 2 * size) : [];
+  const lines = extras.caption ? wrapped(context, extras.caption, choice.width - 2 * size) : [];
   canvas.width = choice.width;
   canvas.height = choice.height + (lines.length ? Math.ceil((lines.length * 1.4 + 1) * size) : 0);
   context.fillStyle = "#000";
   context.fillRect(0, 0, canvas.width, choice.height);
   for (const plane of choice.planes) await drawPlane(context, plane, signal);
-  if (withBar) for (const plane of choice.planes) drawBar(context, plane, size);
+  for (const plane of choice.planes) {
+    if (extras.line) drawLine(context, plane, size);
+    if (extras.bar) drawBar(context, plane, size, extras.bar);
+  }
+  edged(context, "#ffffff", size / 6);
+  context.font = `${size}px system-ui, sans-serif`;
+  for (const { says, left } of choice.titles) {
+    context.strokeText(says, left + size, 1.6 * size);
+    context.fillText(says, left + size, 1.6 * size);
+  }
   context.fillStyle = "#fff";
   context.fillRect(0, choice.height, canvas.width, canvas.height);
   context.fillStyle = "#111";
-  context.font = `${size}px system-ui, sans-serif`;
   lines.forEach((line, i) => context.fillText(line, size, choice.height + (1.4 * i + 1.5) * size));
   return canvas;
+}
+
+/** A picture as a PNG file with texts. */
+export async function png(choice: Choice, extras: Extras, texts: Record<string, string>, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+  const canvas = await render(choice, extras, signal);
+  const blob = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, "image/png"));
+  if (!blob) throw new Error("The browser cannot make a picture of this size");
+  return withTexts(new Uint8Array(await blob.arrayBuffer()), texts);
 }
 
 /** The checksum of a PNG's chunks (CRC-32). */
@@ -121,7 +221,7 @@ function checksum(bytes: Uint8Array): number {
 }
 
 /** A PNG with texts (`iTXt`) after its header. */
-export function withTexts(png: Uint8Array, texts: Record<string, string>): Uint8Array<ArrayBuffer> {
+function withTexts(png: Uint8Array, texts: Record<string, string>): Uint8Array<ArrayBuffer> {
   const chunks = Object.entries(texts).map(([keyword, text]) => {
     const body = new TextEncoder().encode(`iTXt${keyword}\0\0\0\0\0${text}`);
     const chunk = new Uint8Array(body.length + 8);
@@ -149,45 +249,4 @@ export function save(bytes: BlobPart, type: string, name: string): void {
   link.click();
   link.remove();
   window.setTimeout(() => URL.revokeObjectURL(address), 60_000);
-}
-
-export interface PictureOf {
-  choices: Choice[];
-  caption: string;
-  name: string;
-}
-
-/** Asks which picture, and saves it. */
-export function pictureSheet({ choices, caption, name }: PictureOf, failed: (error: unknown) => void): HTMLDialogElement {
-  const ending = new AbortController();
-  const large = (choice: Choice) => choice.width * choice.height > MAX_PIXELS;
-  const radios = choices.map((choice, i) => h("input", { type: "radio", name: "resolution", id: `resolution-${i}`, checked: i === 0, disabled: large(choice) }));
-  const box = (id: string) => h("input", { type: "checkbox", id, checked: true });
-  const [scaled, captioned] = [box("with-scale"), box("with-caption")];
-  const button = h("button", { type: "button", autofocus: true }, "Save picture");
-  const make = async () => {
-    const choice = choices[radios.findIndex((radio) => radio.checked)];
-    if (!choice) return;
-    button.disabled = true;
-    button.textContent = "Drawing …";
-    try {
-      const canvas = await render(choice, caption, scaled.checked, captioned.checked, ending.signal);
-      const blob = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, "image/png"));
-      if (!blob) throw new Error("The browser cannot make a picture of this size");
-      const texts = { Title: name, Description: caption, Source: location.href, Software: "voltile" };
-      save(withTexts(new Uint8Array(await blob.arrayBuffer()), texts), "image/png", `${name}.png`);
-    } catch (error) {
-      if (!ending.signal.aborted) failed(error);
-    }
-    dialog.close();
-  };
-  button.addEventListener("click", () => void make());
-  const dialog = sheet("Picture",
-    ...choices.map((choice, i) => h("label", { className: "field" }, radios[i], `${choice.says}: ${choice.width} × ${choice.height} pixels`,
-      large(choice) && " (more than 64 million; zoom in)")),
-    h("label", { className: "field" }, scaled, "Scale bar"),
-    h("label", { className: "field" }, captioned, "Caption: ", h("span", {}, caption)),
-    button);
-  dialog.addEventListener("close", () => ending.abort());
-  return dialog;
 }

@@ -2,13 +2,16 @@
 
 import { type Channel, companions, type Dataset, endOf, firstOf, type Triple } from "./data";
 import { at } from "./geometry";
-import { nameOf } from "./names";
+import { namesOf } from "./names";
 import { around, projected, type Slab } from "./slab";
 import { boxAddress, isMissing, readBox } from "./voxels";
 import { inSight, isOn, type View } from "./view";
 
 /** How long the cursor rests before values are requested, in milliseconds. */
 const REST = 60;
+
+/** What is said where data is missing. */
+const MISSING = "missing";
 
 /** The value of a channel as text; components are separated by commas. */
 export interface Pointed {
@@ -60,14 +63,14 @@ export class Pointer {
     const read = async ({ channel, voxel }: Here) => {
       if (column && channel.kind === "image") {
         const value = await this.projection(dataset, { channel, voxel }, time, column, signal);
-        return value === null ? [] : [{ channel, text: String(tidy(value)), name: "" }];
+        return [{ channel, text: value === null ? MISSING : String(tidy(value)), name: "" }];
       }
       const values = await readBox(boxAddress(dataset, channel, time, 0, voxel, [1, 1, 1]), signal);
-      if (await isMissing(dataset, channel, time, voxel, values, signal)) return [];
+      if (await isMissing(dataset, channel, time, voxel, values, signal)) return [{ channel, text: MISSING, name: "" }];
       const text = Array.from(values, (value) => String(typeof value === "number" ? tidy(value) : value)).join();
       // A table of names that is wrong must not hide the value; "About this file" says what is wrong.
-      const name = await nameOf(dataset, channel, text, signal).catch(() => "");
-      return [{ channel, text, name }];
+      const names = await namesOf(dataset, channel, [text], signal).catch(() => null);
+      return [{ channel, text, name: names?.get(text) ?? "" }];
     };
     // A value that cannot be read is left out: the picture reports what is wrong with the data.
     const found = await Promise.allSettled(here.map(read));

@@ -3,7 +3,7 @@
 import type { Channel, PlaneName } from "./data";
 import { at, AXES } from "./geometry";
 
-const MAX_PIXELS = 140;
+const MAX_PIXELS = 190;
 const METRES: [number, string][] = [[1, "m"], [1e-2, "cm"], [1e-3, "mm"], [1e-6, "µm"], [1e-9, "nm"], [1e-10, "Å"]];
 
 /** A unit's length in metres, by any of its usual names; null if it is not a unit of length. */
@@ -38,6 +38,16 @@ export function bar(channel: Channel | undefined, plane: PlaneName, zoom: number
   if (!Number.isFinite(perPixel) || perPixel <= 0) return null;
   const length = round(perPixel * most);
   return { pixels: length / perPixel, says: words(length, voxel === null ? null : (channel?.voxel_unit ?? "units")) };
+}
+
+/** A bar of a length that a person has typed, such as `10 µm`; a number alone is in the file's unit, or in voxels. Null if it is none. */
+export function barOf(channel: Channel | undefined, plane: PlaneName, zoom: number, text: string): { pixels: number; says: string } | null {
+  const [, number = "", unit = ""] = /^\s*(\d+[.,]?\d*)\s*(\S*)\s*$/.exec(text) ?? [];
+  const [length, voxel] = [Number(number.replace(",", ".")), channel?.voxel_size ? at(channel.voxel_size, AXES[plane].column) : null];
+  const [of, ours] = [metres(unit), metres(channel?.voxel_unit ?? null)];
+  if (!length || (unit && (of === null || ours === null || !voxel))) return null;
+  const own = unit ? (length * (of ?? 1)) / (ours ?? 1) : length;
+  return { pixels: (own / (voxel ?? 1)) * zoom, says: words(own, voxel === null ? null : (channel?.voxel_unit ?? "units"), 6) };
 }
 
 /** Draws the bar for a channel in a plane; `zoom` is in CSS pixels per column. */

@@ -5,7 +5,7 @@ import { at, AXES, AXIS_NAMES } from "./geometry";
 import { hasSlabs } from "./layers";
 import { endOf, type Dataset, type PlaneName } from "./data";
 import { type Mode, MODE_NAMES, MODES, thicker, USUAL } from "./slab";
-import { inSight, isOn, type View } from "./view";
+import { inSight, isOn, planesOf, type View } from "./view";
 
 type Change = (to: (view: View) => View) => void;
 
@@ -30,7 +30,7 @@ export class Thickness {
     const { slice } = AXES[this.active()];
     this.most = at(endOf(channels), slice);
     this.slices = view.slab?.slices ?? this.slices;
-    this.element.hidden = !adjust || !channels.some((channel) => isOn(view, channel) && hasSlabs(channel)) || [0, 1, 2].every((axis) => endOf(channels)[axis] === 1);
+    this.element.hidden = !adjust || !channels.some((channel) => isOn(view, channel) && hasSlabs(channel)) || planesOf(view.arrangement).every((plane) => at(endOf(channels), AXES[plane].slice) === 1);
     this.kind.value = view.slab?.mode ?? "";
     this.number.hidden = this.words.hidden = !view.slab;
     this.words.textContent = `of ${this.most} along ${AXIS_NAMES[slice]}`;

@@ -2,52 +2,50 @@
 
 import OpenSeadragon from "openseadragon";
 
-import { sound } from "./data";
+import { answer } from "./data";
+import { h } from "./dom";
 import { TILE } from "./geometry";
+import { drawLabels } from "./labels";
 import type { Layer, Treatment } from "./layers";
-import { select } from "./select";
 import { isSlow } from "./speed";
 import { readBox } from "./voxels";
 
-const MAX_TRIES = 5;
 /** Tiles that are prefetched at once. */
 const AT_ONCE = 4;
-
-const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
-/** The response for a tile; if the server is overloaded, retries after the time it states. */
-async function answer(url: string, init: RequestInit): Promise<Response> {
-  for (let attempt = 1; ; attempt += 1) {
-    const response = await fetch(url, init);
-    if (response.status !== 503 || attempt === MAX_TRIES) return sound(response);
-    await pause(1000 * (Number(response.headers.get("Retry-After")) || 1));
-  }
-}
 
 /** Whether an address is that of a tile with losses. */
 export const isPreview = (url: string): boolean => url.endsWith(".jpg");
 
 /** A tile as a canvas, processed. */
 export async function draw(url: string, layer: Layer, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
-  const { treatment, selection } = layer;
-  const voxels = selection?.voxels(tile.level, tile.row, tile.column);
-  const ids = voxels && readBox(voxels.address, signal);
-  ids?.catch(() => undefined); // reported where it is awaited
+  const { treatment, labels } = layer;
+  if (labels) return drawIds(labels, tile, signal);
   const bytes = await (await answer(url, { signal })).arrayBuffer();
   // Whatever the mount's content type: it is a PNG, or a preview.
   const bitmap = await createImageBitmap(new Blob([bytes], { type: isPreview(url) ? "image/jpeg" : "image/png" }), { colorSpaceConversion: "none" });
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
-  const touched = treatment.table !== null || treatment.clear || selection !== null;
+  const touched = treatment.table !== null || treatment.clear;
   const context = canvas.getContext("2d", { willReadFrequently: touched }) as CanvasRenderingContext2D;
   context.drawImage(bitmap, 0, 0);
   bitmap.close();
   if (touched) {
     const image = context.getImageData(0, 0, canvas.width, canvas.height);
     treat(image.data, treatment);
-    if (selection && voxels && ids) select(image.data, canvas.width, await ids, voxels.box, selection);
     context.putImageData(image, 0, 0);
   }
+  return context;
+}
+
+/** A tile of labels that is drawn from their ids. */
+async function drawIds({ look, voxels }: NonNullable<Layer["labels"]>, tile: Position, signal: AbortSignal): Promise<CanvasRenderingContext2D> {
+  const here = voxels(tile.level, tile.row, tile.column);
+  const canvas = h("canvas", { width: TILE, height: TILE });
+  const context = canvas.getContext("2d") as CanvasRenderingContext2D;
+  if (!here) return context;
+  const image = context.createImageData(TILE, TILE);
+  drawLabels(image.data, TILE, await readBox(here.address, signal), here.box, look);
+  context.putImageData(image, 0, 0);
   return context;
 }
 
@@ -136,8 +134,8 @@ export class LayerSource extends OpenSeadragon.TileSource {
   }
 
   override getTileHashKey(_level: number, _column: number, _row: number, url: string): string {
-    const { treatment: { name, clear }, revision, selection } = this.layer;
-    return [url, revision, name, clear, selection?.id ?? "", selection?.alone ?? ""].join("|");
+    const { treatment: { name, clear }, revision, labels } = this.layer;
+    return [url, revision, name, clear, JSON.stringify(labels?.look)].join("|");
   }
 
   override hasTransparency(): boolean {

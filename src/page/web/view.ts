@@ -3,20 +3,21 @@
 //   #TOKEN?plane=all&at=512,300.5,24&zoom=1.5&time=3&slab=max:9&ranges=one&show=em,actin:M:100:2000,segmentation:50
 //
 // `at` is x, y, z plus the dataset's offset, as in slice numbers. A channel is NAME[:COLOUR[:LOW:HIGH[:GAMMA]]], where LOW and HIGH
-// may be empty; labels are NAME[:PERCENT[:ID[:alone]]], where ID is the selected label. Missing or invalid parts default to the
+// may be empty; labels are NAME[:PERCENT[:ID[:alone[:SHUFFLE[:outlines]]]]], where ID is the selected label, and
+// SHUFFLE the number of other colours. Missing or invalid parts default to the
 // initial view. A slab is MODE:SLICES or MODE:all.
 
-import { type Channel, companions, type Dataset, endOf, firstOf, type PlaneName, type Triple } from "./data";
+import { beginOf, type Channel, companions, type Dataset, endOf, firstOf, type PlaneName, type Triple } from "./data";
 import { at, AXES, Grid, PLANES } from "./geometry";
 import { type Colour, colourText, isMap, type Pure, readColour, unused } from "./paint";
-import type { Selection } from "./select";
+import type { LabelLook } from "./labels";
 import { readSlab, type Slab, slabText } from "./slab";
 
 export type Arrangement = PlaneName | "all";
 
 export type Held = Pick<Shown, "window" | "gamma">;
 
-export interface Shown {
+export interface Shown extends LabelLook {
   on: boolean;
   colour: Colour;
   /** In the data's own values; null is the server's window. */
@@ -27,8 +28,6 @@ export interface Shown {
   held: Held | null;
   /** Of labels, 0 to 1. */
   opacity: number;
-  /** The only label to show, or to show undimmed. */
-  selected: Selection | null;
 }
 
 export interface View {
@@ -53,6 +52,8 @@ export const LEAST_GAMMA = 0.1;
 export const MAX_GAMMA = 10;
 /** The channels that one tile can show. */
 export const MAX_TOGETHER = 6;
+/** The tiles of a mosaic that open. */
+const MAX_TILES = 100;
 
 export const isOn = (view: View, channel: Channel): boolean => view.shown[channel.name]?.on === true;
 
@@ -90,7 +91,10 @@ function ofOnePlace(alike: Channel[], first: Channel): Channel[] {
   return found.length > 1 ? found : alike;
 }
 
-/** The channels that open together: the first image (of a configured dataset, whose channels are sorted by name, the largest), and
+/** Whether channels lie beside one another, as the tiles of a stitched file do. */
+const isMosaic = (channels: Channel[]): boolean => new Set(channels.map(beginOf).map(String)).size > 1;
+
+/** The channels that open together: the tiles of a mosaic; else the first image (of a configured dataset, whose channels are sorted by name, the largest), and
  *  what was recorded with it, whose place in the file differs in numbers only. Nothing else of a file with images of other kinds (a
  *  segmentation's probabilities). */
 function opened(dataset: Dataset): Channel[] {
@@ -101,6 +105,7 @@ function opened(dataset: Dataset): Channel[] {
   if (first?.kind !== "image") return first ? [first] : [];
   const kind = (channel: Channel) => JSON.stringify([channel.kind, channel.dtype, channel.times, channel.levels[0]?.path?.replace(/\d+/g, "#")]);
   const alike = companions(dataset, first).filter((channel) => kind(channel) === kind(first) && images.includes(channel));
+  if (isMosaic(alike)) return alike.slice(0, MAX_TILES);
   const together = first.levels[0]?.path ? ofOnePlace(alike, first) : [first];
   // Many directions or moments in one array are not colours.
   const isMany = together.length > MAX_TOGETHER && !together.every((channel) => channel.colour);
@@ -119,15 +124,22 @@ export function beginning(dataset: Dataset): View {
   const shown: Record<string, Shown> = {};
   for (const channel of dataset.channels) {
     const colour = channel.kind === "image" ? nearest(channel.colour) : "";
-    shown[channel.name] = { on: on.includes(channel), colour, window: null, gamma: 1, held: null, opacity: 0.4, selected: null };
+    shown[channel.name] = { on: on.includes(channel), colour, window: null, gamma: 1, held: null, opacity: 0.4, selected: null, shuffle: 0, outlines: false };
   }
-  const view: View = { arrangement: filled(on[0]), at: middle(on[0]), zoom: 0, time: firstTime(on[0]), slab: null, oneRange: false, before: null, shown };
+  const place = isMosaic(on) ? (endOf(on).map((length) => Math.floor(length / 2) + 0.5) as Triple) : middle(on[0]);
+  const view: View = { arrangement: filled(on[0]), at: place, zoom: 0, time: firstTime(on[0]), slab: null, oneRange: isMosaic(on), before: null, shown };
   return on.length > 1 ? coloured(dataset, view) : view;
 }
 
-/** Several images have different colours: those that are grey, have a map, or repeat a colour get the server's. */
+/** Several images at a place have different colours. */
 export function coloured(dataset: Dataset, view: View): View {
   const images = dataset.channels.filter((channel) => channel.kind === "image" && isOn(view, channel));
+  const places = [...new Set(images.map((channel) => String(beginOf(channel))))];
+  return places.reduce((now, place) => apart(now, images.filter((channel) => String(beginOf(channel)) === place)), view);
+}
+
+/** Gives images different colours: those that are grey, have a map, or repeat a colour get the server's. */
+function apart(view: View, images: Channel[]): View {
   if (images.length < 2) return view;
   const shown = { ...view.shown };
   const own = images.map((channel) => (shown[channel.name] as Shown).colour);
@@ -189,8 +201,9 @@ const tidy = (value: number): string => String(Number(value.toPrecision(7)));
 
 function channelText(channel: Channel, shown: Shown): string {
   if (channel.kind === "labels") {
-    const selected = shown.selected ? `:${shown.selected.id}${shown.selected.alone ? ":alone" : ""}` : "";
-    return `${channel.name}:${Math.round(shown.opacity * 100)}${selected}`;
+    const { selected, shuffle, outlines } = shown;
+    const parts = [Math.round(shown.opacity * 100), selected?.id ?? "", selected?.alone ? "alone" : "", shuffle || "", outlines ? "outlines" : ""];
+    return `${channel.name}:${parts.join(":").replace(/:+$/, "")}`;
   }
   const gamma = shown.gamma === 1 ? "" : `:${shown.gamma}`;
   // Exact: a window of 32-bit numbers has more digits than `tidy` keeps.
@@ -235,8 +248,9 @@ function readShown(view: View, channel: Channel, [colour = "", ...window]: strin
   if (channel.kind === "labels") {
     const percent = numbers(colour, 1)?.[0];
     const opacity = percent === undefined ? before.opacity : Math.min(Math.max(percent / 100, 0), 1);
-    const [id = "", alone] = window;
-    return { ...before, on: true, opacity, selected: isLabel(id) ? { id, alone: alone === "alone" } : null };
+    const [id = "", alone, shuffle = "", outlines] = window;
+    const look = { selected: isLabel(id) ? { id, alone: alone === "alone" } : null, shuffle: /^\d{1,9}$/.test(shuffle) ? Number(shuffle) : 0, outlines: outlines === "outlines" };
+    return { ...before, on: true, opacity, ...look };
   }
   const gamma = numbers(window[2], 1)?.[0] ?? 1;
   const limits = numbers(window.slice(0, 2).join(":"), 2) as [number, number] | null;
@@ -275,7 +289,7 @@ export function fromHash(dataset: Dataset, hash: string): View {
   if (point) view.at = point.map((value, axis) => value - at(dataset.offset, axis)) as Triple;
   view.zoom = Math.min(Math.max(numbers(query.get("zoom") ?? undefined, 1)?.[0] ?? 0, 0), MAX_ZOOM);
   view.slab = readSlab(query.get("slab"));
-  view.oneRange = query.get("ranges") === "one";
+  if (show) view.oneRange = query.get("ranges") === "one";
   view.time = Math.max(0, Math.floor(numbers(query.get("time") ?? undefined, 1)?.[0] ?? view.time));
   return confined(view, dataset);
 }

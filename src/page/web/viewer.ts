@@ -1,9 +1,10 @@
 // A dataset on the screen: holds the view and updates panes, panel, sliders, status and URL.
 
 import { aboutSheet, slowness } from "./about";
+import { bookmarksSheet } from "./bookmarks";
 import { atLevel, boxSheet, type Wanted } from "./box";
 import { ranged, solo, switched } from "./channels";
-import { addressOf, baseWindow, type Channel, type Dataset, endOf, explain, firstOf, loadDataset, loadRange, type PlaneName, type Site, timeOf, type Triple } from "./data";
+import { addressOf, baseWindow, type Channel, type Dataset, endOf, explain, firstOf, isMeasured, loadDataset, loadRange, type PlaneName, type Site, timeOf, type Triple } from "./data";
 import { h, icon, iconButton, type IconName } from "./dom";
 import { neuroglancer, zarr } from "./elsewhere";
 import { findLabel } from "./find";
@@ -11,16 +12,21 @@ import { at, AXES, AXIS_NAMES } from "./geometry";
 import { gotoSheet, parse } from "./goto";
 import { helpDialog, copyText, Notices, Told } from "./help";
 import { type Actions, listen } from "./keys";
-import { type Scene } from "./layers";
-import { Drag, LinePanel } from "./line";
+import { layersOf, type Scene } from "./layers";
+import { Drag, LinePanel, type MeasurePanel } from "./line";
+import { namesOf } from "./names";
 import { nameOfColour } from "./paint";
 import { Pane } from "./pane";
 import { Panel } from "./panel";
-import { type PictureOf, pictureSheet, type Plane } from "./picture";
+import { type Moment, type PictureOf, pictureSheet, type Subject } from "./figure";
+import type { Choice, Plane } from "./picture";
 import { Pointer } from "./pointed";
+import { RegionPanel } from "./region";
 import { words } from "./scale";
+import type { Seen } from "./sight";
 import { Slicers } from "./slicers";
 import { inWords } from "./slab";
+import { written } from "./text";
 import { Thickness } from "./thickness";
 import { type Arrangement, confined, fromHash, inSight, isOn, newest, planesOf, type Shown, stepped, toHash, unknownIn, type View } from "./view";
 import { boxAddress, readBox } from "./voxels";
@@ -40,6 +46,8 @@ const SLOW = 2000;
 const MAX_QUICK = 2 ** 22;
 const absent = (channel: Channel, id: string): string =>
   `There is no label ${id} in the coarsest level of ${channel.label ?? channel.name}, in which small labels may be missing.`;
+/** The labels that a list of those in sight has. */
+const MAX_LISTED = 100;
 /** The labels whose colours Neuroglancer is told. */
 const MAX_COLOURS = 500;
 
@@ -52,14 +60,15 @@ export class Viewer {
   private slowTimer = 0;
   /** The planes whose slowness has been explained. */
   private readonly explained = new Set<PlaneName>();
-  private line: LinePanel | null = null;
+  /** What is measured. */
+  private measuring: MeasurePanel | null = null;
   private drag: Drag | null = null;
   /** Whether the newest slice or time point of a live dataset is shown as it comes. */
   private following = false;
   /** How many voxels the live dataset had when its channels were sampled last. */
   private sampled = 0;
-  /** What the line was measured in. */
-  private lineOf = "";
+  /** What it was measured in. */
+  private measuredIn = "";
   private readonly ending = new AbortController();
   private readonly box = h("div", { className: "panes" });
   private readonly status = h("output", { className: "status", "aria-live": "off" });
@@ -83,6 +92,7 @@ export class Viewer {
       elsewhere: () => void this.openNeuroglancer(true),
       auto: (channel) => void this.auto(channel),
       find: (channel, id) => void this.find(channel, id),
+      seen: (channel, signal) => this.seen(channel, signal),
     });
     this.slicers = new Slicers(change, () => this.panes.every((pane) => pane.whole), () => this.active);
     this.thickness = new Thickness(change, () => this.active);
@@ -98,7 +108,7 @@ export class Viewer {
     const { actions } = this;
     return h("header", { className: "bar" },
       h("a", { className: "icon", href: "#", title: "All datasets", "aria-label": "All datasets" }, icon("back")),
-      h("h1", {}, this.dataset.token),
+      h("h1", { title: this.dataset.token }, this.dataset.token),
       this.planeChoice,
       h("div", { className: "tools" },
         iconButton("fit", "Fit the whole plane (0)", actions.whole),
@@ -125,6 +135,8 @@ export class Viewer {
     } }, icon(name), text);
     menu.append(h("summary", { className: "icon", title: "More", "aria-label": "More" } as never, icon("more")), h("div", { className: "menu" },
       ...this.often().map(([name, text, act]) => item(name, text, act, "narrow")),
+      item("region", "Measure a rectangle (r)", actions.region),
+      item("bookmark", "Bookmarks (h)", actions.bookmarks),
       item("picture", "Save a picture (e)", actions.picture),
       item("voxels", "Voxels, Python (d)", actions.voxels),
       item("about", "About this file (i)", actions.about),
@@ -163,6 +175,9 @@ export class Viewer {
     // A live dataset may have grown since.
     const channels = this.dataset.channels.map((channel) => ({ ...channel, ...found.get(channel.name), levels: channel.levels, times: channel.times }));
     this.dataset = { ...this.dataset, channels, noticed: dataset.noticed, notices: dataset.notices };
+    // The first range is known only now.
+    const lead = channels.find((channel) => channel.kind === "image" && isOn(this.view, channel) && isMeasured(channel));
+    if (this.view.oneRange && lead) this.view = ranged(this.dataset, this.view, lead, {});
     this.show();
   }
 
@@ -229,7 +244,7 @@ export class Viewer {
 
   private show(leads?: Pane): void {
     const { dataset, view } = this;
-    const scene = { dataset, view, mounts: this.site.mounts, adjust: this.site.adjust === true };
+    const scene = this.scene(view);
     this.panes.forEach((pane) => pane.show(this.fitted(scene), pane === leads));
     this.panel.show(dataset, view);
     this.told.show(dataset);
@@ -251,6 +266,10 @@ export class Viewer {
     this.addressTimer = window.setTimeout(() => history.replaceState(null, "", toHash(dataset, view)), ADDRESS_DELAY);
   }
 
+  private scene(view: View): Scene {
+    return { dataset: this.dataset, view, mounts: this.site.mounts, adjust: this.site.adjust === true };
+  }
+
   /** Linked panes have the same zoom, even when it fits the whole plane. */
   private fitted(scene: Scene): Scene {
     if (scene.view.zoom || this.panes.length < 2) return scene;
@@ -270,6 +289,7 @@ export class Viewer {
     const parts = AXIS_NAMES.map((name, axis) => `${name} ${Math.floor(at(place, axis)) + at(this.dataset.offset, axis)}`);
     const zoom = this.panes[0]?.zoom() ?? 1;
     this.status.textContent = size ? `${parts.join("  ")} · ${Number((zoom * 100).toPrecision(3))} %${values}` : "";
+    this.status.title = this.status.textContent;
   }
 
   /** Sets the range of a channel to that of what is visible. */
@@ -349,9 +369,11 @@ export class Viewer {
       screen: () => void (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()).catch(() => undefined),
       link: () => void this.copyLink(),
       address: () => void this.copyAddress(),
-      picture: () => this.openSheet(pictureSheet(this.pictureOf(), (error) => this.notices.say(explain(error)))),
+      picture: () => this.openSheet(pictureSheet(this.subject(), (error) => this.notices.say(explain(error)))),
       voxels: () => this.openVoxels(null),
-      line: () => (this.line ? this.endDrag() : this.startLine()),
+      line: () => this.startMeasure(LinePanel),
+      region: () => this.startMeasure(RegionPanel),
+      bookmarks: () => this.openSheet(bookmarksSheet(toHash(this.dataset, this.view))),
       goto: () => this.openSheet(gotoSheet((text) => this.goTo(text), this.dataset, ({ channel, id }) => this.goToLabel(channel, id))),
       about: () => this.openSheet(aboutSheet(this.dataset)),
       play: (direction) => this.slicers.toggle(direction),
@@ -412,41 +434,77 @@ export class Viewer {
     void this.find(channel, id);
   }
 
-  /** The pictures that can be made of the view. */
-  private pictureOf(): PictureOf {
+  /** What pictures can be made of. */
+  private subject(): Subject {
     const { dataset, view } = this;
-    const [channel] = inSight(dataset, view);
+    const channels = inSight(dataset, view).filter((channel) => isOn(view, channel));
+    const { slice: axis } = AXES[this.active];
+    const offset = at(dataset.offset, axis);
+    const moved = ({ slice, time }: Moment): View => ({
+      ...view, time: time ?? view.time, at: view.at.map((value, i) => (i === axis && slice !== undefined ? slice - offset + 0.5 : value)) as Triple,
+    });
+    const along: Subject["along"] = [
+      { says: `slices along ${AXIS_NAMES[axis]}`, key: "slice", letter: AXIS_NAMES[axis] ?? "", first: offset, last: offset + at(endOf(inSight(dataset, view)), axis) - 1 },
+      { says: "time points", key: "time", letter: "t", first: 0, last: Math.max(1, ...channels.map(({ times }) => times ?? 1)) - 1 },
+    ];
+    return {
+      of: (moment, only) => this.pictureOf(only ? solo(dataset, moved(moment), only) : moved(moment)),
+      images: channels.filter(({ kind }) => kind === "image"),
+      along: along.filter(({ first, last }) => first < last),
+      hasLine: this.measuredLine() !== null,
+    };
+  }
+
+  private measuredLine(): LinePanel["measured"] {
+    return this.measuring instanceof LinePanel ? this.measuring.measured : null;
+  }
+
+  /** The pictures that can be made of a view, at the place and zoom of the panes. */
+  private pictureOf(view: View): PictureOf {
+    const { dataset } = this;
+    const channels = inSight(dataset, view);
     const box = this.box.getBoundingClientRect();
     const ratio = window.devicePixelRatio;
-    const whole = Math.round;
-    const onScreen = this.panes.flatMap((pane): Plane[] => {
+    const measured = this.measuredLine();
+    const drawnOf = (pane: Pane) => {
       const drawn = pane.drawn();
+      const line = measured?.plane === pane.plane && drawn ? { from: drawn.grid.place(measured.from), to: drawn.grid.place(measured.to), says: measured.says } : null;
+      return drawn && { ...drawn, layers: layersOf(this.scene(view), pane.plane), channel: channels[0], line };
+    };
+    const onScreen = this.panes.flatMap((pane): Plane[] => {
+      const drawn = drawnOf(pane);
       const place = pane.element.getBoundingClientRect();
-      const [left, top, width, height] = [place.left - box.left, place.top - box.top, place.width, place.height].map((length) => whole(length * ratio)) as [number, number, number, number];
-      return drawn ? [{ ...drawn, channel, left, top, width, height, scale: pane.zoom() * ratio }] : [];
+      const [left, top, width, height] = [place.left - box.left, place.top - box.top, place.width, place.height].map((length) => Math.round(length * ratio)) as [number, number, number, number];
+      return drawn ? [{ ...drawn, left, top, width, height, scale: pane.zoom() * ratio }] : [];
     });
-    const choices = [{ says: "As on the screen", width: whole(box.width * ratio), height: whole(box.height * ratio), planes: onScreen }];
-    const active = this.pane()?.drawn();
+    const choices: Choice[] = [{ says: "As on the screen", width: Math.round(box.width * ratio), height: Math.round(box.height * ratio), planes: onScreen, titles: [] }];
+    const pane = this.pane();
+    const active = pane && drawnOf(pane);
     if (active) {
       const { grid, part } = active;
       const within = (value: number, most: number) => Math.min(Math.max(value, 0), most);
       const [x, y] = [Math.floor(within(part.x, grid.width)), Math.floor(within(part.y, grid.height))];
       const width = Math.max(1, Math.ceil(within(part.x + part.width, grid.width)) - x);
       const height = Math.max(1, Math.ceil(within(part.y + part.height, grid.height)) - y);
-      choices.push({ says: "Full resolution", width, height,
-        planes: [{ ...active, part: { x, y, width, height }, channel, left: 0, top: 0, width, height, scale: 1 }] });
+      choices.push({ says: "Full resolution", width, height, titles: [],
+        planes: [{ ...active, part: { x, y, width, height }, left: 0, top: 0, width, height, scale: 1 }] });
     }
-    const place = AXIS_NAMES.map((name, axis) => `${name} ${Math.floor(at(view.at, axis)) + at(dataset.offset, axis)}`).join(", ");
-    const channels = inSight(dataset, view).filter((each) => isOn(view, each)).map((each) => {
+    const place = AXIS_NAMES.map((name, axis) => [name, Math.floor(at(view.at, axis)) + at(dataset.offset, axis)] as const);
+    const said = channels.filter((each) => isOn(view, each)).map((each) => {
       const { window, gamma, colour } = view.shown[each.name] as Shown;
       const name = each.label ?? each.name;
       if (each.kind !== "image") return name;
-      return `${name} (${nameOfColour(colour)}) ${(window ?? baseWindow(each)).join(" to ")}${gamma === 1 ? "" : `, gamma ${gamma}`}`;
+      return `${name} (${nameOfColour(colour)}) ${(window ?? baseWindow(each)).map((value) => written(value)).join(" to ")}${gamma === 1 ? "" : `, gamma ${gamma}`}`;
     });
-    const time = view.time || inSight(dataset, view).some((each) => each.times) ? [`time ${[view.time, when(inSight(dataset, view), view.time)].filter((part) => part !== "").join(", ")}`] : [];
-    const slab = this.panes.flatMap((pane) => pane.slab ?? [])[0];
-    const caption = [dataset.token, `plane ${view.arrangement === "all" ? "xy, xz, yz" : view.arrangement}`, place, ...(slab ? [inWords(slab)] : []), ...time, ...channels].join(" · ");
-    return { choices, caption, name: dataset.token };
+    const hasTime = view.time > 0 || channels.some((each) => each.times);
+    const time = hasTime ? [`time ${[view.time, when(channels, view.time)].filter((part) => part !== "").join(", ")}`] : [];
+    const slab = this.panes.flatMap((each) => each.slab ?? [])[0];
+    const isAll = view.arrangement === "all";
+    const where = place.map(([name, value]) => `${name} ${value.toLocaleString("en")}`).join(", ");
+    const caption = [dataset.token, `plane ${isAll ? "xy, xz, yz" : view.arrangement}`, where, ...(slab ? [inWords(slab)] : []), ...time, ...said].join(" · ");
+    const slices = place.filter((_, axis) => isAll || axis === AXES[view.arrangement as PlaneName].slice).map(([name, value]) => `${name}${value}`);
+    const name = [dataset.token, isAll ? "xyz" : view.arrangement, ...slices, ...(hasTime ? [`t${view.time}`] : [])].join("_");
+    return { choices, caption, name };
   }
 
   /** The voxels of a channel in a pane, or between two points. */
@@ -464,17 +522,33 @@ export class Viewer {
     return { start, end };
   }
 
-  /** The labels in sight, by channel: those of one slice at the level on the screen, unless there are very many. */
+  /** How many voxels each label has of those in sight: of one slice, at the level on the screen. */
+  private async counted(channel: Channel, signal: AbortSignal): Promise<Map<string, number>> {
+    const pane = this.pane();
+    const [wanted, level] = [pane && this.boxOf(pane, channel, null), pane?.visible(channel)?.level];
+    if (!wanted || level === undefined) return new Map();
+    const { start, size } = atLevel(channel, level, wanted);
+    const ids = await readBox(boxAddress(this.dataset, channel, this.view.time, level, start, size), signal);
+    const counts = new Map<number | bigint, number>();
+    for (let i = 0; i < ids.length; i += 1) counts.set(ids[i] ?? 0, (counts.get(ids[i] ?? 0) ?? 0) + 1);
+    return new Map([...counts].filter(([id]) => Number(id) !== 0).map(([id, count]) => [String(id), count]));
+  }
+
+  /** The labels in sight with their names, those with most voxels first. */
+  private async seen(channel: Channel, signal: AbortSignal): Promise<{ seen: Seen[]; count: number }> {
+    const counts = await this.counted(channel, signal);
+    const most = [...counts].sort(([, a], [, b]) => b - a).slice(0, MAX_LISTED);
+    // A table of names that is wrong must not hide the ids.
+    const names = await namesOf(this.dataset, channel, most.map(([id]) => id), signal).catch(() => null);
+    return { seen: most.map(([id, voxels]) => ({ id, voxels, name: names?.get(id) ?? "" })), count: counts.size };
+  }
+
+  /** The labels in sight, by channel, unless there are very many. */
   private async labelsInSight(): Promise<Map<string, string[]>> {
     const found = new Map<string, string[]>();
-    const pane = this.pane();
     for (const channel of inSight(this.dataset, this.view).filter((each) => each.kind === "labels" && isOn(this.view, each))) {
-      const [wanted, level] = [pane && this.boxOf(pane, channel, null), pane?.visible(channel)?.level];
-      if (!wanted || level === undefined) continue;
-      const { start, size } = atLevel(channel, level, wanted);
-      const ids = await readBox(boxAddress(this.dataset, channel, this.view.time, level, start, size), this.ending.signal).catch(() => null);
-      const distinct = [...new Set(Array.from(ids ?? [], String))].filter((id) => id !== "0");
-      if (distinct.length <= MAX_COLOURS) found.set(channel.name, distinct);
+      const ids = [...(await this.counted(channel, this.ending.signal).catch(() => new Map<string, number>())).keys()];
+      if (ids.length <= MAX_COLOURS) found.set(channel.name, ids);
     }
     return found;
   }
@@ -500,31 +574,33 @@ export class Viewer {
     }));
   }
 
-  private startLine(): void {
+  /** Begins to measure; ends it if it is what is measured. */
+  private startMeasure(Kind: typeof LinePanel | typeof RegionPanel): void {
     const pane = this.pane();
-    if (!pane) return;
+    const isOver = this.measuring instanceof Kind;
     this.endDrag();
-    this.line = new LinePanel(pane, () => ({ dataset: this.dataset, view: this.view }), {
+    if (!pane || isOver) return;
+    this.measuring = new Kind(pane, () => ({ dataset: this.dataset, view: this.view }), {
       copied: (text) => void this.copyText(text),
       failed: (error) => this.notices.say(explain(error)),
       closed: () => this.endDrag(),
     });
-    pane.element.append(this.line.element);
+    pane.element.append(this.measuring.element);
   }
 
   /** Ends what is dragged or measured. */
   private endDrag(): void {
     this.drag?.close();
-    this.line?.close();
-    this.drag = this.line = null;
+    this.measuring?.close();
+    this.drag = this.measuring = null;
   }
 
-  /** Reads the values along the line again if other voxels are shown. */
+  /** Measures again if other voxels are shown. */
   private measureAgain(): void {
     const axis = AXES[this.active].slice;
     const shown = JSON.stringify([Math.floor(at(this.view.at, axis)), this.view.time, this.dataset.channels.map((channel) => isOn(this.view, channel))]);
-    if (shown !== this.lineOf && this.line) this.line.again();
-    this.lineOf = shown;
+    if (shown !== this.measuredIn && this.measuring) this.measuring.again();
+    this.measuredIn = shown;
   }
 
   /** Says why a plane that has been loading for a while is slow, if it is the way in which the file is stored. */

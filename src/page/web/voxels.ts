@@ -1,6 +1,6 @@
 // Boxes of voxels (`/voxels/…raw`): their addresses, and their values in the data's own type.
 
-import { addressOf, type Channel, type Dataset, sound, timeOf, type Triple } from "./data";
+import { addressOf, answer, type Channel, type Dataset, sound, timeOf, type Triple } from "./data";
 import { at, AXIS_NAMES } from "./geometry";
 
 export type Values = ArrayLike<number | bigint>;
@@ -54,7 +54,7 @@ export async function isMissing(dataset: Dataset, channel: Channel, time: number
 
 /** The values of a box: z, y, x, and the components of a voxel; x (or the component) fastest. */
 export async function readBox(address: string, signal: AbortSignal): Promise<Values> {
-  const response = await sound(await fetch(address, { signal }));
+  const response = await answer(address, { signal });
   const type = response.headers.get("X-Voltile-Type") ?? "";
   const read = TYPES[type];
   if (!read) throw new Error(`The server sent voxels of an unknown type “${type}”`);

@@ -19,14 +19,14 @@ export interface WindowEvents {
 }
 
 const STEPS = 512;
-const BARS = 64;
+/** The bars of a histogram: as many as leave hardly a gap, for data that has few values. */
+const BARS = [64, 32, 16, 8];
 /** A handle that has not moved for so many milliseconds is at rest. */
 const REST = 300;
 const SPACE = "http://www.w3.org/2000/svg";
 
-/** Wide enough bars to be visible, even if only some values occur. */
-function pooled(counts: number[]): number[] {
-  const each = Math.ceil(counts.length / BARS);
+function pooled(counts: number[], bars: number): number[] {
+  const each = Math.ceil(counts.length / bars);
   return Array.from({ length: Math.ceil(counts.length / each) }, (_, i) =>
     counts.slice(i * each, (i + 1) * each).reduce((sum, count) => sum + count, 0));
 }
@@ -38,7 +38,8 @@ function shape(histogram: Histogram, [low, high]: [number, number]): SVGElement 
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("aria-hidden", "true");
   const { lo, hi } = histogram;
-  const counts = pooled(histogram.counts);
+  const all = BARS.map((bars) => pooled(histogram.counts, bars));
+  const counts = all.find((bars) => bars.filter((count) => count === 0).length <= bars.length / 8) ?? all[0] ?? [];
   const most = Math.log1p(Math.max(...counts, 1));
   const place = (i: number) => (lo + ((hi - lo) * i) / counts.length - low) / (high - low || 1);
   const bars = counts.map((count, i) => {
