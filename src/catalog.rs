@@ -7,8 +7,8 @@
 //! It is built from settings: files are opened, layouts recognised and levels determined at that
 //! time; a window may be measured later. Otherwise it is immutable: if a file changes, its dataset
 //! is reopened and put into a new catalogue ([`Catalog::with`]). All faults are collected, each
-//! with the key of its setting. Resolving a request reads no data; the [`Resolved`] request yields
-//! the plan for reading.
+//! with the key of its setting. Resolving a request reads no data; a [`ResolvedTile`] has the key
+//! and the plan for reading.
 
 pub(crate) mod access;
 pub(crate) mod advice;
@@ -51,25 +51,25 @@ use voltile_base::paint::{DatasetStyle, Kind, Style};
 use voltile_hdf5::store::{Location, Store};
 use voltile_hdf5::volume::hdf5::{ChunkStore, FileIdentity, Files, LinkPolicy, OpenFile, Opener};
 
-use crate::catalog::access::{Access, Grants};
+use crate::catalog::access::{AccessRules, Grants};
 use crate::config;
 
 pub use attributes::FileAttributes;
 pub use boxes::{NoBox, ResolvedBox};
 pub use channel::{Channel, SpelledOut};
 pub use cost::{Inspection, LevelCost, PassThrough, TileCost};
-pub use images::{ArrayLevel, Image, ImageAxes, Multiscale};
+pub use images::{ArrayLevel, ImageAxes, Multiscale, ZarrImage};
 pub use names::{Column, Labels, Names, NoNames};
 pub use open::{OpenedCatalog, ReopenedDataset, tell};
 pub use origin::Origin;
-pub use overview::Overview;
+pub use overview::ResolvedOverview;
 pub use precomputed::{Precomputed, PrecomputedEncoding, PrecomputedScale};
 pub use probe::Trial;
-pub use resolve::{NotFound, Resolved};
+pub use resolve::{NotFound, ResolvedTile};
 pub use sidecar::sidecar_path;
 pub use stored::StoredLevel;
 pub use survey::Survey;
-pub use visible::{Visible, range_of};
+pub use visible::{ResolvedRange, range_of};
 
 /// All datasets served.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub struct Catalog {
     limits: CatalogLimits,
     style: Style,
     stores: Stores,
-    access: Access,
+    access: AccessRules,
     /// Whether documents name datasets with their versions.
     names_versions: bool,
     /// How many catalogues were served before this one.
@@ -456,7 +456,7 @@ impl Catalog {
     }
 
     /// The rules by which datasets are protected.
-    pub fn access(&self) -> &Access {
+    pub fn access(&self) -> &AccessRules {
         &self.access
     }
 

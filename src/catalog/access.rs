@@ -21,13 +21,13 @@ const SHORTEST_SAFE: usize = 16;
 
 /// The rules by which datasets are protected. Without entries everything is public.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Access {
-    entries: Vec<Entry>,
+pub struct AccessRules {
+    entries: Vec<AccessEntry>,
 }
 
 /// Secrets, and the datasets that they open.
 #[derive(Debug, Clone, PartialEq)]
-struct Entry {
+struct AccessEntry {
     datasets: Vec<Pattern>,
     secrets: Vec<Hash>,
 }
@@ -47,14 +47,14 @@ impl Grants {
 #[derive(Debug)]
 pub struct OpenedAccess {
     /// The rules. An entry whose file cannot be read has no secrets: nothing opens its datasets.
-    pub access: Access,
+    pub access: AccessRules,
     /// Files that cannot be used, by the key of the setting.
     pub faults: Vec<Fault>,
     /// Files that can be used, but perhaps should not.
     pub warnings: Vec<String>,
 }
 
-impl Access {
+impl AccessRules {
     /// Reads the files of secrets.
     pub fn open(settings: &[AccessSettings]) -> OpenedAccess {
         let mut entries = Vec::new();
@@ -89,13 +89,13 @@ impl Access {
                 .iter()
                 .map(|secret| digest(secret.as_bytes()))
                 .collect();
-            entries.push(Entry {
+            entries.push(AccessEntry {
                 datasets: given.datasets.clone(),
                 secrets,
             });
         }
         OpenedAccess {
-            access: Access { entries },
+            access: AccessRules { entries },
             faults,
             warnings,
         }
@@ -256,7 +256,7 @@ mod tests {
                 .collect();
             AccessSettings { secrets, datasets }
         };
-        Access::open(&entries.iter().enumerate().map(entry).collect::<Vec<_>>())
+        AccessRules::open(&entries.iter().enumerate().map(entry).collect::<Vec<_>>())
     }
 
     fn name(text: &str) -> Name {
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn without_entries_everything_is_public() {
-        let access = Access::default();
+        let access = AccessRules::default();
         let nobody = access.grants([b"anything".as_slice()]);
         assert!(
             access.is_open()
@@ -340,7 +340,7 @@ mod tests {
             };
             let OpenedAccess {
                 faults, warnings, ..
-            } = Access::open(&[given]);
+            } = AccessRules::open(&[given]);
             let told = format!("{faults:?} {warnings:?}");
             assert!(
                 told.contains("access[0].secrets") && told.contains("the path of a text file"),

@@ -21,7 +21,7 @@ use super::names::Names;
 use super::sidecar;
 use super::stored::{StoredLevel, level_view};
 use super::survey::{self, Survey};
-use super::watch::Watch;
+use super::watch::FileWatch;
 use crate::config::ChannelSettings;
 use crate::layout::inventory::{ChannelRecord, range_text};
 use crate::layout::{FoundChannel, FoundLevel, Paths, Rank};
@@ -80,7 +80,7 @@ pub struct Channel {
     /// The statistics of its sample, once taken.
     pub(super) surveyed: OnceLock<Arc<Survey>>,
     /// Detects changes of its files.
-    pub(super) watch: Arc<Watch>,
+    pub(super) watch: Arc<FileWatch>,
     /// The table with names and properties of its labels.
     pub names: Option<Arc<Names>>,
     /// Identifies its voxels and their meaning.
@@ -194,7 +194,7 @@ impl Channel {
             has_gaps: levels.has_gaps,
             names,
             surveyed: OnceLock::new(),
-            watch: Arc::new(Watch::over(files)),
+            watch: Arc::new(FileWatch::over(files)),
         }
     }
 

@@ -29,19 +29,23 @@ use super::{Catalog, Channel, Dataset, NoBox, NotFound, ResolvedBox};
 /// An image: one channel, or all channels of a dataset that can share an array, with the dataset's
 /// labels.
 #[derive(Debug, Clone)]
-pub struct Image {
+pub struct ZarrImage {
     dataset: Arc<Dataset>,
     channel: Option<Name>,
 }
 
 impl Catalog {
     /// Resolves the image of a channel, or of a dataset. Reads no data.
-    pub fn image(&self, token: &VersionedToken, channel: Option<&Name>) -> Result<Image, NotFound> {
+    pub fn image(
+        &self,
+        token: &VersionedToken,
+        channel: Option<&Name>,
+    ) -> Result<ZarrImage, NotFound> {
         let dataset = self.known(token)?;
         if let Some(channel) = channel {
             dataset.channel_at(channel, 0)?;
         }
-        let image = Image {
+        let image = ZarrImage {
             dataset: Arc::clone(dataset),
             channel: channel.cloned(),
         };
@@ -90,7 +94,7 @@ impl Catalog {
     }
 }
 
-impl Image {
+impl ZarrImage {
     /// The dataset.
     pub fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset

@@ -36,7 +36,7 @@ const BOOKKEEPING: usize = 1024;
 /// them.
 #[derive(Clone)]
 pub(super) struct Tables {
-    kept: Cache<u64, (Option<FileIdentity>, Outcome), Abandoned>,
+    kept: Cache<u64, (Option<FileIdentity>, ReadLabels), Abandoned>,
     /// The most bytes of all tables that are kept, and of the one that is being read.
     most: usize,
     /// Tables are read one after the other.
@@ -119,7 +119,7 @@ pub struct Names {
     reads: AtomicUsize,
 }
 
-type Outcome = Result<Arc<Labels>, NoNames>;
+type ReadLabels = Result<Arc<Labels>, NoNames>;
 
 impl Names {
     /// The table that settings name in a file or for it. Its contents are not read.
@@ -162,7 +162,7 @@ impl Names {
 
     /// The table, read on a thread for blocking work unless it is known. Errors do not name its
     /// file. Fails if the file is stuck.
-    pub async fn get(self: &Arc<Self>, stalls: &Stalls) -> Result<Outcome, Unresponsive> {
+    pub async fn get(self: &Arc<Self>, stalls: &Stalls) -> Result<ReadLabels, Unresponsive> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let names = Arc::clone(self);
         let stalls = stalls.clone();
@@ -175,7 +175,7 @@ impl Names {
     }
 
     /// The table, read unless it is known. Blocks.
-    pub fn read(&self) -> Outcome {
+    pub fn read(&self) -> ReadLabels {
         let id = self.settings.id.as_deref();
         let name = self.settings.name.as_deref();
         let now = self.text_file().map(identity).transpose();

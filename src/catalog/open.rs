@@ -28,7 +28,7 @@ use super::{
     Catalog, CatalogLimits, Closed, Dataset, DerivedFacts, LIVE, Stores, first_channel, growing,
     is_written,
 };
-use crate::catalog::access::{Access, Grants};
+use crate::catalog::access::{AccessRules, Grants};
 use crate::config::{ChannelSettings, DatasetSettings, Fault, IdentityRule, Settings};
 use crate::layout::{self, FoundChannel, Given, Rank};
 
@@ -297,7 +297,7 @@ impl CatalogOpening {
             }
         }
         closed.extend(waiting.into_iter().map(|token| (token, Closed::Waiting)));
-        let opened = Access::open(&settings.access);
+        let opened = AccessRules::open(&settings.access);
         let mut warnings = opened.warnings;
         self.faults.extend(opened.faults);
         let catalog = Catalog {

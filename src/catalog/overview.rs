@@ -8,7 +8,7 @@ use voltile_base::request::{SlabRequest, TileRequest};
 use voltile_base::tile::TileKey;
 use voltile_render::plan;
 
-use super::{Catalog, Channel, Dataset, NotFound, Origin, Resolved};
+use super::{Catalog, Channel, Dataset, NotFound, Origin, ResolvedTile};
 
 /// The maximum width and height in pixels, unless another is asked for.
 const MAX_EXTENT: (usize, usize) = (192, 192);
@@ -17,9 +17,9 @@ const MAX_TILES: u64 = 16;
 
 /// A request for an overview with its names resolved.
 #[derive(Debug)]
-pub struct Overview {
+pub struct ResolvedOverview {
     origin: Origin,
-    tiles: Vec<Resolved>,
+    tiles: Vec<ResolvedTile>,
     across: usize,
     extent: (usize, usize),
     most: (usize, usize),
@@ -28,7 +28,7 @@ pub struct Overview {
 impl Catalog {
     /// Resolves a request for an overview, given as a request for the first tile of the slice.
     /// Reads no data.
-    pub fn overview(&self, request: &TileRequest) -> Result<Overview, NotFound> {
+    pub fn overview(&self, request: &TileRequest) -> Result<ResolvedOverview, NotFound> {
         let first = self.resolve_names(request)?;
         let dataset = first.dataset();
         let Some(channel) = first.channels().next() else {
@@ -67,7 +67,7 @@ impl Catalog {
                 tiles.push(tile.showing_missing());
             }
         }
-        Ok(Overview {
+        Ok(ResolvedOverview {
             origin: tiles.first().unwrap_or(&first).origin(),
             tiles,
             across: across as usize,
@@ -127,14 +127,14 @@ fn clamped(slice: i128) -> u64 {
     slice.clamp(0, i128::from(u64::MAX)) as u64
 }
 
-impl Overview {
+impl ResolvedOverview {
     /// The origin of its picture.
     pub fn origin(&self) -> Origin {
         self.origin.clone()
     }
 
     /// The tiles that it is composed of, row by row; not empty.
-    pub fn tiles(&self) -> &[Resolved] {
+    pub fn tiles(&self) -> &[ResolvedTile] {
         &self.tiles
     }
 
@@ -146,14 +146,14 @@ impl Overview {
 
     /// The key of the rendering: a digest of everything that determines its bytes.
     pub fn key(&self) -> TileKey {
-        let tiles: Vec<TileKey> = self.tiles.iter().map(Resolved::key).collect();
+        let tiles: Vec<TileKey> = self.tiles.iter().map(ResolvedTile::key).collect();
         TileKey::digest(&("overview", self.most, self.across, self.extent, tiles))
     }
 
     /// The plan for the renderer: what to read and how to paint it.
     pub fn plan(&self) -> plan::Overview {
         plan::Overview {
-            tiles: self.tiles.iter().map(Resolved::plan).collect(),
+            tiles: self.tiles.iter().map(ResolvedTile::plan).collect(),
             across: self.across,
             extent: self.extent,
             most: self.most,

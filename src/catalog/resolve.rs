@@ -157,7 +157,7 @@ pub enum NotFound {
 
 /// A request with its names resolved.
 #[derive(Debug)]
-pub struct Resolved {
+pub struct ResolvedTile {
     dataset: Arc<Dataset>,
     style: Style,
     layers: Vec<ResolvedLayer>,
@@ -205,7 +205,7 @@ struct LayerRendering {
 
 impl Catalog {
     /// Resolves a request. Reads no data.
-    pub fn resolve(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
+    pub fn resolve(&self, request: &TileRequest) -> Result<ResolvedTile, NotFound> {
         let resolved = self.resolve_names(request)?;
         resolved
             .layers
@@ -221,7 +221,7 @@ impl Catalog {
     }
 
     /// Resolves a request that may name a slab of too many slices, or a tile that lies outside.
-    pub(super) fn resolve_names(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
+    pub(super) fn resolve_names(&self, request: &TileRequest) -> Result<ResolvedTile, NotFound> {
         let dataset = self.known(&request.token)?;
         let time = dataset.time_of(request.time, request.channels.names());
         let mut layers = Vec::new();
@@ -238,7 +238,7 @@ impl Catalog {
         for (layer, adjust) in layers.iter_mut().zip(&request.adjust) {
             layer.apply(*adjust);
         }
-        Ok(Resolved {
+        Ok(ResolvedTile {
             dataset: Arc::clone(dataset),
             style: self.style,
             layers,
@@ -497,7 +497,7 @@ impl Dataset {
     }
 }
 
-impl Resolved {
+impl ResolvedTile {
     /// The same tile with transparent pixels where data is missing in all channels.
     #[must_use]
     pub(super) fn showing_missing(self) -> Self {

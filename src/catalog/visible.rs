@@ -11,7 +11,7 @@ use voltile_render::plan;
 
 use super::overview::slices_at;
 use super::survey;
-use super::{Catalog, Channel, Dataset, NotFound, Origin, Overview, Resolved};
+use super::{Catalog, Channel, Dataset, NotFound, Origin, ResolvedOverview, ResolvedTile};
 
 /// The maximum number of pixels whose voxels are read: of more, the next coarser level is read.
 const MAX_PIXELS: u64 = 1 << 22;
@@ -21,10 +21,10 @@ const MAX_VOXELS: u64 = 1 << 22;
 
 /// A request for the range of the visible values, with its names resolved.
 #[derive(Debug)]
-pub struct Visible {
+pub struct ResolvedRange {
     origin: Origin,
     level: u8,
-    tiles: Vec<Resolved>,
+    tiles: Vec<ResolvedTile>,
     /// The columns and rows of each tile that are visible.
     parts: Vec<[Range<usize>; 2]>,
 }
@@ -41,7 +41,7 @@ struct TileRectangle {
 
 impl Catalog {
     /// Resolves a request for a tile whose layers are adjusted: only images are. Reads no data.
-    pub fn resolve_view(&self, request: &TileRequest) -> Result<Resolved, NotFound> {
+    pub fn resolve_view(&self, request: &TileRequest) -> Result<ResolvedTile, NotFound> {
         let resolved = self.resolve(request)?;
         resolved
             .channels()
@@ -51,18 +51,18 @@ impl Catalog {
 
     /// Resolves a request for an overview whose layers are adjusted: only images are. Reads no
     /// data.
-    pub fn overview_of_view(&self, request: &TileRequest) -> Result<Overview, NotFound> {
+    pub fn overview_of_view(&self, request: &TileRequest) -> Result<ResolvedOverview, NotFound> {
         let overview = self.overview(request)?;
         overview
             .tiles()
             .iter()
-            .flat_map(Resolved::channels)
+            .flat_map(ResolvedTile::channels)
             .try_for_each(|channel| ensure_image(channel))?;
         Ok(overview)
     }
 
     /// Resolves a request for the range of the visible values. Reads no data.
-    pub fn resolve_range(&self, request: &RangeRequest) -> Result<Visible, NotFound> {
+    pub fn resolve_range(&self, request: &RangeRequest) -> Result<ResolvedRange, NotFound> {
         let dataset = self.known(&request.token)?;
         let time = dataset.time_of(request.time, [&request.channel]);
         let channel = dataset.channel_at(&request.channel, time)?;
@@ -106,7 +106,7 @@ impl Catalog {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Visible {
+        Ok(ResolvedRange {
             origin: Origin::new(dataset, vec![channel.clone()]),
             level: shown.address.level.number(),
             tiles,
@@ -215,7 +215,7 @@ fn inside(range: &Range<u64>, tile: u64) -> Range<usize> {
     start as usize..end as usize
 }
 
-impl Visible {
+impl ResolvedRange {
     /// The origin of its voxels.
     pub fn origin(&self) -> Origin {
         self.origin.clone()
@@ -223,14 +223,14 @@ impl Visible {
 
     /// The key: a digest of everything that determines the range.
     pub fn key(&self) -> TileKey {
-        let tiles: Vec<TileKey> = self.tiles.iter().map(Resolved::key).collect();
+        let tiles: Vec<TileKey> = self.tiles.iter().map(ResolvedTile::key).collect();
         TileKey::digest(&("range", self.level, &self.parts, tiles))
     }
 
     /// The plan for the renderer.
     pub fn plan(&self) -> plan::Visible {
         plan::Visible {
-            tiles: self.tiles.iter().map(Resolved::plan).collect(),
+            tiles: self.tiles.iter().map(ResolvedTile::plan).collect(),
             parts: self.parts.clone(),
             level: self.level,
         }

@@ -1,8 +1,9 @@
 //! Detects whether the files of a channel have changed since they were opened.
 //!
 //! The file system is accessed at most once per [`FRESH`], regardless of the number of requests. It
-//! may block for a long time (a hanging network file system): requests call [`Watch::check_soon`],
-//! which never blocks and lets at most one thread wait for the file system.
+//! may block for a long time (a hanging network file system): requests call
+//! [`FileWatch::check_soon`], which never blocks and lets at most one thread wait for the file
+//! system.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The files of a channel, and the result of the last check.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct FileWatch {
     files: BTreeSet<FileIdentity>,
     created: Instant,
     /// When the last check that found no change began: nanoseconds since `created`, plus one; 0
@@ -36,7 +37,7 @@ pub(super) struct Watch {
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Watch {
+impl FileWatch {
     /// A watch over these files, not yet checked.
     pub fn over(files: BTreeSet<FileIdentity>) -> Self {
         Self {
@@ -162,7 +163,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.h5");
         fs::write(&path, "one").unwrap();
-        let watch = Watch::over(BTreeSet::from([FileIdentity::from_location(
+        let watch = FileWatch::over(BTreeSet::from([FileIdentity::from_location(
             &path.as_path().into(),
             &Default::default(),
         )
@@ -187,7 +188,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_file_system_that_hangs_costs_one_thread_and_an_error() {
-        let watch = Arc::new(Watch::over(BTreeSet::new()));
+        let watch = Arc::new(FileWatch::over(BTreeSet::new()));
         let hanging = Arc::clone(&watch.turn).lock_owned().await;
         let (one, two) = tokio::join!(watch.check_soon(), watch.check_soon());
         assert_eq!(

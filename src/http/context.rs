@@ -21,7 +21,7 @@ use voltile_base::request::VersionedToken;
 use super::record::RequestRecord;
 use super::site::Site;
 use super::{client, problem};
-use crate::catalog::access::{Access, Grants};
+use crate::catalog::access::{AccessRules, Grants};
 use crate::catalog::{Catalog, Closed};
 use crate::service::{Demand, TileError};
 
@@ -142,7 +142,7 @@ struct PathParts<'p> {
 }
 
 impl<'p> PathParts<'p> {
-    fn find(path: &'p str, base_path: &str, access: &Access) -> Result<Self, Refusal<'p>> {
+    fn find(path: &'p str, base_path: &str, access: &AccessRules) -> Result<Self, Refusal<'p>> {
         let path = match path.strip_prefix(base_path) {
             Some("") if !base_path.is_empty() => return Err(Refusal::Slash(last_segment(path))),
             Some(rest) if rest.starts_with('/') => rest,
@@ -173,7 +173,7 @@ fn last_segment(path: &str) -> &str {
 /// The entries that the request opens. A wrong secret in the path is an error; in a header it may
 /// be meant for a proxy.
 fn granted<'r>(
-    access: &Access,
+    access: &AccessRules,
     request: &HttpRequest,
     place: &PathParts<'r>,
 ) -> Result<Grants, Refusal<'r>> {
@@ -246,8 +246,9 @@ mod tests {
 
     #[test]
     fn paths_are_taken_with_and_without_the_base_path() {
-        let of =
-            |path, base| PathParts::find(path, base, &Access::default()).map(|place| place.path);
+        let of = |path, base| {
+            PathParts::find(path, base, &AccessRules::default()).map(|place| place.path)
+        };
         assert_eq!(of("/a/b", ""), Ok("/a/b"));
         assert_eq!(of("/a/b", "/x"), Ok("/a/b"));
         assert_eq!(of("/x/a/b", "/x"), Ok("/a/b"));

@@ -10,7 +10,7 @@ use voltile_render::plan::{BoxEncoding, Cutout};
 use super::boxes::HeldMemory;
 use super::drawing::Drawing;
 use super::footprint::Footprint;
-use crate::catalog::{Origin, Overview, Resolved, ResolvedBox, Visible};
+use crate::catalog::{Origin, ResolvedBox, ResolvedOverview, ResolvedRange, ResolvedTile};
 
 /// The result of [`super::TileService::identify`].
 #[derive(Debug)]
@@ -36,11 +36,11 @@ pub(super) enum RequestSubject {
     /// One of the shared black tiles: the address lies outside all volumes.
     Black(Tile),
     /// A tile that shows voxels.
-    Tile(Resolved),
+    Tile(ResolvedTile),
     /// A thumbnail of a slice.
-    Overview(Overview),
+    Overview(ResolvedOverview),
     /// The range of the visible values.
-    Range(Visible),
+    Range(ResolvedRange),
     /// A box of voxels, and the memory in which it is made; on the heap, so that tiles do not take
     /// as much room as boxes.
     Box(Box<ResolvedBox>, BoxEncoding, Option<Arc<HeldMemory>>),

@@ -20,8 +20,8 @@ use super::identified::{Identified, RequestSubject};
 use super::prepare::in_words;
 use super::tile_service::TileService;
 use crate::catalog::{
-    Catalog, Channel, Image, NoBox, NotFound, Origin, Overview, Precomputed, Resolved, ResolvedBox,
-    Visible,
+    Catalog, Channel, NoBox, NotFound, Origin, Precomputed, ResolvedBox, ResolvedOverview,
+    ResolvedRange, ResolvedTile, ZarrImage,
 };
 
 /// The most bytes of a TIFF file, in which places are numbers of 32 bits.
@@ -38,7 +38,7 @@ impl TileService {
     ) -> Result<Identified, TileError> {
         let resolved = catalog.resolve(request);
         let (origin, resolved) = self
-            .unchanged(catalog, &request.token, resolved, Resolved::origin)
+            .unchanged(catalog, &request.token, resolved, ResolvedTile::origin)
             .await?;
         if !resolved.is_black() && resolved.unmeasured().next().is_some() {
             // The tile's own chunks arrive together with the chunks of the samples.
@@ -60,7 +60,7 @@ impl TileService {
     ) -> Result<Identified, TileError> {
         let resolved = catalog.resolve_view(request);
         let (origin, resolved) = self
-            .unchanged(catalog, &request.token, resolved, Resolved::origin)
+            .unchanged(catalog, &request.token, resolved, ResolvedTile::origin)
             .await?;
         let subject = self.subject(resolved.encoded_as(format));
         Ok(Identified::new(origin, subject))
@@ -74,7 +74,7 @@ impl TileService {
     ) -> Result<Identified, TileError> {
         let overview = catalog.overview_of_view(request);
         let (origin, overview) = self
-            .unchanged(catalog, &request.token, overview, Overview::origin)
+            .unchanged(catalog, &request.token, overview, ResolvedOverview::origin)
             .await?;
         Ok(Identified::new(origin, RequestSubject::Overview(overview)))
     }
@@ -87,13 +87,13 @@ impl TileService {
     ) -> Result<Identified, TileError> {
         let visible = catalog.resolve_range(request);
         let (origin, visible) = self
-            .unchanged(catalog, &request.token, visible, Visible::origin)
+            .unchanged(catalog, &request.token, visible, ResolvedRange::origin)
             .await?;
         Ok(Identified::new(origin, RequestSubject::Range(visible)))
     }
 
     /// A tile, or the shared black one.
-    fn subject(&self, resolved: Resolved) -> RequestSubject {
+    fn subject(&self, resolved: ResolvedTile) -> RequestSubject {
         if !resolved.is_black() {
             return RequestSubject::Tile(resolved);
         }
@@ -120,9 +120,9 @@ impl TileService {
     ) -> Result<Identified, TileError> {
         let overview = catalog.overview(request);
         let (origin, overview) = self
-            .unchanged(catalog, &request.token, overview, Overview::origin)
+            .unchanged(catalog, &request.token, overview, ResolvedOverview::origin)
             .await?;
-        let unmeasured = overview.tiles().iter().flat_map(Resolved::unmeasured);
+        let unmeasured = overview.tiles().iter().flat_map(ResolvedTile::unmeasured);
         self.measure_all(unmeasured, demand).await?;
         Ok(Identified::new(origin, RequestSubject::Overview(overview)))
     }
@@ -229,7 +229,7 @@ impl TileService {
         catalog: &Catalog,
         token: &VersionedToken,
         channel: Option<&Name>,
-    ) -> Result<Image, TileError> {
+    ) -> Result<ZarrImage, TileError> {
         let image = catalog.image(token, channel);
         let (_, image) = self
             .unchanged(catalog, token, image, |image| {
@@ -243,7 +243,7 @@ impl TileService {
     /// than a document may queue: chosen at random, as channels that can never be sampled do not
     /// keep other channels from it. Failures are logged: windows are useful to viewers, but not
     /// necessary.
-    pub async fn measure_windows(&self, image: &Image, demand: Demand) {
+    pub async fn measure_windows(&self, image: &ZarrImage, demand: Demand) {
         let arrays = image.multiscale();
         let channels = arrays.channels().iter();
         let unmeasured =

@@ -79,9 +79,9 @@ pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> I
         .iter()
         .max_by_key(|channel| channel.levels.len());
     let levels = longest.map_or(&[][..], |channel| &channel.levels);
-    let sizes: Vec<Level> = levels
+    let sizes: Vec<InfoLevel> = levels
         .iter()
-        .map(|level| Level::new(level, description))
+        .map(|level| InfoLevel::new(level, description))
         .collect();
     let times = dataset
         .channels
@@ -107,8 +107,14 @@ pub(super) fn describe(dataset: &Dataset, description: &DatasetDescription) -> I
     }
 }
 
-fn by_level(levels: &[Level], name: &str, about: &str, scaling: &str, times: u64) -> InfoDataset {
-    fn each<T>(levels: &[Level], value: impl Fn(&Level) -> T) -> BTreeMap<String, T> {
+fn by_level(
+    levels: &[InfoLevel],
+    name: &str,
+    about: &str,
+    scaling: &str,
+    times: u64,
+) -> InfoDataset {
+    fn each<T>(levels: &[InfoLevel], value: impl Fn(&InfoLevel) -> T) -> BTreeMap<String, T> {
         levels
             .iter()
             .map(|level| (level.number.to_string(), value(level)))
@@ -128,7 +134,7 @@ fn by_level(levels: &[Level], name: &str, about: &str, scaling: &str, times: u64
         offset: each(levels, |level| level.offset),
         voxelres: each(levels, |level| level.voxel),
         cube_dimension: each(levels, |_| [TILE as u64, TILE as u64, 1]),
-        neariso_scaledown: each(levels, Level::flatness),
+        neariso_scaledown: each(levels, InfoLevel::flatness),
         neariso_imagesize: each(levels, |level| {
             let [x, y, z] = level.size;
             [x, y, z.div_ceil(level.flatness())]
@@ -149,14 +155,14 @@ fn by_level(levels: &[Level], name: &str, about: &str, scaling: &str, times: u64
     }
 }
 
-struct Level {
+struct InfoLevel {
     number: u64,
     size: [u64; 3],
     offset: [i64; 3],
     voxel: [f64; 3],
 }
 
-impl Level {
+impl InfoLevel {
     /// The size is the end of the channel that reaches furthest along each axis; the voxel size is
     /// that of the first channel with one.
     fn new(level: &LevelDescription, dataset: &DatasetDescription) -> Self {

@@ -8,7 +8,7 @@ use voltile_base::timing::Timing;
 use voltile_base::units::{MICROMETRE, in_nanometres};
 
 use super::omero;
-use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
+use crate::catalog::{ArrayLevel, Multiscale, NotFound, ZarrImage};
 
 /// The attribute of groups, beside the attributes of OME-Zarr, for facts that OME-Zarr cannot say.
 pub(super) const OWN: &str = "voltile";
@@ -16,7 +16,7 @@ pub(super) const OWN: &str = "voltile";
 const CLOSE: f64 = 1e-3;
 
 /// The metadata of an image's group.
-pub(super) fn image(image: &Image, version: ZarrVersion) -> Value {
+pub(super) fn image(image: &ZarrImage, version: ZarrVersion) -> Value {
     let arrays = image.multiscale();
     let mut value = json!({"multiscales": [multiscale(&arrays, image.name().as_str(), version)]});
     if let Some(mut omero) = omero::metadata(&arrays, image.name().as_str()) {
@@ -35,7 +35,7 @@ pub(super) fn image(image: &Image, version: ZarrVersion) -> Value {
 }
 
 /// The metadata of the group of label images.
-pub(super) fn labels(image: &Image) -> Result<Value, NotFound> {
+pub(super) fn labels(image: &ZarrImage) -> Result<Value, NotFound> {
     let names: Vec<&str> = image.labels().map(Name::as_str).collect();
     if names.is_empty() {
         Err(NotFound::NoLabels)

@@ -16,7 +16,7 @@ use voltile_hdf5::store::address::published;
 use voltile_hdf5::volume::{NoReferences, StoredArray, StoredChunk};
 
 use super::{fill, ome, v2};
-use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound, StoredLevel};
+use crate::catalog::{ArrayLevel, Multiscale, NotFound, StoredLevel, ZarrImage};
 use crate::http::context::Context;
 use crate::http::document::written;
 use crate::http::documents::{self, Document};
@@ -89,7 +89,11 @@ fn too_large() -> TileError {
 /// # Errors
 /// If a chunk cannot be read without HDF5, a file has no public address, or writing fails: what was
 /// written is then not whole.
-pub fn write(image: &Image, prefix: Option<&str>, out: &mut dyn Write) -> Result<(), NoReferences> {
+pub fn write(
+    image: &ZarrImage,
+    prefix: Option<&str>,
+    out: &mut dyn Write,
+) -> Result<(), NoReferences> {
     out.write_all(b"{\"version\":1,\"refs\":{")?;
     let mut references = References {
         image,
@@ -113,7 +117,7 @@ pub fn write(image: &Image, prefix: Option<&str>, out: &mut dyn Write) -> Result
 
 /// References that are being written.
 struct References<'a> {
-    image: &'a Image,
+    image: &'a ZarrImage,
     prefix: Option<&'a str>,
     out: &'a mut dyn Write,
     /// Whether a key has been written.

@@ -6,11 +6,11 @@ use voltile_hdf5::volume::VoxelType;
 use voltile_render::plan::Coding;
 
 use super::{fill, ome};
-use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
+use crate::catalog::{ArrayLevel, Multiscale, NotFound, ZarrImage};
 
 /// A document of a group or an array.
 pub(super) fn document(
-    image: &Image,
+    image: &ZarrImage,
     node: &ZarrNode,
     document: ZarrDocument,
 ) -> Result<Value, NotFound> {
@@ -52,7 +52,7 @@ pub(super) fn group() -> Value {
 }
 
 /// The attributes of a group.
-fn attributes(image: &Image, node: &ZarrNode) -> Result<Value, NotFound> {
+fn attributes(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotFound> {
     match node {
         ZarrNode::Labels => ome::labels(image),
         ZarrNode::Label(name) => Ok(ome::label(
@@ -107,7 +107,7 @@ pub(super) fn dtype(voxel: VoxelType, is_big_endian: bool) -> String {
 }
 
 /// All documents in one, by key.
-fn consolidated(image: &Image) -> Result<Value, NotFound> {
+fn consolidated(image: &ZarrImage) -> Result<Value, NotFound> {
     let mut metadata = Map::new();
     groups_and_arrays(
         &mut metadata,

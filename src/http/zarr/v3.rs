@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 use voltile_base::request::{LABELS, ZarrNode, ZarrVersion};
 
 use super::{fill, ome};
-use crate::catalog::{ArrayLevel, Image, Multiscale, NotFound};
+use crate::catalog::{ArrayLevel, Multiscale, NotFound, ZarrImage};
 
 /// The document of a group or an array. A group's document repeats the documents of all nodes below
 /// it, in the form that zarr-python calls consolidated metadata: a group cannot be listed over HTTP.
-pub(super) fn document(image: &Image, node: &ZarrNode) -> Result<Value, NotFound> {
+pub(super) fn document(image: &ZarrImage, node: &ZarrNode) -> Result<Value, NotFound> {
     let mut below = Map::new();
     let ome = match node {
         ZarrNode::Image => {
@@ -55,7 +55,7 @@ fn group(mut ome: Value) -> Value {
 fn add_labels(
     documents: &mut Map<String, Value>,
     prefix: &str,
-    image: &Image,
+    image: &ZarrImage,
 ) -> Result<(), NotFound> {
     for name in image.labels() {
         let arrays = image.label(name)?;
