@@ -641,12 +641,11 @@ impl CatalogOpening {
             self.noticed.extend(discovery.notices);
         }
         for found in &mut all {
-            let Some(given) = settings.channels.get(&found.name) else {
-                continue;
-            };
-            found.kind = given.kind.unwrap_or(found.kind);
-            if given.stored_values {
-                found.show_stored_values();
+            if let Some(given) = settings.channels.get(&found.name) {
+                found.kind = given.kind.unwrap_or(found.kind);
+                if given.stored_values {
+                    found.show_stored_values();
+                }
             }
         }
         if let Some(image) = first_image(&all).cloned() {

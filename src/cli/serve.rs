@@ -22,9 +22,7 @@ use voltile_hdf5::store::Location;
 
 use super::failure::Failure;
 use super::folders::Folders;
-use super::load::{
-    LoadedCatalog, NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open,
-};
+use super::load::{NOTHING_TO_SERVE, certificates, choose_log_format, faultless, open};
 use super::log::LogWriter;
 use super::reload::{self, Reloader};
 use super::signals::ServerSignals;
@@ -90,29 +88,24 @@ pub(super) fn run(log: &LogWriter, arguments: &ServeArguments) -> Result<(), Fai
     let activity = Activity::default();
     let mut loaded = open(log, read, MAX_FOUND, &metrics, &activity);
     let certificates = certificates(&mut loaded);
-    let LoadedCatalog {
-        settings,
-        catalog,
-        left_out,
-        unreachable,
-        ..
-    } = faultless(loaded)?;
-    if catalog.datasets().next().is_none() && folders.is_empty() && unreachable.is_empty() {
+    let loaded = faultless(loaded)?;
+    let settings = loaded.settings;
+    let catalog = loaded.catalog;
+    if catalog.datasets().next().is_none() && folders.is_empty() && loaded.unreachable.is_empty() {
         return Err(Failure::Usage(NOTHING_TO_SERVE.to_owned()));
     }
     ensure_accepted(&layers.files, &catalog)?;
-    for fault in &unreachable {
+    for fault in &loaded.unreachable {
         tracing::warn!("{fault}; the dataset is opened when its store answers");
     }
-    for (file, fault) in &left_out {
+    for (file, fault) in &loaded.left_out {
         folders.note_broken(file.as_path(), fault.to_string());
     }
     tracing::info!("{}", memory_text(layers.memory, &settings));
     let sockets = Sockets::open(&settings.server, passed).map_err(not_listening)?;
     let service = open_service(catalog, &settings, metrics, activity)?;
-    service
-        .health()
-        .set(ServicePart::Files, &folders.problems());
+    let health = service.health();
+    health.set(ServicePart::Files, &folders.problems());
     let site = Arc::new(LiveSite::new(Arc::clone(&service), &settings)?);
     let reloader = Reloader {
         log: log.clone(),
