@@ -1,4 +1,4 @@
-"""Requests to a server, and what they fail with."""
+"""Requests to a server, and the error that they raise."""
 
 import http.client
 import json
@@ -8,18 +8,18 @@ import urllib.parse
 import urllib.request
 from typing import Any, Optional
 
-# Requests that are refused because the server is busy are repeated so often.
+# A request that a busy server refuses is made at most this many times.
 MAX_ATTEMPTS = 10
-# Seconds between them, at most.
+# The longest pause between two attempts, in seconds.
 MAX_PAUSE = 10
-# Seconds for an answer.
-PATIENCE = 300.0
+# The time limit for an answer, in seconds.
+ANSWER_TIMEOUT = 300.0
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Error(Exception):
-    """What the program says is wrong; `status` is that of the HTTP answer, if there was one."""
+    """The error that the program reports; `status` is the status of the HTTP answer, if there was one."""
 
     def __init__(self, text: str, status: Optional[int] = None):
         super().__init__(text)
@@ -27,14 +27,18 @@ class Error(Exception):
 
 
 class Client:
-    """Requests below an address that ends with a slash. Keeps no connections: any thread and any process may use it."""
+    """Makes requests below an address that ends with a slash.
+
+    It keeps no connections open, so any thread and any process may use it.
+    """
 
     def __init__(self, address: str, keep: object = None):
         self.address = address
-        # What must live as long as this object: the program.
+        # An object that must live as long as this one: the program that was started for it.
         self.keep = keep
-        # A proxy of the environment is for other machines.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({} if self.is_local else None))
+        # Proxies that the environment names are meant for other machines.
+        proxies = urllib.request.ProxyHandler({} if self.is_local else None)
+        self._opener = urllib.request.build_opener(proxies)
 
     def __reduce__(self) -> Any:
         return Client, (self.address,)
@@ -53,23 +57,24 @@ class Client:
         """The body of the answer to a request."""
         for attempt in range(MAX_ATTEMPTS):
             try:
-                with self._opener.open(self.address + path, timeout=PATIENCE) as answer:
+                with self._opener.open(self.address + path, timeout=ANSWER_TIMEOUT) as answer:
                     body: bytes = answer.read()
                     return body
             except urllib.error.HTTPError as error:
                 if error.code != 503 or attempt + 1 == MAX_ATTEMPTS:
                     raise Error(_detail(error), error.code) from None
-                seconds = error.headers.get("Retry-After", "")
-                # Longer each time: other requests of this read wait, too.
-                time.sleep(min((attempt + 1) * (int(seconds) if seconds.isdigit() else 1), MAX_PAUSE))
-            # Or an answer that ends too early.
+                retry_after = error.headers.get("Retry-After", "")
+                seconds = int(retry_after) if retry_after.isdigit() else 1
+                # The pause grows, because other requests of the same read are waiting too.
+                time.sleep(min((attempt + 1) * seconds, MAX_PAUSE))
+            # HTTPException: the answer ended too early.
             except (OSError, http.client.HTTPException) as error:
                 reason = getattr(error, "reason", error)
                 raise Error(f"the server at {self.place} does not answer: {reason}") from error
         raise AssertionError("unreachable")
 
     def json(self, path: str) -> Any:
-        """The same, as JSON."""
+        """The body of the answer to a request, parsed as JSON."""
         try:
             return json.loads(self.get(path))
         except ValueError as error:
@@ -77,12 +82,12 @@ class Client:
 
 
 def quoted(name: str) -> str:
-    """A name as a segment of a path."""
+    """A name, escaped for use as one segment of a path."""
     return urllib.parse.quote(name, safe="")
 
 
 def _detail(error: urllib.error.HTTPError) -> str:
-    """What the server says, in the form of RFC 9457, or else the status."""
+    """The server's explanation (RFC 9457) or, if there is none, the status."""
     try:
         return str(json.loads(error.read())["detail"])
     except (ValueError, KeyError, TypeError):

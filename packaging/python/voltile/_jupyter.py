@@ -1,7 +1,7 @@
-"""What a cell of a notebook shows: the page or Neuroglancer in a frame, or a link to it.
+"""The output of a cell of a notebook: the page or Neuroglancer in a frame, or a link to it.
 
-Only pages of the same origin may frame voltile. So it is framed at an address of Jupyter itself, from which
-jupyter-server-proxy passes requests on; where that is not installed there is a link.
+Only pages of the same origin may show voltile in a frame. So the frame has an address of Jupyter itself, where
+jupyter-server-proxy passes requests on to voltile. If the proxy is not installed, the cell shows a link.
 """
 
 import glob
@@ -19,14 +19,14 @@ from typing import Any, Dict, List, Optional
 from ._client import Client, Error, quoted
 
 STYLE = "width: 100%; height: 600px; border: 1px solid #8884"
-# Stands for the server's address, which only the browser knows.
+# A placeholder for the server's address, which only the browser knows.
 BASE = "voltile-address/"
-# Seconds for Jupyter's answer.
-PATIENCE = 5.0
+# The time limit for an answer of Jupyter, in seconds.
+ANSWER_TIMEOUT = 5.0
 
 
 class Frame:
-    """A page of the server."""
+    """A page of the server, shown in a cell."""
 
     def __init__(self, client: Client, path: str = ""):
         self._client, self._path = client, path
@@ -49,21 +49,22 @@ class Neuroglancer:
         channels = [known for known in described["channels"] if channel in (None, known["name"])]
         offered = [known for known in channels if "neuroglancer" not in known["left_out"]]
         if not offered:
-            raise Error("; ".join(f"{known['name']}: {known['left_out']['neuroglancer']}" for known in channels))
+            reasons = [f"{known['name']}: {known['left_out']['neuroglancer']}" for known in channels]
+            raise Error("; ".join(reasons))
         # Layers are drawn in their order, and an image hides what is below it.
         offered.sort(key=lambda known: bool(known["kind"] == "labels"))
         at = "" if time is None else f"@{time}"
         url = f"precomputed://{BASE}neuroglancer/{quoted(dataset)}"
-        layers = [
-            {"source": _source(f"{url}/{quoted(known['name'])}{at}", described, known, time or 0), **layer}
-            for known, layer in zip(offered, _layers(offered))
-        ]
+        layers = []
+        for known, layer in zip(offered, _layers(offered)):
+            source = _source(f"{url}/{quoted(known['name'])}{at}", described, known, time or 0)
+            layers.append({"source": source, **layer})
         self._client, self._viewer = client, viewer
         self._state = json.dumps({"layers": layers, "layout": "4panel"})
 
     @property
     def address(self) -> str:
-        """Where a browser on this machine finds it; with the secret, if there is one."""
+        """The address for a browser on this machine; it contains the secret, if there is one."""
         state = self._state.replace(BASE, self._client.address)
         return f"{urllib.parse.urljoin(self._client.address, self._viewer)}#!{urllib.parse.quote(state)}"
 
@@ -75,7 +76,7 @@ class Neuroglancer:
         if route is None or urllib.parse.urlsplit(self._viewer).scheme:
             return _link(self._client, self.address)
         name = f"voltile-{secrets.token_hex(8)}"
-        # Sources have to be whole addresses, which only the browser knows.
+        # Sources must be whole addresses, which only the browser knows, so a script in the cell completes them.
         base, viewer, state = (json.dumps(text).replace("<", "\\u003c") for text in (route, self._viewer, self._state))
         return (
             f'<iframe id="{name}" style="{STYLE}" allowfullscreen></iframe>'
@@ -86,18 +87,24 @@ class Neuroglancer:
 
 
 def _source(url: str, dataset: Dict[str, Any], channel: Dict[str, Any], time: int) -> Any:
-    """Where Neuroglancer finds a channel, and where it lies in space, in nanometres, if the files say that."""
+    """The address of a channel, with its transform to nanometres if the files say where it lies in space."""
     transform = channel["transform"]
     if transform is None:
         return url
-    known = [each["matrix"] for each in transform["by_time"] if each["time"] <= time] or [transform["matrix"]]
-    nanometres, voxel = transform["nanometres"], channel["voxel_size"] or [1.0] * 3
+    matrix = transform["matrix"]
+    for change in transform["by_time"]:
+        if change["time"] <= time:
+            matrix = change["matrix"]
+    nanometres = transform["nanometres"]
+    voxel = channel["voxel_size"] or [1.0] * 3
+    offset = channel["offset"] or [0] * 3
     # The centre of the first voxel in the source's own coordinates.
-    first = [(0.5 + sum(offsets)) * edge for *offsets, edge in zip(dataset["offset"], channel["offset"] or [0] * 3, voxel)]
+    first = [(0.5 + dataset["offset"][axis] + offset[axis]) * voxel[axis] for axis in range(3)]
     rows = []
-    for *factors, shift in known[-1]:
-        factors = [factor / edge for factor, edge in zip(factors, voxel)]
-        rows.append([*factors, (shift - sum(factor * place for factor, place in zip(factors, first))) * nanometres])
+    for *per_voxel, shift in matrix:
+        factors = [factor / edge for factor, edge in zip(per_voxel, voxel)]
+        moved = sum(factor * place for factor, place in zip(factors, first))
+        rows.append([*factors, (shift - moved) * nanometres])
 
     def lengths(edges: List[float]) -> Dict[str, Any]:
         return {name: [edge * 1e-9, "m"] for name, edge in zip("xyz", edges)}
@@ -111,20 +118,21 @@ COLOURS = {"C": (0, 1, 1), "M": (1, 0, 1), "Y": (1, 1, 0), "R": (1, 0, 0), "G": 
 
 
 def _layers(channels: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """How Neuroglancer draws channels: as the page does. Several images are added, each in the server's colour."""
+    """The layers that draw the channels in the same way as the page: several images are added, each in the server's colour."""
     images = [channel["name"] for channel in channels if channel["kind"] == "image"]
     layers = []
     for channel in channels:
         layer = _layer(channel, len(images) > 1)
         if channel["kind"] == "image" and channel["name"] != images[0]:
             layer["blend"] = "additive"
-            # More colours than there are cannot be told apart.
+            # The first six images have different colours; the others are there to be switched on.
             layer["visible"] = images.index(channel["name"]) < len(COLOURS)
         layers.append(layer)
     return layers
 
 
 def _layer(channel: Dict[str, Any], is_coloured: bool) -> Dict[str, Any]:
+    """The layer that draws one channel; an image is grey unless it `is_coloured`."""
     name = channel["label"] or channel["name"]
     if channel["kind"] == "labels":
         return {"name": name, "type": "segmentation"}
@@ -141,20 +149,20 @@ def _layer(channel: Dict[str, Any], is_coloured: bool) -> Dict[str, Any]:
 
 def _link(client: Client, address: str) -> str:
     text = f'<a href="{html.escape(address)}" target="_blank">voltile at {html.escape(client.place)}</a>'
-    if client.is_local and _running() is not None:
+    if client.is_local and _running_jupyter() is not None:
         text += " (in the cell, if jupyter-server-proxy is installed where Jupyter runs)"
     return text
 
 
-def _running() -> Optional[Dict[str, Any]]:
-    """What the Jupyter server that has started this kernel says of itself: `base_url`, `url`, `token`."""
+def _running_jupyter() -> Optional[Dict[str, Any]]:
+    """The description of the Jupyter server that has started this kernel: `base_url`, `url`, `token`."""
     try:
         from jupyter_core.paths import jupyter_runtime_dir
     except ImportError:
         return None
-    kernel_of = os.environ.get("JPY_PARENT_PID", "")
+    jupyter_pid = os.environ.get("JPY_PARENT_PID", "")
     # jpserver-PID.json, or nbserver-PID.json of the classic notebook.
-    for file in glob.glob(os.path.join(jupyter_runtime_dir(), f"??server-{kernel_of}.json")):
+    for file in glob.glob(os.path.join(jupyter_runtime_dir(), f"??server-{jupyter_pid}.json")):
         with open(file) as opened:
             found: Dict[str, Any] = json.load(opened)
             return found
@@ -163,33 +171,36 @@ def _running() -> Optional[Dict[str, Any]]:
 
 
 def _route(client: Client) -> Optional[str]:
-    """The path of the server at the address where the browser has Jupyter; `None` if there is no way."""
-    jupyter = _running() if client.is_local else None
+    """The path below Jupyter's address at which a browser reaches the server; `None` if there is none."""
+    jupyter = _running_jupyter() if client.is_local else None
     if jupyter is None:
         return None
     here = urllib.parse.urlsplit(client.address)
     path = f"{jupyter['base_url']}proxy/{here.port}{here.path}"
     try:
-        asked = urllib.request.Request(urllib.parse.urljoin(jupyter["url"], f"{path}livez"))
-        asked.add_header("Authorization", f"token {jupyter['token']}")
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=PATIENCE) as answer:
+        request = urllib.request.Request(urllib.parse.urljoin(jupyter["url"], f"{path}livez"))
+        request.add_header("Authorization", f"token {jupyter['token']}")
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=ANSWER_TIMEOUT) as answer:
             return path if b'"ok"' in answer.read() else None
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return None
     except (OSError, KeyError):
         pass
-    # Jupyter does not let this kernel ask. If its packages are those of the kernel, they tell.
+    # Jupyter does not answer this kernel. If both have the same packages, the kernel's show whether the proxy is installed.
     return path if importlib.util.find_spec("jupyter_server_proxy") else None
 
 
 def launcher() -> Dict[str, Any]:
-    """For jupyter-server-proxy: `voltile/` below Jupyter's address serves the folder in which Jupyter runs."""
+    """The entry for jupyter-server-proxy: `voltile/` below Jupyter's address serves the folder in which Jupyter runs."""
     settings = ["server.unix_socket={unix_socket}", 'server.unix_socket_mode="600"', 'server.trusted_proxies=["unix"]']
-    sets = [word for setting in settings for word in ("--set", setting)]
+    flags = []
+    for setting in settings:
+        flags += ["--set", setting]
     return {
-        "command": [sys.executable, "-m", "voltile", "serve", *sets, "."],
-        # In a folder that no other user can enter.
+        "command": [sys.executable, "-m", "voltile", "serve", *flags, "."],
+        # The proxy puts the socket into a folder that no other user can enter.
         "unix_socket": True,
         "timeout": 60,
         "launcher_entry": {"title": "voltile"},

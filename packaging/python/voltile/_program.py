@@ -14,22 +14,28 @@ from typing import Deque, Sequence
 
 from ._client import Error
 
-# Lines of the log that are kept.
+# The number of lines of the log that are kept.
 MAX_LINES = 1000
-# Seconds for answering the requests in flight; then the server is killed. The program itself takes 10 s at most, twice.
-PATIENCE = 25.0
+# How long a server may take to stop, in seconds; then it is killed. By default the program takes at most 10 s to answer the
+# requests in flight, and at most 10 s to write its tiles.
+STOP_TIMEOUT = 25.0
 
 
 def path() -> str:
-    """The program `voltile`, which the wheel has installed beside this package; VOLTILE_PROGRAM names another one."""
+    """The path of the program `voltile` that the wheel has installed; VOLTILE_PROGRAM names another program."""
     if named := os.environ.get("VOLTILE_PROGRAM"):
         return named
-    # Of the environment, of the user (pip install --user), of a folder (pip install --target), and of Debian's own Python,
-    # which installs below /usr/local and does not say so.
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    user = sysconfig.get_path("scripts", f"{os.name}_user")
-    places = [sysconfig.get_path("scripts"), user, os.path.join(here, "bin"), os.path.normpath(f"{here}/../../../bin")]
-    programs = [os.path.join(place, "voltile") for place in places]
+    packages = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folders = [
+        sysconfig.get_path("scripts"),
+        # pip install --user
+        sysconfig.get_path("scripts", f"{os.name}_user"),
+        # pip install --target
+        os.path.join(packages, "bin"),
+        # Debian's own Python installs below /usr/local, but sysconfig does not say so.
+        os.path.normpath(f"{packages}/../../../bin"),
+    ]
+    programs = [os.path.join(folder, "voltile") for folder in folders]
     for program in programs:
         if os.access(program, os.X_OK):
             return program
@@ -37,14 +43,14 @@ def path() -> str:
 
 
 class Program:
-    """A running `voltile serve` with a secret of its own; it ends with this object, and with this process."""
+    """A running `voltile serve` with its own secret; it ends with this object, and with this process."""
 
     def __init__(self, flags: Sequence[str], sources: Sequence[str]):
         self.secret = secrets.token_hex(24)
         self._lines: Deque[str] = collections.deque(maxlen=MAX_LINES)
-        descriptor = _in_memory(f"{self.secret}\n".encode())
+        descriptor = _file_in_memory(f"{self.secret}\n".encode())
         try:
-            # Last, so that it replaces what a configuration has: other secrets open nothing.
+            # This setting comes last, so that it replaces the secrets of a configuration.
             access = f'access=[{{ secrets = "/proc/self/fd/{descriptor}" }}]'
             self._process = subprocess.Popen(
                 [path(), "serve", "--stop-with-input", *flags, "--set", access, "--", *sources],
@@ -54,14 +60,14 @@ class Program:
                 encoding="utf-8",
                 errors="replace",
                 pass_fds=[descriptor],
-                # Neither Ctrl-C nor "Interrupt the kernel" is meant for it.
+                # Ctrl-C and "Interrupt the kernel" must not end it.
                 start_new_session=True,
             )
         finally:
             os.close(descriptor)
         self._finalizer = weakref.finalize(self, _stop, self._process, os.getpid())
         _running.add(self)
-        self._reader = threading.Thread(target=_read, args=(self._process, self._lines), daemon=True)
+        self._reader = threading.Thread(target=_collect_log, args=(self._process, self._lines), daemon=True)
         self._reader.start()
         try:
             self.page = self._listening()
@@ -78,13 +84,15 @@ class Program:
                 return line.split()[1]
         self._process.wait()
         self._reader.join()
-        # What the program says last: why it ends.
-        said = re.search(r"^voltile: (.*)", self.log, re.MULTILINE | re.DOTALL)
-        raise Error(said.group(1).strip() if said else f"voltile ended with {self._process.returncode}: {self.log}")
+        # The last words of the program say why it ended.
+        reason = re.search(r"^voltile: (.*)", self.log, re.MULTILINE | re.DOTALL)
+        if reason is None:
+            raise Error(f"voltile ended with {self._process.returncode}: {self.log}")
+        raise Error(reason.group(1).strip())
 
     @property
     def log(self) -> str:
-        """What the program has logged, the last lines of it."""
+        """The last lines that the program has logged."""
         return "\n".join(list(self._lines))
 
     def stop(self) -> None:
@@ -95,20 +103,20 @@ class Program:
 _running: "weakref.WeakSet[Program]" = weakref.WeakSet()
 
 
-def _forget() -> None:
-    """A forked child has a copy of the pipes, which would keep the servers alive when this process has died."""
+def _close_pipes_in_child() -> None:
+    """Closes a forked child's copies of the pipes: they would keep the servers alive after this process has died."""
     for program in _running:
         if program._process.stdin is not None:
             program._process.stdin.close()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_close_pipes_in_child)
 
 
-def _in_memory(text: bytes) -> int:
-    """A file that only this process and its children can open, and that ends with them."""
+def _file_in_memory(text: bytes) -> int:
+    """The descriptor of a file that only this process and its children can open, and that disappears with them."""
     library = ctypes.CDLL(None, use_errno=True)
-    # Not os.memfd_create: some builds of Python lack it, such as conda's. 1 is MFD_CLOEXEC.
+    # Some builds of Python, such as conda's, lack os.memfd_create. 1 is MFD_CLOEXEC.
     descriptor = int(library.memfd_create(b"voltile", 1))
     if descriptor < 0:
         raise OSError(ctypes.get_errno(), "no file for the secret can be made in memory")
@@ -117,7 +125,7 @@ def _in_memory(text: bytes) -> int:
     return descriptor
 
 
-def _read(process: "subprocess.Popen[str]", lines: Deque[str]) -> None:
+def _collect_log(process: "subprocess.Popen[str]", lines: Deque[str]) -> None:
     assert process.stderr is not None
     with process.stderr:
         for line in process.stderr:
@@ -125,12 +133,13 @@ def _read(process: "subprocess.Popen[str]", lines: Deque[str]) -> None:
 
 
 def _stop(process: "subprocess.Popen[str]", owner: int) -> None:
+    # A forked child does not own the server.
     if os.getpid() != owner:
         return
     assert process.stdin is not None and process.stdout is not None
     process.stdin.close()
     try:
-        process.wait(PATIENCE)
+        process.wait(STOP_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""Servers: started here, or running elsewhere."""
+"""Servers that this package starts, and servers that run already."""
 
 import json
 import os
@@ -14,20 +14,20 @@ from ._volume import Volume
 # A file, a folder, or an address such as s3://bucket/brain.h5.
 Source = Union[str, "os.PathLike[str]"]
 
-# Seconds for which a description is taken for current.
+# How long a description counts as current, in seconds.
 FRESH = 1.0
 
 
 class Server(Mapping[str, Volume]):
     """The channels that a server serves: `server["CHANNEL"]` if it has one dataset, `server["DATASET/CHANNEL"]` always.
 
-    Shows itself in Jupyter as voltile's page. A started server stops at the end of a `with` block, with `stop()`, when
-    nothing refers to it, its volumes or arrays made of them any more, and with this Python.
+    In Jupyter it is shown as voltile's page. A server that `serve` has started stops at the end of a `with` block, at `stop()`,
+    when nothing refers to it, its volumes or their arrays any more, and with this Python.
     """
 
     def __init__(self, client: Client, program: Optional[Program] = None):
         self._client, self._program = client, program
-        self._asked = 0.0
+        self._described_at = 0.0
         self._datasets: List[Dict[str, Any]] = []
         self._describe()
 
@@ -61,8 +61,10 @@ class Server(Mapping[str, Volume]):
     def __getitem__(self, name: str) -> Volume:
         channels = self._channels()
         found = channels.get(name)
-        if found is None and (alone := self.datasets) and len(alone) == 1:
-            found = channels.get(name.removeprefix(f"{alone[0]}/"))
+        if found is None:
+            datasets = self.datasets
+            if len(datasets) == 1:
+                found = channels.get(name.removeprefix(f"{datasets[0]}/"))
         if found is None:
             raise KeyError(f"there is no channel {name}; there are: {', '.join(channels)}")
         return Volume(self._client, *found)
@@ -87,21 +89,25 @@ class Server(Mapping[str, Volume]):
         return Frame(self._client, f"#{known[0]}" if len(known) == 1 else "").html()
 
     def _describe(self) -> List[Dict[str, Any]]:
-        """The datasets, as the server describes them: files may change, and folders get new ones."""
-        if time.monotonic() - self._asked > FRESH or not self._asked:
+        """The server's descriptions of the datasets, asked for again after a while: files change, and folders get new files."""
+        if time.monotonic() - self._described_at > FRESH or not self._described_at:
             described = self._client.json("datasets.json")
             if not isinstance(described, dict) or "datasets" not in described:
                 raise Error(f"{self._client.place} is no voltile: it does not describe datasets")
-            self._datasets, self._asked = described["datasets"], time.monotonic()
+            self._datasets = described["datasets"]
+            self._described_at = time.monotonic()
         return self._datasets
 
     def _channels(self) -> Dict[str, Tuple[str, Dict[str, Any]]]:
+        """The token of the dataset and the description of each channel, by the channel's name here."""
         datasets = self._describe()
-        return {
-            channel["name"] if len(datasets) == 1 else f"{dataset['token']}/{channel['name']}": (dataset["token"], channel)
-            for dataset in datasets
-            for channel in dataset["channels"]
-        }
+        channels = {}
+        for dataset in datasets:
+            token = dataset["token"]
+            for channel in dataset["channels"]:
+                name = channel["name"] if len(datasets) == 1 else f"{token}/{channel['name']}"
+                channels[name] = (token, channel)
+        return channels
 
 
 def serve(
@@ -109,26 +115,27 @@ def serve(
 ) -> Server:
     """Starts a server of files, folders, and addresses such as `s3://bucket/brain.h5`, and returns when it listens.
 
-    It listens on a free port of 127.0.0.1, and answers only with its own random secret, so no other user of this machine
-    sees the data. `config` is a configuration file; `demo=True` serves the demo volume; each further keyword is a table of
-    settings, such as `cache={"chunks": "4 GiB"}`. Raises `Error` with what the program says if it does not start.
+    The server listens on a free port of 127.0.0.1. It answers only requests with its own random secret, so other users of this
+    machine do not see the data. `config` is a configuration file; `demo=True` serves the demo volume; each further keyword is a table of
+    settings, such as `cache={"chunks": "4 GiB"}`. If the program does not start, `Error` is raised with the program's own text.
     """
     if "access" in settings:
-        raise ValueError("access cannot be set: the server has a secret of its own; for others, start voltile yourself")
+        raise ValueError("access cannot be set: the server has its own secret; to serve other users, start voltile yourself")
     sources = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    # A setting comes after it, and wins.
-    # No balancer has to notice that it stops.
+    # Settings of the caller come later, and win. No drain delay: there is no balancer that must notice the end of the server.
     flags = ["--set", 'server.bind="127.0.0.1:0"', "--set", 'server.drain_delay="0s"']
     for name, value in settings.items():
         flags += ["--set", f"{name}={_toml(value)}"]
-    flags += ["--config", os.fspath(config)] if config is not None else []
-    flags += ["--demo"] if demo else []
+    if config is not None:
+        flags += ["--config", os.fspath(config)]
+    if demo:
+        flags.append("--demo")
     program = Program(flags, [os.fspath(source) for source in sources])
     return Server(Client(f"{program.page}k/{program.secret}/", program), program)
 
 
 def connect(address: str) -> Server:
-    """A server that runs already, by the address of its page; with the secret, if it has one: `http://host/k/SECRET/`."""
+    """A server that runs already, by the address of its page, including its secret: `http://host/k/SECRET/`."""
     parts = urllib.parse.urlsplit(address)
     if parts.scheme not in ("http", "https"):
         raise ValueError(f"{address!r} is not an address such as http://127.0.0.1:8080/")
@@ -137,9 +144,10 @@ def connect(address: str) -> Server:
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML writes it."""
+    """A value in the notation of TOML."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
+        items = [f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()]
+        return "{" + ", ".join(items) + "}"
     if isinstance(value, (str, os.PathLike)):
         return json.dumps(os.fspath(value), ensure_ascii=False)
     if isinstance(value, bool):

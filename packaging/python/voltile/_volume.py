@@ -16,19 +16,19 @@ from ._jupyter import Frame, Neuroglancer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A read is made of boxes of about so many bytes: a server with the least memory for boxes makes one at a time.
+# The size of the boxes of a read, in bytes: a server with the least memory for boxes can make one of this size at a time.
 BOX_BYTES = 8 << 20
-# Boxes that are fetched side by side.
+# The maximum number of boxes that are fetched at the same time.
 MAX_REQUESTS = 8
 
-# What a box takes of an axis: start and end, the step, and the place in the result.
+# The positions of a box along an axis: start, end and step, and their place in the result.
 Part = Tuple[int, int, int, slice]
 
 
 class Volume:
     """The voxels of a channel at one level and time point; an array with the axes z, y, x, and colours last.
 
-    Indexing reads from the server and returns NumPy arrays (or a scalar), as NumPy's basic indexing: integers, slices with
+    Indexing reads from the server and returns a NumPy array or a scalar. It follows NumPy's basic indexing: integers, slices with
     steps, `...` and `None`.
     """
 
@@ -51,7 +51,7 @@ class Volume:
     def shape(self) -> Tuple[int, ...]:
         """The extents along z, y and x, and the number of colours of an `rgb` channel."""
         if self._colours is None:
-            # Only the voxels tell.
+            # The description does not have the number of colours, so one voxel is read.
             self._colours = self._fetch([(0, 1)] * 3).shape[3:]
         z, y, x = self._level["size"][::-1]
         return (z, y, x, *self._colours)
@@ -80,9 +80,10 @@ class Volume:
     @property
     def voxel_size(self) -> Optional[Tuple[float, float, float]]:
         """The edges of a voxel of this level along z, y and x, in `voxel_unit`; `None` if they are not known."""
-        if self._channel["voxel_size"] is None:
+        full = self._channel["voxel_size"]
+        if full is None:
             return None
-        x, y, z = (edge * by for edge, by in zip(self._channel["voxel_size"], self._level["factor"]))
+        x, y, z = (edge * factor for edge, factor in zip(full, self._level["factor"]))
         return z, y, x
 
     @property
@@ -97,13 +98,13 @@ class Volume:
         return (*self._box([range(extent) for extent in self.shape[:3]]), *self.shape[3:])
 
     def level(self, number: int) -> "Volume":
-        """The same at another level."""
+        """The channel at another level."""
         if number not in self.levels:
             raise IndexError(f"there is no level {number} of {self.name}; the levels are {self.levels}")
         return Volume(self._client, self.dataset, self._channel, number, self._time)
 
     def time(self, point: int) -> "Volume":
-        """The same at another time point."""
+        """The channel at another time point."""
         times = self.times or 1
         if not -times <= operator.index(point) < times:
             raise IndexError(f"there is no time point {point} of {self.name}; it has {times}")
@@ -114,7 +115,7 @@ class Volume:
         zarr = _package("zarr", "zarr")
         path = f"zarr/0.4/{quoted(self.dataset)}/{quoted(self.name)}.ome.zarr/{self._level['level']}"
         array = zarr.open_array(self._client.address + path, mode="r")
-        # The server runs for as long as something reads from it; slices and copies of the array share its store.
+        # The server must run as long as the array exists; slices and copies of the array share its store.
         array.store.voltile = self._client
         return array
 
@@ -152,27 +153,30 @@ class Volume:
     def _box(self, picks: Sequence[range]) -> Tuple[int, ...]:
         """The shape of the boxes for a read: whole chunks of the file, up to `BOX_BYTES`."""
         source = self._level["source"]
-        chunk = [edge * own // by for edge, own, by in zip(source["chunk"], source["factor"], self._level["factor"])]
+        # The stored chunk, in voxels of this level.
+        factors = zip(source["chunk"], source["factor"], self._level["factor"])
+        chunk = [edge * stored // derived for edge, stored, derived in factors]
         spans = [abs(pick[-1] - pick[0]) + 1 if pick else 1 for pick in picks]
         box = [max(1, min(edge, extent)) for edge, extent in zip(chunk[::-1], self._level["size"][::-1])]
-        voxel = self.dtype.itemsize * (self._colours or (1,))[0]
+        voxel_bytes = self.dtype.itemsize * (self._colours or (1,))[0]
 
-        def read() -> int:
-            return voxel * math.prod(min(edge, span) for edge, span in zip(box, spans))
+        def box_bytes() -> int:
+            return voxel_bytes * math.prod(min(edge, span) for edge, span in zip(box, spans))
 
-        # Long in x first: voxels lie in this order in the result, and in most files.
+        # Boxes grow along x first, the order of the voxels in the result and in most files. Along an axis with a step they do
+        # not grow, so that no chunk is read only for voxels that are skipped.
         for axis in (2, 1, 0):
-            # Of every few voxels only those chunks are read in which they lie.
-            while abs(picks[axis].step) == 1 and box[axis] < spans[axis] and 2 * read() <= BOX_BYTES:
+            while abs(picks[axis].step) == 1 and box[axis] < spans[axis] and 2 * box_bytes() <= BOX_BYTES:
                 box[axis] *= 2
-        while read() > BOX_BYTES:
+        while box_bytes() > BOX_BYTES:
             axis = box.index(max(box))
             box[axis] = (box[axis] + 1) // 2
         return tuple(min(edge, extent) for edge, extent in zip(box, self._level["size"][::-1]))
 
     def _read(self, picks: Sequence[range]) -> "NDArray[Any]":
         """The voxels at these positions along z, y, x."""
-        turned = tuple(slice(None, None, -1) if pick.step < 0 else slice(None) for pick in picks)
+        # Negative steps are read in ascending order, and reversed afterwards.
+        in_order = tuple(slice(None, None, -1) if pick.step < 0 else slice(None) for pick in picks)
         picks = [pick[::-1] if pick.step < 0 else pick for pick in picks]
         out: "NDArray[Any]" = np.empty([len(pick) for pick in picks] + list(self.shape[3:]), self.dtype)
         if out.size == 0:
@@ -181,7 +185,9 @@ class Volume:
 
         def fetch(box: Tuple[Part, ...]) -> None:
             voxels = self._fetch([(start, end) for start, end, _, _ in box])
-            out[tuple(place for *_, place in box)] = voxels[tuple(slice(None, None, step) for _, _, step, _ in box)]
+            steps = tuple(slice(None, None, step) for _, _, step, _ in box)
+            places = tuple(place for _, _, _, place in box)
+            out[places] = voxels[steps]
 
         if len(boxes) == 1:
             fetch(boxes[0])
@@ -192,10 +198,10 @@ class Volume:
                     pass
             finally:
                 pool.shutdown(cancel_futures=True)
-        return out[turned]
+        return out[in_order]
 
     def _fetch(self, box: List[Tuple[int, int]]) -> "NDArray[Any]":
-        """A box from the server; in halves if the server does not make boxes so large."""
+        """A box from the server; if the server finds it too large, its two halves are fetched instead."""
         place = "_".join(f"{start}-{end}" for start, end in reversed(box))
         time = f"?time={self._time}" if self.times else ""
         path = f"voxels/{quoted(self.dataset)}/{quoted(self.name)}/{self._level['level']}/{place}.npy{time}"
@@ -213,25 +219,29 @@ class Volume:
 
 
 def _parts(pick: range, edge: int) -> Iterator[Part]:
-    """Divides ascending positions by the blocks in which they lie."""
+    """Divides ascending positions into the parts that lie in one block each; blocks have `edge` voxels."""
+
+    def count_below(border: int) -> int:
+        """The number of positions below the border."""
+        return min(max(0, -((pick.start - border) // pick.step)), len(pick))
+
     for block in range(pick[0] // edge, pick[-1] // edge + 1):
-        first, last = (
-            min(max(0, -((pick.start - border) // pick.step)), len(pick)) for border in (block * edge, (block + 1) * edge)
-        )
+        first = count_below(block * edge)
+        last = count_below((block + 1) * edge)
         if first < last:
             yield pick[first], pick[last - 1] + 1, pick.step, slice(first, last)
 
 
 def _selection(key: Any, shape: Tuple[int, ...]) -> Tuple[List[range], Tuple[Any, ...]]:
-    """What to read along z, y and x, and the index into what was read."""
+    """The positions to read along z, y and x, and the index into the array of their voxels."""
     keys = key if isinstance(key, tuple) else (key,)
     used = sum(item is not None and item is not Ellipsis for item in keys)
     if used > len(shape):
         raise IndexError(f"too many indices: there are {len(shape)} axes, and {used} were indexed")
-    has_ellipsis = sum(item is Ellipsis for item in keys)
-    if has_ellipsis > 1:
+    ellipses = sum(item is Ellipsis for item in keys)
+    if ellipses > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
-    if not has_ellipsis:
+    if ellipses == 0:
         keys = (*keys, Ellipsis)
     at = next(place for place, item in enumerate(keys) if item is Ellipsis)
     keys = (*keys[:at], *[slice(None)] * (len(shape) - used), *keys[at + 1 :])
@@ -243,13 +253,21 @@ def _selection(key: Any, shape: Tuple[int, ...]) -> Tuple[List[range], Tuple[Any
             continue
         axis = len(picks)
         picks.append(_positions(item, axis, shape[axis]))
-        # All colours are read.
-        local.append(item if axis == 3 else slice(None) if isinstance(item, slice) else 0)
-    # With an ellipsis NumPy returns an array, even of one voxel.
-    return picks[:3], (*local, *[Ellipsis] * has_ellipsis)
+        if axis == 3:
+            # All colours are read, so the index applies to the array.
+            local.append(item)
+        elif isinstance(item, slice):
+            local.append(slice(None))
+        else:
+            local.append(0)
+    # With an ellipsis NumPy returns an array, even if it has only one voxel.
+    if ellipses == 1:
+        local.append(Ellipsis)
+    return picks[:3], tuple(local)
 
 
 def _positions(item: Any, axis: int, extent: int) -> range:
+    """The positions along an axis that an index selects."""
     if isinstance(item, slice):
         return range(*item.indices(extent))
     is_array = isinstance(item, (bool, np.bool_)) or getattr(item, "ndim", 0) > 0
@@ -263,6 +281,7 @@ def _positions(item: Any, axis: int, extent: int) -> range:
 
 
 def _package(name: str, extra: str) -> Any:
+    """An optional package; without it, the error says how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
