@@ -1,5 +1,5 @@
-//! What the benchmarks share: pictures and volumes, made by rule, so that every machine measures
-//! the same bytes.
+//! Pictures and volumes for all benchmarks, made by rule, so that every machine measures the same
+//! bytes.
 
 #![allow(
     dead_code,

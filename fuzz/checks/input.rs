@@ -1,6 +1,6 @@
 //! Takes numbers from the front of a fuzzer's input.
 
-/// What is left of an input; numbers past its end are 0.
+/// The rest of an input; numbers past its end are 0.
 pub(super) struct Input<'a>(pub &'a [u8]);
 
 impl Input<'_> {

@@ -10,7 +10,7 @@ type Decode = fn(&[u32], &[u8], usize) -> Option<Vec<u8>>;
 /// exist.
 type Encode = fn(&[u32], &[u8]) -> Option<Vec<u8>>;
 
-/// What a filter is compared with.
+/// The reference that a filter is compared with.
 pub(super) enum Reference {
     None,
     Zlib,
@@ -19,7 +19,7 @@ pub(super) enum Reference {
 }
 
 impl Reference {
-    /// That of the filter of this name.
+    /// The reference for the filter of this name.
     pub fn named(name: &str) -> Self {
         match name {
             "deflate" => Self::Zlib,

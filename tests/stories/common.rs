@@ -1,5 +1,5 @@
-//! What all stories share: the real program, run in a temporary directory, and requests to it over
-//! real sockets.
+//! The tools of all stories: they run the real program in a temporary directory, and make requests
+//! to it over real sockets.
 //!
 //! A [`Place`] is a directory in which commands run and servers start. A [`Server`] listens on a
 //! port that the system chooses. When it is dropped it is stopped, it must exit with status 0, and
@@ -38,12 +38,12 @@ use wire::{Answer, Connection};
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_voltile");
-/// What precedes the path of every tile by default.
+/// The beginning of every tile's path by default.
 pub const MOUNT: &str = "/ndtilecache/tilecache";
 /// The longest wait for anything: far longer than it takes on a slow and busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How often [`until_in_time`] tries.
+/// The number of attempts of [`until_in_time`].
 pub const ATTEMPTS: usize = 100;
 /// Settings of a server that does not close a connection because a story is slow to send its
 /// request.
@@ -386,12 +386,12 @@ impl Server {
         })
     }
 
-    /// What it wrote to standard output.
+    /// The text that it wrote to standard output.
     pub fn printed(&self) -> String {
         fs::read_to_string(&self.out).unwrap()
     }
 
-    /// What it wrote to standard error.
+    /// The text that it wrote to standard error.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.err).unwrap()
     }

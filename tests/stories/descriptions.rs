@@ -439,7 +439,7 @@ fn descriptions_tell_whether_pixels_are_square() {
     );
 }
 
-/// A server of 40 channels, of which a quarter of the render queue holds four.
+/// A server of 40 channels; a quarter of its render queue holds four of them.
 fn many_channels(place: &Place) -> Server {
     made::file(&place.path("many.h5"), |file| {
         for channel in 0..40u16 {

@@ -1,5 +1,5 @@
-//! What is listed of files that hold more than pictures, and in which order: the data come first,
-//! axes mean what the file says, and what cannot be served says why. See also
+//! The channels of files that hold more than pictures: the data come first, the axes are those that
+//! the file declares, and a notice explains why a dataset cannot be served. See also
 //! [`layouts`](crate::layouts) and [`makers`](crate::makers).
 
 use std::fs;

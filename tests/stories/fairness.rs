@@ -15,7 +15,7 @@ use crate::common::{MOUNT, Place, Server, until_in_time, wait_until};
 const MANY: usize = 40;
 /// More renders than can happen until this thread reads the counter, and far fewer than [`MANY`].
 const FEW: u64 = 12;
-/// How often a story is tried on a machine that is too slow for [`FEW`].
+/// The number of attempts of a story on a machine that is too slow for [`FEW`].
 const TRIES: usize = 5;
 
 const GREEDY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);

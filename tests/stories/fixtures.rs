@@ -50,7 +50,7 @@ fn checked(
     wrong(entry, &answer).map(|problem| format!("{url}: {problem}"))
 }
 
-/// What is wrong with the answer for an entry.
+/// The difference between an answer and its entry, if there is one.
 pub fn wrong_tile(entry: &Value, answer: &Answer) -> Option<String> {
     let status = entry["status"].as_u64().unwrap_or(200);
     if u64::from(answer.status) != status {

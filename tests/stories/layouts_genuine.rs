@@ -1,4 +1,5 @@
-//! What is discovered in the real files of the shared data next to the project.
+//! The layouts and channels that are discovered in the real files of the shared data next to the
+//! project.
 //!
 //! The expectations are in `layouts_genuine.txt`: a line for each file with its layout, and below
 //! it one for each channel: name, label in the file, kind, axes, size (x, y, z), factors of the
@@ -13,7 +14,7 @@ use voltile::layout::{FoundChannel, FoundLevel, Paths};
 
 const EXPECTED: &str = include_str!("layouts_genuine.txt");
 
-/// What is discovered in a file, in the form of the list.
+/// The layout and the channels that are discovered in a file, in the form of the list.
 fn described(name: &str, path: &Path) -> String {
     let found = found(path);
     let channels: String = found

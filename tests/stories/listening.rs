@@ -34,7 +34,7 @@ fn noise(place: &Place) -> &'static str {
     "/ndtilecache/tilecache/noise/raw/xy/0/0_0_0.png"
 }
 
-/// What follows `voltile listening on ` in what it printed.
+/// The addresses that the server has printed, after `voltile listening on `.
 fn endpoints(server: &Server) -> Vec<String> {
     let printed = server.printed();
     let lines = printed

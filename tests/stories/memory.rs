@@ -1,4 +1,4 @@
-//! What a server takes of the memory of a control group: real groups with limits, where this
+//! The part of a control group's memory that a server takes: real groups with limits, where this
 //! machine lets the stories make them (as its superuser, or in a group whose memory is delegated to
 //! the user).
 
@@ -65,7 +65,7 @@ impl Group {
         None
     }
 
-    /// What a shell runs to put itself into the group.
+    /// The shell command that moves the shell itself into the group.
     fn entered(&self) -> String {
         format!("echo $$ > {}", self.0.join("cgroup.procs").display())
     }

@@ -1,4 +1,4 @@
-//! What an operator sees: timings of each answer, metrics, request ids, the log.
+//! The information for operators: timings of each answer, metrics, request ids, the log.
 
 mod openmetrics;
 

@@ -1,4 +1,4 @@
-//! What packages ship beside the program: manual pages and completions, generated from its
+//! The contents of packages beside the program: manual pages and completions, generated from its
 //! commands.
 
 use std::fs;

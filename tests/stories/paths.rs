@@ -14,7 +14,8 @@ use proptest::test_runner::{Config, TestRunner};
 /// The number of random paths, and of connections.
 const PATHS: u32 = 10_000;
 const CONNECTIONS: u32 = 2;
-/// What must be encoded in a target; a percent sign is sent as it is, even if it encodes nothing.
+/// The characters that must be encoded in a target; a percent sign is sent as it is, even if it
+/// encodes nothing.
 const FORBIDDEN: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')

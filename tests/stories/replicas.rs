@@ -561,7 +561,7 @@ fn documents_name_versions_if_so_configured() {
 const VOLUMES: usize = 12;
 const SLICES: usize = 6;
 
-/// What clients ask for, and what they must get.
+/// The addresses that clients request, with the expected pictures.
 fn everything() -> Vec<(String, Picture)> {
     let of_volume = |seed: usize| {
         let voxel = move |z, y, x| volumes::voxel(seed, z, y, x);
@@ -611,7 +611,7 @@ fn replica_of_many(place: &Place, folder: &str, redis: u16) -> Server {
     place.serve(["--config", &file])
 }
 
-/// What clients of nginx saw.
+/// The answers that the clients of nginx have got.
 #[derive(Default)]
 struct Seen {
     answered: AtomicUsize,

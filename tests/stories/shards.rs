@@ -78,7 +78,7 @@ fn names(output: &Path) -> BTreeSet<String> {
     pieces(output).into_keys().collect()
 }
 
-/// What a run without shards gives; its output is removed.
+/// The result of a run without shards; its output is removed.
 fn undivided(place: &Place, path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<f64>)> {
     done(place, path, &[]);
     let levels = everything(&beside(path));

@@ -295,7 +295,7 @@ fn large(place: &Place) {
     file.close().unwrap();
 }
 
-/// The tiles of a round; each has others.
+/// The tiles of a round; no two rounds share a tile.
 fn round_of(round: usize) -> Vec<String> {
     let channel = [
         "large/raw",

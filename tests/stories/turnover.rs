@@ -15,7 +15,7 @@ fn tile(token: &str) -> String {
     format!("{MOUNT}/{token}/raw/xy/1/0_0_0.png")
 }
 
-/// How many descriptors of HDF5 files the server holds.
+/// The number of descriptors of HDF5 files that the server holds.
 fn open_files(server: &Server) -> usize {
     let links = fs::read_dir(server.process().join("fd")).unwrap().flatten();
     let targets = links.filter_map(|link| fs::read_link(link.path()).ok());
@@ -24,7 +24,7 @@ fn open_files(server: &Server) -> usize {
         .count()
 }
 
-/// How many mappings of HDF5 files the server holds.
+/// The number of mappings of HDF5 files that the server holds.
 fn mappings(server: &Server) -> usize {
     let maps = fs::read_to_string(server.process().join("maps")).unwrap();
     maps.lines().filter(|line| line.contains(".h5")).count()
@@ -40,7 +40,7 @@ fn memory(server: &Server) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// How many datasets the server lists.
+/// The number of datasets that the server lists.
 fn listed(server: &Server) -> usize {
     server.json("/datasets.json")["datasets"]
         .as_array()

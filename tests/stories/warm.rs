@@ -48,7 +48,7 @@ const AS_STORED: [&str; 2] = ["--set", "datasets.brain.channels.raw.window=full"
 /// The tiles in xy, and in all planes.
 const TILES: u64 = 20 * 3;
 const ALL_TILES: u64 = TILES + (60 * 2 + 30) + (600 + 300);
-/// Two planes, of which there are enough tiles for runs that are stopped, and their number.
+/// Two planes with enough tiles for runs that are stopped, and the number of their tiles.
 const TWO_PLANES: [&str; 2] = ["xy", "xz"];
 const OF_TWO_PLANES: u64 = TILES + (60 * 2 + 30);
 

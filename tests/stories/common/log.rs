@@ -1,4 +1,4 @@
-//! What the log of a server may hold at the end of a story.
+//! The errors that the log of a server may hold at the end of a story.
 
 /// An error that a story announced.
 pub struct Announced {
@@ -16,7 +16,7 @@ fn is_error(line: &str) -> bool {
     line.split_whitespace().nth(1) == Some("ERROR") && !line.ends_with(WHILE_STOPPING)
 }
 
-/// What is wrong with a log: errors that were not announced, and announced ones that are missing.
+/// The faults of a log: errors that were not announced, and announced errors that are missing.
 fn faults(log: &str, announced: &[Announced]) -> Vec<String> {
     let errors: Vec<&str> = log.lines().filter(|line| is_error(line)).collect();
     let is_announced = |line: &&str| announced.iter().any(|error| line.contains(&error.text));

@@ -103,7 +103,7 @@ pub fn open(path: &Path) -> OpenFile {
     Opener::new(chunks).open(&path.into()).unwrap()
 }
 
-/// What is discovered in a file.
+/// Discovers the layout and the channels of a file.
 pub fn found(path: &Path) -> Discovery {
     layout::discover(&open(path)).unwrap()
 }

@@ -27,14 +27,14 @@ use rustix::net::{AddressFamily, SocketType, bind, listen, shutdown, socket, soc
 pub struct Manner {
     /// The time before an answer.
     pub delay: Duration,
-    /// What goes wrong, and how often; afterwards, nothing does.
+    /// A fault, and the number of answers that have it; later answers are sound.
     pub fault: Option<(Fault, usize)>,
     pub tags: Tags,
     /// `If-Match` is not compared.
     pub ignores_match: bool,
 }
 
-/// What goes wrong with an answer.
+/// A fault of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Another status, with a header line or "".
@@ -68,7 +68,7 @@ pub enum Fault {
     Bytes(Vec<u8>),
 }
 
-/// What tells the states of a file apart.
+/// The headers that distinguish the states of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tags {
     /// A strong `ETag`, and `Last-Modified`.
@@ -173,7 +173,7 @@ impl ObjectServer {
         format!("http://{}/{path}", self.address)
     }
 
-    /// How requests for a path are answered from now on; for "", those for all others.
+    /// Sets how requests for a path are answered from now on; "" stands for all other paths.
     pub fn answer(&self, path: &str, manner: Manner) {
         self.shared
             .manners
@@ -230,7 +230,7 @@ impl ObjectServer {
         });
     }
 
-    /// How many requests are being answered late, or not at all.
+    /// The number of requests that are being answered late, or not at all.
     pub fn waiting(&self) -> usize {
         self.shared.waiting.load(Ordering::SeqCst)
     }
@@ -301,7 +301,7 @@ impl Shared {
         let _ = connection.get_ref().shutdown(Shutdown::Both);
     }
 
-    /// The manner for a path, of which one fault is used up.
+    /// The manner for a path; uses up one of its faults.
     fn manner(&self, path: &str) -> Manner {
         let mut manners = self.manners.lock().unwrap();
         let key = if manners.contains_key(path) { path } else { "" };

@@ -1,4 +1,4 @@
-//! Volumes for stories: some of which it is known which bytes of the file hold each plane, and some
+//! Volumes for stories: some whose bytes in the file are known for each plane, and some
 //! that are slow to render.
 
 use std::fs::{self, OpenOptions};

@@ -62,7 +62,7 @@ pub fn plain(answer: &Answer) -> Vec<u8> {
     all
 }
 
-/// Decodes `compressed_segmentation` with blocks of 8 × 8 × 8 and labels of so many 32-bit words.
+/// Decodes `compressed_segmentation` with blocks of 8 × 8 × 8; a label has `words` 32-bit words.
 fn labels(file: &[u8], [x, y, z]: [usize; 3], words: usize) -> Vec<u64> {
     let file: Vec<u32> = file
         .chunks_exact(4)

@@ -8,7 +8,7 @@ use ndarray::{Array3, ArrayD, Dimension, IxDyn};
 
 use crate::common::{Place, made};
 
-/// The dataset of which each channel is stored in another way.
+/// The dataset whose channels are all stored in different ways.
 pub const STORAGES: &str = "storages";
 
 /// Noise, so that nothing compresses well.

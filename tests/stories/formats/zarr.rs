@@ -179,7 +179,7 @@ pub fn document(connection: &mut Connection, version: &str, path: &str) -> Array
     }
 }
 
-/// What OME-Zarr says of a group, if there is one.
+/// The OME-Zarr metadata of a group, if there is one.
 fn group(connection: &mut Connection, version: &str, path: &str) -> Option<Value> {
     let file = if version == "0.4" {
         ".zattrs"

@@ -1,4 +1,4 @@
-//! What is kept in the cache directory of objects, from one start to the next.
+//! Metadata and chunks of objects that the cache directory keeps from one start to the next.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is asked for, how often, and when it is given up.
+//! The requests to a store: their ranges, their number, and when they are given up.
 
 use std::path::Path;
 use std::time::Duration;
@@ -144,7 +144,7 @@ fn plane_range(z: usize) -> usize {
     (z + 1) * DISTANCE
 }
 
-/// The planes of which the chunk was asked for.
+/// The planes whose chunk was requested.
 fn planes(asked: &[Asked]) -> Vec<usize> {
     let starts = asked
         .iter()

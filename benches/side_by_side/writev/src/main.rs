@@ -37,7 +37,7 @@ impl Answer {
     }
 }
 
-/// How many requests end in `new`, given the last bytes before it; no request has a body.
+/// The number of requests that end in `new`, given the last bytes before it; no request has a body.
 fn ended(seen: &mut usize, new: &[u8]) -> usize {
     let mut count = 0;
     for byte in new {
