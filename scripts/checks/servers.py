@@ -19,7 +19,7 @@ from pathlib import Path
 from .report import Report
 
 START_SECONDS, STOP_SECONDS = 600.0, 60.0
-# What would change what voltile reads, or where.
+# Prefixes of variables that would change which files voltile reads, or where it finds them.
 FOREIGN = ("AWS_", "GOOGLE_", "AZURE_", "HDF5_", "VOLTILE_")
 CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
 LISTENING = re.compile(r"^voltile listening on http://(\S+?)/?$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What clients must read: the voxels of each level, also of those that voltile derives."""
+"""The voxels that clients must read, at each level, stored or derived."""
 
 from collections.abc import Callable
 

@@ -16,7 +16,7 @@ from . import expected
 from .volumes import Channel
 from .zarr_images import document
 
-# What the check's servers say the public address of the data is; nothing listens there.
+# The public address of the data in the settings of the check's servers; nothing listens there.
 PUBLIC = "https://data.example/"
 SETTING = f'[server]\nreferences = "{PUBLIC}"\n'
 # The registered numbers of the filters that numcodecs has, and of Blosc's compressor that it lacks.

@@ -45,14 +45,14 @@ def check(report: Report, place: Path, args) -> None:
 
 
 def system() -> tuple[dict[str, str], list[Path]]:
-    """What this system's os-release says, and the files that name its own sources of packages."""
+    """The contents of this system's os-release, and the files that name its own sources of packages."""
     release = dict(re.findall(r'(?m)^(\w+)="?([^"\n]*)"?$', Path("/etc/os-release").read_text()))
     sources = [Path("/etc/apt") / name for name in (f"sources.list.d/{release.get('ID')}.sources", "sources.list")]
     return release, [path for path in sources if path.is_file()]
 
 
 def depends(package: Path) -> str:
-    """What a package says that it needs."""
+    """The dependencies that a package declares."""
     return run("dpkg-deb", "--field", package, "Depends").stdout
 
 
@@ -72,7 +72,7 @@ def built(kind: str, is_release: bool) -> Path:
 
 
 def contents(report: Report, package: Path, place: Path) -> None:
-    """What can be seen without installing it."""
+    """Checks everything that can be seen without installing the package."""
     listed = run("dpkg-deb", "--contents", package).stdout
     files = {line.split()[5] for line in listed.splitlines()}
     report.add("it contains what it should", files >= set(CONTENTS), str(sorted(set(CONTENTS) - files)))

@@ -325,7 +325,7 @@ class Starting(Case):
         self.assertTrue(said[0] == said[1] and said[0].startswith("voltile "), said)
 
 
-# What a kernel does: serves, and says how.
+# A program in place of a kernel: it starts a server, and prints its process and address.
 KERNEL = """
 import os, signal, sys, time, voltile
 if "interruptible" in sys.argv:
@@ -453,7 +453,7 @@ class Strangers(Case):
     """Another user of the machine."""
 
     def as_nobody(self, function):
-        """What a function returns, as JSON, that a process of another user runs."""
+        """Runs a function in a process of another user, and returns its result, which travels as JSON."""
         reader, writer = os.pipe()
         # Threads that only read pipes keep no lock that the child needs.
         with warnings.catch_warnings():

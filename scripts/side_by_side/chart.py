@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 
 from .report import Results, figure
 
-# What each row is called in the chart, with its unit.
+# The title of each row in the chart, and its unit.
 TITLES = {
     "real-xy": ("random tiles of a gzip volume, 8 clients", "tiles/s"),
     "real-scroll": ("scrolling through it", "tiles/s"),

@@ -29,9 +29,14 @@ def figure(value: float) -> str:
 
 
 def ratios(row: Row, results: Results, peer: str) -> list[float]:
-    """How many times better the row's subject is, in each round with samples of both."""
-    pairs = zip(results.samples.get(row.subject, []), results.samples.get(peer, []))
-    return sorted(b.value / a.value if row.unit in ("ms", "s") else a.value / b.value for a, b in pairs)
+    """The ratio by which the row's subject is better, in each round with samples of both, sorted."""
+    found = []
+    for subject, other in zip(results.samples.get(row.subject, []), results.samples.get(peer, [])):
+        if row.unit in ("ms", "s"):
+            found.append(other.value / subject.value)
+        else:
+            found.append(subject.value / other.value)
+    return sorted(found)
 
 
 def cell(row: Row, results: Results, server: str) -> str:

@@ -163,8 +163,10 @@ def passed(bench: Bench, name: str, turn: int, token: str, form: str) -> Sample:
 
 
 def slab(bench: Bench, name: str, turn: int, is_warm: bool) -> Sample:
-    """What the greatest of 32 slices takes beyond the last of them, for which as much of each chunk is decoded: a ratio if
-    the chunks are cold, a difference in ms if they are cached."""
+    """Compares the maximum of 32 slices with the last of these slices, which needs as much of each chunk to be decoded.
+
+    The value is the ratio of the times if the chunks are cold, and their difference in ms if they are cached.
+    """
     path, shape = bench.volumes.file("gzip"), bench.volumes.shape
     slices, down, across = tiles.sides("xy", shape)
     some = tiles.cold("xy", shape, turn)[: -(-slices // tiles.EDGE) * down * across]  # no two share a chunk

@@ -14,9 +14,9 @@ from checks.servers import CLEAN, Refused, Voltile, datasets, run
 
 from .files import File
 
-# What voltile does not read from stores, by the words of its refusal.
+# Part of the error for data that voltile does not read from stores.
 LOCAL_ONLY = "from local disks only"
-# A fault that only files on disk can have: of those in stores, no virtual dataset is read.
+# A fault that only files on disk can have, because virtual datasets in stores are not read.
 SOURCES_MISSING = "sources are missing"
 BATCH = 40
 
@@ -150,7 +150,7 @@ class Comparison:
 
 
 def described(channel: dict) -> dict:
-    """What is said of a channel, but for how its levels are stored: what a tile costs differs."""
+    """The description of a channel without the storage of its levels: the costs of a tile differ between stores and disks."""
     levels = [{part: level[part] for part in ("level", "size", "factor", "path")} for level in channel["levels"]]
     return {**channel, "levels": levels}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from checks.runner import ROOT
 
-# What `voltile serve FOLDER` takes for HDF5 files is told by their first bytes, wherever a user block puts them.
+# `voltile serve FOLDER` recognises HDF5 files by this signature, which lies behind the user block if there is one.
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# Those for the stores that are compared briefly.
+# The files for the stores that are compared only briefly.
 FEW = ("layouts.h5", "layouts_latest.h5", "blosc.h5", "links.h5", "types_big.h5", "cremi.hdf")
 
 
