@@ -51,7 +51,7 @@ class Neuroglancer:
         if not offered:
             reasons = [f"{known['name']}: {known['left_out']['neuroglancer']}" for known in channels]
             raise Error("; ".join(reasons))
-        # Layers are drawn in their order, and an image hides what is below it.
+        # Layers are drawn in this order, and labels must lie above the images.
         offered.sort(key=lambda known: bool(known["kind"] == "labels"))
         at = "" if time is None else f"@{time}"
         url = f"precomputed://{BASE}neuroglancer/{quoted(dataset)}"
@@ -113,7 +113,7 @@ def _source(url: str, dataset: Dict[str, Any], channel: Dict[str, Any], time: in
     return {"url": url, "transform": {"matrix": rows, "inputDimensions": source, "outputDimensions": lengths([1.0] * 3)}}
 
 
-# Red, green and blue of the colours that images have beside each other.
+# Red, green and blue of the colours of images that are shown together.
 COLOURS = {"C": (0, 1, 1), "M": (1, 0, 1), "Y": (1, 1, 0), "R": (1, 0, 0), "G": (0, 1, 0), "B": (0, 0, 1)}
 
 
@@ -143,7 +143,7 @@ def _layer(channel: Dict[str, Any], is_coloured: bool) -> Dict[str, Any]:
     colour = ", ".join(f"{part}." for part in parts)
     shader = f"#uicontrol invlerp normalized\nvoid main() {{ emitRGB(normalized() * vec3({colour})); }}"
     controls = {"normalized": {"range": channel["window"] or [0, 255]}}
-    # Neuroglancer draws images at a half otherwise.
+    # Without an opacity, Neuroglancer draws images half transparent.
     return {"name": name, "type": "image", "opacity": 1, "shader": shader, "shaderControls": controls}
 
 
