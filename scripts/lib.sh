@@ -38,15 +38,23 @@ watched() (
     status=0
     "$@" >"$log" 2>&1 || status=$?
     { kill "$ticker" && wait "$ticker"; } 2>/dev/null || ticker=''
-    [ ! -t 2 ] || printf '\r\033[K' >&2
-    if [ "$status" = 0 ]; then shown='^warning'; else shown=.; fi
+    if [ -t 2 ]; then
+        printf '\r\033[K' >&2
+    fi
+    if [ "$status" = 0 ]; then
+        shown='^warning'
+    else
+        shown=.
+    fi
     tr '\r' '\n' <"$log" | grep -v '^ *Building \[' | grep "$shown" >&2 || true
-    [ "$status" = 0 ] || lacks "$log"
+    if [ "$status" != 0 ]; then
+        explain_failure "$log"
+    fi
     exit "$status"
 )
 
-# lacks LOG: says what the computer lacks, if that is why a command has failed.
-lacks() {
+# explain_failure LOG: says how to help, if a command has failed because disk space, memory or the network is missing.
+explain_failure() {
     if grep -q 'No space left on device' "$1"; then
         say "the disk is full: free some space (a build takes about 2 GiB), then run this again"
     elif grep -Eq 'signal: 9|memory allocation of|[Oo]ut of memory|Cannot allocate memory|^Killed' "$1"; then
@@ -56,7 +64,7 @@ lacks() {
     fi
 }
 
-# tick TEXT LOG: the line of `watched`, until the script ends.
+# tick TEXT LOG: prints the line of `watched`, until the script ends.
 tick() {
     began=$(date +%s)
     said=$began
@@ -72,7 +80,7 @@ tick() {
     done
 }
 
-# How far a command is by what it has printed: what cargo's progress bar says, or else the last line.
+# The progress of a command, taken from its output: the text of cargo's progress bar, or else the last line.
 how_far() {
     tr '\r' '\n' | awk '
         sub(/^ *Building \[[^]]*\] /, "") { sub("/", " of "); sub(/hdf5-metno-src\(build\)/, "libhdf5"); bar = $0; next }
@@ -136,8 +144,8 @@ build() {
     (cd "$root" && watched "building voltile" cargo build --release --locked) && echo "$built"
 }
 
-# apt_install PACKAGE...: for root on Debian. Lists that cannot be updated may still do. Another program that installs
-# packages holds dpkg's lock: it is waited for.
+# apt_install PACKAGE...: for root on Debian. If the lists cannot be updated, the old ones may still be good enough. If another
+# program is installing packages, it holds dpkg's lock, and this waits for it.
 apt_install() {
     export DEBIAN_FRONTEND=noninteractive
     apt-get -o DPkg::Lock::Timeout=300 update -qq </dev/null || true
