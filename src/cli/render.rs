@@ -78,7 +78,7 @@ pub(super) fn run(log: &LogWriter, arguments: &RenderArguments) -> Result<(), Fa
     Ok(())
 }
 
-/// What to say of a tile that shows nothing: what there is.
+/// The message about a tile that shows nothing: where its channels have pictures.
 fn outside(catalog: &Catalog, request: &TileRequest) -> String {
     let TileAddress { plane, level, .. } = request.address;
     let mut text = format!("{request} lies outside of the volume, so the tile is black");
