@@ -128,22 +128,14 @@ fn each_map_gives_each_shade_its_colour() {
         |colour: &dyn Fn(usize) -> [u8; 3]| coloured(16, |row, column| colour(16 * row + column));
     assert!(mapped("fire") == shown(&fire));
     assert!(mapped("inverted") == shown(&|shade| [255 - shade as u8; 3]));
-    let along = |shade: usize, from: usize, to: usize| {
-        let share = (shade as f64 - from as f64) / (to - from) as f64;
-        (255.0 * share.clamp(0.0, 1.0) + 0.5).floor() as u8
-    };
-    assert!(
-        mapped("cyanhot")
-            == shown(&|shade| [
-                along(shade, 170, 255),
-                along(shade, 0, 170),
-                along(shade, 0, 85)
-            ])
-    );
     let scaled = |shade: usize, part: usize| ((2 * shade * part + 255) / 510) as u8;
     assert!(mapped("fF8003") == shown(&|shade| [255, 128, 3].map(|part| scaled(shade, part))));
-    // As matplotlib gives them.
+    // As matplotlib and ImageJ give them.
     for (map, colours) in [
+        (
+            "cyanhot",
+            [[0, 0, 0], [0, 92, 191], [0, 189, 255], [255, 255, 255]],
+        ),
         (
             "viridis",
             [[68, 1, 84], [59, 82, 139], [33, 145, 140], [253, 231, 37]],
